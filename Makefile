@@ -1,0 +1,109 @@
+# The vocabulary of the project: `make help`. CI calls these targets and nothing else.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+ARCH   := $(patsubst aarch64,arm64,$(patsubst x86_64,x86,$(shell uname -m)))
+
+PROBES  := $(notdir $(patsubst %/,%,$(wildcard bpf/probes/*/)))
+OBJECTS := $(PROBES:%=src/scope_bpf/objects/%.bpf.o)
+PROTOS  := $(wildcard proto/scope/v1/*.proto)
+STUBS   := $(PROTOS:proto/%.proto=src/scope_proto/%_pb2.py)
+
+CLANG     ?= clang
+STRIP     ?= llvm-strip
+BPF_FLAGS := -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$(ARCH) -Wall -Werror -Ibpf/include -Ibpf/vmlinux/$(ARCH)
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+# ---- set-up -----------------------------------------------------------------------------------------------------
+
+.PHONY: packages
+packages: ## install the Debian packages that a build needs and this host lacks (as root)
+	@deploy/install-packages.sh build
+
+$(VENV)/.installed: pyproject.toml requirements.lock setup.py src/scope_bpf/_ffi_build.py $(wildcard src/scope_bpf/cdef/*.h src/scope_bpf/shim/* bpf/include/event.h)
+	@deploy/install-packages.sh build
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing Python packages into $(VENV)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: build
+build: $(VENV)/.installed objects stubs ## make .venv/bin/scope and all it needs
+
+# ---- generated, never committed ---------------------------------------------------------------------------------
+
+.PHONY: objects
+objects: $(OBJECTS) ## compile bpf/probes/*/ to CO-RE objects
+
+.SECONDEXPANSION:
+src/scope_bpf/objects/%.bpf.o: bpf/probes/%/$$*.bpf.c bpf/probes/%/$$*.h $(wildcard bpf/include/*.h) bpf/vmlinux/$(ARCH)/vmlinux.h
+	@mkdir -p $(@D)
+	$(CLANG) $(BPF_FLAGS) -Ibpf/probes/$* -c $< -o $@.tmp
+	@$(STRIP) -g $@.tmp
+	@mv $@.tmp $@
+
+.PHONY: stubs
+stubs: $(STUBS) ## generate src/scope_proto from proto/
+
+$(STUBS): $(PROTOS)
+	@mkdir -p src/scope_proto
+	$(or $(wildcard $(BIN)/python),$(PYTHON)) deploy/generate_stubs.py $(PROTOS)
+
+# ---- use --------------------------------------------------------------------------------------------------------
+
+.PHONY: run
+run: build ## install, build and run everything on this machine
+	@$(BIN)/scope up
+
+# ---- checks -----------------------------------------------------------------------------------------------------
+
+.PHONY: test
+test: build ## run every test (as root)
+	@deploy/install-packages.sh test
+	@$(BIN)/python -m pytest $(TESTS)
+
+.PHONY: lint
+lint: build ## ruff, clang-format, and that generated code is as its sources say
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@clang-format --dry-run --Werror $$(git ls-files 'bpf/*.[ch]' 'src/*.[ch]' 'tests/*.[ch]' 'bench/*.[ch]' | grep -v vmlinux)
+
+.PHONY: format
+format: build ## rewrite the sources as the linters want them
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+	@clang-format -i $$(git ls-files 'bpf/*.[ch]' 'src/*.[ch]' 'tests/*.[ch]' 'bench/*.[ch]' | grep -v vmlinux)
+
+.PHONY: types
+types: build ## mypy --strict
+	@$(BIN)/mypy
+
+.PHONY: check
+check: lint types test ## all that CI runs
+
+.PHONY: bench
+bench: build ## measure and print a table of ratios (as root, on a quiet machine)
+	@deploy/install-packages.sh test
+	@$(BIN)/python -m bench
+
+.PHONY: wheel
+wheel: build ## dist/*.whl with libbpf, libelf and libz inside
+	@rm -rf build/wheel
+	@$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel >/dev/null
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl
+
+.PHONY: lock
+lock: ## rewrite requirements.lock with the newest versions that pyproject.toml admits
+	@deploy/lock.sh
+
+.PHONY: clean
+clean: ## remove what a build made
+	rm -rf build dist $(VENV) src/scope_bpf/objects src/scope_bpf/_native.* src/scope_proto/scope src/*.egg-info

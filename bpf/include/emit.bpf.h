@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The one way an event leaves the kernel. Several rings by CPU, since a ring is a lock its producers share; every
+ * event that was to be emitted is counted, and every one that could not be, by reason.
+ */
+#ifndef SCOPE_EMIT_BPF_H
+#define SCOPE_EMIT_BPF_H
+
+enum scope_loss {
+	SCOPE_LOST_RING_FULL, /* no room in the ring: user space was slower */
+	SCOPE_LOST_NO_STATE,  /* no memory for, or no access to, what is kept per thread */
+	SCOPE_LOST_MAP_FULL,  /* a summary had no room for a new key */
+	SCOPE_LOST_FOLLOW,    /* a child could not be marked as watched: scope_pids is full */
+	SCOPE_LOSS_REASONS,
+};
+
+#define SCOPE_MAX_STREAMS 8
+
+struct scope_account {
+	__u64 emitted; /* events that passed the filter, lost ones included */
+	__u64 lost[SCOPE_LOSS_REASONS];
+};
+
+/* Per stream and CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SCOPE_MAX_STREAMS);
+	__type(key, __u32);
+	__type(value, struct scope_account);
+} scope_accounts SEC(".maps");
+
+struct scope_ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096); /* replaced at load */
+};
+
+/* Filled at load: slot i is the ring of every CPU with cpu % scope_ring_count == i. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1); /* replaced at load */
+	__type(key, __u32);
+	__array(values, struct scope_ring);
+} scope_rings SEC(".maps");
+
+const volatile __u32 scope_ring_count = 1;
+const volatile __u32 scope_wakeup_bytes = 1 << 18; /* a reader is woken each time this much was written */
+
+/* Bytes written since the last wakeup. Not exact where interrupts emit too, and need not be: readers also wake by time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} scope_unsignalled SEC(".maps");
+
+/*
+ * Declares an event stream: its number is given at load; the pointer, never used, makes the compiler keep the layout
+ * of struct NAME_event in BTF.
+ */
+#define SCOPE_STREAM(name)                  \
+	const volatile __u16 stream_##name; \
+	const struct name##_event *const layout_##name __attribute__((used)) = 0
+
+/* Counters are added to atomically: an interrupt may emit in the middle. */
+static __always_inline void scope_count_loss(__u32 stream, enum scope_loss reason)
+{
+	struct scope_account *account = bpf_map_lookup_elem(&scope_accounts, &stream);
+
+	if (!account)
+		return;
+	__sync_fetch_and_add(&account->emitted, 1);
+	__sync_fetch_and_add(&account->lost[reason], 1);
+}
+
+static __always_inline void *scope_this_ring(void)
+{
+	__u32 slot = bpf_get_smp_processor_id() % scope_ring_count;
+
+	return bpf_map_lookup_elem(&scope_rings, &slot);
+}
+
+/* Whether to wake the reader: when, with these bytes, enough are waiting. */
+static __always_inline __u64 scope_wakeup(__u32 size)
+{
+	__u32 zero = 0;
+	__u64 *unsignalled = bpf_map_lookup_elem(&scope_unsignalled, &zero);
+
+	if (!unsignalled)
+		return BPF_RB_NO_WAKEUP;
+	*unsignalled += size;
+	if (*unsignalled < scope_wakeup_bytes)
+		return BPF_RB_NO_WAKEUP;
+	*unsignalled = 0;
+	return BPF_RB_FORCE_WAKEUP;
+}
+
+static __always_inline void scope_fill_header(struct scope_header *header, struct task_struct *task, __u16 stream,
+					      __u64 ktime_ns)
+{
+	header->ktime_ns = ktime_ns;
+	header->start_ns = task_start_ns(task);
+	header->cgroup_id = task_cgroup_id(task);
+	header->pid = task->tgid;
+	header->tid = task->pid;
+	header->uid = task->cred->uid.val;
+	header->cpu = bpf_get_smp_processor_id();
+	header->stream = stream;
+	bpf_probe_read_kernel(header->comm, sizeof(header->comm), task->comm);
+}
+
+/* Room for a whole event of a fixed size, its header filled; NULL if there is none, which has been counted. */
+static __always_inline void *scope_reserve(struct task_struct *task, __u16 stream, __u64 ktime_ns, __u32 size)
+{
+	void *ring = scope_this_ring();
+	struct scope_account *account;
+	__u32 key = stream;
+	struct scope_header *event;
+
+	if (!ring)
+		return NULL;
+	event = bpf_ringbuf_reserve(ring, size, 0);
+	if (!event) {
+		scope_count_loss(stream, SCOPE_LOST_RING_FULL);
+		return NULL;
+	}
+	account = bpf_map_lookup_elem(&scope_accounts, &key);
+	if (account)
+		__sync_fetch_and_add(&account->emitted, 1);
+	scope_fill_header(event, task, stream, ktime_ns);
+	return event;
+}
+
+static __always_inline void scope_submit(void *event, __u32 size)
+{
+	bpf_ringbuf_submit(event, scope_wakeup(size));
+}
+
+/* Emits an event with a tail, composed elsewhere since a ring reserves constant sizes only. */
+static __always_inline void scope_output(struct scope_header *event, struct task_struct *task, __u16 stream,
+					 __u64 ktime_ns, __u32 size)
+{
+	void *ring = scope_this_ring();
+	struct scope_account *account;
+	__u32 key = stream;
+
+	if (!ring)
+		return;
+	scope_fill_header(event, task, stream, ktime_ns);
+	if (bpf_ringbuf_output(ring, event, size, scope_wakeup(size))) {
+		scope_count_loss(stream, SCOPE_LOST_RING_FULL);
+		return;
+	}
+	account = bpf_map_lookup_elem(&scope_accounts, &key);
+	if (account)
+		__sync_fetch_and_add(&account->emitted, 1);
+}
+
+#endif

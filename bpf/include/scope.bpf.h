@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What every probe includes, in the order an event passes through it. */
+#ifndef SCOPE_BPF_H
+#define SCOPE_BPF_H
+
+#include "vmlinux.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "event.h"
+
+#include "core_fixes.bpf.h"
+#include "task.bpf.h"
+
+#include "emit.bpf.h"
+#include "filter.bpf.h"
+#include "summary.bpf.h"
+#include "thread.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Summaries: counts, sums and histograms per key, kept in the kernel and read once an interval. User space puts an
+ * empty map in the slot and, when the kernel says that no program uses the old one any more (an update of a map in
+ * maps waits for that), reads the old one at leisure: nothing is missed, nothing is counted twice.
+ */
+#ifndef SCOPE_SUMMARY_BPF_H
+#define SCOPE_SUMMARY_BPF_H
+
+#define SCOPE_SUMMARY_KEYS 16384
+
+bool scope_summarize SEC(".data.mode"); /* summaries instead of events; may change while the programs run */
+
+/*
+ * Declares the map `NAME` in a slot, from struct NAME_key to struct NAME_value. A value's members are all __u64, summed
+ * over CPUs by the reader. NAME is the stream's, too.
+ */
+#define SCOPE_SUMMARY(name)                                          \
+	struct name##_inner {                                        \
+		__uint(type, BPF_MAP_TYPE_PERCPU_HASH);              \
+		__uint(max_entries, SCOPE_SUMMARY_KEYS);             \
+		__uint(map_flags, BPF_F_NO_PREALLOC);                \
+		__type(key, struct name##_key);                      \
+		__type(value, struct name##_value);                  \
+	} name##_first SEC(".maps");                                 \
+	struct {                                                     \
+		__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);            \
+		__uint(max_entries, 1);                              \
+		__type(key, __u32);                                  \
+		__array(values, struct name##_inner);                \
+	} name SEC(".maps") = {.values = {&name##_first}};           \
+	const volatile __u16 stream_##name;                          \
+	static const struct name##_value name##_zero;                \
+	static __always_inline struct name##_value *name##_slot(const struct name##_key *key) \
+	{                                                            \
+		return scope_summary_slot(&name, key, &name##_zero, stream_##name); \
+	}
+
+static __always_inline void *scope_summary_slot(void *slots, const void *key, const void *zero, __u16 stream)
+{
+	__u32 first = 0;
+	void *map = bpf_map_lookup_elem(slots, &first), *value;
+
+	if (!map)
+		return NULL;
+	value = bpf_map_lookup_elem(map, key);
+	if (value)
+		return value;
+	bpf_map_update_elem(map, key, zero, BPF_NOEXIST);
+	value = bpf_map_lookup_elem(map, key);
+	if (!value)
+		scope_count_loss(stream, SCOPE_LOST_MAP_FULL);
+	return value;
+}
+
+/* floor(log2(ns)), in steps the verifier of every kernel takes. */
+static __always_inline __u32 scope_log2(__u64 value)
+{
+	__u32 shift, log = 0;
+
+	shift = (value > 0xffffffff) << 5;
+	value >>= shift;
+	log |= shift;
+	shift = (value > 0xffff) << 4;
+	value >>= shift;
+	log |= shift;
+	shift = (value > 0xff) << 3;
+	value >>= shift;
+	log |= shift;
+	shift = (value > 0xf) << 2;
+	value >>= shift;
+	log |= shift;
+	shift = (value > 0x3) << 1;
+	value >>= shift;
+	log |= shift;
+	return log | (value >> 1);
+}
+
+/* An interrupt may count in the same slot in the middle of this, so additions are atomic. */
+static __always_inline void scope_histogram_add(struct scope_histogram *histogram, __u64 ns)
+{
+	__u32 bucket = scope_log2(ns);
+
+	if (bucket >= SCOPE_HISTOGRAM_BUCKETS)
+		bucket = SCOPE_HISTOGRAM_BUCKETS - 1;
+	__sync_fetch_and_add(&histogram->bucket[bucket], 1);
+}
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the programs ask of a task. The pointers come from the kernel's BTF, so plain loads reach them. */
+#ifndef SCOPE_TASK_BPF_H
+#define SCOPE_TASK_BPF_H
+
+static __always_inline __u64 task_start_ns(struct task_struct *task)
+{
+	return task->group_leader->start_boottime;
+}
+
+static __always_inline __u64 task_cgroup_id(struct task_struct *task)
+{
+	return task->cgroups->dfl_cgrp->kn->id;
+}
+
+/* In sched_process_exit: has every other thread of the process got as far? The kernel counts down before it. */
+static __always_inline bool is_last_thread(struct task_struct *task)
+{
+	return task->signal->live.counter == 0;
+}
+
+static __always_inline void fill_process(struct scope_process *process, struct task_struct *task)
+{
+	process->start_ns = task_start_ns(task);
+	process->cgroup_id = task_cgroup_id(task);
+	process->pid = task->tgid;
+	process->uid = task->cred->uid.val;
+	bpf_probe_read_kernel(process->comm, sizeof(process->comm), task->group_leader->comm);
+}
+
+#endif

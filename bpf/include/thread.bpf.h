@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What is kept per thread, in task storage: the pid's verdict, looked up once, and whatever the probe adds. */
+#ifndef SCOPE_THREAD_BPF_H
+#define SCOPE_THREAD_BPF_H
+
+/* The first member of a probe's own struct. */
+struct scope_thread {
+	__u32 generation; /* of the filter that gave the verdict */
+	__u32 included;
+};
+
+/* Declares the map `threads`, with one `state` a thread. */
+#define SCOPE_THREADS(state)                             \
+	struct {                                       \
+		__uint(type, BPF_MAP_TYPE_TASK_STORAGE); \
+		__uint(map_flags, BPF_F_NO_PREALLOC);  \
+		__type(key, int);                      \
+		__type(value, state);                    \
+	} threads SEC(".maps")
+
+static __always_inline bool scope_thread_passes(struct task_struct *task, struct scope_thread *thread)
+{
+	if (thread->generation != scope_filter.generation) {
+		thread->included = scope_pid_passes(task);
+		thread->generation = scope_filter.generation;
+	}
+	return thread->included && scope_changeable_passes(task);
+}
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "scope.bpf.h"
+
+#include "syscalls.h"
+
+SCOPE_STREAM(syscall);
+SCOPE_SUMMARY(syscall_summary)
+
+#define SYSCALLS 1024
+
+const volatile bool select_by_name; /* only calls with a 1 below */
+const volatile __u8 selected[SYSCALLS];
+
+struct syscall_thread {
+	struct scope_thread thread;
+	__u64 entered_ns; /* 0: not in a call that is watched */
+	__s64 args[6];
+	__s32 nr;
+	__u8 compat;
+};
+
+SCOPE_THREADS(struct syscall_thread);
+
+#define TS_COMPAT 0x0002 /* arch/x86/include/asm/thread_info.h */
+#define TIF_32BIT 22	 /* arch/arm64/include/asm/thread_info.h */
+
+static __always_inline bool is_compat(struct task_struct *task)
+{
+#if defined(__TARGET_ARCH_x86)
+	return task->thread_info.status & TS_COMPAT;
+#else
+	return task->thread_info.flags & (1UL << TIF_32BIT);
+#endif
+}
+
+static __always_inline void read_args(struct syscall_thread *call, struct pt_regs *regs)
+{
+#if defined(__TARGET_ARCH_x86)
+	call->args[0] = regs->di;
+	call->args[1] = regs->si;
+	call->args[2] = regs->dx;
+	call->args[3] = regs->r10;
+	call->args[4] = regs->r8;
+	call->args[5] = regs->r9;
+#else
+	call->args[0] = regs->orig_x0;
+	call->args[1] = regs->regs[1];
+	call->args[2] = regs->regs[2];
+	call->args[3] = regs->regs[3];
+	call->args[4] = regs->regs[4];
+	call->args[5] = regs->regs[5];
+#endif
+}
+
+static __always_inline void summarize_call(struct task_struct *task, struct syscall_thread *call, __s64 ret,
+					   __u64 duration_ns)
+{
+	struct syscall_summary_key key = {.nr = call->nr, .compat = call->compat};
+	struct syscall_summary_value *value;
+
+	fill_process(&key.process, task);
+	value = syscall_summary_slot(&key);
+	if (!value)
+		return;
+	__sync_fetch_and_add(&value->count, 1);
+	if (ret < 0 && ret >= -4095)
+		__sync_fetch_and_add(&value->errors, 1);
+	__sync_fetch_and_add(&value->total_ns, duration_ns);
+	scope_histogram_add(&value->latency, duration_ns);
+}
+
+static __always_inline void end_call(struct task_struct *task, struct syscall_thread *call, __s64 ret, bool returned)
+{
+	__u64 entered_ns = call->entered_ns, duration_ns = bpf_ktime_get_boot_ns() - entered_ns;
+	struct syscall_event *event;
+
+	call->entered_ns = 0;
+	if (scope_summarize) {
+		summarize_call(task, call, ret, duration_ns);
+		return;
+	}
+	event = scope_reserve(task, stream_syscall, entered_ns, sizeof(*event));
+	if (!event)
+		return;
+	event->arg0 = call->args[0];
+	event->arg1 = call->args[1];
+	event->arg2 = call->args[2];
+	event->arg3 = call->args[3];
+	event->arg4 = call->args[4];
+	event->arg5 = call->args[5];
+	event->ret = ret;
+	event->duration_ns = duration_ns;
+	event->nr = call->nr;
+	event->compat = call->compat;
+	event->returned = returned;
+	event->pad[0] = event->pad[1] = 0;
+	scope_submit(event, sizeof(*event));
+}
+
+/*
+ * The raw tracepoints fire for every syscall, whatever its number, and BTF types their arguments, so that the registers
+ * are read by plain loads. They miss calls that io_uring makes for a process, and calls that seccomp or a debugger
+ * refused before they began. Arguments are kept from the entry: execve clears the registers.
+ */
+SEC("tp_btf/sys_enter")
+int BPF_PROG(syscall_enter, struct pt_regs *regs, long nr)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct syscall_thread *call;
+
+	if (select_by_name && ((unsigned long)nr >= SYSCALLS || !selected[nr & (SYSCALLS - 1)]))
+		return 0;
+	call = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!call) {
+		if (scope_passes(task))
+			scope_count_loss(scope_summarize ? stream_syscall_summary : stream_syscall, SCOPE_LOST_NO_STATE);
+		return 0;
+	}
+	if (!scope_thread_passes(task, &call->thread))
+		return 0;
+	call->compat = is_compat(task);
+	call->nr = nr;
+	read_args(call, regs);
+	call->entered_ns = bpf_ktime_get_boot_ns();
+	return 0;
+}
+
+/* The number is the entry's: rt_sigreturn leaves with another. */
+SEC("tp_btf/sys_exit")
+int BPF_PROG(syscall_exit, struct pt_regs *regs, long ret)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct syscall_thread *call = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (call && call->entered_ns)
+		end_call(task, call, ret, true);
+	return 0;
+}
+
+/* Calls that never return: exit and exit_group, and whatever a thread was in when it was killed. */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(syscall_abandon, struct task_struct *task)
+{
+	struct syscall_thread *call = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (call && call->entered_ns)
+		end_call(task, call, 0, false);
+	return 0;
+}

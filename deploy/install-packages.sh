@@ -1,0 +1,32 @@
+#!/bin/sh
+# Installs the Debian packages that building or testing needs and this host lacks. Silent when nothing is missing.
+# usage: install-packages.sh build|test
+set -eu
+
+build="python3-venv python3-dev gcc make clang llvm libbpf-dev libelf-dev zlib1g-dev"
+test="$build clang-format bpftool bpftrace strace git"
+
+case "${1:-}" in
+build) wanted=$build ;;
+test) wanted=$test ;;
+*)
+    echo "usage: $0 build|test" >&2
+    exit 2
+    ;;
+esac
+
+missing=""
+for package in $wanted; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" -ne 0 ]; then
+    echo "missing packages; as root: apt-get install$missing" >&2
+    exit 1
+fi
+echo "installing$missing"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+# shellcheck disable=SC2086  # a list of names
+apt-get install -y -qq --no-install-recommends $missing >/dev/null

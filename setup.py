@@ -1,0 +1,21 @@
+"""What pyproject.toml cannot say: the cffi extension, the BPF objects and the generated stubs that a build makes."""
+
+import subprocess
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+
+class BuildPackage(build_py):
+    """Makes the files that are shipped but not committed before the package is gathered."""
+
+    def run(self) -> None:
+        subprocess.run(["make", "--no-print-directory", "objects", "stubs"], check=True)
+        super().run()
+
+
+setup(
+    cffi_modules=["src/scope_bpf/_ffi_build.py:ffi"],
+    cmdclass={"build_py": BuildPackage},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)

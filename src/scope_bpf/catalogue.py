@@ -1,0 +1,245 @@
+"""The catalogue: every probe with its streams, columns and options. Needs neither privileges nor the extension.
+
+A probe is a module in `scope_bpf.probes` with a `PROBE`, beside its `objects/NAME.bpf.o`. The C structs in the object
+say which columns there are; Python says what they mean, and the two are compared whenever a layout is read.
+"""
+
+import hashlib
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from scope_bpf.btf import Btf, Struct
+from scope_bpf.errors import LayoutMismatch, NotSupported, UnknownProbe
+from scope_bpf.layout import Layout, layout_of
+from scope_bpf.options import MODE, RING_BYTES, SUMMARY_INTERVAL_MS, Option
+
+OBJECTS = Path(__file__).parent / "objects"
+
+Rows = np.ndarray[Any, np.dtype[Any]]
+Derive = Callable[[Rows], dict[str, pa.Array]]
+
+
+class Mode(str, Enum):
+    """Whether a stream has a row per event, or a row per key and interval."""
+
+    EVENTS = "events"
+    SUMMARY = "summary"
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column means: `unit` is ns, bytes, ... or empty; `hex` shows it as people read it."""
+
+    meaning: str
+    unit: str = ""
+    hex: bool = False
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A column that user space computes from the others, for whole batches."""
+
+    column: Column
+    arrow: pa.DataType
+
+
+HEADER = {
+    "ktime_ns": Column("when, on the clock that runs since boot (CLOCK_BOOTTIME)", "ns"),
+    "start_ns": Column("when the process started, on the same clock: tells a reused pid apart", "ns"),
+    "cgroup_id": Column("cgroup v2 of the thread"),
+    "pid": Column("process, as the initial pid namespace numbers it"),
+    "tid": Column("thread"),
+    "uid": Column("user, as the initial user namespace numbers it"),
+    "cpu": Column("where it happened"),
+    "comm": Column("name of the thread"),
+}
+
+PROCESS = {
+    "ktime_ns": Column("end of the interval, on the clock that runs since boot (CLOCK_BOOTTIME)", "ns"),
+    "interval_ns": Column("length of the interval", "ns"),
+    "start_ns": HEADER["start_ns"],
+    "cgroup_id": Column("cgroup v2 of the process"),
+    "pid": HEADER["pid"],
+    "uid": HEADER["uid"],
+    "comm": Column("name of the process's main thread"),
+}
+
+INTERVAL = np.dtype([("ktime_ns", "<u8"), ("interval_ns", "<u8")])  # added to a summary's rows by its reader
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One kind of rows: `NAME_event` in C, or `NAME_key` and `NAME_value` for a summary.
+
+    Attributes:
+        columns: the members of the struct by name, in any order; the header's and the process's are known.
+        derived: columns computed by `derive` from a structured array of the rows.
+        hidden: members that only `derive` and `null_unless` read.
+        null_unless: column -> member; the column is null in rows where the member is 0.
+    """
+
+    name: str
+    meaning: str
+    columns: Mapping[str, Column]
+    mode: Mode = Mode.EVENTS
+    derived: Mapping[str, Derived] = field(default_factory=dict)
+    derive: Derive | None = None
+    hidden: tuple[str, ...] = ()
+    null_unless: Mapping[str, str] = field(default_factory=dict)
+
+    def layout(self, btf: Btf) -> Layout:
+        """The layout of the stream's rows according to the object.
+
+        Raises:
+            LayoutMismatch: a struct is missing, or Python and C do not name the same fields.
+        """
+        suffixes = ("event",) if self.mode is Mode.EVENTS else ("key", "value")
+        structs = [self._struct(btf, f"{self.name}_{suffix}") for suffix in suffixes]
+        layout = layout_of(*structs)
+        implied = HEADER if self.mode is Mode.EVENTS else PROCESS
+        declared = set(self.columns) | set(self.hidden)
+        found = {f.name for f in layout.fields} - set(implied)
+        complaints = [f"C lacks '{name}'" for name in sorted(declared - found)]
+        complaints += [f"Python lacks '{name}'" for name in sorted(found - declared)]
+        if complaints:
+            raise LayoutMismatch(f"stream '{self.name}', struct {structs[0].name}: {', '.join(complaints)}")
+        return layout
+
+    def _struct(self, btf: Btf, name: str) -> Struct:
+        struct = btf.struct(name)
+        if struct is None:
+            raise LayoutMismatch(f"stream '{self.name}': the object has no struct {name}; is SCOPE_STREAM declared?")
+        return struct
+
+    def schema(self, layout: Layout) -> pa.Schema:
+        """The Arrow schema of the stream's batches: the common columns, the derived ones, then the stream's own."""
+        types = {f.name: f.arrow for f in layout.fields}
+        if self.mode is Mode.SUMMARY:
+            types |= {name: pa.uint64() for name in INTERVAL.names or ()}
+        types |= {name: derived.arrow for name, derived in self.derived.items()}
+        return pa.schema([pa.field(name, types[name]) for name in self.described()])
+
+    def described(self) -> dict[str, Column]:
+        """All columns in order, with what they mean."""
+        implied = HEADER if self.mode is Mode.EVENTS else PROCESS
+        derived = {name: derived.column for name, derived in self.derived.items()}
+        return dict(implied) | derived | dict(self.columns)
+
+
+def fingerprint(schema: pa.Schema) -> str:
+    """16 hexadecimal digits that differ when a schema's names, types or order differ."""
+    text = "\n".join(f"{column.name} {column.type}" for column in schema)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A way to attach: the programs it takes. `name` says which hooks they are."""
+
+    name: str
+    programs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A probe as the catalogue knows it.
+
+    Attributes:
+        alternatives: best first; the first that this host loads and attaches is taken.
+        extra_options: options beside those every probe has.
+        constants: from validated options to the values of the object's read-only variables.
+    """
+
+    name: str
+    meaning: str
+    streams: tuple[Stream, ...]
+    alternatives: tuple[Alternative, ...]
+    extra_options: tuple[Option, ...] = ()
+    constants: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda options: {}
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """Every option the probe takes."""
+        common: tuple[Option, ...] = (RING_BYTES,)
+        if self.has_mode(Mode.SUMMARY):
+            common = (SUMMARY_INTERVAL_MS, *common)
+        if self.has_mode(Mode.SUMMARY) and self.has_mode(Mode.EVENTS):
+            common = (MODE, *common)
+        return (*common, *self.extra_options)
+
+    def has_mode(self, mode: Mode) -> bool:
+        """Whether any stream is of this mode."""
+        return any(stream.mode is mode for stream in self.streams)
+
+    def streams_of(self, mode: Mode) -> tuple[Stream, ...]:
+        """The streams that run in this mode; all of them if the probe has but one mode."""
+        if not self.has_mode(mode):
+            return self.streams
+        return tuple(stream for stream in self.streams if stream.mode is mode)
+
+    @cached_property
+    def elf(self) -> bytes:
+        """The compiled object.
+
+        Raises:
+            NotSupported: it was not built.
+        """
+        path = OBJECTS / f"{self.name}.bpf.o"
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            raise NotSupported(f"{path} is missing; run `make objects`") from None
+
+    @cached_property
+    def btf(self) -> Btf:
+        """The object's types."""
+        return Btf(self.elf)
+
+    def layout(self, stream: Stream) -> Layout:
+        """The layout of one of the probe's streams."""
+        return stream.layout(self.btf)
+
+    def schema(self, stream: Stream) -> pa.Schema:
+        """The Arrow schema of one of the probe's streams."""
+        return stream.schema(self.layout(stream))
+
+
+@cache
+def probes() -> Mapping[str, Probe]:
+    """Every probe by name, in order of name.
+
+    Raises:
+        LayoutMismatch: two probes have a stream of the same name.
+    """
+    package = importlib.import_module("scope_bpf.probes")
+    found = {}
+    owners: dict[str, str] = {}
+    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
+        probe: Probe = importlib.import_module(f"scope_bpf.probes.{module.name}").PROBE
+        for stream in probe.streams:
+            if stream.name in owners:
+                raise LayoutMismatch(f"probes '{owners[stream.name]}' and '{probe.name}' both have '{stream.name}'")
+            owners[stream.name] = probe.name
+        found[probe.name] = probe
+    return found
+
+
+def probe_named(name: str) -> Probe:
+    """The probe of this name.
+
+    Raises:
+        UnknownProbe: there is none.
+    """
+    known = probes()
+    if name not in known:
+        raise UnknownProbe(name, list(known))
+    return known[name]

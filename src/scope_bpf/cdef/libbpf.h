@@ -1,0 +1,33 @@
+/* The part of libbpf (>= 1.1, bpf/libbpf.h and bpf/bpf.h) that scope_bpf uses. Read by cffi. */
+struct bpf_object;
+struct bpf_program;
+struct bpf_map;
+struct bpf_link;
+
+int bpf_object__load(struct bpf_object *object);
+void bpf_object__close(struct bpf_object *object);
+struct bpf_program *bpf_object__find_program_by_name(const struct bpf_object *object, const char *name);
+struct bpf_map *bpf_object__find_map_by_name(const struct bpf_object *object, const char *name);
+struct bpf_program *bpf_object__next_program(const struct bpf_object *object, struct bpf_program *previous);
+
+const char *bpf_program__name(const struct bpf_program *program);
+int bpf_program__set_autoload(struct bpf_program *program, bool autoload);
+int bpf_program__fd(const struct bpf_program *program);
+struct bpf_link *bpf_program__attach(const struct bpf_program *program);
+int bpf_link__destroy(struct bpf_link *link);
+
+int bpf_map__fd(const struct bpf_map *map);
+int bpf_map__set_max_entries(struct bpf_map *map, uint32_t entries);
+uint32_t bpf_map__key_size(const struct bpf_map *map);
+uint32_t bpf_map__value_size(const struct bpf_map *map);
+void *bpf_map__initial_value(struct bpf_map *map, size_t *size);
+
+int bpf_map_lookup_elem(int fd, const void *key, void *value);
+int bpf_map_update_elem(int fd, const void *key, const void *value, uint64_t flags);
+int bpf_map_delete_elem(int fd, const void *key);
+int libbpf_num_possible_cpus(void);
+int bpf_enable_stats(int type);
+int close(int fd);
+
+#define BPF_ANY ...
+#define BPF_STATS_RUN_TIME ...

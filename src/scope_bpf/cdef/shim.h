@@ -1,0 +1,40 @@
+/* What the shim offers Python; what each does is said in shim/. Read by cffi and by the C compiler. */
+
+/* shim/log.c */
+const char *scope_log_take(void);
+
+/* shim/object.c */
+struct bpf_object *scope_object_open(const void *elf, size_t size, const char *name);
+int scope_create_ring(uint32_t bytes);
+int scope_create_summary(uint32_t key_size, uint32_t value_size, uint32_t entries);
+int64_t scope_read_summary(int fd, void *keys, void *values, uint32_t entries);
+int scope_program_cost(int fd, uint64_t *run_time_ns, uint64_t *run_count);
+
+/* shim/drain.c */
+/* The events of one stream, oldest first within a ring. */
+typedef struct {
+	uint8_t *rows; /* count times row_size bytes: the fixed parts */
+	size_t count;
+	size_t row_size;
+	size_t rows_capacity; /* bytes */
+	uint8_t *tails;	      /* what lay behind the fixed parts, one after the other */
+	size_t tail_bytes;
+	size_t tails_capacity;
+	uint64_t *tail_starts; /* per row, where its tail begins; NULL while no row has one */
+	size_t starts_capacity; /* rows */
+} scope_rows;
+typedef struct scope_drain scope_drain;
+scope_drain *scope_drain_new(uint32_t streams, const uint32_t *row_sizes, size_t limit_bytes);
+int scope_drain_add_ring(scope_drain *drain, int ring_fd);
+int scope_drain_poll(scope_drain *drain, int timeout_ms);
+int scope_drain_rest(scope_drain *drain);
+void scope_drain_wake(scope_drain *drain);
+uint64_t scope_drain_strangers(const scope_drain *drain);
+scope_rows *scope_drain_take(scope_drain *drain, uint32_t stream);
+void scope_rows_free(scope_rows *rows);
+void scope_drain_free(scope_drain *drain);
+
+/* shim/text.c */
+int64_t scope_texts(const scope_rows *rows, size_t field, int32_t *ends, uint8_t *data);
+int64_t scope_paths(const scope_rows *rows, size_t field, int32_t *ends, uint8_t *data);
+int64_t scope_text_lists(const scope_rows *rows, size_t field, int32_t *list_ends, int64_t *texts, int32_t *ends, uint8_t *data);

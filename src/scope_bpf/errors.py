@@ -1,0 +1,70 @@
+"""Everything that scope_bpf raises descends from `ScopeBpfError`. A message says what to do."""
+
+import os
+
+
+class ScopeBpfError(Exception):
+    """Root of this package's errors."""
+
+
+class UnknownProbe(ScopeBpfError, LookupError):
+    """No probe in the catalogue has this name."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        super().__init__(f"no probe named '{name}'; there are: {', '.join(known)}")
+        self.name = name
+
+
+class InvalidOption(ScopeBpfError, ValueError):
+    """An option a probe does not have, or a value that the option does not take."""
+
+
+class TargetNotFound(ScopeBpfError, LookupError):
+    """What was to be watched does not exist."""
+
+
+class LayoutMismatch(ScopeBpfError, TypeError):
+    """A probe's Python and its C structs do not name the same fields."""
+
+
+class NotSupported(ScopeBpfError):
+    """This host cannot do it; the reason is for people, and is what a test is skipped with."""
+
+
+class MissingCapability(NotSupported, PermissionError):
+    """The process lacks privileges that BPF needs."""
+
+
+class KernelError(ScopeBpfError, OSError):
+    """The kernel or libbpf refused a call.
+
+    Attributes:
+        errno: the positive error number.
+        log: what libbpf said, whole.
+    """
+
+    def __init__(self, action: str, errno: int, log: str = "") -> None:
+        last = next((line.strip() for line in reversed(log.splitlines()) if line.strip()), "")
+        said = f": {last}" if last else ""
+        super().__init__(errno, f"{action}: {os.strerror(errno)}{said}")
+        self.action = action
+        self.log = log
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+
+class VerifierError(KernelError):
+    """The kernel's verifier refused a program; the message has its last useful line, `log` has all."""
+
+    def __init__(self, program: str, errno: int, log: str) -> None:
+        super().__init__(f"the kernel refused the BPF program '{program}'", errno, _verifier_complaint(log))
+        self.program = program
+        self.log = log
+
+
+def _verifier_complaint(log: str) -> str:
+    _, _, verifier = log.partition("-- BEGIN PROG LOAD LOG --")
+    verifier, _, _ = verifier.partition("-- END PROG LOAD LOG --")
+    useful = [line for line in verifier.splitlines() if line.strip() and not line.startswith(("processed ", "libbpf"))]
+    return useful[-1] if useful else log

@@ -1,0 +1,109 @@
+"""Options of probes: typed, described, checked before anything runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scope_bpf.errors import InvalidOption
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option: its `type` names how a value is read, from JSON or from the command line's text.
+
+    Attributes:
+        type: integer, boolean, choice or names (a list of words; in text, separated by commas).
+        choices: what a choice may be; for names, what each may be (empty: anything).
+        minimum, maximum: bounds of an integer, both included.
+    """
+
+    name: str
+    type: str
+    default: Any
+    meaning: str
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+
+    def parse(self, value: Any) -> Any:
+        """The value as the probe takes it.
+
+        Raises:
+            InvalidOption: it is none; the message names what would be.
+        """
+        reader = {"integer": self._integer, "boolean": self._boolean, "choice": self._choice, "names": self._names}
+        return reader[self.type](value)
+
+    def _integer(self, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise self._complaint(value, "a whole number")
+        try:
+            number = int(value)
+        except (ValueError, OverflowError):
+            raise self._complaint(value, "a whole number") from None
+        if isinstance(value, float) and number != value:
+            raise self._complaint(value, "a whole number")
+        if (self.minimum is not None and number < self.minimum) or (self.maximum is not None and number > self.maximum):
+            raise self._complaint(value, f"from {self.minimum} to {self.maximum}")
+        return number
+
+    def _boolean(self, value: Any) -> bool:
+        if isinstance(value, bool):
+            return value
+        words = {"true": True, "false": False}
+        if not isinstance(value, str) or value not in words:
+            raise self._complaint(value, "true or false")
+        return words[value]
+
+    def _choice(self, value: Any) -> str:
+        if value not in self.choices:
+            raise self._complaint(value, f"one of {', '.join(self.choices)}")
+        return str(value)
+
+    def _names(self, value: Any) -> tuple[str, ...]:
+        words = value.split(",") if isinstance(value, str) else value
+        if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
+            raise self._complaint(value, "names separated by commas")
+        named = tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
+        unknown = [name for name in named if self.choices and name not in self.choices]
+        if unknown:
+            raise InvalidOption(f"option '{self.name}': there is no {unknown[0]!r}")
+        return named
+
+    def _complaint(self, value: Any, wanted: str) -> InvalidOption:
+        return InvalidOption(f"option '{self.name}': {value!r} is not {wanted}")
+
+
+MODE = Option(
+    "mode",
+    "choice",
+    "events",
+    "a row for each event, or counts and histograms per interval, kept in the kernel and never lossy",
+    choices=("events", "summary"),
+)
+SUMMARY_INTERVAL_MS = Option(
+    "interval_ms", "integer", 1000, "how often a summary is read, in ms", minimum=100, maximum=3_600_000
+)
+RING_BYTES = Option(
+    "ring_bytes",
+    "integer",
+    16 << 20,
+    "size of each ring between kernel and user space; rounded up to a power of two",
+    minimum=4096,
+    maximum=1 << 30,
+)
+
+
+def parse_options(options: Sequence[Option], given: Mapping[str, Any]) -> dict[str, Any]:
+    """All options with their values, defaults filled in.
+
+    Raises:
+        InvalidOption: an option is unknown or its value is not one it takes.
+    """
+    known = {option.name: option for option in options}
+    for name in given:
+        if name not in known:
+            raise InvalidOption(f"no option named '{name}'; there are: {', '.join(known) or 'none'}")
+    return {
+        name: option.parse(given[name]) if name in given else option.default for name, option in known.items()
+    }

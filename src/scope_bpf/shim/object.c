@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* libbpf calls whose option structs and buffers are simpler to fill in C. All return 0 or more, or -errno. */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim.h"
+
+struct bpf_object *scope_object_open(const void *elf, size_t size, const char *name)
+{
+	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = name);
+
+	return bpf_object__open_mem(elf, size, &options);
+}
+
+int scope_create_ring(uint32_t bytes)
+{
+	int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "scope_ring", 0, 0, bytes, NULL);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int scope_create_summary(uint32_t key_size, uint32_t value_size, uint32_t entries)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_NO_PREALLOC);
+	int fd = bpf_map_create(BPF_MAP_TYPE_PERCPU_HASH, "scope_summary", key_size, value_size, entries, &options);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/*
+ * Reads every entry of a map that no program uses any more and empties it. keys: entries times key_size; values: entries
+ * times the number of possible CPUs times value_size. Returns how many entries there were.
+ */
+int64_t scope_read_summary(int fd, void *keys, void *values, uint32_t entries)
+{
+	uint64_t batch;
+	uint32_t count = entries;
+
+	if (bpf_map_lookup_and_delete_batch(fd, NULL, &batch, keys, values, &count, NULL) && errno != ENOENT)
+		return -errno;
+	return count;
+}
+
+int scope_program_cost(int fd, uint64_t *run_time_ns, uint64_t *run_count)
+{
+	struct bpf_prog_info info = {};
+	uint32_t size = sizeof(info);
+
+	if (bpf_obj_get_info_by_fd(fd, &info, &size))
+		return -errno;
+	*run_time_ns = info.run_time_ns;
+	*run_count = info.run_cnt;
+	return 0;
+}
