@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes x86/vmlinux.h and arm64/vmlinux.h, the kernel's types in C, out of Debian's kernel packages.
-# usage: generate.sh [SUITE]    (trixie); needs apt, bpftool, zstd and python3, no root; the host's apt is left as it is
+# usage: generate.sh [SUITE]    (trixie; a suite whose kernel is older than 7.0, one package). Needs apt, bpftool, zstd
+# and python3, but no root. The host's apt is left as it is.
 #
 # Which kernel they come from does not matter much: they are marked preserve_access_index, so a compiled program
 # holds the names of the fields that it reads, not their offsets, and libbpf looks these up in the BTF of the kernel

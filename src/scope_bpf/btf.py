@@ -68,13 +68,24 @@ class Variable:
     size: int
 
 
+def _variables(file: ELFFile) -> dict[str, Variable]:
+    """From the symbol table: in an object file, BTF does not have the offsets yet."""
+    return {
+        symbol.name: Variable(file.get_section(symbol["st_shndx"]).name, symbol["st_value"], symbol["st_size"])
+        for symbol in file.get_section_by_name(".symtab").iter_symbols()
+        if symbol["st_info"]["type"] == "STT_OBJECT"
+    }
+
+
 class Btf:
     """The types and global variables of one BPF object."""
 
     def __init__(self, elf: bytes) -> None:
-        section = ELFFile(io.BytesIO(elf)).get_section_by_name(".BTF")
+        file = ELFFile(io.BytesIO(elf))
+        section = file.get_section_by_name(".BTF")
         if section is None:
             raise ValueError("the object has no .BTF section")
+        self.variables = _variables(file)
         data = section.data()
         magic, _, _, header, type_offset, type_length, text_offset, text_length = _HEADER.unpack_from(data)
         if magic != _MAGIC:
@@ -98,17 +109,6 @@ class Btf:
             return None
         size = _TYPE.unpack_from(self._types, at)[2]
         return Struct(name, size, tuple(self._members(at)))
-
-    def variables(self) -> dict[str, Variable]:
-        """The global variables by name, of every data section."""
-        found = {}
-        for at in self._at[1:]:
-            if self._kind(at) != _DATASEC:
-                continue
-            for index in range(self._vlen(at)):
-                type_id, offset, size = _TYPE.unpack_from(self._types, at + 12 + 12 * index)
-                found[self._name(self._at[type_id])] = Variable(self._name(at), offset, size)
-        return found
 
     def _kind(self, at: int) -> int:
         return (_TYPE.unpack_from(self._types, at)[1] >> 24) & 0x1F

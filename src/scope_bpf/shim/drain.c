@@ -23,6 +23,7 @@
 
 struct scope_drain {
 	struct ring_buffer *rings;
+	int epoll_fd; /* edge-triggered, unlike libbpf's own: a ring that merely holds something wakes nobody */
 	int wake_fd;
 	size_t limit;	 /* bytes, all streams together */
 	size_t buffered; /* bytes */
@@ -99,6 +100,13 @@ no_memory:
 	return -ENOMEM;
 }
 
+static int watch(struct scope_drain *drain, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = fd};
+
+	return epoll_ctl(drain->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
 struct scope_drain *scope_drain_new(uint32_t streams, const uint32_t *row_sizes, size_t limit_bytes)
 {
 	struct scope_drain *drain = calloc(1, sizeof(*drain));
@@ -110,29 +118,25 @@ struct scope_drain *scope_drain_new(uint32_t streams, const uint32_t *row_sizes,
 	drain->filling = calloc(streams, sizeof(*drain->filling));
 	drain->row_sizes = calloc(streams, sizeof(*drain->row_sizes));
 	drain->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (drain->filling && drain->row_sizes && drain->wake_fd >= 0) {
+	drain->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (drain->filling && drain->row_sizes && !watch(drain, drain->wake_fd)) {
 		memcpy(drain->row_sizes, row_sizes, streams * sizeof(*row_sizes));
 		return drain;
 	}
-	if (drain->wake_fd >= 0)
-		close(drain->wake_fd);
-	free(drain->filling);
-	free(drain->row_sizes);
-	free(drain);
+	scope_drain_free(drain);
 	return NULL;
 }
 
 int scope_drain_add_ring(struct scope_drain *drain, int ring_fd)
 {
-	struct epoll_event wake = {.events = EPOLLIN, .data.u32 = UINT32_MAX};
+	int result;
 
-	if (drain->rings)
-		return ring_buffer__add(drain->rings, ring_fd, append, drain);
+	if (drain->rings) {
+		result = ring_buffer__add(drain->rings, ring_fd, append, drain);
+		return result ? result : watch(drain, ring_fd);
+	}
 	drain->rings = ring_buffer__new(ring_fd, append, drain, NULL);
-	if (!drain->rings ||
-	    epoll_ctl(ring_buffer__epoll_fd(drain->rings), EPOLL_CTL_ADD, drain->wake_fd, &wake))
-		return -errno;
-	return 0;
+	return drain->rings ? watch(drain, ring_fd) : -errno;
 }
 
 static int64_t now_ms(void)
@@ -168,7 +172,7 @@ int scope_drain_poll(struct scope_drain *drain, int timeout_ms)
 	for (;;) {
 		int i, count, full;
 
-		count = epoll_wait(ring_buffer__epoll_fd(drain->rings), ready, 16, left_ms > 0 ? (int)left_ms : 0);
+		count = epoll_wait(drain->epoll_fd, ready, 16, left_ms > 0 ? (int)left_ms : 0);
 		if (count < 0 && errno != EINTR)
 			return -errno;
 		full = scope_drain_rest(drain);
@@ -176,7 +180,7 @@ int scope_drain_poll(struct scope_drain *drain, int timeout_ms)
 		if (full || left_ms <= 0)
 			return full;
 		for (i = 0; i < count; i++)
-			if (ready[i].data.u32 == UINT32_MAX)
+			if (ready[i].data.fd == drain->wake_fd)
 				return 0;
 	}
 }
@@ -221,10 +225,13 @@ void scope_drain_free(struct scope_drain *drain)
 	uint32_t i;
 
 	ring_buffer__free(drain->rings);
-	for (i = 0; i < drain->streams; i++)
+	for (i = 0; drain->filling && i < drain->streams; i++)
 		if (drain->filling[i])
 			scope_rows_free(drain->filling[i]);
-	close(drain->wake_fd);
+	if (drain->wake_fd >= 0)
+		close(drain->wake_fd);
+	if (drain->epoll_fd >= 0)
+		close(drain->epoll_fd);
 	free(drain->filling);
 	free(drain->row_sizes);
 	free(drain);

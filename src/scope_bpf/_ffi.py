@@ -1,0 +1,26 @@
+"""The only import of the extension. Types are relaxed here, since cffi's are made at build time."""
+
+from typing import Any
+
+from scope_bpf import _native
+from scope_bpf.errors import KernelError
+
+ffi: Any = _native.ffi
+lib: Any = _native.lib
+
+
+def libbpf_log() -> str:
+    """What libbpf said on this thread since the last call."""
+    text: bytes = ffi.string(lib.scope_log_take())
+    return text.decode(errors="replace")
+
+
+def check(result: int, action: str) -> int:
+    """A call's result, unless it is a negative error number.
+
+    Raises:
+        KernelError: it is; `action` says what was tried.
+    """
+    if result < 0:
+        raise KernelError(action, -result, libbpf_log())
+    return result

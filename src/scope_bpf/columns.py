@@ -1,0 +1,111 @@
+"""From records to columns: a `RawBatch` is what the kernel wrote, `to_arrow` makes an Arrow record batch of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from scope_bpf._ffi import check, ffi, lib
+from scope_bpf.catalogue import Mode, Rows, Stream
+from scope_bpf.layout import Field, Kind, Layout
+
+
+@dataclass(frozen=True)
+class RawBatch:
+    """Records of one stream.
+
+    Attributes:
+        rows: structured array, shape (count,), of the layout's dtype.
+        schema: what `to_arrow` makes of it.
+        native: the `scope_rows *` that holds the rows and their tails; None for a summary.
+    """
+
+    stream: Stream
+    layout: Layout
+    schema: pa.Schema
+    rows: Rows
+    native: Any = None
+
+    @property
+    def count(self) -> int:
+        """How many records."""
+        return len(self.rows)
+
+    @property
+    def first_ktime_ns(self) -> int:
+        """The earliest time in it, CLOCK_BOOTTIME."""
+        return int(self.rows["ktime_ns"].min())
+
+    @property
+    def last_ktime_ns(self) -> int:
+        """The latest time in it, CLOCK_BOOTTIME."""
+        return int(self.rows["ktime_ns"].max())
+
+
+def raw_batch(stream: Stream, layout: Layout, schema: pa.Schema, native: Any) -> RawBatch:
+    """A batch over the records of a `scope_rows *`, without a copy."""
+    buffer = ffi.buffer(native.rows, native.count * native.row_size)
+    return RawBatch(stream, layout, schema, np.frombuffer(buffer, layout.dtype), native)
+
+
+def to_arrow(raw: RawBatch) -> pa.RecordBatch:
+    """The columns of a batch; nothing in it refers to the batch's memory.
+
+    Raises:
+        KernelError: a record names text outside itself (EINVAL): it was not made by this stream's program.
+    """
+    stream = raw.stream
+    columns = {field.name: _column(raw, field) for field in raw.layout.fields if field.name in raw.schema.names}
+    if stream.mode is Mode.SUMMARY:
+        columns |= {name: pa.array(raw.rows[name]) for name in ("ktime_ns", "interval_ns")}
+    if stream.derive:
+        columns |= stream.derive(raw.rows)
+    return pa.RecordBatch.from_arrays([columns[name] for name in raw.schema.names], schema=raw.schema)
+
+
+def _column(raw: RawBatch, field: Field) -> pa.Array:
+    if field.kind is Kind.NUMBER:
+        values = np.ascontiguousarray(raw.rows[field.name])
+        switch = raw.stream.null_unless.get(field.name)
+        return pa.array(values, mask=raw.rows[switch] == 0 if switch else None)
+    if field.kind is Kind.NAME:
+        return _names(raw.rows[field.name])
+    if field.kind is Kind.HISTOGRAM:
+        flat = np.ascontiguousarray(raw.rows[field.name]).reshape(-1)
+        return pa.FixedSizeListArray.from_arrays(pa.array(flat), type=field.arrow)
+    if field.kind is Kind.TEXT_LIST:
+        return _text_lists(raw, field.offset)
+    return _texts(raw, field.offset, lib.scope_paths if field.kind is Kind.PATH else lib.scope_texts)
+
+
+def _names(values: Rows) -> pa.DictionaryArray:
+    width = values.dtype.itemsize
+    buffer = pa.py_buffer(np.ascontiguousarray(values))
+    encoded = pa.Array.from_buffers(pa.binary(width), len(values), [None, buffer]).dictionary_encode()
+    names = [value.rstrip(b"\0").decode(errors="backslashreplace") for value in encoded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(names, pa.string()))
+
+
+def _texts(raw: RawBatch, offset: int, gather: Any) -> pa.Array:
+    ends = np.zeros(raw.count + 1, np.int32)
+    ends_ = ffi.from_buffer("int32_t[]", ends) + 1
+    size = check(gather(raw.native, offset, ends_, ffi.NULL), f"a record of '{raw.stream.name}' is damaged")
+    data = np.empty(size, np.uint8)
+    gather(raw.native, offset, ends_, ffi.from_buffer("uint8_t[]", data))
+    return pa.StringArray.from_buffers(raw.count, pa.py_buffer(ends), pa.py_buffer(data))
+
+
+def _text_lists(raw: RawBatch, offset: int) -> pa.Array:
+    lists = np.zeros(raw.count + 1, np.int32)
+    lists_ = ffi.from_buffer("int32_t[]", lists) + 1
+    count = ffi.new("int64_t *")
+    size = check(
+        lib.scope_text_lists(raw.native, offset, lists_, count, ffi.NULL, ffi.NULL),
+        f"a record of '{raw.stream.name}' is damaged",
+    )
+    ends, data = np.zeros(count[0] + 1, np.int32), np.empty(size, np.uint8)
+    ends_ = ffi.from_buffer("int32_t[]", ends) + 1
+    lib.scope_text_lists(raw.native, offset, lists_, count, ends_, ffi.from_buffer("uint8_t[]", data))
+    texts = pa.StringArray.from_buffers(count[0], pa.py_buffer(ends), pa.py_buffer(data))
+    return pa.ListArray.from_arrays(pa.array(lists), texts)

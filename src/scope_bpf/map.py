@@ -1,0 +1,59 @@
+"""A map of a loaded object. The object owns it."""
+
+from typing import Any
+
+import numpy as np
+
+from scope_bpf._ffi import check, ffi, lib
+
+
+def possible_cpus() -> int:
+    """How many values a per-CPU map holds for each key."""
+    return check(lib.libbpf_num_possible_cpus(), "cannot count the CPUs")
+
+
+class Map:
+    """One map; keys and values are bytes."""
+
+    def __init__(self, native: Any, name: str) -> None:
+        self._map = native
+        self.name = name
+
+    @property
+    def fd(self) -> int:
+        """The file descriptor; valid once the object is loaded."""
+        return int(lib.bpf_map__fd(self._map))
+
+    @property
+    def key_size(self) -> int:
+        """Bytes of a key."""
+        return int(lib.bpf_map__key_size(self._map))
+
+    @property
+    def value_size(self) -> int:
+        """Bytes of a value."""
+        return int(lib.bpf_map__value_size(self._map))
+
+    def resize(self, entries: int) -> None:
+        """Sets how many entries it holds. Before the object is loaded."""
+        check(lib.bpf_map__set_max_entries(self._map, entries), f"cannot resize the map '{self.name}'")
+
+    def update(self, key: bytes, value: bytes) -> None:
+        """Sets an entry.
+
+        Raises:
+            KernelError: the kernel refused, E2BIG if the map is full.
+        """
+        result = lib.bpf_map_update_elem(self.fd, ffi.from_buffer(key), ffi.from_buffer(value), lib.BPF_ANY)
+        check(result, f"cannot update the map '{self.name}'")
+
+    def delete(self, key: bytes) -> None:
+        """Removes an entry, if it is there."""
+        lib.bpf_map_delete_elem(self.fd, ffi.from_buffer(key))
+
+    def lookup_per_cpu(self, key: bytes, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+        """The values of one key of a per-CPU map: shape (possible CPUs,)."""
+        values = np.zeros(possible_cpus(), dtype)
+        result = lib.bpf_map_lookup_elem(self.fd, ffi.from_buffer(key), ffi.from_buffer(values))
+        check(result, f"cannot read the map '{self.name}'")
+        return values

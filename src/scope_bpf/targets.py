@@ -1,0 +1,149 @@
+"""Whom a task watches: turned into what the filter in the kernel compares."""
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scope_bpf.btf import Btf
+from scope_bpf.errors import LayoutMismatch, TargetNotFound
+from scope_bpf.layout import layout_of
+from scope_bpf.map import Map
+
+_INCLUDED, _EXCLUDED = b"\x01", b"\x02"  # enum scope_verdict in filter.bpf.h
+_COMM_BYTES = 15
+
+
+@dataclass(frozen=True)
+class Target:
+    """Whom to watch; empty: the whole machine. Fields that are set all have to hold.
+
+    Attributes:
+        pid: a process, and the children it starts from now on.
+        comm: the name of a thread, exactly.
+        exe: path of an executable, as this process sees it.
+        cgroup: path below the cgroup v2 root; what is below it counts as well.
+        container: id of a container, or the begin of one: 12 hexadecimal digits or more.
+    """
+
+    pid: int = 0
+    comm: str = ""
+    exe: str = ""
+    cgroup: str = ""
+    container: str = ""
+
+    def conditions(self) -> Mapping[str, Any]:
+        """Members of `struct scope_filter` by name.
+
+        Raises:
+            TargetNotFound: something named does not exist; the message says what to do.
+        """
+        conditions: dict[str, Any] = {}
+        if self.pid:
+            _check_process(self.pid)
+            conditions["by_pid"] = 1
+        if self.comm:
+            name = self.comm.encode()
+            if len(name) > _COMM_BYTES:
+                raise TargetNotFound(f"no thread is named '{self.comm}': names have at most {_COMM_BYTES} bytes")
+            conditions |= {"by_comm": 1, "comm": name}
+        if self.exe:
+            conditions |= _exe_conditions(self.exe)
+        if self.cgroup and self.container:
+            raise TargetNotFound("a cgroup and a container cannot both be the target; give one")
+        if self.cgroup or self.container:
+            root = cgroup_root()
+            path = _container_cgroup(root, self.container) if self.container else root / self.cgroup.strip("/")
+            conditions |= _cgroup_conditions(root, path)
+        return conditions
+
+
+def _check_process(pid: int) -> None:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        raise TargetNotFound(f"no process has pid {pid}; `ps` lists those that run") from None
+    leader = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("Tgid:"))
+    if leader != pid:
+        raise TargetNotFound(f"{pid} is a thread of process {leader}; watch the process")
+
+
+def _exe_conditions(exe: str) -> dict[str, Any]:
+    try:
+        found = os.stat(exe)  # noqa: PTH116  (device numbers, not a path operation)
+    except OSError as error:
+        raise TargetNotFound(f"cannot watch the executable '{exe}': {error.strerror}") from None
+    device = os.major(found.st_dev) << 20 | os.minor(found.st_dev)  # the kernel's MKDEV, include/linux/kdev_t.h
+    return {"by_exe": 1, "exe_inode": found.st_ino, "exe_device": device}
+
+
+def cgroup_root() -> Path:
+    """Where the cgroup v2 hierarchy is mounted.
+
+    Raises:
+        TargetNotFound: nowhere.
+    """
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        if right.startswith("cgroup2 "):
+            return Path(left.split()[4])
+    raise TargetNotFound("no cgroup v2 is mounted here, so a cgroup cannot be the target")
+
+
+def _cgroup_conditions(root: Path, path: Path) -> dict[str, Any]:
+    try:
+        inode = path.stat().st_ino  # a cgroup's id is its directory's inode, kernfs since 5.5
+    except OSError:
+        raise TargetNotFound(f"there is no cgroup '{path}'") from None
+    return {"by_cgroup": 1, "cgroup_id": inode, "cgroup_level": len(path.relative_to(root).parts)}
+
+
+def _container_cgroup(root: Path, container: str) -> Path:
+    if len(container) < 12 or not all(digit in "0123456789abcdef" for digit in container):
+        raise TargetNotFound(f"'{container}' is no container id: 12 hexadecimal digits or more")
+    found = [Path(directory) for directory, _, _ in os.walk(root) if container in Path(directory).name]
+    if not found:
+        raise TargetNotFound(f"no cgroup belongs to container '{container}'")
+    return min(found, key=lambda path: len(path.parts))
+
+
+class Filter:
+    """The filter of a loaded object: `scope_filter` and `scope_pids` in filter.bpf.h. Changeable while programs run."""
+
+    def __init__(self, btf: Btf, section: Map, pids: Map) -> None:
+        struct = btf.struct("scope_filter")
+        if struct is None:
+            raise LayoutMismatch("the object has no struct scope_filter")
+        self._dtype = layout_of(struct).dtype
+        self._section, self._pids = section, pids
+        self._generation = 0
+        self._included = 0
+
+    def apply(self, target: Target) -> None:
+        """Watches the target from the next event on, and nothing else.
+
+        Raises:
+            TargetNotFound: it does not exist; the filter stays as it was.
+        """
+        conditions = target.conditions()
+        if target.pid:
+            self._pids.update(target.pid.to_bytes(4, "little"), _INCLUDED)
+        if self._included and self._included != target.pid:
+            self._pids.delete(self._included.to_bytes(4, "little"))
+        self._included = target.pid
+        value = np.zeros((), self._dtype)
+        self._generation += 1
+        value["generation"] = self._generation
+        for name, condition in conditions.items():
+            value[name] = condition
+        self._section.update((0).to_bytes(4, "little"), value.tobytes())
+
+    def exclude(self, pids: Collection[int]) -> None:
+        """Leaves these processes and the children they start out. Before the programs run."""
+        for pid in pids:
+            self._pids.update(pid.to_bytes(4, "little"), _EXCLUDED)
+
+

@@ -1,0 +1,257 @@
+"""A probe that runs: loaded, attached, filtered, drained."""
+
+import os
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from scope_bpf._ffi import check, lib
+from scope_bpf.catalogue import Alternative, Mode, Probe, Stream
+from scope_bpf.columns import RawBatch, raw_batch
+from scope_bpf.errors import KernelError, NotSupported, ScopeBpfError, VerifierError
+from scope_bpf.host import require_bpf
+from scope_bpf.object import BpfObject
+from scope_bpf.ring import Drain
+from scope_bpf.statistics import program_cost
+from scope_bpf.summary import SummaryReader
+from scope_bpf.targets import Filter, Target
+
+FOLLOW_PROGRAMS = ("scope_follow_fork", "scope_forget_process")  # filter.bpf.h; after the probe's own
+LOSS_REASONS = ("ring_full", "no_state", "map_full", "follow")  # enum scope_loss in emit.bpf.h
+SUMMARY_KEYS = 16384  # SCOPE_SUMMARY_KEYS in summary.bpf.h
+MOST_RINGS = 16  # more CPUs share
+BUFFER_BYTES = 1 << 20  # a batch is at most about this large, raw
+
+_ACCOUNT = np.dtype([("emitted", "<u8"), ("lost", "<u8", len(LOSS_REASONS))])
+
+
+@dataclass(frozen=True)
+class Account:
+    """A stream's books as the kernel keeps them, since the start: emitted includes lost."""
+
+    emitted: int = 0
+    lost: Mapping[str, int] = field(default_factory=dict)
+
+
+class Tracer:
+    """Runs one probe for one target. `start`, then `poll` from one thread, then `finish` and `close`.
+
+    Args:
+        options: all of the probe's options, from `parse_options`.
+        excluded_pids: processes left out besides this one.
+    """
+
+    def __init__(
+        self,
+        probe: Probe,
+        options: Mapping[str, Any],
+        target: Target | None = None,
+        excluded_pids: Collection[int] = (),
+    ) -> None:
+        self.probe = probe
+        self.options = options
+        self.attach_point = ""
+        self.refused: list[str] = []  # better alternatives that this host lacks, with the reason
+        self.mode = Mode(options.get("mode", Mode.EVENTS if probe.has_mode(Mode.EVENTS) else Mode.SUMMARY))
+        self._target = target or Target()
+        self._excluded = (os.getpid(), *excluded_pids)
+        self._events = [stream for stream in probe.streams if stream.mode is Mode.EVENTS]
+        self._numbers = {stream.name: number for number, stream in enumerate(probe.streams)}
+        self._layouts = {stream.name: probe.layout(stream) for stream in probe.streams}
+        self._schemas = {stream.name: probe.schema(stream) for stream in probe.streams}
+        self._object: BpfObject | None = None
+        self._drain: Drain | None = None
+        self._filter: Filter | None = None
+        self._summaries: dict[str, SummaryReader] = {}
+        self._ring_fds: list[int] = []
+        self._next_summary = 0.0
+        self._last_accounts: dict[str, Account] = {}
+
+    def start(self) -> None:
+        """Takes the first alternative that this host loads and attaches.
+
+        Raises:
+            MissingCapability, NotSupported: no alternative works here; the message has each one's reason.
+            VerifierError: the kernel refused a program of the last one.
+            TargetNotFound: the target does not exist.
+        """
+        require_bpf()
+        self._target.conditions()
+        for alternative in self.probe.alternatives:
+            try:
+                self._start(alternative)
+            except KernelError as error:
+                self.close()
+                if isinstance(error, VerifierError) and alternative is self.probe.alternatives[-1]:
+                    raise
+                self.refused.append(f"{alternative.name}: {error}")
+            except ScopeBpfError:
+                self.close()
+                raise
+            else:
+                self.attach_point = alternative.name
+                return
+        raise NotSupported(f"probe '{self.probe.name}' cannot run here: {'; '.join(self.refused)}")
+
+    def _start(self, alternative: Alternative) -> None:
+        self._object = BpfObject(self.probe.elf, self.probe.btf, self.probe.name)
+        programs = (*alternative.programs, *FOLLOW_PROGRAMS)
+        rings = min(os.cpu_count() or 1, MOST_RINGS)
+        numbers = {f"stream_{name}": number for name, number in self._numbers.items()}
+        self._object.select_programs(programs)
+        self._object.set_constants({**numbers, **self.probe.constants(self.options), "scope_ring_count": rings})
+        self._object.map("scope_rings").resize(rings)
+        self._object.load()
+        self._make_rings(rings)
+        for stream in self.probe.streams_of(Mode.SUMMARY):
+            if stream.mode is Mode.SUMMARY:
+                self._summaries[stream.name] = self._summary_reader(stream)
+        self._filter = Filter(
+            self.probe.btf, self._object.map(".data.filter"), self._object.map("scope_pids")
+        )
+        self._filter.exclude([pid for pid in self._excluded if pid != self._target.pid])
+        self._filter.apply(self._target)
+        self._apply_mode()
+        for program in programs:
+            self._object.attach(program)
+
+    def _make_rings(self, count: int) -> None:
+        assert self._object
+        size = 1 << (max(self.options["ring_bytes"], 4096) - 1).bit_length()
+        slots = self._object.map("scope_rings")
+        for slot in range(count):
+            fd = check(lib.scope_create_ring(size), f"cannot make a ring of {size} bytes")
+            self._ring_fds.append(fd)
+            slots.update(slot.to_bytes(4, "little"), fd.to_bytes(4, "little"))
+        if self._events:
+            sizes = [self._layouts[stream.name].size for stream in self._events]
+            self._drain = Drain(self._ring_fds, sizes, BUFFER_BYTES)
+
+    def _summary_reader(self, stream: Stream) -> SummaryReader:
+        assert self._object
+        return SummaryReader(
+            stream,
+            self._layouts[stream.name],
+            self._schemas[stream.name],
+            self._object.map(stream.name),
+            self._object.map(f"{stream.name}_first"),
+            SUMMARY_KEYS,
+        )
+
+    def _apply_mode(self) -> None:
+        assert self._object
+        if self._summaries:
+            summarize = self.mode is Mode.SUMMARY
+            self._object.map(".data.mode").update((0).to_bytes(4, "little"), bytes([summarize]))
+            self._next_summary = time.monotonic() + self.options["interval_ms"] / 1000
+
+    def poll(self, timeout_ms: int) -> list[RawBatch]:
+        """Waits until buffers are full or the time is over; the batches since the last poll, of every stream."""
+        left_ms = timeout_ms
+        if self._summaries:
+            left_ms = min(left_ms, max(0, int((self._next_summary - time.monotonic()) * 1000) + 1))
+        if self._drain:
+            self._drain.poll(left_ms)
+        else:
+            time.sleep(left_ms / 1000)
+        batches = self._take()
+        if self._summaries and time.monotonic() >= self._next_summary:
+            self._next_summary += self.options["interval_ms"] / 1000
+            batches += self._read_summaries()
+        return batches
+
+    def _take(self) -> list[RawBatch]:
+        if not self._drain:
+            return []
+        taken = [(stream, self._drain.take(number)) for number, stream in enumerate(self._events)]
+        return [
+            raw_batch(stream, self._layouts[stream.name], self._schemas[stream.name], native)
+            for stream, native in taken
+            if native is not None
+        ]
+
+    def _read_summaries(self) -> list[RawBatch]:
+        read = [reader.read() for reader in self._summaries.values()]
+        return [batch for batch in read if batch]
+
+    def wake(self) -> None:
+        """Ends the poll under way, or the next one, early. From any thread."""
+        if self._drain:
+            self._drain.wake()
+
+    def retarget(self, target: Target) -> None:
+        """Watches another target from the next event on.
+
+        Raises:
+            TargetNotFound: it does not exist; the old one stays.
+        """
+        assert self._filter
+        self._filter.apply(target)
+        self._target = target
+
+    def set_mode(self, mode: Mode) -> None:
+        """Switches between events and summary while running. From the polling thread."""
+        self.mode = mode
+        self._apply_mode()
+
+    def accounts(self) -> dict[str, Account]:
+        """The books of every stream since the start; after `close`, as they stood then."""
+        if not self._object:
+            return self._last_accounts
+        kept = self._object.map("scope_accounts")
+        accounts = {}
+        for name, number in self._numbers.items():
+            per_cpu = kept.lookup_per_cpu(number.to_bytes(4, "little"), _ACCOUNT)
+            lost = per_cpu["lost"].sum(axis=0)
+            rows = self._summaries[name].rows_made if name in self._summaries else 0
+            accounts[name] = Account(
+                int(per_cpu["emitted"].sum()) + rows,
+                {reason: int(count) for reason, count in zip(LOSS_REASONS, lost, strict=True) if count},
+            )
+        return accounts
+
+    def programs_cost(self) -> tuple[int, int]:
+        """Run time in ns and runs of all programs, counted while `KernelStatistics` are on."""
+        costs = [program_cost(fd) for fd in (self._object.program_fds() if self._object else [])]
+        return sum(cost[0] for cost in costs), sum(cost[1] for cost in costs)
+
+    def finish(self) -> list[RawBatch]:
+        """Detaches and returns all that was not polled yet."""
+        if not self._object:
+            return []
+        self._object.detach()
+        batches: list[RawBatch] = []
+        more = self._drain is not None
+        while more and self._drain:
+            more = self._drain.rest()
+            batches += self._take()
+        return batches + self._read_summaries()
+
+    def close(self) -> None:
+        """Detaches and frees everything. May be called again."""
+        if self._filter:
+            self._last_accounts = self.accounts()
+            self._filter = None
+        for reader in self._summaries.values():
+            reader.close()
+        self._summaries = {}
+        if self._drain:
+            self._drain.close()
+            self._drain = None
+        while self._ring_fds:
+            os.close(self._ring_fds.pop())
+        if self._object:
+            self._object.close()
+            self._object = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

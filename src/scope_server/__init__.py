@@ -1,0 +1,1 @@
+"""From the wire to a table to an answer: ingest, storage in PostgreSQL, and the REST API."""

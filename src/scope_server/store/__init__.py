@@ -1,0 +1,1 @@
+"""PostgreSQL: the private instance, the schema, what writes rows and what reads them."""
