@@ -52,6 +52,16 @@ class Derived:
     arrow: pa.DataType
 
 
+@dataclass(frozen=True)
+class Names:
+    """A text column of a summary, which another stream of the probe gives by key: `text` of `stream` by `keys`."""
+
+    stream: str
+    keys: tuple[str, ...]
+    text: str
+    column: Column
+
+
 HEADER = {
     "ktime_ns": Column("when, on the clock that runs since boot (CLOCK_BOOTTIME)", "ns"),
     "start_ns": Column("when the process started, on the same clock: tells a reused pid apart", "ns"),
@@ -85,6 +95,8 @@ class Stream:
         derived: columns computed by `derive` from a structured array of the rows.
         hidden: members that only `derive` and `null_unless` read.
         null_unless: column -> member; the column is null in rows where the member is 0.
+        names: a text column joined from another stream.
+        internal: only read for `names`; no rows of it leave the tracer.
     """
 
     name: str
@@ -95,6 +107,8 @@ class Stream:
     derive: Derive | None = None
     hidden: tuple[str, ...] = ()
     null_unless: Mapping[str, str] = field(default_factory=dict)
+    names: Names | None = None
+    internal: bool = False
 
     def layout(self, btf: Btf) -> Layout:
         """The layout of the stream's rows according to the object.
@@ -126,12 +140,16 @@ class Stream:
         if self.mode is Mode.SUMMARY:
             types |= {name: pa.uint64() for name in INTERVAL.names or ()}
         types |= {name: derived.arrow for name, derived in self.derived.items()}
+        if self.names:
+            types[self.names.text] = pa.string()
         return pa.schema([pa.field(name, types[name]) for name in self.described()])
 
     def described(self) -> dict[str, Column]:
         """All columns in order, with what they mean."""
         implied = HEADER if self.mode is Mode.EVENTS else PROCESS
         derived = {name: derived.column for name, derived in self.derived.items()}
+        if self.names:
+            derived[self.names.text] = self.names.column
         return dict(implied) | derived | dict(self.columns)
 
 
@@ -179,6 +197,11 @@ class Probe:
     def has_mode(self, mode: Mode) -> bool:
         """Whether any stream is of this mode."""
         return any(stream.mode is mode for stream in self.streams)
+
+    @property
+    def public_streams(self) -> tuple[Stream, ...]:
+        """The streams whose rows leave the tracer, and which have tables."""
+        return tuple(stream for stream in self.streams if not stream.internal)
 
     def streams_of(self, mode: Mode) -> tuple[Stream, ...]:
         """The streams that run in this mode; all of them if the probe has but one mode."""

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from scope_bpf._ffi import check, ffi, lib
-from scope_bpf.catalogue import Mode, Rows, Stream
+from scope_bpf.catalogue import Mode, Names, Rows, Stream
 from scope_bpf.layout import Field, Kind, Layout
 
 
@@ -19,6 +20,7 @@ class RawBatch:
         rows: structured array, shape (count,), of the layout's dtype.
         schema: what `to_arrow` makes of it.
         native: the `scope_rows *` that holds the rows and their tails; None for a summary.
+        names: batches of the stream that gives this one's names.
     """
 
     stream: Stream
@@ -26,6 +28,7 @@ class RawBatch:
     schema: pa.Schema
     rows: Rows
     native: Any = None
+    names: tuple["RawBatch", ...] = ()
 
     @property
     def count(self) -> int:
@@ -61,6 +64,8 @@ def to_arrow(raw: RawBatch) -> pa.RecordBatch:
         columns |= {name: pa.array(raw.rows[name]) for name in ("ktime_ns", "interval_ns")}
     if stream.derive:
         columns |= stream.derive(raw.rows)
+    if stream.names:
+        columns[stream.names.text] = _joined(raw, stream.names)
     return pa.RecordBatch.from_arrays([columns[name] for name in raw.schema.names], schema=raw.schema)
 
 
@@ -75,8 +80,29 @@ def _column(raw: RawBatch, field: Field) -> pa.Array:
         flat = np.ascontiguousarray(raw.rows[field.name]).reshape(-1)
         return pa.FixedSizeListArray.from_arrays(pa.array(flat), type=field.arrow)
     if field.kind is Kind.TEXT_LIST:
-        return _text_lists(raw, field.offset)
-    return _texts(raw, field.offset, lib.scope_paths if field.kind is Kind.PATH else lib.scope_texts)
+        return _nulled(raw, field, _text_lists(raw, field.offset))
+    gather = lib.scope_paths if field.kind is Kind.PATH else lib.scope_texts
+    return _nulled(raw, field, _texts(raw, field.offset, gather))
+
+
+def _nulled(raw: RawBatch, field: Field, column: pa.Array) -> pa.Array:
+    switch = raw.stream.null_unless.get(field.name)
+    return pc.if_else(pa.array(raw.rows[switch] != 0), column, None) if switch else column
+
+
+def _joined(raw: RawBatch, names: Names) -> pa.Array:
+    if not raw.names:
+        return pa.nulls(raw.count, pa.string())
+    known = pa.concat_arrays([_keys(batch.rows, names.keys) for batch in raw.names])
+    texts = pa.concat_arrays([to_arrow(batch)[names.text] for batch in raw.names])
+    return texts.take(pc.index_in(_keys(raw.rows, names.keys), known))
+
+
+def _keys(rows: Rows, names: tuple[str, ...]) -> pa.Array:
+    packed = np.empty(len(rows), [(name, rows.dtype[name]) for name in names])
+    for name in names:
+        packed[name] = rows[name]
+    return pa.Array.from_buffers(pa.binary(packed.dtype.itemsize), len(rows), [None, pa.py_buffer(packed)])
 
 
 def _names(values: Rows) -> pa.DictionaryArray:

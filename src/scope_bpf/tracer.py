@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -67,6 +67,7 @@ class Tracer:
         self._drain: Drain | None = None
         self._filter: Filter | None = None
         self._summaries: dict[str, SummaryReader] = {}
+        self._names: dict[str, list[RawBatch]] = {}  # since the last summary
         self._ring_fds: list[int] = []
         self._next_summary = 0.0
         self._last_accounts: dict[str, Account] = {}
@@ -168,15 +169,33 @@ class Tracer:
         if not self._drain:
             return []
         taken = [(stream, self._drain.take(number)) for number, stream in enumerate(self._events)]
-        return [
+        batches = [
             raw_batch(stream, self._layouts[stream.name], self._schemas[stream.name], native)
             for stream, native in taken
             if native is not None
         ]
+        for batch in batches:
+            if batch.stream.internal:
+                self._names.setdefault(batch.stream.name, []).append(batch)
+        return [batch for batch in batches if not batch.stream.internal]
 
     def _read_summaries(self) -> list[RawBatch]:
         read = [reader.read() for reader in self._summaries.values()]
-        return [batch for batch in read if batch]
+        events = self._take_rest() if any(batch and batch.stream.names for batch in read) else []
+        names, self._names = self._names, {}
+        return events + [
+            replace(batch, names=tuple(names.get(batch.stream.names.stream, ()))) if batch.stream.names else batch
+            for batch in read
+            if batch
+        ]
+
+    def _take_rest(self) -> list[RawBatch]:
+        batches: list[RawBatch] = []
+        more = self._drain is not None
+        while more and self._drain:
+            more = self._drain.rest()
+            batches += self._take()
+        return batches
 
     def wake(self) -> None:
         """Ends the poll under way, or the next one, early. From any thread."""
@@ -224,12 +243,7 @@ class Tracer:
         if not self._object:
             return []
         self._object.detach()
-        batches: list[RawBatch] = []
-        more = self._drain is not None
-        while more and self._drain:
-            more = self._drain.rest()
-            batches += self._take()
-        return batches + self._read_summaries()
+        return self._take_rest() + self._read_summaries()
 
     def close(self) -> None:
         """Detaches and frees everything. May be called again."""

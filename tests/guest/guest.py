@@ -5,9 +5,8 @@ kprobe. Debian's kernels allow both, so a test of such an attach point boots one
 guest: it sees the host's root file system read-only over 9p, and what it writes goes to a tmpfs above it.
 
 The guest is emulated (TCG), never run on KVM: nested virtual machines, where tests mostly run, have no KVM or one
-that hangs. A boot takes 6 to 18 s, so a test file should run what it needs in one.
-
-By hand: ``python3 tests/guest/guest.py tests/.cache bpftrace -e 'kprobe:do_sys_openat2 { exit(); }'``
+that hangs. A boot takes 5 s, so a test file should run what it needs in one.
+By hand: ``python3 tests/guest/guest.py tests/.cache COMMAND ...``
 """
 
 from __future__ import annotations
@@ -32,18 +31,15 @@ EXIT_MARK = "\nSCOPE-GUEST-EXIT "
 INIT = """\
 #!/bin/busybox sh
 /bin/busybox --install -s /bin
-export PATH=/bin
 mkdir -p /dev /host /rw /root
 mount -t devtmpfs devtmpfs /dev
 for module in {modules}; do insmod /modules/$module; done
 mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288,cache=loose,ro host /host
-mount -t tmpfs tmpfs /rw
-mkdir /rw/upper /rw/work
+mount -t tmpfs tmpfs /rw && mkdir /rw/upper /rw/work
 mount -t overlay -o lowerdir=/host,upperdir=/rw/upper,workdir=/rw/work overlay /root
 for at in proc:proc sysfs:sys tracefs:sys/kernel/tracing debugfs:sys/kernel/debug securityfs:sys/kernel/security \
     bpf:sys/fs/bpf cgroup2:sys/fs/cgroup devtmpfs:dev devpts:dev/pts tmpfs:dev/shm tmpfs:run; do
-    mkdir -p /root/${{at#*:}}
-    mount -t ${{at%%:*}} ${{at%%:*}} /root/${{at#*:}}
+    mkdir -p /root/${{at#*:}} && mount -t ${{at%%:*}} ${{at%%:*}} /root/${{at#*:}}
 done
 ln -s /proc/self/fd /root/dev/fd
 ip link set lo up
@@ -88,7 +84,7 @@ def fetch_kernel(cache: Path, package: str = "linux-image-amd64") -> Path:
         package: a kernel or its metapackage, from the host's apt sources. Not a `cloud` one: these lack 9p.
 
     Returns:
-        The kernel's image, for `run_in_guest`; its modules lie unpacked beside it.
+        The kernel's image, with its modules unpacked beside it.
 
     Raises:
         MissingPackageError: the host lacks one of `PACKAGES`.
@@ -114,7 +110,8 @@ def fetch_kernel(cache: Path, package: str = "linux-image-amd64") -> Path:
             for image in root.glob("boot/vmlinuz-*"):
                 image.rename(modules / "vmlinuz")
             _output("/sbin/depmod", "--basedir", str(root), modules.name)
-            root.rename(unpacked)  # last and at once: an interrupted download leaves no half kernel behind
+            if not unpacked.exists():  # another process may have been first
+                root.rename(unpacked)
     return next(unpacked.glob("lib/modules/*/vmlinuz"))
 
 
@@ -136,10 +133,9 @@ def run_in_guest(command: list[str], *, kernel: Path, timeout: float) -> GuestRe
     _require_packages()
     with tempfile.TemporaryDirectory() as scratch:
         console, output = Path(scratch, "console"), Path(scratch, "output")
-        initramfs = _make_initramfs(Path(scratch), kernel, command)
         qemu = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", "3G", "-smp", "2"]
-        qemu += ["-nodefaults", "-display", "none", "-no-reboot", "-kernel", str(kernel), "-initrd", str(initramfs)]
-        qemu += ["-append", "console=ttyS0 panic=-1 quiet mitigations=off"]
+        qemu += ["-nodefaults", "-display", "none", "-no-reboot", "-append", "console=ttyS0 panic=-1 quiet"]
+        qemu += ["-kernel", str(kernel), "-initrd", str(_make_initramfs(Path(scratch), kernel, command))]
         qemu += ["-serial", f"file:{console}", "-serial", f"file:{output}"]
         # remap: the host's root may span devices, whose inode numbers would otherwise collide in the guest.
         qemu += ["-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"]
@@ -158,27 +154,23 @@ def _make_initramfs(scratch: Path, kernel: Path, command: list[str]) -> Path:
     tree = scratch / "initramfs"
     (tree / "modules").mkdir(parents=True)
     (tree / "bin").mkdir()
-    shutil.copy("/bin/busybox", tree / "bin/busybox")
-
+    shutil.copy("/bin/busybox", tree / "bin")
     # The modules and what they need, first things first; what is built in has a line without a file.
-    modprobe = ["/sbin/modprobe", "--config", "/dev/null", "--dirname", str(kernel.parents[3])]
-    modprobe += ["--set-version", kernel.parent.name, "--show-depends", "--all"]
-    modprobe += ["virtio_pci", "9pnet_virtio", "9p", "overlay"]
+    modprobe = ["/sbin/modprobe", "-C", "/dev/null", "-d", str(kernel.parents[3]), "-S", kernel.parent.name]
+    modprobe += ["--show-depends", "--all", "virtio_pci", "9pnet_virtio", "9p", "overlay"]
     lines = [line.split() for line in _output(*modprobe).splitlines()]
     paths = dict.fromkeys(Path(words[1]) for words in lines if words[0] == "insmod")
     for path in paths:
         module = path.read_bytes()  # busybox's insmod reads no compressed one
         (tree / "modules" / path.stem).write_bytes(lzma.decompress(module) if path.suffix == ".xz" else module)
-
     environment = shlex.join(["export", f"PATH={os.environ['PATH']}", "HOME=/root"])
     line = shlex.quote(f"{environment}; cd {shlex.quote(str(Path.cwd()))} && exec {shlex.join(command)}")
     modules, mark = " ".join(path.stem for path in paths), EXIT_MARK.replace("\n", "\\n")
     (tree / "init").write_text(INIT.format(modules=modules, command=line, mark=mark))
     (tree / "init").chmod(0o755)
-    image = scratch / "initramfs.cpio"
     names = "\n".join(str(path.relative_to(tree)) for path in sorted(tree.rglob("*")))
-    _output("cpio", "--create", "--format=newc", "--quiet", "-F", str(image), cwd=tree, text=names)
-    return image
+    _output("cpio", "--create", "--format=newc", "--quiet", "-F", "../initramfs.cpio", cwd=tree, text=names)
+    return scratch / "initramfs.cpio"
 
 
 def _require_packages() -> None:

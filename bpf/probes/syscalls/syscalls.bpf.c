@@ -21,37 +21,6 @@ struct syscall_thread {
 
 SCOPE_THREADS(struct syscall_thread);
 
-#define TS_COMPAT 0x0002 /* arch/x86/include/asm/thread_info.h */
-#define TIF_32BIT 22	 /* arch/arm64/include/asm/thread_info.h */
-
-static __always_inline bool is_compat(struct task_struct *task)
-{
-#if defined(__TARGET_ARCH_x86)
-	return task->thread_info.status & TS_COMPAT;
-#else
-	return task->thread_info.flags & (1UL << TIF_32BIT);
-#endif
-}
-
-static __always_inline void read_args(struct syscall_thread *call, struct pt_regs *regs)
-{
-#if defined(__TARGET_ARCH_x86)
-	call->args[0] = regs->di;
-	call->args[1] = regs->si;
-	call->args[2] = regs->dx;
-	call->args[3] = regs->r10;
-	call->args[4] = regs->r8;
-	call->args[5] = regs->r9;
-#else
-	call->args[0] = regs->orig_x0;
-	call->args[1] = regs->regs[1];
-	call->args[2] = regs->regs[2];
-	call->args[3] = regs->regs[3];
-	call->args[4] = regs->regs[4];
-	call->args[5] = regs->regs[5];
-#endif
-}
-
 static __always_inline void summarize_call(struct task_struct *task, struct syscall_thread *call, __s64 ret,
 					   __u64 duration_ns)
 {
@@ -120,7 +89,12 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long nr)
 		return 0;
 	call->compat = is_compat(task);
 	call->nr = nr;
-	read_args(call, regs);
+	call->args[0] = syscall_arg(regs, 0);
+	call->args[1] = syscall_arg(regs, 1);
+	call->args[2] = syscall_arg(regs, 2);
+	call->args[3] = syscall_arg(regs, 3);
+	call->args[4] = syscall_arg(regs, 4);
+	call->args[5] = syscall_arg(regs, 5);
 	call->entered_ns = bpf_ktime_get_boot_ns();
 	return 0;
 }

@@ -63,7 +63,7 @@ class PrivatePostgres:
         return self._process.pid if self._process and self._process.poll() is None else None
 
     def start(self, timeout_s: float = 30.0) -> None:
-        """Makes the cluster if there is none, starts it and waits until it answers.
+        """Makes the cluster if there is none, starts it and waits until it answers; its database is `scope`.
 
         Raises:
             DirectoryInUse: another process runs it.
@@ -82,6 +82,7 @@ class PrivatePostgres:
             self._end_orphan()
             self._make_cluster(binaries)
             self._run(binaries, timeout_s)
+            self.ensure_database("scope")
         except BaseException:
             self.stop(immediate=True)
             raise
@@ -106,7 +107,7 @@ class PrivatePostgres:
                 os.close(self._lock)
                 self._lock = None
 
-    def ensure_database(self, name: str = "scope") -> None:
+    def ensure_database(self, name: str) -> None:
         """Creates the database unless it exists."""
         with psycopg.connect(self.conninfo("postgres"), autocommit=True) as connection:
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone():

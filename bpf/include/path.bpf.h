@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Absolute paths, as the process's mount namespace has them, walked by hand: bpf_d_path() is allowed in few hooks.
+ * A walk goes from the leaf up, so the directories are written leaf first (struct scope_path) and user space turns
+ * them round.
+ */
+#ifndef SCOPE_PATH_BPF_H
+#define SCOPE_PATH_BPF_H
+
+#define PATH_DEPTH 64	 /* directories and mounts on the way up */
+#define PATH_BYTES 4096	 /* PATH_MAX, of the directories and of the name below them each */
+#define NAME_BYTES 256	 /* NAME_MAX and the NUL */
+#define AT_FDCWD -100
+#define RESOLVE_IN_ROOT 0x10 /* include/uapi/linux/openat2.h */
+
+struct path_buffer {
+	char bytes[2 * PATH_BYTES + NAME_BYTES];
+	__u32 end; /* of what is written; kept here and not in a register so that the verifier sees one loop, not each turn */
+};
+
+/* Appends one directory's name and a '/'. Returns false when there is no room, or nothing to read. */
+static __always_inline bool write_directory(struct path_buffer *buffer, struct dentry *dentry)
+{
+	__u32 end = buffer->end;
+	long length;
+
+	if (end > PATH_BYTES - NAME_BYTES)
+		return false;
+	length = bpf_probe_read_kernel_str(buffer->bytes + end, NAME_BYTES, BPF_CORE_READ(dentry, d_name.name));
+	if (length <= 0 || length > NAME_BYTES)
+		return false;
+	end += length;
+	if (!end || end > PATH_BYTES)
+		return false;
+	buffer->bytes[end - 1] = '/';
+	buffer->end = end;
+	return true;
+}
+
+/* Writes the directories of a path, leaf first, and the NUL behind them. Returns the size; *cut: some are missing. */
+static __always_inline __u32 write_directories(struct path_buffer *buffer, const struct path *path, bool *cut)
+{
+	struct dentry *dentry = BPF_CORE_READ(path, dentry);
+	struct vfsmount *vfsmount = BPF_CORE_READ(path, mnt);
+	struct mount *mount = container_of(vfsmount, struct mount, mnt);
+	__u32 end;
+	int depth;
+
+	buffer->end = 0;
+	*cut = true;
+	for (depth = 0; depth < PATH_DEPTH; depth++) {
+		struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
+		struct mount *above = BPF_CORE_READ(mount, mnt_parent);
+
+		if (dentry == BPF_CORE_READ(mount, mnt.mnt_root)) {
+			if (above == mount) {
+				*cut = false;
+				break;
+			}
+			dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+			mount = above;
+			continue;
+		}
+		if (dentry == parent) {
+			*cut = false;
+			break;
+		}
+		if (!write_directory(buffer, dentry))
+			break;
+		dentry = parent;
+	}
+	end = buffer->end;
+	if (end > PATH_BYTES)
+		end = PATH_BYTES;
+	buffer->bytes[end] = '\0';
+	return end + 1;
+}
+
+/* The directory that a descriptor of the running process stands for. */
+static __always_inline const struct path *directory_of_fd(struct task_struct *task, __s32 fd)
+{
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **files = BPF_CORE_READ(table, fd), *file = NULL;
+
+	if (fd < 0 || (__u32)fd >= BPF_CORE_READ(table, max_fds))
+		return NULL;
+	bpf_probe_read_kernel(&file, sizeof(file), files + fd);
+	return file ? &file->f_path : NULL;
+}
+
+/*
+ * Writes the path that `name`, in user memory, stands for to a call with this dfd: directories, a NUL, the name.
+ * Nothing is made of "." and "..": with symbolic links about, only the kernel could. Returns the size; 0: unreadable.
+ */
+static __always_inline __u32 write_user_path(struct path_buffer *buffer, struct task_struct *task, __s32 dfd,
+					     const char *name, bool in_root, bool *cut)
+{
+	struct fs_struct *fs = BPF_CORE_READ(task, fs);
+	const struct path *base = &fs->pwd;
+	__u32 end = 1;
+	char first = 0;
+	long length;
+
+	if (bpf_probe_read_user(&first, 1, name))
+		return 0;
+	if (first == '/' && !in_root)
+		base = &fs->root;
+	else if (dfd != AT_FDCWD)
+		base = directory_of_fd(task, dfd);
+	if (!base)
+		return 0; /* no such descriptor: the call fails with EBADF, its path means nothing */
+	end = write_directories(buffer, base, cut);
+	if (end > PATH_BYTES + 1)
+		return 0;
+	length = bpf_probe_read_user_str(buffer->bytes + end, PATH_BYTES, name);
+	return length > 0 ? end + length - 1 : 0;
+}
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Syscalls as sys_enter and sys_exit see them, per architecture. */
+#ifndef SCOPE_SYSCALL_BPF_H
+#define SCOPE_SYSCALL_BPF_H
+
+#define TS_COMPAT 0x0002 /* arch/x86/include/asm/thread_info.h */
+#define TIF_32BIT 22	 /* arch/arm64/include/asm/thread_info.h */
+
+/* Is the task in a 32-bit call? Its number is from another table then. */
+static __always_inline bool is_compat(struct task_struct *task)
+{
+#if defined(__TARGET_ARCH_x86)
+	return task->thread_info.status & TS_COMPAT;
+#else
+	return task->thread_info.flags & (1UL << TIF_32BIT);
+#endif
+}
+
+/* Argument 0 to 5 (a constant), at entry. */
+static __always_inline __u64 syscall_arg(struct pt_regs *regs, int n)
+{
+#if defined(__TARGET_ARCH_x86)
+	return n == 0 ? regs->di : n == 1 ? regs->si : n == 2 ? regs->dx : n == 3 ? regs->r10 : n == 4 ? regs->r8 : regs->r9;
+#else
+	return n == 0 ? regs->orig_x0 : regs->regs[n];
+#endif
+}
+
+/* The number of the call that is ending, unless the call changed it (rt_sigreturn does). */
+static __always_inline long syscall_number(struct pt_regs *regs)
+{
+#if defined(__TARGET_ARCH_x86)
+	return regs->orig_ax;
+#else
+	return regs->syscallno;
+#endif
+}
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "scope.bpf.h"
+
+#include "path.bpf.h"
+
+#include "files.h"
+
+SCOPE_STREAM(open);
+SCOPE_STREAM(file_name);
+SCOPE_SUMMARY(file_summary)
+
+/* What the calls of interest do, by the architecture's numbers; given at load. */
+enum file_call {
+	NOT_OURS,
+	OPEN,	  /* (name, flags, mode) */
+	CREAT,	  /* (name, mode) */
+	OPENAT,	  /* (dfd, name, flags, mode) */
+	OPENAT2,  /* (dfd, name, how) */
+	READ,	  /* (fd, ...) */
+	WRITE,	  /* (fd, ...) */
+};
+
+#define SYSCALLS 1024
+#define CREAT_FLAGS 01101 /* O_CREAT | O_WRONLY | O_TRUNC, include/uapi/asm-generic/fcntl.h */
+#define S_IFMT 0170000
+#define S_IFIFO 0010000
+#define S_IFSOCK 0140000
+
+const volatile __u8 file_calls[SYSCALLS];
+
+struct file_thread {
+	struct scope_thread thread;
+	__u64 entered_ns; /* 0: not in a call that is watched */
+	__u64 inode;	  /* of READ and WRITE */
+	__u64 resolve;	  /* of OPENAT2 */
+	const char *name;
+	__s32 fd; /* dfd, or of READ and WRITE */
+	__u32 flags;
+	__u32 mode;
+	__u32 device;
+	__u32 file_type;
+	__u32 call;
+};
+
+SCOPE_THREADS(struct file_thread);
+
+struct open_record {
+	struct open_event event;
+	struct path_buffer path;
+};
+
+struct file_name_record {
+	struct file_name_event event;
+	struct path_buffer path;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct open_record);
+} open_records SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct file_name_record);
+} file_name_records SEC(".maps");
+
+static __always_inline struct file *file_of_fd(struct task_struct *task, __s32 fd)
+{
+	const struct path *path = directory_of_fd(task, fd);
+
+	return path ? container_of(path, struct file, f_path) : NULL;
+}
+
+static __always_inline void enter_open(struct file_thread *call, const __u64 *args)
+{
+	struct open_how how = {};
+	bool at = call->call == OPENAT || call->call == OPENAT2;
+
+	call->fd = at ? (__s32)args[0] : AT_FDCWD;
+	call->name = (const char *)args[at];
+	call->resolve = 0;
+	if (call->call == OPENAT2) {
+		bpf_probe_read_user(&how, sizeof(how), (void *)args[2]);
+		call->flags = how.flags;
+		call->mode = how.mode;
+		call->resolve = how.resolve;
+	} else if (call->call == CREAT) {
+		call->flags = CREAT_FLAGS;
+		call->mode = args[1];
+	} else {
+		call->flags = args[1 + at];
+		call->mode = args[2 + at];
+	}
+}
+
+static __always_inline bool enter_io(struct task_struct *task, struct file_thread *call, const __u64 *args)
+{
+	struct file *file = file_of_fd(task, args[0]);
+	struct inode *inode;
+
+	if (!file)
+		return false; /* EBADF: no file to put it down to */
+	inode = BPF_CORE_READ(file, f_inode);
+	call->fd = args[0];
+	call->inode = BPF_CORE_READ(inode, i_ino);
+	call->device = BPF_CORE_READ(inode, i_sb, s_dev);
+	call->file_type = BPF_CORE_READ(inode, i_mode) & S_IFMT;
+	return true;
+}
+
+static __always_inline void emit_open(struct task_struct *task, struct file_thread *call, __s64 ret)
+{
+	__u32 zero = 0, length;
+	struct open_record *record = bpf_map_lookup_elem(&open_records, &zero);
+	struct open_event *event;
+	bool cut = false;
+
+	if (!record)
+		return;
+	event = &record->event;
+	event->duration_ns = bpf_ktime_get_boot_ns() - call->entered_ns;
+	event->flags = call->flags;
+	event->mode = call->mode;
+	event->ret = ret;
+	length = write_user_path(&record->path, task, call->fd, call->name, call->resolve & RESOLVE_IN_ROOT, &cut);
+	if (length > 2 * PATH_BYTES)
+		length = 0;
+	event->path.offset = 0;
+	event->path.length = length;
+	event->path_read = length > 0;
+	event->path_truncated = cut;
+	event->pad[0] = event->pad[1] = 0;
+	scope_output(&event->header, task, stream_open, call->entered_ns, sizeof(*event) + length);
+}
+
+static __always_inline void emit_file_name(struct task_struct *task, struct file_thread *call)
+{
+	const struct path *path = directory_of_fd(task, call->fd);
+	struct file_name_record *record;
+	__u32 zero = 0, length;
+	bool cut = false;
+
+	record = bpf_map_lookup_elem(&file_name_records, &zero);
+	if (!record || !path)
+		return;
+	record->event.inode = call->inode;
+	record->event.device = call->device;
+	length = write_directories(&record->path, path, &cut);
+	if (length > PATH_BYTES + 1)
+		return;
+	record->event.path.offset = 0;
+	record->event.path.length = length;
+	record->event.path_truncated = cut;
+	record->event.pad[0] = record->event.pad[1] = record->event.pad[2] = 0;
+	scope_output(&record->event.header, task, stream_file_name, call->entered_ns, sizeof(record->event) + length);
+}
+
+static __always_inline void summarize_io(struct task_struct *task, struct file_thread *call, __s64 ret)
+{
+	__u64 duration_ns = bpf_ktime_get_boot_ns() - call->entered_ns;
+	struct file_summary_key key = {
+		.inode = call->inode, .device = call->device, .file_type = call->file_type};
+	struct file_summary_value *value;
+
+	fill_process(&key.process, task);
+	value = file_summary_slot(&key);
+	if (!value)
+		return;
+	if (!value->reads && !value->writes && call->file_type != S_IFIFO && call->file_type != S_IFSOCK)
+		emit_file_name(task, call);
+	if (call->call == READ) {
+		__sync_fetch_and_add(&value->reads, 1);
+		__sync_fetch_and_add(ret < 0 ? &value->read_errors : &value->read_bytes, ret < 0 ? 1 : ret);
+		__sync_fetch_and_add(&value->read_ns, duration_ns);
+		scope_histogram_add(&value->read_latency, duration_ns);
+	} else {
+		__sync_fetch_and_add(&value->writes, 1);
+		__sync_fetch_and_add(ret < 0 ? &value->write_errors : &value->write_bytes, ret < 0 ? 1 : ret);
+		__sync_fetch_and_add(&value->write_ns, duration_ns);
+		scope_histogram_add(&value->write_latency, duration_ns);
+	}
+}
+
+static __always_inline __u32 call_by_number(unsigned long nr)
+{
+	return nr < SYSCALLS ? file_calls[nr & (SYSCALLS - 1)] : NOT_OURS;
+}
+
+/*
+ * The raw tracepoints see every call whatever the kernel inlined, and cost the other calls one look in a table. They
+ * miss io_uring, files that the kernel opens for exec, and 32-bit processes, whose numbers are others.
+ */
+SEC("tp_btf/sys_enter")
+int BPF_PROG(file_enter, struct pt_regs *regs, long nr)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 kind = call_by_number(nr);
+	struct file_thread *call;
+	__u64 args[4];
+
+	if (kind == NOT_OURS || (kind >= READ) != scope_summarize || is_compat(task))
+		return 0;
+	call = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!call) {
+		if (scope_passes(task))
+			scope_count_loss(scope_summarize ? stream_file_summary : stream_open, SCOPE_LOST_NO_STATE);
+		return 0;
+	}
+	if (!scope_thread_passes(task, &call->thread))
+		return 0;
+	call->call = kind;
+	args[0] = syscall_arg(regs, 0);
+	args[1] = syscall_arg(regs, 1);
+	args[2] = syscall_arg(regs, 2);
+	args[3] = syscall_arg(regs, 3);
+	if (kind < READ)
+		enter_open(call, args);
+	else if (!enter_io(task, call, args))
+		return 0;
+	call->entered_ns = bpf_ktime_get_boot_ns();
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(file_exit, struct pt_regs *regs, long ret)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct file_thread *call;
+
+	if (call_by_number(syscall_number(regs)) == NOT_OURS)
+		return 0;
+	call = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!call || !call->entered_ns)
+		return 0;
+	if (call->call < READ)
+		emit_open(task, call, ret);
+	else
+		summarize_io(task, call, ret);
+	call->entered_ns = 0;
+	return 0;
+}

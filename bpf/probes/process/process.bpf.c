@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "scope.bpf.h"
+
+#include "path.bpf.h"
+
+#include "process.h"
+
+#define SIGNAL_GROUP_EXIT 0x4 /* include/linux/sched/signal.h */
+
+SCOPE_STREAM(exec);
+SCOPE_STREAM(fork);
+SCOPE_STREAM(exit);
+
+const volatile __u32 page_size = 4096; /* given at load */
+
+#define ARGS_BYTES 12288  /* of all arguments, NULs included */
+#define ARGS_SINGLY 512   /* how many of a failed exec's arguments are read, one by one */
+#define ARG_SINGLY_BYTES 4096
+#define TAIL_BYTES (2 * PATH_BYTES + NAME_BYTES + ARGS_BYTES + ARG_SINGLY_BYTES) /* a per-CPU value is at most 32 KiB */
+
+/* An event being composed. Its tail: the working directory, then the filename, then the arguments. */
+struct exec_record {
+	struct exec_event event;
+	union {
+		struct path_buffer cwd;
+		char tail[TAIL_BYTES];
+	};
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct exec_record);
+} exec_records SEC(".maps");
+
+/* What a call that may fail was given; in the memory of the process that made it. */
+struct exec_thread {
+	struct scope_thread thread;
+	const char *filename; /* NULL: not in a call that is watched */
+	const char *const *argv;
+};
+
+SCOPE_THREADS(struct exec_thread);
+
+/* Begins an event: all but filename, arguments and result. Returns the size of its tail so far. */
+static __always_inline __u32 begin_exec(struct exec_record *record, struct task_struct *task)
+{
+	struct exec_event *event = &record->event;
+	struct fs_struct *fs = BPF_CORE_READ(task, fs);
+	bool cut = false;
+	__u32 end;
+
+	end = write_directories(&record->cwd, &fs->pwd, &cut);
+	event->cwd.offset = 0;
+	event->cwd.length = end;
+	event->cwd_truncated = cut;
+	event->ppid = task->real_parent->tgid;
+	event->args_truncated = event->args_read = event->filename_read = 0;
+	event->pad[0] = event->pad[1] = event->pad[2] = event->pad[3] = 0;
+	return end;
+}
+
+static __always_inline __u32 end_filename(struct exec_record *record, __u32 at, long length)
+{
+	record->event.filename.offset = at;
+	record->event.filename.length = 0;
+	if (length <= 0 || length > PATH_BYTES)
+		return at;
+	record->event.filename.length = length - 1;
+	record->event.filename_read = 1;
+	return at + length;
+}
+
+static __always_inline void emit_exec(struct exec_record *record, struct task_struct *task, __u32 end)
+{
+	record->event.args.length = end - record->event.args.offset;
+	if (end <= TAIL_BYTES)
+		scope_output(&record->event.header, task, stream_exec, bpf_ktime_get_boot_ns(), sizeof(record->event) + end);
+}
+
+/*
+ * An exec that succeeded, in the new program before its first instruction. The arguments are the new program's own, as
+ * /proc/PID/cmdline has them: one block, just written, so that one read takes all of them.
+ */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(exec_done, struct task_struct *task, pid_t old_pid, struct linux_binprm *bprm)
+{
+	__u32 zero = 0, at, length;
+	struct exec_record *record = bpf_map_lookup_elem(&exec_records, &zero);
+	unsigned long start = task->mm->arg_start, end = task->mm->arg_end;
+
+	if (!record || !scope_passes(task))
+		return 0;
+	at = begin_exec(record, task);
+	if (!at || at > PATH_BYTES + 1)
+		return 0;
+	at = end_filename(record, at, bpf_probe_read_kernel_str(record->tail + at, PATH_BYTES, bprm->filename));
+	if (at > 2 * PATH_BYTES + 1)
+		return 0;
+	record->event.ret = 0;
+	record->event.args.offset = at;
+	record->event.args_truncated = end - start > ARGS_BYTES;
+	length = end - start > ARGS_BYTES ? ARGS_BYTES : end - start;
+	if (length && length <= ARGS_BYTES && !bpf_probe_read_user(record->tail + at, length, (void *)start)) {
+		record->event.args_read = 1;
+		at += length;
+	}
+	emit_exec(record, task, at);
+	return 0;
+}
+
+static __always_inline int exec_enter(const char *filename, const char *const *argv)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct exec_thread *call = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!call) {
+		if (scope_passes(task))
+			scope_count_loss(stream_exec, SCOPE_LOST_NO_STATE);
+		return 0;
+	}
+	call->filename = scope_thread_passes(task, &call->thread) ? filename : NULL;
+	call->argv = argv;
+	return 0;
+}
+
+/* A failed exec's arguments, through pointers in user memory. Returns where they end. */
+static __always_inline __u32 read_args_singly(struct exec_record *record, __u32 at, const char *const *argv)
+{
+	__u32 first = at;
+	int i;
+
+	for (i = 0; i < ARGS_SINGLY; i++) {
+		const char *arg = NULL;
+		long length;
+
+		if (bpf_probe_read_user(&arg, sizeof(arg), argv + i)) {
+			record->event.args_read = i > 0;
+			break;
+		}
+		record->event.args_read = 1;
+		if (!arg)
+			return at;
+		if (at > 2 * PATH_BYTES + ARGS_BYTES)
+			break;
+		length = bpf_probe_read_user_str(record->tail + at, ARG_SINGLY_BYTES, arg);
+		if (length <= 0 || length > ARG_SINGLY_BYTES)
+			break;
+		at += length;
+		if (length == ARG_SINGLY_BYTES || at - first > ARGS_BYTES)
+			break;
+	}
+	record->event.args_truncated = 1;
+	return at;
+}
+
+static __always_inline int exec_exit(long ret)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct exec_thread *call = bpf_task_storage_get(&threads, task, 0, 0);
+	struct exec_record *record;
+	const char *filename;
+	__u32 zero = 0, at;
+
+	if (!call || !call->filename)
+		return 0;
+	filename = call->filename;
+	call->filename = NULL;
+	record = bpf_map_lookup_elem(&exec_records, &zero);
+	if (ret >= 0 || !record)
+		return 0; /* exec_done has it */
+	at = begin_exec(record, task);
+	if (!at || at > PATH_BYTES + 1)
+		return 0;
+	at = end_filename(record, at, bpf_probe_read_user_str(record->tail + at, PATH_BYTES, filename));
+	if (at > 2 * PATH_BYTES + 1)
+		return 0;
+	record->event.ret = ret;
+	record->event.args.offset = at;
+	emit_exec(record, task, read_args_singly(record, at, call->argv));
+	return 0;
+}
+
+/*
+ * Failed execs leave no trace but in the calls themselves. The calls' own tracepoints run for exec alone, unlike
+ * sys_enter. They miss 32-bit processes, whose calls have none.
+ */
+SEC("tracepoint/syscalls/sys_enter_execve")
+int execve_enter(struct trace_event_raw_sys_enter *call)
+{
+	return exec_enter((const char *)call->args[0], (const char *const *)call->args[1]);
+}
+
+SEC("tracepoint/syscalls/sys_exit_execve")
+int execve_exit(struct trace_event_raw_sys_exit *call)
+{
+	return exec_exit(call->ret);
+}
+
+SEC("tracepoint/syscalls/sys_enter_execveat")
+int execveat_enter(struct trace_event_raw_sys_enter *call)
+{
+	return exec_enter((const char *)call->args[1], (const char *const *)call->args[2]);
+}
+
+SEC("tracepoint/syscalls/sys_exit_execveat")
+int execveat_exit(struct trace_event_raw_sys_exit *call)
+{
+	return exec_exit(call->ret);
+}
+
+/* In the parent, when the child is whole but has not run yet: its times and ids can be read. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(fork_done, struct task_struct *parent, struct task_struct *child)
+{
+	struct fork_event *event;
+
+	if (!scope_passes(parent))
+		return 0;
+	event = scope_reserve(parent, stream_fork, bpf_ktime_get_boot_ns(), sizeof(*event));
+	if (!event)
+		return 0;
+	event->child_start_ns = task_start_ns(child);
+	event->child_pid = child->tgid;
+	event->child_tid = child->pid;
+	scope_submit(event, sizeof(*event));
+	return 0;
+}
+
+/* part of total, as numerator is of denominator; exact up to 2^32 of each, to the microsecond above. */
+static __always_inline __u64 share(__u64 total, __u64 numerator, __u64 denominator)
+{
+	if (!denominator)
+		return 0;
+	if (total > 0xffffffff || numerator > 0xffffffff) {
+		total /= 1000;
+		return total * (numerator / 1000) / (denominator / 1000 ?: 1) * 1000;
+	}
+	return total * numerator / denominator;
+}
+
+#define THREADS_SUMMED 256 /* other threads that are still on their way out when the last one ends */
+
+/*
+ * User and system time of the process, as wait4() reports them: ticks only tell how the exact run time divides
+ * (cputime_adjust() in kernel/sched/cputime.c). What ended threads used was added to the process's; those that have
+ * not been released yet, the last one and perhaps the main one among them, still keep theirs.
+ */
+static __always_inline void fill_cpu_time(struct exit_event *event, struct task_struct *task)
+{
+	struct signal_struct *signal = task->signal;
+	__u64 user = signal->utime, system = signal->stime, total = signal->sum_sched_runtime;
+	struct list_head *head = &signal->thread_head, *at = signal->thread_head.next;
+	int i;
+
+	for (i = 0; i < THREADS_SUMMED && at != head; i++) {
+		struct task_struct *thread = container_of(at, struct task_struct, thread_node);
+
+		user += BPF_CORE_READ(thread, utime);
+		system += BPF_CORE_READ(thread, stime);
+		total += BPF_CORE_READ(thread, se.sum_exec_runtime);
+		at = BPF_CORE_READ(at, next);
+	}
+	event->system_ns = user ? share(total, system, user + system) : system ? total : 0;
+	event->user_ns = total - event->system_ns;
+}
+
+static __always_inline void fill_usage(struct exit_event *event, struct task_struct *task)
+{
+	struct signal_struct *signal = task->signal;
+
+	fill_cpu_time(event, task);
+	event->peak_rss_bytes = signal->maxrss * page_size;
+	event->read_bytes = signal->ioac.read_bytes + task->ioac.read_bytes;
+	event->write_bytes = signal->ioac.write_bytes + task->ioac.write_bytes;
+}
+
+/*
+ * The last thread of a process. The kernel has counted it out and set the exit code by then, but released nothing that
+ * is read here: memory use at its peak was put in the signal struct just before.
+ */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(exit_done, struct task_struct *task)
+{
+	__u64 now_ns = bpf_ktime_get_boot_ns();
+	struct exit_event *event;
+	__u32 code;
+
+	if (!is_last_thread(task) || !scope_passes(task))
+		return 0;
+	event = scope_reserve(task, stream_exit, now_ns, sizeof(*event));
+	if (!event)
+		return 0;
+	code = task->signal->flags & SIGNAL_GROUP_EXIT ? task->signal->group_exit_code : task->exit_code;
+	event->lifetime_ns = now_ns - task_start_ns(task);
+	event->ppid = task->real_parent->tgid;
+	event->exit_code = code >> 8 & 0xff;
+	event->signal = code & 0x7f;
+	event->core_dumped = code >> 7 & 1;
+	event->pad[0] = event->pad[1] = event->pad[2] = 0;
+	fill_usage(event, task);
+	scope_submit(event, sizeof(*event));
+	return 0;
+}

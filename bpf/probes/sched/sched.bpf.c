@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "scope.bpf.h"
+
+#include "sched.h"
+
+SCOPE_STREAM(switch);
+SCOPE_STREAM(wakeup);
+SCOPE_SUMMARY(sched_summary)
+
+#define TASK_REPORT_MASK 0xff /* the states ps shows; TASK_NEW and its kind lie above, include/linux/sched.h */
+
+struct sched_thread {
+	struct scope_thread thread;
+	__u64 on_since_ns;   /* 0: not running, or not known */
+	__u64 off_since_ns;  /* went to sleep */
+	__u64 wait_since_ns; /* runnable, not running */
+	__s32 waker_pid;     /* 0: it waits because it was preempted */
+	__s32 waker_tid;
+	char waker_comm[SCOPE_COMM_SIZE];
+};
+
+SCOPE_THREADS(struct sched_thread);
+
+/* What is kept of a thread; NULL if it is not watched, or if there is no memory, which is counted. */
+static __always_inline struct sched_thread *watched(struct task_struct *task)
+{
+	struct sched_thread *thread;
+
+	if (!task->pid)
+		return NULL; /* the idle thread of a CPU */
+	thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (thread)
+		return scope_thread_passes(task, &thread->thread) ? thread : NULL;
+	if (scope_passes(task))
+		scope_count_loss(scope_summarize ? stream_sched_summary : stream_switch, SCOPE_LOST_NO_STATE);
+	return NULL;
+}
+
+static __always_inline struct sched_summary_value *summary_of(struct task_struct *task)
+{
+	struct sched_summary_key key = {.tid = task->pid};
+
+	fill_process(&key.process, task);
+	bpf_probe_read_kernel(key.thread_comm, sizeof(key.thread_comm), task->comm);
+	return sched_summary_slot(&key);
+}
+
+static __always_inline void emit_switch(struct task_struct *prev, struct task_struct *next, __u64 now_ns,
+					__u64 on_cpu_ns, __u32 prev_state, bool preempted)
+{
+	struct switch_event *event = scope_reserve(prev, stream_switch, now_ns, sizeof(*event));
+
+	if (!event)
+		return;
+	event->on_cpu_ns = on_cpu_ns;
+	event->next_start_ns = task_start_ns(next);
+	event->next_pid = next->tgid;
+	event->next_tid = next->pid;
+	bpf_probe_read_kernel(event->next_comm, sizeof(event->next_comm), next->comm);
+	event->prev_state = prev_state & TASK_REPORT_MASK;
+	event->preempted = preempted;
+	event->pad[0] = event->pad[1] = event->pad[2] = 0;
+	scope_submit(event, sizeof(*event));
+}
+
+static __always_inline void emit_wakeup(struct task_struct *task, struct sched_thread *thread, __u64 now_ns)
+{
+	struct wakeup_event *event = scope_reserve(task, stream_wakeup, thread->wait_since_ns, sizeof(*event));
+
+	if (!event)
+		return;
+	event->run_queue_ns = now_ns - thread->wait_since_ns;
+	event->waker_pid = thread->waker_pid;
+	event->waker_tid = thread->waker_tid;
+	__builtin_memcpy(event->waker_comm, thread->waker_comm, sizeof(event->waker_comm));
+	scope_submit(event, sizeof(*event));
+}
+
+/* The thread leaves the CPU. Returns how long it had it; 0 if that is not known. */
+static __always_inline __u64 leave(struct task_struct *task, struct sched_thread *thread, __u64 now_ns, bool runnable)
+{
+	__u64 on_cpu_ns = thread->on_since_ns ? now_ns - thread->on_since_ns : 0;
+	struct sched_summary_value *value;
+
+	thread->on_since_ns = 0;
+	thread->off_since_ns = runnable ? 0 : now_ns;
+	thread->wait_since_ns = runnable ? now_ns : 0;
+	thread->waker_pid = 0;
+	if (!scope_summarize || !on_cpu_ns)
+		return on_cpu_ns;
+	value = summary_of(task);
+	if (value) {
+		__sync_fetch_and_add(&value->on_cpu_count, 1);
+		__sync_fetch_and_add(&value->on_cpu_ns, on_cpu_ns);
+		scope_histogram_add(&value->on_cpu, on_cpu_ns);
+	}
+	return on_cpu_ns;
+}
+
+/* The thread gets the CPU. */
+static __always_inline void arrive(struct task_struct *task, struct sched_thread *thread, __u64 now_ns)
+{
+	struct sched_summary_value *value;
+
+	thread->on_since_ns = now_ns;
+	if (thread->wait_since_ns && scope_summarize) {
+		value = summary_of(task);
+		if (value) {
+			__sync_fetch_and_add(&value->run_queue_count, 1);
+			__sync_fetch_and_add(&value->run_queue_ns, now_ns - thread->wait_since_ns);
+			scope_histogram_add(&value->run_queue, now_ns - thread->wait_since_ns);
+		}
+	} else if (thread->wait_since_ns && thread->waker_pid) {
+		emit_wakeup(task, thread, now_ns);
+	}
+	thread->wait_since_ns = 0;
+}
+
+static __always_inline int switched(bool preempted, struct task_struct *prev, struct task_struct *next, __u32 prev_state)
+{
+	struct sched_thread *leaving = watched(prev), *arriving = watched(next);
+	__u64 now_ns, on_cpu_ns = 0;
+
+	if (!leaving && !arriving)
+		return 0;
+	now_ns = bpf_ktime_get_boot_ns();
+	if (leaving)
+		on_cpu_ns = leave(prev, leaving, now_ns, preempted || !prev_state);
+	if (!scope_summarize)
+		emit_switch(prev, next, now_ns, on_cpu_ns, prev_state, preempted);
+	if (arriving)
+		arrive(next, arriving, now_ns);
+	return 0;
+}
+
+/*
+ * The kernel hands over the state that prev had when the switch was decided (since 9c2136be0878, 5.18): by now another
+ * CPU may be waking it already.
+ */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(switch_with_state, bool preempted, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	return switched(preempted, prev, next, prev_state);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(switch_reading_state, bool preempted, struct task_struct *prev, struct task_struct *next)
+{
+	return switched(preempted, prev, next, task_state(prev));
+}
+
+static __always_inline int woken(struct task_struct *task)
+{
+	struct sched_thread *thread = watched(task);
+	struct task_struct *waker = bpf_get_current_task_btf();
+	struct sched_summary_value *value;
+	__u64 now_ns;
+
+	if (!thread || thread->wait_since_ns || thread->on_since_ns)
+		return 0; /* it was runnable already */
+	now_ns = bpf_ktime_get_boot_ns();
+	thread->wait_since_ns = now_ns;
+	thread->waker_pid = waker->tgid;
+	thread->waker_tid = waker->pid;
+	bpf_probe_read_kernel(thread->waker_comm, sizeof(thread->waker_comm), waker->comm);
+	if (scope_summarize && thread->off_since_ns) {
+		value = summary_of(task);
+		if (value) {
+			__sync_fetch_and_add(&value->off_cpu_count, 1);
+			__sync_fetch_and_add(&value->off_cpu_ns, now_ns - thread->off_since_ns);
+			scope_histogram_add(&value->off_cpu, now_ns - thread->off_since_ns);
+		}
+	}
+	thread->off_since_ns = 0;
+	return 0;
+}
+
+/* When the thread has become runnable, on the CPU that woke it: an interrupt's wakeups are put down to what it interrupted. */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(wakeup_done, struct task_struct *task)
+{
+	return woken(task);
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(wakeup_new_done, struct task_struct *task)
+{
+	return woken(task);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SCOPE_SCHED_H
+#define SCOPE_SCHED_H
+
+/* A CPU goes from one thread to another. The header describes the one that leaves it. */
+struct switch_event {
+	struct scope_header header;
+	__u64 on_cpu_ns; /* 0: it came on before the task began */
+	__u64 next_start_ns;
+	__s32 next_pid;
+	__s32 next_tid;
+	char next_comm[SCOPE_COMM_SIZE];
+	__u32 prev_state; /* 0: still runnable; else TASK_* bits, include/linux/sched.h */
+	__u8 preempted;
+	__u8 pad[3];
+};
+
+/* A thread was woken and came on a CPU. The header describes it; its time is that of the waking. */
+struct wakeup_event {
+	struct scope_header header;
+	__u64 run_queue_ns; /* from being woken to running */
+	__s32 waker_pid;
+	__s32 waker_tid;
+	char waker_comm[SCOPE_COMM_SIZE];
+};
+
+struct sched_summary_key {
+	struct scope_process process;
+	__s32 tid;
+	char thread_comm[SCOPE_COMM_SIZE];
+	__u8 pad[4];
+};
+
+struct sched_summary_value {
+	__u64 on_cpu_count;
+	__u64 on_cpu_ns;
+	__u64 run_queue_count;
+	__u64 run_queue_ns;
+	__u64 off_cpu_count;
+	__u64 off_cpu_ns;
+	struct scope_histogram on_cpu;
+	struct scope_histogram run_queue;
+	struct scope_histogram off_cpu;
+};
+
+#endif

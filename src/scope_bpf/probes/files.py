@@ -1,0 +1,88 @@
+"""Files: every open with its path, and reads and writes by file."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from scope_bpf.catalogue import Alternative, Column, Mode, Names, Probe, Stream
+from scope_bpf.probes.syscalls import NUMBERS, SELECTABLE
+
+# enum file_call in files.bpf.c
+_CALLS = {
+    "open": 1,
+    "creat": 2,
+    "openat": 3,
+    "openat2": 4,
+    **dict.fromkeys(("read", "readv", "pread64", "preadv", "preadv2"), 5),
+    **dict.fromkeys(("write", "writev", "pwrite64", "pwritev", "pwritev2"), 6),
+}
+
+
+def _constants(_: Mapping[str, Any]) -> Mapping[str, Any]:
+    calls = np.zeros(SELECTABLE, np.uint8)
+    for name, call in _CALLS.items():
+        if name in NUMBERS:  # arm64 has no open and no creat
+            calls[NUMBERS[name]] = call
+    return {"file_calls": calls}
+
+
+PROBE = Probe(
+    name="files",
+    meaning="opens with absolute paths, failed ones too; reads and writes by file",
+    streams=(
+        Stream(
+            "open",
+            "a call of the open family, when it ends; its time is the entry's",
+            columns={
+                "path": Column(
+                    "absolute, through descriptor, working directory and root; '..' and links as they were given; "
+                    "absent if the name was unreadable or the descriptor none"
+                ),
+                "flags": Column("O_* bits", hex=True),
+                "mode": Column("permission bits for a new file", hex=True),
+                "ret": Column("the descriptor, or -errno"),
+                "duration_ns": Column("from entry to exit", "ns"),
+                "path_truncated": Column("1 if the path lacks its beginning"),
+            },
+            hidden=("path_read",),
+            null_unless={"path": "path_read"},
+        ),
+        Stream(
+            "file_name",
+            "the path of a file, when a summary first meets it in an interval",
+            columns={
+                "path": Column("absolute"),
+                "inode": Column("number of the file in its file system"),
+                "device": Column("the file system: major << 20 | minor"),
+                "path_truncated": Column("1 if the path lacks its beginning"),
+            },
+            internal=True,
+        ),
+        Stream(
+            "file_summary",
+            "reads and writes by process and file",
+            columns={
+                "inode": Column("number of the file in its file system"),
+                "device": Column("the file system: major << 20 | minor"),
+                "file_type": Column("S_IFMT bits: regular, directory, socket, pipe, ...", hex=True),
+                "reads": Column("calls that read"),
+                "read_bytes": Column("what they got", "bytes"),
+                "read_errors": Column("those that failed"),
+                "read_ns": Column("their durations, added up", "ns"),
+                "writes": Column("calls that wrote"),
+                "write_bytes": Column("what they put", "bytes"),
+                "write_errors": Column("those that failed"),
+                "write_ns": Column("their durations, added up", "ns"),
+                "read_latency": Column("durations of reads by powers of two", "ns"),
+                "write_latency": Column("durations of writes by powers of two", "ns"),
+            },
+            mode=Mode.SUMMARY,
+            names=Names(
+                "file_name", ("device", "inode"), "path", Column("absolute; absent for sockets, pipes and lost names")
+            ),
+        ),
+    ),
+    alternatives=(Alternative("tp_btf: sys_enter, sys_exit", ("file_enter", "file_exit")),),
+    constants=_constants,
+)

@@ -1,0 +1,67 @@
+"""Processes: what they execute, whom they start, how they end."""
+
+import resource
+
+from scope_bpf.catalogue import Alternative, Column, Probe, Stream
+
+PROBE = Probe(
+    name="process",
+    meaning="execs with all arguments, failed ones too; forks; exits with the resources used",
+    streams=(
+        Stream(
+            "exec",
+            "an exec: after it, if it succeeded",
+            columns={
+                "filename": Column("what was executed, as the caller named it; absent if unreadable"),
+                "args": Column("every argument; those of a script begin with its interpreter; absent if unreadable"),
+                "cwd": Column("working directory"),
+                "ppid": Column("parent process"),
+                "ret": Column("0, or -errno of an exec that failed"),
+                "args_truncated": Column("1 if there were more arguments than 12 KiB, or 512 of a failed exec"),
+                "cwd_truncated": Column("1 if the working directory lacks its beginning"),
+            },
+            hidden=("filename_read", "args_read"),
+            null_unless={"filename": "filename_read", "args": "args_read"},
+        ),
+        Stream(
+            "fork",
+            "a process or thread that was started; described by its parent",
+            columns={
+                "child_pid": Column("process of the child; the parent's own for a thread"),
+                "child_tid": Column("thread that was started"),
+                "child_start_ns": Column("when the child's process started, CLOCK_BOOTTIME", "ns"),
+            },
+        ),
+        Stream(
+            "exit",
+            "a process, when its last thread ends",
+            columns={
+                "ppid": Column("parent process"),
+                "exit_code": Column("what it gave exit()"),
+                "signal": Column("the signal that ended it; 0 if none did"),
+                "core_dumped": Column("1 if it left a core dump"),
+                "lifetime_ns": Column("since the process started", "ns"),
+                "user_ns": Column("CPU time in user mode, all threads", "ns"),
+                "system_ns": Column("CPU time in the kernel, all threads", "ns"),
+                "peak_rss_bytes": Column("most memory resident at a time", "bytes"),
+                "read_bytes": Column("read from storage, as /proc/PID/io counts", "bytes"),
+                "write_bytes": Column("written to storage, likewise", "bytes"),
+            },
+        ),
+    ),
+    alternatives=(
+        Alternative(
+            "tp_btf: sched_process_exec, _fork, _exit; tracepoint: sys_enter_execve, sys_exit_execve and execveat's",
+            (
+                "exec_done",
+                "execve_enter",
+                "execve_exit",
+                "execveat_enter",
+                "execveat_exit",
+                "fork_done",
+                "exit_done",
+            ),
+        ),
+    ),
+    constants=lambda options: {"page_size": resource.getpagesize()},
+)

@@ -1,0 +1,1 @@
+"""From the gRPC stream to committed rows: service → queue → writer threads (decode, write) → reply."""

@@ -1,0 +1,89 @@
+"""How large a compressed Arrow stream says it is, read before anything is decompressed.
+
+A few hundred bytes can claim, or even become, gigabytes. Each compressed buffer begins with its length when decompressed
+(int64); where the buffers lie is in the message's flatbuffer. Formats: Arrow's format/Message.fbs, and
+https://flatbuffers.dev/internals/.
+"""
+
+import struct
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from scope_server.errors import Rejected
+
+_RECORD_BATCH = 3  # MessageHeader in Message.fbs
+_DICTIONARY_BATCH = 2
+
+
+def declared_bytes(arrow_ipc: bytes) -> int:
+    """Bytes of all buffers of an Arrow IPC stream once decompressed, as they declare it.
+
+    Raises:
+        Rejected: it is not an Arrow IPC stream.
+    """
+    total = 0
+    try:
+        for message in pa.ipc.MessageReader.open_stream(arrow_ipc):
+            metadata, body = message.metadata.to_pybytes(), message.body
+            if body is not None:
+                total += sum(_batch(metadata, memoryview(body)))
+    except (pa.ArrowException, OSError, struct.error, IndexError, ValueError) as error:
+        raise Rejected("corrupt", f"not an Arrow stream: {error}") from error
+    return total
+
+
+class _Table:
+    """A flatbuffer table: fields are found through the offsets in its vtable."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self.data = data
+        self.at = at
+        self.vtable = at - _read("<i", data, at)
+
+    def field(self, index: int) -> int | None:
+        """Where a field lies, or None if it is absent."""
+        slot = 4 + 2 * index
+        if slot >= _read("<H", self.data, self.vtable):
+            return None
+        offset = _read("<H", self.data, self.vtable + slot)
+        return self.at + offset if offset else None
+
+    def table(self, index: int) -> "_Table":
+        """A field that is a table."""
+        at = self.field(index)
+        if at is None:
+            raise ValueError("a part of the message is missing")
+        return _Table(self.data, at + _read("<I", self.data, at))
+
+
+def _batch(metadata: bytes, body: memoryview) -> Iterator[int]:
+    message = _Table(metadata, _read("<I", metadata, 0))
+    kind_at = message.field(1)
+    kind = metadata[kind_at] if kind_at is not None else 0
+    if kind not in (_RECORD_BATCH, _DICTIONARY_BATCH):
+        return
+    batch = message.table(2)
+    if kind == _DICTIONARY_BATCH:
+        batch = batch.table(1)
+    compressed = batch.field(3) is not None
+    vector = batch.field(2)
+    if vector is None:
+        return
+    vector += _read("<I", metadata, vector)
+    for index in range(_read("<I", metadata, vector)):
+        offset, length = struct.unpack_from("<qq", metadata, vector + 4 + 16 * index)
+        if length == 0:
+            continue
+        if offset < 0 or length < 0 or offset + length > len(body):
+            raise ValueError("a buffer lies outside of its message")
+        declared = _read("<q", body, offset) if compressed else length
+        if declared < -1:
+            raise ValueError("a buffer has a negative length")
+        yield length if declared == -1 else declared  # -1: this one was left uncompressed
+
+
+def _read(kind: str, data: bytes | memoryview, at: int) -> int:
+    if at < 0:
+        raise ValueError("an offset points before the message")
+    return int(struct.unpack_from(kind, data, at)[0])

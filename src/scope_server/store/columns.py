@@ -1,0 +1,121 @@
+"""From a stream's Arrow schema to its table: which column each one becomes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import pyarrow as pa
+from scope_bpf.catalogue import Mode, Probe, fingerprint
+
+from scope_server.errors import SchemaConflict
+
+
+class Kind(str, Enum):
+    """How a stored value stands for the column's."""
+
+    PLAIN = "plain"
+    NAME = "name"  # the key of a row in scope.names
+    UNSIGNED = "unsigned"  # 64 bits without a sign, kept in a bigint: from 2**63 on it is negative there
+    UNSIGNED_LIST = "unsigned_list"
+
+
+@dataclass(frozen=True)
+class StoredColumn:
+    """A column of an event table: `sql` is its type there, `stored` the Arrow type that is written to it."""
+
+    name: str
+    arrow: pa.DataType
+    sql: str
+    stored: pa.DataType
+    kind: Kind = Kind.PLAIN
+
+
+@dataclass(frozen=True)
+class StreamTable:
+    """A stream of the catalogue and the table it is kept in.
+
+    Attributes:
+        schema: of the batches that arrive.
+        columns: the table's, beside those every table has (`BASE`).
+    """
+
+    name: str
+    probe: str
+    mode: Mode
+    schema: pa.Schema
+    fingerprint: str
+    columns: tuple[StoredColumn, ...]
+
+    def column(self, name: str) -> StoredColumn | None:
+        """The column of this name, or None."""
+        return next((column for column in self.columns if column.name == name), None)
+
+
+# What every event table begins with. The wide ones come first: PostgreSQL would pad between.
+BASE = {
+    "time": "timestamptz NOT NULL",
+    "ktime_ns": "bigint NOT NULL",
+    "batch": "bigint NOT NULL",
+    "ordinal": "integer NOT NULL",
+    "process": "integer NOT NULL",
+}
+IN_PROCESS = ("pid", "start_ns")  # kept in scope.processes
+RESERVED = (*(set(BASE) - {"ktime_ns"}), "machine_id", "hostname", "task_id")
+
+_NUMBERS = {
+    pa.int8(): ("smallint", pa.int16()),
+    pa.uint8(): ("smallint", pa.int16()),
+    pa.int16(): ("smallint", pa.int16()),
+    pa.uint16(): ("integer", pa.int32()),
+    pa.int32(): ("integer", pa.int32()),
+    pa.uint32(): ("bigint", pa.int64()),
+    pa.int64(): ("bigint", pa.int64()),
+    pa.uint64(): ("bigint", pa.int64()),
+    pa.float32(): ("real", pa.float32()),
+    pa.float64(): ("double precision", pa.float64()),
+    pa.bool_(): ("boolean", pa.bool_()),
+    pa.string(): ("text", pa.string()),
+    pa.binary(): ("bytea", pa.binary()),
+}
+
+
+def stored_column(name: str, arrow: pa.DataType) -> StoredColumn:
+    """How a column of this Arrow type is kept.
+
+    Raises:
+        SchemaConflict: it cannot be.
+    """
+    if arrow in _NUMBERS:
+        sql, stored = _NUMBERS[arrow]
+        return StoredColumn(name, arrow, sql, stored, Kind.UNSIGNED if arrow == pa.uint64() else Kind.PLAIN)
+    if pa.types.is_dictionary(arrow) and arrow.value_type == pa.string():
+        return StoredColumn(name, arrow, "integer", pa.int32(), Kind.NAME)
+    if (pa.types.is_list(arrow) or pa.types.is_fixed_size_list(arrow)) and arrow.value_type in _NUMBERS:
+        sql, stored = _NUMBERS[arrow.value_type]
+        kind = Kind.UNSIGNED_LIST if arrow.value_type == pa.uint64() else Kind.PLAIN
+        return StoredColumn(name, arrow, f"{sql}[]", pa.list_(stored), kind)
+    raise SchemaConflict(f"column '{name}': no column of a table can hold Arrow's {arrow}")
+
+
+def stream_tables(probes: Mapping[str, Probe]) -> dict[str, StreamTable]:
+    """The table of every stream of these probes, by the stream's name.
+
+    Raises:
+        SchemaConflict: a column has a name that every table uses itself, or a type that none can hold.
+        NotSupported: a probe's object was not built.
+    """
+    found: dict[str, StreamTable] = {}
+    for probe in probes.values():
+        for stream in probe.streams:
+            schema = probe.schema(stream)
+            taken = [name for name in schema.names if name in RESERVED]
+            if taken:
+                raise SchemaConflict(
+                    f"stream '{stream.name}': the name of column '{taken[0]}' is taken in every table; choose another"
+                )
+            own = [field for field in schema if field.name not in BASE and field.name not in IN_PROCESS]
+            columns = tuple(stored_column(field.name, field.type) for field in own)
+            found[stream.name] = StreamTable(
+                stream.name, probe.name, stream.mode, schema, fingerprint(schema), columns
+            )
+    return found
