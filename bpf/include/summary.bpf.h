@@ -81,6 +81,7 @@ static __always_inline void scope_histogram_add(struct scope_histogram *histogra
 {
 	__u32 bucket = scope_log2(ns);
 
+	barrier_var(bucket); /* keeps the bound and the use on one register, which is how 6.1's verifier sees it */
 	if (bucket >= SCOPE_HISTOGRAM_BUCKETS)
 		bucket = SCOPE_HISTOGRAM_BUCKETS - 1;
 	__sync_fetch_and_add(&histogram->bucket[bucket], 1);

@@ -62,6 +62,23 @@ class Names:
     column: Column
 
 
+@dataclass(frozen=True)
+class Live:
+    """What a live table of a stream shows: a line per group, or, if it groups by nothing, the latest rows.
+
+    Attributes:
+        by: columns that make a group.
+        totals: columns added up per group, after the number of rows; the last one ranks the groups.
+        failures: a column that is negative in rows to be counted as failed.
+        latest: columns of the latest rows.
+    """
+
+    by: tuple[str, ...] = ()
+    totals: tuple[str, ...] = ()
+    failures: str = ""
+    latest: tuple[str, ...] = ()
+
+
 HEADER = {
     "ktime_ns": Column("when, on the clock that runs since boot (CLOCK_BOOTTIME)", "ns"),
     "start_ns": Column("when the process started, on the same clock: tells a reused pid apart", "ns"),
@@ -95,6 +112,7 @@ class Stream:
         derived: columns computed by `derive` from a structured array of the rows.
         hidden: members that only `derive` and `null_unless` read.
         null_unless: column -> member; the column is null in rows where the member is 0.
+        live: what a live table shows of it.
         names: a text column joined from another stream.
         internal: only read for `names`; no rows of it leave the tracer.
     """
@@ -107,6 +125,7 @@ class Stream:
     derive: Derive | None = None
     hidden: tuple[str, ...] = ()
     null_unless: Mapping[str, str] = field(default_factory=dict)
+    live: Live = Live()
     names: Names | None = None
     internal: bool = False
 

@@ -1,5 +1,6 @@
 """From records to columns: a `RawBatch` is what the kernel wrote, `to_arrow` makes an Arrow record batch of it."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scope_bpf._ffi import check, ffi, lib
-from scope_bpf.catalogue import Mode, Names, Rows, Stream
+from scope_bpf.catalogue import INTERVAL, Mode, Names, Rows, Stream
 from scope_bpf.layout import Field, Kind, Layout
 
 
@@ -52,21 +53,22 @@ def raw_batch(stream: Stream, layout: Layout, schema: pa.Schema, native: Any) ->
     return RawBatch(stream, layout, schema, np.frombuffer(buffer, layout.dtype), native)
 
 
-def to_arrow(raw: RawBatch) -> pa.RecordBatch:
-    """The columns of a batch; nothing in it refers to the batch's memory.
+def to_arrow(raw: RawBatch, only: Collection[str] | None = None) -> pa.RecordBatch:
+    """The columns of a batch, or only those named; nothing in it refers to the batch's memory.
 
     Raises:
         KernelError: a record names text outside itself (EINVAL): it was not made by this stream's program.
     """
     stream = raw.stream
-    columns = {field.name: _column(raw, field) for field in raw.layout.fields if field.name in raw.schema.names}
+    schema = raw.schema if only is None else pa.schema([field for field in raw.schema if field.name in only])
+    columns = {field.name: _column(raw, field) for field in raw.layout.fields if field.name in schema.names}
     if stream.mode is Mode.SUMMARY:
-        columns |= {name: pa.array(raw.rows[name]) for name in ("ktime_ns", "interval_ns")}
-    if stream.derive:
+        columns |= {name: pa.array(raw.rows[name]) for name in INTERVAL.names or ()}
+    if stream.derive and not columns.keys() >= set(schema.names):
         columns |= stream.derive(raw.rows)
-    if stream.names:
+    if stream.names and stream.names.text in schema.names:
         columns[stream.names.text] = _joined(raw, stream.names)
-    return pa.RecordBatch.from_arrays([columns[name] for name in raw.schema.names], schema=raw.schema)
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
 def _column(raw: RawBatch, field: Field) -> pa.Array:

@@ -38,3 +38,6 @@ void scope_drain_free(scope_drain *drain);
 int64_t scope_texts(const scope_rows *rows, size_t field, int32_t *ends, uint8_t *data);
 int64_t scope_paths(const scope_rows *rows, size_t field, int32_t *ends, uint8_t *data);
 int64_t scope_text_lists(const scope_rows *rows, size_t field, int32_t *list_ends, int64_t *texts, int32_t *ends, uint8_t *data);
+
+/* shim/command.c */
+int scope_spawn_held(const char *path, char *const argv[], int *release_fd);

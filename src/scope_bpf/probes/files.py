@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from scope_bpf.catalogue import Alternative, Column, Mode, Names, Probe, Stream
+from scope_bpf.catalogue import Alternative, Column, Live, Mode, Names, Probe, Stream
 from scope_bpf.probes.syscalls import NUMBERS, SELECTABLE
 
 # enum file_call in files.bpf.c
@@ -47,6 +47,7 @@ PROBE = Probe(
             },
             hidden=("path_read",),
             null_unless={"path": "path_read"},
+            live=Live(by=("comm", "path"), totals=("duration_ns",), failures="ret"),
         ),
         Stream(
             "file_name",
@@ -78,6 +79,9 @@ PROBE = Probe(
                 "write_latency": Column("durations of writes by powers of two", "ns"),
             },
             mode=Mode.SUMMARY,
+            live=Live(
+                by=("comm", "path"), totals=("reads", "read_bytes", "read_ns", "writes", "write_bytes", "write_ns")
+            ),
             names=Names(
                 "file_name", ("device", "inode"), "path", Column("absolute; absent for sockets, pipes and lost names")
             ),

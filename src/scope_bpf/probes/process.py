@@ -2,7 +2,7 @@
 
 import resource
 
-from scope_bpf.catalogue import Alternative, Column, Probe, Stream
+from scope_bpf.catalogue import Alternative, Column, Live, Probe, Stream
 
 PROBE = Probe(
     name="process",
@@ -22,6 +22,7 @@ PROBE = Probe(
             },
             hidden=("filename_read", "args_read"),
             null_unless={"filename": "filename_read", "args": "args_read"},
+            live=Live(latest=("pid", "ppid", "comm", "ret", "args")),
         ),
         Stream(
             "fork",
@@ -31,6 +32,7 @@ PROBE = Probe(
                 "child_tid": Column("thread that was started"),
                 "child_start_ns": Column("when the child's process started, CLOCK_BOOTTIME", "ns"),
             },
+            live=Live(by=("comm",)),
         ),
         Stream(
             "exit",
@@ -47,6 +49,7 @@ PROBE = Probe(
                 "read_bytes": Column("read from storage, as /proc/PID/io counts", "bytes"),
                 "write_bytes": Column("written to storage, likewise", "bytes"),
             },
+            live=Live(latest=("pid", "comm", "exit_code", "signal", "lifetime_ns", "user_ns", "system_ns", "peak_rss_bytes")),
         ),
     ),
     alternatives=(

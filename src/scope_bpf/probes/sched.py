@@ -1,6 +1,6 @@
 """The scheduler: who has a CPU, who waits for one, and for how long."""
 
-from scope_bpf.catalogue import Alternative, Column, Mode, Probe, Stream
+from scope_bpf.catalogue import Alternative, Column, Live, Mode, Probe, Stream
 
 _STATE = "0 if it could have gone on; else TASK_* bits: 1 sleeping, 2 in an uninterruptible wait, 16 dead"
 
@@ -21,6 +21,7 @@ PROBE = Probe(
                 "next_start_ns": Column("when its process started", "ns"),
             },
             null_unless={"on_cpu_ns": "on_cpu_ns"},
+            live=Live(by=("comm", "pid"), totals=("preempted", "on_cpu_ns")),
         ),
         Stream(
             "wakeup",
@@ -31,6 +32,7 @@ PROBE = Probe(
                 "waker_tid": Column("thread that did"),
                 "waker_comm": Column("its name"),
             },
+            live=Live(by=("comm", "pid"), totals=("run_queue_ns",)),
         ),
         Stream(
             "sched_summary",
@@ -49,6 +51,7 @@ PROBE = Probe(
                 "off_cpu": Column("sleeps by powers of two", "ns"),
             },
             mode=Mode.SUMMARY,
+            live=Live(by=("comm", "pid"), totals=("off_cpu_ns", "run_queue_ns", "on_cpu_ns")),
         ),
     ),
     alternatives=(

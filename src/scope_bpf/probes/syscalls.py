@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf import syscall_table
-from scope_bpf.catalogue import Alternative, Column, Derived, Mode, Probe, Rows, Stream
+from scope_bpf.catalogue import Alternative, Column, Derived, Live, Mode, Probe, Rows, Stream
 from scope_bpf.options import Option
 
 TABLE = syscall_table.ARM64 if platform.machine() == "aarch64" else syscall_table.X86_64
@@ -19,10 +19,13 @@ _NAMES = pa.array([TABLE.get(number) for number in range(max(TABLE) + 1)], pa.st
 
 
 def _derive_name(rows: Rows) -> dict[str, pa.Array]:
-    numbers = rows["nr"]
-    known = (numbers >= 0) & (numbers < len(_NAMES)) & (rows["compat"] == 0)
-    codes = pa.array(np.where(known, numbers, 0).astype(np.int32), mask=~known)
-    return {"name": pa.DictionaryArray.from_arrays(codes, _NAMES).dictionary_decode().dictionary_encode()}
+    unknown = (rows["nr"] < 0) | (rows["nr"] >= len(_NAMES)) | (rows["compat"] != 0)
+    numbers = np.where(unknown, 0, rows["nr"])
+    present = np.flatnonzero(np.bincount(numbers, minlength=len(_NAMES)))
+    codes = np.zeros(len(_NAMES), np.int32)
+    codes[present] = np.arange(len(present))
+    names = _NAMES.take(pa.array(present))
+    return {"name": pa.DictionaryArray.from_arrays(pa.array(codes[numbers], mask=unknown), names)}
 
 
 def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -52,6 +55,7 @@ PROBE = Probe(
             derive=_derive_name,
             hidden=("compat", "returned"),
             null_unless={"ret": "returned"},
+            live=Live(by=("comm", "name"), totals=("duration_ns",), failures="ret"),
         ),
         Stream(
             "syscall_summary",
@@ -67,6 +71,7 @@ PROBE = Probe(
             derived={"name": _NAME},
             derive=_derive_name,
             hidden=("compat",),
+            live=Live(by=("comm", "name"), totals=("count", "errors", "total_ns")),
         ),
     ),
     alternatives=(

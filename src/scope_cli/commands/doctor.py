@@ -1,0 +1,33 @@
+"""`scope doctor`: what this host allows."""
+
+import argparse
+import json
+import platform
+from dataclasses import asdict
+from typing import Any
+
+
+def register(subcommands: Any) -> None:
+    """Adds the subcommand."""
+    parser = subcommands.add_parser("doctor", help="say which probes can run here, where they attach, and why")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Tries every probe; status 1 if one cannot run."""
+    from scope_bpf.catalogue import probes
+    from scope_bpf.doctor import examine
+
+    findings = [examine(probe) for probe in probes().values()]
+    if arguments.json:
+        host = {"kernel": platform.release(), "architecture": platform.machine()}
+        print(json.dumps({**host, "probes": [asdict(finding) for finding in findings]}, indent=2))
+    else:
+        print(f"kernel {platform.release()} on {platform.machine()}")
+        for finding in findings:
+            mark = "✓" if finding.available else "✗"
+            print(f"{mark} {finding.probe}: {finding.attach_point or finding.reason}")
+            if finding.available:
+                print(f"    {finding.reason}")
+    return 0 if all(finding.available for finding in findings) else 1

@@ -1,0 +1,86 @@
+"""`scope probes`: the catalogue."""
+
+import argparse
+import json
+from typing import Any
+
+from scope_cli.errors import UsageError
+
+
+def register(subcommands: Any) -> None:
+    """Adds the subcommand."""
+    parser = subcommands.add_parser("probes", help="list what can be recorded: options, streams, columns with units")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="one probe, in full")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Prints all probes in short, or one in full."""
+    from scope_bpf.catalogue import probe_named, probes
+    from scope_bpf.errors import UnknownProbe
+
+    try:
+        chosen = [probe_named(arguments.name)] if arguments.name else list(probes().values())
+    except UnknownProbe as error:
+        raise UsageError(str(error)) from None
+    if arguments.json:
+        print(json.dumps([_described(probe) for probe in chosen], indent=2))
+    elif arguments.name:
+        _print_whole(_described(chosen[0]))
+    else:
+        width = max(len(probe.name) for probe in chosen)
+        for probe in chosen:
+            print(f"{probe.name:{width}}  {probe.meaning}")
+
+
+def _described(probe: Any) -> dict[str, Any]:
+    return {
+        "name": probe.name,
+        "meaning": probe.meaning,
+        "options": [
+            {
+                "name": option.name,
+                "type": option.type,
+                "default": option.default,
+                "meaning": option.meaning,
+                "minimum": option.minimum,
+                "maximum": option.maximum,
+                "choices": option.choices if option.type == "choice" else (),
+            }
+            for option in probe.options
+        ],
+        "streams": [
+            {
+                "name": stream.name,
+                "mode": stream.mode.value,
+                "meaning": stream.meaning,
+                "columns": [
+                    {"name": name, "type": str(field.type), "unit": column.unit, "meaning": column.meaning}
+                    for (name, column), field in zip(stream.described().items(), probe.schema(stream), strict=True)
+                ],
+            }
+            for stream in probe.public_streams
+        ],
+    }
+
+
+def _print_whole(probe: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console.print(f"[bold]{probe['name']}[/bold]: {probe['meaning']}\n")
+    options = Table("option", "type", "default", "meaning", box=None, title_justify="left")
+    for option in probe["options"]:
+        default = ",".join(option["default"]) if isinstance(option["default"], tuple) else str(option["default"])
+        kind = " | ".join(option["choices"]) or option["type"]
+        options.add_row(option["name"], kind, default or "all", option["meaning"])
+    console.print(options)
+    for stream in probe["streams"]:
+        console.print(f"\nstream [bold]{stream['name']}[/bold] ({stream['mode']}): {stream['meaning']}")
+        columns = Table("column", "type", "unit", "meaning", box=None)
+        for column in stream["columns"]:
+            kind = column["type"].replace("dictionary<values=string, indices=int32, ordered=0>", "name")
+            columns.add_row(column["name"], kind, column["unit"], column["meaning"])
+        console.print(columns)

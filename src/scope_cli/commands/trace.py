@@ -1,0 +1,214 @@
+"""`scope trace`: records on this machine, without a server."""
+
+import argparse
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scope_cli.errors import CommandError, UsageError
+
+if TYPE_CHECKING:
+    from scope_bpf.command import HeldCommand
+    from scope_bpf.tracer import Account, Tracer
+    from scope_cli.sinks import Sink
+
+POLL_MS = 100
+REDRAWS_PER_SECOND = 4
+
+
+def register(subcommands: Any) -> None:
+    """Adds the subcommand."""
+    parser = subcommands.add_parser(
+        "trace",
+        help="record on this machine and show it as it happens; needs no server",
+        epilog="With a COMMAND: it is held until the probe is attached, its children are traced too, and the trace ends with it.",
+        usage="scope trace PROBE [TARGET] [-o OPTION=VALUE ...] [--json | --parquet FILE] [-- COMMAND ...]",
+    )
+    parser.add_argument("probe", metavar="PROBE", help="what to record; `scope probes` lists them")
+    target = parser.add_argument_group("target (all have to hold; none: the whole machine)")
+    target.add_argument("--pid", type=int, default=0, metavar="N", help="a process, and the children it starts")
+    target.add_argument("--comm", default="", metavar="NAME", help="threads of exactly this name")
+    target.add_argument("--exe", default="", metavar="PATH", help="processes that run this file")
+    target.add_argument("--cgroup", default="", metavar="PATH", help="a cgroup and those below it")
+    target.add_argument("--container", default="", metavar="ID", help="a container")
+    parser.add_argument("--duration", type=float, metavar="S", help="stop after this many seconds")
+    parser.add_argument("--mode", help="events or summary: short for -o mode=MODE")
+    parser.add_argument(
+        "-o", "--option", action="append", default=[], metavar="NAME=VALUE", help="an option of the probe"
+    )
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="a JSON object a line, instead of the table")
+    output.add_argument("--parquet", type=Path, metavar="FILE", help="a Parquet file a stream")
+    parser.set_defaults(run=run, takes_command=True)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Traces until the command, the time or the user ends it; then says what was recorded and lost."""
+    from scope_bpf.catalogue import probe_named
+    from scope_bpf.command import HeldCommand
+    from scope_bpf.errors import InvalidOption, ScopeBpfError, TargetNotFound, UnknownProbe
+    from scope_bpf.options import parse_options
+    from scope_bpf.targets import Target
+    from scope_bpf.tracer import Tracer
+
+    if arguments.command and arguments.pid:
+        raise UsageError("give a command to trace or a --pid, not both")
+    if arguments.duration is not None and arguments.duration <= 0:
+        raise UsageError("--duration must be more than 0 seconds")
+    command = None
+    try:
+        probe = probe_named(arguments.probe)
+        options = parse_options(probe.options, _options(arguments))
+        command = HeldCommand(arguments.command) if arguments.command else None
+        pid = command.pid if command else arguments.pid
+        target = Target(pid, arguments.comm, arguments.exe, arguments.cgroup, arguments.container)
+        with Tracer(probe, options, target) as tracer:
+            sink = _sink(arguments, tracer)
+            tracer.start()
+            return _trace(tracer, sink, command, arguments.duration)
+    except (UnknownProbe, InvalidOption, TargetNotFound) as error:
+        raise UsageError(str(error)) from None
+    except ScopeBpfError as error:
+        raise CommandError(str(error)) from None
+    finally:
+        if command:
+            command.close()
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, str]:
+    options = {}
+    for given in arguments.option:
+        name, equals, value = given.partition("=")
+        if not equals:
+            raise UsageError(f"option '{given}' has no value; write -o {name}=VALUE")
+        options[name] = value
+    if arguments.mode:
+        options["mode"] = arguments.mode
+    return options
+
+
+def _sink(arguments: argparse.Namespace, tracer: "Tracer") -> "Sink":
+    from scope_cli.sinks import NdjsonSink, ParquetSink, TableSink
+
+    streams = tuple(stream for stream in tracer.probe.streams_of(tracer.mode) if not stream.internal)
+    if arguments.json:
+        return NdjsonSink()
+    if arguments.parquet:
+        return ParquetSink(arguments.parquet, tracer.probe, streams)
+    return TableSink(streams)
+
+
+class _Recording(threading.Thread):
+    """Polls and feeds the sink until it is stopped, then takes what is left."""
+
+    def __init__(self, tracer: "Tracer", sink: "Sink") -> None:
+        super().__init__(name="recording")
+        self._tracer, self._sink = tracer, sink
+        self._stopped = threading.Event()
+        self.rows = 0
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            while not self._stopped.is_set():
+                self._write(self._tracer.poll(POLL_MS))
+            self._write(self._tracer.finish())
+        except BaseException as error:
+            self.error = error
+
+    def _write(self, batches: Sequence[Any]) -> None:
+        from scope_bpf.columns import to_arrow
+
+        for batch in batches:
+            self.rows += batch.count
+            self._sink.write(batch.stream, to_arrow(batch, self._sink.columns(batch.stream)))
+
+    def stop(self) -> None:
+        """Ends the recording and waits for what is left."""
+        self._stopped.set()
+        self._tracer.wake()
+        self.join()
+
+
+def _trace(tracer: "Tracer", sink: "Sink", command: "HeldCommand | None", duration: float | None) -> int:
+    interrupted = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: interrupted.set())
+    recording = _Recording(tracer, sink)
+    recording.start()
+    began = time.monotonic()
+    if command:
+        command.release()
+
+    def over() -> bool:
+        return (
+            interrupted.is_set()
+            or not recording.is_alive()
+            or (duration is not None and time.monotonic() - began >= duration)
+            or (command is not None and command.poll() is not None)
+        )
+
+    _show_until(over, tracer, sink, recording, began)
+    seconds = time.monotonic() - began
+    lines = sink.close()
+    if recording.error and not isinstance(recording.error, BrokenPipeError):
+        raise CommandError(f"recording stopped: {recording.error}") from recording.error
+    _summarize(recording.rows, seconds, tracer.accounts(), lines, command)
+    return 0
+
+
+def _show_until(
+    over: Callable[[], bool], tracer: "Tracer", sink: "Sink", recording: _Recording, began: float
+) -> None:
+    """Redraws the table, if that is where the trace goes and somebody can see it; shows its last state in any case."""
+    from rich.console import Console
+    from rich.live import Live
+
+    from scope_cli.live import render
+    from scope_cli.sinks import TableSink
+
+    if not isinstance(sink, TableSink):
+        _wait(over)
+        recording.stop()
+        return
+    console = Console()
+    aggregates = sink.aggregates
+
+    def table() -> Any:
+        return render(aggregates, tracer.accounts(), time.monotonic() - began, console.height)
+
+    if not console.is_terminal:
+        _wait(over)
+        recording.stop()
+        console.print(table())
+        return
+    with Live(get_renderable=table, console=console, refresh_per_second=REDRAWS_PER_SECOND, screen=False):
+        _wait(over)
+        recording.stop()
+
+
+def _wait(over: Callable[[], bool]) -> None:
+    while not over():
+        time.sleep(0.02)
+
+
+def _summarize(
+    rows: int, seconds: float, accounts: "dict[str, Account]", lines: list[str], command: "HeldCommand | None"
+) -> None:
+    lost: dict[str, int] = {}
+    for account in accounts.values():
+        for reason, count in account.lost.items():
+            lost[reason] = lost.get(reason, 0) + count
+    said = ", ".join(f"{count:,} lost ({reason})" for reason, count in lost.items()) or "none lost"
+    if "ring_full" in lost:
+        said += "; give it room with -o ring_bytes=N, or use --mode summary"
+    for line in lines:
+        print(line, file=sys.stderr)
+    ended = ""
+    if command and (status := command.poll()):
+        ended = f"; the command ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
+    print(f"{rows:,} events in {seconds:.1f} s, {said}{ended}", file=sys.stderr)

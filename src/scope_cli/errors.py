@@ -1,0 +1,13 @@
+"""How a command ends: 0 done, 1 failed, 2 wrong usage; an error is one line on stderr that says what to do."""
+
+
+class CommandError(Exception):
+    """The command failed; the message is for the user."""
+
+    status = 1
+
+
+class UsageError(CommandError):
+    """The command was called wrongly."""
+
+    status = 2

@@ -1,0 +1,29 @@
+"""Numbers as people read them."""
+
+
+def duration(ns: float) -> str:
+    """Nanoseconds with three digits and the unit that fits: 1.23 ms."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if abs(ns) >= size:
+            return f"{ns / size:.3g} {unit}" if ns < 1000 * size else f"{ns / size:,.0f} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def size(count: float) -> str:
+    """Bytes with the binary unit that fits: 1.5 MiB."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} TiB"
+
+
+def quantity(value: object, unit: str) -> str:
+    """A cell of a table: by unit if it has one."""
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return " ".join(str(item) for item in value)
+    if isinstance(value, int | float):
+        return {"ns": duration, "bytes": size}.get(unit, lambda number: f"{number:,.0f}")(value)
+    return str(value)
