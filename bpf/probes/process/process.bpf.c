@@ -11,7 +11,9 @@ SCOPE_STREAM(exec);
 SCOPE_STREAM(fork);
 SCOPE_STREAM(exit);
 
-const volatile __u32 page_size = 4096; /* given at load */
+const volatile __u32 page_size = 4096; /* given at load, as are the next */
+const volatile __s32 nr_execve = -1;
+const volatile __s32 nr_execveat = -1;
 
 #define ARGS_BYTES 12288  /* of all arguments, NULs included */
 #define ARGS_SINGLY 512   /* how many of a failed exec's arguments are read, one by one */
@@ -208,6 +210,25 @@ SEC("tracepoint/syscalls/sys_exit_execveat")
 int execveat_exit(struct trace_event_raw_sys_exit *call)
 {
 	return exec_exit(call->ret);
+}
+
+/* The same by the raw tracepoints, which need no tracefs but run for every call. */
+SEC("tp_btf/sys_enter")
+int BPF_PROG(any_call_enter, struct pt_regs *regs, long nr)
+{
+	if ((nr != nr_execve && nr != nr_execveat) || is_compat(bpf_get_current_task_btf()))
+		return 0;
+	if (nr == nr_execve)
+		return exec_enter((void *)syscall_arg(regs, 0), (void *)syscall_arg(regs, 1));
+	return exec_enter((void *)syscall_arg(regs, 1), (void *)syscall_arg(regs, 2));
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(any_call_exit, struct pt_regs *regs, long ret)
+{
+	long nr = syscall_number(regs);
+
+	return nr == nr_execve || nr == nr_execveat ? exec_exit(ret) : 0;
 }
 
 /* In the parent, when the child is whole but has not run yet: its times and ids can be read. */

@@ -3,6 +3,9 @@
 import resource
 
 from scope_bpf.catalogue import Alternative, Column, Live, Probe, Stream
+from scope_bpf.probes.syscalls import NUMBERS
+
+_ALWAYS = ("exec_done", "fork_done", "exit_done")
 
 PROBE = Probe(
     name="process",
@@ -55,16 +58,16 @@ PROBE = Probe(
     alternatives=(
         Alternative(
             "tp_btf: sched_process_exec, _fork, _exit; tracepoint: sys_enter_execve, sys_exit_execve and execveat's",
-            (
-                "exec_done",
-                "execve_enter",
-                "execve_exit",
-                "execveat_enter",
-                "execveat_exit",
-                "fork_done",
-                "exit_done",
-            ),
+            (*_ALWAYS, "execve_enter", "execve_exit", "execveat_enter", "execveat_exit"),
+        ),
+        Alternative(
+            "tp_btf: sched_process_exec, _fork, _exit, sys_enter, sys_exit",
+            (*_ALWAYS, "any_call_enter", "any_call_exit"),
         ),
     ),
-    constants=lambda options: {"page_size": resource.getpagesize()},
+    constants=lambda _: {
+        "page_size": resource.getpagesize(),
+        "nr_execve": NUMBERS["execve"],
+        "nr_execveat": NUMBERS["execveat"],
+    },
 )
