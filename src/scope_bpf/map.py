@@ -34,6 +34,11 @@ class Map:
         """Bytes of a value."""
         return int(lib.bpf_map__value_size(self._map))
 
+    @property
+    def max_entries(self) -> int:
+        """How many keys fit."""
+        return int(lib.bpf_map__max_entries(self._map))
+
     def resize(self, entries: int) -> None:
         """Sets how many entries it holds. Before the object is loaded."""
         check(lib.bpf_map__set_max_entries(self._map, entries), f"cannot resize the map '{self.name}'")

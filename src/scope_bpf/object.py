@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from scope_bpf._ffi import ffi, lib, libbpf_log
+from scope_bpf._ffi import check, ffi, lib, libbpf_log
 from scope_bpf.btf import Btf
 from scope_bpf.errors import KernelError, LayoutMismatch, VerifierError
 from scope_bpf.link import Link
@@ -96,6 +96,15 @@ class BpfObject:
         if found == ffi.NULL:
             raise LayoutMismatch(f"probe '{self.name}': the object has no map '{name}'")
         return Map(found, name)
+
+    def create_like(self, name: str) -> int:
+        """Makes another map like the one of this name; returns its file descriptor, the caller's.
+
+        Raises:
+            KernelError: the kernel refused, ENOMEM for one.
+        """
+        fd = lib.scope_create_like(self._object, self.map(name)._map)
+        return check(fd, f"cannot make a map like '{name}'")
 
     def close(self) -> None:
         """Detaches and frees everything. May be called again."""

@@ -10,33 +10,24 @@ from scope_bpf._ffi import check, ffi, lib
 from scope_bpf.catalogue import INTERVAL, Stream
 from scope_bpf.columns import RawBatch
 from scope_bpf.layout import Layout
-from scope_bpf.map import Map, possible_cpus
+from scope_bpf.map import possible_cpus
+from scope_bpf.object import BpfObject
 
 _FIRST = (0).to_bytes(4, "little")
 
 
 class SummaryReader:
-    """Two maps that take turns in the slot the programs look in.
+    """Two maps that take turns in the slot the programs look in: the map in maps that is named as the stream."""
 
-    Args:
-        slot: the map in maps, named as the stream.
-        first: the map the object put there; its sizes are those of every later one.
-        entries: how many keys fit.
-    """
-
-    def __init__(self, stream: Stream, layout: Layout, schema: pa.Schema, slot: Map, first: Map, entries: int) -> None:
-        self._stream, self._layout, self._schema, self._slot = stream, layout, schema, slot
-        self._entries = entries
-        self._key_size, self._value_size = first.key_size, first.value_size
-        self._made = [self._make_map(), self._make_map()]
+    def __init__(self, stream: Stream, layout: Layout, schema: pa.Schema, object_: BpfObject) -> None:
+        self._stream, self._layout, self._schema = stream, layout, schema
+        self._slot, first = object_.map(stream.name), object_.map(f"{stream.name}_first")
+        self._entries, self._key_size, self._value_size = first.max_entries, first.key_size, first.value_size
+        self._made = [object_.create_like(first.name), object_.create_like(first.name)]
         self._current = 0
         self._slot.update(_FIRST, self._made[0].to_bytes(4, "little"))
         self._since_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self.rows_made = 0
-
-    def _make_map(self) -> int:
-        fd = lib.scope_create_summary(self._key_size, self._value_size, self._entries)
-        return check(fd, f"cannot make a map for '{self._stream.name}'")
 
     def read(self) -> RawBatch | None:
         """What was counted since the last read: one row a key; None if nothing was.

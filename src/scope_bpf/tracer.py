@@ -22,7 +22,6 @@ from scope_bpf.targets import Filter, Target
 
 FOLLOW_PROGRAMS = ("scope_follow_fork", "scope_forget_process")  # filter.bpf.h; after the probe's own
 LOSS_REASONS = ("ring_full", "no_state", "map_full", "follow")  # enum scope_loss in emit.bpf.h
-SUMMARY_KEYS = 16384  # SCOPE_SUMMARY_KEYS in summary.bpf.h
 MOST_RINGS = 16  # more CPUs share
 BUFFER_BYTES = 1 << 20  # a batch is at most about this large, raw
 
@@ -134,14 +133,8 @@ class Tracer:
 
     def _summary_reader(self, stream: Stream) -> SummaryReader:
         assert self._object
-        return SummaryReader(
-            stream,
-            self._layouts[stream.name],
-            self._schemas[stream.name],
-            self._object.map(stream.name),
-            self._object.map(f"{stream.name}_first"),
-            SUMMARY_KEYS,
-        )
+        layout, schema = self._layouts[stream.name], self._schemas[stream.name]
+        return SummaryReader(stream, layout, schema, self._object)
 
     def _apply_mode(self) -> None:
         assert self._object

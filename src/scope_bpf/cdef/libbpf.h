@@ -20,6 +20,7 @@ int bpf_map__fd(const struct bpf_map *map);
 int bpf_map__set_max_entries(struct bpf_map *map, uint32_t entries);
 uint32_t bpf_map__key_size(const struct bpf_map *map);
 uint32_t bpf_map__value_size(const struct bpf_map *map);
+uint32_t bpf_map__max_entries(const struct bpf_map *map);
 void *bpf_map__initial_value(struct bpf_map *map, size_t *size);
 
 int bpf_map_lookup_elem(int fd, const void *key, void *value);

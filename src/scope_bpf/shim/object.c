@@ -22,10 +22,14 @@ int scope_create_ring(uint32_t bytes)
 	return fd < 0 ? -errno : fd;
 }
 
-int scope_create_summary(uint32_t key_size, uint32_t value_size, uint32_t entries)
+/* Another map like one of a loaded object, BTF included: before 6.2 a map in maps takes only those that are the same. */
+int scope_create_like(const struct bpf_object *object, const struct bpf_map *map)
 {
-	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_NO_PREALLOC);
-	int fd = bpf_map_create(BPF_MAP_TYPE_PERCPU_HASH, "scope_summary", key_size, value_size, entries, &options);
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = bpf_map__map_flags(map),
+		    .btf_fd = bpf_object__btf_fd(object), .btf_key_type_id = bpf_map__btf_key_type_id(map),
+		    .btf_value_type_id = bpf_map__btf_value_type_id(map));
+	int fd = bpf_map_create(bpf_map__type(map), "scope_like", bpf_map__key_size(map), bpf_map__value_size(map),
+				bpf_map__max_entries(map), &options);
 
 	return fd < 0 ? -errno : fd;
 }
