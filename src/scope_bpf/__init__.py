@@ -1,1 +1,1 @@
-"""From the kernel to batches: loads BPF objects, attaches them, drains what they emit. Knows no daemon and no network."""
+"""From the kernel to batches: loads, attaches and drains BPF objects. Knows no daemon and no network."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scope_bpf import _native
+from scope_bpf import _native  # type: ignore[attr-defined]  # made by the build
 from scope_bpf.errors import KernelError
 
 ffi: Any = _native.ffi

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
@@ -70,9 +71,10 @@ class Variable:
 
 def _variables(file: ELFFile) -> dict[str, Variable]:
     """From the symbol table: in an object file, BTF does not have the offsets yet."""
+    symbols: Any = file.get_section_by_name(".symtab")
     return {
         symbol.name: Variable(file.get_section(symbol["st_shndx"]).name, symbol["st_value"], symbol["st_size"])
-        for symbol in file.get_section_by_name(".symtab").iter_symbols()
+        for symbol in symbols.iter_symbols()
         if symbol["st_info"]["type"] == "STT_OBJECT"
     }
 
@@ -93,9 +95,7 @@ class Btf:
         self._text = data[header + text_offset : header + text_offset + text_length]
         self._types = data[header + type_offset : header + type_offset + type_length]
         self._at = [0, *self._walk()]  # type id -> offset in _types; id 0 is void
-        self._structs = {
-            self._name(at): at for at in self._at[1:] if self._kind(at) == _STRUCT and self._name(at)
-        }
+        self._structs = {self._name(at): at for at in self._at[1:] if self._kind(at) == _STRUCT and self._name(at)}
 
     @classmethod
     def from_file(cls, path: Path) -> "Btf":
@@ -111,7 +111,7 @@ class Btf:
         return Struct(name, size, tuple(self._members(at)))
 
     def _kind(self, at: int) -> int:
-        return (_TYPE.unpack_from(self._types, at)[1] >> 24) & 0x1F
+        return int(_TYPE.unpack_from(self._types, at)[1]) >> 24 & 0x1F
 
     def _vlen(self, at: int) -> int:
         return int(_TYPE.unpack_from(self._types, at)[1]) & 0xFFFF

@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ Rows = np.ndarray[Any, np.dtype[Any]]
 Derive = Callable[[Rows], dict[str, pa.Array]]
 
 
-class Mode(str, Enum):
+class Mode(StrEnum):
     """Whether a stream has a row per event, or a row per key and interval."""
 
     EVENTS = "events"
@@ -201,7 +201,7 @@ class Probe:
     streams: tuple[Stream, ...]
     alternatives: tuple[Alternative, ...]
     extra_options: tuple[Option, ...] = ()
-    constants: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda options: {}
+    constants: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {}
 
     @property
     def options(self) -> tuple[Option, ...]:

@@ -4,7 +4,7 @@ import time
 
 
 def boot_to_utc_ns() -> int:
-    """What to add to a CLOCK_BOOTTIME time for nanoseconds since 1970 UTC, as of now: both clocks read close together."""
+    """What to add to a CLOCK_BOOTTIME time for nanoseconds since 1970 UTC, as of now."""
     spans = []
     for _ in range(5):
         before = time.clock_gettime_ns(time.CLOCK_BOOTTIME)

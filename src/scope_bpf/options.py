@@ -104,6 +104,4 @@ def parse_options(options: Sequence[Option], given: Mapping[str, Any]) -> dict[s
     for name in given:
         if name not in known:
             raise InvalidOption(f"no option named '{name}'; there are: {', '.join(known) or 'none'}")
-    return {
-        name: option.parse(given[name]) if name in given else option.default for name, option in known.items()
-    }
+    return {name: option.parse(given[name]) if name in given else option.default for name, option in known.items()}

@@ -145,5 +145,3 @@ class Filter:
         """Leaves these processes and the children they start out. Before the programs run."""
         for pid in pids:
             self._pids.update(pid.to_bytes(4, "little"), _EXCLUDED)
-
-

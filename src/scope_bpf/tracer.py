@@ -110,9 +110,7 @@ class Tracer:
         for stream in self.probe.streams_of(Mode.SUMMARY):
             if stream.mode is Mode.SUMMARY:
                 self._summaries[stream.name] = self._summary_reader(stream)
-        self._filter = Filter(
-            self.probe.btf, self._object.map(".data.filter"), self._object.map("scope_pids")
-        )
+        self._filter = Filter(self.probe.btf, self._object.map(".data.filter"), self._object.map("scope_pids"))
         self._filter.exclude([pid for pid in self._excluded if pid != self._target.pid])
         self._filter.apply(self._target)
         self._apply_mode()

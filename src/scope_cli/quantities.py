@@ -18,6 +18,9 @@ def size(count: float) -> str:
     return f"{count:.4g} TiB"
 
 
+_BY_UNIT = {"ns": duration, "bytes": size}
+
+
 def quantity(value: object, unit: str) -> str:
     """A cell of a table: by unit if it has one."""
     if value is None:
@@ -25,5 +28,7 @@ def quantity(value: object, unit: str) -> str:
     if isinstance(value, list):
         return " ".join(str(item) for item in value)
     if isinstance(value, int | float):
-        return {"ns": duration, "bytes": size}.get(unit, lambda number: f"{number:,.0f}")(value)
+        if unit in _BY_UNIT:
+            return _BY_UNIT[unit](value)
+        return f"{value:,.0f}"
     return str(value)

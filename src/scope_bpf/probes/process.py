@@ -52,7 +52,9 @@ PROBE = Probe(
                 "read_bytes": Column("read from storage, as /proc/PID/io counts", "bytes"),
                 "write_bytes": Column("written to storage, likewise", "bytes"),
             },
-            live=Live(latest=("pid", "comm", "exit_code", "signal", "lifetime_ns", "user_ns", "system_ns", "peak_rss_bytes")),
+            live=Live(
+                latest=("pid", "comm", "exit_code", "signal", "lifetime_ns", "user_ns", "system_ns", "peak_rss_bytes")
+            ),
         ),
     ),
     alternatives=(

@@ -35,7 +35,8 @@ def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _NAME = Derived(
-    Column("the call; absent for a number that no table has and for 32-bit calls"), pa.dictionary(pa.int32(), pa.string())
+    Column("the call; absent for a number that no table has and for 32-bit calls"),
+    pa.dictionary(pa.int32(), pa.string()),
 )
 
 PROBE = Probe(
@@ -74,9 +75,7 @@ PROBE = Probe(
             live=Live(by=("comm", "name"), totals=("count", "errors", "total_ns")),
         ),
     ),
-    alternatives=(
-        Alternative("tp_btf: sys_enter, sys_exit", ("syscall_enter", "syscall_exit", "syscall_abandon")),
-    ),
+    alternatives=(Alternative("tp_btf: sys_enter, sys_exit", ("syscall_enter", "syscall_exit", "syscall_abandon")),),
     extra_options=(
         Option(
             "names",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scope_cli.definition import add_options, add_target, given_options, given_target
 from scope_cli.errors import CommandError, UsageError
 
 if TYPE_CHECKING:
@@ -25,21 +26,13 @@ def register(subcommands: Any) -> None:
     parser = subcommands.add_parser(
         "trace",
         help="record on this machine and show it as it happens; needs no server",
-        epilog="With a COMMAND: it is held until the probe is attached, its children are traced too, and the trace ends with it.",
+        epilog="A COMMAND is held until the probe is attached; its children are traced too; the trace ends with it.",
         usage="scope trace PROBE [TARGET] [-o OPTION=VALUE ...] [--json | --parquet FILE] [-- COMMAND ...]",
     )
     parser.add_argument("probe", metavar="PROBE", help="what to record; `scope probes` lists them")
-    target = parser.add_argument_group("target (all have to hold; none: the whole machine)")
-    target.add_argument("--pid", type=int, default=0, metavar="N", help="a process, and the children it starts")
-    target.add_argument("--comm", default="", metavar="NAME", help="threads of exactly this name")
-    target.add_argument("--exe", default="", metavar="PATH", help="processes that run this file")
-    target.add_argument("--cgroup", default="", metavar="PATH", help="a cgroup and those below it")
-    target.add_argument("--container", default="", metavar="ID", help="a container")
+    add_target(parser)
     parser.add_argument("--duration", type=float, metavar="S", help="stop after this many seconds")
-    parser.add_argument("--mode", help="events or summary: short for -o mode=MODE")
-    parser.add_argument(
-        "-o", "--option", action="append", default=[], metavar="NAME=VALUE", help="an option of the probe"
-    )
+    add_options(parser)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="a JSON object a line, instead of the table")
     output.add_argument("--parquet", type=Path, metavar="FILE", help="a Parquet file a stream")
@@ -62,10 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
     command = None
     try:
         probe = probe_named(arguments.probe)
-        options = parse_options(probe.options, _options(arguments))
+        options = parse_options(probe.options, given_options(arguments))
         command = HeldCommand(arguments.command) if arguments.command else None
-        pid = command.pid if command else arguments.pid
-        target = Target(pid, arguments.comm, arguments.exe, arguments.cgroup, arguments.container)
+        target = Target(**given_target(arguments) | ({"pid": command.pid} if command else {}))
         with Tracer(probe, options, target) as tracer:
             sink = _sink(arguments, tracer)
             tracer.start()
@@ -77,18 +69,6 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         if command:
             command.close()
-
-
-def _options(arguments: argparse.Namespace) -> dict[str, str]:
-    options = {}
-    for given in arguments.option:
-        name, equals, value = given.partition("=")
-        if not equals:
-            raise UsageError(f"option '{given}' has no value; write -o {name}=VALUE")
-        options[name] = value
-    if arguments.mode:
-        options["mode"] = arguments.mode
-    return options
 
 
 def _sink(arguments: argparse.Namespace, tracer: "Tracer") -> "Sink":
@@ -161,9 +141,7 @@ def _trace(tracer: "Tracer", sink: "Sink", command: "HeldCommand | None", durati
     return 0
 
 
-def _show_until(
-    over: Callable[[], bool], tracer: "Tracer", sink: "Sink", recording: _Recording, began: float
-) -> None:
+def _show_until(over: Callable[[], bool], tracer: "Tracer", sink: "Sink", recording: _Recording, began: float) -> None:
     """Redraws the table, if that is where the trace goes and somebody can see it; shows its last state in any case."""
     from rich.console import Console
     from rich.live import Live
