@@ -1,5 +1,6 @@
 """Where a trace goes: a live table, NDJSON, Parquet. A sink takes record batches, from one thread."""
 
+import io
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -57,7 +58,9 @@ class NdjsonSink:
 
         frame: Any = polars.from_arrow(batch)
         frame = frame.select(polars.lit(stream.name).alias("stream"), polars.all())
-        frame.write_ndjson(sys.stdout.buffer)
+        lines = io.BytesIO()  # polars would report a closed pipe as an error of its own
+        frame.write_ndjson(lines)
+        sys.stdout.buffer.write(lines.getbuffer())
         sys.stdout.buffer.flush()
 
     def close(self) -> list[str]:

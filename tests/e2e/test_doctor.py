@@ -1,0 +1,47 @@
+"""`scope doctor` and `scope probes`."""
+
+import json
+import subprocess
+import sys
+import time
+
+from scope_bpf.catalogue import probes
+
+SCOPE = [sys.executable, "-m", "scope_cli.main"]
+
+
+def test_doctor_says_of_every_probe_where_it_attaches_and_why() -> None:
+    """One finding a probe, with the alternative taken and the reason; as JSON and as text."""
+    found = json.loads(subprocess.run([*SCOPE, "doctor", "--json"], capture_output=True, text=True, check=True).stdout)
+    assert [finding["probe"] for finding in found["probes"]] == list(probes())
+    for finding in found["probes"]:
+        assert finding["available"] and finding["attach_point"] and finding["reason"], finding
+    text = subprocess.run([*SCOPE, "doctor"], capture_output=True, text=True, check=True).stdout
+    assert all(f"✓ {name}: " in text for name in probes())
+
+
+def test_doctor_leaves_nothing_attached() -> None:
+    """Having tried every probe, it leaves no program loaded."""
+
+    before = _programs_and_maps()
+    subprocess.run([*SCOPE, "doctor"], capture_output=True, check=True)
+    patience = time.monotonic() + 10
+    while _programs_and_maps() - before and time.monotonic() < patience:
+        time.sleep(0.1)  # the kernel frees them a moment after their last user is gone
+    assert not _programs_and_maps() - before
+
+
+def _programs_and_maps() -> set[tuple[str, int]]:
+    listed = {kind: subprocess.check_output(["bpftool", "-j", kind], text=True) for kind in ("prog", "map")}
+    return {(kind, item["id"]) for kind, text in listed.items() for item in json.loads(text)}
+
+
+def test_probes_needs_neither_privileges_nor_the_extension() -> None:
+    """The catalogue is readable by anybody, also where the extension cannot be imported."""
+    script = (
+        "import sys; sys.modules['scope_bpf._native'] = None\n"
+        "from scope_cli.main import main; main(['probes', '--json'])"
+    )
+    command = ["setpriv", "--inh-caps=-all", "--bounding-set=-all", sys.executable, "-c", script]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert [probe["name"] for probe in json.loads(listed.stdout)] == list(probes())

@@ -1,0 +1,133 @@
+"""`scope trace` as a user runs it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+NO_CAPABILITIES = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"]
+SCOPE = [sys.executable, "-m", "scope_cli.main"]
+
+
+def scope(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*SCOPE, *arguments], capture_output=True, text=True, timeout=60)
+
+
+def test_a_command_is_traced_from_its_exec_to_its_end() -> None:
+    """Nothing before the command's own exec is recorded, and nothing of it is missed."""
+    traced = scope("trace", "syscalls", "--json", "--", "/bin/true")
+    assert traced.returncode == 0, traced.stderr
+    calls = [json.loads(line) for line in traced.stdout.splitlines()]
+    calls.sort(key=lambda call: int(call["ktime_ns"]))
+    names = [call["name"] for call in calls]
+    assert (names[0], names[-1]) == ("execve", "exit_group")
+    assert names.count("execve") == 1
+    assert f"{len(calls)} events in " in traced.stderr
+    assert "none lost" in traced.stderr
+
+
+def test_children_of_the_command_are_followed() -> None:
+    """Every process that the command starts is traced, grandchildren too."""
+    traced = scope("trace", "process", "--json", "--", "sh", "-c", "sh -c 'ls / >/dev/null; true'; true")
+    rows = [json.loads(line) for line in traced.stdout.splitlines() if line.startswith("{")]
+    assert sorted(row["comm"] for row in rows if row["stream"] == "exec") == ["ls", "sh", "sh"]
+
+
+def test_the_command_keeps_its_output_and_its_status_is_told() -> None:
+    """What the command prints reaches stdout; that it failed is said, and is no failure of the trace."""
+    traced = scope("trace", "process", "--", "sh", "-c", "echo heard; exit 3")
+    assert traced.returncode == 0
+    assert "heard" in traced.stdout
+    assert "the command ended with status 3" in traced.stderr
+
+
+def test_options_behind_the_dashes_are_the_commands_own() -> None:
+    """Words behind -- are never read as options of scope."""
+    traced = scope("trace", "process", "--", "sh", "-c", "echo $0 $1", "--json", "--pid")
+    assert "--json --pid" in traced.stdout
+
+
+def test_interrupted_it_still_says_what_it_recorded() -> None:
+    """Ctrl-C ends a trace cleanly: what is left is drained, the summary is printed, the status is 0."""
+    running = subprocess.Popen(
+        [*SCOPE, "trace", "syscalls", "--pid", str(os.getpid())], stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(1.5)
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=20)
+    assert running.returncode == 0
+    assert " events in " in errors
+
+
+def test_parquet_holds_every_row(tmp_path: Path) -> None:
+    """The Parquet file has the rows that the summary line counts, under the stream's columns."""
+    file = tmp_path / "calls.parquet"
+    traced = scope("trace", "syscalls", "--parquet", str(file), "--", "ls", "/")
+    table = pq.read_table(file)
+    assert f"{table.num_rows:,} events in" in traced.stderr
+    assert {"ktime_ns", "pid", "comm", "name", "arg0", "ret", "duration_ns"} <= set(table.column_names)
+
+
+def test_parquet_of_several_streams_is_a_file_each(tmp_path: Path) -> None:
+    """A probe with several streams writes FILE with the stream's name, and says so."""
+    traced = scope("trace", "process", "--parquet", str(tmp_path / "p.parquet"), "--", "sh", "-c", "ls /; true")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.exec.parquet", "p.exit.parquet", "p.fork.parquet"]
+    assert "p.exec.parquet: 2 rows" in traced.stderr
+
+
+def test_a_duration_ends_it() -> None:
+    """--duration ends a trace of the whole machine."""
+    traced = scope("trace", "sched", "--mode", "summary", "--duration", "0.5")
+    assert traced.returncode == 0
+    assert "sched_summary" in traced.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["trace", "nonsense"], "no probe named 'nonsense'; there are: files, process, sched, syscalls"),
+        (["trace", "syscalls", "--pid", "4194303"], "no process has pid 4194303"),
+        (["trace", "syscalls", "-o", "nonsense=1"], "no option named 'nonsense'; there are: mode"),
+        (["trace", "syscalls", "-o", "names=nonsense"], "option 'names': there is no 'nonsense'"),
+        (["trace", "syscalls", "-o", "ring_bytes"], "write -o ring_bytes=VALUE"),
+        (["trace", "syscalls", "-o", "ring_bytes=1"], "option 'ring_bytes': '1' is not from 4096 to"),
+        (["trace", "syscalls", "--mode", "both"], "option 'mode': 'both' is not one of events, summary"),
+        (["trace", "syscalls", "--comm", "sixteen-bytes-xx"], "names have at most 15 bytes"),
+        (["trace", "syscalls", "--exe", "/nonsense"], "cannot watch the executable '/nonsense'"),
+        (["trace", "syscalls", "--cgroup", "/nonsense"], "there is no cgroup"),
+        (["trace", "syscalls", "--container", "zz"], "'zz' is no container id"),
+        (["trace", "syscalls", "--duration", "-1"], "--duration must be more than 0 seconds"),
+        (["trace", "syscalls", "--", "/nonsense"], "there is no command '/nonsense' to run"),
+        (["trace", "syscalls", "--pid", "1", "--", "ls"], "not both"),
+        (["doctor", "--", "ls"], "only `scope trace` takes a command"),
+        (["nonsense"], "invalid choice: 'nonsense'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(arguments: list[str], said: str) -> None:
+    """A wrong call says what is wrong and what would be right, in one line on stderr, with status 2."""
+    called = scope(*arguments)
+    assert called.returncode == 2
+    assert said in called.stderr
+    assert len(called.stderr.splitlines()) == 1
+    assert called.stdout == ""
+
+
+def test_without_privileges_it_names_the_capabilities() -> None:
+    """Without capabilities it fails with status 1 and names what is missing."""
+    called = subprocess.run([*NO_CAPABILITIES, *SCOPE, "trace", "syscalls"], capture_output=True, text=True)
+    assert called.returncode == 1
+    assert called.stderr.startswith("scope: this process lacks CAP_BPF and CAP_PERFMON; run as root")
+
+
+def test_a_closed_pipe_ends_it_quietly() -> None:
+    """`scope trace --json | head -1` ends without a traceback."""
+    command = f"{sys.executable} -m scope_cli.main trace syscalls --json -- ls /nonsense | head -1"
+    piped = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30)
+    assert piped.stdout.startswith("{")
+    assert "Traceback" not in piped.stderr
