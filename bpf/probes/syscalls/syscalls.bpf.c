@@ -111,7 +111,7 @@ int BPF_PROG(syscall_exit, struct pt_regs *regs, long ret)
 	return 0;
 }
 
-/* Calls that never return: exit and exit_group, and whatever a thread was in when it was killed. */
+/* Calls that never return: exit and exit_group. A call that a fatal signal ends does, with -ERESTART* for its result. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(syscall_abandon, struct task_struct *task)
 {

@@ -1,0 +1,63 @@
+"""Runs a workload under a probe, on the real kernel, and gives back everything that was recorded."""
+
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scope_bpf.catalogue import Probe, probe_named
+from scope_bpf.command import HeldCommand
+from scope_bpf.options import parse_options
+from scope_bpf.targets import Target
+from scope_bpf.tracer import Tracer
+from tests.probes.recording import Record, Recording
+
+WORKLOADS = Path(__file__).parent / "workloads"
+
+
+@pytest.fixture
+def record(runnable: dict[str, str]) -> Record:
+    """Runs a command under a probe: `record("syscalls", ["ls"], mode="summary")`."""
+
+    def run(
+        probe: str | Probe, command: Sequence[str], *, target: Target | None = None, poll: bool = True, **options: Any
+    ) -> Recording:
+        if isinstance(probe, str):
+            if runnable[probe]:
+                pytest.skip(runnable[probe])
+            probe = probe_named(probe)
+        held = HeldCommand(command)
+        recording = Recording(held.pid)
+        try:
+            with Tracer(probe, parse_options(probe.options, options), target or Target(pid=held.pid)) as tracer:
+                tracer.start()
+                held.release()
+                while held.poll() is None:
+                    for raw in tracer.poll(50) if poll else ():
+                        recording.add(raw)
+                for raw in tracer.finish():
+                    recording.add(raw)
+                recording.accounts = tracer.accounts()
+        finally:
+            held.close()
+        recording.status = held.poll()
+        return recording
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def workload(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """Compiles workloads/NAME.c, once a session; gives the program's path."""
+    folder = tmp_path_factory.mktemp("workloads")
+
+    def build(name: str) -> str:
+        program = folder / name
+        if not program.exists():
+            source = WORKLOADS / f"{name}.c"
+            subprocess.run(["gcc", "-O1", "-pthread", "-o", program, source], check=True)
+        return str(program)
+
+    return build

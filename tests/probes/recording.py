@@ -1,0 +1,39 @@
+"""What a probe recorded of a workload."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from scope_bpf.columns import RawBatch, to_arrow
+from scope_bpf.tracer import Account
+
+
+@dataclass
+class Recording:
+    """What a probe recorded of a command."""
+
+    pid: int = 0
+    status: int | None = None
+    accounts: dict[str, Account] = field(default_factory=dict)
+    batches: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+
+    def add(self, raw: RawBatch) -> None:
+        self.batches.setdefault(raw.stream.name, []).append(to_arrow(raw))
+
+    def rows(self, stream: str) -> list[dict[str, Any]]:
+        """The rows of a stream as dicts, in order of time."""
+        rows = [row for batch in self.batches.get(stream, []) for row in batch.to_pylist()]
+        return sorted(rows, key=lambda row: int(row["ktime_ns"]))
+
+    def table(self, stream: str) -> pa.Table:
+        """The rows of a stream as columns."""
+        return pa.Table.from_batches(self.batches[stream]).unify_dictionaries()
+
+    def count(self, stream: str) -> int:
+        """How many rows of a stream arrived."""
+        return sum(batch.num_rows for batch in self.batches.get(stream, []))
+
+
+Record = Callable[..., Recording]

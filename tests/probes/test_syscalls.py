@@ -1,0 +1,135 @@
+"""The `syscalls` probe against workloads of known counts, and against strace."""
+
+import platform
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+
+from scope_bpf.probes.syscalls import TABLE
+
+from tests.probes.recording import Record
+
+X86 = platform.machine() == "x86_64"
+
+
+def test_every_call_is_recorded_with_arguments_and_result(record: Record, workload: Callable[[str], str]) -> None:
+    """Counts, arguments, results and durations are the program's own; failed calls and unknown numbers are kept."""
+    recording = record("syscalls", [workload("calls")])
+    rows = recording.rows("syscall")
+    named = Counter(row["name"] for row in rows)
+    assert named["getppid"] == 1009
+    failed = [row for row in rows if row["name"] == "close" and row["ret"] < 0]
+    assert [(row["arg0"], row["ret"]) for row in failed] == [(0xFFFFFFFF, -9)] * 503
+    assert [row["ret"] for row in rows if row["nr"] == 999] == [-38] * 7
+    (priority,) = [row for row in rows if row["name"] == "getpriority"]
+    assert [priority[f"arg{n}"] for n in range(6)] == [11, -22, 33, -44, 55, -66]
+    assert priority["ret"] == -22
+    assert all(row["pid"] == row["tid"] == recording.pid and row["comm"] == "calls" for row in rows[1:])
+    assert all(0 < row["duration_ns"] < 10**10 for row in rows)
+    assert recording.accounts["syscall"].emitted == len(rows)
+
+
+@pytest.mark.skipif(not X86, reason="32-bit calls by int 0x80 are x86's")
+def test_a_name_is_right_or_absent(record: Record, workload: Callable[[str], str]) -> None:
+    """Numbers of the 32-bit table and numbers no table has get no name, rather than another call's."""
+    rows = record("syscalls", [workload("calls")]).rows("syscall")
+    assert [row["name"] for row in rows if row["nr"] == 999] == [None] * 7
+    assert [row["name"] for row in rows if row["nr"] == 20 and row["arg0"] != 1] == [None] * 3
+
+
+def test_threads_do_not_mix_up_their_calls(record: Record, workload: Callable[[str], str]) -> None:
+    """Entry and exit are paired per thread, whatever other threads of the process call meanwhile."""
+    recording = record("syscalls", [workload("threads")], names="getpgid")
+    table = recording.table("syscall")
+    assert pc.all(pc.equal(table["arg0"], table["tid"])).as_py()
+    per_thread = {entry["values"]: entry["counts"] for entry in pc.value_counts(table["tid"]).to_pylist()}
+    assert sorted(per_thread.values()) == [1009, 2003, 3001, 4001, 5003, 6007, 7001]
+    assert len(set(table["ret"].to_pylist())) == 1
+
+
+def test_calls_that_never_return_are_recorded(record: Record) -> None:
+    """exit and exit_group are recorded without a result; a call that a signal ended has the kernel's own, -ERESTART*."""
+    rows = record("syscalls", ["sh", "-c", "sleep 100 & sleep 0.1; kill -9 $!; wait; exit 0"]).rows("syscall")
+    assert [(row["comm"], row["name"]) for row in rows if row["ret"] is None][-1] == ("sh", "exit_group")
+    assert [row["ret"] for row in rows if row["name"] == "clock_nanosleep" and row["ret"]] == [-516]
+
+
+def test_threads_that_exit_are_recorded(record: Record, workload: Callable[[str], str]) -> None:
+    """Each thread's own exit is a call like others."""
+    rows = record("syscalls", [workload("threads")], names="exit,exit_group").rows("syscall")
+    assert Counter(row["name"] for row in rows) == {"exit": 7, "exit_group": 1}
+    assert {row["ret"] for row in rows} == {None}
+
+
+def test_execve_keeps_its_arguments(record: Record) -> None:
+    """The kernel clears the registers in execve; the arguments are the entry's all the same."""
+    (row,) = record("syscalls", ["/bin/true"], names="execve").rows("syscall")
+    assert row["ret"] == 0
+    assert all(row[f"arg{n}"] for n in range(3))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["git", "--version"], ["find", "/usr/share/doc", "-name", "copyright"], ["/usr/bin/python3", "-c", "import json"]],
+    ids=["git", "find", "python"],
+)
+def test_counts_are_those_of_strace(record: Record, command: list[str], tmp_path: Path) -> None:
+    """Per call, a real program's counts and errors are what strace counts in another run of it.
+
+    strace leaves out calls that never return, which is exit_group here. Both runs have the same files open, which is
+    what a program's first calls depend on.
+    """
+    summary = tmp_path / "strace"
+    subprocess.run(["strace", "-f", "-c", "-o", summary, *command], check=True)
+    expected = {}
+    for line in summary.read_text().splitlines():
+        match = re.fullmatch(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(\d+)?\s+(\w+)", line)
+        if match and match[3] != "total":
+            expected[match[3]] = int(match[1])
+    rows = record("syscalls", command).rows("syscall")
+    counted = Counter(row["name"] for row in rows if row["ret"] is not None)
+    assert dict(counted) == expected
+
+
+def test_names_select_in_the_kernel(record: Record, workload: Callable[[str], str]) -> None:
+    """With names given, no other call reaches the ring."""
+    recording = record("syscalls", [workload("calls")], names="getppid")
+    assert recording.accounts["syscall"].emitted == recording.count("syscall") == 1009
+
+
+def test_a_summary_has_what_events_have(record: Record, workload: Callable[[str], str]) -> None:
+    """Counts and errors of a summary are those of the events; a histogram's buckets add up to the count."""
+    rows = record("syscalls", [workload("calls")], mode="summary").rows("syscall_summary")
+    getppid = [row for row in rows if row["name"] == "getppid"]
+    assert sum(row["count"] for row in getppid) == 1009
+    close = [row for row in rows if row["name"] == "close"]
+    assert sum(row["errors"] for row in close) == 503
+    assert all(sum(row["latency"]) == row["count"] for row in rows)
+    for row in rows:
+        least = sum(count << bucket for bucket, count in enumerate(row["latency"]) if bucket)
+        most = sum(count << (bucket + 1) for bucket, count in enumerate(row["latency"]))
+        assert least <= row["total_ns"] < most
+
+
+def test_a_summary_misses_nothing_between_reads(record: Record, workload: Callable[[str], str]) -> None:
+    """However often the map is swapped while calls go on, each is counted once."""
+    recording = record("syscalls", [workload("spin"), "3000017"], mode="summary", interval_ms=100)
+    rows = [row for row in recording.rows("syscall_summary") if row["name"] == "getppid"]
+    assert len(rows) > 3
+    assert sum(row["count"] for row in rows) == 3_000_017
+    assert not recording.accounts["syscall_summary"].lost
+
+
+def test_the_table_has_no_holes() -> None:
+    """Names of every call, new and odd ones included."""
+    names = set(TABLE.values())
+    assert {"openat2", "futex_waitv", "cachestat", "mseal", "listmount", "setxattrat"} <= names
+    if X86:
+        assert TABLE[335] == "uretprobe"
+        assert set(range(335)) <= set(TABLE)
+    assert set(range(424, max(TABLE) + 1)) <= set(TABLE)
