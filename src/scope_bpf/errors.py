@@ -44,8 +44,8 @@ class KernelError(ScopeBpfError, OSError):
     """
 
     def __init__(self, action: str, errno: int, log: str = "") -> None:
-        last = next((line.strip() for line in reversed(log.splitlines()) if line.strip()), "")
-        said = f": {last}" if last else ""
+        first = next((line.removeprefix("libbpf: ").strip() for line in log.splitlines() if line.strip()), "")
+        said = f": {first}" if first else ""  # libbpf says the cause first, then what fails for it
         super().__init__(errno, f"{action}: {os.strerror(errno)}{said}")
         self.action = action
         self.log = log

@@ -56,6 +56,15 @@ class Map:
         """Removes an entry, if it is there."""
         lib.bpf_map_delete_elem(self.fd, ffi.from_buffer(key))
 
+    def list_keys(self) -> list[bytes]:
+        """Every key; those that come or go meanwhile may be missing."""
+        found: list[bytes] = []
+        previous, following = ffi.NULL, ffi.new("char[]", self.key_size)
+        while lib.bpf_map_get_next_key(self.fd, previous, following) == 0:
+            found.append(bytes(ffi.buffer(following)))
+            previous = ffi.from_buffer(found[-1])
+        return found
+
     def lookup_per_cpu(self, key: bytes, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
         """The values of one key of a per-CPU map: shape (possible CPUs,)."""
         values = np.zeros(possible_cpus(), dtype)

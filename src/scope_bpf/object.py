@@ -13,7 +13,7 @@ from scope_bpf.errors import KernelError, LayoutMismatch, VerifierError
 from scope_bpf.link import Link
 from scope_bpf.map import Map
 
-_REFUSED = re.compile(r"prog '(\w+)': (?:-- BEGIN PROG LOAD LOG --|BPF program load failed|failed to load)")
+_REFUSED = re.compile(r"prog '(\w+)': -- BEGIN PROG LOAD LOG --")
 
 
 class BpfObject:

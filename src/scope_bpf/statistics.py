@@ -1,6 +1,7 @@
 """What BPF programs cost, by the kernel's own count."""
 
 import os
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -25,8 +26,24 @@ class KernelStatistics:
         os.close(self._fd)
 
 
-def program_cost(fd: int) -> tuple[int, int]:
-    """Run time in ns and number of runs of a program, counted while statistics were on."""
-    run_time_ns, run_count = ffi.new("uint64_t *"), ffi.new("uint64_t *")
-    check(lib.scope_program_cost(fd, run_time_ns, run_count), "cannot read a program's statistics")
-    return run_time_ns[0], run_count[0]
+@dataclass(frozen=True)
+class Cost:
+    """What programs have cost: run time in ns and number of runs, counted while statistics were on.
+
+    Attributes:
+        missed: runs that the kernel left out, always counted: the program was running on that CPU already.
+    """
+
+    run_time_ns: int = 0
+    run_count: int = 0
+    missed: int = 0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.run_time_ns + other.run_time_ns, self.run_count + other.run_count, self.missed + other.missed)
+
+
+def program_cost(fd: int) -> Cost:
+    """The cost of one program."""
+    run_time_ns, run_count, missed = (ffi.new("uint64_t *") for _ in range(3))
+    check(lib.scope_program_cost(fd, run_time_ns, run_count, missed), "cannot read a program's statistics")
+    return Cost(run_time_ns[0], run_count[0], missed[0])

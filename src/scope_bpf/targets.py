@@ -141,6 +141,10 @@ class Filter:
             value[name] = condition
         self._section.update((0).to_bytes(4, "little"), value.tobytes())
 
+    def marked(self) -> set[int]:
+        """The processes that have a verdict of their own, by pid."""
+        return {int.from_bytes(key, "little") for key in self._pids.list_keys()}
+
     def exclude(self, pids: Collection[int]) -> None:
         """Leaves these processes and the children they start out. Before the programs run."""
         for pid in pids:

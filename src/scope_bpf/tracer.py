@@ -16,7 +16,7 @@ from scope_bpf.errors import KernelError, NotSupported, ScopeBpfError, VerifierE
 from scope_bpf.host import require_bpf
 from scope_bpf.object import BpfObject
 from scope_bpf.ring import Drain
-from scope_bpf.statistics import program_cost
+from scope_bpf.statistics import Cost, program_cost
 from scope_bpf.summary import SummaryReader
 from scope_bpf.targets import Filter, Target
 
@@ -70,6 +70,7 @@ class Tracer:
         self._ring_fds: list[int] = []
         self._next_summary = 0.0
         self._last_accounts: dict[str, Account] = {}
+        self._ended_cost = Cost()
 
     def start(self) -> None:
         """Takes the first alternative that this host loads and attaches.
@@ -203,6 +204,10 @@ class Tracer:
         self._filter.apply(target)
         self._target = target
 
+    def watched_pids(self) -> set[int]:
+        """The processes that are watched, or left out, by their pid."""
+        return self._filter.marked() if self._filter else set()
+
     def set_mode(self, mode: Mode) -> None:
         """Switches between events and summary while running. From the polling thread."""
         self.mode = mode
@@ -222,23 +227,37 @@ class Tracer:
                 int(per_cpu["emitted"].sum()) + rows,
                 {reason: int(count) for reason, count in zip(LOSS_REASONS, lost, strict=True) if count},
             )
+        return self._with_missed_runs(accounts)
+
+    def _with_missed_runs(self, accounts: dict[str, Account]) -> dict[str, Account]:
+        """Puts runs that the kernel left out down to the first stream: what they would have emitted is not known."""
+        missed, first = self.cost().missed, next(iter(accounts))
+        if missed:
+            account = accounts[first]
+            accounts[first] = Account(account.emitted + missed, {**account.lost, "missed_run": missed})
         return accounts
 
-    def programs_cost(self) -> tuple[int, int]:
-        """Run time in ns and runs of all programs, counted while `KernelStatistics` are on."""
-        costs = [program_cost(fd) for fd in (self._object.program_fds() if self._object else [])]
-        return sum(cost[0] for cost in costs), sum(cost[1] for cost in costs)
+    def cost(self) -> Cost:
+        """What all programs have cost so far; run times are counted while `KernelStatistics` are on."""
+        fds = self._object.program_fds() if self._object else []
+        return sum((program_cost(fd) for fd in fds), self._ended_cost)
 
     def finish(self) -> list[RawBatch]:
         """Detaches and returns all that was not polled yet."""
         if not self._object:
             return []
-        self._object.detach()
+        self._detach()
         return self._take_rest() + self._read_summaries()
+
+    def _detach(self) -> None:
+        if self._object:
+            self._ended_cost = self.cost()
+            self._object.detach()
 
     def close(self) -> None:
         """Detaches and frees everything. May be called again."""
         if self._filter:
+            self._detach()
             self._last_accounts = self.accounts()
             self._filter = None
         for reader in self._summaries.values():

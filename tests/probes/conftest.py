@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.probes.recording import Record, Recording
 
 from scope_bpf.catalogue import Probe, probe_named
 from scope_bpf.command import HeldCommand
 from scope_bpf.options import parse_options
 from scope_bpf.targets import Target
 from scope_bpf.tracer import Tracer
-from tests.probes.recording import Record, Recording
 
 WORKLOADS = Path(__file__).parent / "workloads"
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.probes.recording import Record
 
 from scope_bpf.catalogue import probe_named
-from tests.probes.recording import Record
 
 
 def test_an_exec_has_every_argument_in_full(record: Record) -> None:

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
+from tests.probes.recording import Record
 
 from scope_bpf.probes.syscalls import TABLE
-
-from tests.probes.recording import Record
 
 X86 = platform.machine() == "x86_64"
 
@@ -53,7 +52,7 @@ def test_threads_do_not_mix_up_their_calls(record: Record, workload: Callable[[s
 
 
 def test_calls_that_never_return_are_recorded(record: Record) -> None:
-    """exit and exit_group are recorded without a result; a call that a signal ended has the kernel's own, -ERESTART*."""
+    """exit_group is recorded without a result; a call that a signal ended has the kernel's own, -ERESTART*."""
     rows = record("syscalls", ["sh", "-c", "sleep 100 & sleep 0.1; kill -9 $!; wait; exit 0"]).rows("syscall")
     assert [(row["comm"], row["name"]) for row in rows if row["ret"] is None][-1] == ("sh", "exit_group")
     assert [row["ret"] for row in rows if row["name"] == "clock_nanosleep" and row["ret"]] == [-516]

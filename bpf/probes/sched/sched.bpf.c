@@ -14,8 +14,9 @@ struct sched_thread {
 	__u64 on_since_ns;   /* 0: not running, or not known */
 	__u64 off_since_ns;  /* went to sleep */
 	__u64 wait_since_ns; /* runnable, not running */
-	__s32 waker_pid;     /* 0: it waits because it was preempted */
+	__s32 waker_pid;     /* 0: the idle thread, which an interrupt had interrupted */
 	__s32 waker_tid;
+	bool woken; /* else it waits because it was preempted */
 	char waker_comm[SCOPE_COMM_SIZE];
 };
 
@@ -85,7 +86,7 @@ static __always_inline __u64 leave(struct task_struct *task, struct sched_thread
 	thread->on_since_ns = 0;
 	thread->off_since_ns = runnable ? 0 : now_ns;
 	thread->wait_since_ns = runnable ? now_ns : 0;
-	thread->waker_pid = 0;
+	thread->woken = false;
 	if (!scope_summarize || !on_cpu_ns)
 		return on_cpu_ns;
 	value = summary_of(task);
@@ -110,7 +111,7 @@ static __always_inline void arrive(struct task_struct *task, struct sched_thread
 			__sync_fetch_and_add(&value->run_queue_ns, now_ns - thread->wait_since_ns);
 			scope_histogram_add(&value->run_queue, now_ns - thread->wait_since_ns);
 		}
-	} else if (thread->wait_since_ns && thread->waker_pid) {
+	} else if (thread->wait_since_ns && thread->woken) {
 		emit_wakeup(task, thread, now_ns);
 	}
 	thread->wait_since_ns = 0;
@@ -161,6 +162,7 @@ static __always_inline int woken(struct task_struct *task)
 		return 0; /* it was runnable already */
 	now_ns = bpf_ktime_get_boot_ns();
 	thread->wait_since_ns = now_ns;
+	thread->woken = true;
 	thread->waker_pid = waker->tgid;
 	thread->waker_tid = waker->pid;
 	bpf_probe_read_kernel(thread->waker_comm, sizeof(thread->waker_comm), waker->comm);

@@ -26,6 +26,7 @@ void *bpf_map__initial_value(struct bpf_map *map, size_t *size);
 int bpf_map_lookup_elem(int fd, const void *key, void *value);
 int bpf_map_update_elem(int fd, const void *key, const void *value, uint64_t flags);
 int bpf_map_delete_elem(int fd, const void *key);
+int bpf_map_get_next_key(int fd, const void *key, void *next_key);
 int libbpf_num_possible_cpus(void);
 int bpf_enable_stats(int type);
 int close(int fd);

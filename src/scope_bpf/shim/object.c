@@ -48,7 +48,8 @@ int64_t scope_read_summary(int fd, void *keys, void *values, uint32_t entries)
 	return count;
 }
 
-int scope_program_cost(int fd, uint64_t *run_time_ns, uint64_t *run_count)
+/* missed: times the kernel left the program out because it was already running on that CPU, underneath. */
+int scope_program_cost(int fd, uint64_t *run_time_ns, uint64_t *run_count, uint64_t *missed)
 {
 	struct bpf_prog_info info = {};
 	uint32_t size = sizeof(info);
@@ -57,5 +58,6 @@ int scope_program_cost(int fd, uint64_t *run_time_ns, uint64_t *run_count)
 		return -errno;
 	*run_time_ns = info.run_time_ns;
 	*run_count = info.run_cnt;
+	*missed = info.recursion_misses;
 	return 0;
 }

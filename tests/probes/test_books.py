@@ -1,0 +1,41 @@
+"""The books balance: what the kernel emitted was received or is counted as lost."""
+
+import sys
+from collections.abc import Callable
+
+import pytest
+from tests.probes.recording import Record
+
+
+@pytest.mark.parametrize("probe", ["syscalls", "process", "files", "sched"])
+def test_emitted_is_received(record: Record, probe: str) -> None:
+    """With room enough, every event of every stream arrives."""
+    recording = record(probe, ["find", "/usr/share/doc", "-name", "copyright"])
+    assert sum(account.emitted for account in recording.accounts.values()) > 0
+    for stream, account in recording.accounts.items():
+        assert (account.emitted, dict(account.lost)) == (recording.count(stream), {})
+
+
+def test_a_ring_too_small_loses_by_number(record: Record, workload: Callable[[str], str]) -> None:
+    """What does not fit into the ring is counted: emitted is the program's own count, and received plus lost."""
+    command = [workload("spin"), "100003"]
+    recording = record("syscalls", command, names="getppid", ring_bytes=4096, poll=False)
+    account = recording.accounts["syscall"]
+    assert account.emitted == 100_003
+    assert account.lost["ring_full"] > 90_000
+    assert recording.count("syscall") == account.emitted - account.lost["ring_full"]
+
+
+def test_a_summary_too_large_loses_by_number(record: Record) -> None:
+    """Calls whose key found no room in the summary are counted."""
+    script = """
+import os, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (20000, 20000))
+for n in range(17000):
+    file = os.open('/tmp', os.O_TMPFILE | os.O_RDWR)
+    os.write(file, b'x')
+"""
+    recording = record("files", [sys.executable, "-c", script], mode="summary", interval_ms=60000)
+    account = recording.accounts["file_summary"]
+    assert account.lost["map_full"] > 0
+    assert account.emitted == recording.count("file_summary") + account.lost["map_full"]

@@ -1,0 +1,162 @@
+"""The `files` probe: opens with absolute paths, reads and writes by file."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.probes.recording import Record
+
+PYTHON = [sys.executable, "-S", "-E", "-c"]
+
+
+def opened(record: Record, script: str, *arguments: str) -> list[tuple[str | None, int]]:
+    """Paths and results of the opens that a Python script makes between two marks."""
+    marked = f"import os, sys\ndef attempt(f, *a, **k):\n    try: f(*a, **k)\n    except OSError: pass\n{script}"
+    rows = record("files", [*PYTHON, marked, *arguments]).rows("open")
+    return [(row["path"], row["ret"]) for row in rows]
+
+
+def test_paths_are_absolute(record: Record, tmp_path: Path) -> None:
+    """A relative name is resolved through the working directory or the descriptor it is relative to."""
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "file").touch()
+    script = (
+        "os.chdir(sys.argv[1]); d = os.open('below', os.O_DIRECTORY); os.open('file', os.O_RDONLY, dir_fd=d); "
+        "os.open('below/../below/file', os.O_RDONLY); attempt(os.open, 'absent', os.O_RDONLY); "
+        "attempt(os.open, '/nonsense/x', 0); attempt(os.open, 'below', os.O_WRONLY)"
+    )
+    found = opened(record, script, str(tmp_path))[-6:]
+    paths = ["below", "below/file", "below/../below/file", "absent"]
+    assert [path for path, _ in found] == [
+        *(f"{tmp_path}/{path}" for path in paths),
+        "/nonsense/x",
+        f"{tmp_path}/below",
+    ]
+    assert [min(ret, 0) for _, ret in found] == [0, 0, 0, -2, -2, -21]
+
+
+def test_a_changed_root_is_part_of_the_path(record: Record, tmp_path: Path) -> None:
+    """In a chroot, paths are what they are outside of it."""
+    (tmp_path / "inside").mkdir()
+    script = "os.chroot(sys.argv[1]); os.chdir('/inside'); attempt(os.open, '/inside/x', 0); attempt(os.open, 'y', 0)"
+    found = opened(record, script, str(tmp_path))[-2:]
+    assert found == [(f"{tmp_path}/inside/x", -2), (f"{tmp_path}/inside/y", -2)]
+
+
+def test_mounts_are_crossed(record: Record, tmp_path: Path) -> None:
+    """A directory on a mount has the path that its mount namespace gives it."""
+    script = f"mount -t tmpfs none {tmp_path} && mkdir {tmp_path}/in && cd {tmp_path}/in && cat x"
+    rows = record("files", ["unshare", "-m", "sh", "-c", script]).rows("open")
+    assert [row["ret"] for row in rows if row["path"] == f"{tmp_path}/in/x"] == [-2]
+
+
+def test_a_bad_descriptor_has_no_path(record: Record) -> None:
+    """A name relative to a descriptor that is none stands for nothing: the path is absent, the call is kept."""
+    assert opened(record, "attempt(os.open, 'x', 0, dir_fd=777)")[-1] == (None, -9)
+
+
+def test_an_unreadable_name_has_no_path(record: Record) -> None:
+    """A pointer to nowhere gives no path, and the kernel's EFAULT."""
+    script = "import ctypes; ctypes.CDLL(None).open(ctypes.c_void_p(1), 0)"
+    assert (None, -14) in opened(record, script)
+
+
+def test_openat2_in_its_own_root(record: Record, tmp_path: Path) -> None:
+    """With RESOLVE_IN_ROOT an absolute name begins at the descriptor."""
+    script = (
+        "import ctypes, struct; d = os.open(sys.argv[1], os.O_DIRECTORY); how = struct.pack('QQQ', 0o2, 0o640, 0x10); "
+        "ctypes.CDLL(None).syscall(437, d, b'/etc/x', how, 24)"
+    )
+    rows = record("files", [*PYTHON, f"import os, sys\n{script}", str(tmp_path)]).rows("open")
+    assert (rows[-1]["path"], rows[-1]["flags"], rows[-1]["mode"]) == (f"{tmp_path}/etc/x", 0o2, 0o640)
+
+
+def test_depths_beyond_the_walk_are_flagged(record: Record, tmp_path: Path) -> None:
+    """Below 64 directories a path is whole; deeper, it lacks its beginning and says so."""
+    script = (
+        "os.chdir(sys.argv[1])\nfor n in range(90):\n    os.mkdir('d'); os.chdir('d')\n    attempt(os.open, 'x', 0)"
+    )
+    rows = record(
+        "files",
+        [
+            *PYTHON,
+            f"import os, sys\ndef attempt(f, *a):\n    try: f(*a)\n    except OSError: pass\n{script}",
+            str(tmp_path),
+        ],
+    ).rows("open")
+    rows = [row for row in rows if row["path"].endswith("d/x")]
+    assert len(rows) == 90
+    whole = [row for row in rows if not row["path_truncated"]]
+    assert len(whole) > 40
+    assert all(row["path"].startswith(f"{tmp_path}/d") for row in whole)
+    assert all(row["path"] == f"{tmp_path}" + "/d" * n + "/x" for n, row in enumerate(whole, 1))
+    assert rows[-1]["path_truncated"] == 1
+
+
+def test_every_open_is_counted(record: Record, tmp_path: Path) -> None:
+    """997 opens are 997 rows; names with odd bytes arrive."""
+    name = os.fsdecode(b"\xfe\n")
+    (tmp_path / name).touch()
+    script = "for n in range(997): os.close(os.open(os.path.join(sys.argv[1], os.fsdecode(b'\\xfe\\n')), 0))"
+    recording = record("files", [*PYTHON, f"import os, sys\n{script}", str(tmp_path)])
+    rows = [row for row in recording.rows("open") if row["path"] == f"{tmp_path}/\\xfe\n"]
+    assert len(rows) == 997
+    assert recording.accounts["open"].emitted == recording.count("open")
+
+
+def test_flags_and_mode_are_the_callers(record: Record, tmp_path: Path) -> None:
+    """What creat() means is written out."""
+    script = "import ctypes; ctypes.CDLL(None).syscall(85, os.path.join(sys.argv[1], 'made').encode(), 0o751)"
+    rows = record("files", [*PYTHON, f"import os, sys\n{script}", str(tmp_path)]).rows("open")
+    if os.uname().machine != "x86_64":
+        pytest.skip("the architecture has no creat call")
+    (row,) = [row for row in rows if row["path"] == f"{tmp_path}/made"]
+    assert (row["flags"], row["mode"]) == (os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o751)
+
+
+def test_reads_and_writes_by_file(record: Record, tmp_path: Path) -> None:
+    """Counts and bytes per file are the program's own, with the file's path; failed calls are counted apart."""
+    script = (
+        "a = os.open(sys.argv[1] + '/a', os.O_RDWR | os.O_CREAT)\n"
+        "for n in range(503): os.write(a, b'x' * 101)\n"
+        "for n in range(211): os.pread(a, 97, n)\n"
+        "for n in range(7): attempt(os.read, os.open(sys.argv[1], 0), 1)\n"
+        "r, w = os.pipe()\n"
+        "for n in range(13): os.write(w, b'y' * 11); os.read(r, 11)\n"
+    )
+    marked = f"import os, sys\ndef attempt(f, *a):\n    try: f(*a)\n    except OSError: pass\n{script}"
+    rows = record("files", [*PYTHON, marked, str(tmp_path)], mode="summary").rows("file_summary")
+    a = [row for row in rows if row["path"] == f"{tmp_path}/a"]
+    assert sum(row["writes"] for row in a) == 503
+    assert sum(row["write_bytes"] for row in a) == 503 * 101
+    assert sum(row["reads"] for row in a) == 211
+    assert sum(row["read_bytes"] for row in a) == 211 * 97
+    assert {row["inode"] for row in a} == {(tmp_path / "a").stat().st_ino}
+    assert sum(sum(row["write_latency"]) for row in a) == 503
+    folder = [row for row in rows if row["path"] == str(tmp_path)]
+    assert sum(row["read_errors"] for row in folder) == 7
+    pipes = [row for row in rows if row["file_type"] == 0o010000 and row["write_bytes"] == 13 * 11]
+    assert [(row["path"], row["writes"], row["reads"]) for row in pipes] == [(None, 13, 13)]
+
+
+def test_two_processes_have_a_row_each(record: Record, tmp_path: Path) -> None:
+    """Reads of one file are kept apart by process."""
+    file = tmp_path / "shared"
+    file.write_bytes(b"z" * 1009)
+    rows = record("files", ["sh", "-c", f"cat {file} >/dev/null; cat {file} > /dev/null"], mode="summary").rows(
+        "file_summary"
+    )
+    readers = [row for row in rows if row["path"] == str(file)]
+    assert len({row["pid"] for row in readers}) == 2
+    assert [row["read_bytes"] for row in readers] == [1009, 1009]
+
+
+def test_opens_are_those_of_strace(record: Record, tmp_path: Path) -> None:
+    """Names and results of a real program's opens are what strace says of another run."""
+    log = tmp_path / "log"
+    command = ["ls", "/usr/share"]
+    subprocess.run(["strace", "-e", "trace=openat", "-e", "signal=none", "-qq", "-o", log, *command], check=True)
+    expected = [line.split('"')[1] for line in log.read_text().splitlines()]
+    assert [row["path"] for row in record("files", command).rows("open")] == expected

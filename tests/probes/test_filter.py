@@ -1,0 +1,165 @@
+"""The filter in the kernel: who is watched, and who is not."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.probes.recording import Record
+
+from scope_bpf.catalogue import probe_named
+from scope_bpf.columns import to_arrow
+from scope_bpf.command import HeldCommand
+from scope_bpf.errors import TargetNotFound
+from scope_bpf.options import parse_options
+from scope_bpf.targets import Target, cgroup_root
+from scope_bpf.tracer import Tracer
+
+
+def test_a_process_and_its_children_and_nobody_else(record: Record) -> None:
+    """Watching a pid takes in what it starts, however deep, and not its siblings."""
+    other = subprocess.Popen([sys.executable, "-c", "import os\nwhile True: os.getppid()"])
+    try:
+        recording = record("process", ["sh", "-c", "sh -c 'sh -c true; true'; true"])
+    finally:
+        other.kill()
+        other.wait()
+    assert recording.count("exec") == 3
+    assert {row["comm"] for row in recording.rows("exec")} == {"sh"}
+
+
+def test_a_comm_is_compared_whole(record: Record, tmp_path: Path, workload: Callable[[str], str]) -> None:
+    """A thread named "spin" is not one named "spinner"."""
+    longer = tmp_path / "spinner"
+    longer.symlink_to(workload("spin"))
+    command = ["sh", "-c", f"{workload('spin')} 103; {longer} 107"]
+    for comm, count in (("spin", 103), ("spinner", 107)):
+        recording = record("syscalls", command, target=Target(comm=comm), names="getppid")
+        assert recording.accounts["syscall"].emitted == recording.count("syscall") == count
+
+
+def test_an_executable_is_told_by_its_file(record: Record, tmp_path: Path, workload: Callable[[str], str]) -> None:
+    """Processes that run a file are watched, whatever they are called; others are not."""
+    link = tmp_path / "alias"
+    link.symlink_to(workload("spin"))
+    command = ["sh", "-c", f"{link} 211; cat /proc/self/stat"]
+    recording = record("syscalls", command, target=Target(exe=workload("spin")))
+    rows = recording.rows("syscall")
+    assert {row["comm"] for row in rows} == {"alias"}
+    assert sum(row["name"] == "getppid" for row in rows) == 211
+
+
+def test_a_cgroup_and_what_is_below_it(record: Record, workload: Callable[[str], str]) -> None:
+    """Members of a cgroup and of those below it are watched; the row has the id of the very cgroup."""
+    try:
+        group = cgroup_root() / f"scope-test-{os.getpid()}"
+    except TargetNotFound as error:
+        pytest.skip(str(error))
+    below = group / "below"
+    below.mkdir(parents=True)
+    spin = workload("spin")
+    script = f"{spin} 101; (echo 0 > {group}/cgroup.procs; {spin} 103); (echo 0 > {below}/cgroup.procs; {spin} 107)"
+    try:
+        recording = record("syscalls", ["sh", "-c", script], target=Target(cgroup=group.name), names="getppid")
+        ids = [row["cgroup_id"] for row in recording.rows("syscall")]
+        assert (ids.count(group.stat().st_ino), ids.count(below.stat().st_ino), len(ids)) == (103, 107, 210)
+    finally:
+        below.rmdir()
+        group.rmdir()
+
+
+def test_conditions_add_up(workload: Callable[[str], str]) -> None:
+    """Of a pid's family only the threads of the name given are recorded."""
+    held = ["sh", "-c", f"{workload('spin')} 103; true"]
+    probe = probe_named("syscalls")
+    command = HeldCommand(held)
+    with Tracer(probe, parse_options(probe.options, {}), Target(pid=command.pid, comm="spin")) as tracer:
+        tracer.start()
+        command.release()
+        while command.poll() is None:
+            time.sleep(0.01)
+        rows = [row for raw in tracer.finish() for row in to_arrow(raw).to_pylist()]
+    assert {row["comm"] for row in rows} == {"spin"}
+
+
+def test_the_target_changes_while_running(workload: Callable[[str], str]) -> None:
+    """A new target is watched from then on, the old one no more; one that does not exist changes nothing."""
+    probe = probe_named("syscalls")
+    first, second = HeldCommand([workload("spin"), "101"]), HeldCommand([workload("spin"), "103"])
+    options = parse_options(probe.options, {"names": "getppid"})
+    with Tracer(probe, options, Target(pid=first.pid)) as tracer:
+        tracer.start()
+        with pytest.raises(TargetNotFound, match="no process has pid 4194303"):
+            tracer.retarget(Target(pid=4194303))
+        first.release()
+        _wait(first)
+        tracer.retarget(Target(pid=second.pid))
+        second.release()
+        _wait(second)
+        rows = [row for raw in tracer.finish() for row in to_arrow(raw).to_pylist()]
+    assert [row["pid"] for row in rows] == [first.pid] * 101 + [second.pid] * 103
+
+
+def test_the_tracer_does_not_watch_itself() -> None:
+    """With the whole machine as target, the tracing process and its children are left out."""
+    probe = probe_named("process")
+    with Tracer(probe, parse_options(probe.options, {})) as tracer:
+        tracer.start()
+        subprocess.run(["true"], check=True)
+        rows = [row for raw in tracer.finish() if raw.stream.name == "exec" for row in to_arrow(raw).to_pylist()]
+    assert os.getpid() not in [row["ppid"] for row in rows]
+
+
+def test_processes_that_ended_are_forgotten() -> None:
+    """A process's mark goes with it, so that nothing piles up and a reused pid starts unmarked."""
+    probe = probe_named("syscalls")
+    command = HeldCommand(["sh", "-c", "for n in 1 2 3 4 5 6 7 8 9; do /bin/true; done"])
+    with Tracer(probe, parse_options(probe.options, {}), Target(pid=command.pid)) as tracer:
+        tracer.start()
+        command.release()
+        _wait(command)
+        tracer.poll(0)
+        assert tracer.watched_pids() == {os.getpid()}
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (Target(pid=4194303), "no process has pid 4194303"),
+        (Target(comm="sixteen-bytes-xx"), "at most 15 bytes"),
+        (Target(exe="/nonsense"), "cannot watch the executable '/nonsense': No such file"),
+        (Target(cgroup="nonsense"), "there is no cgroup"),
+        (Target(container="0123456789ab"), "no cgroup belongs to container '0123456789ab'"),
+        (Target(container="abc"), "12 hexadecimal digits"),
+        (Target(cgroup="a", container="0123456789ab"), "cannot both be the target"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_targets_that_do_not_exist(target: Target, said: str) -> None:
+    """What does not exist is named, before anything is loaded."""
+    probe = probe_named("syscalls")
+    with Tracer(probe, parse_options(probe.options, {}), target) as tracer, pytest.raises(TargetNotFound, match=said):
+        tracer.start()
+
+
+def test_a_thread_is_no_process() -> None:
+    """The id of a thread is refused with its process named."""
+    script = "import threading, time\nt = threading.Thread(target=time.sleep, args=(9,), daemon=True); t.start()\n"
+    script += "print(t.native_id, flush=True); time.sleep(9)"
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    try:
+        tid = int(process.stdout.readline())
+        with pytest.raises(TargetNotFound, match=f"{tid} is a thread of process {process.pid}"):
+            Target(pid=tid).conditions()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _wait(command: HeldCommand) -> None:
+    while command.poll() is None:
+        time.sleep(0.01)

@@ -1,0 +1,73 @@
+"""The `sched` probe against what programs and the kernel say of their own switches and times."""
+
+import sys
+from pathlib import Path
+
+from tests.probes.recording import Record
+
+PYTHON = [sys.executable, "-S", "-E", "-c"]
+
+
+def test_time_on_cpu_is_the_process_own(record: Record, tmp_path: Path) -> None:
+    """Time on a CPU, added up from switches, is the CPU time that the process measures of itself."""
+    script = (
+        "import sys, time\nwhile (used := time.process_time()) < 0.3: pass\nopen(sys.argv[1], 'w').write(str(used))"
+    )
+    recording = record("sched", [*PYTHON, script, str(tmp_path / "used")])
+    used = float((tmp_path / "used").read_text())
+    rows = [row for row in recording.rows("switch") if row["pid"] == recording.pid]
+    on_cpu = sum(row["on_cpu_ns"] or 0 for row in rows) / 1e9
+    assert used - 0.01 < on_cpu < used + 0.1  # the exec before and the exit behind come on top
+
+
+def test_sleeps_are_switches_the_kernel_counts(record: Record, tmp_path: Path) -> None:
+    """Voluntary switches are those of /proc/self/status, and each sleep ends with a wakeup."""
+    script = (
+        "import sys, time\n"
+        "def switches():\n    lines = [line for line in open('/proc/self/status') if line.startswith('voluntary')]\n"
+        "    return int(lines[0].split()[1])\n"
+        "before = switches()\nfor n in range(101): time.sleep(0.001)\nafter = switches()\n"
+        "open(sys.argv[1], 'w').write(str(after - before))"
+    )
+    recording = record("sched", [*PYTHON, script, str(tmp_path / "count")])
+    counted = int((tmp_path / "count").read_text())
+    left = [row for row in recording.rows("switch") if row["pid"] == recording.pid and row["prev_state"] == 1]
+    assert 101 <= counted <= len(left) <= counted + 20
+    wakeups = [row for row in recording.rows("wakeup") if row["pid"] == recording.pid]
+    assert len(wakeups) >= 101
+    assert all(0 < row["run_queue_ns"] < 10**10 for row in wakeups)
+    assert all(row["waker_comm"] for row in wakeups)
+
+
+def test_a_sleep_is_time_off_cpu(record: Record) -> None:
+    """The summary puts a sleep down as time off the CPU, as long as it was."""
+    rows = record("sched", ["sleep", "0.3"], mode="summary", interval_ms=100).rows("sched_summary")
+    asleep = sum(row["off_cpu_ns"] for row in rows)
+    assert 0.3e9 <= asleep < 0.45e9
+    assert any(row["off_cpu"][28] for row in rows)  # 2^28 ns are 0.27 s
+
+
+def test_a_summary_agrees_with_itself(record: Record) -> None:
+    """Histograms add up to their counts, per thread."""
+    script = "import threading, time\nt = [threading.Thread(target=time.sleep, args=(0.01,)) for _ in range(5)]\n"
+    script += "[x.start() for x in t]; [x.join() for x in t]"
+    rows = record("sched", [*PYTHON, script], mode="summary").rows("sched_summary")
+    assert len({row["tid"] for row in rows}) == 6
+    for row in rows:
+        for name in ("on_cpu", "run_queue", "off_cpu"):
+            assert sum(row[name]) == row[f"{name}_count"]
+
+
+def test_waiting_for_a_cpu_is_measured(record: Record) -> None:
+    """Two busy processes on one CPU wait for it about half of the time each."""
+    busy = f"{sys.executable} -S -E -c 'import time; e = time.time() + 0.5\nwhile time.time() < e: pass'"
+    rows = record("sched", ["taskset", "-c", "0", "sh", "-c", f"{busy} & {busy} & wait"], mode="summary").rows(
+        "sched_summary"
+    )
+    by_pid: dict[int, list[int]] = {}
+    for row in rows:
+        on_cpu, waited = by_pid.setdefault(row["pid"], [0, 0])
+        by_pid[row["pid"]] = [on_cpu + row["on_cpu_ns"], waited + row["run_queue_ns"]]
+    both = sorted(by_pid.values())[-2:]
+    assert all(waited > 0.15e9 for _, waited in both)
+    assert all(0.4e9 < on_cpu + waited < 0.8e9 for on_cpu, waited in both)
