@@ -13,7 +13,9 @@ class AddressTaken(ScopeServerError, OSError):
     """Another program listens on the address."""
 
     def __init__(self, purpose: str, address: str, reason: str) -> None:
-        super().__init__(f"cannot listen on {address} for {purpose}: {reason}; stop what uses it or choose another port")
+        super().__init__(
+            f"cannot listen on {address} for {purpose}: {reason}; stop what uses it or choose another port"
+        )
         self.address = address
 
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from scope_proto.scope.v1.batch_pb2 import Batch
-
 from scope_server.errors import Rejected
 from scope_server.ingest.decode import decode
 from scope_server.store.columns import StreamTable

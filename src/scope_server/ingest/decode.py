@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from scope_bpf.catalogue import fingerprint
 from scope_proto.scope.v1.batch_pb2 import Batch
-
 from scope_server.errors import Rejected
 from scope_server.ingest.envelope import declared_bytes
 from scope_server.store.columns import StreamTable
@@ -62,7 +62,8 @@ def _conformed(rows: pa.Table, batch: Batch, table: StreamTable) -> pa.Table:
         known = table.schema.get_field_index(column.name)
         if known < 0:
             raise Rejected(
-                "newer_schema", f"this server knows no column '{column.name}' of {table.name}; is it older than the agent?"
+                "newer_schema",
+                f"this server knows no column '{column.name}' of {table.name}; is it older than the agent?",
             )
         if table.schema.field(known).type != column.type:
             raise Rejected(
@@ -86,7 +87,9 @@ def _check_text(rows: pa.Table) -> None:
         for chunk in column.chunks:
             text = _text_of(chunk)
             if text is not None and pc.any(pc.match_substring(text, "\0")).as_py():
-                raise Rejected("nul_in_text", f"column '{field.name}' has text with a NUL, which PostgreSQL cannot keep")
+                raise Rejected(
+                    "nul_in_text", f"column '{field.name}' has text with a NUL, which PostgreSQL cannot keep"
+                )
 
 
 def _text_of(chunk: pa.Array) -> pa.Array | None:

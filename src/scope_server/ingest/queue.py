@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from scope_proto.scope.v1.batch_pb2 import Batch
-
 from scope_server.store.delivery import Outcome
 
 GROUP_EVENTS = 65_536  # at most so many are written in one transaction, unless a single batch has more

@@ -10,7 +10,7 @@ from scope_server.errors import StoreUnavailable
 from scope_server.ingest.admit import admit
 from scope_server.ingest.queue import BatchQueue, Pending
 from scope_server.store.columns import StreamTable
-from scope_server.store.delivery import Delivery, Outcome, Verdict
+from scope_server.store.delivery import Outcome, Verdict
 from scope_server.store.writer import Writer
 
 _PAUSE_S = 0.25  # between attempts to reach a database that is gone
@@ -61,7 +61,8 @@ class Writers:
         if left:
             events = sum(pending.batch.event_count for pending in left if pending.batch)
             _log.warning(
-                "stopped with batches not written; their agents keep them", extra={"batches": len(left), "events": events}
+                "stopped with batches not written; their agents keep them",
+                extra={"batches": len(left), "events": events},
             )
             self._queue.answer(left, [Outcome(Verdict.RETRY, "the server stops")] * len(left))
 

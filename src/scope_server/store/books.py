@@ -79,9 +79,7 @@ class Books:
             _LOOK_UP,
             {"task": integers([task for task, _ in keys]), "sequence": integers([sequence for _, sequence in keys])},
         )
-        return {
-            (row["task"], row["sequence"]): Outcome(Verdict(row["status"]), row["reason"] or "") for row in found
-        }
+        return {(row["task"], row["sequence"]): Outcome(Verdict(row["status"]), row["reason"] or "") for row in found}
 
     def account(self, deliveries: Iterable[tuple[int, Delivery]]) -> None:
         """Takes the accounts that came with deliveries, each given with its task's key."""
@@ -120,7 +118,8 @@ class Books:
         keys = sorted(lost)
         columns: dict[str, pa.Array] = {"task": integers([key[0] for key in keys])}
         columns |= {
-            name: strings(str(key[index]) for key in keys) for index, name in enumerate(("stream", "place", "reason"), 1)
+            name: strings(str(key[index]) for key in keys)
+            for index, name in enumerate(("stream", "place", "reason"), 1)
         }
         self._connection.query(statement, columns | {"count": integers([lost[key] for key in keys])})
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 import pyarrow as pa
-from scope_bpf.catalogue import Mode, Probe, fingerprint
 
+from scope_bpf.catalogue import Mode, Probe, fingerprint
 from scope_server.errors import SchemaConflict
 
 
@@ -115,7 +115,5 @@ def stream_tables(probes: Mapping[str, Probe]) -> dict[str, StreamTable]:
                 )
             own = [field for field in schema if field.name not in BASE and field.name not in IN_PROCESS]
             columns = tuple(stored_column(field.name, field.type) for field in own)
-            found[stream.name] = StreamTable(
-                stream.name, probe.name, stream.mode, schema, fingerprint(schema), columns
-            )
+            found[stream.name] = StreamTable(stream.name, probe.name, stream.mode, schema, fingerprint(schema), columns)
     return found

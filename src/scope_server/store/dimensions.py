@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
-from uuid import UUID
 
 import pyarrow as pa
 

@@ -34,7 +34,9 @@ class Partitions:
             begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
             end = begin + timedelta(days=1)
             self._connection.query("SELECT pg_advisory_xact_lock(hashtext('scope.partitions'))")
-            if not self._connection.query(f"SELECT 1 FROM pg_tables WHERE schemaname = 'events' AND tablename = '{name}'"):
+            if not self._connection.query(
+                f"SELECT 1 FROM pg_tables WHERE schemaname = 'events' AND tablename = '{name}'"
+            ):
                 self._connection.query(f'CREATE TABLE events."{name}" (LIKE events."{stream}" INCLUDING ALL)')
                 self._connection.query(
                     f'ALTER TABLE events."{stream}" ATTACH PARTITION events."{name}" '

@@ -101,7 +101,9 @@ class PrivatePostgres:
                 process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self._process = process
-            raise PostgresError(f"PostgreSQL (process {process.pid if process else '?'}) did not end in {timeout_s} s") from None
+            raise PostgresError(
+                f"PostgreSQL (process {process.pid if process else '?'}) did not end in {timeout_s} s"
+            ) from None
         finally:
             if self._process is None and self._lock is not None:
                 os.close(self._lock)

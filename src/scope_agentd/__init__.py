@@ -1,0 +1,1 @@
+"""The agent: runs tasks on this machine and sends what they record to the server."""

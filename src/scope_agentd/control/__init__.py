@@ -1,0 +1,1 @@
+"""How the agent is told what to record: scope.v1.AgentControl."""

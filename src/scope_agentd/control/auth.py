@@ -1,0 +1,42 @@
+"""Who may call: whoever shows the token. Health and reflection tell nothing worth hiding and are open."""
+
+import hmac
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+_OPEN = ("/grpc.health.v1.Health/", "/grpc.reflection.")
+
+
+class RequireToken(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in the stubs only
+    """Refuses calls without `authorization: Bearer TOKEN`; the file is read anew, so a token may be replaced."""
+
+    def __init__(self, token_file: Path) -> None:
+        self._token_file = token_file
+
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
+    ) -> Any:
+        """Passes the call on, or answers UNAUTHENTICATED."""
+        if details.method.startswith(_OPEN):
+            return await continuation(details)
+        shown = dict(details.invocation_metadata or ()).get("authorization", "")
+        expected = f"Bearer {self._token_file.read_text().strip()}"
+        if isinstance(shown, str) and hmac.compare_digest(shown.encode(), expected.encode()):
+            return await continuation(details)
+        return _refusing(await continuation(details))
+
+
+def _refusing(handler: Any) -> Any:
+    """A handler like the one given that refuses the call."""
+
+    async def refuse(_: Any, context: Any) -> None:
+        await context.abort(
+            grpc.StatusCode.UNAUTHENTICATED, "show the token: -H 'authorization: Bearer TOKEN', from the token file"
+        )
+
+    if handler is None or not handler.response_streaming:
+        return grpc.unary_unary_rpc_method_handler(refuse)
+    return grpc.unary_stream_rpc_method_handler(refuse)

@@ -1,0 +1,40 @@
+"""The gRPC server of the control service, with health and reflection, so that grpcurl works as it is."""
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from scope_agentd.control.auth import RequireToken
+from scope_agentd.control.service import ControlService
+from scope_agentd.errors import PortTaken
+from scope_agentd.settings import Settings
+from scope_proto.scope.v1 import control_pb2
+from scope_proto.scope.v1.control_pb2_grpc import add_AgentControlServicer_to_server
+
+SERVICE = control_pb2.DESCRIPTOR.services_by_name["AgentControl"].full_name
+
+
+async def start_server(settings: Settings, service: ControlService) -> tuple[grpc.aio.Server, str]:
+    """Starts to listen; returns the server and its host:port.
+
+    Raises:
+        PortTaken: another program listens there.
+    """
+    server = grpc.aio.server(
+        interceptors=[RequireToken(settings.token_file)],
+        options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 1 << 20)],
+    )
+    add_AgentControlServicer_to_server(service, server)
+    status = health.aio.HealthServicer()  # type: ignore[attr-defined]  # the stubs lack it
+    health_pb2_grpc.add_HealthServicer_to_server(status, server)
+    for name in ("", SERVICE):
+        await status.set(name, health_pb2.HealthCheckResponse.SERVING)
+    names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+    reflection.enable_server_reflection(names, server)
+    host, _, _ = settings.control.rpartition(":")
+    try:
+        port = server.add_insecure_port(settings.control)
+    except RuntimeError as error:
+        raise PortTaken(f"cannot listen on {settings.control}: {error}; choose another with --control") from None
+    await server.start()
+    return server, f"{host}:{port}"

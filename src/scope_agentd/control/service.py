@@ -1,0 +1,94 @@
+"""scope.v1.AgentControl: runs catalogue probes with checked options, and nothing else."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import grpc
+
+from scope_agentd.control.messages import definition_of, probe_message, task_message
+from scope_agentd.errors import InvalidDefinition, TaskConflict, UnknownTask
+from scope_agentd.pipeline.ship import Shipper
+from scope_agentd.tasks import Tasks
+from scope_bpf.catalogue import probes
+from scope_bpf.doctor import examine
+from scope_bpf.errors import InvalidOption, NotSupported, ScopeBpfError, TargetNotFound, UnknownProbe
+from scope_proto.scope.v1 import control_pb2
+from scope_proto.scope.v1.control_pb2_grpc import AgentControlServicer
+
+WATCH_EVERY_S = 1.0
+
+_STATUS: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
+    (UnknownTask, grpc.StatusCode.NOT_FOUND),
+    (TaskConflict, grpc.StatusCode.ALREADY_EXISTS),
+    (UnknownProbe, grpc.StatusCode.INVALID_ARGUMENT),
+    (InvalidOption, grpc.StatusCode.INVALID_ARGUMENT),
+    (InvalidDefinition, grpc.StatusCode.INVALID_ARGUMENT),
+    (TargetNotFound, grpc.StatusCode.FAILED_PRECONDITION),
+    (NotSupported, grpc.StatusCode.FAILED_PRECONDITION),
+    (ScopeBpfError, grpc.StatusCode.INTERNAL),
+)
+
+Answer = TypeVar("Answer")
+
+
+def _with_status(method: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable[Answer]]:
+    """Turns the package's errors into gRPC's."""
+
+    @wraps(method)
+    async def call(self: Any, request: Any, context: Any) -> Answer:
+        try:
+            return await method(self, request, context)
+        except tuple(kind for kind, _ in _STATUS) as error:
+            status = next(status for kind, status in _STATUS if isinstance(error, kind))
+            await context.abort(status, str(error))
+            raise
+
+    return call
+
+
+class ControlService(AgentControlServicer):
+    """The service over this machine's tasks."""
+
+    def __init__(self, node: control_pb2.Node, tasks: Tasks, shipper: Shipper) -> None:
+        self._node, self._tasks, self._shipper = node, tasks, shipper
+
+    async def GetNode(self, request: control_pb2.GetNodeRequest, context: Any) -> control_pb2.Node:
+        """This machine."""
+        return self._node
+
+    @_with_status
+    async def ListProbes(self, request: control_pb2.ListProbesRequest, context: Any) -> control_pb2.ListProbesResponse:
+        """The catalogue, each probe tried on this host."""
+        known = list(probes().values())
+        findings = [await asyncio.to_thread(examine, probe) for probe in known]
+        return control_pb2.ListProbesResponse(
+            probes=[probe_message(probe, finding) for probe, finding in zip(known, findings, strict=True)]
+        )
+
+    @_with_status
+    async def StartTask(self, request: control_pb2.StartTaskRequest, context: Any) -> control_pb2.Task:
+        """Starts a task; answers when it records."""
+        task = await self._tasks.start(definition_of(request), request.task_id)
+        return task_message(task, self._shipper)
+
+    @_with_status
+    async def StopTask(self, request: control_pb2.StopTaskRequest, context: Any) -> control_pb2.Task:
+        """Stops a task; answers when it has ended."""
+        return task_message(await self._tasks.stop(request.task_id), self._shipper)
+
+    async def ListTasks(self, request: control_pb2.ListTasksRequest, context: Any) -> control_pb2.ListTasksResponse:
+        """Every task, those that ended lately too."""
+        return control_pb2.ListTasksResponse(tasks=[task_message(task, self._shipper) for task in self._tasks.all()])
+
+    async def WatchTasks(self, request: control_pb2.WatchTasksRequest, context: Any) -> AsyncIterator[control_pb2.Task]:
+        """Every task now, then each as it changes."""
+        told: dict[str, control_pb2.Task] = {}
+        while True:
+            for task in self._tasks.all():
+                message = task_message(task, self._shipper)
+                if told.get(task.task_id) != message:
+                    told[task.task_id] = message
+                    yield message
+            await asyncio.sleep(WATCH_EVERY_S)
