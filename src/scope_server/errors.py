@@ -65,3 +65,11 @@ class AgentUnavailable(AgentError, ConnectionError):
 
 class AgentRefused(AgentError, ValueError):
     """The agent answered that it will not; the message is its reason."""
+
+
+class InvalidQuery(ScopeServerError, ValueError):
+    """A request of the API that asks for what there is not; the message names the field."""
+
+
+class UnknownThing(ScopeServerError, LookupError):
+    """A request of the API names a stream, task or node that there is not."""

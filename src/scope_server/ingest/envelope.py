@@ -1,7 +1,7 @@
 """How large a compressed Arrow stream says it is, read before anything is decompressed.
 
-A few hundred bytes can claim, or even become, gigabytes. Each compressed buffer begins with its length when decompressed
-(int64); where the buffers lie is in the message's flatbuffer. Formats: Arrow's format/Message.fbs, and
+A few hundred bytes can claim, or even become, gigabytes. Each compressed buffer begins with its length when
+decompressed (int64); where the buffers lie is in the message's flatbuffer. Formats: Arrow's format/Message.fbs, and
 https://flatbuffers.dev/internals/.
 """
 

@@ -19,8 +19,8 @@ SELECT machine, task, sequence, stream, event_count, first_time, last_time, boot
        CASE WHEN code IS NULL THEN 'stored' ELSE 'rejected' END, code, reason
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::timestamptz[], $7::timestamptz[],
             $8::bigint[], $9::text[], $10::text[])
-     WITH ORDINALITY w (machine, task, sequence, stream, event_count, first_time, last_time, boot_to_utc_ns, code, reason,
-                        place)
+     WITH ORDINALITY w (machine, task, sequence, stream, event_count, first_time, last_time, boot_to_utc_ns, code,
+                        reason, place)
 ORDER BY place
 ON CONFLICT DO NOTHING
 RETURNING id, task, sequence"""
@@ -63,8 +63,8 @@ class Books:
                 "first_time": _times([_time(content, first=True) for content in contents]),
                 "last_time": _times([_time(content, first=False) for content in contents]),
                 "boot_to_utc_ns": integers([delivery.boot_to_utc_ns for delivery in deliveries.values()]),
-                "code": strings(rejection and rejection.code for rejection in rejections),
-                "reason": strings(rejection and _clean(str(rejection)) for rejection in rejections),
+                "code": strings(rejection.code if rejection else None for rejection in rejections),
+                "reason": strings(_clean(str(rejection)) if rejection else None for rejection in rejections),
             },
         )
         numbers = {(row["task"], row["sequence"]): row["id"] for row in entered}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 import pyarrow as pa
 
@@ -10,7 +10,7 @@ from scope_bpf.catalogue import Mode, Probe, fingerprint
 from scope_server.errors import SchemaConflict
 
 
-class Kind(str, Enum):
+class Kind(StrEnum):
     """How a stored value stands for the column's."""
 
     PLAIN = "plain"
@@ -106,7 +106,7 @@ def stream_tables(probes: Mapping[str, Probe]) -> dict[str, StreamTable]:
     """
     found: dict[str, StreamTable] = {}
     for probe in probes.values():
-        for stream in probe.streams:
+        for stream in probe.public_streams:
             schema = probe.schema(stream)
             taken = [name for name in schema.names if name in RESERVED]
             if taken:

@@ -192,7 +192,15 @@ class PrivatePostgres:
             return
         fresh = self.directory / "data.new"  # becomes `data` only when whole
         shutil.rmtree(fresh, ignore_errors=True)
-        command = [binaries / "initdb", "--pgdata", fresh, "--username", USER, "--auth=trust", "--encoding=UTF8"]
+        command: list[str | Path] = [
+            binaries / "initdb",
+            "--pgdata",
+            fresh,
+            "--username",
+            USER,
+            "--auth=trust",
+            "--encoding=UTF8",
+        ]
         command += ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-instructions"]
         made = subprocess.run(_unprivileged(command), capture_output=True, text=True, check=False, cwd=self.directory)
         if made.returncode:

@@ -35,12 +35,16 @@ SELECT id FROM scope.names WHERE text = %(text)s;
 
 -- name: create_task
 INSERT INTO scope.tasks (task_id, machine, probe, definition, desired, replaces)
-VALUES (%(task_id)s, %(machine)s, %(probe)s, %(definition)s, 'running', %(replaces)s);
+VALUES (%(task_id)s, %(machine)s, %(probe)s, %(definition)s, 'running', %(replaces)s)
+ON CONFLICT (task_id) DO NOTHING;
 
 -- name: desired_tasks
 SELECT task_id::text, probe, definition, state, started FROM scope.tasks
 WHERE machine = %(machine)s AND desired = 'running'
 ORDER BY id;
+
+-- name: unwanted_tasks
+SELECT task_id::text FROM scope.tasks WHERE task_id = ANY(%(task_ids)s::uuid[]) AND desired = 'stopped';
 
 -- name: stop_task
 UPDATE scope.tasks SET desired = 'stopped' WHERE task_id = %(task_id)s;
@@ -73,7 +77,8 @@ SELECT t.task_id::text, m.machine_id AS node, m.hostname, t.probe, t.definition,
 FROM scope.tasks t JOIN scope.machines m ON m.id = t.machine
 WHERE (%(task_id)s::uuid IS NULL OR t.task_id = %(task_id)s)
   AND (%(machines)s::integer[] IS NULL OR t.machine = ANY(%(machines)s))
-  AND (%(state)s::text IS NULL OR t.state = %(state)s)
+  AND (%(state)s::text IS NULL OR t.state = %(state)s
+       OR %(state)s = 'active' AND t.state NOT IN ('stopped', 'failed'))
 ORDER BY t.id DESC
 LIMIT %(limit)s;
 
@@ -100,7 +105,7 @@ ORDER BY l.place, l.reason;
 
 -- The begin of the newest so many batches that begin before a time, or nothing.
 -- name: window_back
-SELECT min(first_time) AS edge FROM (
+SELECT min(first_time) AS edge, count(*) AS count FROM (
     SELECT first_time FROM scope.ledger
     WHERE stream = %(stream)s AND status = 'stored' AND event_count > 0 AND first_time < %(before)s
     ORDER BY first_time DESC LIMIT %(batches)s
@@ -108,8 +113,11 @@ SELECT min(first_time) AS edge FROM (
 
 -- The end of the oldest so many batches that end at a time or after it, or nothing.
 -- name: window_forth
-SELECT max(last_time) AS edge FROM (
+SELECT max(last_time) AS edge, count(*) AS count FROM (
     SELECT last_time FROM scope.ledger
     WHERE stream = %(stream)s AND status = 'stored' AND event_count > 0 AND last_time >= %(from)s
     ORDER BY last_time LIMIT %(batches)s
 ) oldest;
+
+-- name: boot_offsets
+SELECT id, boot_to_utc_ns FROM scope.ledger WHERE id = ANY(%(batches)s);

@@ -130,8 +130,8 @@ def joined(rows: sql.Composable, columns: Iterable[Record]) -> sql.Composed:
         else:
             shown.append(sql.SQL("e.{}").format(name))
     return sql.SQL(
-        "SELECT e.time, e.ktime_ns, m.machine_id, m.hostname, t.task_id, p.pid, p.start_ns, e.batch, e.ordinal, {shown} "
-        "FROM ({rows}) AS e "
+        "SELECT e.time, e.ktime_ns, m.machine_id, m.hostname, t.task_id, p.pid, p.start_ns, e.batch, e.ordinal, "
+        "{shown} FROM ({rows}) AS e "
         "LEFT JOIN scope.ledger AS l ON l.id = e.batch "
         "LEFT JOIN scope.tasks AS t ON t.id = l.task "
         "LEFT JOIN scope.machines AS m ON m.id = l.machine "

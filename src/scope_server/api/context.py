@@ -1,0 +1,17 @@
+"""What the handlers share: typed keys of the application."""
+
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from scope_server.control.agents import Agents
+from scope_server.ingest.writers import Writers
+from scope_server.store.columns import StreamTable
+from scope_server.store.database import Database
+from scope_server.store.reader import Reader
+
+DATABASE = web.AppKey("database", Database)
+READER = web.AppKey("reader", Reader)
+AGENTS = web.AppKey("agents", Agents)
+WRITERS = web.AppKey("writers", Writers)
+TABLES: web.AppKey[Mapping[str, StreamTable]] = web.AppKey("tables", Mapping[str, StreamTable])

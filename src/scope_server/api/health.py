@@ -1,0 +1,25 @@
+"""GET /health: whether the server can read and write, checked now."""
+
+from aiohttp import web
+
+from scope_server.api.context import AGENTS, DATABASE, WRITERS
+from scope_server.errors import StoreUnavailable
+
+CHECK_S = 3.0
+
+
+async def get_health(request: web.Request) -> web.Response:
+    """200 if the database answers and a writer can write, else 503; each part's state by name."""
+    try:
+        await request.app[DATABASE].fetch("ping")
+        database = ""
+    except StoreUnavailable as error:
+        database = str(error)
+    ingest = await request.app[WRITERS].check(CHECK_S)
+    parts = {"database": database or "ok", "ingest": ingest or "ok"}
+    healthy = not database and not ingest
+    body = {"healthy": healthy, **parts, "agents": len(request.app[AGENTS].machine_ids)}
+    return web.json_response(body, status=200 if healthy else 503)
+
+
+ROUTES = [web.get("/api/v1/health", get_health)]

@@ -1,0 +1,122 @@
+"""GET /openapi.json: the API's own description (OpenAPI 3.1), with the columns of the catalogue."""
+
+from typing import Any
+
+import pyarrow as pa
+from aiohttp import web
+
+from scope_server.api.context import TABLES
+from scope_server.api.tasks import STATES
+from scope_server.store.columns import StreamTable
+from scope_server.store.reader import MOST_ROWS
+
+
+async def get_openapi(request: web.Request) -> web.Response:
+    """The document."""
+    return web.json_response(document(list(request.app[TABLES].values())))
+
+
+def document(tables: list[StreamTable]) -> dict[str, Any]:
+    """The description of the API over these streams."""
+    task = {"type": "object", "properties": {"task_id": {"type": "string", "format": "uuid"}}}
+    paths = {
+        "/health": {"get": _operation("Whether the server can read and write", {"type": "object"}, extra=("503",))},
+        "/nodes": {"get": _operation("The machines", _listed("nodes"))},
+        "/probes": {"get": _operation("What a machine can record", _listed("probes"), [_query("node")])},
+        "/tasks": {
+            "get": _operation("Tasks with their books", _listed("tasks"), [_query("state", {"enum": list(STATES)})]),
+            "post": _operation("Start a task", task, body=_definition(), created=True),
+        },
+        "/tasks/{task_id}": {"get": _operation("A task", task, [_path("task_id")])},
+        "/tasks/{task_id}/stop": {"post": _operation("Stop a task", task, [_path("task_id")])},
+    }
+    for table in sorted(tables, key=lambda table: table.name):
+        paths[f"/events/{table.name}"] = {"get": _events(table)}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "SCOPE", "version": "1"},
+        "servers": [{"url": "/api/v1"}],
+        "security": [{"token": []}],
+        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "paths": paths,
+    }
+
+
+def _events(table: StreamTable) -> dict[str, Any]:
+    rows = {name: _json_type(table.schema.field(name).type) for name in table.schema.names}
+    rows |= {name: {"type": "string"} for name in ("time", "machine_id", "hostname", "task_id")}
+    answer = {
+        "type": "object",
+        "properties": {
+            "events": {"type": "array", "items": {"type": "object", "properties": rows}},
+            "next": {"type": ["string", "null"]},
+            "losses": {"type": "array", "items": {"type": "object"}},
+        },
+    }
+    bounds = {"type": "integer", "minimum": 1, "maximum": MOST_ROWS, "default": 100}
+    parameters = [_query(name) for name in ("since", "until", "machine", "cursor")]
+    parameters += [_query("order", {"enum": ["asc", "desc"]}), _query("limit", bounds)]
+    parameters += [_query(name) for name in rows if name not in ("time", "machine_id", "hostname", "task_id")]
+    return _operation(f"Rows of {table.name}, of the probe {table.probe}", answer, parameters)
+
+
+def _operation(
+    summary: str,
+    answer: dict[str, Any],
+    parameters: list[dict[str, Any]] | None = None,
+    *,
+    body: dict[str, Any] | None = None,
+    created: bool = False,
+    extra: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "summary": summary,
+        "responses": {
+            "201" if created else "200": {"description": summary, "content": {"application/json": {"schema": answer}}},
+            "default": {"description": "A problem document (RFC 9457)"},
+            **{status: {"description": "The parts that fail"} for status in extra},
+        },
+    }
+    if parameters:
+        described["parameters"] = parameters
+    if body:
+        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    return described
+
+
+def _definition() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": ["probe"],
+        "additionalProperties": False,
+        "properties": {
+            "node": {"type": "string"},
+            "probe": {"type": "string"},
+            "target": {"type": "object"},
+            "options": {"type": "object"},
+            "duration": {"type": "number", "description": "seconds"},
+        },
+    }
+
+
+def _listed(name: str) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: {"type": "array", "items": {"type": "object"}}}}
+
+
+def _query(name: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"name": name, "in": "query", "schema": schema or {"type": "string"}}
+
+
+def _path(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+
+
+def _json_type(type_: pa.DataType) -> dict[str, Any]:
+    if pa.types.is_integer(type_):
+        return {"type": ["integer", "null"]}
+    if pa.types.is_list(type_) or pa.types.is_fixed_size_list(type_):
+        return {"type": ["array", "null"], "items": _json_type(type_.value_type)}
+    return {"type": ["string", "null"]}
+
+
+ROUTES = [web.get("/api/v1/openapi.json", get_openapi)]

@@ -1,0 +1,57 @@
+"""Errors as problem documents (RFC 9457), and the token at the door."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from scope_server.errors import AgentRefused, AgentUnavailable, InvalidQuery, StoreUnavailable, UnknownThing
+from scope_server.token import Token
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_STATUS: tuple[tuple[type[Exception], int, str], ...] = (
+    (InvalidQuery, 400, "Bad request"),
+    (AgentRefused, 400, "The agent refused"),
+    (UnknownThing, 404, "Not found"),
+    (AgentUnavailable, 503, "The agent cannot be reached"),
+    (StoreUnavailable, 503, "The database cannot be reached"),
+)
+
+
+def problem(status: int, title: str, detail: str) -> web.Response:
+    """A problem document."""
+    body = {"status": status, "title": title, "detail": detail}
+    return web.json_response(body, status=status, content_type="application/problem+json")
+
+
+def require_token(token: Token) -> Middleware:
+    """Refuses requests that do not show the token."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if token.is_shown_by(request.headers.get("Authorization")):
+            return await handler(request)
+        refusal = problem(401, "Unauthorized", "show the token: -H 'Authorization: Bearer TOKEN', from the token file")
+        refusal.headers["WWW-Authenticate"] = "Bearer"
+        return refusal
+
+    return check
+
+
+@web.middleware
+async def explain(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turns errors into problem documents; what nobody foresaw is logged and tells nothing."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        return problem(error.status, error.reason, error.text or error.reason)
+    except Exception as error:
+        for kind, status, title in _STATUS:
+            if isinstance(error, kind):
+                return problem(status, title, str(error))
+        log.exception("a request failed", extra={"path": request.path})
+        return problem(500, "Internal error", "the server failed; its log says how")
