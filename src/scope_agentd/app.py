@@ -40,12 +40,12 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
     )
     async with AsyncExitStack() as cleanup:
         cleanup.callback(_serve_metrics(settings, tasks, queue, shipper))
+        server, address = await start_server(settings, ControlService(node, tasks, shipper))
         for work in (shipper.run(), sample_costs(tasks)):
             cleanup.push_async_callback(_cancel, asyncio.create_task(work))
         cleanup.push_async_callback(_deliver_rest, queue, settings.stop_deadline_s)
         cleanup.push_async_callback(tasks.stop_all)
         # Stopped first: that tasks end with the agent must not look as if somebody had stopped them.
-        server, address = await start_server(settings, ControlService(node, tasks, shipper))
         cleanup.push_async_callback(server.stop, 1.0)
         log.info("agent listens", extra={"control": address, "metrics": settings.metrics})
         ready(address)

@@ -138,10 +138,7 @@ class Tasks:
         task = self._tasks[task_id] = Task(task_id, definition)
         self._forget_old()
         task.state = State.STARTING
-        excluded = {pid for root in (os.getpid(), *self._excluded_pids) for pid in _family(root)}
-        task.tracer = Tracer(
-            definition.probe, definition.options, definition.target, excluded - {definition.target.pid}
-        )
+        task.tracer = Tracer(definition.probe, definition.options, definition.target, self._own_processes)
         try:
             await asyncio.to_thread(task.tracer.start)
         except BaseException as error:
@@ -150,6 +147,9 @@ class Tasks:
             raise
         self._record(task)
         return task
+
+    def _own_processes(self) -> set[int]:
+        return {pid for root in (os.getpid(), *self._excluded_pids) for pid in _family(root)}
 
     def _record(self, task: Task) -> None:
         assert task.tracer

@@ -145,7 +145,13 @@ class Filter:
         """The processes that have a verdict of their own, by pid."""
         return {int.from_bytes(key, "little") for key in self._pids.list_keys()}
 
+    def forget_ended(self) -> None:
+        """Takes back the verdicts on processes that ended before the kernel could."""
+        for pid in self.marked():
+            if not Path(f"/proc/{pid}").exists():
+                self._pids.delete(pid.to_bytes(4, "little"))
+
     def exclude(self, pids: Collection[int]) -> None:
-        """Leaves these processes and the children they start out. Before the programs run."""
+        """Leaves these processes and the children they start out."""
         for pid in pids:
             self._pids.update(pid.to_bytes(4, "little"), _EXCLUDED)

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
@@ -20,7 +20,7 @@ from scope_bpf.statistics import Cost, program_cost
 from scope_bpf.summary import SummaryReader
 from scope_bpf.targets import Filter, Target
 
-FOLLOW_PROGRAMS = ("scope_follow_fork", "scope_forget_process")  # filter.bpf.h; after the probe's own
+FOLLOW, FORGET = "scope_follow_fork", "scope_forget_process"  # filter.bpf.h
 LOSS_REASONS = ("ring_full", "no_state", "map_full", "follow")  # enum scope_loss in emit.bpf.h
 MOST_RINGS = 16  # more CPUs share
 BUFFER_BYTES = 1 << 20  # a batch is at most about this large, raw
@@ -41,7 +41,7 @@ class Tracer:
 
     Args:
         options: all of the probe's options, from `parse_options`.
-        excluded_pids: processes left out besides this one.
+        excluded: lists processes to be left out besides this one; asked while the probe starts.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Tracer:
         probe: Probe,
         options: Mapping[str, Any],
         target: Target | None = None,
-        excluded_pids: Collection[int] = (),
+        excluded: Callable[[], Collection[int]] = tuple,
     ) -> None:
         self.probe = probe
         self.options = options
@@ -57,7 +57,7 @@ class Tracer:
         self.refused: list[str] = []  # better alternatives that this host lacks, with the reason
         self.mode = Mode(options.get("mode", Mode.EVENTS if probe.has_mode(Mode.EVENTS) else Mode.SUMMARY))
         self._target = target or Target()
-        self._excluded = (os.getpid(), *excluded_pids)
+        self._excluded = excluded
         self._events = [stream for stream in probe.streams if stream.mode is Mode.EVENTS]
         self._numbers = {stream.name: number for number, stream in enumerate(probe.streams)}
         self._layouts = {stream.name: probe.layout(stream) for stream in probe.streams}
@@ -100,7 +100,7 @@ class Tracer:
 
     def _start(self, alternative: Alternative) -> None:
         self._object = BpfObject(self.probe.elf, self.probe.btf, self.probe.name)
-        programs = (*alternative.programs, *FOLLOW_PROGRAMS)
+        programs = (FOLLOW, *alternative.programs, FORGET)
         rings = min(os.cpu_count() or 1, MOST_RINGS)
         numbers = {f"stream_{name}": number for name, number in self._numbers.items()}
         self._object.select_programs(programs)
@@ -112,11 +112,14 @@ class Tracer:
             if stream.mode is Mode.SUMMARY:
                 self._summaries[stream.name] = self._summary_reader(stream)
         self._filter = Filter(self.probe.btf, self._object.map(".data.filter"), self._object.map("scope_pids"))
-        self._filter.exclude([pid for pid in self._excluded if pid != self._target.pid])
         self._filter.apply(self._target)
         self._apply_mode()
-        for program in programs:
+        self._object.attach(FOLLOW)
+        # Whoever is started from now on is left out by the kernel; who was started before is listed here.
+        self._filter.exclude([pid for pid in (os.getpid(), *self._excluded()) if pid != self._target.pid])
+        for program in programs[1:]:
             self._object.attach(program)
+        self._filter.forget_ended()
 
     def _make_rings(self, count: int) -> None:
         assert self._object

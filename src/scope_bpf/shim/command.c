@@ -3,6 +3,7 @@
  * A command that waits, forked but not yet executed, until its tracing has begun. In C, so that nothing but the exec
  * happens in the child when it goes on: what is traced is the command's own doing.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -39,7 +40,7 @@ int scope_spawn_held(const char *path, char *const argv[], int *release_fd)
 
 	if (pipe2(ends, O_CLOEXEC))
 		return -errno;
-	pid = fork();
+	pid = _Fork(); /* without the handlers of libraries, which are of no use before an exec */
 	if (pid == 0) {
 		close(ends[1]);
 		become(path, argv, ends[0]);

@@ -1,0 +1,86 @@
+"""A whole SCOPE on this machine, run by `scope up` in a directory of its own, on ports of its own."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from scope_cli.client import Client
+from scope_cli.errors import CommandError
+
+SCOPE = [sys.executable, "-m", "scope_cli.main"]
+
+
+@dataclass
+class Up:
+    """A running `scope up`."""
+
+    state: Path
+    http: str
+    process: subprocess.Popen[str]
+
+    @property
+    def client(self) -> Client:
+        """The API."""
+        return Client(f"http://{self.http}", self.state / "token")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What makes the command line talk to it."""
+        return {**os.environ, "SCOPE_STATE": str(self.state), "SCOPE_URL": f"http://{self.http}", "COLUMNS": "200"}
+
+    def scope(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Runs a subcommand against it."""
+        return subprocess.run([*SCOPE, *arguments], capture_output=True, text=True, env=self.environment, timeout=60)
+
+    def stop(self) -> int:
+        """Ctrl-C; returns the status."""
+        self.process.send_signal(signal.SIGINT)
+        self.process.communicate(timeout=60)
+        return self.process.returncode
+
+
+def free_addresses(count: int) -> list[str]:
+    """Loopback addresses nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
+    for one in sockets:
+        one.close()
+    return addresses
+
+
+def run_up(state: Path) -> Up:
+    """Starts `scope up` and waits until it records."""
+    addresses = dict(zip(("http", "ingest", "control", "metrics"), free_addresses(4), strict=True))
+    words = [word for name, address in addresses.items() for word in (f"--{name}", address)]
+    command = [*SCOPE, "up", "--state-dir", str(state), *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    up = Up(state, addresses["http"], process)
+    end = time.monotonic() + 60
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            tasks = up.client.get("tasks", state="active")["tasks"]
+            if {"process", "syscalls"} <= {task["probe"] for task in tasks if task["state"] == "running"}:
+                return up
+        except CommandError:
+            pass
+        time.sleep(0.2)
+    process.kill()
+    raise AssertionError(f"scope up did not come up: {process.communicate()[0]}")
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[Up]:
+    """One `scope up` for a module's tests. The socket's path has to be short."""
+    with tempfile.TemporaryDirectory(prefix="scope") as folder:
+        running = run_up(Path(folder) / "state")
+        yield running
+        running.stop()
