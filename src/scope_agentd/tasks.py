@@ -9,18 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scope_agentd.errors import TaskConflict, UnknownTask
-from scope_agentd.pipeline.batch import Batcher
 from scope_agentd.pipeline.books import Books
 from scope_agentd.pipeline.queue import Queue
-from scope_agentd.pipeline.record import Recorder
-from scope_bpf.catalogue import Probe, probe_named
-from scope_bpf.options import parse_options
 from scope_bpf.statistics import Cost
-from scope_bpf.targets import Target
-from scope_bpf.tracer import Tracer
+
+if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
+    from scope_agentd.pipeline.record import Recorder
+    from scope_bpf.catalogue import Probe
+    from scope_bpf.targets import Target
+    from scope_bpf.tracer import Tracer
 
 log = logging.getLogger(__name__)
 
@@ -47,19 +47,22 @@ class State(StrEnum):
 class Definition:
     """What a task is to do; `options` are complete and checked, `duration_s` is None for "until stopped"."""
 
-    probe: Probe
-    target: Target
+    probe: "Probe"
+    target: "Target"
     options: Mapping[str, Any]
     duration_s: float | None = None
 
 
-def define(probe: str, target: Target, options: Mapping[str, Any], duration_s: float | None = None) -> Definition:
+def define(probe: str, target: "Target", options: Mapping[str, Any], duration_s: float | None = None) -> Definition:
     """Checks a definition as far as that needs no privileges.
 
     Raises:
         UnknownProbe, InvalidOption: the catalogue has no such thing.
         TargetNotFound: nobody is there to be watched.
     """
+    from scope_bpf.catalogue import probe_named
+    from scope_bpf.options import parse_options
+
     found = probe_named(probe)
     target.conditions()
     return Definition(found, target, parse_options(found.options, options), duration_s)
@@ -87,8 +90,8 @@ class Task:
     started_ns: int = 0
     ended_ns: int = 0
     cost: MeasuredCost = MeasuredCost()
-    tracer: Tracer | None = None
-    recorder: Recorder | None = None
+    tracer: "Tracer | None" = None
+    recorder: "Recorder | None" = None
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     def programs_cost(self) -> Cost:
@@ -129,6 +132,8 @@ class Tasks:
             TaskConflict: a task of this id does something else.
             ScopeBpfError: the probe cannot run; the task is kept as failed.
         """
+        from scope_bpf.tracer import Tracer
+
         task_id = task_id or str(uuid.uuid4())
         known = self._tasks.get(task_id)
         if known:
@@ -152,6 +157,9 @@ class Tasks:
         return {pid for root in (os.getpid(), *self._excluded_pids) for pid in _family(root)}
 
     def _record(self, task: Task) -> None:
+        from scope_agentd.pipeline.batch import Batcher
+        from scope_agentd.pipeline.record import Recorder
+
         assert task.tracer
         loop = asyncio.get_running_loop()
         batcher = Batcher(self._machine_id, task.task_id, task.books)

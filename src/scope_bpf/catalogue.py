@@ -193,6 +193,7 @@ class Probe:
     Attributes:
         alternatives: best first; the first that this host loads and attaches is taken.
         extra_options: options beside those every probe has.
+        ring_bytes: how large a ring has to be for the rates at which events come; a summary needs little.
         constants: from validated options to the values of the object's read-only variables.
     """
 
@@ -201,6 +202,7 @@ class Probe:
     streams: tuple[Stream, ...]
     alternatives: tuple[Alternative, ...]
     extra_options: tuple[Option, ...] = ()
+    ring_bytes: int = 1 << 20
     constants: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {}
 
     @property

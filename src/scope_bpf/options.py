@@ -87,9 +87,9 @@ SUMMARY_INTERVAL_MS = Option(
 RING_BYTES = Option(
     "ring_bytes",
     "integer",
-    16 << 20,
-    "size of each ring between kernel and user space; rounded up to a power of two",
-    minimum=4096,
+    0,
+    "size of each ring between kernel and user space, rounded up to a power of two; 0: what suits probe and mode",
+    minimum=0,
     maximum=1 << 30,
 )
 

@@ -1,15 +1,17 @@
 """A probe that runs: loaded, attached, filtered, drained."""
 
 import os
+import resource
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
 from scope_bpf._ffi import check, lib
+from scope_bpf.account import Account
 from scope_bpf.catalogue import Alternative, Mode, Probe, Stream
 from scope_bpf.columns import RawBatch, raw_batch
 from scope_bpf.errors import KernelError, NotSupported, ScopeBpfError, VerifierError
@@ -23,17 +25,10 @@ from scope_bpf.targets import Filter, Target
 FOLLOW, FORGET = "scope_follow_fork", "scope_forget_process"  # filter.bpf.h
 LOSS_REASONS = ("ring_full", "no_state", "map_full", "follow")  # enum scope_loss in emit.bpf.h
 MOST_RINGS = 16  # more CPUs share
+SUMMARY_RING_BYTES = 1 << 18  # for names only
 BUFFER_BYTES = 1 << 20  # a batch is at most about this large, raw
 
 _ACCOUNT = np.dtype([("emitted", "<u8"), ("lost", "<u8", len(LOSS_REASONS))])
-
-
-@dataclass(frozen=True)
-class Account:
-    """A stream's books as the kernel keeps them, since the start: emitted includes lost."""
-
-    emitted: int = 0
-    lost: Mapping[str, int] = field(default_factory=dict)
 
 
 class Tracer:
@@ -123,7 +118,8 @@ class Tracer:
 
     def _make_rings(self, count: int) -> None:
         assert self._object
-        size = 1 << (max(self.options["ring_bytes"], 4096) - 1).bit_length()
+        suitable = SUMMARY_RING_BYTES if self.mode is Mode.SUMMARY else self.probe.ring_bytes
+        size = 1 << (max(self.options["ring_bytes"] or suitable, resource.getpagesize()) - 1).bit_length()
         slots = self._object.map("scope_rings")
         for slot in range(count):
             fd = check(lib.scope_create_ring(size), f"cannot make a ring of {size} bytes")

@@ -5,7 +5,6 @@ A subcommand is a module of this package with `register(subcommands)`. Its heavi
 
 import argparse
 import importlib
-import logging
 import os
 import pkgutil
 import sys
@@ -14,6 +13,7 @@ from typing import NoReturn
 
 import scope_cli
 import scope_cli.commands
+from scope_cli import logs
 from scope_cli.errors import CommandError
 
 
@@ -35,9 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed.command = words[end + 1 :]  # argparse would have options of the command be ours
     if parsed.command and not parsed.takes_command:
         parser.error("only `scope trace` takes a command behind --")
-    logging.basicConfig(
-        level=os.environ.get("SCOPE_LOG", "WARNING").upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    logs.configure()
     try:
         return int(parsed.run(parsed) or 0)
     except CommandError as error:

@@ -1,17 +1,18 @@
 """Between the wire's messages and the agent's own objects."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format, struct_pb2
 
 from scope_agentd.errors import InvalidDefinition
 from scope_agentd.pipeline.ship import Shipper
 from scope_agentd.tasks import Definition, Task, define
-from scope_bpf.catalogue import Probe, fingerprint
-from scope_bpf.doctor import Finding
-from scope_bpf.options import Option
-from scope_bpf.targets import Target
 from scope_proto.scope.v1 import control_pb2
+
+if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
+    from scope_bpf.catalogue import Probe
+    from scope_bpf.doctor import Finding
+    from scope_bpf.options import Option
 
 
 def definition_of(request: control_pb2.StartTaskRequest) -> Definition:
@@ -21,6 +22,8 @@ def definition_of(request: control_pb2.StartTaskRequest) -> Definition:
         InvalidDefinition: no probe is named, or the duration is none.
         UnknownProbe, InvalidOption, TargetNotFound: see `define`.
     """
+    from scope_bpf.targets import Target
+
     if not request.probe:
         raise InvalidDefinition("probe: name one; ListProbes has those there are")
     if request.target.pid < 0:
@@ -57,8 +60,10 @@ def task_message(task: Task, shipper: Shipper) -> control_pb2.Task:
     return message
 
 
-def probe_message(probe: Probe, finding: Finding) -> control_pb2.Probe:
+def probe_message(probe: "Probe", finding: "Finding") -> control_pb2.Probe:
     """A probe of the catalogue, and what this host makes of it."""
+    from scope_bpf.catalogue import fingerprint
+
     message = control_pb2.Probe(
         name=probe.name,
         meaning=probe.meaning,
@@ -78,7 +83,7 @@ def probe_message(probe: Probe, finding: Finding) -> control_pb2.Probe:
     return message
 
 
-def _option_message(option: Option) -> control_pb2.Option:
+def _option_message(option: "Option") -> control_pb2.Option:
     default: Any = list(option.default) if isinstance(option.default, tuple) else option.default
     return control_pb2.Option(
         name=option.name,

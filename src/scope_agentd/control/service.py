@@ -11,8 +11,6 @@ from scope_agentd.control.messages import definition_of, probe_message, task_mes
 from scope_agentd.errors import InvalidDefinition, TaskConflict, UnknownTask
 from scope_agentd.pipeline.ship import Shipper
 from scope_agentd.tasks import Tasks
-from scope_bpf.catalogue import probes
-from scope_bpf.doctor import examine
 from scope_bpf.errors import InvalidOption, NotSupported, ScopeBpfError, TargetNotFound, UnknownProbe
 from scope_proto.scope.v1 import control_pb2
 from scope_proto.scope.v1.control_pb2_grpc import AgentControlServicer
@@ -61,6 +59,9 @@ class ControlService(AgentControlServicer):
     @_with_status
     async def ListProbes(self, request: control_pb2.ListProbesRequest, context: Any) -> control_pb2.ListProbesResponse:
         """The catalogue, each probe tried on this host."""
+        from scope_bpf.catalogue import probes
+        from scope_bpf.doctor import examine
+
         known = list(probes().values())
         findings = [await asyncio.to_thread(examine, probe) for probe in known]
         return control_pb2.ListProbesResponse(

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Mapping
 
-from scope_bpf.tracer import Account
+from scope_bpf.account import Account
 from scope_proto.scope.v1 import batch_pb2
 
 RING, BATCH, QUEUE = "ring", "batch", "queue"  # the places where the agent may lose something

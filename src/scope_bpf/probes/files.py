@@ -87,6 +87,7 @@ PROBE = Probe(
             ),
         ),
     ),
+    ring_bytes=4 << 20,
     alternatives=(Alternative("tp_btf: sys_enter, sys_exit", ("file_enter", "file_exit")),),
     constants=_constants,
 )

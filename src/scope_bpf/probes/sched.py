@@ -54,6 +54,7 @@ PROBE = Probe(
             live=Live(by=("comm", "pid"), totals=("off_cpu_ns", "run_queue_ns", "on_cpu_ns")),
         ),
     ),
+    ring_bytes=8 << 20,
     alternatives=(
         Alternative(
             "tp_btf: sched_switch with the previous state, sched_wakeup, sched_wakeup_new",

@@ -13,8 +13,9 @@ from scope_cli.definition import add_options, add_target, given_options, given_t
 from scope_cli.errors import CommandError, UsageError
 
 if TYPE_CHECKING:
+    from scope_bpf.account import Account
     from scope_bpf.command import HeldCommand
-    from scope_bpf.tracer import Account, Tracer
+    from scope_bpf.tracer import Tracer
     from scope_cli.sinks import Sink
 
 POLL_MS = 100
