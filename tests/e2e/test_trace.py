@@ -96,7 +96,7 @@ def test_a_duration_ends_it() -> None:
         (["trace", "syscalls", "-o", "nonsense=1"], "no option named 'nonsense'; there are: mode"),
         (["trace", "syscalls", "-o", "names=nonsense"], "option 'names': there is no 'nonsense'"),
         (["trace", "syscalls", "-o", "ring_bytes"], "write -o ring_bytes=VALUE"),
-        (["trace", "syscalls", "-o", "ring_bytes=1"], "option 'ring_bytes': '1' is not from 4096 to"),
+        (["trace", "syscalls", "-o", "ring_bytes=-1"], "option 'ring_bytes': '-1' is not from 0 to"),
         (["trace", "syscalls", "--mode", "both"], "option 'mode': 'both' is not one of events, summary"),
         (["trace", "syscalls", "--comm", "sixteen-bytes-xx"], "names have at most 15 bytes"),
         (["trace", "syscalls", "--exe", "/nonsense"], "cannot watch the executable '/nonsense'"),
