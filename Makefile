@@ -71,13 +71,15 @@ test: build ## run every test (as root)
 	@$(BIN)/python -m pytest $(TESTS)
 
 .PHONY: lint
-lint: build ## ruff, clang-format, and that generated code is as its sources say
+lint: build ## ruff and clang-format
+	@deploy/install-packages.sh test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@clang-format --dry-run --Werror $$(git ls-files 'bpf/*.[ch]' 'src/*.[ch]' 'tests/*.[ch]' 'bench/*.[ch]' | grep -v vmlinux)
 
 .PHONY: format
 format: build ## rewrite the sources as the linters want them
+	@deploy/install-packages.sh test
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 	@clang-format -i $$(git ls-files 'bpf/*.[ch]' 'src/*.[ch]' 'tests/*.[ch]' 'bench/*.[ch]' | grep -v vmlinux)

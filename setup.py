@@ -10,6 +10,7 @@ class BuildPackage(build_py):
     """Makes the files that are shipped but not committed before the package is gathered."""
 
     def run(self) -> None:
+        """Makes them with the Makefile's rules."""
         subprocess.run(["make", "--no-print-directory", "objects", "stubs"], check=True)
         super().run()
 

@@ -45,7 +45,8 @@ struct {
 const volatile __u32 scope_ring_count = 1;
 const volatile __u32 scope_wakeup_bytes = 1 << 18; /* a reader is woken each time this much was written */
 
-/* Bytes written since the last wakeup. Not exact where interrupts emit too, and need not be: readers also wake by time. */
+/* Bytes written since the last wakeup. Not exact where interrupts emit too, and need not be: readers also wake by time.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -57,8 +58,8 @@ struct {
  * Declares an event stream: its number is given at load; the pointer, never used, makes the compiler keep the layout
  * of struct NAME_event in BTF.
  */
-#define SCOPE_STREAM(name)                  \
-	const volatile __u16 stream_##name; \
+#define SCOPE_STREAM(name)                                                                                             \
+	const volatile __u16 stream_##name;                                                                            \
 	const struct name##_event *const layout_##name __attribute__((used)) = 0
 
 /* Counters are added to atomically: an interrupt may emit in the middle. */

@@ -7,15 +7,16 @@
 #ifndef SCOPE_PATH_BPF_H
 #define SCOPE_PATH_BPF_H
 
-#define PATH_DEPTH 64	 /* directories and mounts on the way up */
-#define PATH_BYTES 4096	 /* PATH_MAX, of the directories and of the name below them each */
-#define NAME_BYTES 256	 /* NAME_MAX and the NUL */
+#define PATH_DEPTH 64	/* directories and mounts on the way up */
+#define PATH_BYTES 4096 /* PATH_MAX, of the directories and of the name below them each */
+#define NAME_BYTES 256	/* NAME_MAX and the NUL */
 #define AT_FDCWD -100
 #define RESOLVE_IN_ROOT 0x10 /* include/uapi/linux/openat2.h */
 
 struct path_buffer {
 	char bytes[2 * PATH_BYTES + NAME_BYTES];
-	__u32 end; /* of what is written; kept here and not in a register so that the verifier sees one loop, not each turn */
+	__u32 end; /* of what is written; kept here and not in a register so that the verifier sees one loop, not each
+		      turn */
 };
 
 /* Appends one directory's name and a '/'. Returns false when there is no room, or nothing to read. */

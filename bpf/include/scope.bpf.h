@@ -20,6 +20,7 @@
 #include "summary.bpf.h"
 #include "thread.bpf.h"
 
-char LICENSE[] SEC("license") = "GPL";
+char LICENSE[] SEC("license")
+= "GPL";
 
 #endif

@@ -15,25 +15,26 @@ bool scope_summarize SEC(".data.mode"); /* summaries instead of events; may chan
  * Declares the map `NAME` in a slot, from struct NAME_key to struct NAME_value. A value's members are all __u64, summed
  * over CPUs by the reader. NAME is the stream's, too.
  */
-#define SCOPE_SUMMARY(name)                                          \
-	struct name##_inner {                                        \
-		__uint(type, BPF_MAP_TYPE_PERCPU_HASH);              \
-		__uint(max_entries, SCOPE_SUMMARY_KEYS);             \
-		__uint(map_flags, BPF_F_NO_PREALLOC);                \
-		__type(key, struct name##_key);                      \
-		__type(value, struct name##_value);                  \
-	} name##_first SEC(".maps");                                 \
-	struct {                                                     \
-		__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);            \
-		__uint(max_entries, 1);                              \
-		__type(key, __u32);                                  \
-		__array(values, struct name##_inner);                \
-	} name SEC(".maps") = {.values = {&name##_first}};           \
-	const volatile __u16 stream_##name;                          \
-	static const struct name##_value name##_zero;                \
-	static __always_inline struct name##_value *name##_slot(const struct name##_key *key) \
-	{                                                            \
-		return scope_summary_slot(&name, key, &name##_zero, stream_##name); \
+#define SCOPE_SUMMARY(name)                                                                                            \
+	struct name##_inner {                                                                                          \
+		__uint(type, BPF_MAP_TYPE_PERCPU_HASH);                                                                \
+		__uint(max_entries, SCOPE_SUMMARY_KEYS);                                                               \
+		__uint(map_flags, BPF_F_NO_PREALLOC);                                                                  \
+		__type(key, struct name##_key);                                                                        \
+		__type(value, struct name##_value);                                                                    \
+	} name##_first SEC(".maps");                                                                                   \
+	struct {                                                                                                       \
+		__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);                                                              \
+		__uint(max_entries, 1);                                                                                \
+		__type(key, __u32);                                                                                    \
+		__array(values, struct name##_inner);                                                                  \
+	} name SEC(".maps")                                                                                            \
+	= {.values = {&name##_first}};                                                                                 \
+	const volatile __u16 stream_##name;                                                                            \
+	static const struct name##_value name##_zero;                                                                  \
+	static __always_inline struct name##_value *name##_slot(const struct name##_key *key)                          \
+	{                                                                                                              \
+		return scope_summary_slot(&name, key, &name##_zero, stream_##name);                                    \
 	}
 
 static __always_inline void *scope_summary_slot(void *slots, const void *key, const void *zero, __u16 stream)

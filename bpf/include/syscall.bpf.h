@@ -20,7 +20,12 @@ static __always_inline bool is_compat(struct task_struct *task)
 static __always_inline __u64 syscall_arg(struct pt_regs *regs, int n)
 {
 #if defined(__TARGET_ARCH_x86)
-	return n == 0 ? regs->di : n == 1 ? regs->si : n == 2 ? regs->dx : n == 3 ? regs->r10 : n == 4 ? regs->r8 : regs->r9;
+	return n == 0	? regs->di
+	       : n == 1 ? regs->si
+	       : n == 2 ? regs->dx
+	       : n == 3 ? regs->r10
+	       : n == 4 ? regs->r8
+			: regs->r9;
 #else
 	return n == 0 ? regs->orig_x0 : regs->regs[n];
 #endif

@@ -10,12 +10,12 @@ struct scope_thread {
 };
 
 /* Declares the map `threads`, with one `state` a thread. */
-#define SCOPE_THREADS(state)                             \
-	struct {                                       \
-		__uint(type, BPF_MAP_TYPE_TASK_STORAGE); \
-		__uint(map_flags, BPF_F_NO_PREALLOC);  \
-		__type(key, int);                      \
-		__type(value, state);                    \
+#define SCOPE_THREADS(state)                                                                                           \
+	struct {                                                                                                       \
+		__uint(type, BPF_MAP_TYPE_TASK_STORAGE);                                                               \
+		__uint(map_flags, BPF_F_NO_PREALLOC);                                                                  \
+		__type(key, int);                                                                                      \
+		__type(value, state);                                                                                  \
 	} threads SEC(".maps")
 
 static __always_inline bool scope_thread_passes(struct task_struct *task, struct scope_thread *thread)

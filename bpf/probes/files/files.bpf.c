@@ -12,12 +12,12 @@ SCOPE_SUMMARY(file_summary)
 /* What the calls of interest do, by the architecture's numbers; given at load. */
 enum file_call {
 	NOT_OURS,
-	OPEN,	  /* (name, flags, mode) */
-	CREAT,	  /* (name, mode) */
-	OPENAT,	  /* (dfd, name, flags, mode) */
-	OPENAT2,  /* (dfd, name, how) */
-	READ,	  /* (fd, ...) */
-	WRITE,	  /* (fd, ...) */
+	OPEN,	 /* (name, flags, mode) */
+	CREAT,	 /* (name, mode) */
+	OPENAT,	 /* (dfd, name, flags, mode) */
+	OPENAT2, /* (dfd, name, how) */
+	READ,	 /* (fd, ...) */
+	WRITE,	 /* (fd, ...) */
 };
 
 #define SYSCALLS 1024
@@ -162,8 +162,7 @@ static __always_inline void emit_file_name(struct task_struct *task, struct file
 static __always_inline void summarize_io(struct task_struct *task, struct file_thread *call, __s64 ret)
 {
 	__u64 duration_ns = bpf_ktime_get_boot_ns() - call->entered_ns;
-	struct file_summary_key key = {
-		.inode = call->inode, .device = call->device, .file_type = call->file_type};
+	struct file_summary_key key = {.inode = call->inode, .device = call->device, .file_type = call->file_type};
 	struct file_summary_value *value;
 
 	fill_process(&key.process, task);

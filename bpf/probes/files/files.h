@@ -18,7 +18,7 @@ struct open_event {
 struct file_summary_key {
 	struct scope_process process;
 	__u64 inode;
-	__u32 device; /* the kernel's dev_t: major << 20 | minor */
+	__u32 device;	 /* the kernel's dev_t: major << 20 | minor */
 	__u32 file_type; /* S_IFMT bits of the mode */
 };
 

@@ -15,10 +15,11 @@ const volatile __u32 page_size = 4096; /* given at load, as are the next */
 const volatile __s32 nr_execve = -1;
 const volatile __s32 nr_execveat = -1;
 
-#define ARGS_BYTES 12288  /* of all arguments, NULs included */
-#define ARGS_SINGLY 512   /* how many of a failed exec's arguments are read, one by one */
+#define ARGS_BYTES 12288 /* of all arguments, NULs included */
+#define ARGS_SINGLY 512	 /* how many of a failed exec's arguments are read, one by one */
 #define ARG_SINGLY_BYTES 4096
-#define TAIL_BYTES (2 * PATH_BYTES + NAME_BYTES + ARGS_BYTES + ARG_SINGLY_BYTES) /* a per-CPU value is at most 32 KiB */
+/* A per-CPU value is at most 32 KiB. */
+#define TAIL_BYTES (2 * PATH_BYTES + NAME_BYTES + ARGS_BYTES + ARG_SINGLY_BYTES)
 
 /* An event being composed. Its tail: the working directory, then the filename, then the arguments. */
 struct exec_record {
@@ -78,7 +79,8 @@ static __always_inline void emit_exec(struct exec_record *record, struct task_st
 {
 	record->event.args.length = end - record->event.args.offset;
 	if (end <= TAIL_BYTES)
-		scope_output(&record->event.header, task, stream_exec, bpf_ktime_get_boot_ns(), sizeof(record->event) + end);
+		scope_output(&record->event.header, task, stream_exec, bpf_ktime_get_boot_ns(),
+			     sizeof(record->event) + end);
 }
 
 /*

@@ -117,7 +117,8 @@ static __always_inline void arrive(struct task_struct *task, struct sched_thread
 	thread->wait_since_ns = 0;
 }
 
-static __always_inline int switched(bool preempted, struct task_struct *prev, struct task_struct *next, __u32 prev_state)
+static __always_inline int switched(bool preempted, struct task_struct *prev, struct task_struct *next,
+				    __u32 prev_state)
 {
 	struct sched_thread *leaving = watched(prev), *arriving = watched(next);
 	__u64 now_ns, on_cpu_ns = 0;
@@ -178,7 +179,8 @@ static __always_inline int woken(struct task_struct *task)
 	return 0;
 }
 
-/* When the thread has become runnable, on the CPU that woke it: an interrupt's wakeups are put down to what it interrupted. */
+/* When the thread has become runnable, on the CPU that woke it: an interrupt's wakeups are put down to what it
+ * interrupted. */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(wakeup_done, struct task_struct *task)
 {

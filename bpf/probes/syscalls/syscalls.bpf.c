@@ -82,7 +82,8 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long nr)
 	call = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!call) {
 		if (scope_passes(task))
-			scope_count_loss(scope_summarize ? stream_syscall_summary : stream_syscall, SCOPE_LOST_NO_STATE);
+			scope_count_loss(scope_summarize ? stream_syscall_summary : stream_syscall,
+					 SCOPE_LOST_NO_STATE);
 		return 0;
 	}
 	if (!scope_thread_passes(task, &call->thread))
@@ -111,7 +112,8 @@ int BPF_PROG(syscall_exit, struct pt_regs *regs, long ret)
 	return 0;
 }
 
-/* Calls that never return: exit and exit_group. A call that a fatal signal ends does, with -ERESTART* for its result. */
+/* Calls that never return: exit and exit_group. A call that a fatal signal ends does, with -ERESTART* for its result.
+ */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(syscall_abandon, struct task_struct *task)
 {

@@ -20,7 +20,7 @@ typedef struct {
 	uint8_t *tails;	      /* what lay behind the fixed parts, one after the other */
 	size_t tail_bytes;
 	size_t tails_capacity;
-	uint64_t *tail_starts; /* per row, where its tail begins; NULL while no row has one */
+	uint64_t *tail_starts;	/* per row, where its tail begins; NULL while no row has one */
 	size_t starts_capacity; /* rows */
 } scope_rows;
 typedef struct scope_drain scope_drain;
@@ -37,7 +37,8 @@ void scope_drain_free(scope_drain *drain);
 /* shim/text.c */
 int64_t scope_texts(const scope_rows *rows, size_t field, int32_t *ends, uint8_t *data);
 int64_t scope_paths(const scope_rows *rows, size_t field, int32_t *ends, uint8_t *data);
-int64_t scope_text_lists(const scope_rows *rows, size_t field, int32_t *list_ends, int64_t *texts, int32_t *ends, uint8_t *data);
+int64_t scope_text_lists(const scope_rows *rows, size_t field, int32_t *list_ends, int64_t *texts, int32_t *ends,
+			 uint8_t *data);
 
 /* shim/command.c */
 int scope_spawn_held(const char *path, char *const argv[], int *release_fd);

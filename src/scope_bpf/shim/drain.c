@@ -3,8 +3,8 @@
  * From the rings to one buffer per stream, without Python. A drain belongs to one thread, which polls and takes.
  *
  * libbpf counts a record as consumed even when the callback refuses it, so the callback copies first and then, if the
- * buffers are full, stops the loop: what is not read yet stays in the ring, and a ring that overflows counts its losses.
- * The shim itself loses nothing.
+ * buffers are full, stops the loop: what is not read yet stays in the ring, and a ring that overflows counts its
+ * losses. The shim itself loses nothing.
  */
 #include <bpf/libbpf.h>
 #include <errno.h>

@@ -22,7 +22,8 @@ int scope_create_ring(uint32_t bytes)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Another map like one of a loaded object, BTF included: before 6.2 a map in maps takes only those that are the same. */
+/* Another map like one of a loaded object, BTF included: before 6.2 a map in maps takes only those that are the same.
+ */
 int scope_create_like(const struct bpf_object *object, const struct bpf_map *map)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = bpf_map__map_flags(map),
@@ -35,8 +36,8 @@ int scope_create_like(const struct bpf_object *object, const struct bpf_map *map
 }
 
 /*
- * Reads every entry of a map that no program uses any more and empties it. keys: entries times key_size; values: entries
- * times the number of possible CPUs times value_size. Returns how many entries there were.
+ * Reads every entry of a map that no program uses any more and empties it. keys: entries times key_size; values:
+ * entries times the number of possible CPUs times value_size. Returns how many entries there were.
  */
 int64_t scope_read_summary(int fd, void *keys, void *values, uint32_t entries)
 {
