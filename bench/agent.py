@@ -1,0 +1,47 @@
+"""What the agent's own path costs: ring buffer to compressed batch, in this process."""
+
+import resource
+import time
+
+from bench.measure import TRACER_CPU, Result, at_most, loop
+from scope_agentd.pipeline.batch import Batcher
+from scope_agentd.pipeline.books import Books
+from scope_bpf.catalogue import probe_named
+from scope_bpf.command import HeldCommand
+from scope_bpf.options import parse_options
+from scope_bpf.targets import Target
+from scope_bpf.tracer import Tracer
+
+CALLS = 5_000_000
+
+
+def run() -> list[Result]:
+    """CPU time per event, memory, and what was lost on the way."""
+    import os
+
+    probe = probe_named("syscalls")
+    everywhere = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {TRACER_CPU})
+    command = HeldCommand(loop(CALLS))
+    batcher = Batcher("machine", "task", Books())
+    with Tracer(probe, parse_options(probe.options, {"names": "getppid"}), Target(pid=command.pid)) as tracer:
+        tracer.start()
+        began, events, size = time.process_time_ns(), 0, 0
+        command.release()
+        while command.poll() is None:
+            for raw in tracer.poll(250):
+                for batch in batcher.build(raw):
+                    events += batch.event_count
+                    size += len(batch.arrow_ipc)
+        for raw in tracer.finish():
+            events += sum(batch.event_count for batch in batcher.build(raw))
+        spent = time.process_time_ns() - began
+        lost = sum(tracer.accounts()["syscall"].lost.values())
+    os.sched_setaffinity(0, everywhere)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return [
+        at_most("agent: CPU from ring to compressed batch, ns an event", spent / events, 400),
+        Result("agent: bytes an event on the wire", f"{size / events:.1f}"),
+        Result("agent: events lost while it packs them flat out", f"{lost:,} of {events + lost:,}"),
+        at_most("agent: most memory resident under that load, MB", memory, 200),
+    ]
