@@ -1,5 +1,6 @@
 """What the agent's own path costs: ring buffer to compressed batch, in this process."""
 
+import os
 import resource
 import time
 
@@ -17,8 +18,6 @@ CALLS = 5_000_000
 
 def run() -> list[Result]:
     """CPU time per event, memory, and what was lost on the way."""
-    import os
-
     probe = probe_named("syscalls")
     everywhere = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {TRACER_CPU})

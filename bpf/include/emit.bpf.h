@@ -19,6 +19,9 @@ enum scope_loss {
 struct scope_account {
 	__u64 emitted; /* events that passed the filter, lost ones included */
 	__u64 lost[SCOPE_LOSS_REASONS];
+	/* Bytes since the last wakeup. Not exact where interrupts emit too, and need not be: readers wake by time as
+	 * well. */
+	__u64 unsignalled;
 };
 
 /* Per stream and CPU. */
@@ -34,7 +37,7 @@ struct scope_ring {
 	__uint(max_entries, 4096); /* replaced at load */
 };
 
-/* Filled at load: slot i is the ring of every CPU with cpu % scope_ring_count == i. */
+/* Filled at load: slot i is the ring of every CPU whose number ends in i, in the bits of scope_ring_mask. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1); /* replaced at load */
@@ -42,17 +45,8 @@ struct {
 	__array(values, struct scope_ring);
 } scope_rings SEC(".maps");
 
-const volatile __u32 scope_ring_count = 1;
-const volatile __u32 scope_wakeup_bytes = 1 << 18; /* a reader is woken each time this much was written */
-
-/* Bytes written since the last wakeup. Not exact where interrupts emit too, and need not be: readers also wake by time.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} scope_unsignalled SEC(".maps");
+const volatile __u32 scope_ring_mask;		   /* a power of two less one: rings */
+const volatile __u32 scope_wakeup_bytes = 1 << 20; /* a reader is woken each time this much was written */
 
 /*
  * Declares an event stream: its number is given at load; the pointer, never used, makes the compiler keep the layout
@@ -75,23 +69,23 @@ static __always_inline void scope_count_loss(__u32 stream, enum scope_loss reaso
 
 static __always_inline void *scope_this_ring(void)
 {
-	__u32 slot = bpf_get_smp_processor_id() % scope_ring_count;
+	__u32 slot = bpf_get_smp_processor_id() & scope_ring_mask;
 
 	return bpf_map_lookup_elem(&scope_rings, &slot);
 }
 
-/* Whether to wake the reader: when, with these bytes, enough are waiting. */
-static __always_inline __u64 scope_wakeup(__u32 size)
+/* Counts an event that is in the ring; says whether enough bytes wait there by now to wake the reader. */
+static __always_inline __u64 scope_count(__u32 stream, __u32 size)
 {
-	__u32 zero = 0;
-	__u64 *unsignalled = bpf_map_lookup_elem(&scope_unsignalled, &zero);
+	struct scope_account *account = bpf_map_lookup_elem(&scope_accounts, &stream);
 
-	if (!unsignalled)
+	if (!account)
 		return BPF_RB_NO_WAKEUP;
-	*unsignalled += size;
-	if (*unsignalled < scope_wakeup_bytes)
+	__sync_fetch_and_add(&account->emitted, 1);
+	account->unsignalled += size;
+	if (account->unsignalled < scope_wakeup_bytes)
 		return BPF_RB_NO_WAKEUP;
-	*unsignalled = 0;
+	account->unsignalled = 0;
 	return BPF_RB_FORCE_WAKEUP;
 }
 
@@ -106,15 +100,13 @@ static __always_inline void scope_fill_header(struct scope_header *header, struc
 	header->uid = task->cred->uid.val;
 	header->cpu = bpf_get_smp_processor_id();
 	header->stream = stream;
-	bpf_probe_read_kernel(header->comm, sizeof(header->comm), task->comm);
+	copy_comm(header->comm, task);
 }
 
 /* Room for a whole event of a fixed size, its header filled; NULL if there is none, which has been counted. */
 static __always_inline void *scope_reserve(struct task_struct *task, __u16 stream, __u64 ktime_ns, __u32 size)
 {
 	void *ring = scope_this_ring();
-	struct scope_account *account;
-	__u32 key = stream;
 	struct scope_header *event;
 
 	if (!ring)
@@ -124,16 +116,13 @@ static __always_inline void *scope_reserve(struct task_struct *task, __u16 strea
 		scope_count_loss(stream, SCOPE_LOST_RING_FULL);
 		return NULL;
 	}
-	account = bpf_map_lookup_elem(&scope_accounts, &key);
-	if (account)
-		__sync_fetch_and_add(&account->emitted, 1);
 	scope_fill_header(event, task, stream, ktime_ns);
 	return event;
 }
 
-static __always_inline void scope_submit(void *event, __u32 size)
+static __always_inline void scope_submit(void *event, __u16 stream, __u32 size)
 {
-	bpf_ringbuf_submit(event, scope_wakeup(size));
+	bpf_ringbuf_submit(event, scope_count(stream, size));
 }
 
 /* Emits an event with a tail, composed elsewhere since a ring reserves constant sizes only. */
@@ -141,19 +130,16 @@ static __always_inline void scope_output(struct scope_header *event, struct task
 					 __u64 ktime_ns, __u32 size)
 {
 	void *ring = scope_this_ring();
-	struct scope_account *account;
-	__u32 key = stream;
 
 	if (!ring)
 		return;
 	scope_fill_header(event, task, stream, ktime_ns);
-	if (bpf_ringbuf_output(ring, event, size, scope_wakeup(size))) {
+	/* The reader is woken by time: events with tails are rare, and a failed output must not be counted as waiting.
+	 */
+	if (bpf_ringbuf_output(ring, event, size, BPF_RB_NO_WAKEUP))
 		scope_count_loss(stream, SCOPE_LOST_RING_FULL);
-		return;
-	}
-	account = bpf_map_lookup_elem(&scope_accounts, &key);
-	if (account)
-		__sync_fetch_and_add(&account->emitted, 1);
+	else
+		scope_count(stream, size);
 }
 
 #endif

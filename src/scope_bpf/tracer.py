@@ -16,6 +16,7 @@ from scope_bpf.catalogue import Alternative, Mode, Probe, Stream
 from scope_bpf.columns import RawBatch, raw_batch
 from scope_bpf.errors import KernelError, NotSupported, ScopeBpfError, VerifierError
 from scope_bpf.host import require_bpf
+from scope_bpf.map import possible_cpus
 from scope_bpf.object import BpfObject
 from scope_bpf.ring import Drain
 from scope_bpf.statistics import Cost, program_cost
@@ -28,7 +29,7 @@ MOST_RINGS = 16  # more CPUs share
 SUMMARY_RING_BYTES = 1 << 18  # for names only
 BUFFER_BYTES = 1 << 20  # a batch is at most about this large, raw
 
-_ACCOUNT = np.dtype([("emitted", "<u8"), ("lost", "<u8", len(LOSS_REASONS))])
+_ACCOUNT = np.dtype([("emitted", "<u8"), ("lost", "<u8", len(LOSS_REASONS)), ("unsignalled", "<u8")])
 
 
 class Tracer:
@@ -96,10 +97,10 @@ class Tracer:
     def _start(self, alternative: Alternative) -> None:
         self._object = BpfObject(self.probe.elf, self.probe.btf, self.probe.name)
         programs = (FOLLOW, *alternative.programs, FORGET)
-        rings = min(os.cpu_count() or 1, MOST_RINGS)
+        rings = 1 << (min(possible_cpus(), MOST_RINGS).bit_length() - 1)
         numbers = {f"stream_{name}": number for name, number in self._numbers.items()}
         self._object.select_programs(programs)
-        self._object.set_constants({**numbers, **self.probe.constants(self.options), "scope_ring_count": rings})
+        self._object.set_constants({**numbers, **self.probe.constants(self.options), "scope_ring_mask": rings - 1})
         self._object.map("scope_rings").resize(rings)
         self._object.load()
         self._make_rings(rings)

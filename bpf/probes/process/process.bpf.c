@@ -247,7 +247,7 @@ int BPF_PROG(fork_done, struct task_struct *parent, struct task_struct *child)
 	event->child_start_ns = task_start_ns(child);
 	event->child_pid = child->tgid;
 	event->child_tid = child->pid;
-	scope_submit(event, sizeof(*event));
+	scope_submit(event, stream_fork, sizeof(*event));
 	return 0;
 }
 
@@ -323,6 +323,6 @@ int BPF_PROG(exit_done, struct task_struct *task)
 	event->core_dumped = code >> 7 & 1;
 	event->pad[0] = event->pad[1] = event->pad[2] = 0;
 	fill_usage(event, task);
-	scope_submit(event, sizeof(*event));
+	scope_submit(event, stream_exit, sizeof(*event));
 	return 0;
 }

@@ -61,7 +61,7 @@ static __always_inline void emit_switch(struct task_struct *prev, struct task_st
 	event->prev_state = prev_state & TASK_REPORT_MASK;
 	event->preempted = preempted;
 	event->pad[0] = event->pad[1] = event->pad[2] = 0;
-	scope_submit(event, sizeof(*event));
+	scope_submit(event, stream_switch, sizeof(*event));
 }
 
 static __always_inline void emit_wakeup(struct task_struct *task, struct sched_thread *thread, __u64 now_ns)
@@ -74,7 +74,7 @@ static __always_inline void emit_wakeup(struct task_struct *task, struct sched_t
 	event->waker_pid = thread->waker_pid;
 	event->waker_tid = thread->waker_tid;
 	__builtin_memcpy(event->waker_comm, thread->waker_comm, sizeof(event->waker_comm));
-	scope_submit(event, sizeof(*event));
+	scope_submit(event, stream_wakeup, sizeof(*event));
 }
 
 /* The thread leaves the CPU. Returns how long it had it; 0 if that is not known. */

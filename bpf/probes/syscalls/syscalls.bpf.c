@@ -63,7 +63,7 @@ static __always_inline void end_call(struct task_struct *task, struct syscall_th
 	event->compat = call->compat;
 	event->returned = returned;
 	event->pad[0] = event->pad[1] = 0;
-	scope_submit(event, sizeof(*event));
+	scope_submit(event, stream_syscall, sizeof(*event));
 }
 
 /*

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scope_cli.sinks import Sink
 
 POLL_MS = 100
-REDRAWS_PER_SECOND = 4
+REDRAWS_PER_SECOND = 2
 
 
 def register(subcommands: Any) -> None:
@@ -87,8 +87,10 @@ class _Recording(threading.Thread):
     """Polls and feeds the sink until it is stopped, then takes what is left."""
 
     def __init__(self, tracer: "Tracer", sink: "Sink") -> None:
+        from scope_bpf.columns import to_arrow
+
         super().__init__(name="recording")
-        self._tracer, self._sink = tracer, sink
+        self._tracer, self._sink, self._to_arrow = tracer, sink, to_arrow
         self._stopped = threading.Event()
         self.rows = 0
         self.error: BaseException | None = None
@@ -102,11 +104,9 @@ class _Recording(threading.Thread):
             self.error = error
 
     def _write(self, batches: Sequence[Any]) -> None:
-        from scope_bpf.columns import to_arrow
-
         for batch in batches:
             self.rows += batch.count
-            self._sink.write(batch.stream, to_arrow(batch, self._sink.columns(batch.stream)))
+            self._sink.write(batch.stream, self._to_arrow(batch, self._sink.columns(batch.stream)))
 
     def stop(self) -> None:
         """Ends the recording and waits for what is left."""
@@ -120,6 +120,7 @@ def _trace(tracer: "Tracer", sink: "Sink", command: "HeldCommand | None", durati
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: interrupted.set())
     recording = _Recording(tracer, sink)
+    show_until = _display(tracer, sink)  # imports what it needs now: once events come, that would hold them up
     recording.start()
     began = time.monotonic()
     if command:
@@ -133,7 +134,7 @@ def _trace(tracer: "Tracer", sink: "Sink", command: "HeldCommand | None", durati
             or (command is not None and command.poll() is not None)
         )
 
-    _show_until(over, tracer, sink, recording, began)
+    show_until(over, recording, began)
     seconds = time.monotonic() - began
     lines = sink.close()
     if recording.error and not isinstance(recording.error, BrokenPipeError):
@@ -142,32 +143,38 @@ def _trace(tracer: "Tracer", sink: "Sink", command: "HeldCommand | None", durati
     return 0
 
 
-def _show_until(over: Callable[[], bool], tracer: "Tracer", sink: "Sink", recording: _Recording, began: float) -> None:
-    """Redraws the table, if that is where the trace goes and somebody can see it; shows its last state in any case."""
+Display = Callable[[Callable[[], bool], _Recording, float], None]
+
+
+def _display(tracer: "Tracer", sink: "Sink") -> Display:
+    """Shows until it is over: the table redrawn where somebody can see it, its last state in any case."""
     from rich.console import Console
     from rich.live import Live
 
     from scope_cli.live import render
     from scope_cli.sinks import TableSink
 
-    if not isinstance(sink, TableSink):
+    def wait(over: Callable[[], bool], recording: _Recording, _began: float) -> None:
         _wait(over)
         recording.stop()
-        return
+
+    if not isinstance(sink, TableSink):
+        return wait
     console = Console()
     aggregates = sink.aggregates
 
-    def table() -> Any:
+    def table(began: float) -> Any:
         return render(aggregates, tracer.accounts(), time.monotonic() - began, console.height)
 
-    if not console.is_terminal:
-        _wait(over)
-        recording.stop()
-        console.print(table())
-        return
-    with Live(get_renderable=table, console=console, refresh_per_second=REDRAWS_PER_SECOND, screen=False):
-        _wait(over)
-        recording.stop()
+    def print_last(over: Callable[[], bool], recording: _Recording, began: float) -> None:
+        wait(over, recording, began)
+        console.print(table(began))
+
+    def redraw(over: Callable[[], bool], recording: _Recording, began: float) -> None:
+        with Live(get_renderable=lambda: table(began), console=console, refresh_per_second=REDRAWS_PER_SECOND):
+            wait(over, recording, began)
+
+    return redraw if console.is_terminal else print_last
 
 
 def _wait(over: Callable[[], bool]) -> None:
