@@ -49,7 +49,8 @@ def _delays(state: Path, rows: int) -> list[float]:
     with psycopg.connect(host=str(state / "postgres"), user="scope", dbname="scope", autocommit=True) as connection:
         while len(delays) < rows and time.monotonic() < end:
             found = connection.execute(
-                "SELECT extract(epoch FROM clock_timestamp() - time)::float8, batch FROM events.syscall WHERE batch > %s",
+                "SELECT extract(epoch FROM clock_timestamp() - time)::float8, batch FROM events.syscall"
+                " WHERE batch > %s",
                 [newest],
             ).fetchall()
             delays += [delay for delay, _ in found]

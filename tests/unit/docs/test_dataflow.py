@@ -1,0 +1,24 @@
+"""docs/dataflow.md names files that exist, and every place and reason that the code may lose something at."""
+
+import re
+from pathlib import Path
+
+from scope_bpf.tracer import LOSS_REASONS
+
+ROOT = Path(__file__).parents[3]
+TEXT = (ROOT / "docs" / "dataflow.md").read_text()
+
+
+def test_the_files_exist() -> None:
+    """Every file that the table names is there."""
+    named = set(re.findall(r"`((?:bpf|src|tests|proto)/[^`]+)`", TEXT))
+    assert len(named) > 15
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_every_loss_is_in_the_table() -> None:
+    """What the kernel may lose, and what the agent may lose, has its row."""
+    for reason in (*LOSS_REASONS, "missed_run"):
+        assert f"`ring/{reason}`" in TEXT
+    for place in ("batch/unreadable", "queue/full", "ingest/refused"):
+        assert f"`{place}`" in TEXT
