@@ -20,6 +20,25 @@ static __always_inline __u32 task_state(struct task_struct *task)
 	return BPF_CORE_READ(old, state);
 }
 
+struct trace_event_raw_sched_process_exit___since_6_16 {
+	bool group_dead;
+} __attribute__((preserve_access_index));
+
+/* "exit: move and extend sched_process_exit() tracepoint" (6.16) gave it an argument that says which thread is last. */
+static __always_inline bool last_thread_is_told(void)
+{
+	return bpf_core_field_exists(struct trace_event_raw_sched_process_exit___since_6_16, group_dead);
+}
+
+/*
+ * In sched_process_exit, by its arguments: has every other thread of the process got as far? The kernel counts down
+ * before it, so that where this is not told, several threads that end at once may each find that none is left.
+ */
+static __always_inline bool is_last_thread(const unsigned long long *args, struct task_struct *task)
+{
+	return last_thread_is_told() ? (bool)args[1] : task->signal->live.counter == 0;
+}
+
 struct cgroup___before_6_1 {
 	__u64 ancestor_ids[1];
 } __attribute__((preserve_access_index));

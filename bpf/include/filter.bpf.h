@@ -101,7 +101,7 @@ int BPF_PROG(scope_forget_process, struct task_struct *task)
 {
 	__s32 pid = task->tgid;
 
-	if (is_last_thread(task))
+	if (is_last_thread(ctx, task))
 		bpf_map_delete_elem(&scope_pids, &pid);
 	return 0;
 }

@@ -13,12 +13,6 @@ static __always_inline __u64 task_cgroup_id(struct task_struct *task)
 	return task->cgroups->dfl_cgrp->kn->id;
 }
 
-/* In sched_process_exit: has every other thread of the process got as far? The kernel counts down before it. */
-static __always_inline bool is_last_thread(struct task_struct *task)
-{
-	return task->signal->live.counter == 0;
-}
-
 /* Byte by byte: plain loads take an element at a time, and sixteen are cheaper than a helper. */
 static __always_inline void copy_comm(char comm[SCOPE_COMM_SIZE], struct task_struct *task)
 {

@@ -111,7 +111,7 @@ def _names(values: Rows) -> pa.DictionaryArray:
     width = values.dtype.itemsize
     buffer = pa.py_buffer(np.ascontiguousarray(values))
     encoded = pa.Array.from_buffers(pa.binary(width), len(values), [None, buffer]).dictionary_encode()
-    names = [value.rstrip(b"\0").decode(errors="backslashreplace") for value in encoded.dictionary.to_pylist()]
+    names = [value.partition(b"\0")[0].decode(errors="backslashreplace") for value in encoded.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(names, pa.string()))
 
 

@@ -114,6 +114,20 @@ def test_a_multithreaded_process_exits_once(record: Record, workload: Callable[[
     assert [row["pid"] for row in recording.rows("exit")] == [recording.pid]
 
 
+def test_threads_that_end_at_once_make_one_exit(record: Record) -> None:
+    """However the threads of a process race to their end, the process exits once; 211 processes of 8 threads each."""
+    script = (
+        "import os, threading, time\n"
+        "def end():\n"
+        "    for _ in range(7): threading.Thread(target=time.sleep, args=(9,), daemon=True).start()\n"
+        "    os._exit(3)\n"
+        "for n in range(211):\n    os.fork() or end()\nfor n in range(211):\n    os.wait()"
+    )
+    recording = record("process", [sys.executable, "-c", script])
+    exits = [row["pid"] for row in recording.rows("exit")]
+    assert len(exits) == len(set(exits)) == 212
+
+
 def test_resources_are_what_wait_reports(record: Record) -> None:
     """CPU time is within two ticks of wait4's, which is asked later; peak memory is equal."""
     work = "import threading\ndef f():\n    sum(range(6_000_000))\nt = [threading.Thread(target=f) for _ in range(3)]\n"

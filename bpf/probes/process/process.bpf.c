@@ -42,6 +42,7 @@ struct exec_thread {
 	struct scope_thread thread;
 	const char *filename; /* NULL: not in a call that is watched */
 	const char *const *argv;
+	__u32 ended; /* of a main thread: the process's exit was emitted */
 };
 
 SCOPE_THREADS(struct exec_thread);
@@ -299,6 +300,17 @@ static __always_inline void fill_usage(struct exit_event *event, struct task_str
 	event->write_bytes = signal->ioac.write_bytes + task->ioac.write_bytes;
 }
 
+/* Of several threads that each seem the last one, the first takes it; see is_last_thread(). */
+static __always_inline bool is_first_exit(struct task_struct *task)
+{
+	struct exec_thread *leader;
+
+	if (last_thread_is_told())
+		return true;
+	leader = bpf_task_storage_get(&threads, task->group_leader, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return !leader || !__sync_lock_test_and_set(&leader->ended, 1);
+}
+
 /*
  * The last thread of a process. The kernel has counted it out and set the exit code by then, but released nothing that
  * is read here: memory use at its peak was put in the signal struct just before.
@@ -310,7 +322,7 @@ int BPF_PROG(exit_done, struct task_struct *task)
 	struct exit_event *event;
 	__u32 code;
 
-	if (!is_last_thread(task) || !scope_passes(task))
+	if (!is_last_thread(ctx, task) || !scope_passes(task) || !is_first_exit(task))
 		return 0;
 	event = scope_reserve(task, stream_exit, now_ns, sizeof(*event));
 	if (!event)
