@@ -38,6 +38,14 @@ static __always_inline bool write_directory(struct path_buffer *buffer, struct d
 	return true;
 }
 
+/* Pipes, sockets, memfds and their kind hang in no directory. */
+static __always_inline bool has_path(const struct path *path)
+{
+	struct dentry *dentry = BPF_CORE_READ(path, dentry);
+
+	return dentry != BPF_CORE_READ(dentry, d_parent) || dentry == BPF_CORE_READ(path, mnt, mnt_root);
+}
+
 /* Writes the directories of a path, leaf first, and the NUL behind them. Returns the size; *cut: some are missing. */
 static __always_inline __u32 write_directories(struct path_buffer *buffer, const struct path *path, bool *cut)
 {
@@ -108,8 +116,8 @@ static __always_inline __u32 write_user_path(struct path_buffer *buffer, struct 
 		base = &fs->root;
 	else if (dfd != AT_FDCWD)
 		base = directory_of_fd(task, dfd);
-	if (!base)
-		return 0; /* no such descriptor: the call fails with EBADF, its path means nothing */
+	if (!base || !has_path(base))
+		return 0; /* no such descriptor, or no directory: the call fails, its path means nothing */
 	end = write_directories(buffer, base, cut);
 	if (end > PATH_BYTES + 1)
 		return 0;

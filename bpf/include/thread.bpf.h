@@ -18,6 +18,14 @@ struct scope_thread {
 		__type(value, state);                                                                                  \
 	} threads SEC(".maps")
 
+/* What is kept of a thread that need not be the running one: another CPU may be making it now. NULL: no memory. */
+static __always_inline void *scope_other_thread(void *map, struct task_struct *task)
+{
+	void *state = bpf_task_storage_get(map, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	return state ? state : bpf_task_storage_get(map, task, 0, 0);
+}
+
 static __always_inline bool scope_thread_passes(struct task_struct *task, struct scope_thread *thread)
 {
 	if (thread->generation != scope_filter.generation) {

@@ -23,8 +23,6 @@ enum file_call {
 #define SYSCALLS 1024
 #define CREAT_FLAGS 01101 /* O_CREAT | O_WRONLY | O_TRUNC, include/uapi/asm-generic/fcntl.h */
 #define S_IFMT 0170000
-#define S_IFIFO 0010000
-#define S_IFSOCK 0140000
 
 const volatile __u8 file_calls[SYSCALLS];
 
@@ -145,7 +143,7 @@ static __always_inline void emit_file_name(struct task_struct *task, struct file
 	bool cut = false;
 
 	record = bpf_map_lookup_elem(&file_name_records, &zero);
-	if (!record || !path)
+	if (!record || !path || !has_path(path))
 		return;
 	record->event.inode = call->inode;
 	record->event.device = call->device;
@@ -169,7 +167,7 @@ static __always_inline void summarize_io(struct task_struct *task, struct file_t
 	value = file_summary_slot(&key);
 	if (!value)
 		return;
-	if (!value->reads && !value->writes && call->file_type != S_IFIFO && call->file_type != S_IFSOCK)
+	if (!value->reads && !value->writes)
 		emit_file_name(task, call);
 	if (call->call == READ) {
 		__sync_fetch_and_add(&value->reads, 1);

@@ -307,7 +307,7 @@ static __always_inline bool is_first_exit(struct task_struct *task)
 
 	if (last_thread_is_told())
 		return true;
-	leader = bpf_task_storage_get(&threads, task->group_leader, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	leader = scope_other_thread(&threads, task->group_leader);
 	return !leader || !__sync_lock_test_and_set(&leader->ended, 1);
 }
 

@@ -29,7 +29,7 @@ static __always_inline struct sched_thread *watched(struct task_struct *task)
 
 	if (!task->pid)
 		return NULL; /* the idle thread of a CPU */
-	thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	thread = scope_other_thread(&threads, task);
 	if (thread)
 		return scope_thread_passes(task, &thread->thread) ? thread : NULL;
 	if (scope_passes(task))

@@ -77,7 +77,7 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long nr)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct syscall_thread *call;
 
-	if (select_by_name && ((unsigned long)nr >= SYSCALLS || !selected[nr & (SYSCALLS - 1)]))
+	if (select_by_name && ((unsigned long)nr >= SYSCALLS || !selected[nr & (SYSCALLS - 1)] || is_compat(task)))
 		return 0;
 	call = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!call) {

@@ -2,7 +2,7 @@
 
 from scope_bpf.catalogue import Alternative, Column, Live, Mode, Probe, Stream
 
-_STATE = "0 if it could have gone on; else TASK_* bits: 1 sleeping, 2 in an uninterruptible wait, 16 dead"
+_STATE = "0 if it could have gone on; else TASK_* bits: 1 sleeping, 2 uninterruptible, 4 stopped, 8 traced, 128 dead"
 
 PROBE = Probe(
     name="sched",
