@@ -24,7 +24,8 @@ class Child:
         self._name, self._log = name, log
         with log.open("ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "scope_cli.main", name, *arguments],
+                # Killed with us, however we end: nothing may record on unseen.
+                ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "scope_cli.main", name, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,

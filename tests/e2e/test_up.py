@@ -170,6 +170,18 @@ def test_it_ends_cleanly_and_comes_back_with_its_data() -> None:
     assert Path("/etc/passwd").read_text() == accounts
 
 
+def test_killed_it_leaves_no_daemon_behind() -> None:
+    """When `scope up` is killed, server and agent end by themselves; the next start ends the PostgreSQL left behind."""
+    with tempfile.TemporaryDirectory(prefix="scope") as folder:
+        first = run_up(Path(folder) / "state")
+        first.process.kill()
+        first.process.communicate()
+        until(lambda: not [line for line in _processes_of(folder) if "scope_cli.main" in line])
+        second = run_up(Path(folder) / "state")
+        assert second.stop() == 0
+        assert not _processes_of(folder)
+
+
 def _processes_of(folder: str) -> list[str]:
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     return [line for line in listed.splitlines() if folder in line and "ps -eo" not in line]

@@ -1,11 +1,10 @@
 """`scope agentd`: the agent."""
 
 import argparse
-import asyncio
-import signal
 from pathlib import Path
 from typing import Any
 
+from scope_cli.daemon import run_until_signalled
 from scope_cli.errors import CommandError, UsageError
 from scope_cli.installation import CONTROL, INGEST, METRICS, state_dir, token_file
 
@@ -44,13 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     except InvalidSettings as error:
         raise UsageError(str(error)) from None
 
-    async def main() -> None:
-        stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await serve(settings, stop)
-
     try:
-        asyncio.run(main())
+        run_until_signalled(lambda stop: serve(settings, stop))
     except AgentError as error:
         raise CommandError(str(error)) from None

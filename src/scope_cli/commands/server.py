@@ -1,11 +1,10 @@
 """`scope server`: the server."""
 
 import argparse
-import asyncio
-import signal
 from pathlib import Path
 from typing import Any
 
+from scope_cli.daemon import run_until_signalled
 from scope_cli.errors import CommandError, UsageError
 from scope_cli.installation import HTTP, INGEST, state_dir, token_file
 
@@ -36,13 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     except InvalidSettings as error:
         raise UsageError(str(error)) from None
 
-    async def main() -> None:
-        stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await serve(settings, stop)
-
     try:
-        asyncio.run(main())
+        run_until_signalled(lambda stop: serve(settings, stop))
     except ScopeServerError as error:
         raise CommandError(str(error)) from None
