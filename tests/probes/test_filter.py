@@ -32,11 +32,13 @@ def test_a_process_and_its_children_and_nobody_else(record: Record) -> None:
 
 
 def test_a_comm_is_compared_whole(record: Record, tmp_path: Path, workload: Callable[[str], str]) -> None:
-    """A thread named "spin" is not one named "spinner"."""
-    longer = tmp_path / "spinner"
-    longer.symlink_to(workload("spin"))
-    command = ["sh", "-c", f"{workload('spin')} 103; {longer} 107"]
-    for comm, count in (("spin", 103), ("spinner", 107)):
+    """A thread is not taken for another whose name begins with its own."""
+    name = f"spin{os.getpid()}"  # no other program's
+    longer = f"{name}er"
+    for program in (name, longer):
+        (tmp_path / program).symlink_to(workload("spin"))
+    command = ["sh", "-c", f"{tmp_path / name} 103; {tmp_path / longer} 107"]
+    for comm, count in ((name, 103), (longer, 107)):
         recording = record("syscalls", command, target=Target(comm=comm), names="getppid")
         assert recording.accounts["syscall"].emitted == recording.count("syscall") == count
 
