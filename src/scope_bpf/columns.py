@@ -73,13 +73,13 @@ def to_arrow(raw: RawBatch, only: Collection[str] | None = None) -> pa.RecordBat
 
 def _column(raw: RawBatch, field: Field) -> pa.Array:
     if field.kind is Kind.NUMBER:
-        values = np.ascontiguousarray(raw.rows[field.name])
+        values = np.array(raw.rows[field.name])  # a copy even of one row, which is contiguous as it is
         switch = raw.stream.null_unless.get(field.name)
         return pa.array(values, mask=raw.rows[switch] == 0 if switch else None)
     if field.kind is Kind.NAME:
         return _names(raw.rows[field.name])
     if field.kind is Kind.HISTOGRAM:
-        flat = np.ascontiguousarray(raw.rows[field.name]).reshape(-1)
+        flat = np.array(raw.rows[field.name], order="C").reshape(-1)
         return pa.FixedSizeListArray.from_arrays(pa.array(flat), type=field.arrow)
     if field.kind is Kind.TEXT_LIST:
         return _nulled(raw, field, _text_lists(raw, field.offset))
