@@ -18,7 +18,8 @@ def _version(*command: str) -> str:
 
 def pytest_report_header() -> list[str]:
     """Names the kernel and the tools that the results depend on."""
-    return [f"kernel {platform.release()}, {_version('clang', '--version')}, {_version('bpftool', 'version')}"]
+    tools = (_version("clang", "--version"), f"libbpf {_version('pkg-config', '--modversion', 'libbpf')}")
+    return [", ".join((f"kernel {platform.release()}", *tools, f"python {platform.python_version()}"))]
 
 
 @pytest.fixture(scope="session")

@@ -14,20 +14,17 @@ enum scope_loss {
 	SCOPE_LOSS_REASONS,
 };
 
-#define SCOPE_MAX_STREAMS 8
-
 struct scope_account {
 	__u64 emitted; /* events that passed the filter, lost ones included */
 	__u64 lost[SCOPE_LOSS_REASONS];
-	/* Bytes since the last wakeup. Not exact where interrupts emit too, and need not be: readers wake by time as
-	 * well. */
-	__u64 unsignalled;
+	__u64 unsignalled; /* bytes since the last wakeup; not exact where interrupts emit too: readers wake by time as
+			      well */
 };
 
 /* Per stream and CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, SCOPE_MAX_STREAMS);
+	__uint(max_entries, 1); /* replaced at load */
 	__type(key, __u32);
 	__type(value, struct scope_account);
 } scope_accounts SEC(".maps");
@@ -134,8 +131,7 @@ static __always_inline void scope_output(struct scope_header *event, struct task
 	if (!ring)
 		return;
 	scope_fill_header(event, task, stream, ktime_ns);
-	/* The reader is woken by time: events with tails are rare, and a failed output must not be counted as waiting.
-	 */
+	/* The reader is woken by time: events with tails are rare, and a failed output is not to count as waiting. */
 	if (bpf_ringbuf_output(ring, event, size, BPF_RB_NO_WAKEUP))
 		scope_count_loss(stream, SCOPE_LOST_RING_FULL);
 	else

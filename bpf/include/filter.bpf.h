@@ -6,44 +6,44 @@
 #ifndef SCOPE_FILTER_BPF_H
 #define SCOPE_FILTER_BPF_H
 
-enum scope_verdict {
-	SCOPE_UNDECIDED = 0,
-	SCOPE_INCLUDED = 1,
-	SCOPE_EXCLUDED = 2,
-};
+#define SCOPE_EXCLUDED 0 /* the mark of processes that are left out */
 
 struct scope_filter {
-	__u32 generation; /* grows with every change of this struct or of scope_pids; starts at 1 */
-	__u8 by_pid;	  /* only processes marked SCOPE_INCLUDED in scope_pids */
-	__u8 by_comm;
-	__u8 by_cgroup;
-	__u8 by_exe;
+	__u32 generation;	    /* grows with every change of this struct or of scope_pids; starts at 1 */
+	__u32 family;		    /* only processes with this mark in scope_pids; 0: whatever their mark */
 	char comm[SCOPE_COMM_SIZE]; /* of the thread, exactly */
 	__u64 cgroup_id;	    /* this cgroup and those below it ... */
 	__u64 exe_inode;
 	__u32 cgroup_level; /* ... which is this deep */
 	__u32 exe_device;   /* the kernel's dev_t: major << 20 | minor */
+	__u8 by_comm;
+	__u8 by_cgroup;
+	__u8 by_exe;
+	__u8 pad[5];
 };
 
 struct scope_filter scope_filter SEC(".data.filter");
 
-/* Verdicts on single processes (by tgid), handed on to their children. */
+/*
+ * Marks of single processes (by tgid), handed on to their children: SCOPE_EXCLUDED, or the family of a target. Another
+ * target is another family, so that what was started for the old one is no longer watched.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __s32);
-	__type(value, __u8);
+	__type(value, __u32);
 } scope_pids SEC(".maps");
 
 static __always_inline bool scope_pid_passes(struct task_struct *task)
 {
 	__s32 pid = task->tgid;
-	__u8 *verdict = bpf_map_lookup_elem(&scope_pids, &pid);
+	__u32 *mark = bpf_map_lookup_elem(&scope_pids, &pid);
 
-	if (verdict && *verdict == SCOPE_EXCLUDED)
+	if (mark && *mark == SCOPE_EXCLUDED)
 		return false;
-	return !scope_filter.by_pid || verdict;
+	return !scope_filter.family || (mark && *mark == scope_filter.family);
 }
 
 static __always_inline bool scope_comm_passes(struct task_struct *task)
@@ -80,28 +80,31 @@ static __always_inline bool scope_passes(struct task_struct *task)
 	return scope_pid_passes(task) && scope_changeable_passes(task);
 }
 
-/* A verdict holds for the children too. sched_process_fork runs before the child first does. */
+/* A mark holds for the children too. sched_process_fork runs before the child first does. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(scope_follow_fork, struct task_struct *parent, struct task_struct *child)
 {
 	__s32 parent_pid = parent->tgid, child_pid = child->tgid;
-	__u8 *verdict;
+	__u32 *mark;
 
 	if (parent_pid == child_pid)
 		return 0;
-	verdict = bpf_map_lookup_elem(&scope_pids, &parent_pid);
-	if (verdict && bpf_map_update_elem(&scope_pids, &child_pid, verdict, BPF_ANY))
+	mark = bpf_map_lookup_elem(&scope_pids, &parent_pid);
+	if (mark && bpf_map_update_elem(&scope_pids, &child_pid, mark, BPF_ANY))
 		scope_count_loss(0, SCOPE_LOST_FOLLOW);
 	return 0;
 }
 
-/* The last thread takes the verdict along, so that a reused pid starts without one. Attached after the probe's own. */
-SEC("tp_btf/sched_process_exit")
+/*
+ * A reaped process takes its mark along, so that a reused pid starts without one. Not at its exit: until 6.16 a thread
+ * may find there that it is the last one before the last one's own exit was seen.
+ */
+SEC("tp_btf/sched_process_free")
 int BPF_PROG(scope_forget_process, struct task_struct *task)
 {
 	__s32 pid = task->tgid;
 
-	if (is_last_thread(ctx, task))
+	if (task->pid == pid)
 		bpf_map_delete_elem(&scope_pids, &pid);
 	return 0;
 }

@@ -15,8 +15,7 @@
 
 struct path_buffer {
 	char bytes[2 * PATH_BYTES + NAME_BYTES];
-	__u32 end; /* of what is written; kept here and not in a register so that the verifier sees one loop, not each
-		      turn */
+	__u32 end; /* of what is written; in memory, so that the verifier sees one loop and not each of its turns */
 };
 
 /* Appends one directory's name and a '/'. Returns false when there is no room, or nothing to read. */

@@ -20,7 +20,7 @@
 #include "summary.bpf.h"
 #include "thread.bpf.h"
 
-char LICENSE[] SEC("license")
-= "GPL";
+SEC("license")
+char LICENSE[] = "GPL";
 
 #endif

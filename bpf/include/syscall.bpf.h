@@ -20,12 +20,20 @@ static __always_inline bool is_compat(struct task_struct *task)
 static __always_inline __u64 syscall_arg(struct pt_regs *regs, int n)
 {
 #if defined(__TARGET_ARCH_x86)
-	return n == 0	? regs->di
-	       : n == 1 ? regs->si
-	       : n == 2 ? regs->dx
-	       : n == 3 ? regs->r10
-	       : n == 4 ? regs->r8
-			: regs->r9;
+	switch (n) {
+	case 0:
+		return regs->di;
+	case 1:
+		return regs->si;
+	case 2:
+		return regs->dx;
+	case 3:
+		return regs->r10;
+	case 4:
+		return regs->r8;
+	default:
+		return regs->r9;
+	}
 #else
 	return n == 0 ? regs->orig_x0 : regs->regs[n];
 #endif

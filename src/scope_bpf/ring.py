@@ -44,10 +44,9 @@ class Drain:
         """Ends the poll under way, or the next one, early."""
         lib.scope_drain_wake(self._drain)
 
-    @property
-    def strangers(self) -> int:
-        """Records that could not be kept: their stream is unknown, or there was no memory."""
-        return int(lib.scope_drain_strangers(self._drain))
+    def unkept(self, stream: int) -> int:
+        """Records of a stream that could not be kept: there was no memory, or they were damaged."""
+        return int(lib.scope_drain_unkept(self._drain, stream))
 
     def close(self) -> None:
         """Frees the buffers. May be called again."""

@@ -13,7 +13,7 @@ from scope_bpf.errors import LayoutMismatch, TargetNotFound
 from scope_bpf.layout import layout_of
 from scope_bpf.map import Map
 
-_INCLUDED, _EXCLUDED = b"\x01", b"\x02"  # enum scope_verdict in filter.bpf.h
+_EXCLUDED = 0  # SCOPE_EXCLUDED in filter.bpf.h
 _COMM_BYTES = 15
 
 
@@ -36,7 +36,7 @@ class Target:
     container: str = ""
 
     def conditions(self) -> Mapping[str, Any]:
-        """Members of `struct scope_filter` by name.
+        """Members of `struct scope_filter` by name; the pid's family is the filter's to give.
 
         Raises:
             TargetNotFound: something named does not exist; the message says what to do.
@@ -44,7 +44,6 @@ class Target:
         conditions: dict[str, Any] = {}
         if self.pid:
             _check_process(self.pid)
-            conditions["by_pid"] = 1
         if self.comm:
             name = self.comm.encode()
             if len(name) > _COMM_BYTES:
@@ -120,7 +119,8 @@ class Filter:
         self._dtype = layout_of(struct).dtype
         self._section, self._pids = section, pids
         self._generation = 0
-        self._included = 0
+        self._excluded: set[int] = set()
+        self._target = Target()
 
     def apply(self, target: Target) -> None:
         """Watches the target from the next event on, and nothing else.
@@ -129,29 +129,38 @@ class Filter:
             TargetNotFound: it does not exist; the filter stays as it was.
         """
         conditions = target.conditions()
-        if target.pid:
-            self._pids.update(target.pid.to_bytes(4, "little"), _INCLUDED)
-        if self._included and self._included != target.pid:
-            self._pids.delete(self._included.to_bytes(4, "little"))
-        self._included = target.pid
-        value = np.zeros((), self._dtype)
         self._generation += 1
+        value = np.zeros((), self._dtype)
         value["generation"] = self._generation
+        if target.pid:
+            value["family"] = self._generation
+            self._mark(target.pid, self._generation)
         for name, condition in conditions.items():
             value[name] = condition
-        self._section.update((0).to_bytes(4, "little"), value.tobytes())
+        self._section.update(_integer(0), value.tobytes())
+        if self._target.pid != target.pid and self._target.pid in self._excluded:
+            self._mark(self._target.pid, _EXCLUDED)
+        self._target = target
 
     def marked(self) -> set[int]:
-        """The processes that have a verdict of their own, by pid."""
+        """The processes that have a mark of their own, by pid: of this target, of an earlier one, or left out."""
         return {int.from_bytes(key, "little") for key in self._pids.list_keys()}
 
     def forget_ended(self) -> None:
-        """Takes back the verdicts on processes that ended before the kernel could."""
+        """Takes back the marks of processes that ended before the kernel could."""
         for pid in self.marked():
             if not Path(f"/proc/{pid}").exists():
-                self._pids.delete(pid.to_bytes(4, "little"))
+                self._pids.delete(_integer(pid))
 
     def exclude(self, pids: Collection[int]) -> None:
-        """Leaves these processes and the children they start out."""
-        for pid in pids:
-            self._pids.update(pid.to_bytes(4, "little"), _EXCLUDED)
+        """Leaves these processes and the children they start out, but not the target while it is that."""
+        self._excluded.update(pids)
+        for pid in self._excluded - {self._target.pid}:
+            self._mark(pid, _EXCLUDED)
+
+    def _mark(self, pid: int, mark: int) -> None:
+        self._pids.update(_integer(pid), _integer(mark))
+
+
+def _integer(value: int) -> bytes:
+    return value.to_bytes(4, "little")

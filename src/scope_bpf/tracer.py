@@ -55,7 +55,8 @@ class Tracer:
         self._target = target or Target()
         self._excluded = excluded
         self._events = [stream for stream in probe.streams if stream.mode is Mode.EVENTS]
-        self._numbers = {stream.name: number for number, stream in enumerate(probe.streams)}
+        summaries = [stream for stream in probe.streams if stream.mode is Mode.SUMMARY]
+        self._numbers = {stream.name: number for number, stream in enumerate(self._events + summaries)}
         self._layouts = {stream.name: probe.layout(stream) for stream in probe.streams}
         self._schemas = {stream.name: probe.schema(stream) for stream in probe.streams}
         self._object: BpfObject | None = None
@@ -102,6 +103,7 @@ class Tracer:
         self._object.select_programs(programs)
         self._object.set_constants({**numbers, **self.probe.constants(self.options), "scope_ring_mask": rings - 1})
         self._object.map("scope_rings").resize(rings)
+        self._object.map("scope_accounts").resize(len(self._numbers))
         self._object.load()
         self._make_rings(rings)
         for stream in self.probe.streams_of(Mode.SUMMARY):
@@ -112,7 +114,7 @@ class Tracer:
         self._apply_mode()
         self._object.attach(FOLLOW)
         # Whoever is started from now on is left out by the kernel; who was started before is listed here.
-        self._filter.exclude([pid for pid in (os.getpid(), *self._excluded()) if pid != self._target.pid])
+        self._filter.exclude((os.getpid(), *self._excluded()))
         for program in programs[1:]:
             self._object.attach(program)
         self._filter.forget_ended()
@@ -205,7 +207,7 @@ class Tracer:
         self._target = target
 
     def watched_pids(self) -> set[int]:
-        """The processes that are watched, or left out, by their pid."""
+        """The processes that are marked, by pid: watched by this or an earlier target, or left out."""
         return self._filter.marked() if self._filter else set()
 
     def set_mode(self, mode: Mode) -> None:
@@ -222,11 +224,11 @@ class Tracer:
         for name, number in self._numbers.items():
             per_cpu = kept.lookup_per_cpu(number.to_bytes(4, "little"), _ACCOUNT)
             lost = per_cpu["lost"].sum(axis=0)
+            losses = dict(zip(LOSS_REASONS, lost.tolist(), strict=True))
+            losses["unkept"] = self._drain.unkept(number) if self._drain and number < len(self._events) else 0
             rows = self._summaries[name].rows_made if name in self._summaries else 0
-            accounts[name] = Account(
-                int(per_cpu["emitted"].sum()) + rows,
-                {reason: int(count) for reason, count in zip(LOSS_REASONS, lost, strict=True) if count},
-            )
+            emitted = int(per_cpu["emitted"].sum()) + rows
+            accounts[name] = Account(emitted, {reason: count for reason, count in losses.items() if count})
         return self._with_missed_runs(accounts)
 
     def _with_missed_runs(self, accounts: dict[str, Account]) -> dict[str, Account]:

@@ -10,11 +10,21 @@ from tests.probes.recording import Record, Recording
 
 from scope_bpf.catalogue import Probe, probe_named
 from scope_bpf.command import HeldCommand
+from scope_bpf.errors import NotSupported
+from scope_bpf.host import require_bpf
 from scope_bpf.options import parse_options
 from scope_bpf.targets import Target
 from scope_bpf.tracer import Tracer
 
 WORKLOADS = Path(__file__).parent / "workloads"
+
+
+@pytest.fixture(autouse=True)
+def _bpf() -> None:
+    try:
+        require_bpf()
+    except NotSupported as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -6,6 +6,12 @@ from collections.abc import Callable
 import pytest
 from tests.probes.recording import Record
 
+from scope_bpf.catalogue import Mode, probe_named
+from scope_bpf.command import HeldCommand
+from scope_bpf.options import parse_options
+from scope_bpf.targets import Target
+from scope_bpf.tracer import Tracer
+
 
 @pytest.mark.parametrize("probe", ["syscalls", "process", "files", "sched"])
 def test_emitted_is_received(record: Record, probe: str) -> None:
@@ -39,3 +45,26 @@ for n in range(17000):
     account = recording.accounts["file_summary"]
     assert account.lost["map_full"] > 0
     assert account.emitted == recording.count("file_summary") + account.lost["map_full"]
+
+
+def test_switching_modes_loses_nothing(workload: Callable[[str], str], runnable: dict[str, str]) -> None:
+    """However often a task goes from events to summary and back, each call is in one or in the other."""
+    if runnable["syscalls"]:
+        pytest.skip(runnable["syscalls"])
+    probe = probe_named("syscalls")
+    command = HeldCommand([workload("spin"), "1000003"])
+    counted = {"syscall": 0, "syscall_summary": 0}
+    with Tracer(probe, parse_options(probe.options, {"names": "getppid"}), Target(pid=command.pid)) as tracer:
+        tracer.start()
+        command.release()
+        rounds = 0
+        while command.poll() is None:
+            rounds += 1
+            for raw in tracer.poll(20):
+                counted[raw.stream.name] += raw.count if raw.stream.mode is Mode.EVENTS else raw.rows["count"].sum()
+            tracer.set_mode(Mode.SUMMARY if rounds % 2 else Mode.EVENTS)
+        for raw in tracer.finish():
+            counted[raw.stream.name] += raw.count if raw.stream.mode is Mode.EVENTS else raw.rows["count"].sum()
+        lost = sum(sum(account.lost.values()) for account in tracer.accounts().values())
+    assert sum(counted.values()) + lost == 1_000_003
+    assert all(counted.values())

@@ -53,8 +53,9 @@ def test_mounts_are_crossed(record: Record, tmp_path: Path) -> None:
 
 
 def test_a_bad_descriptor_has_no_path(record: Record) -> None:
-    """A name relative to a descriptor that is none stands for nothing: the path is absent, the call is kept."""
+    """A name relative to no descriptor, or to that of no file, stands for nothing: no path, the call is kept."""
     assert opened(record, "attempt(os.open, 'x', 0, dir_fd=777)")[-1] == (None, -9)
+    assert opened(record, "attempt(os.open, 'x', 0, dir_fd=os.memfd_create('m'))")[-1] == (None, -20)
 
 
 def test_an_unreadable_name_has_no_path(record: Record) -> None:
@@ -160,3 +161,45 @@ def test_opens_are_those_of_strace(record: Record, tmp_path: Path) -> None:
     subprocess.run(["strace", "-e", "trace=openat", "-e", "signal=none", "-qq", "-o", log, *command], check=True)
     expected = [line.split('"')[1] for line in log.read_text().splitlines()]
     assert [row["path"] for row in record("files", command).rows("open")] == expected
+
+
+def test_a_bind_mount_is_the_way_it_was_gone(record: Record, tmp_path: Path) -> None:
+    """A file behind a bind mount has the path by which it was reached, not that of its source."""
+    for folder in ("source", "bound"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "source" / "file").touch()
+    script = f"mount --bind {tmp_path}/source {tmp_path}/bound && cd {tmp_path}/bound && cat file"
+    rows = record("files", ["unshare", "-m", "sh", "-c", script]).rows("open")
+    assert [row["path"] for row in rows if row["path"].endswith("/file")] == [f"{tmp_path}/bound/file"]
+
+
+def test_a_refused_open_is_kept(record: Record, tmp_path: Path) -> None:
+    """A user without permission gets EACCES; the row has the user."""
+    (tmp_path / "secret").touch(0o600)
+    tmp_path.chmod(0o755)
+    script = "d = os.open(sys.argv[1], 0); os.setresuid(65534, 65534, 65534); attempt(os.open, 'secret', 0, dir_fd=d)"
+    marked = f"import os, sys\ndef attempt(f, *a, **k):\n    try: f(*a, **k)\n    except OSError: pass\n{script}"
+    row = record("files", [*PYTHON, marked, str(tmp_path)]).rows("open")[-1]
+    assert (row["path"], row["ret"], row["uid"]) == (f"{tmp_path}/secret", -13, 65534)
+
+
+def test_a_long_path_is_whole(record: Record, tmp_path: Path) -> None:
+    """Directories and name together may be longer than PATH_MAX, each part up to NAME_MAX."""
+    script = (
+        "os.chdir(sys.argv[1])\nfor n in range(14):\n    os.mkdir('d' * 255); os.chdir('d' * 255)\n"
+        "attempt(os.open, '/'.join(['.'] * 1000), os.O_WRONLY)"
+    )
+    path, ret = opened(record, script, str(tmp_path))[-1]
+    assert path == str(tmp_path) + ("/" + "d" * 255) * 14 + "/" + "/".join(["."] * 1000)
+    assert ret == -21
+
+
+def test_what_is_in_no_directory_has_no_path(record: Record, tmp_path: Path) -> None:
+    """Files in memory and their kind have none; a named pipe has its own."""
+    script = (
+        "os.write(os.eventfd(0), (1).to_bytes(8, 'little'))\nos.write(os.memfd_create('nonsense'), b'x' * 1009)\n"
+        "os.mkfifo(sys.argv[1] + '/fifo'); os.write(os.open(sys.argv[1] + '/fifo', os.O_RDWR), b'y' * 503)"
+    )
+    recording = record("files", [*PYTHON, f"import os, sys\n{script}", str(tmp_path)], mode="summary")
+    written = {row["write_bytes"]: row["path"] for row in recording.rows("file_summary") if row["writes"]}
+    assert written == {8: None, 1009: None, 503: f"{tmp_path}/fifo"}

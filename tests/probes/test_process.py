@@ -114,20 +114,6 @@ def test_a_multithreaded_process_exits_once(record: Record, workload: Callable[[
     assert [row["pid"] for row in recording.rows("exit")] == [recording.pid]
 
 
-def test_threads_that_end_at_once_make_one_exit(record: Record) -> None:
-    """However the threads of a process race to their end, the process exits once; 211 processes of 8 threads each."""
-    script = (
-        "import os, threading, time\n"
-        "def end():\n"
-        "    for _ in range(7): threading.Thread(target=time.sleep, args=(9,), daemon=True).start()\n"
-        "    os._exit(3)\n"
-        "for n in range(211):\n    os.fork() or end()\nfor n in range(211):\n    os.wait()"
-    )
-    recording = record("process", [sys.executable, "-c", script])
-    exits = [row["pid"] for row in recording.rows("exit")]
-    assert len(exits) == len(set(exits)) == 212
-
-
 def test_resources_are_what_wait_reports(record: Record) -> None:
     """CPU time is within two ticks of wait4's, which is asked later; peak memory is equal."""
     work = "import threading\ndef f():\n    sum(range(6_000_000))\nt = [threading.Thread(target=f) for _ in range(3)]\n"
@@ -158,3 +144,32 @@ def test_bytes_written_to_storage(record: Record, tmp_path: Path) -> None:
         pytest.skip("the temporary directory is in memory, which is no storage")
     assert ended["write_bytes"] >= 211 * 4096
     assert ended["write_bytes"] < 2 * 211 * 4096
+
+
+def test_threads_that_end_at_once_are_one_exit(record: Record, workload: Callable[[str], str]) -> None:
+    """Threads that end at the same moment, on several CPUs, make one exit row of their process; none is missed."""
+    recording = record("process", [workload("ends"), "503"])
+    ended = [(row["pid"], row["start_ns"]) for row in recording.rows("exit")]
+    assert len(ended) == len(set(ended)) == 503 + 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["gone"]], ids=["main-waits", "main-is-gone"])
+def test_a_thread_ends_the_process(record: Record, workload: Callable[[str], str], arguments: list[str]) -> None:
+    """Whether the main thread ended before or is ended with it, the process ends once, with the status given."""
+    recording = record("process", [workload("lingers"), *arguments])
+    (row,) = recording.rows("exit")
+    assert (row["pid"], row["exit_code"], row["signal"]) == (recording.pid, 3, 0)
+    assert 0.2e9 <= row["lifetime_ns"] < 5e9
+    assert recording.status == 3
+
+
+def test_a_changed_root_is_part_of_the_working_directory(record: Record, tmp_path: Path) -> None:
+    """In a chroot, the working directory is what it is outside of it; the filename is as the caller gave it."""
+    (tmp_path / "inside").mkdir()
+    script = (
+        "import os, sys\nos.chroot(sys.argv[1]); os.chdir('/inside')\n"
+        "try: os.execv('/sh', ['sh'])\nexcept OSError: pass"
+    )
+    rows = record("process", [sys.executable, "-c", script, str(tmp_path)]).rows("exec")
+    (failed,) = [row for row in rows if row["ret"]]
+    assert (failed["filename"], failed["cwd"], failed["ret"]) == ("/sh", f"{tmp_path}/inside", -2)

@@ -39,6 +39,13 @@ def test_sleeps_are_switches_the_kernel_counts(record: Record, tmp_path: Path) -
     assert all(row["waker_comm"] for row in wakeups)
 
 
+def test_the_last_switch_says_that_the_thread_is_dead(record: Record) -> None:
+    """A thread leaves for the last time in the state TASK_DEAD, 128, and only then."""
+    recording = record("sched", ["sleep", "0.01"])
+    states = [row["prev_state"] for row in recording.rows("switch") if row["pid"] == recording.pid]
+    assert [state == 128 for state in states] == [False] * (len(states) - 1) + [True]
+
+
 def test_a_sleep_is_time_off_cpu(record: Record) -> None:
     """The summary puts a sleep down as time off the CPU, as long as it was."""
     rows = record("sched", ["sleep", "0.3"], mode="summary", interval_ms=100).rows("sched_summary")

@@ -132,3 +132,28 @@ def test_the_table_has_no_holes() -> None:
         assert TABLE[335] == "uretprobe"
         assert set(range(335)) <= set(TABLE)
     assert set(range(424, max(TABLE) + 1)) <= set(TABLE)
+
+
+@pytest.mark.skipif(not X86, reason="32-bit calls by int 0x80 are x86's")
+def test_a_selected_name_is_not_another_tables_number(record: Record, workload: Callable[[str], str]) -> None:
+    """20 is writev, but getpid in a 32-bit call: selecting writev takes none of those."""
+    assert record("syscalls", [workload("calls")], names="writev").count("syscall") == 0
+
+
+KERNEL_NAMES = {  # functions in the kernel that are named otherwise than their call
+    "newstat": "stat",
+    "newlstat": "lstat",
+    "newfstat": "fstat",
+    "newuname": "uname",
+    "sendfile64": "sendfile",
+    "umount": "umount2",
+}
+
+
+def test_the_running_kernel_has_no_call_that_the_table_lacks() -> None:
+    """Every call that tracefs lists is in the table."""
+    listed = Path("/sys/kernel/tracing/events/syscalls")
+    if not listed.exists():
+        pytest.skip("tracefs is not mounted, or the kernel was built without CONFIG_FTRACE_SYSCALLS")
+    calls = {path.name.removeprefix("sys_enter_") for path in listed.glob("sys_enter_*")}
+    assert {KERNEL_NAMES.get(call, call) for call in calls} - set(TABLE.values()) == set()

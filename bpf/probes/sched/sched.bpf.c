@@ -179,8 +179,7 @@ static __always_inline int woken(struct task_struct *task)
 	return 0;
 }
 
-/* When the thread has become runnable, on the CPU that woke it: an interrupt's wakeups are put down to what it
- * interrupted. */
+/* When the thread has become runnable, on the CPU that woke it: an interrupt counts as the thread it interrupted. */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(wakeup_done, struct task_struct *task)
 {

@@ -112,8 +112,7 @@ int BPF_PROG(syscall_exit, struct pt_regs *regs, long ret)
 	return 0;
 }
 
-/* Calls that never return: exit and exit_group. A call that a fatal signal ends does, with -ERESTART* for its result.
- */
+/* Calls that never return: exit and exit_group. A call that a fatal signal ends does return, with -ERESTART*. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(syscall_abandon, struct task_struct *task)
 {

@@ -29,7 +29,7 @@ int scope_drain_add_ring(scope_drain *drain, int ring_fd);
 int scope_drain_poll(scope_drain *drain, int timeout_ms);
 int scope_drain_rest(scope_drain *drain);
 void scope_drain_wake(scope_drain *drain);
-uint64_t scope_drain_strangers(const scope_drain *drain);
+uint64_t scope_drain_unkept(const scope_drain *drain, uint32_t stream);
 scope_rows *scope_drain_take(scope_drain *drain, uint32_t stream);
 void scope_rows_free(scope_rows *rows);
 void scope_drain_free(scope_drain *drain);

@@ -37,7 +37,7 @@ PROBE = Probe(
             columns={
                 "path": Column(
                     "absolute, through descriptor, working directory and root; '..' and links as they were given; "
-                    "absent if the name was unreadable or the descriptor none"
+                    "absent if the name was unreadable or the descriptor no directory's"
                 ),
                 "flags": Column("O_* bits", hex=True),
                 "mode": Column("permission bits for a new file", hex=True),
@@ -83,7 +83,10 @@ PROBE = Probe(
                 by=("comm", "path"), totals=("reads", "read_bytes", "read_ns", "writes", "write_bytes", "write_ns")
             ),
             names=Names(
-                "file_name", ("device", "inode"), "path", Column("absolute; absent for sockets, pipes and lost names")
+                "file_name",
+                ("device", "inode"),
+                "path",
+                Column("absolute; absent for what is in no directory, such as pipes"),
             ),
         ),
     ),

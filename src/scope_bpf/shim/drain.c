@@ -4,7 +4,7 @@
  *
  * libbpf counts a record as consumed even when the callback refuses it, so the callback copies first and then, if the
  * buffers are full, stops the loop: what is not read yet stays in the ring, and a ring that overflows counts its
- * losses. The shim itself loses nothing.
+ * losses. The shim itself loses nothing but what it has no memory for, which it counts.
  */
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -27,10 +27,10 @@ struct scope_drain {
 	int wake_fd;
 	size_t limit;	 /* bytes, all streams together */
 	size_t buffered; /* bytes */
-	uint64_t strangers;
 	uint32_t streams;
 	scope_rows **filling; /* per stream; NULL until its first event */
 	uint32_t *row_sizes;
+	uint64_t *unkept; /* per stream: records there was no memory for, and damaged ones */
 };
 
 /* Makes room for `more` bytes behind `used`. */
@@ -75,7 +75,7 @@ static int append(void *context, void *record, size_t size)
 
 	memcpy(&stream, bytes + offsetof(struct scope_header, stream), sizeof(stream));
 	if (stream >= drain->streams || size < drain->row_sizes[stream]) {
-		drain->strangers++;
+		drain->unkept[stream < drain->streams ? stream : 0]++;
 		return 0;
 	}
 	rows = drain->filling[stream];
@@ -96,7 +96,7 @@ static int append(void *context, void *record, size_t size)
 	return drain->buffered >= drain->limit ? -ENOBUFS : 0;
 
 no_memory:
-	drain->strangers++;
+	drain->unkept[stream]++;
 	return -ENOMEM;
 }
 
@@ -117,9 +117,10 @@ struct scope_drain *scope_drain_new(uint32_t streams, const uint32_t *row_sizes,
 	drain->limit = limit_bytes;
 	drain->filling = calloc(streams, sizeof(*drain->filling));
 	drain->row_sizes = calloc(streams, sizeof(*drain->row_sizes));
+	drain->unkept = calloc(streams, sizeof(*drain->unkept));
 	drain->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	drain->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (drain->filling && drain->row_sizes && !watch(drain, drain->wake_fd)) {
+	if (drain->filling && drain->row_sizes && drain->unkept && !watch(drain, drain->wake_fd)) {
 		memcpy(drain->row_sizes, row_sizes, streams * sizeof(*row_sizes));
 		return drain;
 	}
@@ -194,10 +195,10 @@ void scope_drain_wake(struct scope_drain *drain)
 		return; /* already woken */
 }
 
-/* Records that could not be kept: of no known stream, or no memory for them. */
-uint64_t scope_drain_strangers(const struct scope_drain *drain)
+/* Records of a stream that could not be kept; those of no known stream count as the first one's. */
+uint64_t scope_drain_unkept(const struct scope_drain *drain, uint32_t stream)
 {
-	return drain->strangers;
+	return drain->unkept[stream];
 }
 
 /* The events of a stream since the last take, now the caller's; NULL if there are none. */
@@ -234,5 +235,6 @@ void scope_drain_free(struct scope_drain *drain)
 		close(drain->epoll_fd);
 	free(drain->filling);
 	free(drain->row_sizes);
+	free(drain->unkept);
 	free(drain);
 }

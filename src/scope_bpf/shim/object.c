@@ -22,8 +22,7 @@ int scope_create_ring(uint32_t bytes)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Another map like one of a loaded object, BTF included: before 6.2 a map in maps takes only those that are the same.
- */
+/* Another map like one of a loaded object, BTF included: before 6.2 a map in maps takes only its like. */
 int scope_create_like(const struct bpf_object *object, const struct bpf_map *map)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = bpf_map__map_flags(map),

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct bpf_map;
 struct bpf_object;
 
 #include "../cdef/shim.h"

@@ -1,5 +1,6 @@
-"""Options: what they take, and what they say of anything else."""
+"""Options, from JSON and from the command line's text."""
 
+import math
 from typing import Any
 
 import pytest
@@ -7,52 +8,74 @@ import pytest
 from scope_bpf.errors import InvalidOption
 from scope_bpf.options import Option, parse_options
 
-SIZE = Option("size", "integer", 7, "", minimum=1, maximum=10)
-LOUD = Option("loud", "boolean", False, "")
-MODE = Option("mode", "choice", "a", "", choices=("a", "b"))
-NAMES = Option("names", "names", (), "", choices=("x", "y"))
-ALL = (SIZE, LOUD, MODE, NAMES)
+NUMBER = Option("size", "integer", 7, "how large", minimum=2, maximum=11)
+FLAG = Option("flag", "boolean", False, "whether")
+ONE = Option("one", "choice", "a", "which", choices=("a", "b"))
+MANY = Option("many", "names", (), "which ones", choices=("read", "write", "open"))
+FREE = Option("free", "names", (), "any words")
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "taken"),
+    [
+        (NUMBER, 2, 2),
+        (NUMBER, "11", 11),
+        (NUMBER, 3.0, 3),
+        (FLAG, True, True),
+        (FLAG, "true", True),
+        (FLAG, "false", False),
+        (ONE, "b", "b"),
+        (MANY, "read,write", ("read", "write")),
+        (MANY, " read , ,read,open", ("read", "open")),
+        (MANY, ["write"], ("write",)),
+        (MANY, "", ()),
+        (FREE, "any thing,else", ("any thing", "else")),
+    ],
+    ids=repr,
+)
+def test_a_value_is_taken(option: Option, given: Any, taken: Any) -> None:
+    """JSON's types and text mean the same; names are kept once, in order."""
+    assert option.parse(given) == taken
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "wanted"),
+    [
+        (NUMBER, 1, "from 2 to 11"),
+        (NUMBER, 12, "from 2 to 11"),
+        (NUMBER, "seven", "a whole number"),
+        (NUMBER, 2.5, "a whole number"),
+        (NUMBER, math.inf, "a whole number"),
+        (NUMBER, math.nan, "a whole number"),
+        (NUMBER, True, "a whole number"),
+        (NUMBER, None, "a whole number"),
+        (FLAG, "yes", "true or false"),
+        (FLAG, 1, "true or false"),
+        (ONE, "c", "one of a, b"),
+        (ONE, ["a"], "one of a, b"),
+        (MANY, 7, "names separated by commas"),
+        (MANY, ["read", 7], "names separated by commas"),
+    ],
+    ids=repr,
+)
+def test_a_value_is_refused(option: Option, given: Any, wanted: str) -> None:
+    """The message names the option, what was given and what would do."""
+    with pytest.raises(InvalidOption, match=f"option '{option.name}': .* is not {wanted}"):
+        option.parse(given)
+
+
+def test_an_unknown_name_is_named() -> None:
+    """Of several names the wrong one is in the message."""
+    with pytest.raises(InvalidOption, match="option 'many': there is no 'reed'"):
+        MANY.parse("read,reed")
 
 
 def test_defaults_are_filled_in() -> None:
-    """Every option has a value, given or not."""
-    assert parse_options(ALL, {"size": 3}) == {"size": 3, "loud": False, "mode": "a", "names": ()}
+    """Every option has a value afterwards; the order is the probe's."""
+    assert parse_options([NUMBER, FLAG], {"flag": "true"}) == {"size": 7, "flag": True}
 
 
-@pytest.mark.parametrize(
-    ("given", "value"),
-    [
-        ({"size": "3"}, 3),
-        ({"size": 3.0}, 3),
-        ({"loud": "true"}, True),
-        ({"mode": "b"}, "b"),
-        ({"names": "x, y,x"}, ("x", "y")),
-        ({"names": ["y"]}, ("y",)),
-    ],
-)
-def test_text_and_json_are_taken(given: dict[str, Any], value: Any) -> None:
-    """A value may come from a command line, as text, or from JSON."""
-    (name,) = given
-    assert parse_options(ALL, given)[name] == value
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"size": 11}, "option 'size': 11 is not from 1 to 10"),
-        ({"size": 1.5}, "1.5 is not a whole number"),
-        ({"size": True}, "True is not a whole number"),
-        ({"size": "many"}, "'many' is not a whole number"),
-        ({"size": float("inf")}, "inf is not a whole number"),
-        ({"loud": 1}, "1 is not true or false"),
-        ({"mode": "c"}, "'c' is not one of a, b"),
-        ({"names": "z"}, "there is no 'z'"),
-        ({"names": 3}, "3 is not names separated by commas"),
-        ({"volume": 1}, "no option named 'volume'; there are: size, loud, mode, names"),
-    ],
-)
-def test_anything_else_is_told(given: dict[str, Any], said: str) -> None:
-    """The error names the option and what it would take."""
-    with pytest.raises(InvalidOption) as error:
-        parse_options(ALL, given)
-    assert said in str(error.value)
+def test_an_unknown_option_is_refused() -> None:
+    """The message lists those there are."""
+    with pytest.raises(InvalidOption, match="no option named 'nonsense'; there are: size, flag"):
+        parse_options([NUMBER, FLAG], {"nonsense": 1})

@@ -18,7 +18,7 @@ def test_the_files_exist() -> None:
 
 def test_every_loss_is_in_the_table() -> None:
     """What the kernel may lose, and what the agent may lose, has its row."""
-    for reason in (*LOSS_REASONS, "missed_run"):
+    for reason in (*LOSS_REASONS, "missed_run", "unkept"):
         assert f"`ring/{reason}`" in TEXT
     for place in ("batch/unreadable", "queue/full", "ingest/refused"):
         assert f"`{place}`" in TEXT
