@@ -34,7 +34,7 @@ def test_sleeps_are_switches_the_kernel_counts(record: Record, tmp_path: Path) -
     left = [row for row in recording.rows("switch") if row["pid"] == recording.pid and row["prev_state"] == 1]
     assert 101 <= counted <= len(left) <= counted + 20
     wakeups = [row for row in recording.rows("wakeup") if row["pid"] == recording.pid]
-    assert len(wakeups) > 0.9 * len(left)  # a thread woken before it has left the CPU does not wait for one
+    assert len(wakeups) > 0.9 * len(left)  # 97 % were seen on a busy host; why not all is not known
     assert all(0 < row["run_queue_ns"] < 10**10 for row in wakeups)
     assert all(row["waker_comm"] for row in wakeups)
 
