@@ -2,11 +2,9 @@
 /*
  * From the rings to one buffer per stream, without Python. A drain belongs to one thread, which polls and takes.
  *
- * libbpf counts a record as consumed even when the callback refuses it, so the callback copies first and then, if the
- * buffers are full, stops the loop: what is not read yet stays in the ring, and a ring that overflows counts its
+ * With full buffers the reading stops: what is not read yet stays in the ring, and a ring that overflows counts its
  * losses. The shim itself loses nothing but what it has no memory for, which it counts.
  */
-#include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/types.h>
 #include <stdlib.h>
@@ -17,13 +15,16 @@
 #include <unistd.h>
 
 #include "event.h"
+#include "ring.h"
 #include "shim.h"
 
 #define FIRST_CAPACITY (64 << 10)
 
 struct scope_drain {
-	struct ring_buffer *rings;
-	int epoll_fd; /* edge-triggered, unlike libbpf's own: a ring that merely holds something wakes nobody */
+	struct scope_ring *rings;
+	uint32_t ring_count;
+	uint32_t next_ring; /* where reading goes on */
+	int epoll_fd;	    /* edge-triggered: a ring that merely holds something wakes nobody */
 	int wake_fd;
 	size_t limit;	 /* bytes, all streams together */
 	size_t buffered; /* bytes */
@@ -65,15 +66,14 @@ static int append_tail(scope_rows *rows, const uint8_t *tail, size_t size)
 	return 0;
 }
 
-static int append(void *context, void *record, size_t size)
+/* Copies a record. Not 0: there is no memory. */
+static int append(struct scope_drain *drain, const uint8_t *record, size_t size)
 {
-	struct scope_drain *drain = context;
-	const uint8_t *bytes = record;
 	scope_rows *rows;
 	uint16_t stream;
 	size_t fixed;
 
-	memcpy(&stream, bytes + offsetof(struct scope_header, stream), sizeof(stream));
+	memcpy(&stream, record + offsetof(struct scope_header, stream), sizeof(stream));
 	if (stream >= drain->streams || size < drain->row_sizes[stream]) {
 		drain->unkept[stream < drain->streams ? stream : 0]++;
 		return 0;
@@ -88,16 +88,35 @@ static int append(void *context, void *record, size_t size)
 	fixed = rows->row_size;
 	if (grow((void **)&rows->rows, &rows->rows_capacity, rows->count * fixed, fixed))
 		goto no_memory;
-	if ((size > fixed || rows->tail_starts) && append_tail(rows, bytes + fixed, size - fixed))
+	if ((size > fixed || rows->tail_starts) && append_tail(rows, record + fixed, size - fixed))
 		goto no_memory;
-	memcpy(rows->rows + rows->count * fixed, bytes, fixed);
+	memcpy(rows->rows + rows->count * fixed, record, fixed);
 	rows->count++;
 	drain->buffered += size;
-	return drain->buffered >= drain->limit ? -ENOBUFS : 0;
+	return 0;
 
 no_memory:
 	drain->unkept[stream]++;
 	return -ENOMEM;
+}
+
+/* Reads what a ring holds now, as far as the buffers have room. */
+static int read_ring(struct scope_drain *drain, struct scope_ring *ring)
+{
+	unsigned long end = scope_ring_end(ring), told = ring->at;
+	const uint8_t *record;
+	int result = 0;
+	size_t size;
+
+	while (!result && drain->buffered < drain->limit && (record = scope_ring_next(ring, end, &size))) {
+		result = append(drain, record, size);
+		if (ring->at - told >= SCOPE_RING_TELL_BYTES) {
+			scope_ring_tell(ring);
+			told = ring->at;
+		}
+	}
+	scope_ring_tell(ring);
+	return result;
 }
 
 static int watch(struct scope_drain *drain, int fd)
@@ -130,14 +149,17 @@ struct scope_drain *scope_drain_new(uint32_t streams, const uint32_t *row_sizes,
 
 int scope_drain_add_ring(struct scope_drain *drain, int ring_fd)
 {
-	int result;
+	struct scope_ring *rings = reallocarray(drain->rings, drain->ring_count + 1, sizeof(*rings));
+	int error;
 
-	if (drain->rings) {
-		result = ring_buffer__add(drain->rings, ring_fd, append, drain);
-		return result ? result : watch(drain, ring_fd);
-	}
-	drain->rings = ring_buffer__new(ring_fd, append, drain, NULL);
-	return drain->rings ? watch(drain, ring_fd) : -errno;
+	if (!rings)
+		return -ENOMEM;
+	drain->rings = rings;
+	error = scope_ring_map(&rings[drain->ring_count], ring_fd);
+	if (error)
+		return error;
+	drain->ring_count++;
+	return watch(drain, ring_fd);
 }
 
 static int64_t now_ms(void)
@@ -148,41 +170,44 @@ static int64_t now_ms(void)
 	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
 
-/* What the rings hold now, as far as the buffers have room. 1: stopped with full buffers. */
+/* What the rings hold now, as far as the buffers have room, each ring in its turn. 1: stopped with full buffers. */
 int scope_drain_rest(struct scope_drain *drain)
 {
-	int result;
+	uint32_t read;
+	int error;
 
-	if (drain->buffered >= drain->limit)
-		return 1;
-	result = ring_buffer__consume(drain->rings);
-	if (result == -ENOBUFS)
-		return 1;
-	return result < 0 ? result : 0;
+	for (read = 0; read < drain->ring_count; read++) {
+		if (drain->buffered >= drain->limit)
+			return 1;
+		error = read_ring(drain, &drain->rings[drain->next_ring]);
+		if (error)
+			return error;
+		drain->next_ring = (drain->next_ring + 1) % drain->ring_count;
+	}
+	return drain->buffered >= drain->limit;
 }
 
 /*
- * Fills the buffers until they are full, the time is over or the drain is woken. Programs wake a reader only once
- * enough bytes wait, so the rings are read at the end of the time whatever was signalled.
+ * Fills the buffers until they are full, the time is over or the drain is woken. What waits is read before the first
+ * wait, since nothing signals it again; and at the end of the time, since programs signal only once enough bytes wait.
  */
 int scope_drain_poll(struct scope_drain *drain, int timeout_ms)
 {
-	int64_t end_ms = now_ms() + timeout_ms, left_ms = timeout_ms;
+	int64_t end_ms = now_ms() + timeout_ms, left_ms;
 	struct epoll_event ready[16];
+	int i, count, full;
 
 	for (;;) {
-		int i, count, full;
-
-		count = epoll_wait(drain->epoll_fd, ready, 16, left_ms > 0 ? (int)left_ms : 0);
-		if (count < 0 && errno != EINTR)
-			return -errno;
 		full = scope_drain_rest(drain);
 		left_ms = end_ms - now_ms();
 		if (full || left_ms <= 0)
 			return full;
+		count = epoll_wait(drain->epoll_fd, ready, 16, left_ms);
+		if (count < 0 && errno != EINTR)
+			return -errno;
 		for (i = 0; i < count; i++)
 			if (ready[i].data.fd == drain->wake_fd)
-				return 0;
+				return scope_drain_rest(drain);
 	}
 }
 
@@ -225,7 +250,9 @@ void scope_drain_free(struct scope_drain *drain)
 {
 	uint32_t i;
 
-	ring_buffer__free(drain->rings);
+	for (i = 0; i < drain->ring_count; i++)
+		scope_ring_unmap(&drain->rings[i]);
+	free(drain->rings);
 	for (i = 0; drain->filling && i < drain->streams; i++)
 		if (drain->filling[i])
 			scope_rows_free(drain->filling[i]);
