@@ -27,6 +27,7 @@ FOLLOW, FORGET = "scope_follow_fork", "scope_forget_process"  # filter.bpf.h
 LOSS_REASONS = ("ring_full", "no_state", "map_full", "follow")  # enum scope_loss in emit.bpf.h
 MOST_RINGS = 16  # more CPUs share
 SUMMARY_RING_BYTES = 1 << 18  # for names only
+MOST_BYTES_OF_RINGS = 256 << 20  # all rings of a task together, where none is asked for
 BUFFER_BYTES = 1 << 20  # a batch is at most about this large, raw
 
 _ACCOUNT = np.dtype([("emitted", "<u8"), ("lost", "<u8", len(LOSS_REASONS)), ("unsignalled", "<u8")])
@@ -122,6 +123,7 @@ class Tracer:
     def _make_rings(self, count: int) -> None:
         assert self._object
         suitable = SUMMARY_RING_BYTES if self.mode is Mode.SUMMARY else self.probe.ring_bytes
+        suitable = min(suitable, MOST_BYTES_OF_RINGS // count)
         size = 1 << (max(self.options["ring_bytes"] or suitable, resource.getpagesize()) - 1).bit_length()
         slots = self._object.map("scope_rings")
         for slot in range(count):

@@ -12,6 +12,7 @@ from scope_agentd.pipeline.books import BATCH, Books
 from scope_agentd.pipeline.queue import Queue
 from scope_bpf.columns import RawBatch
 from scope_bpf.errors import ScopeBpfError
+from scope_bpf.ring import prefer_this_thread
 from scope_bpf.tracer import Tracer
 
 log = logging.getLogger(__name__)
@@ -40,13 +41,14 @@ class Recorder(threading.Thread):
     def run(self) -> None:
         """The thread's work."""
         error = ""
+        prefer_this_thread()
         try:
             while not self._stopping.is_set():
                 self._pass_on(self._tracer.poll(POLL_MS))
                 self._tell_accounts()
             self._pass_on(self._tracer.finish())
-        except ScopeBpfError as failed:
-            error = str(failed)
+        except Exception as failed:
+            error = str(failed) or type(failed).__name__
             log.exception("a task failed", extra={"probe": self._tracer.probe.name})
         finally:
             self._tracer.close()

@@ -75,7 +75,7 @@ PROBE = Probe(
             live=Live(by=("comm", "name"), totals=("count", "errors", "total_ns")),
         ),
     ),
-    ring_bytes=16 << 20,
+    ring_bytes=32 << 20,
     alternatives=(Alternative("tp_btf: sys_enter, sys_exit", ("syscall_enter", "syscall_exit", "syscall_abandon")),),
     extra_options=(
         Option(

@@ -88,14 +88,17 @@ class _Recording(threading.Thread):
 
     def __init__(self, tracer: "Tracer", sink: "Sink") -> None:
         from scope_bpf.columns import to_arrow
+        from scope_bpf.ring import prefer_this_thread
 
         super().__init__(name="recording")
+        self._prefer_this_thread = prefer_this_thread
         self._tracer, self._sink, self._to_arrow = tracer, sink, to_arrow
         self._stopped = threading.Event()
         self.rows = 0
         self.error: BaseException | None = None
 
     def run(self) -> None:
+        self._prefer_this_thread()
         try:
             while not self._stopped.is_set():
                 self._write(self._tracer.poll(POLL_MS))

@@ -1,0 +1,22 @@
+"""What an agent costs that has nothing to do."""
+
+import time
+
+from bench.daemon import running_agent
+from bench.measure import Result, at_most
+
+SECONDS = 20
+
+
+def run() -> list[Result]:
+    """Memory, and a share of one CPU after it has settled."""
+    with running_agent() as agent:
+        time.sleep(3)
+        before = agent.cpu_seconds
+        time.sleep(SECONDS)
+        share = (agent.cpu_seconds - before) / SECONDS
+        memory = agent.resident_mb
+    return [
+        at_most("agent idle: memory resident, MB", memory, 90),
+        at_most("agent idle: share of one CPU, %", share * 100, 0.1),
+    ]

@@ -1,0 +1,50 @@
+"""An hour at a fifth of the flat-out rate: memory has to stay flat. Run by name only: `python -m bench soak`.
+
+SOAK_SECONDS shortens it.
+"""
+
+import os
+import subprocess
+import time
+
+from bench.daemon import Agent, running_agent
+from bench.measure import Result, at_most, loop
+from scope_proto.scope.v1 import control_pb2
+
+RATE = 900_000  # events/s
+SECONDS = int(os.environ.get("SOAK_SECONDS", "3600"))
+SETTLED = 0.1  # of the time: pools and caches have filled by then
+SAMPLE_S = 5.0
+
+
+def run() -> list[Result]:
+    """Memory over time, what it grew by once settled, and what was lost."""
+    with running_agent() as agent:
+        command = ["sh", "-c", "read go; exec " + " ".join(loop(RATE * SECONDS, RATE))]
+        workload = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        assert workload.stdin
+        target = control_pb2.Target(pid=workload.pid)
+        agent.start(control_pb2.StartTaskRequest(probe="syscalls", target=target))
+        workload.stdin.write(b"\n")
+        workload.stdin.close()
+        before = agent.cpu_seconds
+        samples = _samples(agent, workload)
+        share = (agent.cpu_seconds - before) / (len(samples) * SAMPLE_S)
+        events, lost = agent.sink.events, agent.sink.lost
+    settled = samples[int(len(samples) * SETTLED) :]
+    tenth = max(1, len(settled) // 10)
+    growth = sum(settled[-tenth:]) / tenth - sum(settled[:tenth]) / tenth
+    return [
+        Result(f"soak: events in {SECONDS} s", f"{events:,} stored, {lost:,} lost", "0 lost", not lost),
+        at_most("soak: most memory resident, MB", max(samples), 200),
+        at_most("soak: growth from the first tenth, once settled, to the last, MB", growth, 2),
+        Result("soak: share of one CPU", f"{share:.0%}"),
+    ]
+
+
+def _samples(agent: Agent, workload: subprocess.Popen[bytes]) -> list[float]:
+    samples = []
+    while workload.poll() is None:
+        time.sleep(SAMPLE_S)
+        samples.append(agent.resident_mb)
+    return samples
