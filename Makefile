@@ -98,7 +98,7 @@ bench: build ## measure and print a table of ratios (as root, on a quiet machine
 
 .PHONY: wheel
 wheel: build ## dist/*.whl with libbpf, libelf and libz inside
-	@rm -rf build/wheel
+	@rm -rf build
 	@$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel >/dev/null
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl
 

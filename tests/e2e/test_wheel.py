@@ -1,0 +1,84 @@
+"""The wheel runs where neither clang nor libbpf is: it brings its objects and its libraries along."""
+
+import json
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# In a mount namespace of its own: nothing is changed for anyone else.
+HIDDEN = """\
+set -eu
+for directory in /usr/include/bpf /usr/lib/llvm-*; do
+    [ ! -d "$directory" ] || mount -t tmpfs none "$directory"
+done
+for library in /usr/lib/*/libbpf.* /usr/lib/*/libelf[.-]*; do
+    [ ! -f "$library" ] || mount --bind /dev/null "$library"
+done
+exec "$@"
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an empty venv into which the wheel was installed."""
+    made = subprocess.run(["make", "wheel"], cwd=ROOT, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    (wheel,) = (ROOT / "dist").glob("*.whl")
+    venv = tmp_path_factory.mktemp("venv")
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    pip = [venv / "bin/pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--constraint", ROOT / "requirements.lock", wheel], check=True)
+    return venv / "bin/python"
+
+
+def hidden(*command: object) -> subprocess.CompletedProcess[str]:
+    """Runs a command where clang, libbpf and libelf are hidden."""
+    words = ["unshare", "--mount", "sh", "-c", HIDDEN, "hide", *map(str, command)]
+    return subprocess.run(words, capture_output=True, text=True, cwd="/")
+
+
+def test_the_wheel_serves_every_python_from_3_11(python: Path) -> None:
+    """One file by the limited API, for a named baseline of glibc."""
+    (wheel,) = (ROOT / "dist").glob("*.whl")
+    assert "-cp311-abi3-manylinux_" in wheel.name
+
+
+@pytest.mark.timeout(300)
+def test_clang_and_libbpf_are_hidden(python: Path) -> None:
+    """The host's own are not to be had: this is what makes the next tests tests."""
+    assert hidden("clang", "--version").returncode != 0
+    loads = hidden(python, "-c", "import ctypes; ctypes.CDLL('libbpf.so.1')")
+    assert loads.returncode != 0
+    extension = ROOT / "src/scope_bpf" / f"_native.abi3{sysconfig.get_config_var('SHLIB_SUFFIX')}"
+    unbundled = hidden(python, "-c", f"import ctypes; ctypes.CDLL({str(extension)!r})")
+    assert "libbpf" in unbundled.stderr, "the extension of the checkout needs the host's libbpf"
+
+
+@pytest.mark.timeout(300)
+def test_it_records_there(python: Path) -> None:
+    """Every probe is available, and one records."""
+    doctor = hidden(python.with_name("scope"), "doctor", "--json")
+    assert doctor.returncode == 0, doctor.stderr
+    assert {finding["available"] for finding in json.loads(doctor.stdout)["probes"]} == {True}
+    traced = hidden(python.with_name("scope"), "trace", "process", "--json", "--", "true")
+    assert traced.returncode == 0, traced.stderr
+    execs = [row for row in map(json.loads, traced.stdout.splitlines()) if row.get("stream") == "exec"]
+    assert [row["args"] for row in execs] == [["true"]]
+
+
+@pytest.mark.timeout(300)
+def test_it_brings_the_server_along(python: Path) -> None:
+    """Migrations, queries and the generated stubs are inside."""
+    script = (
+        "from importlib import resources\n"
+        "import scope_server.app, scope_agentd.app, scope_proto.scope.v1.control_pb2_grpc\n"
+        "store = resources.files('scope_server') / 'store'\n"
+        "print((store / 'queries.sql').is_file(), len(list((store / 'migrations').iterdir())) > 0)\n"
+    )
+    ran = hidden(python, "-c", script)
+    assert ran.stdout.split() == ["True", "True"], ran.stderr
