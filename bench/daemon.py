@@ -75,7 +75,9 @@ def running_agent() -> Iterator[Agent]:
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
         (Path(folder) / "token").write_text(TOKEN)
         words = ["--state-dir", folder, "--server", f"127.0.0.1:{port}", "--control", CONTROL, "--metrics", METRICS]
-        process = subprocess.Popen([sys.executable, "-m", "scope_cli.main", "agentd", *words], stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "scope_cli.main", "agentd", *words], stderr=subprocess.DEVNULL
+        )
         try:
             with grpc.insecure_channel(CONTROL) as channel:
                 grpc.channel_ready_future(channel).result(timeout=30)

@@ -13,13 +13,11 @@ struct scope_filter {
 	__u32 family;		    /* only processes with this mark in scope_pids; 0: whatever their mark */
 	char comm[SCOPE_COMM_SIZE]; /* of the thread, exactly */
 	__u64 cgroup_id;	    /* this cgroup and those below it ... */
-	__u64 exe_inode;
-	__u32 cgroup_level; /* ... which is this deep */
-	__u32 exe_device;   /* the kernel's dev_t: major << 20 | minor */
+	__u64 exe_inode;	    /* of the executable, by its address, see scope_find_inode; 0: any */
+	__u32 cgroup_level;	    /* ... which is this deep */
 	__u8 by_comm;
 	__u8 by_cgroup;
-	__u8 by_exe;
-	__u8 pad[5];
+	__u8 pad[2];
 };
 
 struct scope_filter scope_filter SEC(".data.filter");
@@ -57,10 +55,7 @@ static __always_inline bool scope_comm_passes(struct task_struct *task)
 
 static __always_inline bool scope_exe_passes(struct task_struct *task)
 {
-	struct inode *inode = BPF_CORE_READ(task, mm, exe_file, f_inode);
-
-	return inode && BPF_CORE_READ(inode, i_ino) == scope_filter.exe_inode &&
-	       BPF_CORE_READ(inode, i_sb, s_dev) == scope_filter.exe_device;
+	return (__u64)BPF_CORE_READ(task, mm, exe_file, f_inode) == scope_filter.exe_inode;
 }
 
 /* The parts of the filter that a running task may pass or fail from one event to the next. */
@@ -68,7 +63,7 @@ static __always_inline bool scope_changeable_passes(struct task_struct *task)
 {
 	if (scope_filter.by_comm && !scope_comm_passes(task))
 		return false;
-	if (scope_filter.by_exe && !scope_exe_passes(task))
+	if (scope_filter.exe_inode && !scope_exe_passes(task))
 		return false;
 	return !scope_filter.by_cgroup ||
 	       cgroup_ancestor_id(task->cgroups->dfl_cgrp, scope_filter.cgroup_level) == scope_filter.cgroup_id;
@@ -78,6 +73,24 @@ static __always_inline bool scope_changeable_passes(struct task_struct *task)
 static __always_inline bool scope_passes(struct task_struct *task)
 {
 	return scope_pid_passes(task) && scope_changeable_passes(task);
+}
+
+__u64 scope_found_inode SEC(".data.found");
+
+/*
+ * Never attached: user space runs it to learn where the inode lies that it holds open as the descriptor args[0]. While
+ * it does the address is the file's one true name: what stat says of it, device and number, is what a file system
+ * chooses to say (overlayfs and btrfs: not what the inode has).
+ */
+SEC("raw_tp")
+int scope_find_inode(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct file **files = BPF_CORE_READ(task, files, fdt, fd), *file = NULL;
+
+	bpf_probe_read_kernel(&file, sizeof(file), files + ctx->args[0]);
+	scope_found_inode = (__u64)BPF_CORE_READ(file, f_inode);
+	return 0;
 }
 
 /* A mark holds for the children too. sched_process_fork runs before the child first does. */

@@ -52,6 +52,17 @@ class Map:
         result = lib.bpf_map_update_elem(self.fd, ffi.from_buffer(key), ffi.from_buffer(value), lib.BPF_ANY)
         check(result, f"cannot update the map '{self.name}'")
 
+    def lookup(self, key: bytes) -> bytes:
+        """The value of a key.
+
+        Raises:
+            KernelError: there is none (ENOENT).
+        """
+        value = ffi.new("char[]", self.value_size)
+        result = lib.bpf_map_lookup_elem(self.fd, ffi.from_buffer(key), value)
+        check(result, f"cannot read the map '{self.name}'")
+        return bytes(ffi.buffer(value))
+
     def delete(self, key: bytes) -> None:
         """Removes an entry, if it is there."""
         lib.bpf_map_delete_elem(self.fd, ffi.from_buffer(key))

@@ -77,6 +77,15 @@ class BpfObject:
         """
         self._links.append(Link(self._program(program), program))
 
+    def run(self, program: str, argument: int) -> None:
+        """Runs a loaded raw_tp program once, in this thread, with one argument.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        fd = lib.bpf_program__fd(self._program(program))
+        check(lib.scope_run_raw_tp(fd, argument), f"cannot run the BPF program '{program}'")
+
     def detach(self) -> None:
         """Detaches every program, in the opposite order."""
         while self._links:

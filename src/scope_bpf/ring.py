@@ -10,12 +10,13 @@ from scope_bpf._ffi import check, ffi, lib
 from scope_bpf.errors import KernelError
 
 # At the rates a ring is read at, a fifth of a second of waiting for a busy core overflows it. A reader needs little of
-# a core, so that it may come first; five steps are three times the weight (sched_prio_to_weight in kernel/sched/core.c).
+# a core, so that it may come first; five steps are three times the weight (sched_prio_to_weight,
+# kernel/sched/core.c).
 READER_NICENESS = -5
 
 
 def prefer_this_thread() -> None:
-    """Has the calling thread, which reads rings, come before others on its CPU; without CAP_SYS_NICE nothing changes."""
+    """Has the calling thread, which reads rings, come before others on its CPU; no change without CAP_SYS_NICE."""
     with suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), READER_NICENESS)
 

@@ -1,6 +1,8 @@
 """Whom a task watches: turned into what the filter in the kernel compares."""
 
 import os
+import stat
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +13,9 @@ import numpy as np
 from scope_bpf.btf import Btf
 from scope_bpf.errors import LayoutMismatch, TargetNotFound
 from scope_bpf.layout import layout_of
-from scope_bpf.map import Map
+from scope_bpf.object import BpfObject
 
+FIND_INODE = "scope_find_inode"  # filter.bpf.h
 _EXCLUDED = 0  # SCOPE_EXCLUDED in filter.bpf.h
 _COMM_BYTES = 15
 
@@ -36,7 +39,7 @@ class Target:
     container: str = ""
 
     def conditions(self) -> Mapping[str, Any]:
-        """Members of `struct scope_filter` by name; the pid's family is the filter's to give.
+        """Members of `struct scope_filter` by name; those that the kernel has to be asked for, the filter adds.
 
         Raises:
             TargetNotFound: something named does not exist; the message says what to do.
@@ -50,7 +53,7 @@ class Target:
                 raise TargetNotFound(f"no thread is named '{self.comm}': names have at most {_COMM_BYTES} bytes")
             conditions |= {"by_comm": 1, "comm": name}
         if self.exe:
-            conditions |= _exe_conditions(self.exe)
+            _check_executable(self.exe)
         if self.cgroup and self.container:
             raise TargetNotFound("a cgroup and a container cannot both be the target; give one")
         if self.cgroup or self.container:
@@ -70,13 +73,13 @@ def _check_process(pid: int) -> None:
         raise TargetNotFound(f"{pid} is a thread of process {leader}; watch the process")
 
 
-def _exe_conditions(exe: str) -> dict[str, Any]:
+def _check_executable(exe: str) -> None:
     try:
-        found = os.stat(exe)  # noqa: PTH116  (device numbers, not a path operation)
+        mode = Path(exe).stat().st_mode
     except OSError as error:
         raise TargetNotFound(f"cannot watch the executable '{exe}': {error.strerror}") from None
-    device = os.major(found.st_dev) << 20 | os.minor(found.st_dev)  # the kernel's MKDEV, include/linux/kdev_t.h
-    return {"by_exe": 1, "exe_inode": found.st_ino, "exe_device": device}
+    if not stat.S_ISREG(mode):
+        raise TargetNotFound(f"cannot watch the executable '{exe}': it is not a file")
 
 
 def cgroup_root() -> Path:
@@ -110,14 +113,16 @@ def _container_cgroup(root: Path, container: str) -> Path:
 
 
 class Filter:
-    """The filter of a loaded object: `scope_filter` and `scope_pids` in filter.bpf.h. Changeable while programs run."""
+    """The filter of a loaded object, filter.bpf.h. Changeable while programs run."""
 
-    def __init__(self, btf: Btf, section: Map, pids: Map) -> None:
+    def __init__(self, btf: Btf, loaded: BpfObject) -> None:
         struct = btf.struct("scope_filter")
         if struct is None:
             raise LayoutMismatch("the object has no struct scope_filter")
         self._dtype = layout_of(struct).dtype
-        self._section, self._pids = section, pids
+        self._object = loaded
+        self._section, self._pids = loaded.map(".data.filter"), loaded.map("scope_pids")
+        self._exe_fd = -1  # holds the executable's inode, whose address the kernel compares
         self._generation = 0
         self._excluded: set[int] = set()
         self._target = Target()
@@ -129,18 +134,37 @@ class Filter:
             TargetNotFound: it does not exist; the filter stays as it was.
         """
         conditions = target.conditions()
+        exe_fd, exe_inode = self._hold(target.exe) if target.exe else (-1, 0)
         self._generation += 1
         value = np.zeros((), self._dtype)
         value["generation"] = self._generation
+        value["exe_inode"] = exe_inode
         if target.pid:
             value["family"] = self._generation
             self._mark(target.pid, self._generation)
         for name, condition in conditions.items():
             value[name] = condition
         self._section.update(_integer(0), value.tobytes())
+        self.close()
+        self._exe_fd = exe_fd
         if self._target.pid != target.pid and self._target.pid in self._excluded:
             self._mark(self._target.pid, _EXCLUDED)
         self._target = target
+
+    def _hold(self, exe: str) -> tuple[int, int]:
+        """Opens an executable; the descriptor, and the address of the inode for as long as that is open."""
+        try:
+            fd = os.open(exe, os.O_PATH | os.O_CLOEXEC)
+        except OSError as error:
+            raise TargetNotFound(f"cannot watch the executable '{exe}': {error.strerror}") from None
+        self._object.run(FIND_INODE, fd)
+        return fd, int.from_bytes(self._object.map(".data.found").lookup(_integer(0))[:8], sys.byteorder)
+
+    def close(self) -> None:
+        """Lets go of the executable. May be called again."""
+        if self._exe_fd >= 0:
+            os.close(self._exe_fd)
+            self._exe_fd = -1
 
     def marked(self) -> set[int]:
         """The processes that have a mark of their own, by pid: of this target, of an earlier one, or left out."""

@@ -21,7 +21,7 @@ from scope_bpf.object import BpfObject
 from scope_bpf.ring import Drain
 from scope_bpf.statistics import Cost, program_cost
 from scope_bpf.summary import SummaryReader
-from scope_bpf.targets import Filter, Target
+from scope_bpf.targets import FIND_INODE, Filter, Target
 
 FOLLOW, FORGET = "scope_follow_fork", "scope_forget_process"  # filter.bpf.h
 LOSS_REASONS = ("ring_full", "no_state", "map_full", "follow")  # enum scope_loss in emit.bpf.h
@@ -101,7 +101,7 @@ class Tracer:
         programs = (FOLLOW, *alternative.programs, FORGET)
         rings = 1 << (min(possible_cpus(), MOST_RINGS).bit_length() - 1)
         numbers = {f"stream_{name}": number for name, number in self._numbers.items()}
-        self._object.select_programs(programs)
+        self._object.select_programs((*programs, FIND_INODE))
         self._object.set_constants({**numbers, **self.probe.constants(self.options), "scope_ring_mask": rings - 1})
         self._object.map("scope_rings").resize(rings)
         self._object.map("scope_accounts").resize(len(self._numbers))
@@ -110,7 +110,7 @@ class Tracer:
         for stream in self.probe.streams_of(Mode.SUMMARY):
             if stream.mode is Mode.SUMMARY:
                 self._summaries[stream.name] = self._summary_reader(stream)
-        self._filter = Filter(self.probe.btf, self._object.map(".data.filter"), self._object.map("scope_pids"))
+        self._filter = Filter(self.probe.btf, self._object)
         self._filter.apply(self._target)
         self._apply_mode()
         self._object.attach(FOLLOW)
@@ -263,6 +263,7 @@ class Tracer:
         if self._filter:
             self._detach()
             self._last_accounts = self.accounts()
+            self._filter.close()
             self._filter = None
         for reader in self._summaries.values():
             reader.close()

@@ -42,7 +42,8 @@ def hidden(*command: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, cwd="/")
 
 
-def test_the_wheel_serves_every_python_from_3_11(python: Path) -> None:
+@pytest.mark.usefixtures("python")
+def test_the_wheel_serves_every_python_from_3_11() -> None:
     """One file by the limited API, for a named baseline of glibc."""
     (wheel,) = (ROOT / "dist").glob("*.whl")
     assert "-cp311-abi3-manylinux_" in wheel.name

@@ -1,6 +1,7 @@
 """The filter in the kernel: who is watched, and who is not."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,6 +55,24 @@ def test_an_executable_is_told_by_its_file(record: Record, tmp_path: Path, workl
     rows = recording.rows("syscall")
     assert {row["comm"] for row in rows} == {"alias"}
     assert sum(row["name"] == "getppid" for row in rows) == 211
+
+
+def test_an_executable_on_an_overlay(record: Record, tmp_path: Path, workload: Callable[[str], str]) -> None:
+    """A container's files lie on overlayfs, where stat gives a device and a number that the inode does not have."""
+    for name in ("lower", "upper", "work", "merged"):
+        (tmp_path / name).mkdir()
+    shutil.copy(workload("spin"), tmp_path / "lower" / "spin")
+    layers = ",".join(f"{name}dir={tmp_path / name}" for name in ("lower", "upper", "work"))
+    mounted = subprocess.run(["mount", "-t", "overlay", "-o", layers, "overlay", tmp_path / "merged"])
+    if mounted.returncode:
+        pytest.skip("overlayfs cannot be mounted here")
+    try:
+        spin = tmp_path / "merged" / "spin"
+        command = ["sh", "-c", f"{spin} 127; {workload('spin')} 131"]
+        recording = record("syscalls", command, target=Target(exe=str(spin)), names="getppid")
+    finally:
+        subprocess.run(["umount", tmp_path / "merged"], check=True)
+    assert recording.accounts["syscall"].emitted == recording.count("syscall") == 127
 
 
 def test_a_cgroup_and_what_is_below_it(record: Record, workload: Callable[[str], str]) -> None:
@@ -188,6 +207,7 @@ def test_processes_that_ended_are_forgotten() -> None:
     [
         (Target(pid=4194303), "no process has pid 4194303"),
         (Target(comm="sixteen-bytes-xx"), "at most 15 bytes"),
+        (Target(exe="/etc"), "cannot watch the executable '/etc': it is not a file"),
         (Target(exe="/nonsense"), "cannot watch the executable '/nonsense': No such file"),
         (Target(cgroup="nonsense"), "there is no cgroup"),
         (Target(container="0123456789ab"), "no cgroup belongs to container '0123456789ab'"),

@@ -61,3 +61,11 @@ int scope_program_cost(int fd, uint64_t *run_time_ns, uint64_t *run_count, uint6
 	*missed = info.recursion_misses;
 	return 0;
 }
+
+/* Runs a raw_tp program once in this thread with args[0] = argument. */
+int scope_run_raw_tp(int fd, uint64_t argument)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, options, .ctx_in = &argument, .ctx_size_in = sizeof(argument));
+
+	return bpf_prog_test_run_opts(fd, &options) ? -errno : 0;
+}
