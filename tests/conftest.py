@@ -1,12 +1,15 @@
-"""What every test run says of its host, and how tests that need the kernel skip on one that cannot."""
+"""What every test run says of its host, how tests skip on one that lacks something, and that no others do."""
 
 import platform
 import subprocess
+from collections.abc import Callable
+from functools import cache
 
 import pytest
 
 from scope_bpf.catalogue import probes
 from scope_bpf.doctor import examine
+from scope_bpf.host import features
 
 
 def _version(*command: str) -> str:
@@ -22,7 +25,47 @@ def pytest_report_header() -> list[str]:
     return [", ".join((f"kernel {platform.release()}", *tools, f"python {platform.python_version()}"))]
 
 
+@cache
+def _unavailable() -> dict[str, str]:
+    return {name: "" if (finding := examine(probe)).available else finding.reason for name, probe in probes().items()}
+
+
 @pytest.fixture(scope="session")
 def runnable() -> dict[str, str]:
     """Probe -> why it cannot run here; empty if it can."""
-    return {name: "" if (finding := examine(probe)).available else finding.reason for name, probe in probes().items()}
+    return _unavailable()
+
+
+@pytest.fixture(scope="session")
+def need() -> Callable[[str], None]:
+    """Skips a test where `scope doctor` says that the host lacks a feature: `need("tracefs")`."""
+
+    def check(name: str) -> None:
+        (feature,) = (feature for feature in features() if feature.name == name)
+        if not feature.available:
+            pytest.skip(f"{name}: {feature.reason}")
+
+    return check
+
+
+_skipped: list[tuple[str, str]] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Keeps each skip's reason."""
+    if report.skipped and isinstance(report.longrepr, tuple):
+        _skipped.append((report.nodeid, report.longrepr[2].removeprefix("Skipped: ")))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fails a run that skipped what `scope doctor` does not say this host lacks."""
+    if hasattr(session.config, "workerinput") or not _skipped:
+        return
+    explained = {
+        *_unavailable().values(),
+        *(f"{feature.name}: {feature.reason}" for feature in features() if not feature.available),
+    }
+    unexplained = [f"{test}: {reason}" for test, reason in _skipped if reason not in explained]
+    if unexplained:
+        print("\n\nskipped, though `scope doctor` says of nothing that it is missing:", *unexplained, sep="\n  ")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

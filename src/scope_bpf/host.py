@@ -1,11 +1,13 @@
-"""What this host must have before any program can be loaded."""
+"""What this host must have before any program can be loaded, and what it may have beside."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from scope_bpf.errors import MissingCapability, NotSupported
 
 KERNEL_BTF = Path("/sys/kernel/btf/vmlinux")
+TRACEFS = Path("/sys/kernel/tracing")
 CAPABILITIES = {"CAP_BPF": 39, "CAP_PERFMON": 38}  # include/uapi/linux/capability.h
 CAP_SYS_ADMIN = 21  # stands for both
 
@@ -17,6 +19,15 @@ def missing_capabilities() -> list[str]:
     if effective >> CAP_SYS_ADMIN & 1:
         return []
     return [name for name, bit in CAPABILITIES.items() if not effective >> bit & 1]
+
+
+def cgroup_root() -> Path | None:
+    """Where the cgroup v2 hierarchy is mounted, None: nowhere."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        if right.startswith("cgroup2 "):
+            return Path(left.split()[4])
+    return None
 
 
 def require_bpf() -> None:
@@ -31,3 +42,42 @@ def require_bpf() -> None:
         raise MissingCapability(f"this process lacks {' and '.join(missing)}; run as root, or grant them")
     if not os.access(KERNEL_BTF, os.R_OK):
         raise NotSupported(f"{KERNEL_BTF} cannot be read: this kernel was built without CONFIG_DEBUG_INFO_BTF")
+
+
+@dataclass(frozen=True)
+class Feature:
+    """Something the host has or lacks; the reason says what it serves, or what is missing and what to do."""
+
+    name: str
+    available: bool
+    reason: str
+
+
+def features() -> list[Feature]:
+    """What depends on the host and not on a probe."""
+    missing = missing_capabilities()
+    return [
+        _feature("capabilities", not missing, "BPF may be used", f"missing {' and '.join(missing)}; run as root"),
+        _feature(
+            "kernel BTF",
+            os.access(KERNEL_BTF, os.R_OK),
+            "programs adapt to this kernel",
+            f"{KERNEL_BTF} cannot be read; boot a kernel built with CONFIG_DEBUG_INFO_BTF",
+        ),
+        _feature(
+            "tracefs",
+            (TRACEFS / "events").exists(),
+            "classic tracepoints can be attached to",
+            f"mount -t tracefs tracefs {TRACEFS}",
+        ),
+        _feature(
+            "cgroup v2",
+            cgroup_root() is not None,
+            "cgroups and containers can be targets",
+            "none is mounted; mount -t cgroup2 cgroup2 /sys/fs/cgroup",
+        ),
+    ]
+
+
+def _feature(name: str, available: bool, serves: str, missing: str) -> Feature:
+    return Feature(name, available, serves if available else missing)

@@ -12,6 +12,7 @@ import numpy as np
 
 from scope_bpf.btf import Btf
 from scope_bpf.errors import LayoutMismatch, TargetNotFound
+from scope_bpf.host import cgroup_root
 from scope_bpf.layout import layout_of
 from scope_bpf.object import BpfObject
 
@@ -58,6 +59,8 @@ class Target:
             raise TargetNotFound("a cgroup and a container cannot both be the target; give one")
         if self.cgroup or self.container:
             root = cgroup_root()
+            if root is None:
+                raise TargetNotFound("no cgroup v2 is mounted here, so a cgroup cannot be the target")
             path = _container_cgroup(root, self.container) if self.container else root / self.cgroup.strip("/")
             conditions |= _cgroup_conditions(root, path)
         return conditions
@@ -80,19 +83,6 @@ def _check_executable(exe: str) -> None:
         raise TargetNotFound(f"cannot watch the executable '{exe}': {error.strerror}") from None
     if not stat.S_ISREG(mode):
         raise TargetNotFound(f"cannot watch the executable '{exe}': it is not a file")
-
-
-def cgroup_root() -> Path:
-    """Where the cgroup v2 hierarchy is mounted.
-
-    Raises:
-        TargetNotFound: nowhere.
-    """
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        left, _, right = line.partition(" - ")
-        if right.startswith("cgroup2 "):
-            return Path(left.split()[4])
-    raise TargetNotFound("no cgroup v2 is mounted here, so a cgroup cannot be the target")
 
 
 def _cgroup_conditions(root: Path, path: Path) -> dict[str, Any]:

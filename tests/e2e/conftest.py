@@ -25,6 +25,7 @@ class Up:
 
     state: Path
     http: str
+    control: str
     process: subprocess.Popen[str]
 
     @property
@@ -63,7 +64,7 @@ def run_up(state: Path) -> Up:
     words = [word for name, address in addresses.items() for word in (f"--{name}", address)]
     command = [*SCOPE, "up", "--state-dir", str(state), *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    up = Up(state, addresses["http"], process)
+    up = Up(state, addresses["http"], addresses["control"], process)
     end = time.monotonic() + 60
     while time.monotonic() < end and process.poll() is None:
         try:

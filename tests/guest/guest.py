@@ -56,7 +56,7 @@ class GuestError(RuntimeError):
 
 
 class MissingPackageError(GuestError):
-    """Debian packages that the runner needs are not installed: a reason to skip a test on a laptop."""
+    """Debian packages that the runner needs are not installed."""
 
 
 class GuestTimeoutError(GuestError, TimeoutError):

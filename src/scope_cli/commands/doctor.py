@@ -18,13 +18,21 @@ def run(arguments: argparse.Namespace) -> int:
     """Tries every probe; status 1 if one cannot run."""
     from scope_bpf.catalogue import probes
     from scope_bpf.doctor import examine
+    from scope_bpf.host import features
 
     findings = [examine(probe) for probe in probes().values()]
     if arguments.json:
-        host = {"kernel": platform.release(), "architecture": platform.machine()}
-        print(json.dumps({**host, "probes": [asdict(finding) for finding in findings]}, indent=2))
+        found = {
+            "kernel": platform.release(),
+            "architecture": platform.machine(),
+            "host": [asdict(feature) for feature in features()],
+            "probes": [asdict(finding) for finding in findings],
+        }
+        print(json.dumps(found, indent=2))
     else:
         print(f"kernel {platform.release()} on {platform.machine()}")
+        for feature in features():
+            print(f"{'✓' if feature.available else '✗'} {feature.name}: {feature.reason}")
         for finding in findings:
             mark = "✓" if finding.available else "✗"
             print(f"{mark} {finding.probe}: {finding.attach_point or finding.reason}")

@@ -1,0 +1,64 @@
+"""Stands in for grpcurl: calls a method that server reflection describes, without any .proto file.
+
+usage: grpcurl -plaintext [-H 'name: value'] [-d JSON] HOST:PORT PACKAGE.SERVICE/METHOD
+"""
+
+import argparse
+import sys
+
+import grpc
+from google.protobuf import descriptor_pool, json_format, message_factory
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-plaintext", action="store_true", required=True)
+    parser.add_argument("-H", action="append", default=[], dest="headers")
+    parser.add_argument("-d", default="{}", dest="data")
+    parser.add_argument("address")
+    parser.add_argument("method")
+    arguments = parser.parse_args()
+    metadata = [tuple(header.split(": ", 1)) for header in arguments.headers]
+    service, method = arguments.method.split("/")
+    with grpc.insecure_channel(arguments.address) as channel:
+        described = _describe(channel, service, metadata).FindServiceByName(service).methods_by_name[method]
+        call = channel.unary_unary(
+            f"/{service}/{method}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=message_factory.GetMessageClass(described.output_type).FromString,
+        )
+        request = json_format.Parse(arguments.data, message_factory.GetMessageClass(described.input_type)())
+        print(json_format.MessageToJson(call(request, metadata=metadata)))
+
+
+def _describe(channel: grpc.Channel, service: str, metadata: list[tuple[str, ...]]) -> descriptor_pool.DescriptorPool:
+    """A pool with the file of a service and all that it imports."""
+    pool, known = descriptor_pool.DescriptorPool(), set()
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+
+    def ask(**about: str) -> list[bytes]:
+        request = reflection_pb2.ServerReflectionRequest(**about)
+        (reply,) = stub.ServerReflectionInfo(iter([request]), metadata=metadata)
+        return list(reply.file_descriptor_response.file_descriptor_proto)
+
+    def add(files: list[bytes]) -> None:
+        from google.protobuf import descriptor_pb2
+
+        for data in files:
+            file = descriptor_pb2.FileDescriptorProto.FromString(data)
+            if file.name not in known:
+                known.add(file.name)
+                for dependency in file.dependency:
+                    add(ask(file_by_filename=dependency))
+                pool.AddSerializedFile(data)
+
+    add(ask(file_containing_symbol=service))
+    return pool
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except grpc.RpcError as error:
+        sys.exit(f"{error.code().name}: {error.details()}")
