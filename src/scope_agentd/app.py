@@ -17,6 +17,7 @@ from scope_agentd.pipeline.queue import Queue
 from scope_agentd.pipeline.ship import Shipper
 from scope_agentd.settings import Settings
 from scope_agentd.tasks import Tasks
+from scope_agentd.used_ids import UsedIds
 from scope_proto.scope.v1 import ingest_pb2
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
     """
     node = describe_node(settings.state_dir)
     queue = Queue(settings.queue_bytes)
-    tasks = Tasks(node.machine_id, queue, settings.excluded_pids)
+    tasks = Tasks(node.machine_id, queue, settings.excluded_pids, UsedIds(settings.state_dir / "task-ids"))
     address = ""
     shipper = Shipper(
         settings.server,
@@ -45,7 +46,7 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
             cleanup.push_async_callback(_cancel, asyncio.create_task(work))
         cleanup.push_async_callback(_deliver_rest, queue, settings.stop_deadline_s)
         cleanup.push_async_callback(tasks.stop_all)
-        # Stopped first: that tasks end with the agent must not look as if somebody had stopped them.
+        # Stopped first: nobody may start a task in an agent that ends.
         cleanup.push_async_callback(server.stop, 1.0)
         log.info("agent listens", extra={"control": address, "metrics": settings.metrics})
         ready(address)

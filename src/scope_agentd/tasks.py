@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from scope_agentd.errors import TaskConflict, UnknownTask
 from scope_agentd.pipeline.books import Books
 from scope_agentd.pipeline.queue import Queue
+from scope_agentd.used_ids import UsedIds
 from scope_bpf.statistics import Cost
 
 if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
@@ -41,6 +42,16 @@ class State(StrEnum):
     def ended(self) -> bool:
         """Whether nothing will come of it any more."""
         return self in (State.STOPPED, State.FAILED)
+
+
+class End(StrEnum):
+    """Why a task ended."""
+
+    UNSPECIFIED = "unspecified"
+    REQUEST = "request"
+    LEASE = "lease"
+    FAILURE = "failure"
+    SHUTDOWN = "shutdown"
 
 
 @dataclass(frozen=True)
@@ -85,6 +96,7 @@ class Task:
     definition: Definition
     books: Books = field(default_factory=Books)
     state: State = State.PENDING
+    end: End = End.UNSPECIFIED
     error: str = ""
     attach_point: str = ""
     started_ns: int = 0
@@ -102,8 +114,9 @@ class Task:
 class Tasks:
     """The tasks of this machine. For the event loop; the work is done in each task's own thread."""
 
-    def __init__(self, machine_id: str, queue: Queue, excluded_pids: tuple[int, ...]) -> None:
+    def __init__(self, machine_id: str, queue: Queue, excluded_pids: tuple[int, ...], used_ids: UsedIds) -> None:
         self._machine_id, self._queue, self._excluded_pids = machine_id, queue, excluded_pids
+        self._used_ids = used_ids
         self._tasks: dict[str, Task] = {}
         self._leases: dict[str, asyncio.TimerHandle] = {}
 
@@ -129,7 +142,7 @@ class Tasks:
         """Starts a task and returns when it records; with the id and definition of one that is there, returns that.
 
         Raises:
-            TaskConflict: a task of this id does something else.
+            TaskConflict: a task of this id does something else, or did so before the agent was started.
             ScopeBpfError: the probe cannot run; the task is kept as failed.
         """
         from scope_bpf.tracer import Tracer
@@ -140,6 +153,7 @@ class Tasks:
             if known.definition != definition:
                 raise TaskConflict(f"task '{task_id}' exists and is defined otherwise; choose another id")
             return known
+        self._used_ids.add(task_id)
         task = self._tasks[task_id] = Task(task_id, definition)
         self._forget_old()
         task.state = State.STARTING
@@ -173,27 +187,28 @@ class Tasks:
         task.state = State.RUNNING
         task.recorder.start()
         if task.definition.duration_s is not None:
-            self._leases[task.task_id] = loop.call_later(task.definition.duration_s, self._ask_to_stop, task)
+            self._leases[task.task_id] = loop.call_later(task.definition.duration_s, self._ask_to_stop, task, End.LEASE)
         log.info("task runs", extra={"task": task.task_id, "probe": task.definition.probe.name})
 
-    async def stop(self, task_id: str) -> Task:
+    async def stop(self, task_id: str, end: End = End.REQUEST) -> Task:
         """Stops a task and returns when it has; one that has ended already is returned as it is.
 
         Raises:
             UnknownTask: there is none.
         """
         task = self.get(task_id)
-        self._ask_to_stop(task)
+        self._ask_to_stop(task, end)
         await task.over.wait()
         return task
 
     async def stop_all(self) -> None:
-        """Stops every task."""
-        await asyncio.gather(*(self.stop(task.task_id) for task in self.all() if not task.state.ended))
+        """Stops every task, since the agent ends."""
+        await asyncio.gather(*(self.stop(task.task_id, End.SHUTDOWN) for task in self.all() if not task.state.ended))
 
-    def _ask_to_stop(self, task: Task) -> None:
+    def _ask_to_stop(self, task: Task, end: End) -> None:
         if task.state is State.RUNNING and task.recorder:
             task.state = State.STOPPING
+            task.end = end
             task.recorder.stop()
 
     def _end(self, task: Task, error: str) -> None:
@@ -201,6 +216,7 @@ class Tasks:
         if lease:
             lease.cancel()
         task.state = State.FAILED if error else State.STOPPED
+        task.end = End.FAILURE if error else task.end
         task.error = error
         task.ended_ns = time.time_ns()
         task.tracer = task.recorder = None

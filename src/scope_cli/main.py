@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed.command and not parsed.takes_command:
         parser.error("only `scope trace` takes a command behind --")
     logs.configure()
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told in our own words
     try:
         return int(parsed.run(parsed) or 0)
     except CommandError as error:

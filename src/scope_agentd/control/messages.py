@@ -1,5 +1,6 @@
 """Between the wire's messages and the agent's own objects."""
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format, struct_pb2
@@ -35,6 +36,18 @@ def definition_of(request: control_pb2.StartTaskRequest) -> Definition:
     return define(request.probe, target, json_format.MessageToDict(request.options), duration_s)
 
 
+def task_id_of(request: control_pb2.StartTaskRequest) -> str:
+    """The id that a request gives, as UUIDs are written; empty if it gives none.
+
+    Raises:
+        InvalidDefinition: it is no UUID.
+    """
+    try:
+        return str(uuid.UUID(request.task_id)) if request.task_id else ""
+    except ValueError:
+        raise InvalidDefinition(f"task_id: {request.task_id[:40]!r} is no UUID; give one, or none") from None
+
+
 def task_message(task: Task, shipper: Shipper) -> control_pb2.Task:
     """A task as the contracts describe it."""
     definition = task.definition
@@ -45,6 +58,7 @@ def task_message(task: Task, shipper: Shipper) -> control_pb2.Task:
         target=control_pb2.Target(**vars(definition.target)),
         options=json_format.ParseDict(options, struct_pb2.Struct()),
         state=control_pb2.TaskState.Value(f"TASK_STATE_{task.state.name}"),
+        end=control_pb2.TaskEnd.Value(f"TASK_END_{task.end.name}"),
         error=task.error,
         attach_point=task.attach_point,
         accounts={stream.name: task.books.account(stream.name) for stream in definition.probe.public_streams},

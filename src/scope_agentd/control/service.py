@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from scope_agentd.control.messages import definition_of, probe_message, task_message
+from scope_agentd.control.messages import definition_of, probe_message, task_id_of, task_message
 from scope_agentd.errors import InvalidDefinition, TaskConflict, UnknownTask
 from scope_agentd.pipeline.ship import Shipper
 from scope_agentd.tasks import Tasks
@@ -71,7 +71,7 @@ class ControlService(AgentControlServicer):
     @_with_status
     async def StartTask(self, request: control_pb2.StartTaskRequest, context: Any) -> control_pb2.Task:
         """Starts a task; answers when it records."""
-        task = await self._tasks.start(definition_of(request), request.task_id)
+        task = await self._tasks.start(definition_of(request), task_id_of(request))
         return task_message(task, self._shipper)
 
     @_with_status

@@ -51,8 +51,9 @@ async def stop_task(request: web.Request) -> web.Response:
     """Stops a task and answers when it has ended; what it recorded until then is kept."""
     task = await _task(request)
     if task["state"] not in ("stopped", "failed"):
-        agents = request.app[AGENTS]
-        await agents.stop(agents.of(task["node"]), task["task_id"])
+        await request.app[AGENTS].stop(task["node"], task["task_id"])
+    elif task["desired"] == "running":  # it ended with its agent, and would go on with it
+        await request.app[DATABASE].run("stop_task", {"task_id": task["task_id"]})
     return web.json_response(await _task(request))
 
 

@@ -3,14 +3,15 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 
 import grpc
 from google.protobuf import json_format
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from psycopg.types.json import Jsonb
 
@@ -35,11 +36,15 @@ _REFUSALS = (
 
 @dataclass(eq=False)
 class Agent:
-    """A connected agent: its machine's key, and a stub of its control service."""
+    """A connected agent: its machine's key, and a stub of its control service.
+
+    `lock` is its machine's: desired state is changed, or put right, by one at a time.
+    """
 
     machine: int
     machine_id: str
     control: Any
+    lock: asyncio.Lock
 
 
 class Agents:
@@ -49,6 +54,7 @@ class Agents:
         self._database = database
         self._metadata = (("authorization", f"Bearer {token.text}"),)
         self._agents: dict[str, Agent] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
 
     @property
     def machine_ids(self) -> set[str]:
@@ -70,7 +76,8 @@ class Agents:
     async def connected(self, machine: int, machine_id: str, address: str) -> AsyncIterator[None]:
         """While inside, the agent can be asked, its tasks are put right, and what becomes of them is followed."""
         async with grpc.aio.insecure_channel(address) as channel:
-            agent = Agent(machine, machine_id, AgentControlStub(channel))
+            lock = self._locks.setdefault(machine_id, asyncio.Lock())
+            agent = Agent(machine, machine_id, AgentControlStub(channel), lock)
             self._agents[machine_id] = agent
             following = asyncio.create_task(self._follow(agent))
             log.info("agent connected", extra={"machine": machine_id, "control": address})
@@ -93,33 +100,49 @@ class Agents:
             raise AgentUnavailable(f"the agent of {machine_id} is not connected; is `scope agentd` running there?")
         return self._agents[machine_id]
 
-    async def start(self, agent: Agent, request: control_pb2.StartTaskRequest, replaces: str | None = None) -> str:
+    async def start(self, agent: Agent, request: control_pb2.StartTaskRequest) -> str:
         """Has an agent start a task, which is wanted from then on; returns its id.
 
         Raises:
             AgentRefused: the agent will not; the task is kept as failed, with the reason.
-            AgentUnavailable: it did not answer.
+            AgentUnavailable: it did not answer; likewise.
         """
+        async with agent.lock:
+            await self._enter(agent, request, None)
+            try:
+                await self._ask_to_start(agent, request)
+            except AgentUnavailable as error:
+                await self._database.run("end_task", _failed(request.task_id, str(error)))
+                raise
+        return request.task_id
+
+    async def _enter(self, agent: Agent, request: control_pb2.StartTaskRequest, replaces: str | None) -> None:
         request.task_id = str(uuid.uuid4())
         definition = json_format.MessageToDict(request, preserving_proto_field_name=True)
         await self._create(agent, request.task_id, request.probe, definition, replaces)
+
+    async def _ask_to_start(self, agent: Agent, request: control_pb2.StartTaskRequest) -> None:
         try:
             task = await self._call(agent.control.StartTask, request)
-        except (AgentRefused, AgentUnavailable) as error:
-            ended = {"task_id": request.task_id, "state": "failed", "error": str(error)}
-            await self._database.run("end_task", ended)
+        except AgentRefused as error:
+            await self._database.run("end_task", _failed(request.task_id, str(error)))
             raise
         await self._update(agent, task)
-        return request.task_id
 
-    async def stop(self, agent: Agent, task_id: str) -> None:
-        """Has an agent stop a task.
+    async def stop(self, machine_id: str, task_id: str) -> None:
+        """Has the agent of a machine stop a task.
 
         Raises:
             AgentRefused: it knows no such task.
-            AgentUnavailable: it did not answer; the task is not wanted any more and is stopped when it does.
+            AgentUnavailable: it is not connected or did not answer; the task is not wanted any more and is stopped when
+                it is.
         """
         await self._database.run("stop_task", {"task_id": task_id})
+        agent = self.of(machine_id)
+        async with agent.lock:
+            await self._ask_to_stop(agent, task_id)
+
+    async def _ask_to_stop(self, agent: Agent, task_id: str) -> None:
         task = await self._call(agent.control.StopTask, control_pb2.StopTaskRequest(task_id=task_id))
         await self._update(agent, task)
 
@@ -149,23 +172,31 @@ class Agents:
             await asyncio.sleep(AGAIN_S)
 
     async def _reconcile(self, agent: Agent) -> None:
-        """Starts anew what is wanted and gone; stops what runs and is not wanted; takes on what it never heard of."""
-        listed = await self._call(agent.control.ListTasks, control_pb2.ListTasksRequest())
-        there = {task.task_id: task for task in listed.tasks}
-        for row in await self._database.fetch("desired_tasks", {"machine": agent.machine}):
-            if row["task_id"] in there or row["state"] == "pending":
-                continue
-            ended = {"task_id": row["task_id"], "state": "failed", "error": "the agent restarted"}
-            await self._database.run("end_task", ended)
-            request = json_format.ParseDict(row["definition"], control_pb2.StartTaskRequest())
-            try:  # sequences and books belong to a run, so the task goes on as another
-                await self.start(agent, request, replaces=row["task_id"])
-            except AgentRefused as error:
-                log.warning("a task cannot go on", extra={"task": row["task_id"], "reason": str(error)})
-        unwanted = await self._database.fetch("unwanted_tasks", {"task_ids": list(there)})
-        for row in unwanted:
-            if there[row["task_id"]].state not in _ENDED:
-                await self.stop(agent, row["task_id"])
+        """Starts what is wanted and not there; stops what runs and is not wanted."""
+        async with agent.lock:
+            listed = await self._call(agent.control.ListTasks, control_pb2.ListTasksRequest())
+            there = {task.task_id: task for task in listed.tasks}
+            for row in await self._database.fetch("desired_tasks", {"machine": agent.machine}):
+                if row["task_id"] not in there:
+                    await self._start_again(agent, row)
+            unwanted = await self._database.fetch("unwanted_tasks", {"task_ids": list(there)})
+            for row in unwanted:
+                if there[row["task_id"]].state not in _ENDED:
+                    await self._ask_to_stop(agent, row["task_id"])
+
+    async def _start_again(self, agent: Agent, row: Mapping[str, Any]) -> None:
+        request = json_format.ParseDict(row["definition"], control_pb2.StartTaskRequest())
+        request.task_id = row["task_id"]
+        if row["state"] != "pending":  # sequences and books belong to a run, so the task goes on as another
+            if request.HasField("duration") and not _shorten(request.duration, row["started"]):
+                await self._database.run("end_task", {"task_id": row["task_id"], "state": "stopped", "error": None})
+                return
+            await self._database.run("end_task", _failed(row["task_id"], "the agent restarted"))
+            await self._enter(agent, request, replaces=row["task_id"])
+        try:
+            await self._ask_to_start(agent, request)
+        except AgentRefused as error:
+            log.warning("a task cannot go on", extra={"task": row["task_id"], "reason": str(error)})
 
     async def _update(self, agent: Agent, task: control_pb2.Task) -> None:
         state = control_pb2.TaskState.Name(task.state).removeprefix("TASK_STATE_").lower()
@@ -173,6 +204,7 @@ class Agents:
             "task_id": task.task_id,
             "machine": agent.machine,
             "state": state,
+            "over": task.state in _ENDED and task.end != control_pb2.TASK_END_SHUTDOWN,
             "error": task.error or None,
             "attach_point": task.attach_point or None,
             "sent_bytes": task.sent_bytes,
@@ -192,6 +224,17 @@ class Agents:
     ) -> None:
         row = {"task_id": task_id, "machine": agent.machine, "probe": probe, "replaces": replaces}
         await self._database.run("create_task", {**row, "definition": Jsonb(definition)})
+
+
+def _shorten(duration: Duration, started: datetime) -> bool:
+    """Takes what has passed since a task started off its duration; False if nothing is left."""
+    left = duration.ToTimedelta() - (datetime.now(UTC) - started)
+    duration.FromTimedelta(left)
+    return left.total_seconds() > 0
+
+
+def _failed(task_id: str, error: str) -> dict[str, str]:
+    return {"task_id": task_id, "state": "failed", "error": error}
 
 
 def _time(message: Any, name: str) -> Any:

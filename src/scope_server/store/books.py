@@ -28,8 +28,11 @@ _LOOK_UP = """
 SELECT l.task, l.sequence, l.status, l.reason FROM scope.ledger l
 JOIN unnest($1::bigint[], $2::bigint[]) w (task, sequence) ON l.task = w.task AND l.sequence = w.sequence"""
 _ACCOUNT = """
-INSERT INTO scope.accounts (task, stream, emitted) SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[])
-ON CONFLICT (task, stream) DO UPDATE SET emitted = excluded.emitted WHERE accounts.emitted < excluded.emitted"""
+INSERT INTO scope.accounts (task, stream, emitted, stored)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[])
+ON CONFLICT (task, stream) DO UPDATE
+SET emitted = greatest(accounts.emitted, excluded.emitted), stored = accounts.stored + excluded.stored
+WHERE accounts.emitted < excluded.emitted OR excluded.stored > 0"""
 _LOSE = """
 INSERT INTO scope.losses (task, stream, place, reason, count)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[])
@@ -67,9 +70,7 @@ class Books:
                 "reason": strings(_clean(str(rejection)) if rejection else None for rejection in rejections),
             },
         )
-        numbers = {(row["task"], row["sequence"]): row["id"] for row in entered}
-        self._lose_rejected({key: deliveries[key] for key in numbers})
-        return numbers
+        return {(row["task"], row["sequence"]): row["id"] for row in entered}
 
     def earlier(self, keys: Sequence[Key]) -> dict[Key, Outcome]:
         """How these, which are in the ledger already, ended."""
@@ -81,18 +82,24 @@ class Books:
         )
         return {(row["task"], row["sequence"]): Outcome(Verdict(row["status"]), row["reason"] or "") for row in found}
 
-    def account(self, deliveries: Iterable[tuple[int, Delivery]]) -> None:
-        """Takes the accounts that came with deliveries, each given with its task's key."""
+    def account(self, deliveries: Iterable[tuple[Key, Delivery]], entered: Mapping[Key, Delivery]) -> None:
+        """Takes the accounts that came with deliveries, and what is stored or rejected of those entered now.
+
+        Last in a transaction: other writers that store for the same task wait for these rows until it is committed.
+        """
         emitted: dict[tuple[int, str], int] = {}
+        stored: Counter[tuple[int, str]] = Counter()
         lost: dict[tuple[int, str, str, str], int] = {}
-        for task, delivery in deliveries:
-            if delivery.emitted is not None:
-                account = (task, delivery.stream)
-                emitted[account] = max(emitted.get(account, 0), delivery.emitted)
+        for (task, _), delivery in deliveries:
+            account = (task, delivery.stream)
+            emitted[account] = max(emitted.get(account, 0), delivery.emitted or 0)
             for loss in delivery.losses:
                 if loss.place != INGEST:
                     where = (task, delivery.stream, loss.place, loss.reason)
                     lost[where] = max(lost.get(where, 0), loss.count)
+        for (task, _), delivery in entered.items():
+            if isinstance(delivery.content, Decoded):
+                stored[task, delivery.stream] += delivery.event_count
         if emitted:
             keys = sorted(emitted)
             self._connection.query(
@@ -101,9 +108,11 @@ class Books:
                     "task": integers([task for task, _ in keys]),
                     "stream": strings(stream for _, stream in keys),
                     "emitted": integers([emitted[key] for key in keys]),
+                    "stored": integers([stored[key] for key in keys]),
                 },
             )
         self._lose(_LOSE, lost)
+        self._lose_rejected(entered)
 
     def _lose_rejected(self, entered: Mapping[Key, Delivery]) -> None:
         lost: Counter[tuple[int, str, str, str]] = Counter()

@@ -36,6 +36,8 @@ _SOCKET = ".s.PGSQL.5432"
 _SOCKET_PATH_LIMIT = 107  # sun_path has 108 bytes, the last one is NUL
 _AS_NOBODY = ("unshare", "--user", "--map-user=65534", "--map-group=65534")
 _LOG_LIMIT = 16 << 20
+# Of backends that outlive a killed postmaster until they notice.
+_STILL_IN_USE = "pre-existing shared memory block"
 _log = logging.getLogger(__name__)
 
 
@@ -215,23 +217,30 @@ class PrivatePostgres:
         settings = _SETTINGS | {"unix_socket_directories": f'"{quoted}"'} | self._settings
         command: list[str | Path] = [binaries / "postgres", "-D", self._data]
         command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        self._process = self._spawn(command)
+        deadline = time.monotonic() + timeout_s
+        while not self._answers():
+            if self._process.poll() is not None:
+                complaint = self._complaint(said_from)
+                if _STILL_IN_USE not in complaint or time.monotonic() > deadline:
+                    raise PostgresError(f"PostgreSQL did not start: {complaint}; see {self._logfile}")
+                _log.warning("waiting for the backends of a PostgreSQL that was killed")
+                time.sleep(0.2)
+                self._process = self._spawn(command)
+            if time.monotonic() > deadline:
+                raise PostgresError(f"PostgreSQL was not ready within {timeout_s} s; see {self._logfile}")
+            time.sleep(0.01)
+
+    def _spawn(self, command: list[str | Path]) -> subprocess.Popen[bytes]:
         with self._logfile.open("ab") as output:
-            # A session of its own: Ctrl-C in the terminal is for us, who then end it in order.
-            self._process = subprocess.Popen(
+            return subprocess.Popen(
                 _unprivileged(command),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 cwd=self.directory,
-                start_new_session=True,
+                start_new_session=True,  # Ctrl-C in the terminal is for us, who then end it in order
             )
-        deadline = time.monotonic() + timeout_s
-        while not self._answers():
-            if self._process.poll() is not None:
-                raise PostgresError(f"PostgreSQL did not start: {self._complaint(said_from)}; see {self._logfile}")
-            if time.monotonic() > deadline:
-                raise PostgresError(f"PostgreSQL was not ready within {timeout_s} s; see {self._logfile}")
-            time.sleep(0.01)
 
     def _answers(self) -> bool:
         # The last line of postmaster.pid is its state, in a field padded with blanks.

@@ -58,18 +58,9 @@ WHERE task_id = %(task_id)s;
 UPDATE scope.tasks
 SET state = %(state)s, error = %(error)s, attach_point = %(attach_point)s, sent_bytes = %(sent_bytes)s, cost = %(cost)s,
     started = coalesce(%(started)s, started), ended = coalesce(%(ended)s, ended),
-    desired = CASE WHEN %(state)s IN ('stopped', 'failed') THEN 'stopped' ELSE desired END
+    desired = CASE WHEN %(over)s THEN 'stopped' ELSE desired END
 WHERE task_id = %(task_id)s AND machine = %(machine)s
 RETURNING id;
-
--- name: update_account
-INSERT INTO scope.accounts (task, stream, emitted) VALUES (%(task)s, %(stream)s, %(emitted)s)
-ON CONFLICT (task, stream) DO UPDATE SET emitted = excluded.emitted WHERE accounts.emitted < excluded.emitted;
-
--- name: update_loss
-INSERT INTO scope.losses (task, stream, place, reason, count)
-VALUES (%(task)s, %(stream)s, %(place)s, %(reason)s, %(count)s)
-ON CONFLICT (task, stream, place, reason) DO UPDATE SET count = excluded.count WHERE losses.count < excluded.count;
 
 -- name: tasks
 SELECT t.task_id::text, m.machine_id AS node, m.hostname, t.probe, t.definition, t.desired, t.state, t.error,

@@ -111,8 +111,8 @@ class _Session:
             first.setdefault(key, delivery)
         numbers = self._books.enter(first)
         earlier = self._books.earlier([key for key in first if key not in numbers])
-        self._books.account((key[0], delivery) for key, delivery in known)
-        self._store({numbers[key]: delivery for key, delivery in first.items() if key in numbers})
+        self._store({number: first[key] for key, number in numbers.items()})
+        self._books.account(known, {key: first[key] for key in numbers})
         self.connection.commit()
         self._dimensions.committed()
         return [

@@ -53,7 +53,7 @@ async def test_a_task_is_recorded_sent_and_accounted_for(start_agent: StartAgent
         ended = await agent.control.StopTask(
             control_pb2.StopTaskRequest(task_id=task.task_id), metadata=call_metadata()
         )
-    assert ended.state == control_pb2.TASK_STATE_STOPPED
+    assert (ended.state, ended.end) == (control_pb2.TASK_STATE_STOPPED, control_pb2.TASK_END_REQUEST)
     rows = server.rows(task.task_id, "syscall")
     assert len(rows) == 100_003
     assert {(row["name"], row["pid"]) for row in rows} == {("getppid", command.pid)}
@@ -125,6 +125,7 @@ async def test_a_lease_ends_by_itself(start_agent: StartAgent) -> None:
         async for change in agent.control.WatchTasks(control_pb2.WatchTasksRequest(), metadata=call_metadata()):
             states.append(change.state)
             if change.state == control_pb2.TASK_STATE_STOPPED:
+                assert change.end == control_pb2.TASK_END_LEASE
                 break
         assert states[0] == control_pb2.TASK_STATE_RUNNING
         listed = await agent.control.ListTasks(control_pb2.ListTasksRequest(), metadata=call_metadata())
@@ -144,6 +145,20 @@ async def test_starting_the_same_task_again_changes_nothing(start_agent: StartAg
         assert refused.value.code() is grpc.StatusCode.ALREADY_EXISTS
 
 
+async def test_an_id_is_used_once_for_good(start_agent: StartAgent) -> None:
+    """A restarted agent refuses an id from before: the server would take its batches for those it has."""
+    wanted = request("process", task_id="6F1C0D7E-0000-4000-8000-000000000002")
+    async with start_agent() as agent:
+        assert (await agent.control.StartTask(wanted, metadata=call_metadata())).task_id == wanted.task_id.lower()
+    async with start_agent() as agent:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await agent.control.StartTask(wanted, metadata=call_metadata())
+        assert refused.value.code() is grpc.StatusCode.ALREADY_EXISTS
+        assert "choose another id" in (refused.value.details() or "")
+        listed = await agent.control.ListTasks(control_pb2.ListTasksRequest(), metadata=call_metadata())
+    assert not listed.tasks
+
+
 @pytest.mark.parametrize(
     ("wanted", "code", "said"),
     [
@@ -154,8 +169,9 @@ async def test_starting_the_same_task_again_changes_nothing(start_agent: StartAg
         (request(mode="both"), "INVALID_ARGUMENT", "'both' is not one of events, summary"),
         (request(ring_bytes=1.5), "INVALID_ARGUMENT", "1.5 is not a whole number"),
         (request(nonsense=1), "INVALID_ARGUMENT", "no option named 'nonsense'"),
+        (request(task_id="mine"), "INVALID_ARGUMENT", "task_id: 'mine' is no UUID"),
     ],
-    ids=["no-probe", "unknown-probe", "absent-pid", "negative-pid", "choice", "fraction", "unknown-option"],
+    ids=["no-probe", "unknown-probe", "absent-pid", "negative-pid", "choice", "fraction", "unknown-option", "task-id"],
 )
 async def test_what_cannot_run_is_refused(
     start_agent: StartAgent, wanted: control_pb2.StartTaskRequest, code: str, said: str
