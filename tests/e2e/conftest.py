@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,12 +58,13 @@ def free_addresses(count: int) -> list[str]:
     return addresses
 
 
-def run_up(state: Path) -> Up:
-    """Starts `scope up` and waits until it records."""
+def run_up(state: Path, source: Path | None = None) -> Up:
+    """Starts `scope up`, of another source tree if one is given, and waits until it records."""
     addresses = dict(zip(("http", "ingest", "control", "metrics"), free_addresses(4), strict=True))
     words = [word for name, address in addresses.items() for word in (f"--{name}", address)]
     command = [*SCOPE, "up", "--state-dir", str(state), *words]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    environment = os.environ | ({"PYTHONPATH": str(source)} if source else {})
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     up = Up(state, addresses["http"], addresses["control"], process)
     end = time.monotonic() + 60
     while time.monotonic() < end and process.poll() is None:
@@ -76,6 +77,14 @@ def run_up(state: Path) -> Up:
         time.sleep(0.2)
     process.kill()
     raise AssertionError(f"scope up did not come up: {process.communicate()[0]}")
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    """Waits for it."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.2)
 
 
 @pytest.fixture(scope="module")

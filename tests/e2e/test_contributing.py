@@ -6,28 +6,39 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+
+import psycopg
+import pytest
+from tests.e2e.conftest import run_up, until
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_example_probe_needs_new_files_only(tmp_path: Path) -> None:
-    """The three files of the example, in a copy of the tree, make a probe that `scope trace` runs."""
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """src/ of a copy of the tree with the three files of the example, and no other change."""
+    copy = tmp_path_factory.mktemp("copy")
     text = (ROOT / "CONTRIBUTING.md").read_text()
     header, program = re.findall(r"```c\n(.*?)```", text, re.DOTALL)
     (module,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     for part in ("bpf", "src", "Makefile"):
-        copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
-        copy(ROOT / part, tmp_path / part)
-    folder = tmp_path / "bpf" / "probes" / "reaps"
+        (shutil.copytree if (ROOT / part).is_dir() else shutil.copy)(ROOT / part, copy / part)
+    folder = copy / "bpf" / "probes" / "reaps"
     folder.mkdir()
     (folder / "reaps.h").write_text(_dedented(header))
     (folder / "reaps.bpf.c").write_text(_dedented(program))
-    (tmp_path / "src" / "scope_bpf" / "probes" / "reaps.py").write_text(_dedented(module))
-    subprocess.run(["make", "objects"], cwd=tmp_path, check=True, capture_output=True)
+    (copy / "src" / "scope_bpf" / "probes" / "reaps.py").write_text(_dedented(module))
+    subprocess.run(["make", "objects"], cwd=copy, check=True, capture_output=True)
+    return copy / "src"
+
+
+def test_scope_trace_finds_the_example(source: Path) -> None:
+    """It runs, and its rows have its columns."""
     traced = subprocess.run(
         [sys.executable, "-m", "scope_cli.main", "trace", "reaps", "--json", "--", "sh", "-c", "true & ls /; wait"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
+        env={**os.environ, "PYTHONPATH": str(source)},
         capture_output=True,
         text=True,
         check=True,
@@ -36,6 +47,31 @@ def test_the_example_probe_needs_new_files_only(tmp_path: Path) -> None:
     assert rows
     assert {row["stream"] for row in rows} == {"reap"}
     assert {row["comm"] for row in rows} == {"sh"}
+
+
+def test_table_api_and_books_find_the_example(source: Path) -> None:
+    """Agent and server take it on: a table and a view are made, the API serves its stream, its books balance."""
+    script = "read go; for n in 1 2 3 4 5; do (exit 7); done"
+    with tempfile.TemporaryDirectory(prefix="scope") as folder:
+        up = run_up(Path(folder) / "state", source)
+        try:
+            command = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE)
+            body = {"probe": "reaps", "target": {"pid": command.pid}}
+            task_id = up.client.post("tasks", body=body)["task_id"]
+            command.communicate(b"go\n")
+            up.client.post("tasks", task_id, "stop")
+            until(lambda: [each["balance"] for each in up.client.get("tasks", task_id)["streams"]] == [0])
+            (books,) = up.client.get("tasks", task_id)["streams"]
+            events = up.client.get("events", "reap", pid=command.pid)["events"]
+            with psycopg.connect(host=str(up.state / "postgres"), user="scope", dbname="scope") as connection:
+                view = connection.execute("SELECT child_pid FROM scope.reap WHERE pid = %s", [command.pid]).fetchall()
+            paths = up.client.get("openapi.json")["paths"]
+        finally:
+            up.stop()
+    assert books["emitted"] == books["stored"] == len(events) == len(view) >= 5
+    assert sorted(event["child_pid"] for event in events) == sorted(child for (child,) in view)
+    assert {event["pid"] for event in events} == {command.pid}
+    assert any("events" in path for path in paths)
 
 
 def _dedented(block: str) -> str:

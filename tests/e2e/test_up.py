@@ -8,19 +8,11 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 import pytest
-from tests.e2e.conftest import SCOPE, Up, run_up
-
-
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.2)
+from tests.e2e.conftest import SCOPE, Up, run_up, until
 
 
 def test_what_happens_is_found_by_every_way(up: Up) -> None:
