@@ -42,8 +42,8 @@ struct {
 	__array(values, struct scope_ring);
 } scope_rings SEC(".maps");
 
-const volatile __u32 scope_ring_mask;		   /* a power of two less one: rings */
-const volatile __u32 scope_wakeup_bytes = 1 << 20; /* a reader is woken each time this much was written */
+const volatile __u32 scope_ring_mask;	 /* a power of two less one: rings */
+const volatile __u32 scope_wakeup_bytes; /* a reader is woken each time a stream wrote this much on a CPU */
 
 /*
  * Declares an event stream: its number is given at load; the pointer, never used, makes the compiler keep the layout
@@ -71,19 +71,20 @@ static __always_inline void *scope_this_ring(void)
 	return bpf_map_lookup_elem(&scope_rings, &slot);
 }
 
-/* Counts an event that is in the ring; says whether enough bytes wait there by now to wake the reader. */
-static __always_inline __u64 scope_count(__u32 stream, __u32 size)
+/* Whether the reader is to be woken by an event of this size: enough bytes wait then. */
+static __always_inline __u64 scope_signal(const struct scope_account *account, __u32 size)
 {
-	struct scope_account *account = bpf_map_lookup_elem(&scope_accounts, &stream);
+	return account->unsignalled + size < scope_wakeup_bytes ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP;
+}
 
-	if (!account)
-		return BPF_RB_NO_WAKEUP;
+/* Counts an event that is in the ring. */
+static __always_inline void scope_count(struct scope_account *account, __u32 size, __u64 signal)
+{
 	__sync_fetch_and_add(&account->emitted, 1);
-	account->unsignalled += size;
-	if (account->unsignalled < scope_wakeup_bytes)
-		return BPF_RB_NO_WAKEUP;
-	account->unsignalled = 0;
-	return BPF_RB_FORCE_WAKEUP;
+	if (signal == BPF_RB_FORCE_WAKEUP)
+		account->unsignalled = 0;
+	else
+		account->unsignalled += size;
 }
 
 static __always_inline void scope_fill_header(struct scope_header *header, struct task_struct *task, __u16 stream,
@@ -117,25 +118,34 @@ static __always_inline void *scope_reserve(struct task_struct *task, __u16 strea
 	return event;
 }
 
-static __always_inline void scope_submit(void *event, __u16 stream, __u32 size)
+static __always_inline void scope_submit(void *event, __u32 stream, __u32 size)
 {
-	bpf_ringbuf_submit(event, scope_count(stream, size));
+	struct scope_account *account = bpf_map_lookup_elem(&scope_accounts, &stream);
+	__u64 signal = BPF_RB_NO_WAKEUP;
+
+	if (account) {
+		signal = scope_signal(account, size);
+		scope_count(account, size, signal);
+	}
+	bpf_ringbuf_submit(event, signal);
 }
 
 /* Emits an event with a tail, composed elsewhere since a ring reserves constant sizes only. */
-static __always_inline void scope_output(struct scope_header *event, struct task_struct *task, __u16 stream,
+static __always_inline void scope_output(struct scope_header *event, struct task_struct *task, __u32 stream,
 					 __u64 ktime_ns, __u32 size)
 {
+	struct scope_account *account = bpf_map_lookup_elem(&scope_accounts, &stream);
 	void *ring = scope_this_ring();
+	__u64 signal;
 
-	if (!ring)
+	if (!ring || !account)
 		return;
 	scope_fill_header(event, task, stream, ktime_ns);
-	/* The reader is woken by time: events with tails are rare, and a failed output is not to count as waiting. */
-	if (bpf_ringbuf_output(ring, event, size, BPF_RB_NO_WAKEUP))
+	signal = scope_signal(account, size);
+	if (bpf_ringbuf_output(ring, event, size, signal))
 		scope_count_loss(stream, SCOPE_LOST_RING_FULL);
 	else
-		scope_count(stream, size);
+		scope_count(account, size, signal);
 }
 
 #endif

@@ -161,7 +161,7 @@ class Filter:
         return {int.from_bytes(key, "little") for key in self._pids.list_keys()}
 
     def forget_ended(self) -> None:
-        """Takes back the marks of processes that ended before the kernel could."""
+        """Takes back the marks of processes that ended without the kernel's taking them back."""
         for pid in self.marked():
             if not Path(f"/proc/{pid}").exists():
                 self._pids.delete(_integer(pid))

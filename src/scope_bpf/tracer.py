@@ -26,8 +26,10 @@ from scope_bpf.targets import FIND_INODE, Filter, Target
 FOLLOW, FORGET = "scope_follow_fork", "scope_forget_process"  # filter.bpf.h
 LOSS_REASONS = ("ring_full", "no_state", "map_full", "follow")  # enum scope_loss in emit.bpf.h
 MOST_RINGS = 16  # more CPUs share
-SUMMARY_RING_BYTES = 1 << 18  # for names only
+SUMMARY_RING_BYTES = 1 << 20  # for names only
 MOST_BYTES_OF_RINGS = 256 << 20  # all rings of a task together, where none is asked for
+MOST_WAKEUP_BYTES = 1 << 20  # waking costs the program microseconds
+FORGET_EVERY_S = 10.0
 BUFFER_BYTES = 1 << 20  # a batch is at most about this large, raw
 
 _ACCOUNT = np.dtype([("emitted", "<u8"), ("lost", "<u8", len(LOSS_REASONS)), ("unsignalled", "<u8")])
@@ -65,8 +67,10 @@ class Tracer:
         self._filter: Filter | None = None
         self._summaries: dict[str, SummaryReader] = {}
         self._names: dict[str, list[RawBatch]] = {}  # since the last summary
+        self._last_names: dict[str, list[RawBatch]] = {}  # between the two before
         self._ring_fds: list[int] = []
         self._next_summary = 0.0
+        self._next_forgetting = 0.0
         self._last_accounts: dict[str, Account] = {}
         self._ended_cost = Cost()
 
@@ -102,11 +106,20 @@ class Tracer:
         rings = 1 << (min(possible_cpus(), MOST_RINGS).bit_length() - 1)
         numbers = {f"stream_{name}": number for name, number in self._numbers.items()}
         self._object.select_programs((*programs, FIND_INODE))
-        self._object.set_constants({**numbers, **self.probe.constants(self.options), "scope_ring_mask": rings - 1})
+        ring_bytes = self._ring_bytes(rings)
+        self._object.set_constants(
+            {
+                **numbers,
+                **self.probe.constants(self.options),
+                "scope_ring_mask": rings - 1,
+                # Several streams and CPUs may share a ring: none is signalled late, with the ring nearly full.
+                "scope_wakeup_bytes": min(MOST_WAKEUP_BYTES, ring_bytes // 8),
+            }
+        )
         self._object.map("scope_rings").resize(rings)
         self._object.map("scope_accounts").resize(len(self._numbers))
         self._object.load()
-        self._make_rings(rings)
+        self._make_rings(rings, ring_bytes)
         for stream in self.probe.streams_of(Mode.SUMMARY):
             if stream.mode is Mode.SUMMARY:
                 self._summaries[stream.name] = self._summary_reader(stream)
@@ -118,13 +131,15 @@ class Tracer:
         self._filter.exclude((os.getpid(), *self._excluded()))
         for program in programs[1:]:
             self._object.attach(program)
-        self._filter.forget_ended()
+        self._forget_ended()
 
-    def _make_rings(self, count: int) -> None:
-        assert self._object
+    def _ring_bytes(self, count: int) -> int:
         suitable = SUMMARY_RING_BYTES if self.mode is Mode.SUMMARY else self.probe.ring_bytes
         suitable = min(suitable, MOST_BYTES_OF_RINGS // count)
-        size = 1 << (max(self.options["ring_bytes"] or suitable, resource.getpagesize()) - 1).bit_length()
+        return 1 << (max(self.options["ring_bytes"] or suitable, resource.getpagesize()) - 1).bit_length()
+
+    def _make_rings(self, count: int, size: int) -> None:
+        assert self._object
         slots = self._object.map("scope_rings")
         for slot in range(count):
             fd = check(lib.scope_create_ring(size), f"cannot make a ring of {size} bytes")
@@ -156,10 +171,17 @@ class Tracer:
         else:
             time.sleep(left_ms / 1000)
         batches = self._take()
+        self._forget_ended()
         if self._summaries and time.monotonic() >= self._next_summary:
             self._next_summary += self.options["interval_ms"] / 1000
             batches += self._read_summaries()
         return batches
+
+    def _forget_ended(self) -> None:
+        """The kernel tells of nearly every process that it frees, not of all: bpftrace misses the same ones."""
+        if self._filter and time.monotonic() >= self._next_forgetting:
+            self._next_forgetting = time.monotonic() + FORGET_EVERY_S
+            self._filter.forget_ended()
 
     def _take(self) -> list[RawBatch]:
         if not self._drain:
@@ -178,9 +200,12 @@ class Tracer:
     def _read_summaries(self) -> list[RawBatch]:
         read = [reader.read() for reader in self._summaries.values()]
         events = self._take_rest() if any(batch and batch.stream.names for batch in read) else []
-        names, self._names = self._names, {}
+        # Reading the rest of the rings may have run ahead of the summary, into names that the next one needs.
+        names, older, self._last_names, self._names = self._names, self._last_names, self._names, {}
         return events + [
-            replace(batch, names=tuple(names.get(batch.stream.names.stream, ()))) if batch.stream.names else batch
+            replace(batch, names=(*names.get(source.stream, ()), *older.get(source.stream, ())))
+            if (source := batch.stream.names)
+            else batch
             for batch in read
             if batch
         ]

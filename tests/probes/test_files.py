@@ -1,6 +1,7 @@
 """The `files` probe: opens with absolute paths, reads and writes by file."""
 
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -115,6 +116,19 @@ def test_flags_and_mode_are_the_callers(record: Record, tmp_path: Path) -> None:
     rows = record("files", [*PYTHON, f"import os, sys\n{script}", str(tmp_path)]).rows("open")
     (row,) = [row for row in rows if row["path"] == f"{tmp_path}/made"]
     assert (row["flags"], row["mode"]) == (os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o751)
+
+
+def test_every_file_of_a_summary_has_its_path(record: Record, tmp_path: Path) -> None:
+    """Also of files that are met just as one interval ends and the next begins."""
+    for n in range(3001):
+        (tmp_path / str(n)).write_text("x")
+    script = "import os, sys\nfor n in range(3001):\n    with open(f'{sys.argv[1]}/{n}') as f: f.read()\n"
+    recording = record("files", [*PYTHON, script, str(tmp_path)], mode="summary", interval_ms=100)
+    rows = recording.rows("file_summary")
+    assert len({row["ktime_ns"] for row in rows}) > 1, "all was in one interval"
+    inodes = {row["inode"]: row["path"] for row in rows if row["file_type"] == stat.S_IFREG}
+    assert [path for path in inodes.values() if path is None] == []
+    assert [inodes[file.stat().st_ino] for file in tmp_path.iterdir()] == list(map(str, tmp_path.iterdir()))
 
 
 def test_reads_and_writes_by_file(record: Record, tmp_path: Path) -> None:
