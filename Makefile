@@ -66,9 +66,14 @@ run: build ## install, build and run everything on this machine
 # ---- checks -----------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: build ## run every test (as root)
+test: build ## run every test, or those of TESTS=... (as root)
 	@deploy/install-packages.sh test
+ifdef TESTS
 	@$(BIN)/python -m pytest $(TESTS)
+else
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 tests/unit tests/probes
+	@$(BIN)/python -m pytest tests/integration tests/e2e tests/guest
+endif
 
 .PHONY: lint
 lint: build ## ruff and clang-format

@@ -157,6 +157,7 @@ def test_a_thread_ends_the_process(record: Record, workload: Callable[[str], str
     recording = record("process", [workload("lingers"), *arguments])
     (row,) = recording.rows("exit")
     assert (row["pid"], row["exit_code"], row["signal"]) == (recording.pid, 3, 0)
+    assert (row["tid"], row["comm"]) == (recording.pid, "lingers")
     assert 0.2e9 <= row["lifetime_ns"] < 5e9
     assert recording.status == 3
 

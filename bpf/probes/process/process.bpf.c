@@ -324,7 +324,7 @@ int BPF_PROG(exit_done, struct task_struct *task)
 
 	if (!is_last_thread(ctx, task) || !scope_passes(task) || !is_first_exit(task))
 		return 0;
-	event = scope_reserve(task, stream_exit, now_ns, sizeof(*event));
+	event = scope_reserve(task->group_leader, stream_exit, now_ns, sizeof(*event)); /* named as the process is */
 	if (!event)
 		return 0;
 	code = task->signal->flags & SIGNAL_GROUP_EXIT ? task->signal->group_exit_code : task->exit_code;

@@ -39,7 +39,7 @@ PROBE = Probe(
         ),
         Stream(
             "exit",
-            "a process, when its last thread ends",
+            "a process, when its last thread ends; described by its main thread",
             columns={
                 "ppid": Column("parent process"),
                 "exit_code": Column("what it gave exit()"),

@@ -20,6 +20,7 @@ def register(subcommands: Any) -> None:
     parser.add_argument("--until", metavar="TIME", help="before this time")
     parser.add_argument("--limit", type=int, default=100, metavar="N", help="at most this many; 100")
     parser.add_argument("--order", choices=("asc", "desc"), default="desc", help="oldest or newest first")
+    parser.add_argument("--columns", metavar="A,B,...", help="these and no others; else as many as fit")
     parser.add_argument("--json", action="store_true", help="a JSON object a line")
     parser.set_defaults(run=run)
 
@@ -28,6 +29,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Prints the rows, page by page."""
     from scope_cli.client import Client
     from scope_cli.errors import UsageError
+    from scope_cli.event_table import print_rows
 
     filters = {}
     for given in arguments.filters:
@@ -50,28 +52,4 @@ def run(arguments: argparse.Namespace) -> None:
         if not cursor:
             break
     if not arguments.json:
-        _print_table(arguments.stream, rows)
-
-
-def _print_table(stream: str, rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from scope_bpf.catalogue import probes
-    from scope_cli.quantities import quantity
-
-    streams = {known.name: known for probe in probes().values() for known in probe.public_streams}
-    described = streams[stream].described() if stream in streams else {}
-    shown = [name for name in ("time", "comm", "pid", *described) if name not in ("ktime_ns", "start_ns", "cgroup_id")]
-    names = [name for name in dict.fromkeys(shown) if rows and name in rows[0] and not isinstance(rows[0][name], list)]
-    names += [name for name in ("args",) if rows and name in rows[0]]
-    table = Table(*names, box=None)
-    for row in rows:
-        cells = [row[name] for name in names]
-        units = [described[name].unit if name in described else "" for name in names]
-        table.add_row(*(_cell(cell, unit, quantity) for cell, unit in zip(cells, units, strict=True)))
-    Console().print(table)
-
-
-def _cell(value: Any, unit: str, quantity: Any) -> str:
-    return str(quantity(value, unit)) if unit or value is None or isinstance(value, list) else str(value)
+        print_rows(arguments.stream, rows, arguments.columns.split(",") if arguments.columns else [])
