@@ -122,7 +122,11 @@ def test_every_file_of_a_summary_has_its_path(record: Record, tmp_path: Path) ->
     """Also of files that are met just as one interval ends and the next begins."""
     for n in range(3001):
         (tmp_path / str(n)).write_text("x")
-    script = "import os, sys\nfor n in range(3001):\n    with open(f'{sys.argv[1]}/{n}') as f: f.read()\n"
+    script = (
+        "import sys, time\nfor n in range(3001):\n"
+        "    if n % 500 == 0: time.sleep(0.1)\n"
+        "    with open(f'{sys.argv[1]}/{n}') as f: f.read()\n"
+    )
     recording = record("files", [*PYTHON, script, str(tmp_path)], mode="summary", interval_ms=100)
     rows = recording.rows("file_summary")
     assert len({row["ktime_ns"] for row in rows}) > 1, "all was in one interval"

@@ -11,13 +11,13 @@ SCOPE_SUMMARY(file_summary)
 
 /* What the calls of interest do, by the architecture's numbers; given at load. */
 enum file_call {
-	NOT_OURS,
-	OPEN,	 /* (name, flags, mode) */
-	CREAT,	 /* (name, mode) */
-	OPENAT,	 /* (dfd, name, flags, mode) */
-	OPENAT2, /* (dfd, name, how) */
-	READ,	 /* (fd, ...) */
-	WRITE,	 /* (fd, ...) */
+	CALL_NOT_OURS,
+	CALL_OPEN,    /* (name, flags, mode) */
+	CALL_CREAT,   /* (name, mode) */
+	CALL_OPENAT,  /* (dfd, name, flags, mode) */
+	CALL_OPENAT2, /* (dfd, name, how) */
+	CALL_READ,    /* (fd, ...) */
+	CALL_WRITE,   /* (fd, ...) */
 };
 
 #define SYSCALLS 1024
@@ -29,10 +29,10 @@ const volatile __u8 file_calls[SYSCALLS];
 struct file_thread {
 	struct scope_thread thread;
 	__u64 entered_ns; /* 0: not in a call that is watched */
-	__u64 inode;	  /* of READ and WRITE */
-	__u64 resolve;	  /* of OPENAT2 */
+	__u64 inode;	  /* of CALL_READ and CALL_WRITE */
+	__u64 resolve;	  /* of CALL_OPENAT2 */
 	const char *name;
-	__s32 fd; /* dfd, or of READ and WRITE */
+	__s32 fd; /* dfd, or of CALL_READ and CALL_WRITE */
 	__u32 flags;
 	__u32 mode;
 	__u32 device;
@@ -76,17 +76,17 @@ static __always_inline struct file *file_of_fd(struct task_struct *task, __s32 f
 static __always_inline void enter_open(struct file_thread *call, const __u64 *args)
 {
 	struct open_how how = {};
-	bool at = call->call == OPENAT || call->call == OPENAT2;
+	bool at = call->call == CALL_OPENAT || call->call == CALL_OPENAT2;
 
 	call->fd = at ? (__s32)args[0] : AT_FDCWD;
 	call->name = (const char *)args[at];
 	call->resolve = 0;
-	if (call->call == OPENAT2) {
+	if (call->call == CALL_OPENAT2) {
 		bpf_probe_read_user(&how, sizeof(how), (void *)args[2]);
 		call->flags = how.flags;
 		call->mode = how.mode;
 		call->resolve = how.resolve;
-	} else if (call->call == CREAT) {
+	} else if (call->call == CALL_CREAT) {
 		call->flags = CREAT_FLAGS;
 		call->mode = args[1];
 	} else {
@@ -169,7 +169,7 @@ static __always_inline void summarize_io(struct task_struct *task, struct file_t
 		return;
 	if (!value->reads && !value->writes)
 		emit_file_name(task, call);
-	if (call->call == READ) {
+	if (call->call == CALL_READ) {
 		__sync_fetch_and_add(&value->reads, 1);
 		__sync_fetch_and_add(ret < 0 ? &value->read_errors : &value->read_bytes, ret < 0 ? 1 : ret);
 		__sync_fetch_and_add(&value->read_ns, duration_ns);
@@ -184,7 +184,7 @@ static __always_inline void summarize_io(struct task_struct *task, struct file_t
 
 static __always_inline __u32 call_by_number(unsigned long nr)
 {
-	return nr < SYSCALLS ? file_calls[nr & (SYSCALLS - 1)] : NOT_OURS;
+	return nr < SYSCALLS ? file_calls[nr & (SYSCALLS - 1)] : CALL_NOT_OURS;
 }
 
 /*
@@ -199,7 +199,7 @@ int BPF_PROG(file_enter, struct pt_regs *regs, long nr)
 	struct file_thread *call;
 	__u64 args[4];
 
-	if (kind == NOT_OURS || (kind >= READ) != scope_summarize || is_compat(task))
+	if (kind == CALL_NOT_OURS || (kind >= CALL_READ) != scope_summarize || is_compat(task))
 		return 0;
 	call = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!call) {
@@ -214,7 +214,7 @@ int BPF_PROG(file_enter, struct pt_regs *regs, long nr)
 	args[1] = syscall_arg(regs, 1);
 	args[2] = syscall_arg(regs, 2);
 	args[3] = syscall_arg(regs, 3);
-	if (kind < READ)
+	if (kind < CALL_READ)
 		enter_open(call, args);
 	else if (!enter_io(task, call, args))
 		return 0;
@@ -228,12 +228,12 @@ int BPF_PROG(file_exit, struct pt_regs *regs, long ret)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct file_thread *call;
 
-	if (call_by_number(syscall_number(regs)) == NOT_OURS)
+	if (call_by_number(syscall_number(regs)) == CALL_NOT_OURS)
 		return 0;
 	call = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!call || !call->entered_ns)
 		return 0;
-	if (call->call < READ)
+	if (call->call < CALL_READ)
 		emit_open(task, call, ret);
 	else
 		summarize_io(task, call, ret);

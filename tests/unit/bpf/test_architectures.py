@@ -1,0 +1,43 @@
+"""Every probe is compiled for every architecture that has kernel types here, to the same layouts."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scope_bpf.btf import Btf, Struct
+from scope_bpf.catalogue import probes
+
+ROOT = Path(__file__).parents[3]
+ARCHITECTURES = sorted(path.parent.name for path in (ROOT / "bpf/vmlinux").glob("*/vmlinux.h"))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Architecture -> its objects, made in copies of the tree."""
+    folders = {}
+    for architecture in ARCHITECTURES:
+        copy = tmp_path_factory.mktemp(architecture)
+        shutil.copytree(ROOT / "bpf", copy / "bpf")
+        shutil.copy(ROOT / "Makefile", copy)
+        command = ["make", "objects", f"ARCH={architecture}"]
+        made = subprocess.run(command, cwd=copy, capture_output=True, text=True)
+        assert made.returncode == 0, made.stderr
+        folders[architecture] = copy / "src/scope_bpf/objects"
+    return folders
+
+
+def _events(folder: Path, probe: str) -> dict[str, Struct | None]:
+    btf = Btf((folder / f"{probe}.bpf.o").read_bytes())
+    names = (f"{stream.name}_{part}" for stream in probes()[probe].streams for part in ("event", "key", "value"))
+    return {name: btf.struct(name) for name in names}
+
+
+@pytest.mark.parametrize("probe", sorted(probes()))
+def test_layouts_are_the_same_everywhere(built: dict[str, Path], probe: str) -> None:
+    """An agent on one architecture and a server on another mean the same columns."""
+    assert set(ARCHITECTURES) == {"x86", "arm64"}
+    first, *others = (_events(folder, probe) for folder in built.values())
+    assert any(first.values())
+    assert all(other == first for other in others)
