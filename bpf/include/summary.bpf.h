@@ -3,23 +3,23 @@
  * Summaries: counts, sums and histograms per key, kept in the kernel and read once an interval. User space puts an
  * empty map in the slot and, when the kernel says that no program uses the old one any more (an update of a map in
  * maps waits for that), reads the old one at leisure: nothing is missed, nothing is counted twice.
+ *
+ * The maps hold their entries from the start (those made as they are needed run out of memory within a burst, whatever
+ * the map has room for) and are shared by all CPUs (a copy for each would be gigabytes on a large host).
  */
 #ifndef SCOPE_SUMMARY_BPF_H
 #define SCOPE_SUMMARY_BPF_H
 
-#define SCOPE_SUMMARY_KEYS 16384
-
 bool scope_summarize SEC(".data.mode"); /* summaries instead of events; may change while the programs run */
 
 /*
- * Declares the map `NAME` in a slot, from struct NAME_key to struct NAME_value. A value's members are all __u64, summed
- * over CPUs by the reader. NAME is the stream's, too.
+ * Declares the map `NAME` in a slot, from struct NAME_key to struct NAME_value, whose members are all __u64. NAME is
+ * the stream's, too. NAME_first only shows what kind of map belongs there; user space makes those that are used.
  */
 #define SCOPE_SUMMARY(name)                                                                                            \
 	struct name##_inner {                                                                                          \
-		__uint(type, BPF_MAP_TYPE_PERCPU_HASH);                                                                \
-		__uint(max_entries, SCOPE_SUMMARY_KEYS);                                                               \
-		__uint(map_flags, BPF_F_NO_PREALLOC);                                                                  \
+		__uint(type, BPF_MAP_TYPE_HASH);                                                                       \
+		__uint(max_entries, 1);                                                                                \
 		__type(key, struct name##_key);                                                                        \
 		__type(value, struct name##_value);                                                                    \
 	} name##_first SEC(".maps");                                                                                   \

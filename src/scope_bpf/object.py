@@ -106,13 +106,13 @@ class BpfObject:
             raise LayoutMismatch(f"probe '{self.name}': the object has no map '{name}'")
         return Map(found, name)
 
-    def create_like(self, name: str) -> int:
+    def create_like(self, name: str, entries: int) -> int:
         """Makes another map like the one of this name; returns its file descriptor, the caller's.
 
         Raises:
             KernelError: the kernel refused, ENOMEM for one.
         """
-        fd = lib.scope_create_like(self._object, self.map(name)._map)
+        fd = lib.scope_create_like(self._object, self.map(name)._map, entries)
         return check(fd, f"cannot make a map like '{name}'")
 
     def close(self) -> None:

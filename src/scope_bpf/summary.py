@@ -10,20 +10,24 @@ from scope_bpf._ffi import check, ffi, lib
 from scope_bpf.catalogue import INTERVAL, Stream
 from scope_bpf.columns import RawBatch
 from scope_bpf.layout import Layout
-from scope_bpf.map import possible_cpus
 from scope_bpf.object import BpfObject
 
+KEYS = 16384  # an interval; more are counted as lost
 _FIRST = (0).to_bytes(4, "little")
 
 
 class SummaryReader:
-    """Two maps that take turns in the slot the programs look in: the map in maps that is named as the stream."""
+    """Two maps that take turns in the slot the programs look in: the map in maps that is named as the stream.
+
+    Raises:
+        KernelError: the kernel has no memory for them.
+    """
 
     def __init__(self, stream: Stream, layout: Layout, schema: pa.Schema, object_: BpfObject) -> None:
         self._stream, self._layout, self._schema = stream, layout, schema
         self._slot, first = object_.map(stream.name), object_.map(f"{stream.name}_first")
-        self._entries, self._key_size, self._value_size = first.max_entries, first.key_size, first.value_size
-        self._made = [object_.create_like(first.name), object_.create_like(first.name)]
+        self._key_size, self._value_size = first.key_size, first.value_size
+        self._made = [object_.create_like(first.name, KEYS), object_.create_like(first.name, KEYS)]
         self._current = 0
         self._slot.update(_FIRST, self._made[0].to_bytes(4, "little"))
         self._since_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
@@ -46,15 +50,13 @@ class SummaryReader:
         return RawBatch(self._stream, self._layout, self._schema, rows) if len(rows) else None
 
     def _take(self, fd: int) -> np.ndarray[Any, np.dtype[Any]]:
-        keys = np.empty((self._entries, self._key_size), np.uint8)
-        values = np.empty((self._entries, possible_cpus(), self._value_size // 8), np.uint64)
+        keys = np.empty((KEYS, self._key_size), np.uint8)
+        values = np.empty((KEYS, self._value_size), np.uint8)
         count = check(
-            lib.scope_read_summary(fd, ffi.from_buffer(keys), ffi.from_buffer(values), self._entries),
+            lib.scope_read_summary(fd, ffi.from_buffer(keys), ffi.from_buffer(values), KEYS),
             f"cannot read the summary '{self._stream.name}'",
         )
-        packed = np.empty((count, self._key_size + self._value_size), np.uint8)
-        packed[:, : self._key_size] = keys[:count]
-        packed[:, self._key_size :] = values[:count].sum(axis=1).view(np.uint8)
+        packed = np.concatenate((keys[:count], values[:count]), axis=1)
         return self._with_interval(packed.view(self._layout.dtype).reshape(count))
 
     def _with_interval(self, rows: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:

@@ -120,9 +120,6 @@ class Tracer:
         self._object.map("scope_accounts").resize(len(self._numbers))
         self._object.load()
         self._make_rings(rings, ring_bytes)
-        for stream in self.probe.streams_of(Mode.SUMMARY):
-            if stream.mode is Mode.SUMMARY:
-                self._summaries[stream.name] = self._summary_reader(stream)
         self._filter = Filter(self.probe.btf, self._object)
         self._filter.apply(self._target)
         self._apply_mode()
@@ -156,10 +153,13 @@ class Tracer:
 
     def _apply_mode(self) -> None:
         assert self._object
-        if self._summaries:
-            summarize = self.mode is Mode.SUMMARY
-            self._object.map(".data.mode").update((0).to_bytes(4, "little"), bytes([summarize]))
-            self._next_summary = time.monotonic() + self.options["interval_ms"] / 1000
+        if not self.probe.has_mode(Mode.SUMMARY):
+            return
+        if self.mode is Mode.SUMMARY and not self._summaries:  # 30 MB of maps that events do without
+            streams = [stream for stream in self.probe.streams if stream.mode is Mode.SUMMARY]
+            self._summaries = {stream.name: self._summary_reader(stream) for stream in streams}
+        self._object.map(".data.mode").update((0).to_bytes(4, "little"), bytes([self.mode is Mode.SUMMARY]))
+        self._next_summary = time.monotonic() + self.options["interval_ms"] / 1000
 
     def poll(self, timeout_ms: int) -> list[RawBatch]:
         """Waits until buffers are full or the time is over; the batches since the last poll, of every stream."""

@@ -6,7 +6,7 @@ const char *scope_log_take(void);
 /* shim/object.c */
 struct bpf_object *scope_object_open(const void *elf, size_t size, const char *name);
 int scope_create_ring(uint32_t bytes);
-int scope_create_like(const struct bpf_object *object, const struct bpf_map *map);
+int scope_create_like(const struct bpf_object *object, const struct bpf_map *map, uint32_t entries);
 int64_t scope_read_summary(int fd, void *keys, void *values, uint32_t entries);
 int scope_run_raw_tp(int fd, uint64_t argument);
 int scope_program_cost(int fd, uint64_t *run_time_ns, uint64_t *run_count, uint64_t *missed);

@@ -23,20 +23,20 @@ int scope_create_ring(uint32_t bytes)
 }
 
 /* Another map like one of a loaded object, BTF included: before 6.2 a map in maps takes only its like. */
-int scope_create_like(const struct bpf_object *object, const struct bpf_map *map)
+int scope_create_like(const struct bpf_object *object, const struct bpf_map *map, uint32_t entries)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = bpf_map__map_flags(map),
 		    .btf_fd = bpf_object__btf_fd(object), .btf_key_type_id = bpf_map__btf_key_type_id(map),
 		    .btf_value_type_id = bpf_map__btf_value_type_id(map));
 	int fd = bpf_map_create(bpf_map__type(map), "scope_like", bpf_map__key_size(map), bpf_map__value_size(map),
-				bpf_map__max_entries(map), &options);
+				entries, &options);
 
 	return fd < 0 ? -errno : fd;
 }
 
 /*
  * Reads every entry of a map that no program uses any more and empties it. keys: entries times key_size; values:
- * entries times the number of possible CPUs times value_size. Returns how many entries there were.
+ * entries times value_size. Returns how many entries there were.
  */
 int64_t scope_read_summary(int fd, void *keys, void *values, uint32_t entries)
 {
