@@ -105,7 +105,7 @@ bench: build ## measure and print a table of ratios (as root, on a quiet machine
 wheel: build ## dist/*.whl with libbpf, libelf and libz inside
 	@rm -rf build
 	@$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel >/dev/null
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python deploy/repair_wheel.py --wheel-dir dist build/wheel/*.whl
 
 .PHONY: lock
 lock: ## rewrite requirements.lock with the newest versions that pyproject.toml admits

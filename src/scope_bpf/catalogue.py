@@ -8,7 +8,7 @@ import hashlib
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
 from pathlib import Path
@@ -115,6 +115,7 @@ class Stream:
         live: what a live table shows of it.
         names: a text column joined from another stream.
         internal: only read for `names`; no rows of it leave the tracer.
+        adds_up: another summary of the probe, whose rows it adds up by process; it has nothing of its own in C.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Stream:
     live: Live = Live()
     names: Names | None = None
     internal: bool = False
+    adds_up: str = ""
 
     def layout(self, btf: Btf) -> Layout:
         """The layout of the stream's rows according to the object.
@@ -136,9 +138,12 @@ class Stream:
             LayoutMismatch: a struct is missing, or Python and C do not name the same fields.
         """
         suffixes = ("event",) if self.mode is Mode.EVENTS else ("key", "value")
-        structs = [self._struct(btf, f"{self.name}_{suffix}") for suffix in suffixes]
+        structs = [self._struct(btf, f"{self.adds_up or self.name}_{suffix}") for suffix in suffixes]
         layout = layout_of(*structs)
         implied = HEADER if self.mode is Mode.EVENTS else PROCESS
+        if self.adds_up:
+            kept = tuple(field for field in layout.fields if field.name in implied or field.name in self.columns)
+            layout = replace(layout, fields=kept)
         declared = set(self.columns) | set(self.hidden)
         found = {f.name for f in layout.fields} - set(implied)
         complaints = [f"C lacks '{name}'" for name in sorted(declared - found)]

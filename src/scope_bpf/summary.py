@@ -1,40 +1,55 @@
 """Reads a summary: swaps the kernel's map for an empty one, then reads what the old one holds."""
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from scope_bpf._ffi import check, ffi, lib
-from scope_bpf.catalogue import INTERVAL, Stream
+from scope_bpf.catalogue import INTERVAL, PROCESS, Rows, Stream
 from scope_bpf.columns import RawBatch
-from scope_bpf.layout import Layout
+from scope_bpf.layout import Kind, Layout
 from scope_bpf.object import BpfObject
 
 KEYS = 16384  # an interval; more are counted as lost
 _FIRST = (0).to_bytes(4, "little")
 
 
+@dataclass(frozen=True)
+class Shape:
+    """A summary's stream and what its rows are like."""
+
+    stream: Stream
+    layout: Layout
+    schema: pa.Schema
+
+
 class SummaryReader:
     """Two maps that take turns in the slot the programs look in: the map in maps that is named as the stream.
 
+    Args:
+        sums: the streams that add the rows up by process.
+
     Raises:
-        KernelError: the kernel has no memory for them.
+        KernelError: the kernel has no memory for the maps.
     """
 
-    def __init__(self, stream: Stream, layout: Layout, schema: pa.Schema, object_: BpfObject) -> None:
-        self._stream, self._layout, self._schema = stream, layout, schema
-        self._slot, first = object_.map(stream.name), object_.map(f"{stream.name}_first")
+    def __init__(self, own: Shape, sums: Sequence[Shape], object_: BpfObject) -> None:
+        self._own, self._sums = own, sums
+        name = own.stream.name
+        self._slot, first = object_.map(name), object_.map(f"{name}_first")
         self._key_size, self._value_size = first.key_size, first.value_size
         self._made = [object_.create_like(first.name, KEYS), object_.create_like(first.name, KEYS)]
         self._current = 0
         self._slot.update(_FIRST, self._made[0].to_bytes(4, "little"))
         self._since_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        self.rows_made = 0
+        self.rows_made = {shape.stream.name: 0 for shape in (own, *sums)}
 
-    def read(self) -> RawBatch | None:
-        """What was counted since the last read: one row a key; None if nothing was.
+    def read(self) -> list[RawBatch]:
+        """What was counted since the last read: one row a key, then one row a process for each stream of sums.
 
         Raises:
             KernelError: the kernel refused; what was counted is still there for the next read.
@@ -46,27 +61,50 @@ class SummaryReader:
         rows = self._take(filled)
         rows["ktime_ns"], rows["interval_ns"] = now_ns, now_ns - self._since_ns
         self._since_ns = now_ns
-        self.rows_made += len(rows)
-        return RawBatch(self._stream, self._layout, self._schema, rows) if len(rows) else None
+        if not len(rows):
+            return []
+        summed = [(shape, _by_process(rows, shape.layout)) for shape in self._sums]
+        return [self._batch(shape, of_shape) for shape, of_shape in ((self._own, rows), *summed)]
 
-    def _take(self, fd: int) -> np.ndarray[Any, np.dtype[Any]]:
+    def _batch(self, shape: Shape, rows: Rows) -> RawBatch:
+        self.rows_made[shape.stream.name] += len(rows)
+        return RawBatch(shape.stream, shape.layout, shape.schema, rows)
+
+    def _take(self, fd: int) -> Rows:
         keys = np.empty((KEYS, self._key_size), np.uint8)
         values = np.empty((KEYS, self._value_size), np.uint8)
         count = check(
             lib.scope_read_summary(fd, ffi.from_buffer(keys), ffi.from_buffer(values), KEYS),
-            f"cannot read the summary '{self._stream.name}'",
+            f"cannot read the summary '{self._own.stream.name}'",
         )
-        packed = np.concatenate((keys[:count], values[:count]), axis=1)
-        return self._with_interval(packed.view(self._layout.dtype).reshape(count))
-
-    def _with_interval(self, rows: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
-        fields = self._layout.fields
-        wide = np.empty(len(rows), [*INTERVAL.descr, *((field.name, field.dtype) for field in fields)])
-        for field in fields:
-            wide[field.name] = rows[field.name]
-        return wide
+        layout = self._own.layout
+        packed = np.concatenate((keys[:count], values[:count]), axis=1).view(layout.dtype).reshape(count)
+        rows = np.empty(count, _with_interval(layout))
+        for field in layout.fields:
+            rows[field.name] = packed[field.name]
+        return rows
 
     def close(self) -> None:
         """Frees the maps. May be called again."""
         while self._made:
             lib.close(self._made.pop())
+
+
+def _with_interval(layout: Layout) -> np.dtype[Any]:
+    return np.dtype([*INTERVAL.descr, *((field.name, field.dtype) for field in layout.fields)])
+
+
+def _by_process(rows: Rows, layout: Layout) -> Rows:
+    """The rows of each process added up: numbers and histograms that do not describe it."""
+    keys = [field.name for field in layout.fields if field.name in PROCESS]
+    packed = np.empty(len(rows), [(name, rows.dtype[name]) for name in keys])
+    for name in keys:
+        packed[name] = rows[name]
+    _, first, places = np.unique(packed, return_index=True, return_inverse=True)
+    sums = np.zeros(len(first), _with_interval(layout))
+    for name in (*(INTERVAL.names or ()), *keys):
+        sums[name] = rows[name][first]
+    for field in layout.fields:
+        if field.name not in PROCESS and field.kind in (Kind.NUMBER, Kind.HISTOGRAM):
+            np.add.at(sums[field.name], places, rows[field.name])
+    return sums

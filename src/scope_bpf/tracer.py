@@ -20,7 +20,7 @@ from scope_bpf.map import possible_cpus
 from scope_bpf.object import BpfObject
 from scope_bpf.ring import Drain
 from scope_bpf.statistics import Cost, program_cost
-from scope_bpf.summary import SummaryReader
+from scope_bpf.summary import Shape, SummaryReader
 from scope_bpf.targets import FIND_INODE, Filter, Target
 
 FOLLOW, FORGET = "scope_follow_fork", "scope_forget_process"  # filter.bpf.h
@@ -58,8 +58,9 @@ class Tracer:
         self._target = target or Target()
         self._excluded = excluded
         self._events = [stream for stream in probe.streams if stream.mode is Mode.EVENTS]
-        summaries = [stream for stream in probe.streams if stream.mode is Mode.SUMMARY]
-        self._numbers = {stream.name: number for number, stream in enumerate(self._events + summaries)}
+        self._maps = [stream for stream in probe.streams if stream.mode is Mode.SUMMARY and not stream.adds_up]
+        self._sums = [stream for stream in probe.streams if stream.adds_up]
+        self._numbers = {stream.name: number for number, stream in enumerate(self._events + self._maps)}
         self._layouts = {stream.name: probe.layout(stream) for stream in probe.streams}
         self._schemas = {stream.name: probe.schema(stream) for stream in probe.streams}
         self._object: BpfObject | None = None
@@ -148,16 +149,18 @@ class Tracer:
 
     def _summary_reader(self, stream: Stream) -> SummaryReader:
         assert self._object
-        layout, schema = self._layouts[stream.name], self._schemas[stream.name]
-        return SummaryReader(stream, layout, schema, self._object)
+        sums = [self._shape(other) for other in self._sums if other.adds_up == stream.name]
+        return SummaryReader(self._shape(stream), sums, self._object)
+
+    def _shape(self, stream: Stream) -> Shape:
+        return Shape(stream, self._layouts[stream.name], self._schemas[stream.name])
 
     def _apply_mode(self) -> None:
         assert self._object
         if not self.probe.has_mode(Mode.SUMMARY):
             return
         if self.mode is Mode.SUMMARY and not self._summaries:  # 30 MB of maps that events do without
-            streams = [stream for stream in self.probe.streams if stream.mode is Mode.SUMMARY]
-            self._summaries = {stream.name: self._summary_reader(stream) for stream in streams}
+            self._summaries = {stream.name: self._summary_reader(stream) for stream in self._maps}
         self._object.map(".data.mode").update((0).to_bytes(4, "little"), bytes([self.mode is Mode.SUMMARY]))
         self._next_summary = time.monotonic() + self.options["interval_ms"] / 1000
 
@@ -198,8 +201,8 @@ class Tracer:
         return [batch for batch in batches if not batch.stream.internal]
 
     def _read_summaries(self) -> list[RawBatch]:
-        read = [reader.read() for reader in self._summaries.values()]
-        events = self._take_rest() if any(batch and batch.stream.names for batch in read) else []
+        read = [batch for reader in self._summaries.values() for batch in reader.read()]
+        events = self._take_rest() if any(batch.stream.names for batch in read) else []
         # Reading the rest of the rings may have run ahead of the summary, into names that the next one needs.
         names, older, self._last_names, self._names = self._names, self._last_names, self._names, {}
         return events + [
@@ -207,7 +210,6 @@ class Tracer:
             if (source := batch.stream.names)
             else batch
             for batch in read
-            if batch
         ]
 
     def _take_rest(self) -> list[RawBatch]:
@@ -253,9 +255,12 @@ class Tracer:
             lost = per_cpu["lost"].sum(axis=0)
             losses = dict(zip(LOSS_REASONS, lost.tolist(), strict=True))
             losses["unkept"] = self._drain.unkept(number) if self._drain and number < len(self._events) else 0
-            rows = self._summaries[name].rows_made if name in self._summaries else 0
-            emitted = int(per_cpu["emitted"].sum()) + rows
+            emitted = int(per_cpu["emitted"].sum())
             accounts[name] = Account(emitted, {reason: count for reason, count in losses.items() if count})
+        for reader in self._summaries.values():
+            for name, rows in reader.rows_made.items():
+                account = accounts.get(name, Account(0, {}))
+                accounts[name] = Account(account.emitted + rows, account.lost)
         return self._with_missed_runs(accounts)
 
     def _with_missed_runs(self, accounts: dict[str, Account]) -> dict[str, Account]:

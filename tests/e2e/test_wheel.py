@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -44,9 +45,12 @@ def hidden(*command: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.usefixtures("python")
 def test_the_wheel_serves_every_python_from_3_11() -> None:
-    """One file by the limited API, for a named baseline of glibc."""
+    """One file by the limited API, for a named baseline of glibc, with the libraries it needs."""
     (wheel,) = (ROOT / "dist").glob("*.whl")
     assert "-cp311-abi3-manylinux_" in wheel.name
+    with zipfile.ZipFile(wheel) as files:
+        bundled = {Path(name).name.partition("-")[0] for name in files.namelist() if ".libs/lib" in name}
+    assert bundled == {"libbpf", "libelf", "libz"}
 
 
 @pytest.mark.timeout(300)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.probes.recording import Record
@@ -124,3 +125,25 @@ def test_waiting_for_a_cpu_is_measured(record: Record) -> None:
     both = sorted(by_pid.values())[-2:]
     assert all(waited > 0.15e9 for _, waited in both)
     assert all(0.4e9 < on_cpu + waited < 0.8e9 for on_cpu, waited in both)
+
+
+def test_a_process_is_its_threads_added_up(record: Record) -> None:
+    """Per interval and process: counts, times and histograms are the sums of the threads'; books count both streams."""
+    script = "import threading, time\nt = [threading.Thread(target=time.sleep, args=(0.3,)) for _ in range(5)]\n"
+    script += "[x.start() for x in t]; [x.join() for x in t]"
+    recording = record("sched", [*PYTHON, script], mode="summary", interval_ms=100)
+    threads, processes = recording.rows("sched_summary"), recording.rows("sched_process_summary")
+    assert len({row["tid"] for row in threads}) >= 6
+    added: dict[tuple[int, int, str], list[int]] = {}
+    for row in threads:
+        sums = added.setdefault((row["ktime_ns"], row["pid"], row["comm"]), [0] * len(_numbers(row)))
+        sums[:] = map(sum, zip(sums, _numbers(row), strict=True))
+    assert {(row["ktime_ns"], row["pid"], row["comm"]): _numbers(row) for row in processes} == added
+    for stream in ("sched_summary", "sched_process_summary"):
+        assert recording.accounts[stream].emitted == recording.count(stream)
+
+
+def _numbers(row: dict[str, Any]) -> list[int]:
+    names = ("on_cpu", "run_queue", "off_cpu")
+    plain = [row[f"{name}_{of}"] for name in names for of in ("count", "ns")]
+    return plain + [bucket for name in names for bucket in row[name]]

@@ -2,6 +2,17 @@
 
 from scope_bpf.catalogue import Alternative, Column, Live, Mode, Probe, Stream
 
+_TIMES = {
+    "on_cpu_count": Column("times it left a CPU"),
+    "on_cpu_ns": Column("time on a CPU, counted when it leaves one", "ns"),
+    "run_queue_count": Column("times it got a CPU after waiting"),
+    "run_queue_ns": Column("time it waited for a CPU", "ns"),
+    "off_cpu_count": Column("times it was woken"),
+    "off_cpu_ns": Column("time it slept, counted when it is woken", "ns"),
+    "on_cpu": Column("times on a CPU by powers of two", "ns"),
+    "run_queue": Column("waits for a CPU by powers of two", "ns"),
+    "off_cpu": Column("sleeps by powers of two", "ns"),
+}
 _STATE = "0 if it could have gone on; else TASK_* bits: 1 sleeping, 2 uninterruptible, 4 stopped, 8 traced, 128 dead"
 
 PROBE = Probe(
@@ -37,21 +48,17 @@ PROBE = Probe(
         Stream(
             "sched_summary",
             "time by thread: on a CPU, waiting for one, asleep",
-            columns={
-                "tid": Column("thread"),
-                "thread_comm": Column("its name"),
-                "on_cpu_count": Column("times it left a CPU"),
-                "on_cpu_ns": Column("time on a CPU, counted when it leaves one", "ns"),
-                "run_queue_count": Column("times it got a CPU after waiting"),
-                "run_queue_ns": Column("time it waited for a CPU", "ns"),
-                "off_cpu_count": Column("times it was woken"),
-                "off_cpu_ns": Column("time it slept, counted when it is woken", "ns"),
-                "on_cpu": Column("times on a CPU by powers of two", "ns"),
-                "run_queue": Column("waits for a CPU by powers of two", "ns"),
-                "off_cpu": Column("sleeps by powers of two", "ns"),
-            },
+            columns={"tid": Column("thread"), "thread_comm": Column("its name")} | _TIMES,
+            mode=Mode.SUMMARY,
+            live=Live(by=("comm", "pid", "thread_comm", "tid"), totals=("off_cpu_ns", "run_queue_ns", "on_cpu_ns")),
+        ),
+        Stream(
+            "sched_process_summary",
+            "the same by process: its threads added up",
+            columns=_TIMES,
             mode=Mode.SUMMARY,
             live=Live(by=("comm", "pid"), totals=("off_cpu_ns", "run_queue_ns", "on_cpu_ns")),
+            adds_up="sched_summary",
         ),
     ),
     ring_bytes=8 << 20,
