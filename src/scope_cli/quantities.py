@@ -4,8 +4,9 @@
 def duration(ns: float) -> str:
     """Nanoseconds with three digits and the unit that fits: 1.23 ms."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if abs(ns) >= size:
-            return f"{ns / size:.3g} {unit}" if ns < 1000 * size else f"{ns / size:,.0f} {unit}"
+        value = ns / size
+        if abs(value) >= 0.9995:  # as it is shown
+            return f"{value:.3g} {unit}" if abs(value) < 999.5 else f"{value:,.0f} {unit}"
     return f"{ns:.0f} ns"
 
 
