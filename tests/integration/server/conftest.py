@@ -2,12 +2,15 @@
 
 import asyncio
 import itertools
+import json
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import grpc
 import pyarrow as pa
@@ -78,6 +81,15 @@ class Server:
     async def get(self, *path: str, **query: Any) -> Any:
         """GET from the API, without blocking the loop that serves it."""
         return await asyncio.to_thread(lambda: self.client.get(*path, **query))
+
+    def problem(self, path: str) -> Any:
+        """The body of an answer that is an error. Blocks."""
+        headers = {"Authorization": f"Bearer {self.token.read_text().strip()}"}
+        try:
+            urlopen(Request(f"http://{self.http}/api/v1/{path}", headers=headers), timeout=10).close()
+        except HTTPError as error:
+            return json.load(error)
+        raise AssertionError(f"{path} is no error")
 
     async def send(self, *batches: batch_pb2.Batch, token: str | None = None) -> list[ingest_pb2.UploadReply]:
         """Sends batches over one connection; their replies in the order of their sequences."""

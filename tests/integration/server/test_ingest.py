@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -155,6 +156,26 @@ async def test_a_database_that_goes_away_loses_nothing(start_server: StartServer
                 assert query(server.conninfo, "SELECT balance FROM scope.books") == [(0,)]
         finally:
             postgres.stop(immediate=True)
+
+
+async def test_a_slow_database_makes_agents_wait(start_server: StartServer, task_id: str) -> None:
+    """The server holds a bounded number of bytes and reads no more; nothing is answered early, nothing is lost."""
+    batches = [batch(rows(997, 997 * n), task_id, n + 1, 997 * (n + 1)) for n in range(40)]
+    limit = 3 * batches[0].ByteSize()
+    async with start_server(queue_bytes=limit, writers=1) as server:
+        assert [reply.verdict for reply in await server.send(batches[0])] == [STORED]
+        with psycopg.connect(server.conninfo) as blocker:
+            blocker.execute("LOCK TABLE scope.ledger IN ACCESS EXCLUSIVE MODE")
+            sending = asyncio.create_task(server.send(*batches[1:]))
+            await asyncio.sleep(0.5)
+            health = await asyncio.to_thread(server.problem, "health")
+            held = int(re.findall(r"(\d+) bytes wait", health["ingest"])[0])
+            assert 0 < held < limit + max(each.ByteSize() for each in batches)
+            assert not sending.done()
+        replies = await sending
+        assert {reply.verdict for reply in replies} == {STORED}
+        assert query(server.conninfo, "SELECT count(*), count(DISTINCT arg0) FROM events.syscall") == [(39880, 39880)]
+        assert query(server.conninfo, "SELECT emitted, stored, balance FROM scope.books") == [(39880, 39880, 0)]
 
 
 async def test_a_database_that_is_not_there_is_told(start_server: StartServer) -> None:
