@@ -65,8 +65,13 @@ run: build ## install, build and run everything on this machine
 
 # ---- checks -----------------------------------------------------------------------------------------------------
 
+# systemd mounts it; a container or a bare virtual machine may lack it, and bpftrace and classic tracepoints with it.
+.PHONY: tracefs
+tracefs:
+	@mountpoint --quiet /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing || true
+
 .PHONY: test
-test: build ## run every test, or those of TESTS=... (as root)
+test: build tracefs ## run every test, or those of TESTS=... (as root)
 	@deploy/install-packages.sh test
 ifdef TESTS
 	@$(BIN)/python -m pytest $(TESTS)
@@ -97,7 +102,7 @@ types: build ## mypy --strict
 check: lint types test ## all that CI runs
 
 .PHONY: bench
-bench: build ## measure and print a table of ratios (as root, on a quiet machine)
+bench: build tracefs ## measure and print a table of ratios (as root, on a quiet machine)
 	@deploy/install-packages.sh test
 	@$(BIN)/python -m bench
 

@@ -59,8 +59,9 @@ def test_failed_execs_are_kept(record: Record) -> None:
     ]
 
 
-def test_failed_execs_by_every_alternative(record: Record) -> None:
+def test_failed_execs_by_every_alternative(record: Record, need: Callable[[str], None]) -> None:
     """The ways to attach record the same."""
+    need("tracefs")
     probe = probe_named("process")
     command = ["sh", "-c", "/nonsense/program 'an argument'; true"]
     recorded = []

@@ -42,8 +42,9 @@ END { clear(@woken); clear(@asleep); }
 
 
 @pytest.fixture
-def bpftrace(tmp_path: Path) -> Iterator[Callable[[], dict[str, int]]]:
+def bpftrace(tmp_path: Path, need: Callable[[str], None]) -> Iterator[Callable[[], dict[str, int]]]:
     """Keeps ACCOUNT from now until it is called; gives the counts."""
+    need("tracefs")
     ready = tmp_path / "ready.sh"
     ready.write_text("echo attached\nexec cat\n")  # bpftrace runs it once everything is attached, and ends with it
     command = ["bpftrace", "-e", ACCOUNT, "-c", f"/bin/sh {ready}"]
