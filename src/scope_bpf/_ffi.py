@@ -1,5 +1,6 @@
 """The only import of the extension. Types are relaxed here, since cffi's are made at build time."""
 
+from pathlib import Path
 from typing import Any
 
 from scope_bpf import _native  # type: ignore[attr-defined]  # made by the build
@@ -7,6 +8,7 @@ from scope_bpf.errors import KernelError
 
 ffi: Any = _native.ffi
 lib: Any = _native.lib
+extension_file = Path(_native.__file__)
 
 
 def libbpf_log() -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,10 @@ from scope_bpf.btf import Btf, Struct
 from scope_bpf.errors import LayoutMismatch, NotSupported, UnknownProbe
 from scope_bpf.layout import Layout, layout_of
 from scope_bpf.options import MODE, RING_BYTES, SUMMARY_INTERVAL_MS, Option
+
+if TYPE_CHECKING:  # they need the extension
+    from scope_bpf.modules import Module
+    from scope_bpf.object import BpfObject
 
 OBJECTS = Path(__file__).parent / "objects"
 
@@ -115,6 +119,7 @@ class Stream:
         live: what a live table shows of it.
         names: a text column joined from another stream.
         internal: only read for `names`; no rows of it leave the tracer.
+        resolved: columns computed by the probe's resolver.
         adds_up: another summary of the probe, whose rows it adds up by process; it has nothing of its own in C.
     """
 
@@ -124,6 +129,7 @@ class Stream:
     mode: Mode = Mode.EVENTS
     derived: Mapping[str, Derived] = field(default_factory=dict)
     derive: Derive | None = None
+    resolved: Mapping[str, Derived] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
     null_unless: Mapping[str, str] = field(default_factory=dict)
     live: Live = Live()
@@ -163,7 +169,7 @@ class Stream:
         types = {f.name: f.arrow for f in layout.fields}
         if self.mode is Mode.SUMMARY:
             types |= {name: pa.uint64() for name in INTERVAL.names or ()}
-        types |= {name: derived.arrow for name, derived in self.derived.items()}
+        types |= {name: derived.arrow for name, derived in (*self.derived.items(), *self.resolved.items())}
         if self.names:
             types[self.names.text] = pa.string()
         return pa.schema([pa.field(name, types[name]) for name in self.described()])
@@ -171,7 +177,7 @@ class Stream:
     def described(self) -> dict[str, Column]:
         """All columns in order, with what they mean."""
         implied = HEADER if self.mode is Mode.EVENTS else PROCESS
-        derived = {name: derived.column for name, derived in self.derived.items()}
+        derived = {name: derived.column for name, derived in (*self.derived.items(), *self.resolved.items())}
         if self.names:
             derived[self.names.text] = self.names.column
         return dict(implied) | derived | dict(self.columns)
@@ -184,11 +190,45 @@ def fingerprint(schema: pa.Schema) -> str:
 
 
 @dataclass(frozen=True)
+class Function:
+    """A function of user space that a probe is attached to, in every file that defines it.
+
+    Attributes:
+        symbols: its names; variants that take the same arguments are the same function.
+        cookie: what the programs know it by, 32 bits.
+        entry, leave: the programs for its first instruction and for its return.
+    """
+
+    symbols: tuple[str, ...]
+    cookie: int
+    entry: str
+    leave: str
+
+
+@dataclass(frozen=True)
 class Alternative:
-    """A way to attach: the programs it takes. `name` says which hooks they are."""
+    """A way to attach: the programs it takes beside those of the probe's functions. `name` says which hooks they are.
+
+    Attributes:
+        uprobe_multi: attach to all functions of a file at once, which kernels have since 6.6.
+    """
 
     name: str
-    programs: tuple[str, ...]
+    programs: tuple[str, ...] = ()
+    uprobe_multi: bool = False
+
+
+class Resolver(Protocol):
+    """Columns that take more than the rows to know: names of code and handles in the watched processes."""
+
+    def add_module(self, module: "Module") -> bool:
+        """Takes note of a file that a watched process has mapped; whether it is to be kept open."""
+
+    def add_process(self, pid: int, modules: Mapping[int, "Module"]) -> None:
+        """Takes note of a process that runs already; its modules by where they begin in memory."""
+
+    def resolve(self, stream: "Stream", rows: Rows) -> dict[str, pa.Array]:
+        """The stream's resolved columns."""
 
 
 @dataclass(frozen=True)
@@ -200,6 +240,8 @@ class Probe:
         extra_options: options beside those every probe has.
         ring_bytes: how large a ring has to be for the rates at which events come; a summary needs little.
         constants: from validated options to the values of the object's read-only variables.
+        functions: in user space, looked for in the files that watched processes have mapped.
+        resolver: makes what computes the streams' resolved columns, for a loaded object.
     """
 
     name: str
@@ -209,6 +251,8 @@ class Probe:
     extra_options: tuple[Option, ...] = ()
     ring_bytes: int = 1 << 20
     constants: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {}
+    functions: tuple[Function, ...] = ()
+    resolver: "Callable[[BpfObject], Resolver] | None" = None
 
     @property
     def options(self) -> tuple[Option, ...]:

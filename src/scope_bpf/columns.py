@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scope_bpf._ffi import check, ffi, lib
-from scope_bpf.catalogue import INTERVAL, Mode, Names, Rows, Stream
+from scope_bpf.catalogue import INTERVAL, Mode, Names, Resolver, Rows, Stream
 from scope_bpf.layout import Field, Kind, Layout
 
 
@@ -22,6 +22,7 @@ class RawBatch:
         schema: what `to_arrow` makes of it.
         native: the `scope_rows *` that holds the rows and their tails; None for a summary.
         names: batches of the stream that gives this one's names.
+        resolver: what computes the stream's resolved columns.
     """
 
     stream: Stream
@@ -30,6 +31,7 @@ class RawBatch:
     rows: Rows
     native: Any = None
     names: tuple["RawBatch", ...] = ()
+    resolver: Resolver | None = None
 
     @property
     def count(self) -> int:
@@ -47,10 +49,12 @@ class RawBatch:
         return int(self.rows["ktime_ns"].max())
 
 
-def raw_batch(stream: Stream, layout: Layout, schema: pa.Schema, native: Any) -> RawBatch:
+def raw_batch(
+    stream: Stream, layout: Layout, schema: pa.Schema, native: Any, resolver: Resolver | None = None
+) -> RawBatch:
     """A batch over the records of a `scope_rows *`, without a copy."""
     buffer = ffi.buffer(native.rows, native.count * native.row_size)
-    return RawBatch(stream, layout, schema, np.frombuffer(buffer, layout.dtype), native)
+    return RawBatch(stream, layout, schema, np.frombuffer(buffer, layout.dtype), native, resolver=resolver)
 
 
 def to_arrow(raw: RawBatch, only: Collection[str] | None = None) -> pa.RecordBatch:
@@ -66,6 +70,8 @@ def to_arrow(raw: RawBatch, only: Collection[str] | None = None) -> pa.RecordBat
         columns |= {name: pa.array(raw.rows[name]) for name in INTERVAL.names or ()}
     if stream.derive and not columns.keys() >= set(schema.names):
         columns |= stream.derive(raw.rows)
+    if raw.resolver and stream.resolved and not columns.keys() >= set(schema.names):
+        columns |= raw.resolver.resolve(stream, raw.rows)
     if stream.names and stream.names.text in schema.names:
         columns[stream.names.text] = _joined(raw, stream.names)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

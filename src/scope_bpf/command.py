@@ -19,6 +19,7 @@ class HeldCommand:
         path = shutil.which(command[0])
         if path is None:
             raise TargetNotFound(f"there is no command '{command[0]}' to run")
+        self.path: str = path
         words = [ffi.new("char[]", os.fsencode(word)) for word in command]
         release_fd = ffi.new("int *")
         pid = lib.scope_spawn_held(os.fsencode(path), [*words, ffi.NULL], release_fd)

@@ -27,6 +27,10 @@ class LayoutMismatch(ScopeBpfError, TypeError):
     """A probe's Python and its C structs do not name the same fields."""
 
 
+class NotElf(ScopeBpfError, ValueError):
+    """A file is no ELF file that functions could be found in."""
+
+
 class NotSupported(ScopeBpfError):
     """This host cannot do it; the reason is for people, and is what a test is skipped with."""
 

@@ -62,7 +62,7 @@ _TAIL_KINDS = {
     "scope_path": (Kind.PATH, pa.string()),
 }
 _FLATTENED = ("scope_header", "scope_process")
-_UNSEEN = ("pad", "stream")  # `stream` is how a record finds its layout
+_UNSEEN = (("scope_header", "stream"),)  # how a record finds its layout
 _SLICE = np.dtype([("offset", "<u4"), ("length", "<u4")])
 
 
@@ -83,7 +83,7 @@ def layout_of(*structs: Struct) -> Layout:
 def _fields(struct: Struct, begin: int) -> list[Field]:
     fields: list[Field] = []
     for member in struct.members:
-        if member.name in _UNSEEN:
+        if member.name == "pad" or (struct.name, member.name) in _UNSEEN:
             continue
         offset = begin + member.offset
         if isinstance(member.type, Struct) and member.type.name in _FLATTENED:

@@ -52,6 +52,11 @@ class BpfObject:
             lib.bpf_program__set_autoload(program, ffi.string(lib.bpf_program__name(program)).decode() in names)
             program = lib.bpf_object__next_program(self._object, program)
 
+    def expect_uprobes(self, names: Collection[str]) -> None:
+        """Says which programs will be attached to many functions at once. Before `load`."""
+        for name in names:
+            lib.scope_expect_uprobes(self.program(name))
+
     def load(self) -> None:
         """Makes the maps and has the programs verified.
 
@@ -75,7 +80,7 @@ class BpfObject:
         Raises:
             KernelError: the kernel refused.
         """
-        self._links.append(Link(self._program(program), program))
+        self._links.append(Link(self.program(program), program))
 
     def run(self, program: str, argument: int) -> None:
         """Runs a loaded raw_tp program once, in this thread, with one argument.
@@ -83,7 +88,7 @@ class BpfObject:
         Raises:
             KernelError: the kernel refused.
         """
-        fd = lib.bpf_program__fd(self._program(program))
+        fd = lib.bpf_program__fd(self.program(program))
         check(lib.scope_run_raw_tp(fd, argument), f"cannot run the BPF program '{program}'")
 
     def detach(self) -> None:
@@ -122,7 +127,12 @@ class BpfObject:
             lib.bpf_object__close(self._object)
             self._object = ffi.NULL
 
-    def _program(self, name: str) -> Any:
+    def program(self, name: str) -> Any:
+        """libbpf's own handle of a program, the object's.
+
+        Raises:
+            LayoutMismatch: there is none.
+        """
         program = lib.bpf_object__find_program_by_name(self._object, name.encode())
         if program == ffi.NULL:
             raise LayoutMismatch(f"probe '{self.name}': the object has no program '{name}'")

@@ -1,5 +1,6 @@
 """A probe that runs: loaded, attached, filtered, drained."""
 
+import mmap
 import os
 import resource
 import time
@@ -12,11 +13,15 @@ import numpy as np
 
 from scope_bpf._ffi import check, lib
 from scope_bpf.account import Account
-from scope_bpf.catalogue import Alternative, Mode, Probe, Stream
+from scope_bpf.attacher import Attacher
+from scope_bpf.catalogue import Alternative, Mode, Probe, Resolver, Stream
 from scope_bpf.columns import RawBatch, raw_batch
 from scope_bpf.errors import KernelError, NotSupported, ScopeBpfError, VerifierError
 from scope_bpf.host import require_bpf
+from scope_bpf.loader import files_of_command
 from scope_bpf.map import possible_cpus
+from scope_bpf.mappings import running_processes
+from scope_bpf.modules import FIND_CODE
 from scope_bpf.object import BpfObject
 from scope_bpf.ring import Drain
 from scope_bpf.statistics import Cost, program_cost
@@ -41,6 +46,7 @@ class Tracer:
     Args:
         options: all of the probe's options, from `parse_options`.
         excluded: lists processes to be left out besides this one; asked while the probe starts.
+        command: the path of a command that the target is about to run.
     """
 
     def __init__(
@@ -49,6 +55,7 @@ class Tracer:
         options: Mapping[str, Any],
         target: Target | None = None,
         excluded: Callable[[], Collection[int]] = tuple,
+        command: str = "",
     ) -> None:
         self.probe = probe
         self.options = options
@@ -57,6 +64,7 @@ class Tracer:
         self.mode = Mode(options.get("mode", Mode.EVENTS if probe.has_mode(Mode.EVENTS) else Mode.SUMMARY))
         self._target = target or Target()
         self._excluded = excluded
+        self._command = command
         self._events = [stream for stream in probe.streams if stream.mode is Mode.EVENTS]
         self._maps = [stream for stream in probe.streams if stream.mode is Mode.SUMMARY and not stream.adds_up]
         self._sums = [stream for stream in probe.streams if stream.adds_up]
@@ -66,6 +74,7 @@ class Tracer:
         self._object: BpfObject | None = None
         self._drain: Drain | None = None
         self._filter: Filter | None = None
+        self._attacher: Attacher | None = None
         self._summaries: dict[str, SummaryReader] = {}
         self._names: dict[str, list[RawBatch]] = {}  # since the last summary
         self._last_names: dict[str, list[RawBatch]] = {}  # between the two before
@@ -104,9 +113,12 @@ class Tracer:
     def _start(self, alternative: Alternative) -> None:
         self._object = BpfObject(self.probe.elf, self.probe.btf, self.probe.name)
         programs = (FOLLOW, *alternative.programs, FORGET)
+        in_functions = {name for function in self.probe.functions for name in (function.entry, function.leave)}
         rings = 1 << (min(possible_cpus(), MOST_RINGS).bit_length() - 1)
         numbers = {f"stream_{name}": number for name, number in self._numbers.items()}
-        self._object.select_programs((*programs, FIND_INODE))
+        self._object.select_programs((*programs, *in_functions, FIND_INODE, FIND_CODE))
+        if alternative.uprobe_multi:
+            self._object.expect_uprobes(in_functions)
         ring_bytes = self._ring_bytes(rings)
         self._object.set_constants(
             {
@@ -115,6 +127,7 @@ class Tracer:
                 "scope_ring_mask": rings - 1,
                 # Several streams and CPUs may share a ring: none is signalled late, with the ring nearly full.
                 "scope_wakeup_bytes": min(MOST_WAKEUP_BYTES, ring_bytes // 8),
+                **({"scope_page_shift": mmap.PAGESIZE.bit_length() - 1} if in_functions else {}),
             }
         )
         self._object.map("scope_rings").resize(rings)
@@ -129,7 +142,16 @@ class Tracer:
         self._filter.exclude((os.getpid(), *self._excluded()))
         for program in programs[1:]:
             self._object.attach(program)
+        if in_functions:
+            self._attach_functions(alternative.uprobe_multi)
         self._forget_ended()
+
+    def _attach_functions(self, multi: bool) -> None:
+        assert self._object
+        self._attacher = Attacher(self.probe, self._object, multi)
+        for path in files_of_command(self._command) if self._command else ():
+            self._attacher.look_at_file(path)
+        self._attacher.look_at_processes([self._target.pid] if self._target.pid else running_processes())
 
     def _ring_bytes(self, count: int) -> int:
         suitable = SUMMARY_RING_BYTES if self.mode is Mode.SUMMARY else self.probe.ring_bytes
@@ -191,7 +213,7 @@ class Tracer:
             return []
         taken = [(stream, self._drain.take(number)) for number, stream in enumerate(self._events)]
         batches = [
-            raw_batch(stream, self._layouts[stream.name], self._schemas[stream.name], native)
+            raw_batch(stream, self._layouts[stream.name], self._schemas[stream.name], native, self._resolver())
             for stream, native in taken
             if native is not None
         ]
@@ -199,6 +221,9 @@ class Tracer:
             if batch.stream.internal:
                 self._names.setdefault(batch.stream.name, []).append(batch)
         return [batch for batch in batches if not batch.stream.internal]
+
+    def _resolver(self) -> Resolver | None:
+        return self._attacher.resolver if self._attacher else None
 
     def _read_summaries(self) -> list[RawBatch]:
         read = [batch for reader in self._summaries.values() for batch in reader.read()]
@@ -273,7 +298,10 @@ class Tracer:
 
     def cost(self) -> Cost:
         """What all programs have cost so far; run times are counted while `KernelStatistics` are on."""
-        fds = self._object.program_fds() if self._object else []
+        fds = [
+            *(self._object.program_fds() if self._object else ()),
+            *(self._attacher.program_fds if self._attacher else ()),
+        ]
         return sum((program_cost(fd) for fd in fds), self._ended_cost)
 
     def finish(self) -> list[RawBatch]:
@@ -286,6 +314,8 @@ class Tracer:
     def _detach(self) -> None:
         if self._object:
             self._ended_cost = self.cost()
+            if self._attacher:
+                self._attacher.detach()
             self._object.detach()
 
     def close(self) -> None:
@@ -295,6 +325,9 @@ class Tracer:
             self._last_accounts = self.accounts()
             self._filter.close()
             self._filter = None
+        if self._attacher:
+            self._attacher.close()
+            self._attacher = None
         for reader in self._summaries.values():
             reader.close()
         self._summaries = {}

@@ -46,7 +46,7 @@ class TableSink:
 
 
 class NdjsonSink:
-    """A JSON object a line on stdout: the stream's columns by name, and the stream's own name."""
+    """A JSON object a line on stdout: the stream's columns by name, and its own name as `type`."""
 
     def columns(self, stream: Stream) -> Collection[str] | None:
         """All."""
@@ -57,7 +57,7 @@ class NdjsonSink:
         import polars
 
         frame: Any = polars.from_arrow(batch)
-        frame = frame.select(polars.lit(stream.name).alias("stream"), polars.all())
+        frame = frame.select(polars.lit(stream.name).alias("type"), polars.all())
         lines = io.BytesIO()  # polars would report a closed pipe as an error of its own
         frame.write_ndjson(lines)
         sys.stdout.buffer.write(lines.getbuffer())

@@ -45,7 +45,7 @@ def test_scope_trace_finds_the_example(source: Path) -> None:
     )
     rows = [json.loads(line) for line in traced.stdout.splitlines() if line.startswith("{")]
     assert rows
-    assert {row["stream"] for row in rows} == {"reap"}
+    assert {row["type"] for row in rows} == {"reap"}
     assert {row["comm"] for row in rows} == {"sh"}
 
 

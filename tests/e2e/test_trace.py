@@ -36,7 +36,7 @@ def test_children_of_the_command_are_followed() -> None:
     """Every process that the command starts is traced, grandchildren too."""
     traced = scope("trace", "process", "--json", "--", "sh", "-c", "sh -c 'ls / >/dev/null; true'; true")
     rows = [json.loads(line) for line in traced.stdout.splitlines() if line.startswith("{")]
-    assert sorted(row["comm"] for row in rows if row["stream"] == "exec") == ["ls", "sh", "sh"]
+    assert sorted(row["comm"] for row in rows if row["type"] == "exec") == ["ls", "sh", "sh"]
 
 
 def test_the_command_keeps_its_output_and_its_status_is_told() -> None:
@@ -91,7 +91,7 @@ def test_a_duration_ends_it() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["trace", "nonsense"], "no probe named 'nonsense'; there are: files, process, sched, syscalls"),
+        (["trace", "nonsense"], "no probe named 'nonsense'; there are: cuda, files, process, sched, syscalls"),
         (["trace", "syscalls", "--pid", "4194303"], "no process has pid 4194303"),
         (["trace", "syscalls", "-o", "nonsense=1"], "no option named 'nonsense'; there are: mode"),
         (["trace", "syscalls", "-o", "names=nonsense"], "option 'names': there is no 'nonsense'"),

@@ -77,7 +77,9 @@ def test_nodes_tasks_and_health(up: Up) -> None:
     assert [node["connected"] for node in json.loads(nodes.stdout)] == [True]
     until(lambda: "syscall_summary" in up.scope("tasks").stdout)  # a stream is listed from its first rows on
     assert "process" in up.scope("tasks").stdout
-    assert [probe["name"] for probe in up.client.get("probes")["probes"]] == ["files", "process", "sched", "syscalls"]
+    assert [probe["name"] for probe in up.client.get("probes")["probes"]] == [
+        *("cuda", "files", "process", "sched", "syscalls")
+    ]
 
 
 def test_scope_leaves_itself_out(up: Up) -> None:

@@ -41,7 +41,8 @@ def record(runnable: dict[str, str]) -> Record:
         held = HeldCommand(command)
         recording = Recording(held.pid)
         try:
-            with Tracer(probe, parse_options(probe.options, options), target or Target(pid=held.pid)) as tracer:
+            target = target or Target(pid=held.pid)
+            with Tracer(probe, parse_options(probe.options, options), target, command=held.path) as tracer:
                 tracer.start()
                 held.release()
                 while held.poll() is None:

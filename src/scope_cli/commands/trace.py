@@ -59,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
         options = parse_options(probe.options, given_options(arguments))
         command = HeldCommand(arguments.command) if arguments.command else None
         target = Target(**given_target(arguments) | ({"pid": command.pid} if command else {}))
-        with Tracer(probe, options, target) as tracer:
+        path = command.path if command else ""
+        with Tracer(probe, options, target, command=path) as tracer:
             sink = _sink(arguments, tracer)
             tracer.start()
             return _trace(tracer, sink, command, arguments.duration)

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Calls of functions in user space, by their registers: integer arguments as the System V ABI for x86-64 (3.2.3) and
+ * the AAPCS64 (6.8.2) pass them. A struct of up to 16 bytes takes an argument per eight bytes.
+ */
+#ifndef SCOPE_CALL_BPF_H
+#define SCOPE_CALL_BPF_H
+
+#define CALL_ARGUMENTS 16 /* a power of two; ten are read */
+
+/* Reads the arguments at the first instruction of a function; those on the stack only if `most` asks for them. */
+static __always_inline void read_arguments(struct pt_regs *ctx, __u64 args[CALL_ARGUMENTS], __u32 most)
+{
+#if defined(__TARGET_ARCH_x86)
+	args[0] = ctx->di;
+	args[1] = ctx->si;
+	args[2] = ctx->dx;
+	args[3] = ctx->cx;
+	args[4] = ctx->r8;
+	args[5] = ctx->r9;
+	if (most > 6) /* behind the return address */
+		bpf_probe_read_user(&args[6], 4 * sizeof(args[0]), (void *)(ctx->sp + 8));
+#elif defined(__TARGET_ARCH_arm64)
+	struct user_pt_regs *regs = (void *)ctx;
+
+	args[0] = regs->regs[0];
+	args[1] = regs->regs[1];
+	args[2] = regs->regs[2];
+	args[3] = regs->regs[3];
+	args[4] = regs->regs[4];
+	args[5] = regs->regs[5];
+	args[6] = regs->regs[6];
+	args[7] = regs->regs[7];
+	if (most > 8)
+		bpf_probe_read_user(&args[8], 2 * sizeof(args[0]), (void *)regs->sp);
+#endif
+}
+
+/* What the stack pointer will be when a function returns that is entered now. */
+static __always_inline __u64 return_stack(struct pt_regs *ctx)
+{
+#if defined(__TARGET_ARCH_x86)
+	return ctx->sp + 8; /* ret takes the return address off */
+#else
+	return PT_REGS_SP(ctx);
+#endif
+}
+
+/*
+ * Where code lies: the inode by its address, which is the file's name while somebody holds it, and the offset in it.
+ */
+struct scope_code {
+	__u64 inode; /* 0: not in a file */
+	__u64 offset;
+};
+
+const volatile __u32 scope_page_shift;
+
+#define VM_EXEC 4 /* include/linux/mm.h */
+
+struct code_search {
+	__u64 address;
+	struct scope_code code;
+};
+
+static long note_code(struct task_struct *task, struct vm_area_struct *area, struct code_search *search)
+{
+	struct file *file = area->vm_file;
+
+	if (file && area->vm_flags & VM_EXEC) {
+		search->code.inode = (__u64)file->f_inode;
+		search->code.offset = search->address - area->vm_start + (area->vm_pgoff << scope_page_shift);
+	}
+	return 0;
+}
+
+/*
+ * Where an address of the running task lies. Asked anew each time: what is unmapped and mapped again may be another
+ * file. Returns -EBUSY while another thread changes the mappings.
+ */
+static __always_inline long find_code(struct task_struct *task, __u64 address, struct scope_code *code)
+{
+	struct code_search search = {.address = address};
+	long result = bpf_find_vma(task, address, note_code, &search, 0);
+
+	*code = search.code;
+	return result;
+}
+
+struct scope_code scope_found_code SEC(".data.code");
+
+/* Never attached: user space runs it to learn which inode it has mapped at args[0]. */
+SEC("raw_tp")
+int scope_find_code(struct bpf_raw_tracepoint_args *ctx)
+{
+	return find_code(bpf_get_current_task_btf(), ctx->args[0], &scope_found_code);
+}
+
+#endif

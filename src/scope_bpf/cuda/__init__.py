@@ -1,0 +1,1 @@
+"""What is particular to CUDA: its functions, its errors, and how a launch finds the name of its kernel."""

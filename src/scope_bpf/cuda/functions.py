@@ -1,0 +1,180 @@
+"""The functions of the CUDA runtime and driver that are recorded, and what their arguments are.
+
+Arguments are counted in registers: a dim3 takes two. Sources: cuda_runtime_api.h and cuda.h of CUDA 13.0.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+RUNTIME, DRIVER = "runtime", "driver"
+
+
+class Kind(IntEnum):
+    """What a function does: enum cuda_kind in cuda.bpf.c."""
+
+    PLAIN = 0
+    ALLOCATE = 1
+    COPY = 2
+    SET_DEVICE = 3
+    LAUNCH = 4
+    LAUNCH_EX = 5
+    DRIVER_LAUNCH = 6
+    DRIVER_LAUNCH_EX = 7
+    GET_KERNEL = 8
+    GET_NAMED = 9
+
+
+class Copy(IntEnum):
+    """Between what a copy copies: enum cudaMemcpyKind, driver_types.h."""
+
+    H2H = 0
+    H2D = 1
+    D2H = 2
+    D2D = 3
+    DEFAULT = 4
+
+
+@dataclass(frozen=True)
+class CudaFunction:
+    """A function: its name, and the numbers of its arguments; -1: it has no such.
+
+    Attributes:
+        rows: multiplies bytes.
+        ptr: memory that is freed or set; of an allocation, where its address is returned.
+        copy: which argument says between what is copied, or `copy_kind` does for all of its calls.
+        blocks: it returns when what it does is done.
+        variants: endings of names for the per-thread default stream.
+    """
+
+    name: str
+    kind: Kind = Kind.PLAIN
+    bytes: int = -1
+    rows: int = -1
+    ptr: int = -1
+    src: int = -1
+    dst: int = -1
+    copy: int = -1
+    copy_kind: int = 0
+    stream: int = -1
+    device: int = -1
+    blocks: bool = False
+    variants: tuple[str, ...] = ()
+
+    @property
+    def api(self) -> str:
+        """Which API it belongs to."""
+        return RUNTIME if self.name.startswith(("cuda", "__cuda")) else DRIVER
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Every name it is known by."""
+        return (self.name, *(self.name + ending for ending in self.variants))
+
+    @property
+    def arguments(self) -> int:
+        """How many arguments are read."""
+        launches = {Kind.LAUNCH: 8, Kind.DRIVER_LAUNCH: 10}
+        numbered = (self.bytes, self.rows, self.ptr, self.src, self.dst, self.copy, self.stream, self.device)
+        return launches.get(self.kind, 1 + max(*numbered, 2))
+
+
+_PTSZ, _PTDS = ("_ptsz",), ("_ptds",)
+
+
+def _allocate(name: str, **arguments: Any) -> CudaFunction:
+    return CudaFunction(name, Kind.ALLOCATE, ptr=0, **arguments)
+
+
+def _copy(name: str, **arguments: Any) -> CudaFunction:
+    return CudaFunction(name, Kind.COPY, dst=0, **arguments)
+
+
+FUNCTIONS = (
+    # Memory of the runtime
+    _allocate("cudaMalloc", bytes=1),
+    _allocate("cudaMallocHost", bytes=1),
+    _allocate("cudaHostAlloc", bytes=1),
+    _allocate("cudaMallocManaged", bytes=1),
+    _allocate("cudaMallocAsync", bytes=1, stream=2, variants=_PTSZ),
+    _allocate("cudaMallocFromPoolAsync", bytes=1, stream=3, variants=_PTSZ),
+    _allocate("cudaMallocPitch", bytes=2, rows=3),
+    CudaFunction("cudaFree", ptr=0),
+    CudaFunction("cudaFreeHost", ptr=0),
+    CudaFunction("cudaFreeAsync", ptr=0, stream=1, variants=_PTSZ),
+    # Copies of the runtime
+    _copy("cudaMemcpy", src=1, bytes=2, copy=3, blocks=True, variants=_PTDS),
+    _copy("cudaMemcpyAsync", src=1, bytes=2, copy=3, stream=4, variants=_PTSZ),
+    _copy("cudaMemcpy2D", src=2, bytes=4, rows=5, copy=6, blocks=True, variants=_PTDS),
+    _copy("cudaMemcpy2DAsync", src=2, bytes=4, rows=5, copy=6, stream=7, variants=_PTSZ),
+    _copy("cudaMemcpyPeer", src=2, bytes=4, copy_kind=Copy.D2D, blocks=True),
+    _copy("cudaMemcpyPeerAsync", src=2, bytes=4, stream=5, copy_kind=Copy.D2D),
+    CudaFunction("cudaMemset", ptr=0, bytes=2, variants=_PTDS),
+    CudaFunction("cudaMemsetAsync", ptr=0, bytes=2, stream=3, variants=_PTSZ),
+    # The rest of the runtime
+    CudaFunction("cudaSetDevice", Kind.SET_DEVICE, device=0),
+    CudaFunction("cudaDeviceSynchronize", blocks=True),
+    CudaFunction("cudaStreamSynchronize", stream=0, blocks=True, variants=_PTSZ),
+    CudaFunction("cudaEventSynchronize", blocks=True),
+    CudaFunction("cudaStreamCreate"),
+    CudaFunction("cudaStreamCreateWithFlags"),
+    CudaFunction("cudaStreamCreateWithPriority"),
+    CudaFunction("cudaStreamDestroy", stream=0),
+    CudaFunction("cudaGraphLaunch", stream=1, variants=_PTSZ),
+    CudaFunction("cudaGraphInstantiate"),
+    CudaFunction("cudaGraphInstantiateWithFlags"),
+    CudaFunction("cudaGraphInstantiateWithParams", variants=_PTSZ),
+    CudaFunction("cudaLaunchKernel", Kind.LAUNCH, variants=_PTSZ),
+    CudaFunction("cudaLaunchCooperativeKernel", Kind.LAUNCH, variants=_PTSZ),
+    CudaFunction("cudaLaunchKernelExC", Kind.LAUNCH_EX, variants=_PTSZ),
+    # Memory of the driver
+    _allocate("cuMemAlloc_v2", bytes=1),
+    _allocate("cuMemAllocManaged", bytes=1),
+    _allocate("cuMemAllocAsync", bytes=1, stream=2, variants=_PTSZ),
+    _allocate("cuMemAllocFromPoolAsync", bytes=1, stream=3, variants=_PTSZ),
+    _allocate("cuMemAllocPitch_v2", bytes=2, rows=3),
+    _allocate("cuMemAllocHost_v2", bytes=1),
+    _allocate("cuMemHostAlloc", bytes=1),
+    CudaFunction("cuMemFree_v2", ptr=0),
+    CudaFunction("cuMemFreeHost", ptr=0),
+    CudaFunction("cuMemFreeAsync", ptr=0, stream=1, variants=_PTSZ),
+    CudaFunction("cuMemCreate", bytes=1),
+    CudaFunction("cuMemMap", ptr=0, bytes=1),
+    CudaFunction("cuMemUnmap", ptr=0, bytes=1),
+    CudaFunction("cuMemRelease"),
+    # Copies of the driver
+    _copy("cuMemcpy", src=1, bytes=2, copy_kind=Copy.DEFAULT, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyAsync", src=1, bytes=2, stream=3, copy_kind=Copy.DEFAULT, variants=_PTSZ),
+    _copy("cuMemcpyHtoD_v2", src=1, bytes=2, copy_kind=Copy.H2D, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyHtoDAsync_v2", src=1, bytes=2, stream=3, copy_kind=Copy.H2D, variants=_PTSZ),
+    _copy("cuMemcpyDtoH_v2", src=1, bytes=2, copy_kind=Copy.D2H, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyDtoHAsync_v2", src=1, bytes=2, stream=3, copy_kind=Copy.D2H, variants=_PTSZ),
+    _copy("cuMemcpyDtoD_v2", src=1, bytes=2, copy_kind=Copy.D2D, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyDtoDAsync_v2", src=1, bytes=2, stream=3, copy_kind=Copy.D2D, variants=_PTSZ),
+    _copy("cuMemcpyPeer", src=2, bytes=4, copy_kind=Copy.D2D, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyPeerAsync", src=2, bytes=4, stream=5, copy_kind=Copy.D2D, variants=_PTSZ),
+    # The rest of the driver
+    CudaFunction("cuCtxSynchronize", blocks=True),
+    CudaFunction("cuStreamSynchronize", stream=0, blocks=True, variants=_PTSZ),
+    CudaFunction("cuEventSynchronize", blocks=True),
+    CudaFunction("cuGraphLaunch", stream=1, variants=_PTSZ),
+    CudaFunction("cuLaunchKernel", Kind.DRIVER_LAUNCH, variants=_PTSZ),
+    CudaFunction("cuLaunchCooperativeKernel", Kind.DRIVER_LAUNCH, variants=_PTSZ),
+    CudaFunction("cuLaunchKernelEx", Kind.DRIVER_LAUNCH_EX, variants=_PTSZ),
+    # What gives out handles of kernels; no rows of their own
+    CudaFunction("__cudaGetKernel", Kind.GET_KERNEL),
+    CudaFunction("cudaGetKernel", Kind.GET_KERNEL),
+    CudaFunction("cuModuleGetFunction", Kind.GET_NAMED),
+    CudaFunction("cuLibraryGetKernel", Kind.GET_NAMED),
+)
+
+
+def descriptors(dtype: np.dtype[Any], count: int) -> np.ndarray[Any, np.dtype[Any]]:
+    """The functions as `cuda_functions` in cuda.bpf.c holds them; shape (count,)."""
+    table = np.zeros(count, dtype)
+    for number, function in enumerate(FUNCTIONS):
+        for name in dtype.names or ():
+            table[number][name] = getattr(function, name)
+    return table

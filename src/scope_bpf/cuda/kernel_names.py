@@ -1,0 +1,147 @@
+"""From what a launch was given to the name of its kernel: right, or said not to be known."""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from scope_bpf.catalogue import Rows, Stream
+from scope_bpf.cuda.registrations import FATBIN, find_handles, find_kernels
+from scope_bpf.demangle import demangle
+from scope_bpf.errors import KernelError
+from scope_bpf.modules import Module
+from scope_bpf.object import BpfObject
+
+log = logging.getLogger(__name__)
+
+REGISTRATION, SYMBOL, DRIVER, OFFSET, HANDLE = "registration", "symbol", "driver", "offset", "handle"
+_STUB = "__device_stub__"  # before the mangled name, in names that nvcc gives to host functions of its own
+
+_HANDLE_KEY = np.dtype([("stack", "<u8"), ("ticks", "<u8"), ("handle", "<u8"), ("pid", "<i4"), ("pad", "<u4")])
+_HANDLE = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("name", "<u4"), ("pad", "<u4")])
+_LAUNCHED = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("handle", "<u8"), ("name", "<u4")])
+
+
+@dataclass(frozen=True)
+class Name:
+    """A kernel's name, the file that it is from (empty: not known), and what gave the name."""
+
+    kernel: str
+    module: str
+    source: str
+
+
+@dataclass
+class KernelsOfModule:
+    """The kernels that a file registers, read once somebody asks."""
+
+    module: Module
+    unread: bool = field(default=False, init=False)
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """Mangled names by address of the host function."""
+        found = find_kernels(self.module.elf)
+        log.info("kernels of a file", extra={"file": self.module.path, "kernels": len(found)})
+        return found
+
+    @cached_property
+    def handles(self) -> dict[int, int]:
+        """Host functions by address of the variable that holds the kernel's handle."""
+        return find_handles(self.module.elf, self.names)
+
+
+class KernelNames:
+    """The names of what is launched in the watched processes. For the thread that polls."""
+
+    def __init__(self, object_: BpfObject) -> None:
+        self._handles, self._names = object_.map("cuda_handles"), object_.map("cuda_names")
+        self._modules: dict[int, KernelsOfModule] = {}
+        self._known: dict[bytes, Name] = {}
+
+    def add_module(self, module: Module) -> bool:
+        """Keeps files that have kernels."""
+        if not module.elf.has_section(FATBIN):
+            return False
+        self._modules[module.inode] = KernelsOfModule(module)
+        return True
+
+    def add_process(self, pid: int, modules: Mapping[int, Module]) -> None:
+        """Tells the programs which handles the process has got already."""
+        key = np.zeros((), _HANDLE_KEY)
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            key["pid"], key["ticks"], key["stack"] = pid, int(stat[19]), int(stat[25])  # fields 22 and 28, proc(5)
+            memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return  # it has ended
+        try:
+            for base, module in modules.items():
+                if module.inode in self._modules:
+                    self._add_handles(memory, base, module, key)
+        finally:
+            os.close(memory)
+
+    def _add_handles(self, memory: int, base: int, module: Module, key: Rows) -> None:
+        value = np.zeros((), _HANDLE)
+        value["inode"] = module.inode
+        for variable, function in self._modules[module.inode].handles.items():
+            try:
+                handle = int.from_bytes(os.pread(memory, 8, base + variable), sys.byteorder)
+            except OSError:
+                return
+            offset = module.elf.offset_of(function)
+            if handle and offset is not None:
+                key["handle"], value["offset"] = handle, offset
+                self._handles.update(key.tobytes(), value.tobytes())
+
+    def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
+        """Names for launches; each is looked up once."""
+        launched = np.zeros(len(rows), _LAUNCHED)
+        for name in ("inode", "offset", "name"):
+            launched[name] = rows[name]
+        launched["handle"] = np.where((rows["inode"] == 0) & (rows["name"] == 0), rows["handle"], 0)
+        buffer = pa.py_buffer(launched)
+        keys = pa.Array.from_buffers(pa.binary(_LAUNCHED.itemsize), len(rows), [None, buffer]).dictionary_encode()
+        names = [self._name(key) for key in keys.dictionary.to_pylist()]
+
+        def column(texts: list[str | None]) -> pa.Array:
+            return pa.array(texts, pa.string()).take(keys.indices).dictionary_encode()
+
+        return {
+            "kernel": column([name.kernel for name in names]),
+            "module": column([name.module or None for name in names]),
+            "name_source": column([name.source for name in names]),
+        }
+
+    def _name(self, key: bytes) -> Name:
+        if key not in self._known:
+            launched = np.frombuffer(key, _LAUNCHED)[0]
+            self._known[key] = self._look_up(*(int(launched[name]) for name in ("inode", "offset", "handle", "name")))
+        return self._known[key]
+
+    def _look_up(self, inode: int, offset: int, handle: int, name: int) -> Name:
+        if name:
+            try:
+                text = self._names.lookup(name.to_bytes(4, "little")).partition(b"\0")[0]
+                return Name(demangle(text.decode(errors="backslashreplace")), "", DRIVER)
+            except KernelError:
+                pass  # the map was full
+        known = self._modules.get(inode)
+        if not known:
+            return Name(f"handle:{handle:#x}" if not inode else f"?+{offset:#x}", "", OFFSET if inode else HANDLE)
+        path = known.module.path
+        address = known.module.elf.address_of(offset)
+        if address in known.names:
+            return Name(demangle(known.names[address]), path, REGISTRATION)
+        for symbols in (known.module.elf.symbols, known.module.elf.dynamic_symbols):
+            symbol = symbols.name_at(address) if symbols and address is not None else None
+            if symbol:
+                return Name(demangle(symbol.removeprefix(_STUB)), path, SYMBOL)
+        return Name(f"{Path(path).name}+{offset:#x}", path, OFFSET)

@@ -1,0 +1,225 @@
+"""An ELF file of a watched process, as it lies on disk: where its functions are, what it imports, where text is.
+
+Read by pread alone: the file is somebody else's, and one that is truncated under a mapping would end the reader with
+SIGBUS. Formats: the System V ABI's chapters 4 and 5, elf(5).
+"""
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from io import FileIO
+from typing import Any
+
+import numpy as np
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+from scope_bpf.errors import NotElf
+
+_SYMBOL = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
+_RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
+_FUNC = 2  # STT_FUNC
+_ENDBR64 = b"\xf3\x0f\x1e\xfa"
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of the file that is mapped: `size` bytes at `offset` in the file are at `address` in memory.
+
+    There `memory` bytes are taken, the rest filled with zeros.
+    """
+
+    offset: int
+    address: int
+    size: int
+    memory: int
+    executable: bool
+    writable: bool
+
+
+class Symbols:
+    """A symbol table with its names."""
+
+    def __init__(self, table: Array, names: bytes) -> None:
+        self._table, self._names = table, names
+
+    def addresses(self, names: Collection[str]) -> dict[str, int]:
+        """Functions of these names that are defined here, by name; versions ("@@...") are not part of a name."""
+        functions = self._table[(self._table["info"] & 0xF == _FUNC) & (self._table["section"] != 0)]
+        found = {}
+        for name in names:
+            places = list(self._places(name))
+            if places:
+                values = functions["value"][np.isin(functions["name"], places)]
+                if len(values):
+                    found[name] = int(values[0])
+        return found
+
+    def indices(self, name: str) -> Array:
+        """Where symbols of this name stand in the table, defined or not."""
+        return np.flatnonzero(np.isin(self._table["name"], list(self._places(name))))
+
+    def name_at(self, address: int) -> str | None:
+        """The name of the function that spans an address; None if none does."""
+        starts, ends, names = self._spans
+        index = int(np.searchsorted(starts, address, "right")) - 1
+        if index < 0 or address >= ends[index]:
+            return None
+        begin = int(names[index])
+        return self._names[begin : self._names.index(b"\0", begin)].decode(errors="backslashreplace")
+
+    @cached_property
+    def _spans(self) -> tuple[Array, Array, Array]:
+        table = self._table
+        kept = table[(table["info"] & 0xF == _FUNC) & (table["section"] != 0) & (table["size"] > 0)]
+        kept = kept[np.argsort(kept["value"], kind="stable")]
+        return kept["value"].copy(), kept["value"] + kept["size"], kept["name"].copy()
+
+    def _places(self, name: str) -> Iterator[int]:
+        """Where the table of strings has this name; a linker may let it share the end of a longer one."""
+        wanted = name.encode() + b"\0"
+        at = self._names.find(wanted)
+        while at >= 0:
+            yield at
+            at = self._names.find(wanted, at + 1)
+
+
+class ElfFile:
+    """An ELF file of 64 bits, little-endian.
+
+    Args:
+        file: open for reading; the caller's, needed as long as this is.
+
+    Raises:
+        NotElf: it is none, or damaged.
+    """
+
+    def __init__(self, file: FileIO) -> None:
+        self._fd = file.fileno()
+        try:
+            self._elf = ELFFile(file)
+            if self._elf.elfclass != 64 or not self._elf.little_endian:
+                raise NotElf("not of 64 bits, little-endian")
+            self.machine: str = self._elf.get_machine_arch()
+            self.segments = tuple(
+                Segment(
+                    offset=part["p_offset"],
+                    address=part["p_vaddr"],
+                    size=part["p_filesz"],
+                    memory=part["p_memsz"],
+                    executable=bool(part["p_flags"] & 1),
+                    writable=bool(part["p_flags"] & 2),
+                )
+                for part in self._elf.iter_segments("PT_LOAD")
+            )
+            self._sections = {section.name: section.header for section in self._elf.iter_sections()}
+        except (ELFError, ValueError, KeyError, UnicodeDecodeError, OverflowError, OSError) as error:
+            raise NotElf(f"no ELF file: {error}") from None
+
+    @cached_property
+    def interpreter(self) -> str:
+        """The loader that the program asks for; empty if it needs none."""
+        for part in self._elf.iter_segments("PT_INTERP"):
+            return self.read(part["p_offset"], part["p_filesz"]).rstrip(b"\0").decode(errors="surrogateescape")
+        return ""
+
+    def functions(self, names: Collection[str]) -> dict[str, int]:
+        """Offsets in the file of functions that are defined here, by name; those that are local too."""
+        found: dict[str, int] = {}
+        for symbols in (self.dynamic_symbols, self.symbols):
+            if symbols:
+                found = symbols.addresses(names) | found
+        offsets = {name: self.offset_of(address) for name, address in found.items()}
+        return {name: offset for name, offset in offsets.items() if offset is not None}
+
+    @cached_property
+    def dynamic_symbols(self) -> Symbols | None:
+        """What the file shares with others."""
+        return self._table(".dynsym", ".dynstr")
+
+    @cached_property
+    def symbols(self) -> Symbols | None:
+        """All of its symbols; None if it was stripped."""
+        return self._table(".symtab", ".strtab")
+
+    def _table(self, table: str, names: str) -> Symbols | None:
+        if table not in self._sections or names not in self._sections:
+            return None
+        return Symbols(self._section(table, _SYMBOL), self._section(names, np.dtype("u1")).tobytes())
+
+    def _section(self, name: str, dtype: np.dtype[Any]) -> Array:
+        header = self._sections[name]
+        if header["sh_type"] == "SHT_NOBITS":
+            return np.empty(0, dtype)
+        data = self.read(header["sh_offset"], header["sh_size"])
+        return np.frombuffer(data[: len(data) // dtype.itemsize * dtype.itemsize], dtype)
+
+    def slots(self, name: str) -> list[int]:
+        """Addresses of the slots that the loader fills with the address of an imported function."""
+        found: list[int] = []
+        if self.dynamic_symbols is None:
+            return found
+        indices = self.dynamic_symbols.indices(name)
+        for section in (".rela.plt", ".rela.dyn"):
+            if len(indices) and section in self._sections:
+                relocations = self._section(section, _RELOCATION)
+                found += relocations["offset"][np.isin(relocations["symbol"], indices)].tolist()
+        return found
+
+    def has_section(self, name: str) -> bool:
+        """Whether there is a section of this name."""
+        return name in self._sections
+
+    def is_code(self, address: int) -> bool:
+        """Whether code lies at an address."""
+        return any(part.executable and part.address <= address < part.address + part.size for part in self.segments)
+
+    def is_data(self, address: int) -> bool:
+        """Whether a variable may lie at an address."""
+        return any(part.writable and part.address <= address < part.address + part.memory for part in self.segments)
+
+    def offset_of(self, address: int) -> int | None:
+        """Where in the file an address lies; None if nowhere."""
+        for part in self.segments:
+            if part.address <= address < part.address + part.size:
+                return address - part.address + part.offset
+        return None
+
+    def address_of(self, offset: int) -> int | None:
+        """The address that an offset in the file is mapped to; None if it is not."""
+        for part in self.segments:
+            if part.offset <= offset < part.offset + part.size:
+                return offset - part.offset + part.address
+        return None
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes at an offset; fewer if the file has no more."""
+        size = max(0, min(size, os.fstat(self._fd).st_size - offset))  # sizes in a damaged file are anything
+        parts = []
+        while size and (part := os.pread(self._fd, size, offset)):
+            parts.append(part)
+            offset, size = offset + len(part), size - len(part)
+        return b"".join(parts)
+
+    def text_at(self, address: int, most: int = 4096) -> str | None:
+        """The C string at an address; None if there is none of at most `most` bytes."""
+        offset = self.offset_of(address)
+        if offset is None:
+            return None
+        text, end, _ = self.read(offset, most).partition(b"\0")
+        return text.decode(errors="backslashreplace") if end else None
+
+    def cheapest_probe(self, offset: int) -> int:
+        """Where a function is probed at the least cost, with arguments and return address still in their places.
+
+        x86 kernels emulate `push` and single-step `endbr64`, which costs ten times as much (arch/x86/kernel/uprobes.c);
+        where a function begins with both, the second is taken.
+        """
+        code = self.read(offset, 6)
+        is_push = code[4:5] and (0x50 <= code[4] <= 0x57 or (code[4] == 0x41 and code[5:6] and 0x50 <= code[5] <= 0x57))
+        return offset + 4 if self.machine == "x64" and code.startswith(_ENDBR64) and is_push else offset

@@ -1,0 +1,81 @@
+"""Files with code in them, as the kernel knows them: what the programs tell of an address leads here."""
+
+import mmap
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import FileIO
+
+from scope_bpf._ffi import ffi
+from scope_bpf.elf import ElfFile
+from scope_bpf.object import BpfObject
+
+FIND_CODE = "scope_find_code"  # call.bpf.h
+_FIRST = (0).to_bytes(4, "little")
+
+
+@dataclass(frozen=True, eq=False)
+class Module:
+    """A file that watched processes have mapped.
+
+    Attributes:
+        path: as the process that showed it to us sees it.
+        inode: what the programs call it by: where the kernel keeps its inode, as long as the module is kept.
+    """
+
+    path: str
+    inode: int
+    file: FileIO
+    elf: ElfFile
+    mapped: mmap.mmap
+
+
+class Modules:
+    """The files seen so far. A file is one module, whatever its paths."""
+
+    def __init__(self, object_: BpfObject) -> None:
+        self._object = object_
+        self._found = object_.map(".data.code")
+        self._modules: dict[tuple[int, int], Module | None] = {}
+
+    def known(self, file: FileIO) -> bool:
+        """Whether this file was added before."""
+        return _identity(file) in self._modules
+
+    def get(self, file: FileIO) -> Module | None:
+        """The module of a file that was added and kept."""
+        return self._modules.get(_identity(file))
+
+    def add(self, file: FileIO, path: str) -> Module:
+        """Takes a file, which is ours from now on.
+
+        Raises:
+            NotElf: it has no code that we could read; it counts as known, and is not kept.
+        """
+        self._modules[_identity(file)] = None
+        elf = ElfFile(file)
+        mapped = mmap.mmap(file.fileno(), mmap.PAGESIZE, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+        self._object.run(FIND_CODE, int(ffi.cast("uintptr_t", ffi.from_buffer(mapped))))
+        inode = int.from_bytes(self._found.lookup(_FIRST)[:8], "little")
+        module = self._modules[_identity(file)] = Module(path, inode, file, elf, mapped)
+        return module
+
+    def drop(self, module: Module) -> None:
+        """Lets go of a file that nobody needs; it still counts as known."""
+        self._modules[_identity(module.file)] = None
+        module.mapped.close()
+        module.file.close()
+
+    def by_inode(self) -> Mapping[int, Module]:
+        """The modules that are kept, by what the programs call them."""
+        return {module.inode: module for module in self._modules.values() if module}
+
+    def close(self) -> None:
+        """Lets go of every file. May be called again."""
+        for module in [module for module in self._modules.values() if module]:
+            self.drop(module)
+
+
+def _identity(file: FileIO) -> tuple[int, int]:
+    found = os.fstat(file.fileno())
+    return found.st_dev, found.st_ino

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Attaching to functions of a file. Offsets are in the file; a cookie is what the program asks for to tell them apart.
+ */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "shim.h"
+
+/* The part of union bpf_attr for BPF_LINK_CREATE that libbpf 1.1 has no name for, include/uapi/linux/bpf.h of 6.6. */
+struct uprobe_multi_link {
+	uint32_t program_fd;
+	uint32_t target_fd;
+	uint32_t attach_type;
+	uint32_t link_flags;
+	uint64_t path;
+	uint64_t offsets;
+	uint64_t reference_counts;
+	uint64_t cookies;
+	uint32_t count;
+	uint32_t flags;
+	uint32_t pid;
+	uint32_t pad;
+};
+
+#define UPROBE_MULTI 48	      /* BPF_TRACE_UPROBE_MULTI */
+#define UPROBE_MULTI_RETURN 1 /* BPF_F_UPROBE_MULTI_RETURN */
+
+/* Before the object is loaded: the program will be attached by scope_attach_uprobes. */
+int scope_expect_uprobes(struct bpf_program *program)
+{
+	return bpf_program__set_expected_attach_type(program, UPROBE_MULTI);
+}
+
+/* Attaches to many places at once; a link's descriptor. EINVAL on kernels before 6.6. */
+int scope_attach_uprobes(const struct bpf_program *program, const char *path, const uint64_t *offsets,
+			 const uint64_t *cookies, uint32_t count, bool at_return)
+{
+	struct uprobe_multi_link link = {.program_fd = bpf_program__fd(program), .attach_type = UPROBE_MULTI};
+	int fd;
+
+	link.path = (uintptr_t)path;
+	link.offsets = (uintptr_t)offsets;
+	link.cookies = (uintptr_t)cookies;
+	link.count = count;
+	link.flags = at_return ? UPROBE_MULTI_RETURN : 0;
+	fd = syscall(SYS_bpf, BPF_LINK_CREATE, &link, sizeof(link));
+	return fd < 0 ? -errno : fd;
+}
+
+/* Attaches to one place, through a perf event; NULL and errno on failure. */
+struct bpf_link *scope_attach_uprobe(const struct bpf_program *program, const char *path, uint64_t offset,
+				     uint64_t cookie, bool at_return)
+{
+	LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = cookie, .retprobe = at_return);
+
+	return bpf_program__attach_uprobe_opts(program, -1, path, offset, &options);
+}

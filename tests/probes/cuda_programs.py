@@ -1,0 +1,62 @@
+"""CUDA programs for the tests, made by nvcc; without a GPU every call in them really fails, with its real error."""
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import files
+from pathlib import Path
+
+WORKLOADS = Path(__file__).parent / "workloads"
+
+
+def toolkit() -> Path:
+    """Where the wheels of nvcc and the runtime lie."""
+    nvcc = next(file for file in files("nvidia-cuda-nvcc") or () if file.name == "nvcc")
+    return Path(str(nvcc.locate())).parents[1]
+
+
+@dataclass(frozen=True)
+class Nvcc:
+    """Builds programs into a folder."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        (self.folder / "libcudart.so").symlink_to(toolkit() / "lib/libcudart.so.13")
+
+    def build(self, name: str, source: str, *flags: str) -> Path:
+        """Makes workloads/SOURCE into a program, or what the flags make of it."""
+        program = self.folder / name
+        if not program.exists():
+            libraries = ["-L", self.folder, "-L", toolkit() / "lib", "-Xlinker", f"-rpath={toolkit() / 'lib'}"]
+            command = [toolkit() / "bin/nvcc", "-std=c++17", *flags, "-o", program, WORKLOADS / source, *libraries]
+            subprocess.run(command, check=True)
+        return program
+
+
+@dataclass(frozen=True)
+class Account:
+    """What cuda_calls.cu says that it did."""
+
+    calls: list[tuple[str, int, int]]  # function, result, bytes
+    launches: list[tuple[object, ...]]  # result, grid, block, shared bytes, kernel
+
+
+def run(program: Path, *arguments: str) -> Account:
+    """Runs it by itself: what it does is the same every time."""
+    return account_of(subprocess.run([program, *arguments], capture_output=True, text=True, check=True).stdout)
+
+
+def account_of(output: str) -> Account:
+    """Reads what it printed."""
+    lines = [line.split(maxsplit=9) for line in output.splitlines()]
+    return Account(
+        [(words[1], int(words[2]), int(words[3])) for words in lines if words[0] == "call"],
+        [(*map(int, words[1:9]), words[9]) for words in lines if words[0] == "launch"],
+    )
+
+
+def launches_of(rows: Sequence[dict[str, object]]) -> list[tuple[object, ...]]:
+    """Recorded launches as `Account` has them."""
+    shape = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_bytes", "kernel")
+    return [tuple(row[name] for name in ("result", *shape)) for row in rows]

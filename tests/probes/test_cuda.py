@@ -1,0 +1,87 @@
+"""CUDA programs under the probe: arguments, results and names are the programs' own."""
+
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.probes import cuda_programs
+from tests.probes.cuda_programs import Nvcc, launches_of
+from tests.probes.recording import Record
+
+LINKED = {"shared": ("-cudart", "shared"), "static": (), "optimized": ("-O2",)}
+
+
+@pytest.fixture(scope="session")
+def nvcc(tmp_path_factory: pytest.TempPathFactory) -> Nvcc:
+    return Nvcc(tmp_path_factory.mktemp("cuda"))
+
+
+@pytest.fixture(params=sorted(LINKED))
+def program(nvcc: Nvcc, request: pytest.FixtureRequest) -> Path:
+    """The same program, with the runtime linked each way."""
+    return nvcc.build(request.param, "cuda_calls.cu", *LINKED[request.param])
+
+
+def test_every_call_is_there(record: Record, program: Path) -> None:
+    """Functions in their order, with the bytes they were given and the result that the program got."""
+    account = cuda_programs.run(program)
+    rows = record("cuda", [str(program)]).rows("cuda_call")
+    assert [(row["function"], row["result"], row["bytes"] or 0) for row in rows] == account.calls
+    assert {row["api"] for row in rows} == {"runtime"}
+    assert {row["result_name"] for row in rows if row["result"] == 35} <= {"cudaErrorInsufficientDriver"}
+    assert len(rows) == 23
+
+
+def test_every_launch_is_there_by_name(record: Record, program: Path) -> None:
+    """Kernels by their names, templates and those without linkage too, with their geometry."""
+    account = cuda_programs.run(program, "7")
+    recording = record("cuda", [str(program), "7"])
+    rows = recording.rows("cuda_launch")
+    assert launches_of(rows) == account.launches
+    assert len(rows) == 4 * 7 + 1
+    assert {(row["name_source"], row["module"]) for row in rows} == {("registration", str(program))}
+    assert {row["function"] for row in rows} == {"cudaLaunchKernel", "cudaLaunchKernelExC"}
+    assert all(not account.lost for account in recording.accounts.values())
+
+
+def test_threads_are_told_apart(record: Record, program: Path) -> None:
+    """Launches of threads that race are each one row of its thread."""
+    recording = record("cuda", [str(program), "1", "5"])
+    rows = [row for row in recording.rows("cuda_launch") if row["tid"] != row["pid"]]
+    counts = Counter((row["tid"], row["grid_x"]) for row in rows)
+    assert sorted(grid for _, grid in counts) == [1, 2, 3, 4, 5]
+    assert set(counts.values()) == {101}
+    assert {row["kernel"] for row in rows} == {"scale(float*, float)"}
+
+
+def test_copies_say_between_what(record: Record, nvcc: Nvcc) -> None:
+    """Directions are those the program gave; a failed copy has no bandwidth."""
+    program = nvcc.build("shared", "cuda_calls.cu", *LINKED["shared"])
+    rows = [row for row in record("cuda", [str(program)]).rows("cuda_call") if row["kind"]]
+    assert [(row["function"], row["kind"]) for row in rows] == [
+        ("cudaMemcpy", "H2D"),
+        ("cudaMemcpy", "D2H"),
+        ("cudaMemcpyAsync", "D2D"),
+        ("cudaMemcpy2D", "H2H"),
+        ("cudaMemcpy2DAsync", "default"),
+        ("cudaMemcpyPeer", "D2D"),
+        ("cudaMemcpyPeerAsync", "D2D"),
+    ]
+    assert all(row["bandwidth"] is None for row in rows if row["result"])
+
+
+def test_nothing_is_attached_without_a_task(record: Record, nvcc: Nvcc) -> None:
+    """When the recording is over, the kernel frees every program of ours, which it does a little later."""
+
+    def programs() -> int:
+        return subprocess.run(["bpftool", "prog", "show"], capture_output=True, text=True, check=True).stdout.count(
+            "cuda_"
+        )
+
+    record("cuda", [str(nvcc.build("shared", "cuda_calls.cu", *LINKED["shared"]))])
+    deadline = time.monotonic() + 10
+    while programs() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not programs()
