@@ -44,7 +44,7 @@ build: $(VENV)/.installed objects stubs ## make .venv/bin/scope and all it needs
 objects: $(OBJECTS) ## compile bpf/probes/*/ to CO-RE objects
 
 .SECONDEXPANSION:
-src/scope_bpf/objects/%.bpf.o: bpf/probes/%/$$*.bpf.c bpf/probes/%/$$*.h $(wildcard bpf/include/*.h) bpf/vmlinux/$(ARCH)/vmlinux.h
+src/scope_bpf/objects/%.bpf.o: bpf/probes/%/$$*.bpf.c $$(wildcard bpf/probes/$$*/*.h) $(wildcard bpf/include/*.h) bpf/vmlinux/$(ARCH)/vmlinux.h
 	@mkdir -p $(@D)
 	$(CLANG) $(BPF_FLAGS) -Ibpf/probes/$* -c $< -o $@.tmp
 	@$(STRIP) -g $@.tmp

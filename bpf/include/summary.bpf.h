@@ -37,6 +37,20 @@ bool scope_summarize SEC(".data.mode"); /* summaries instead of events; may chan
 		return scope_summary_slot(&name, key, &name##_zero, stream_##name);                                    \
 	}
 
+/*
+ * Declares the map `NAME` of a state that lasts, from struct NAME_key to struct NAME_value: user space reads it once an
+ * interval, in whatever mode, and takes out what is over.
+ */
+#define SCOPE_GAUGE(name, entries)                                                                                     \
+	struct {                                                                                                       \
+		__uint(type, BPF_MAP_TYPE_HASH);                                                                       \
+		__uint(max_entries, entries);                                                                          \
+		__uint(map_flags, BPF_F_NO_PREALLOC);                                                                  \
+		__type(key, struct name##_key);                                                                        \
+		__type(value, struct name##_value);                                                                    \
+	} name SEC(".maps");                                                                                           \
+	const volatile __u16 stream_##name
+
 static __always_inline void *scope_summary_slot(void *slots, const void *key, const void *zero, __u16 stream)
 {
 	__u32 first = 0;

@@ -1,13 +1,14 @@
 """Finds the files that watched processes run, and attaches a probe's functions in each of them, once."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 
 from scope_bpf.catalogue import Probe, Resolver
 from scope_bpf.errors import NotElf
-from scope_bpf.mappings import executable_mappings, open_mapped
+from scope_bpf.mappings import Mapping, MappingWatch, executable_mappings, open_mapped
 from scope_bpf.modules import Module, Modules
 from scope_bpf.object import BpfObject
 from scope_bpf.uprobe import Uprobes
@@ -30,8 +31,26 @@ class Attacher:
         self._uprobes = Uprobes(probe.functions, {name: object_.program(name) for name in names}, multi)
         self._uprobes.try_out()
         self._modules = Modules(object_)
-        self.resolver: Resolver | None = probe.resolver(object_) if probe.resolver else None
+        self._news = MappingWatch()
+        self.resolver: Resolver | None = probe.resolver(object_, self._modules) if probe.resolver else None
+        self._interesting: set[int] = set()  # modules with functions to attach to, or with names
         self.functions = 0  # attached, in all files
+
+    def descriptors(self) -> Iterator[int]:
+        """What becomes readable when `follow` has something to do."""
+        return self._news.descriptors()
+
+    def follow(self, watched: Callable[[], Collection[int]]) -> None:
+        """Attaches in what watched processes have mapped since the last call.
+
+        Raises:
+            KernelError: the kernel refused to attach in a file.
+        """
+        pids = self._news.processes()
+        if pids is None:
+            self.look_at_processes(watched())
+        elif pids:
+            self.look_at_processes(pids.intersection(watched()))
 
     def look_at_processes(self, pids: Iterable[int]) -> None:
         """Attaches in all that these processes run.
@@ -41,35 +60,54 @@ class Attacher:
         """
         for pid in pids:
             found: dict[int, Module] = {}
+            others = []
             for mapping in executable_mappings(pid):
                 try:
                     file = open_mapped(pid, mapping)
                 except OSError:
-                    continue  # gone meanwhile, or a device
+                    continue  # gone meanwhile
                 module = self._look_at(file, mapping.path)
+                self._news.know(mapping.file)
                 if module and (address := module.elf.address_of(mapping.offset)) is not None:
                     found.setdefault(mapping.start - address, module)
+                elif not module:
+                    others.append(mapping)
             if found and self.resolver:
+                self._keep(pid, others)
                 self.resolver.add_process(pid, found)
 
-    def look_at_file(self, path: str) -> None:
-        """Attaches in a file that will be run.
+    def _keep(self, pid: int, mappings: Iterable[Mapping]) -> None:
+        """Keeps the rest of what a process runs, too: its functions are in the stacks."""
+        for mapping in mappings:
+            with suppress(OSError, NotElf):
+                self._modules.add(open_mapped(pid, mapping), mapping.path)
+
+    def look_at_files(self, paths: Iterable[str]) -> None:
+        """Attaches in files that will be run by one process.
 
         Raises:
-            OSError: it cannot be read.
             KernelError: the kernel refused.
         """
-        self._look_at(FileIO(path), str(Path(path).resolve()))
+        found, others = False, []
+        for path in map(Path.resolve, map(Path, paths)):
+            with suppress(OSError):
+                if self._look_at(FileIO(path), str(path)):
+                    found = True
+                else:
+                    others.append(path)
+        for path in others if found and self.resolver else ():
+            with suppress(OSError, NotElf):
+                self._modules.add(FileIO(path), str(path))
 
     def _look_at(self, file: FileIO, path: str) -> Module | None:
+        """Attaches in a file, unless that was done; gives the module if it is of interest."""
         if self._modules.known(file):
             module = self._modules.get(file)
             file.close()
-            return module
+            return module if module and module.inode in self._interesting else None
         try:
             module = self._modules.add(file, path)
         except NotElf:
-            file.close()
             return None
         attached = self._uprobes.attach(f"/proc/self/fd/{file.fileno()}", module.elf)
         self.functions += attached
@@ -79,6 +117,7 @@ class Attacher:
         if not attached and not wanted:
             self._modules.drop(module)
             return None
+        self._interesting.add(module.inode)
         return module
 
     @property
@@ -93,4 +132,5 @@ class Attacher:
     def close(self) -> None:
         """Detaches and lets go of every file. May be called again."""
         self._uprobes.close()
+        self._news.close()
         self._modules.close()

@@ -23,7 +23,7 @@ from scope_bpf.layout import Layout, layout_of
 from scope_bpf.options import MODE, RING_BYTES, SUMMARY_INTERVAL_MS, Option
 
 if TYPE_CHECKING:  # they need the extension
-    from scope_bpf.modules import Module
+    from scope_bpf.modules import Module, Modules
     from scope_bpf.object import BpfObject
 
 OBJECTS = Path(__file__).parent / "objects"
@@ -75,12 +75,14 @@ class Live:
         totals: columns added up per group, after the number of rows; the last one ranks the groups.
         failures: a column that is negative in rows to be counted as failed.
         latest: columns of the latest rows.
+        unless: a column; rows in which it is not 0 are not counted in groups.
     """
 
     by: tuple[str, ...] = ()
     totals: tuple[str, ...] = ()
     failures: str = ""
     latest: tuple[str, ...] = ()
+    unless: str = ""
 
 
 HEADER = {
@@ -120,6 +122,7 @@ class Stream:
         names: a text column joined from another stream.
         internal: only read for `names`; no rows of it leave the tracer.
         resolved: columns computed by the probe's resolver.
+        gauge: a summary that tells a state, in every mode: rows for what has changed since the interval before.
         adds_up: another summary of the probe, whose rows it adds up by process; it has nothing of its own in C.
     """
 
@@ -135,6 +138,7 @@ class Stream:
     live: Live = Live()
     names: Names | None = None
     internal: bool = False
+    gauge: bool = False
     adds_up: str = ""
 
     def layout(self, btf: Btf) -> Layout:
@@ -241,6 +245,7 @@ class Probe:
         ring_bytes: how large a ring has to be for the rates at which events come; a summary needs little.
         constants: from validated options to the values of the object's read-only variables.
         functions: in user space, looked for in the files that watched processes have mapped.
+        kept_by_process: maps `NAME` with a struct NAME_key; entries of processes that have ended are taken out.
         resolver: makes what computes the streams' resolved columns, for a loaded object.
     """
 
@@ -252,7 +257,8 @@ class Probe:
     ring_bytes: int = 1 << 20
     constants: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {}
     functions: tuple[Function, ...] = ()
-    resolver: "Callable[[BpfObject], Resolver] | None" = None
+    kept_by_process: tuple[str, ...] = ()
+    resolver: "Callable[[BpfObject, Modules], Resolver] | None" = None
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -277,7 +283,7 @@ class Probe:
         """The streams that run in this mode; all of them if the probe has but one mode."""
         if not self.has_mode(mode):
             return self.streams
-        return tuple(stream for stream in self.streams if stream.mode is mode)
+        return tuple(stream for stream in self.streams if stream.mode is mode or stream.gauge)
 
     @cached_property
     def elf(self) -> bytes:
@@ -300,6 +306,17 @@ class Probe:
     def layout(self, stream: Stream) -> Layout:
         """The layout of one of the probe's streams."""
         return stream.layout(self.btf)
+
+    def key_layout(self, name: str) -> Layout:
+        """The layout of the keys of a map.
+
+        Raises:
+            LayoutMismatch: there is no struct NAME_key.
+        """
+        struct = self.btf.struct(f"{name}_key")
+        if struct is None:
+            raise LayoutMismatch(f"probe '{self.name}': the object has no struct {name}_key")
+        return layout_of(struct)
 
     def schema(self, stream: Stream) -> pa.Schema:
         """The Arrow schema of one of the probe's streams."""

@@ -1,19 +1,33 @@
 """Which files a process has mapped to run their code."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scope_bpf._ffi import ffi, lib
+from scope_bpf.errors import KernelError
+from scope_bpf.map import possible_cpus
+
+FileId = tuple[int, int, int]  # major, minor, inode as /proc shows them
+
+_NEWS = np.dtype(
+    [("start", "<u8"), ("end", "<u8"), ("major", "<u4"), ("minor", "<u4"), ("inode", "<u8"), ("pid", "<i8")]
+)  # scope_mapping in cdef/shim.h
+_MOST_NEWS = 4096  # in one reading
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """A part of a file in a process's memory, that may be executed. `device` and `inode` are as /proc shows them."""
+    """A part of a file in a process's memory, that may be executed."""
 
     start: int
     end: int
     offset: int
-    device: str
-    inode: int
+    file: FileId
     path: str
 
 
@@ -28,8 +42,9 @@ def executable_mappings(pid: int) -> list[Mapping]:
         addresses, permissions, offset, device, inode, *rest = line.split(maxsplit=5)
         if "x" in permissions and inode != "0":
             start, _, end = addresses.partition("-")
-            path = rest[0] if rest else ""
-            found.append(Mapping(int(start, 16), int(end, 16), int(offset, 16), device, int(inode), path))
+            major, _, minor = device.partition(":")
+            file = (int(major, 16), int(minor, 16), int(inode))
+            found.append(Mapping(int(start, 16), int(end, 16), int(offset, 16), file, rest[0] if rest else ""))
     return found
 
 
@@ -45,3 +60,40 @@ def open_mapped(pid: int, mapping: Mapping) -> FileIO:
 def running_processes() -> list[int]:
     """The pids of all processes."""
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+class MappingWatch:
+    """Tells which processes map files to run that were not known, from now on. For one thread.
+
+    Raises:
+        KernelError: the kernel refused.
+    """
+
+    def __init__(self) -> None:
+        self._cpus = possible_cpus()
+        self._mappings: Any = lib.scope_mappings_new(self._cpus)
+        if self._mappings == ffi.NULL:
+            raise KernelError("cannot watch what processes map", ffi.errno)
+        self._news = np.zeros(_MOST_NEWS, _NEWS)
+
+    def descriptors(self) -> Iterator[int]:
+        """What becomes readable when there is news."""
+        for cpu in range(self._cpus):
+            if (fd := lib.scope_mappings_fd(self._mappings, cpu)) >= 0:
+                yield fd
+
+    def know(self, file: FileId) -> None:
+        """Has mappings of a file passed over from now on; one that there is no memory for is told again."""
+        major, minor, inode = file
+        lib.scope_mappings_know(self._mappings, {"major": major, "minor": minor, "inode": inode})
+
+    def processes(self) -> set[int] | None:
+        """Who mapped what is not known; None if news were lost, so that it may be anybody."""
+        count = lib.scope_mappings_read(self._mappings, ffi.from_buffer("scope_mapping[]", self._news), len(self._news))
+        return None if count < 0 else set(self._news["pid"][:count].tolist())
+
+    def close(self) -> None:
+        """Frees what the kernel keeps for it. May be called again."""
+        if self._mappings != ffi.NULL:
+            lib.scope_mappings_free(self._mappings)
+            self._mappings = ffi.NULL

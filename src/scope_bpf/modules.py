@@ -2,12 +2,14 @@
 
 import mmap
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from io import FileIO
+from pathlib import Path
 
 from scope_bpf._ffi import ffi
+from scope_bpf.demangle import demangle
 from scope_bpf.elf import ElfFile
+from scope_bpf.errors import NotElf
 from scope_bpf.object import BpfObject
 
 FIND_CODE = "scope_find_code"  # call.bpf.h
@@ -29,6 +31,19 @@ class Module:
     elf: ElfFile
     mapped: mmap.mmap
 
+    def name_at(self, offset: int) -> str | None:
+        """The name of the function that spans an offset in the file, as people write it; None if no symbol says."""
+        address = self.elf.address_of(offset)
+        for symbols in (self.elf.symbols, self.elf.dynamic_symbols):
+            name = symbols.name_at(address) if symbols and address is not None else None
+            if name:
+                return demangle(name)
+        return None
+
+    def place_of(self, offset: int) -> str:
+        """What stands for a name where there is none: libx.so.1+0x1234."""
+        return f"{Path(self.path).name}+{offset:#x}"
+
 
 class Modules:
     """The files seen so far. A file is one module, whatever its paths."""
@@ -37,6 +52,7 @@ class Modules:
         self._object = object_
         self._found = object_.map(".data.code")
         self._modules: dict[tuple[int, int], Module | None] = {}
+        self.by_inode: dict[int, Module] = {}  # those that are kept
 
     def known(self, file: FileIO) -> bool:
         """Whether this file was added before."""
@@ -47,32 +63,37 @@ class Modules:
         return self._modules.get(_identity(file))
 
     def add(self, file: FileIO, path: str) -> Module:
-        """Takes a file, which is ours from now on.
+        """Takes a file, which is ours from now on, unless it is kept already.
 
         Raises:
             NotElf: it has no code that we could read; it counts as known, and is not kept.
         """
+        kept = self.get(file)
+        if kept:
+            file.close()
+            return kept
         self._modules[_identity(file)] = None
-        elf = ElfFile(file)
+        try:
+            elf = ElfFile(file)
+        except NotElf:
+            file.close()
+            raise
         mapped = mmap.mmap(file.fileno(), mmap.PAGESIZE, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
         self._object.run(FIND_CODE, int(ffi.cast("uintptr_t", ffi.from_buffer(mapped))))
         inode = int.from_bytes(self._found.lookup(_FIRST)[:8], "little")
-        module = self._modules[_identity(file)] = Module(path, inode, file, elf, mapped)
+        module = self._modules[_identity(file)] = self.by_inode[inode] = Module(path, inode, file, elf, mapped)
         return module
 
     def drop(self, module: Module) -> None:
         """Lets go of a file that nobody needs; it still counts as known."""
         self._modules[_identity(module.file)] = None
+        del self.by_inode[module.inode]
         module.mapped.close()
         module.file.close()
 
-    def by_inode(self) -> Mapping[int, Module]:
-        """The modules that are kept, by what the programs call them."""
-        return {module.inode: module for module in self._modules.values() if module}
-
     def close(self) -> None:
         """Lets go of every file. May be called again."""
-        for module in [module for module in self._modules.values() if module]:
+        for module in list(self.by_inode.values()):
             self.drop(module)
 
 

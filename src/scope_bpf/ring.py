@@ -58,6 +58,14 @@ class Drain:
         """Ends the poll under way, or the next one, early."""
         lib.scope_drain_wake(self._drain)
 
+    def wake_on(self, fd: int) -> None:
+        """Has polls end early when there is something to read from this descriptor as well.
+
+        Raises:
+            KernelError: it cannot be waited for.
+        """
+        check(lib.scope_drain_wake_on(self._drain, fd), "cannot wait for a descriptor")
+
     def unkept(self, stream: int) -> int:
         """Records of a stream that could not be kept: there was no memory, or they were damaged."""
         return int(lib.scope_drain_unkept(self._drain, stream))

@@ -79,7 +79,7 @@ class SummaryReader:
         )
         layout = self._own.layout
         packed = np.concatenate((keys[:count], values[:count]), axis=1).view(layout.dtype).reshape(count)
-        rows = np.empty(count, _with_interval(layout))
+        rows = np.empty(count, with_interval(layout))
         for field in layout.fields:
             rows[field.name] = packed[field.name]
         return rows
@@ -90,7 +90,8 @@ class SummaryReader:
             lib.close(self._made.pop())
 
 
-def _with_interval(layout: Layout) -> np.dtype[Any]:
+def with_interval(layout: Layout) -> np.dtype[Any]:
+    """The dtype of a summary's rows: the interval, then the layout's fields."""
     return np.dtype([*INTERVAL.descr, *((field.name, field.dtype) for field in layout.fields)])
 
 
@@ -101,7 +102,7 @@ def _by_process(rows: Rows, layout: Layout) -> Rows:
     for name in keys:
         packed[name] = rows[name]
     _, first, places = np.unique(packed, return_index=True, return_inverse=True)
-    sums = np.zeros(len(first), _with_interval(layout))
+    sums = np.zeros(len(first), with_interval(layout))
     for name in (*(INTERVAL.names or ()), *keys):
         sums[name] = rows[name][first]
     for field in layout.fields:

@@ -17,6 +17,7 @@ from scope_bpf.attacher import Attacher
 from scope_bpf.catalogue import Alternative, Mode, Probe, Resolver, Stream
 from scope_bpf.columns import RawBatch, raw_batch
 from scope_bpf.errors import KernelError, NotSupported, ScopeBpfError, VerifierError
+from scope_bpf.gauge import EndedProcesses, GaugeReader, forget_ended
 from scope_bpf.host import require_bpf
 from scope_bpf.loader import files_of_command
 from scope_bpf.map import possible_cpus
@@ -67,6 +68,7 @@ class Tracer:
         self._command = command
         self._events = [stream for stream in probe.streams if stream.mode is Mode.EVENTS]
         self._maps = [stream for stream in probe.streams if stream.mode is Mode.SUMMARY and not stream.adds_up]
+        self._states = [stream for stream in self._maps if stream.gauge]
         self._sums = [stream for stream in probe.streams if stream.adds_up]
         self._numbers = {stream.name: number for number, stream in enumerate(self._events + self._maps)}
         self._layouts = {stream.name: probe.layout(stream) for stream in probe.streams}
@@ -76,6 +78,7 @@ class Tracer:
         self._filter: Filter | None = None
         self._attacher: Attacher | None = None
         self._summaries: dict[str, SummaryReader] = {}
+        self._gauges: list[GaugeReader] = []
         self._names: dict[str, list[RawBatch]] = {}  # since the last summary
         self._last_names: dict[str, list[RawBatch]] = {}  # between the two before
         self._ring_fds: list[int] = []
@@ -149,9 +152,16 @@ class Tracer:
     def _attach_functions(self, multi: bool) -> None:
         assert self._object
         self._attacher = Attacher(self.probe, self._object, multi)
-        for path in files_of_command(self._command) if self._command else ():
-            self._attacher.look_at_file(path)
-        self._attacher.look_at_processes([self._target.pid] if self._target.pid else running_processes())
+        if self._command:
+            self._attacher.look_at_files(files_of_command(self._command))
+        self._attacher.look_at_processes(self._processes_with_functions())
+        if self._drain:
+            for fd in self._attacher.descriptors():
+                self._drain.wake_on(fd)
+
+    def _processes_with_functions(self) -> Collection[int]:
+        """Those that the target may be about: a pid's family, or anybody, of whom the programs leave out the others."""
+        return self.watched_pids() if self._target.pid else running_processes()
 
     def _ring_bytes(self, count: int) -> int:
         suitable = SUMMARY_RING_BYTES if self.mode is Mode.SUMMARY else self.probe.ring_bytes
@@ -182,14 +192,17 @@ class Tracer:
         if not self.probe.has_mode(Mode.SUMMARY):
             return
         if self.mode is Mode.SUMMARY and not self._summaries:  # 30 MB of maps that events do without
-            self._summaries = {stream.name: self._summary_reader(stream) for stream in self._maps}
+            summaries = [stream for stream in self._maps if not stream.gauge]
+            self._summaries = {stream.name: self._summary_reader(stream) for stream in summaries}
+        if not self._gauges:
+            self._gauges = [GaugeReader(self._shape(state), self._object.map(state.name)) for state in self._states]
         self._object.map(".data.mode").update((0).to_bytes(4, "little"), bytes([self.mode is Mode.SUMMARY]))
         self._next_summary = time.monotonic() + self.options["interval_ms"] / 1000
 
     def poll(self, timeout_ms: int) -> list[RawBatch]:
         """Waits until buffers are full or the time is over; the batches since the last poll, of every stream."""
         left_ms = timeout_ms
-        if self._summaries:
+        if self._summaries or self._gauges:
             left_ms = min(left_ms, max(0, int((self._next_summary - time.monotonic()) * 1000) + 1))
         if self._drain:
             self._drain.poll(left_ms)
@@ -197,7 +210,9 @@ class Tracer:
             time.sleep(left_ms / 1000)
         batches = self._take()
         self._forget_ended()
-        if self._summaries and time.monotonic() >= self._next_summary:
+        if self._attacher:
+            self._attacher.follow(self._processes_with_functions)
+        if (self._summaries or self._gauges) and time.monotonic() >= self._next_summary:
             self._next_summary += self.options["interval_ms"] / 1000
             batches += self._read_summaries()
         return batches
@@ -207,6 +222,9 @@ class Tracer:
         if self._filter and time.monotonic() >= self._next_forgetting:
             self._next_forgetting = time.monotonic() + FORGET_EVERY_S
             self._filter.forget_ended()
+            for name in self.probe.kept_by_process:
+                assert self._object
+                forget_ended(self._object.map(name), self.probe.key_layout(name), EndedProcesses())
 
     def _take(self) -> list[RawBatch]:
         if not self._drain:
@@ -226,7 +244,10 @@ class Tracer:
         return self._attacher.resolver if self._attacher else None
 
     def _read_summaries(self) -> list[RawBatch]:
+        ended = EndedProcesses()
         read = [batch for reader in self._summaries.values() for batch in reader.read()]
+        read += [batch for gauge in self._gauges for batch in gauge.read(ended)]
+        read = [replace(batch, resolver=self._resolver()) for batch in read]
         events = self._take_rest() if any(batch.stream.names for batch in read) else []
         # Reading the rest of the rings may have run ahead of the summary, into names that the next one needs.
         names, older, self._last_names, self._names = self._names, self._last_names, self._names, {}
@@ -282,8 +303,9 @@ class Tracer:
             losses["unkept"] = self._drain.unkept(number) if self._drain and number < len(self._events) else 0
             emitted = int(per_cpu["emitted"].sum())
             accounts[name] = Account(emitted, {reason: count for reason, count in losses.items() if count})
-        for reader in self._summaries.values():
-            for name, rows in reader.rows_made.items():
+        made = [reader.rows_made for reader in self._summaries.values()] + [gauge.rows_made for gauge in self._gauges]
+        for rows_made in made:
+            for name, rows in rows_made.items():
                 account = accounts.get(name, Account(0, {}))
                 accounts[name] = Account(account.emitted + rows, account.lost)
         return self._with_missed_runs(accounts)
@@ -330,7 +352,7 @@ class Tracer:
             self._attacher = None
         for reader in self._summaries.values():
             reader.close()
-        self._summaries = {}
+        self._summaries, self._gauges = {}, []
         if self._drain:
             self._drain.close()
             self._drain = None

@@ -30,7 +30,7 @@ class Aggregate:
     def columns(self) -> tuple[str, ...]:
         """The columns it reads."""
         live = self.stream.live
-        return (*live.by, *live.totals, *([live.failures] if live.failures else []), *live.latest)
+        return (*live.by, *live.totals, *filter(None, (live.failures, live.unless)), *live.latest)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds a batch of the stream; it needs no more than `columns`."""
@@ -39,6 +39,8 @@ class Aggregate:
         if not live.by:
             self.latest.extend(batch.slice(max(0, batch.num_rows - LATEST_ROWS)).select(list(live.latest)).to_pylist())
             return
+        if live.unless:
+            batch = batch.filter(pc.equal(batch[live.unless], 0))
         codes, texts = self._coded(batch)
         encoded = codes.dictionary_encode()  # groups present in this batch, numbered from 0
         groups, places = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()

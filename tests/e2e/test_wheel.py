@@ -72,7 +72,7 @@ def test_it_records_there(python: Path) -> None:
     assert {finding["available"] for finding in json.loads(doctor.stdout)["probes"]} == {True}
     traced = hidden(python.with_name("scope"), "trace", "process", "--json", "--", "true")
     assert traced.returncode == 0, traced.stderr
-    execs = [row for row in map(json.loads, traced.stdout.splitlines()) if row.get("stream") == "exec"]
+    execs = [row for row in map(json.loads, traced.stdout.splitlines()) if row.get("type") == "exec"]
     assert [row["args"] for row in execs] == [["true"]]
 
 

@@ -35,6 +35,31 @@ class Nvcc:
 
 
 @dataclass(frozen=True)
+class StandIn:
+    """A runtime and a driver that succeed, see cuda_stand_in.c, in a folder of their own."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        driver, runtime = self.folder / "libcuda.so.1", self.folder / "libcudart.so.13"
+        for library, *more in ((driver, "-DDRIVER"), (runtime, driver)):
+            versions = self.folder / f"{library.name}.map"
+            versions.write_text(f"{library.name} {{ *; }};\n")
+            flags = ["-O1", "-fPIC", "-shared", "-fno-omit-frame-pointer", f"-Wl,-soname,{library.name}"]
+            flags.append(f"-Wl,--version-script={versions}")
+            subprocess.run(["gcc", *flags, "-o", library, WORKLOADS / "cuda_stand_in.c", *more], check=True)
+
+    def build(self, nvcc: Nvcc, name: str, source: str) -> Path:
+        """Makes workloads/SOURCE into a program that runs with them."""
+        return nvcc.build(
+            name,
+            source,
+            *("-cudart", "shared", "-Xcompiler", "-fno-omit-frame-pointer"),
+            *("-Xlinker", str(self.folder / "libcuda.so.1"), "-Xlinker", f"-rpath={self.folder}"),
+        )
+
+
+@dataclass(frozen=True)
 class Account:
     """What cuda_calls.cu says that it did."""
 

@@ -2,15 +2,23 @@
 #include "scope.bpf.h"
 
 #include "call.bpf.h"
+#include "stack.bpf.h"
 
 #include "cuda.h"
 
+#include "memory.bpf.h"
+
 SCOPE_STREAM(cuda_call);
 SCOPE_STREAM(cuda_launch);
+SCOPE_SUMMARY(cuda_call_summary)
+SCOPE_SUMMARY(cuda_launch_summary)
 
 enum cuda_kind {
 	CUDA_PLAIN,	       /* its time and result are all there is */
 	CUDA_ALLOCATE,	       /* its pointer is known when it returns */
+	CUDA_FREE,	       /* what was allocated at its pointer */
+	CUDA_MAP,	       /* memory at an address that the program chose */
+	CUDA_UNMAP,	       /* all that was mapped in a range */
 	CUDA_COPY,	       /* from src to dst */
 	CUDA_SET_DEVICE,       /* the thread's device from then on */
 	CUDA_LAUNCH,	       /* (function, grid, block, arguments, shared bytes, stream) */
@@ -34,13 +42,15 @@ struct cuda_function {
 	__u8 copy_kind; /* ... or what it always is */
 	__s8 stream;
 	__s8 device;
-	__u8 pad[5];
+	__u8 memory; /* enum cuda_memory_kind: of what it allocates or frees */
+	__u8 pad[4];
 };
 
 #define CUDA_FUNCTIONS 128
 #define CUDA_DEPTH 4 /* calls within calls */
 #define CUDA_NAME 1024
 
+const volatile bool keep_stacks;
 const volatile struct cuda_function cuda_functions[CUDA_FUNCTIONS];
 
 struct cuda_shape {
@@ -59,6 +69,8 @@ struct cuda_frame {
 		      */
 	__u64 args[CALL_ARGUMENTS];
 	struct cuda_shape shape;
+	__u64 call_stack;
+	struct cuda_allocation was; /* what a call that frees took out; bytes 0: nothing */
 	__u32 function;
 	__u8 nested; /* inside a call that is recorded */
 	__u8 covers; /* calls inside this one are nested */
@@ -72,6 +84,7 @@ struct cuda_thread {
 	__u8 has_device;
 	__u8 pad[7];
 	struct cuda_frame frames[CUDA_DEPTH];
+	__u64 addresses[STACK_FRAMES + 2]; /* of the stack that is being walked */
 };
 
 SCOPE_THREADS(struct cuda_thread);
@@ -223,6 +236,58 @@ static __always_inline struct cuda_frame *drop_left_frames(struct cuda_thread *t
 	return frame;
 }
 
+static __always_inline struct cuda_place place_of(struct cuda_thread *thread,
+						  const volatile struct cuda_function *function)
+{
+	struct cuda_place place = {.device = thread->has_device ? thread->device : -1, .memory = function->memory};
+
+	return place;
+}
+
+static __always_inline __u64 bytes_of(const struct cuda_frame *frame, const volatile struct cuda_function *function)
+{
+	__u64 bytes = argument(frame, function->bytes);
+
+	return function->rows >= 0 ? bytes * argument(frame, function->rows) : bytes;
+}
+
+/*
+ * Memory is taken out before the call frees it: once it is free, another thread may get it. cudaFree(NULL) is how
+ * programs start the runtime: nothing is freed.
+ */
+static __always_inline void release_memory(struct task_struct *task, struct cuda_thread *thread,
+					   struct cuda_frame *frame, const volatile struct cuda_function *function)
+{
+	struct cuda_place place = place_of(thread, function);
+	__u64 address = argument(frame, function->ptr);
+
+	frame->was.bytes = 0;
+	if (function->kind == CUDA_UNMAP)
+		unmapped(task, &place, address, bytes_of(frame, function));
+	else if (function->kind == CUDA_FREE && address && !forget_allocation(task, address, &frame->was))
+		count_unknown_free(task, &place);
+}
+
+/* Nested calls are the same memory once more; what could not be freed is there still. */
+static __always_inline void account_memory(struct task_struct *task, struct cuda_thread *thread,
+					   struct cuda_frame *frame, const volatile struct cuda_function *function,
+					   __s32 result)
+{
+	struct cuda_place place = place_of(thread, function);
+	__u64 address = argument(frame, function->ptr);
+
+	if (function->kind == CUDA_FREE && result && frame->was.bytes) {
+		place = (struct cuda_place){.device = frame->was.device, .memory = frame->was.memory};
+		allocated(task, &place, address, frame->was.bytes, frame->was.stack);
+	}
+	if (function->kind == CUDA_ALLOCATE && !result) {
+		bpf_probe_read_user(&address, sizeof(address), (void *)address);
+		allocated(task, &place, address, bytes_of(frame, function), frame->call_stack);
+	}
+	if (function->kind == CUDA_MAP && !result)
+		allocated(task, &place, address, bytes_of(frame, function), frame->call_stack);
+}
+
 /*
  * Attached at the first instruction of each function, or behind its endbr64. Uprobes see every call, from whatever
  * library; they miss a runtime that is linked statically and stripped, whose functions have no names.
@@ -264,6 +329,12 @@ int cuda_enter(struct pt_regs *ctx)
 	read_arguments(ctx, frame->args, function->arguments);
 	if (is_launch(function->kind))
 		read_shape(frame, function->kind);
+	frame->call_stack = 0;
+	if (keep_stacks && !nested &&
+	    (is_launch(function->kind) || function->kind == CUDA_ALLOCATE || function->kind == CUDA_MAP))
+		frame->call_stack = keep_stack(ctx, task, thread->addresses);
+	if (!nested)
+		release_memory(task, thread, frame, function);
 	frame->entered_ns = bpf_ktime_get_boot_ns();
 	return 0;
 }
@@ -296,6 +367,29 @@ static __always_inline void learn_handle(struct task_struct *task, struct cuda_f
 	bpf_map_update_elem(&cuda_handles, &key, &value, BPF_ANY);
 }
 
+static __always_inline void summarize_launch(struct task_struct *task, const struct cuda_frame *frame,
+					     const struct scope_code *code, __u32 name, __u64 duration_ns, __s32 result)
+{
+	struct cuda_launch_summary_key key = {.inode = code->inode,
+					      .offset = code->offset,
+					      .name = name,
+					      .function_id = frame->function,
+					      .nested = frame->nested};
+	struct cuda_launch_summary_value *value;
+
+	if (!code->inode && !name)
+		key.handle = frame->shape.handle;
+	fill_process(&key.process, task);
+	value = cuda_launch_summary_slot(&key);
+	if (!value)
+		return;
+	__sync_fetch_and_add(&value->count, 1);
+	if (result)
+		__sync_fetch_and_add(&value->errors, 1);
+	__sync_fetch_and_add(&value->total_ns, duration_ns);
+	scope_histogram_add(&value->latency, duration_ns);
+}
+
 static __always_inline void emit_launch(struct task_struct *task, struct cuda_thread *thread, struct cuda_frame *frame,
 					__u64 duration_ns, __s32 result)
 {
@@ -314,6 +408,10 @@ static __always_inline void emit_launch(struct task_struct *task, struct cuda_th
 	} else {
 		find_code(task, shape->handle, &code);
 	}
+	if (scope_summarize) {
+		summarize_launch(task, frame, &code, name, duration_ns, result);
+		return;
+	}
 	event = scope_reserve(task, stream_cuda_launch, frame->entered_ns, sizeof(*event));
 	if (!event)
 		return;
@@ -323,6 +421,7 @@ static __always_inline void emit_launch(struct task_struct *task, struct cuda_th
 	event->offset = code.offset;
 	event->arguments = shape->arguments;
 	event->stream = shape->stream;
+	event->stack_id = frame->call_stack;
 	event->name = name;
 	event->grid_x = shape->grid[0];
 	event->grid_y = shape->grid[1];
@@ -340,18 +439,41 @@ static __always_inline void emit_launch(struct task_struct *task, struct cuda_th
 	scope_submit(event, stream_cuda_launch, sizeof(*event));
 }
 
+static __always_inline void summarize_call(struct task_struct *task, const struct cuda_frame *frame,
+					   const volatile struct cuda_function *function, __u64 duration_ns,
+					   __s32 result)
+{
+	struct cuda_call_summary_key key = {.function_id = frame->function, .nested = frame->nested};
+	struct cuda_call_summary_value *value;
+
+	fill_process(&key.process, task);
+	value = cuda_call_summary_slot(&key);
+	if (!value)
+		return;
+	__sync_fetch_and_add(&value->count, 1);
+	if (result)
+		__sync_fetch_and_add(&value->errors, 1);
+	else
+		__sync_fetch_and_add(&value->bytes,
+				     function->kind == CUDA_FREE ? frame->was.bytes : bytes_of(frame, function));
+	__sync_fetch_and_add(&value->total_ns, duration_ns);
+	scope_histogram_add(&value->latency, duration_ns);
+}
+
 static __always_inline void emit_call(struct task_struct *task, struct cuda_thread *thread, struct cuda_frame *frame,
 				      const volatile struct cuda_function *function, __u64 duration_ns, __s32 result)
 {
 	struct cuda_call_event *event;
 
+	if (scope_summarize) {
+		summarize_call(task, frame, function, duration_ns, result);
+		return;
+	}
 	event = scope_reserve(task, stream_cuda_call, frame->entered_ns, sizeof(*event));
 	if (!event)
 		return;
 	event->duration_ns = duration_ns;
-	event->bytes = argument(frame, function->bytes);
-	if (function->rows >= 0)
-		event->bytes *= argument(frame, function->rows);
+	event->bytes = function->kind == CUDA_FREE ? frame->was.bytes : bytes_of(frame, function);
 	event->ptr = argument(frame, function->ptr);
 	event->has_ptr = function->ptr >= 0;
 	if (function->kind == CUDA_ALLOCATE) {
@@ -364,12 +486,13 @@ static __always_inline void emit_call(struct task_struct *task, struct cuda_thre
 	event->src = argument(frame, function->src);
 	event->dst = argument(frame, function->dst);
 	event->stream = argument(frame, function->stream);
+	event->stack_id = frame->call_stack;
 	event->result = result;
 	event->device = thread->device;
 	event->function_id = frame->function;
 	event->nested = frame->nested;
 	event->copy_kind = function->copy >= 0 ? argument(frame, function->copy) : function->copy_kind;
-	event->has_bytes = function->bytes >= 0;
+	event->has_bytes = function->bytes >= 0 || event->bytes;
 	event->has_src = function->src >= 0;
 	event->has_dst = function->dst >= 0;
 	event->has_stream = function->stream >= 0;
@@ -401,6 +524,8 @@ int cuda_return(struct pt_regs *ctx)
 		thread->device = frame->args[0];
 		thread->has_device = 1;
 	}
+	if (!frame->nested)
+		account_memory(task, thread, frame, function, result);
 	if (function->kind == CUDA_GET_KERNEL || function->kind == CUDA_GET_NAMED)
 		learn_handle(task, frame, function->kind);
 	else if (is_launch(function->kind))

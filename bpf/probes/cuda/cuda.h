@@ -10,6 +10,7 @@ struct cuda_call_event {
 	__u64 src;
 	__u64 dst;
 	__u64 stream;
+	__u64 stack_id; /* of allocations; 0: not kept */
 	__s32 result;
 	__s32 device;
 	__u16 function_id; /* which of those that user space attached */
@@ -32,6 +33,7 @@ struct cuda_launch_event {
 	__u64 offset; /* of the code in it */
 	__u64 arguments;
 	__u64 stream;
+	__u64 stack_id;
 	__u32 name; /* number of the name that the driver gave out the handle for; 0: none */
 	__u32 grid_x;
 	__u32 grid_y;
@@ -46,6 +48,86 @@ struct cuda_launch_event {
 	__u8 nested;
 	__u8 has_device;
 	__u8 pad[4];
+};
+
+struct cuda_call_summary_key {
+	struct scope_process process;
+	__u16 function_id;
+	__u8 nested;
+	__u8 pad[5];
+};
+
+struct cuda_call_summary_value {
+	__u64 count;
+	__u64 errors;
+	__u64 bytes;
+	__u64 total_ns;
+	struct scope_histogram latency;
+};
+
+struct cuda_launch_summary_key {
+	struct scope_process process;
+	__u64 handle; /* 0 where the code or the name is known */
+	__u64 inode;
+	__u64 offset;
+	__u32 name;
+	__u16 function_id;
+	__u8 nested;
+	__u8 pad;
+};
+
+struct cuda_launch_summary_value {
+	__u64 count;
+	__u64 errors;
+	__u64 total_ns;
+	struct scope_histogram latency;
+};
+
+/*
+ * What a process holds, by device and kind of memory. It is a state: user space reads it when it likes.
+ * The members after the key that say who it is are those of the first allocation.
+ */
+struct cuda_memory_key {
+	__u64 start_ns;
+	__s32 pid;
+	__s32 device_id; /* -1: not known */
+	__u32 memory_id; /* enum cuda_memory_kind */
+	__u32 pad;
+};
+
+struct cuda_memory_value {
+	__u64 cgroup_id;
+	__u32 uid;
+	__u32 ended; /* set by user space in what it reads last of a process */
+	char comm[SCOPE_COMM_SIZE];
+	__u64 live_bytes;
+	__u64 live_count;
+	__u64 peak_bytes;
+	__u64 allocated_bytes; /* ever */
+	__u64 allocations;
+	__u64 frees;
+	__u64 unknown_frees; /* of what was allocated before we watched */
+};
+
+/* The same by stack of the allocations. */
+struct cuda_live_key {
+	__u64 start_ns;
+	__u64 stack_id;
+	__s32 pid;
+	__s32 device_id;
+	__u32 memory_id;
+	__u32 pad;
+};
+
+struct cuda_live_value {
+	__u64 cgroup_id;
+	__u32 uid;
+	__u32 ended; /* likewise */
+	char comm[SCOPE_COMM_SIZE];
+	__u64 live_bytes;
+	__u64 live_count;
+	__u64 allocations; /* ever */
+	__u64 since_ns;	   /* sum of the times at which those that live were allocated */
 };
 
 #endif

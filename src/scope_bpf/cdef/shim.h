@@ -7,6 +7,8 @@ const char *scope_log_take(void);
 struct bpf_object *scope_object_open(const void *elf, size_t size, const char *name);
 int scope_create_ring(uint32_t bytes);
 int scope_create_like(const struct bpf_object *object, const struct bpf_map *map, uint32_t entries);
+int64_t scope_read_map(int fd, void *keys, void *values, uint32_t entries);
+void scope_delete_keys(int fd, const void *keys, uint32_t key_size, uint32_t count);
 int64_t scope_read_summary(int fd, void *keys, void *values, uint32_t entries);
 int scope_run_raw_tp(int fd, uint64_t argument);
 int scope_program_cost(int fd, uint64_t *run_time_ns, uint64_t *run_count, uint64_t *missed);
@@ -30,6 +32,7 @@ int scope_drain_add_ring(scope_drain *drain, int ring_fd);
 int scope_drain_poll(scope_drain *drain, int timeout_ms);
 int scope_drain_rest(scope_drain *drain);
 void scope_drain_wake(scope_drain *drain);
+int scope_drain_wake_on(scope_drain *drain, int fd);
 uint64_t scope_drain_unkept(const scope_drain *drain, uint32_t stream);
 scope_rows *scope_drain_take(scope_drain *drain, uint32_t stream);
 void scope_rows_free(scope_rows *rows);
@@ -50,3 +53,22 @@ int scope_attach_uprobes(const struct bpf_program *program, const char *path, co
 			 const uint64_t *cookies, uint32_t count, bool at_return);
 struct bpf_link *scope_attach_uprobe(const struct bpf_program *program, const char *path, uint64_t offset,
 				     uint64_t cookie, bool at_return);
+
+/* shim/mappings.c */
+typedef struct {
+	uint32_t major;
+	uint32_t minor;
+	uint64_t inode;
+} scope_file; /* as /proc/PID/maps shows it */
+typedef struct {
+	uint64_t start;
+	uint64_t end;
+	scope_file file;
+	int64_t pid;
+} scope_mapping;
+typedef struct scope_mappings scope_mappings;
+scope_mappings *scope_mappings_new(uint32_t cpus);
+int scope_mappings_fd(const scope_mappings *mappings, uint32_t cpu);
+int scope_mappings_know(scope_mappings *mappings, scope_file file);
+int scope_mappings_read(scope_mappings *mappings, scope_mapping *found, uint32_t room);
+void scope_mappings_free(scope_mappings *mappings);

@@ -17,14 +17,26 @@ class Kind(IntEnum):
 
     PLAIN = 0
     ALLOCATE = 1
-    COPY = 2
-    SET_DEVICE = 3
-    LAUNCH = 4
-    LAUNCH_EX = 5
-    DRIVER_LAUNCH = 6
-    DRIVER_LAUNCH_EX = 7
-    GET_KERNEL = 8
-    GET_NAMED = 9
+    FREE = 2
+    MAP = 3
+    UNMAP = 4
+    COPY = 5
+    SET_DEVICE = 6
+    LAUNCH = 7
+    LAUNCH_EX = 8
+    DRIVER_LAUNCH = 9
+    DRIVER_LAUNCH_EX = 10
+    GET_KERNEL = 11
+    GET_NAMED = 12
+
+
+class Memory(IntEnum):
+    """Kinds of memory: enum cuda_memory_kind in memory.bpf.h."""
+
+    NONE = 0
+    DEVICE = 1
+    PINNED = 2
+    MANAGED = 3
 
 
 class Copy(IntEnum):
@@ -44,6 +56,7 @@ class CudaFunction:
     Attributes:
         rows: multiplies bytes.
         ptr: memory that is freed or set; of an allocation, where its address is returned.
+        memory: what it allocates or frees.
         copy: which argument says between what is copied, or `copy_kind` does for all of its calls.
         blocks: it returns when what it does is done.
         variants: endings of names for the per-thread default stream.
@@ -60,6 +73,7 @@ class CudaFunction:
     copy_kind: int = 0
     stream: int = -1
     device: int = -1
+    memory: Memory = Memory.NONE
     blocks: bool = False
     variants: tuple[str, ...] = ()
 
@@ -84,8 +98,12 @@ class CudaFunction:
 _PTSZ, _PTDS = ("_ptsz",), ("_ptds",)
 
 
-def _allocate(name: str, **arguments: Any) -> CudaFunction:
-    return CudaFunction(name, Kind.ALLOCATE, ptr=0, **arguments)
+def _allocate(name: str, memory: Memory, **arguments: Any) -> CudaFunction:
+    return CudaFunction(name, Kind.ALLOCATE, ptr=0, memory=memory, **arguments)
+
+
+def _free(name: str, memory: Memory, **arguments: Any) -> CudaFunction:
+    return CudaFunction(name, Kind.FREE, ptr=0, memory=memory, **arguments)
 
 
 def _copy(name: str, **arguments: Any) -> CudaFunction:
@@ -94,16 +112,16 @@ def _copy(name: str, **arguments: Any) -> CudaFunction:
 
 FUNCTIONS = (
     # Memory of the runtime
-    _allocate("cudaMalloc", bytes=1),
-    _allocate("cudaMallocHost", bytes=1),
-    _allocate("cudaHostAlloc", bytes=1),
-    _allocate("cudaMallocManaged", bytes=1),
-    _allocate("cudaMallocAsync", bytes=1, stream=2, variants=_PTSZ),
-    _allocate("cudaMallocFromPoolAsync", bytes=1, stream=3, variants=_PTSZ),
-    _allocate("cudaMallocPitch", bytes=2, rows=3),
-    CudaFunction("cudaFree", ptr=0),
-    CudaFunction("cudaFreeHost", ptr=0),
-    CudaFunction("cudaFreeAsync", ptr=0, stream=1, variants=_PTSZ),
+    _allocate("cudaMalloc", Memory.DEVICE, bytes=1),
+    _allocate("cudaMallocHost", Memory.PINNED, bytes=1),
+    _allocate("cudaHostAlloc", Memory.PINNED, bytes=1),
+    _allocate("cudaMallocManaged", Memory.MANAGED, bytes=1),
+    _allocate("cudaMallocAsync", Memory.DEVICE, bytes=1, stream=2, variants=_PTSZ),
+    _allocate("cudaMallocFromPoolAsync", Memory.DEVICE, bytes=1, stream=3, variants=_PTSZ),
+    _allocate("cudaMallocPitch", Memory.DEVICE, bytes=2, rows=3),
+    _free("cudaFree", Memory.DEVICE),
+    _free("cudaFreeHost", Memory.PINNED),
+    _free("cudaFreeAsync", Memory.DEVICE, stream=1, variants=_PTSZ),
     # Copies of the runtime
     _copy("cudaMemcpy", src=1, bytes=2, copy=3, blocks=True, variants=_PTDS),
     _copy("cudaMemcpyAsync", src=1, bytes=2, copy=3, stream=4, variants=_PTSZ),
@@ -130,19 +148,19 @@ FUNCTIONS = (
     CudaFunction("cudaLaunchCooperativeKernel", Kind.LAUNCH, variants=_PTSZ),
     CudaFunction("cudaLaunchKernelExC", Kind.LAUNCH_EX, variants=_PTSZ),
     # Memory of the driver
-    _allocate("cuMemAlloc_v2", bytes=1),
-    _allocate("cuMemAllocManaged", bytes=1),
-    _allocate("cuMemAllocAsync", bytes=1, stream=2, variants=_PTSZ),
-    _allocate("cuMemAllocFromPoolAsync", bytes=1, stream=3, variants=_PTSZ),
-    _allocate("cuMemAllocPitch_v2", bytes=2, rows=3),
-    _allocate("cuMemAllocHost_v2", bytes=1),
-    _allocate("cuMemHostAlloc", bytes=1),
-    CudaFunction("cuMemFree_v2", ptr=0),
-    CudaFunction("cuMemFreeHost", ptr=0),
-    CudaFunction("cuMemFreeAsync", ptr=0, stream=1, variants=_PTSZ),
+    _allocate("cuMemAlloc_v2", Memory.DEVICE, bytes=1),
+    _allocate("cuMemAllocManaged", Memory.MANAGED, bytes=1),
+    _allocate("cuMemAllocAsync", Memory.DEVICE, bytes=1, stream=2, variants=_PTSZ),
+    _allocate("cuMemAllocFromPoolAsync", Memory.DEVICE, bytes=1, stream=3, variants=_PTSZ),
+    _allocate("cuMemAllocPitch_v2", Memory.DEVICE, bytes=2, rows=3),
+    _allocate("cuMemAllocHost_v2", Memory.PINNED, bytes=1),
+    _allocate("cuMemHostAlloc", Memory.PINNED, bytes=1),
+    _free("cuMemFree_v2", Memory.DEVICE),
+    _free("cuMemFreeHost", Memory.PINNED),
+    _free("cuMemFreeAsync", Memory.DEVICE, stream=1, variants=_PTSZ),
     CudaFunction("cuMemCreate", bytes=1),
-    CudaFunction("cuMemMap", ptr=0, bytes=1),
-    CudaFunction("cuMemUnmap", ptr=0, bytes=1),
+    CudaFunction("cuMemMap", Kind.MAP, ptr=0, bytes=1, memory=Memory.DEVICE),
+    CudaFunction("cuMemUnmap", Kind.UNMAP, ptr=0, bytes=1, memory=Memory.DEVICE),
     CudaFunction("cuMemRelease"),
     # Copies of the driver
     _copy("cuMemcpy", src=1, bytes=2, copy_kind=Copy.DEFAULT, blocks=True, variants=_PTDS),

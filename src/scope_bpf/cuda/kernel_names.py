@@ -4,18 +4,18 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from scope_bpf.catalogue import Rows, Stream
+from scope_bpf.catalogue import Rows
 from scope_bpf.cuda.registrations import FATBIN, find_handles, find_kernels
 from scope_bpf.demangle import demangle
 from scope_bpf.errors import KernelError
-from scope_bpf.modules import Module
+from scope_bpf.modules import Module, Modules
 from scope_bpf.object import BpfObject
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,6 @@ class KernelsOfModule:
     """The kernels that a file registers, read once somebody asks."""
 
     module: Module
-    unread: bool = field(default=False, init=False)
 
     @cached_property
     def names(self) -> dict[int, str]:
@@ -60,16 +59,17 @@ class KernelsOfModule:
 class KernelNames:
     """The names of what is launched in the watched processes. For the thread that polls."""
 
-    def __init__(self, object_: BpfObject) -> None:
+    def __init__(self, object_: BpfObject, modules: Modules) -> None:
         self._handles, self._names = object_.map("cuda_handles"), object_.map("cuda_names")
-        self._modules: dict[int, KernelsOfModule] = {}
+        self._modules = modules
+        self._kernels: dict[int, KernelsOfModule] = {}
         self._known: dict[bytes, Name] = {}
 
     def add_module(self, module: Module) -> bool:
         """Keeps files that have kernels."""
         if not module.elf.has_section(FATBIN):
             return False
-        self._modules[module.inode] = KernelsOfModule(module)
+        self._kernels[module.inode] = KernelsOfModule(module)
         return True
 
     def add_process(self, pid: int, modules: Mapping[int, Module]) -> None:
@@ -83,7 +83,7 @@ class KernelNames:
             return  # it has ended
         try:
             for base, module in modules.items():
-                if module.inode in self._modules:
+                if module.inode in self._kernels:
                     self._add_handles(memory, base, module, key)
         finally:
             os.close(memory)
@@ -91,7 +91,7 @@ class KernelNames:
     def _add_handles(self, memory: int, base: int, module: Module, key: Rows) -> None:
         value = np.zeros((), _HANDLE)
         value["inode"] = module.inode
-        for variable, function in self._modules[module.inode].handles.items():
+        for variable, function in self._kernels[module.inode].handles.items():
             try:
                 handle = int.from_bytes(os.pread(memory, 8, base + variable), sys.byteorder)
             except OSError:
@@ -101,8 +101,8 @@ class KernelNames:
                 key["handle"], value["offset"] = handle, offset
                 self._handles.update(key.tobytes(), value.tobytes())
 
-    def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
-        """Names for launches; each is looked up once."""
+    def columns(self, rows: Rows) -> dict[str, pa.Array]:
+        """`kernel`, `module` and `name_source` of launches; each is looked up once."""
         launched = np.zeros(len(rows), _LAUNCHED)
         for name in ("inode", "offset", "name"):
             launched[name] = rows[name]
@@ -133,15 +133,12 @@ class KernelNames:
                 return Name(demangle(text.decode(errors="backslashreplace")), "", DRIVER)
             except KernelError:
                 pass  # the map was full
-        known = self._modules.get(inode)
-        if not known:
+        module = self._modules.by_inode.get(inode)
+        if not module:
             return Name(f"handle:{handle:#x}" if not inode else f"?+{offset:#x}", "", OFFSET if inode else HANDLE)
-        path = known.module.path
-        address = known.module.elf.address_of(offset)
-        if address in known.names:
-            return Name(demangle(known.names[address]), path, REGISTRATION)
-        for symbols in (known.module.elf.symbols, known.module.elf.dynamic_symbols):
-            symbol = symbols.name_at(address) if symbols and address is not None else None
-            if symbol:
-                return Name(demangle(symbol.removeprefix(_STUB)), path, SYMBOL)
-        return Name(f"{Path(path).name}+{offset:#x}", path, OFFSET)
+        kernels = self._kernels.get(inode)
+        if kernels and (mangled := kernels.names.get(module.elf.address_of(offset) or 0)):
+            return Name(demangle(mangled), module.path, REGISTRATION)
+        if symbol := module.name_at(offset):
+            return Name(demangle(symbol.removeprefix(_STUB)), module.path, SYMBOL)
+        return Name(module.place_of(offset), module.path, OFFSET)

@@ -7,13 +7,15 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.btf import Struct
-from scope_bpf.catalogue import Alternative, Column, Derived, Function, Live, Probe, Resolver, Rows, Stream
+from scope_bpf.catalogue import Alternative, Column, Derived, Function, Live, Mode, Probe, Resolver, Rows, Stream
 from scope_bpf.cuda import results
-from scope_bpf.cuda.functions import FUNCTIONS, RUNTIME, Copy, Kind, descriptors
+from scope_bpf.cuda.functions import FUNCTIONS, RUNTIME, Copy, Kind, Memory, descriptors
 from scope_bpf.errors import LayoutMismatch
 from scope_bpf.layout import layout_of
+from scope_bpf.options import Option
 
 if TYPE_CHECKING:
+    from scope_bpf.modules import Modules
     from scope_bpf.object import BpfObject
 
 _MOST_FUNCTIONS = 128  # CUDA_FUNCTIONS in cuda.bpf.c
@@ -24,6 +26,7 @@ _APIS = pa.array([function.api for function in FUNCTIONS])
 _IS_RUNTIME = np.array([function.api == RUNTIME for function in FUNCTIONS])
 _IS_COPY = np.array([function.kind is Kind.COPY for function in FUNCTIONS])
 _BLOCKS = np.array([function.blocks for function in FUNCTIONS])
+_MEMORY = pa.array([kind.name.lower() for kind in Memory])
 _COPIES = pa.array([kind.name if kind is not Copy.DEFAULT else "default" for kind in Copy])
 
 
@@ -40,8 +43,11 @@ def _described(rows: Rows) -> dict[str, pa.Array]:
     return {
         "api": _APIS.take(numbers).dictionary_encode(),
         "function": _NAMES.take(numbers).dictionary_encode(),
-        "result_name": _result_names(rows),
     }
+
+
+def _described_with_result(rows: Rows) -> dict[str, pa.Array]:
+    return _described(rows) | {"result_name": _result_names(rows)}
 
 
 def _derive_call(rows: Rows) -> dict[str, pa.Array]:
@@ -49,106 +55,199 @@ def _derive_call(rows: Rows) -> dict[str, pa.Array]:
     kinds = np.where(rows["copy_kind"] < len(_COPIES), rows["copy_kind"], 0).astype(np.int32)
     measured = copies & blocks & (rows["result"] == 0) & (rows["duration_ns"] > 0)
     seconds = np.where(measured, rows["duration_ns"], 1) / 1e9
-    return _described(rows) | {
+    return _described_with_result(rows) | {
         "kind": _COPIES.take(pa.array(kinds, mask=~copies | (rows["copy_kind"] >= len(_COPIES)))).dictionary_encode(),
         "bandwidth": pa.array(rows["bytes"] / seconds, mask=~measured),
     }
 
 
-def _constants(_: Mapping[str, Any]) -> Mapping[str, Any]:
+def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
     struct = PROBE.btf.struct("cuda_function")
     if not isinstance(struct, Struct):
         raise LayoutMismatch("the object has no struct cuda_function")
-    return {"cuda_functions": descriptors(layout_of(struct).dtype, _MOST_FUNCTIONS)}
+    table = descriptors(layout_of(struct).dtype, _MOST_FUNCTIONS)
+    return {"cuda_functions": table, "keep_stacks": options["stacks"]}
 
 
-def _resolver(object_: "BpfObject") -> Resolver:
-    from scope_bpf.cuda.kernel_names import KernelNames  # noqa: PLC0415  (needs the extension)
+def _resolver(object_: "BpfObject", modules: "Modules") -> Resolver:
+    from scope_bpf.cuda.resolver import CudaResolver  # noqa: PLC0415  (needs the extension)
 
-    return KernelNames(object_)
+    return CudaResolver(object_, modules)
 
 
+def _derive_held(rows: Rows) -> dict[str, pa.Array]:
+    kinds = np.minimum(rows["memory_id"], len(_MEMORY) - 1).astype(np.int32)
+    return {
+        "memory": _MEMORY.take(pa.array(kinds)).dictionary_encode(),
+        "device": pa.array(np.array(rows["device_id"]), mask=rows["device_id"] < 0),
+    }
+
+
+def _derive_live(rows: Rows) -> dict[str, pa.Array]:
+    some = rows["live_count"] > 0
+    since_ns = rows["since_ns"] // np.maximum(rows["live_count"], 1)
+    return _derive_held(rows) | {"mean_age_ns": pa.array(rows["ktime_ns"] - since_ns, mask=~some)}
+
+
+_DEVICE = Column("what the thread chose last; absent if it chose before it was watched")
+_NESTED = Column("1 if made inside another call in these streams, and not to be counted beside it")
 _DESCRIBED = {
     "api": Derived(Column("runtime or driver"), _WORD),
     "function": Derived(Column("its name"), _WORD),
-    "result_name": Derived(
-        Column("the result's name: cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY, ..."), _WORD
+}
+_RESULT_NAME = {"result_name": Derived(Column("the result's name, such as cudaErrorMemoryAllocation"), _WORD)}
+_KERNEL = {
+    "kernel": Derived(Column("its name; module+offset or the handle where it cannot be known"), _WORD),
+    "module": Derived(Column("the file that the kernel's host function is in"), _WORD),
+    "name_source": Derived(
+        Column("what gave the name: registration, symbol, driver; offset or handle if nothing did"), _WORD
     ),
+}
+_STACK = {"stack": Derived(Column("who called, outermost first, by frame pointers; absent if not kept"), _WORD)}
+_HELD = {
+    "memory": Derived(Column("device, pinned or managed"), _WORD),
+    "device": Derived(_DEVICE, pa.int32()),
 }
 _COMMON = {
     "duration_ns": Column("from entry to return", "ns"),
     "stream": Column("the CUDA stream, as the program has it", hex=True),
     "result": Column("what it returned; 0 for success"),
-    "device": Column("what the thread chose last; absent if it chose before it was watched"),
-    "nested": Column("1 if it was made inside another call in these streams, and is not to be counted beside it"),
+    "device": _DEVICE,
+    "nested": _NESTED,
 }
+_TIMES = {
+    "nested": _NESTED,
+    "count": Column("calls that returned in the interval"),
+    "errors": Column("those that failed"),
+    "total_ns": Column("their durations, added up", "ns"),
+    "latency": Column("their durations by powers of two", "ns"),
+}
+_ENDED = Column("1 in the last row of a process: it has ended, and what was live is free")
+
+_CALL = Stream(
+    "cuda_call",
+    "a call, when it returns; its time is the entry's",
+    columns=_COMMON
+    | {
+        "bytes": Column("memory allocated, freed, copied, set or mapped", "bytes"),
+        "ptr": Column("memory that was allocated, freed or set", hex=True),
+        "src": Column("what is copied", hex=True),
+        "dst": Column("where it is copied to", hex=True),
+    },
+    derived=_DESCRIBED
+    | _RESULT_NAME
+    | {
+        "kind": Derived(Column("of a copy: H2H, H2D, D2H, D2D, default (by the addresses)"), _WORD),
+        "bandwidth": Derived(Column("of a copy that blocks until it is done", "B/s"), pa.float64()),
+    },
+    derive=_derive_call,
+    resolved=_STACK,
+    hidden=(
+        *("function_id", "copy_kind", "stack_id", "has_bytes", "has_ptr", "has_src", "has_dst"),
+        *("has_stream", "has_device"),
+    ),
+    null_unless={name: f"has_{name}" for name in ("bytes", "ptr", "src", "dst", "stream", "device")},
+    live=Live(by=("comm", "function", "kind", "result_name"), totals=("bytes", "duration_ns"), unless="nested"),
+)
+
+_LAUNCH = Stream(
+    "cuda_launch",
+    "a launch of a kernel, when the call returns; its time is the entry's",
+    columns=_COMMON
+    | {
+        "grid_x": Column("blocks"),
+        "grid_y": Column("blocks"),
+        "grid_z": Column("blocks"),
+        "block_x": Column("threads of a block"),
+        "block_y": Column("threads of a block"),
+        "block_z": Column("threads of a block"),
+        "shared_bytes": Column("dynamic shared memory of a block", "bytes"),
+        "arguments": Column("where the pointers to the arguments are", hex=True),
+        "handle": Column("what was launched: the host function's address, or a handle", hex=True),
+        "offset": Column("of the kernel's host function in the module's file", hex=True),
+    },
+    derived=_DESCRIBED | _RESULT_NAME,
+    derive=_described_with_result,
+    resolved=_KERNEL | _STACK,
+    hidden=("function_id", "inode", "name", "stack_id", "has_device"),
+    null_unless={"device": "has_device", "offset": "inode"},
+    live=Live(by=("comm", "kernel", "result_name"), totals=("duration_ns",), unless="nested"),
+)
+
+_CALL_SUMMARY = Stream(
+    "cuda_call_summary",
+    "calls by process and function",
+    columns=_TIMES | {"bytes": Column("memory allocated, freed, copied, set or mapped, without failures", "bytes")},
+    mode=Mode.SUMMARY,
+    derived=_DESCRIBED,
+    derive=_described,
+    hidden=("function_id",),
+    live=Live(by=("comm", "function"), totals=("count", "errors", "bytes", "total_ns"), unless="nested"),
+)
+
+_LAUNCH_SUMMARY = Stream(
+    "cuda_launch_summary",
+    "launches by process and kernel",
+    columns=_TIMES,
+    mode=Mode.SUMMARY,
+    derived=_DESCRIBED,
+    derive=_described,
+    resolved=_KERNEL,
+    hidden=("function_id", "inode", "offset", "name", "handle"),
+    live=Live(by=("comm", "kernel"), totals=("count", "errors", "total_ns"), unless="nested"),
+)
+
+_MEMORY_HELD = Stream(
+    "cuda_memory",
+    "what processes hold, by device and kind of memory",
+    columns={
+        "live_bytes": Column("allocated and not freed", "bytes"),
+        "live_count": Column("allocations that are not freed"),
+        "peak_bytes": Column("the most that was live", "bytes"),
+        "allocated_bytes": Column("allocated ever", "bytes"),
+        "allocations": Column("ever"),
+        "frees": Column("ever"),
+        "unknown_frees": Column("of what was allocated before the process was watched"),
+        "ended": _ENDED,
+    },
+    mode=Mode.SUMMARY,
+    derived=_HELD,
+    derive=_derive_held,
+    hidden=("device_id", "memory_id"),
+    live=Live(latest=("comm", "pid", "device", "memory", "live_bytes", "live_count", "peak_bytes")),
+    gauge=True,
+)
+
+_LIVE = Stream(
+    "cuda_live",
+    "allocations that are not freed, by the stack that made them",
+    columns={
+        "live_bytes": Column("allocated and not freed", "bytes"),
+        "live_count": Column("allocations that are not freed"),
+        "allocations": Column("ever"),
+        "ended": _ENDED,
+    },
+    mode=Mode.SUMMARY,
+    derived=_HELD | {"mean_age_ns": Derived(Column("of those that live", "ns"), pa.uint64())},
+    derive=_derive_live,
+    resolved=_STACK,
+    hidden=("device_id", "memory_id", "stack_id", "since_ns"),
+    live=Live(latest=("comm", "pid", "memory", "live_bytes", "live_count", "mean_age_ns", "stack")),
+    gauge=True,
+)
 
 PROBE = Probe(
     name="cuda",
-    meaning="CUDA: calls of runtime and driver, and launches with their kernels' names",
-    streams=(
-        Stream(
-            "cuda_call",
-            "a call, when it returns; its time is the entry's",
-            columns=_COMMON
-            | {
-                "bytes": Column("memory allocated, copied, set or mapped", "bytes"),
-                "ptr": Column("memory that was allocated, freed or set", hex=True),
-                "src": Column("what is copied", hex=True),
-                "dst": Column("where it is copied to", hex=True),
-            },
-            derived=_DESCRIBED
-            | {
-                "kind": Derived(Column("of a copy: H2H, H2D, D2H, D2D, default (by the addresses)"), _WORD),
-                "bandwidth": Derived(Column("of a copy that blocks until it is done", "B/s"), pa.float64()),
-            },
-            derive=_derive_call,
-            hidden=(
-                *("function_id", "copy_kind", "has_bytes", "has_ptr", "has_src", "has_dst"),
-                *("has_stream", "has_device"),
-            ),
-            null_unless={name: f"has_{name}" for name in ("bytes", "ptr", "src", "dst", "stream", "device")},
-            live=Live(by=("comm", "function", "kind", "result_name"), totals=("bytes", "duration_ns")),
-        ),
-        Stream(
-            "cuda_launch",
-            "a launch of a kernel, when the call returns; its time is the entry's",
-            columns=_COMMON
-            | {
-                "grid_x": Column("blocks"),
-                "grid_y": Column("blocks"),
-                "grid_z": Column("blocks"),
-                "block_x": Column("threads of a block"),
-                "block_y": Column("threads of a block"),
-                "block_z": Column("threads of a block"),
-                "shared_bytes": Column("dynamic shared memory of a block", "bytes"),
-                "arguments": Column("where the pointers to the arguments are", hex=True),
-                "handle": Column("what was launched: the host function's address, or a handle", hex=True),
-                "offset": Column("of the kernel's host function in the module's file", hex=True),
-            },
-            derived=_DESCRIBED,
-            derive=_described,
-            resolved={
-                "kernel": Derived(
-                    Column("its name; module+offset or the handle where it cannot be known"),
-                    _WORD,
-                ),
-                "module": Derived(Column("the file that the kernel's host function is in"), _WORD),
-                "name_source": Derived(
-                    Column("what gave the name: registration, symbol, driver; offset or handle if nothing did"), _WORD
-                ),
-            },
-            hidden=("function_id", "inode", "name", "has_device"),
-            null_unless={"device": "has_device", "offset": "inode"},
-            live=Live(by=("comm", "kernel", "result_name"), totals=("duration_ns",)),
-        ),
-    ),
+    meaning="CUDA: calls of runtime and driver, launches with their kernels' names, memory held and by whom",
+    streams=(_CALL, _LAUNCH, _CALL_SUMMARY, _LAUNCH_SUMMARY, _MEMORY_HELD, _LIVE),
     ring_bytes=8 << 20,
     alternatives=(
         Alternative("uprobe_multi: functions of libcudart and libcuda", uprobe_multi=True),
         Alternative("uprobe: functions of libcudart and libcuda"),
     ),
+    extra_options=(Option("stacks", "boolean", True, "keep the stacks of launches and allocations"),),
     constants=_constants,
+    kept_by_process=("cuda_allocations",),
     functions=tuple(
         Function(function.symbols, number, "cuda_enter", "cuda_return") for number, function in enumerate(FUNCTIONS)
     ),

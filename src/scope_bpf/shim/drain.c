@@ -119,9 +119,10 @@ static int read_ring(struct scope_drain *drain, struct scope_ring *ring)
 	return result;
 }
 
-static int watch(struct scope_drain *drain, int fd)
+/* `means`: which descriptor the event is to stand for. */
+static int watch(struct scope_drain *drain, int fd, int means)
 {
-	struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = fd};
+	struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = means};
 
 	return epoll_ctl(drain->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
@@ -139,7 +140,7 @@ struct scope_drain *scope_drain_new(uint32_t streams, const uint32_t *row_sizes,
 	drain->unkept = calloc(streams, sizeof(*drain->unkept));
 	drain->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	drain->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (drain->filling && drain->row_sizes && drain->unkept && !watch(drain, drain->wake_fd)) {
+	if (drain->filling && drain->row_sizes && drain->unkept && !watch(drain, drain->wake_fd, drain->wake_fd)) {
 		memcpy(drain->row_sizes, row_sizes, streams * sizeof(*row_sizes));
 		return drain;
 	}
@@ -159,7 +160,7 @@ int scope_drain_add_ring(struct scope_drain *drain, int ring_fd)
 	if (error)
 		return error;
 	drain->ring_count++;
-	return watch(drain, ring_fd);
+	return watch(drain, ring_fd, ring_fd);
 }
 
 static int64_t now_ms(void)
@@ -218,6 +219,12 @@ void scope_drain_wake(struct scope_drain *drain)
 
 	if (write(drain->wake_fd, &one, sizeof(one)) < 0)
 		return; /* already woken */
+}
+
+/* Polls end early, too, when there is something to read from this descriptor. */
+int scope_drain_wake_on(struct scope_drain *drain, int fd)
+{
+	return watch(drain, fd, drain->wake_fd);
 }
 
 /* Records of a stream that could not be kept; those of no known stream count as the first one's. */

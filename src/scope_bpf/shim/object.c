@@ -49,6 +49,25 @@ int64_t scope_read_summary(int fd, void *keys, void *values, uint32_t entries)
 }
 
 /* missed: times the kernel left the program out because it was already running on that CPU, underneath. */
+/* Reads every entry of a map that programs use meanwhile; room for `entries`. Returns how many there were. */
+int64_t scope_read_map(int fd, void *keys, void *values, uint32_t entries)
+{
+	uint64_t batch;
+	uint32_t count = entries;
+
+	if (bpf_map_lookup_batch(fd, NULL, &batch, keys, values, &count, NULL) && errno != ENOENT)
+		return -errno;
+	return count;
+}
+
+void scope_delete_keys(int fd, const void *keys, uint32_t key_size, uint32_t count)
+{
+	const char *key = keys;
+
+	for (; count; count--, key += key_size)
+		bpf_map_delete_elem(fd, key);
+}
+
 int scope_program_cost(int fd, uint64_t *run_time_ns, uint64_t *run_count, uint64_t *missed)
 {
 	struct bpf_prog_info info = {};

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Memory that programs hold, kept in the kernel so that nothing is missed while user space looks elsewhere. */
+#ifndef SCOPE_CUDA_MEMORY_BPF_H
+#define SCOPE_CUDA_MEMORY_BPF_H
+
+enum cuda_memory_kind { CUDA_NO_MEMORY, CUDA_DEVICE, CUDA_PINNED, CUDA_MANAGED };
+
+SCOPE_GAUGE(cuda_memory, 16384);
+SCOPE_GAUGE(cuda_live, 65536);
+
+struct cuda_allocations_key {
+	__u64 start_ns;
+	__u64 address;
+	__s32 pid;
+	__u32 pad;
+};
+
+struct cuda_allocation {
+	__u64 bytes;
+	__u64 ktime_ns;
+	__u64 stack;
+	__s32 device;
+	__u32 memory;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 262144);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct cuda_allocations_key);
+	__type(value, struct cuda_allocation);
+} cuda_allocations SEC(".maps");
+
+struct cuda_place {
+	__s32 device;
+	__u32 memory;
+};
+
+#define MOST_MAPPED 4096 /* mappings that one unmapping may end */
+
+static const struct cuda_memory_value no_memory;
+static const struct cuda_live_value no_live;
+
+static __always_inline struct cuda_memory_value *memory_of(struct task_struct *task, const struct cuda_place *place)
+{
+	struct cuda_memory_key key = {.start_ns = task_start_ns(task),
+				      .pid = task->tgid,
+				      .device_id = place->device,
+				      .memory_id = place->memory};
+	struct cuda_memory_value *value = bpf_map_lookup_elem(&cuda_memory, &key);
+
+	if (value)
+		return value;
+	bpf_map_update_elem(&cuda_memory, &key, &no_memory, BPF_NOEXIST);
+	value = bpf_map_lookup_elem(&cuda_memory, &key);
+	if (!value) {
+		scope_count_loss(stream_cuda_memory, SCOPE_LOST_MAP_FULL);
+		return NULL;
+	}
+	value->cgroup_id = task_cgroup_id(task);
+	value->uid = task->cred->uid.val;
+	bpf_probe_read_kernel(value->comm, sizeof(value->comm), task->group_leader->comm);
+	return value;
+}
+
+static __always_inline struct cuda_live_value *live_of(struct task_struct *task, const struct cuda_place *place,
+						       __u64 stack)
+{
+	struct cuda_live_key key = {.start_ns = task_start_ns(task),
+				    .stack_id = stack,
+				    .pid = task->tgid,
+				    .device_id = place->device,
+				    .memory_id = place->memory};
+	struct cuda_live_value *value = bpf_map_lookup_elem(&cuda_live, &key);
+
+	if (value)
+		return value;
+	bpf_map_update_elem(&cuda_live, &key, &no_live, BPF_NOEXIST);
+	value = bpf_map_lookup_elem(&cuda_live, &key);
+	if (!value) {
+		scope_count_loss(stream_cuda_live, SCOPE_LOST_MAP_FULL);
+		return NULL;
+	}
+	value->cgroup_id = task_cgroup_id(task);
+	value->uid = task->cred->uid.val;
+	bpf_probe_read_kernel(value->comm, sizeof(value->comm), task->group_leader->comm);
+	return value;
+}
+
+static __always_inline void raise(__u64 *peak, __u64 value)
+{
+	for (int i = 0; i < 8; i++) { /* other threads may raise it meanwhile */
+		__u64 seen = *(volatile __u64 *)peak;
+
+		if (seen >= value || __sync_val_compare_and_swap(peak, seen, value) == seen)
+			return;
+	}
+}
+
+static __always_inline void allocated(struct task_struct *task, const struct cuda_place *place, __u64 address,
+				      __u64 bytes, __u64 stack)
+{
+	struct cuda_allocations_key key = {.start_ns = task_start_ns(task), .address = address, .pid = task->tgid};
+	struct cuda_allocation allocation = {.bytes = bytes,
+					     .ktime_ns = bpf_ktime_get_boot_ns(),
+					     .stack = stack,
+					     .device = place->device,
+					     .memory = place->memory};
+	struct cuda_memory_value *memory;
+	struct cuda_live_value *live;
+
+	if (!address)
+		return;
+	if (bpf_map_update_elem(&cuda_allocations, &key, &allocation, BPF_ANY)) {
+		scope_count_loss(stream_cuda_live, SCOPE_LOST_MAP_FULL);
+		return;
+	}
+	memory = memory_of(task, place);
+	if (memory) {
+		__sync_fetch_and_add(&memory->allocations, 1);
+		__sync_fetch_and_add(&memory->allocated_bytes, bytes);
+		__sync_fetch_and_add(&memory->live_count, 1);
+		raise(&memory->peak_bytes, __sync_fetch_and_add(&memory->live_bytes, bytes) + bytes);
+	}
+	live = live_of(task, place, stack);
+	if (live) {
+		__sync_fetch_and_add(&live->allocations, 1);
+		__sync_fetch_and_add(&live->live_count, 1);
+		__sync_fetch_and_add(&live->live_bytes, bytes);
+		__sync_fetch_and_add(&live->since_ns, allocation.ktime_ns);
+	}
+}
+
+/* Takes out what was allocated at an address; false: nothing that is known. */
+static __always_inline bool forget_allocation(struct task_struct *task, __u64 address, struct cuda_allocation *was)
+{
+	struct cuda_allocations_key key = {.start_ns = task_start_ns(task), .address = address, .pid = task->tgid};
+	struct cuda_allocation *found = bpf_map_lookup_elem(&cuda_allocations, &key);
+	struct cuda_memory_value *memory;
+	struct cuda_live_value *live;
+	struct cuda_place place;
+
+	if (!found)
+		return false;
+	*was = *found;
+	if (bpf_map_delete_elem(&cuda_allocations, &key))
+		return false;
+	place = (struct cuda_place){.device = was->device, .memory = was->memory};
+	memory = memory_of(task, &place);
+	if (memory) {
+		__sync_fetch_and_add(&memory->frees, 1);
+		__sync_fetch_and_add(&memory->live_count, -1);
+		__sync_fetch_and_add(&memory->live_bytes, -was->bytes);
+	}
+	live = live_of(task, &place, was->stack);
+	if (live) {
+		__sync_fetch_and_add(&live->live_count, -1);
+		__sync_fetch_and_add(&live->live_bytes, -was->bytes);
+		__sync_fetch_and_add(&live->since_ns, -was->ktime_ns);
+	}
+	return true;
+}
+
+static __always_inline void count_unknown_free(struct task_struct *task, const struct cuda_place *place)
+{
+	struct cuda_memory_value *memory = memory_of(task, place);
+
+	if (memory)
+		__sync_fetch_and_add(&memory->unknown_frees, 1);
+}
+
+struct unmapping {
+	struct task_struct *task;
+	__u64 address;
+	__u64 end;
+	__u64 count;
+};
+
+static long unmap_next(__u32 index, struct unmapping *range)
+{
+	struct cuda_allocation was;
+
+	if (range->address >= range->end)
+		return 1;
+	if (!forget_allocation(bpf_get_current_task_btf(), range->address, &was) || !was.bytes)
+		return 1;
+	range->address += was.bytes;
+	range->count++;
+	return 0;
+}
+
+/* Pools map piece by piece and unmap whole. */
+static __always_inline void unmapped(struct task_struct *task, const struct cuda_place *place, __u64 address,
+				     __u64 bytes)
+{
+	struct unmapping range = {.task = task, .address = address, .end = address + bytes};
+
+	bpf_loop(MOST_MAPPED, unmap_next, &range, 0);
+	if (range.address < range.end)
+		count_unknown_free(task, place);
+}
+
+#endif

@@ -1,0 +1,32 @@
+"""What takes more than the records to know of CUDA: names of kernels, and stacks."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from scope_bpf.catalogue import Rows, Stream
+from scope_bpf.cuda.kernel_names import KernelNames
+from scope_bpf.modules import Module, Modules
+from scope_bpf.object import BpfObject
+from scope_bpf.stacks import StackNames
+
+
+class CudaResolver:
+    """The resolved columns of the probe's streams; see `scope_bpf.catalogue.Resolver`."""
+
+    def __init__(self, object_: BpfObject, modules: Modules) -> None:
+        self._kernels = KernelNames(object_, modules)
+        self._stacks = StackNames(object_, modules)
+
+    def add_module(self, module: Module) -> bool:
+        """Keeps files that have kernels."""
+        return self._kernels.add_module(module)
+
+    def add_process(self, pid: int, modules: Mapping[int, Module]) -> None:
+        """Reads which handles the process has got."""
+        self._kernels.add_process(pid, modules)
+
+    def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
+        """The stream's resolved columns."""
+        columns = self._kernels.columns(rows) if "kernel" in stream.resolved else {}
+        return columns | ({"stack": self._stacks.column(rows["stack_id"])} if "stack" in stream.resolved else {})

@@ -1,0 +1,111 @@
+"""Reads states that programs keep in maps, and takes out what belonged to processes that have ended."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from scope_bpf._ffi import check, ffi, lib
+from scope_bpf.catalogue import Rows
+from scope_bpf.columns import RawBatch
+from scope_bpf.layout import Layout
+from scope_bpf.map import Map
+from scope_bpf.summary import Shape, with_interval
+
+TICK_NS = 10_000_000  # USER_HZ is 100, include/asm-generic/param.h
+
+
+def read_map(of: Map) -> tuple[Rows, Rows]:
+    """All keys and values as bytes, shapes (count, key size) and (count, value size).
+
+    Raises:
+        KernelError: the kernel refused.
+    """
+    keys = np.empty((of.max_entries, of.key_size), np.uint8)
+    values = np.empty((of.max_entries, of.value_size), np.uint8)
+    found = lib.scope_read_map(of.fd, ffi.from_buffer(keys), ffi.from_buffer(values), of.max_entries)
+    count = check(found, f"cannot read the map '{of.name}'")
+    return keys[:count], values[:count]
+
+
+def delete_keys(of: Map, keys: Rows) -> None:
+    """Takes entries out; shape (count, key size)."""
+    kept = np.ascontiguousarray(keys)
+    lib.scope_delete_keys(of.fd, ffi.from_buffer(kept), of.key_size, len(kept))
+
+
+class EndedProcesses:
+    """Tells which processes of many rows have ended; asks the kernel once a process and instance."""
+
+    def __init__(self) -> None:
+        self._alive: dict[tuple[int, int], bool] = {}
+
+    def among(self, pids: Rows, starts_ns: Rows) -> Rows:
+        """Whether the process of each row has ended; shape (count,), bool."""
+        packed = np.empty(len(pids), [("pid", "<i4"), ("start", "<u8")])
+        packed["pid"], packed["start"] = pids, starts_ns
+        present, places = np.unique(packed, return_inverse=True)
+        ended = np.array([not self._is_alive(int(one["pid"]), int(one["start"])) for one in present], bool)
+        return ended[places] if len(ended) else ended
+
+    def _is_alive(self, pid: int, start_ns: int) -> bool:
+        if (pid, start_ns) not in self._alive:
+            try:
+                fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+                self._alive[pid, start_ns] = int(fields[19]) == start_ns // TICK_NS and fields[0] not in (b"Z", b"X")
+            except OSError:
+                self._alive[pid, start_ns] = False
+        return self._alive[pid, start_ns]
+
+
+def forget_ended(of: Map, key: Layout, ended: EndedProcesses) -> None:
+    """Takes out the entries of processes that have ended.
+
+    Args:
+        key: the layout of the map's keys, which have `pid` and `start_ns`.
+    """
+    keys, _ = read_map(of)
+    fields = keys.view(key.dtype).reshape(len(keys))
+    delete_keys(of, keys[ended.among(fields["pid"], fields["start_ns"])])
+
+
+class GaugeReader:
+    """Gives rows for the states that have changed; those of a process that has ended once more, with `ended` set."""
+
+    def __init__(self, shape: Shape, of: Map) -> None:
+        self._shape, self._map = shape, of
+        self._dtype = shape.layout.dtype
+        self._before = pa.array([], pa.binary(self._dtype.itemsize))
+        self._since_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        self.rows_made = {shape.stream.name: 0}
+
+    def read(self, ended: EndedProcesses) -> list[RawBatch]:
+        """The rows since the last read.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        keys, values = read_map(self._map)
+        now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        packed: Any = np.concatenate((keys, values), axis=1)
+        states = packed.view(self._dtype).reshape(len(packed))
+        over = ended.among(states["pid"], states["start_ns"])
+        states["ended"] = over
+        buffer = pa.py_buffer(np.ascontiguousarray(packed))
+        current = pa.Array.from_buffers(pa.binary(self._dtype.itemsize), len(packed), [None, buffer])
+        changed = ~pc.is_in(current, self._before).to_numpy(zero_copy_only=False)
+        self._before = current
+        delete_keys(self._map, keys[over])
+        rows = np.empty(int(changed.sum()), with_interval(self._shape.layout))
+        for field in self._shape.layout.fields:
+            rows[field.name] = states[field.name][changed]
+        rows["ktime_ns"], rows["interval_ns"] = now_ns, now_ns - self._since_ns
+        self._since_ns = now_ns
+        if not len(rows):
+            return []
+        stream = self._shape.stream
+        self.rows_made[stream.name] += len(rows)
+        return [RawBatch(stream, self._shape.layout, self._shape.schema, rows)]
