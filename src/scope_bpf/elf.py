@@ -12,16 +12,38 @@ from io import FileIO
 from typing import Any
 
 import numpy as np
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
 
 from scope_bpf.errors import NotElf
 
 _SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 )
+_HEADER = np.dtype(
+    [
+        *(("magic", "V6"), ("ident", "V10"), ("type", "<u2"), ("machine", "<u2"), ("version", "<u4"), ("entry", "<u8")),
+        *(("part_offset", "<u8"), ("section_offset", "<u8"), ("flags", "<u4"), ("header_size", "<u2")),
+        *(("part_size", "<u2"), ("parts", "<u2"), ("section_size", "<u2"), ("sections", "<u2"), ("names", "<u2")),
+    ]
+)
+_PART = np.dtype(
+    [
+        *(("type", "<u4"), ("flags", "<u4"), ("offset", "<u8"), ("address", "<u8"), ("physical", "<u8")),
+        *(("size", "<u8"), ("memory", "<u8"), ("align", "<u8")),
+    ]
+)
+_SECTION = np.dtype(
+    [
+        *(("name", "<u4"), ("type", "<u4"), ("flags", "<u8"), ("address", "<u8"), ("offset", "<u8"), ("size", "<u8")),
+        *(("link", "<u4"), ("info", "<u4"), ("align", "<u8"), ("entry", "<u8")),
+    ]
+)
 _RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
+_MAGIC = np.void(b"\x7fELF\x02\x01")  # ELFCLASS64, ELFDATA2LSB
+_PT_LOAD, _PT_INTERP, _SHT_NOBITS = 1, 3, 8
 _FUNC = 2  # STT_FUNC
+_MOST_NAMES = 1 << 20  # bytes of sections' names
+_LONGEST_PATH = 4096
+X86_64 = 62  # EM_X86_64
 _ENDBR64 = b"\xf3\x0f\x1e\xfa"
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -92,6 +114,9 @@ class Symbols:
 class ElfFile:
     """An ELF file of 64 bits, little-endian.
 
+    Its headers are read here and not by pyelftools, which takes 20 ms for a library: while that lasts, the program that
+    has just mapped it runs on unseen.
+
     Args:
         file: open for reading; the caller's, needed as long as this is.
 
@@ -100,32 +125,43 @@ class ElfFile:
     """
 
     def __init__(self, file: FileIO) -> None:
-        self._fd = file.fileno()
-        try:
-            self._elf = ELFFile(file)
-            if self._elf.elfclass != 64 or not self._elf.little_endian:
-                raise NotElf("not of 64 bits, little-endian")
-            self.machine: str = self._elf.get_machine_arch()
-            self.segments = tuple(
-                Segment(
-                    offset=part["p_offset"],
-                    address=part["p_vaddr"],
-                    size=part["p_filesz"],
-                    memory=part["p_memsz"],
-                    executable=bool(part["p_flags"] & 1),
-                    writable=bool(part["p_flags"] & 2),
-                )
-                for part in self._elf.iter_segments("PT_LOAD")
+        self._file, self._fd = file, file.fileno()
+        header = self._array(0, 1, _HEADER)
+        if not len(header) or header[0]["magic"] != _MAGIC:
+            raise NotElf("no ELF file of 64 bits, little-endian")
+        (only,) = header
+        self.machine = int(only["machine"])
+        self._parts = self._array(int(only["part_offset"]), int(only["parts"]), _PART)
+        loaded = self._parts[self._parts["type"] == _PT_LOAD]
+        self.segments = tuple(
+            Segment(
+                offset=int(part["offset"]),
+                address=int(part["address"]),
+                size=int(part["size"]),
+                memory=int(part["memory"]),
+                executable=bool(part["flags"] & 1),
+                writable=bool(part["flags"] & 2),
             )
-            self._sections = {section.name: section.header for section in self._elf.iter_sections()}
-        except (ELFError, ValueError, KeyError, UnicodeDecodeError, OverflowError, OSError) as error:
-            raise NotElf(f"no ELF file: {error}") from None
+            for part in loaded
+        )
+        sections = self._array(int(only["section_offset"]), int(only["sections"]), _SECTION)
+        names = b""
+        if only["names"] < len(sections):
+            named = sections[only["names"]]
+            names = self.read(int(named["offset"]), min(int(named["size"]), _MOST_NAMES))
+        self._sections = {names[int(one["name"]) :].partition(b"\0")[0]: one for one in sections}
+
+    def _array(self, offset: int, count: int, dtype: np.dtype[Any]) -> Array:
+        """As many of `count` as the file has."""
+        data = self.read(offset, count * dtype.itemsize)
+        return np.frombuffer(data[: len(data) // dtype.itemsize * dtype.itemsize], dtype)
 
     @cached_property
     def interpreter(self) -> str:
         """The loader that the program asks for; empty if it needs none."""
-        for part in self._elf.iter_segments("PT_INTERP"):
-            return self.read(part["p_offset"], part["p_filesz"]).rstrip(b"\0").decode(errors="surrogateescape")
+        for part in self._parts[self._parts["type"] == _PT_INTERP]:
+            path = self.read(int(part["offset"]), min(int(part["size"]), _LONGEST_PATH))
+            return path.rstrip(b"\0").decode(errors="surrogateescape")
         return ""
 
     def functions(self, names: Collection[str]) -> dict[str, int]:
@@ -148,16 +184,15 @@ class ElfFile:
         return self._table(".symtab", ".strtab")
 
     def _table(self, table: str, names: str) -> Symbols | None:
-        if table not in self._sections or names not in self._sections:
-            return None
-        return Symbols(self._section(table, _SYMBOL), self._section(names, np.dtype("u1")).tobytes())
+        symbols, strings = self._section(table, _SYMBOL), self._section(names, np.dtype("u1"))
+        return Symbols(symbols, strings.tobytes()) if len(symbols) and len(strings) else None
 
     def _section(self, name: str, dtype: np.dtype[Any]) -> Array:
-        header = self._sections[name]
-        if header["sh_type"] == "SHT_NOBITS":
+        """What a section holds; nothing if there is no such section."""
+        header = self._sections.get(name.encode())
+        if header is None or header["type"] == _SHT_NOBITS:
             return np.empty(0, dtype)
-        data = self.read(header["sh_offset"], header["sh_size"])
-        return np.frombuffer(data[: len(data) // dtype.itemsize * dtype.itemsize], dtype)
+        return self._array(int(header["offset"]), int(header["size"]) // dtype.itemsize, dtype)
 
     def slots(self, name: str) -> list[int]:
         """Addresses of the slots that the loader fills with the address of an imported function."""
@@ -166,14 +201,13 @@ class ElfFile:
             return found
         indices = self.dynamic_symbols.indices(name)
         for section in (".rela.plt", ".rela.dyn"):
-            if len(indices) and section in self._sections:
-                relocations = self._section(section, _RELOCATION)
-                found += relocations["offset"][np.isin(relocations["symbol"], indices)].tolist()
+            relocations = self._section(section, _RELOCATION) if len(indices) else np.empty(0, _RELOCATION)
+            found += relocations["offset"][np.isin(relocations["symbol"], indices)].tolist()
         return found
 
     def has_section(self, name: str) -> bool:
         """Whether there is a section of this name."""
-        return name in self._sections
+        return name.encode() in self._sections
 
     def is_code(self, address: int) -> bool:
         """Whether code lies at an address."""
@@ -222,4 +256,4 @@ class ElfFile:
         """
         code = self.read(offset, 6)
         is_push = code[4:5] and (0x50 <= code[4] <= 0x57 or (code[4] == 0x41 and code[5:6] and 0x50 <= code[5] <= 0x57))
-        return offset + 4 if self.machine == "x64" and code.startswith(_ENDBR64) and is_push else offset
+        return offset + 4 if self.machine == X86_64 and code.startswith(_ENDBR64) and is_push else offset

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from scope_bpf._ffi import check, ffi, lib
+from scope_bpf.errors import KernelError
 
 
 def possible_cpus() -> int:
@@ -62,6 +63,13 @@ class Map:
         result = lib.bpf_map_lookup_elem(self.fd, ffi.from_buffer(key), value)
         check(result, f"cannot read the map '{self.name}'")
         return bytes(ffi.buffer(value))
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key; None if there is none."""
+        try:
+            return self.lookup(key)
+        except KernelError:
+            return None
 
     def delete(self, key: bytes) -> None:
         """Removes an entry, if it is there."""

@@ -160,6 +160,11 @@ class Filter:
         """The processes that have a mark of their own, by pid: of this target, of an earlier one, or left out."""
         return {int.from_bytes(key, "little") for key in self._pids.list_keys()}
 
+    def watched(self) -> set[int]:
+        """The processes that are watched by their pid: the target and the children it has started."""
+        family = _integer(self._generation)
+        return {int.from_bytes(key, "little") for key in self._pids.list_keys() if self._pids.get(key) == family}
+
     def forget_ended(self) -> None:
         """Takes back the marks of processes that ended without the kernel's taking them back."""
         for pid in self.marked():

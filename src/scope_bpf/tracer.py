@@ -161,7 +161,8 @@ class Tracer:
 
     def _processes_with_functions(self) -> Collection[int]:
         """Those that the target may be about: a pid's family, or anybody, of whom the programs leave out the others."""
-        return self.watched_pids() if self._target.pid else running_processes()
+        assert self._filter
+        return self._filter.watched() if self._target.pid else running_processes()
 
     def _ring_bytes(self, count: int) -> int:
         suitable = SUMMARY_RING_BYTES if self.mode is Mode.SUMMARY else self.probe.ring_bytes

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scope_bpf.elf import ElfFile, Segment
+from scope_bpf.elf import X86_64, ElfFile, Segment
 
 REGISTER = "__cudaRegisterFunction"
 GET_KERNEL = "__cudaGetKernel"
@@ -58,7 +58,7 @@ class Call:
 
 def find_kernels(elf: ElfFile) -> dict[int, str]:
     """The (mangled) names of kernels by the address of the host function that launches each."""
-    if elf.machine != "x64":
+    if elf.machine != X86_64:
         return {}
     entries = _entries(elf, REGISTER)
     calls = list(_calls(elf, entries)) if entries else _calls_by_their_arguments(elf)
@@ -77,7 +77,7 @@ def find_handles(elf: ElfFile, kernels: Collection[int]) -> dict[int, int]:
     Args:
         kernels: the host functions, as `find_kernels` gave them.
     """
-    if elf.machine != "x64":
+    if elf.machine != X86_64:
         return {}
     entries = _entries(elf, GET_KERNEL)
     calls = _calls(elf, entries) if entries else _calls_with_kernels(elf, kernels)
