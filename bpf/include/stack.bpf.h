@@ -85,6 +85,7 @@ static __always_inline __u64 keep_stack(struct pt_regs *ctx, struct task_struct 
 			break;
 		hash = mix(hash, addresses[i + first]);
 	}
+	hash >>= 1; /* the database's integers have a sign */
 	if (bpf_map_lookup_elem(&scope_stacks, &hash))
 		return hash;
 	bpf_map_update_elem(&scope_stacks, &hash, &no_stack, BPF_NOEXIST);

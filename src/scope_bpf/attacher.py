@@ -8,8 +8,8 @@ from pathlib import Path
 
 from scope_bpf.catalogue import Probe, Resolver
 from scope_bpf.errors import NotElf
-from scope_bpf.mappings import Mapping, MappingWatch, executable_mappings, open_mapped
-from scope_bpf.modules import Module, Modules
+from scope_bpf.mappings import MappingWatch, executable_mappings, open_mapped
+from scope_bpf.modules import Identity, Module, Modules, identity
 from scope_bpf.object import BpfObject
 from scope_bpf.uprobe import Uprobes
 
@@ -33,7 +33,7 @@ class Attacher:
         self._modules = Modules(object_)
         self._news = MappingWatch()
         self.resolver: Resolver | None = probe.resolver(object_, self._modules) if probe.resolver else None
-        self._interesting: set[int] = set()  # modules with functions to attach to, or with names
+        self._looked_at: dict[Identity, Module | None] = {}  # None: neither functions to attach to nor names
         self.functions = 0  # attached, in all files
 
     def descriptors(self) -> Iterator[int]:
@@ -60,7 +60,6 @@ class Attacher:
         """
         for pid in pids:
             found: dict[int, Module] = {}
-            others = []
             for mapping in executable_mappings(pid):
                 try:
                     file = open_mapped(pid, mapping)
@@ -70,17 +69,9 @@ class Attacher:
                 self._news.know(mapping.file)
                 if module and (address := module.elf.address_of(mapping.offset)) is not None:
                     found.setdefault(mapping.start - address, module)
-                elif not module:
-                    others.append(mapping)
             if found and self.resolver:
-                self._keep(pid, others)
+                self._modules.add_process(pid)  # the rest of it, too: its functions are in the stacks
                 self.resolver.add_process(pid, found)
-
-    def _keep(self, pid: int, mappings: Iterable[Mapping]) -> None:
-        """Keeps the rest of what a process runs, too: its functions are in the stacks."""
-        for mapping in mappings:
-            with suppress(OSError, NotElf):
-                self._modules.add(open_mapped(pid, mapping), mapping.path)
 
     def look_at_files(self, paths: Iterable[str]) -> None:
         """Attaches in files that will be run by one process.
@@ -88,28 +79,27 @@ class Attacher:
         Raises:
             KernelError: the kernel refused.
         """
-        found, others = False, []
-        for path in map(Path.resolve, map(Path, paths)):
+        real = [str(Path(path).resolve()) for path in paths]
+        found = False
+        for path in real:
             with suppress(OSError):
-                if self._look_at(FileIO(path), str(path)):
-                    found = True
-                else:
-                    others.append(path)
-        for path in others if found and self.resolver else ():
+                found = bool(self._look_at(FileIO(path), path)) or found
+        for path in real if found and self.resolver else ():
             with suppress(OSError, NotElf):
-                self._modules.add(FileIO(path), str(path))
+                self._modules.add(FileIO(path), path)
 
     def _look_at(self, file: FileIO, path: str) -> Module | None:
         """Attaches in a file, unless that was done; gives the module if it is of interest."""
-        if self._modules.known(file):
-            module = self._modules.get(file)
+        named = identity(file)
+        if named in self._looked_at:
             file.close()
-            return module if module and module.inode in self._interesting else None
+            return self._looked_at[named]
+        self._looked_at[named] = None
         try:
             module = self._modules.add(file, path)
         except NotElf:
             return None
-        attached = self._uprobes.attach(f"/proc/self/fd/{file.fileno()}", module.elf)
+        attached = self._uprobes.attach(f"/proc/self/fd/{module.file.fileno()}", module.elf)
         self.functions += attached
         wanted = self.resolver.add_module(module) if self.resolver else False
         if attached:
@@ -117,7 +107,7 @@ class Attacher:
         if not attached and not wanted:
             self._modules.drop(module)
             return None
-        self._interesting.add(module.inode)
+        self._looked_at[named] = module
         return module
 
     @property

@@ -2,6 +2,7 @@
 
 import mmap
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -10,9 +11,11 @@ from scope_bpf._ffi import ffi
 from scope_bpf.demangle import demangle
 from scope_bpf.elf import ElfFile
 from scope_bpf.errors import NotElf
+from scope_bpf.mappings import executable_mappings, open_mapped
 from scope_bpf.object import BpfObject
 
 FIND_CODE = "scope_find_code"  # call.bpf.h
+Identity = tuple[int, int]  # device and inode, as stat has them
 _FIRST = (0).to_bytes(4, "little")
 
 
@@ -46,33 +49,28 @@ class Module:
 
 
 class Modules:
-    """The files seen so far. A file is one module, whatever its paths."""
+    """The files that are kept. A file is one module, whatever its paths."""
 
     def __init__(self, object_: BpfObject) -> None:
         self._object = object_
         self._found = object_.map(".data.code")
-        self._modules: dict[tuple[int, int], Module | None] = {}
-        self.by_inode: dict[int, Module] = {}  # those that are kept
-
-    def known(self, file: FileIO) -> bool:
-        """Whether this file was added before."""
-        return _identity(file) in self._modules
-
-    def get(self, file: FileIO) -> Module | None:
-        """The module of a file that was added and kept."""
-        return self._modules.get(_identity(file))
+        self._modules: dict[Identity, Module | None] = {}  # None: no ELF file
+        self.by_inode: dict[int, Module] = {}
 
     def add(self, file: FileIO, path: str) -> Module:
-        """Takes a file, which is ours from now on, unless it is kept already.
+        """Keeps a file, which is ours from now on, unless it is kept already.
 
         Raises:
-            NotElf: it has no code that we could read; it counts as known, and is not kept.
+            NotElf: it has no code that we could read.
         """
-        kept = self.get(file)
-        if kept:
+        named = identity(file)
+        if named in self._modules:
             file.close()
-            return kept
-        self._modules[_identity(file)] = None
+            module = self._modules[named]
+            if module is None:
+                raise NotElf(f"{path}: no ELF file")
+            return module
+        self._modules[named] = None
         try:
             elf = ElfFile(file)
         except NotElf:
@@ -81,12 +79,18 @@ class Modules:
         mapped = mmap.mmap(file.fileno(), mmap.PAGESIZE, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
         self._object.run(FIND_CODE, int(ffi.cast("uintptr_t", ffi.from_buffer(mapped))))
         inode = int.from_bytes(self._found.lookup(_FIRST)[:8], "little")
-        module = self._modules[_identity(file)] = self.by_inode[inode] = Module(path, inode, file, elf, mapped)
+        module = self._modules[named] = self.by_inode[inode] = Module(path, inode, file, elf, mapped)
         return module
 
+    def add_process(self, pid: int) -> None:
+        """Keeps all that a process runs."""
+        for mapping in executable_mappings(pid):
+            with suppress(OSError, NotElf):
+                self.add(open_mapped(pid, mapping), mapping.path)
+
     def drop(self, module: Module) -> None:
-        """Lets go of a file that nobody needs; it still counts as known."""
-        self._modules[_identity(module.file)] = None
+        """Lets go of a file that nobody needs."""
+        del self._modules[identity(module.file)]
         del self.by_inode[module.inode]
         module.mapped.close()
         module.file.close()
@@ -97,6 +101,7 @@ class Modules:
             self.drop(module)
 
 
-def _identity(file: FileIO) -> tuple[int, int]:
+def identity(file: FileIO) -> Identity:
+    """What tells files apart."""
     found = os.fstat(file.fileno())
     return found.st_dev, found.st_ino

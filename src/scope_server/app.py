@@ -10,7 +10,7 @@ from aiohttp import web
 
 from scope_bpf.catalogue import probes
 from scope_proto.scope.v1.ingest_pb2_grpc import add_IngestServicer_to_server
-from scope_server.api import events, health, nodes, openapi, tasks
+from scope_server.api import events, health, leaks, nodes, openapi, tasks
 from scope_server.api.context import AGENTS, DATABASE, READER, TABLES, WRITERS
 from scope_server.api.problems import explain, require_token
 from scope_server.control.agents import Agents
@@ -63,7 +63,7 @@ def _application(
     application[AGENTS] = agents
     application[WRITERS] = writers
     application[TABLES] = tables
-    for resource in (health, nodes, tasks, events, openapi):
+    for resource in (health, nodes, tasks, events, leaks, openapi):
         application.add_routes(resource.ROUTES)
     return application
 

@@ -28,5 +28,9 @@ class CudaResolver:
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's resolved columns."""
-        columns = self._kernels.columns(rows) if "kernel" in stream.resolved else {}
-        return columns | ({"stack": self._stacks.column(rows["stack_id"])} if "stack" in stream.resolved else {})
+        columns: dict[str, pa.Array] = {}
+        if "kernel" in stream.resolved:
+            columns |= self._kernels.columns(rows)
+        if "stack" in stream.resolved:
+            columns["stack"] = self._stacks.column(rows["stack_id"], rows["pid"])
+        return columns

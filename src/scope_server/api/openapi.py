@@ -30,6 +30,8 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
         "/tasks/{task_id}": {"get": _operation("A task", task, [_path("task_id")])},
         "/tasks/{task_id}/stop": {"post": _operation("Stop a task", task, [_path("task_id")])},
     }
+    leaks = [_query(name, {"type": "integer", "minimum": 1}) for name in ("pid", "hours", "limit")]
+    paths["/leaks"] = {"get": _operation("CUDA memory that is not freed, by stack", _listed("leaks"), leaks)}
     for table in sorted(tables, key=lambda table: table.name):
         paths[f"/events/{table.name}"] = {"get": _events(table)}
     return {
@@ -114,6 +116,8 @@ def _path(name: str) -> dict[str, Any]:
 def _json_type(type_: pa.DataType) -> dict[str, Any]:
     if pa.types.is_integer(type_):
         return {"type": ["integer", "null"]}
+    if pa.types.is_floating(type_):
+        return {"type": ["number", "null"]}
     if pa.types.is_list(type_) or pa.types.is_fixed_size_list(type_):
         return {"type": ["array", "null"], "items": _json_type(type_.value_type)}
     return {"type": ["string", "null"]}

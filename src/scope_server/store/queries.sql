@@ -112,3 +112,22 @@ SELECT max(last_time) AS edge, count(*) AS count FROM (
 
 -- name: boot_offsets
 SELECT id, boot_to_utc_ns FROM scope.ledger WHERE id = ANY(%(batches)s);
+
+-- name: leaks
+SELECT machine_id, hostname, pid, start_ns, comm, memory, device, stack, ended, sum(live_bytes)::bigint AS live_bytes,
+       sum(live_count)::bigint AS live_count, sum(allocations)::bigint AS allocations,
+       (sum(mean_age_ns * live_count) / sum(live_count))::bigint AS mean_age_ns, max(time) AS time
+FROM (
+    SELECT DISTINCT ON (machine_id, pid, start_ns, memory, device, stack_id)
+           machine_id, hostname, pid, start_ns, comm, memory, device, live_bytes, live_count, allocations, mean_age_ns,
+           stack, ended = 1 AS ended, time
+    FROM scope.cuda_live
+    WHERE (%(pid)s::bigint IS NULL OR pid = %(pid)s)
+      AND (%(machine)s::text IS NULL OR machine_id = %(machine)s)
+      AND time > now() - make_interval(secs => %(seconds)s)
+    ORDER BY machine_id, pid, start_ns, memory, device, stack_id, time DESC
+) AS latest
+WHERE live_count > 0
+GROUP BY machine_id, hostname, pid, start_ns, comm, memory, device, stack, ended
+ORDER BY live_bytes DESC
+LIMIT %(limit)s;

@@ -1,0 +1,67 @@
+"""CUDA from the program to the database: the whole way, with a stand-in for runtime and driver."""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.e2e.conftest import Up, until
+from tests.probes.cuda_programs import Nvcc, StandIn
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    stand_in = StandIn(tmp_path_factory.mktemp("stand_in"))
+    return stand_in.build(Nvcc(tmp_path_factory.mktemp("cuda")), "memory", "cuda_memory.cu")
+
+
+def test_leaks_are_told_while_the_program_runs(up: Up, program: Path) -> None:
+    """A task sees a program that starts after it; `scope leaks` names who leaked, `psql` has the kernels by name."""
+    task = up.scope("start", "local", "cuda").stdout.strip()
+    with subprocess.Popen([program, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+        time.sleep(1)  # it has been met by now
+        process.stdin.write("x")
+        process.stdin.flush()
+        assert process.stdout.readline() == "done\n"
+        until(lambda: len(up.client.get("leaks", pid=process.pid)["leaks"]) == 3)
+        said = up.scope("leaks", "--pid", str(process.pid))
+        leaks = json.loads(up.scope("leaks", "--pid", str(process.pid), "--json").stdout)
+        process.stdin.close()
+        process.wait()
+    until(lambda: all(leak["ended"] for leak in up.client.get("leaks", pid=process.pid)["leaks"]))
+    assert [(leak["memory"], leak["live_bytes"], leak["live_count"], leak["ended"]) for leak in leaks] == [
+        ("device", 1 << 20, 1, False),
+        ("device", 101 * 307, 101, False),
+        ("managed", 8209, 1, False),
+    ]
+    assert leaks[1]["stack"].endswith(";main;leak()")
+    assert f"memory ({process.pid}): 30.28 KiB device of device 2 in 101 allocations" in said.stdout
+    assert "    leak()\n    main\n" in said.stdout
+    with psycopg.connect(host=str(up.state / "postgres"), user="scope", dbname="scope") as connection:
+        rows = connection.execute(
+            "SELECT kernel, count(*) FROM scope.cuda_launch WHERE pid = %s AND nested = 0 GROUP BY 1 ORDER BY 1",
+            [process.pid],
+        ).fetchall()
+    assert rows == [("touch(int*)", 2), ("triton_softmax_0d1d", 13)]
+    assert up.scope("stop", task).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["leaks", "--pid", "0"], "pid: '0' is no whole number from 1 on"),
+        (["leaks", "--node", "nonsense"], "no machine has the hostname or id 'nonsense'"),
+    ],
+)
+def test_bad_input_is_told(up: Up, arguments: list[str], said: str) -> None:
+    called = up.scope(*arguments)
+    assert (called.returncode, len(called.stderr.splitlines())) == (1, 1)
+    assert said in called.stderr
+
+
+def test_a_process_without_cuda_has_none(up: Up) -> None:
+    assert up.scope("leaks", "--pid", "1").stdout == "nothing is held that a cuda task has seen allocated\n"
