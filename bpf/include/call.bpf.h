@@ -8,21 +8,40 @@
 
 #define CALL_ARGUMENTS 16 /* a power of two; ten are read */
 
-/* Reads the arguments at the first instruction of a function; those on the stack only if `most` asks for them. */
-static __always_inline void read_arguments(struct pt_regs *ctx, __u64 args[CALL_ARGUMENTS], __u32 most)
+/* A frame as compilers make it that keep frame pointers. */
+struct user_frame {
+	__u64 outer;
+	__u64 return_address;
+};
+
+/*
+ * Reads the arguments at the first instruction of a function, those on the stack only if `most` asks for them; and what
+ * its frame will be: the frame pointer is the caller's still.
+ */
+static __always_inline void read_entry(struct pt_regs *ctx, struct user_frame *frame, __u64 args[CALL_ARGUMENTS],
+				       __u32 most)
 {
 #if defined(__TARGET_ARCH_x86)
+	__u64 stack[5] = {}; /* the return address, then what did not fit into registers */
+
+	bpf_probe_read_user(stack, most > 6 ? sizeof(stack) : sizeof(stack[0]), (void *)ctx->sp);
+	frame->return_address = stack[0];
+	frame->outer = ctx->bp;
 	args[0] = ctx->di;
 	args[1] = ctx->si;
 	args[2] = ctx->dx;
 	args[3] = ctx->cx;
 	args[4] = ctx->r8;
 	args[5] = ctx->r9;
-	if (most > 6) /* behind the return address */
-		bpf_probe_read_user(&args[6], 4 * sizeof(args[0]), (void *)(ctx->sp + 8));
+	args[6] = stack[1];
+	args[7] = stack[2];
+	args[8] = stack[3];
+	args[9] = stack[4];
 #elif defined(__TARGET_ARCH_arm64)
 	struct user_pt_regs *regs = (void *)ctx;
 
+	frame->return_address = regs->regs[30];
+	frame->outer = regs->regs[29];
 	args[0] = regs->regs[0];
 	args[1] = regs->regs[1];
 	args[2] = regs->regs[2];
@@ -85,6 +104,33 @@ static __always_inline long find_code(struct task_struct *task, __u64 address, s
 
 	*code = search.code;
 	return result;
+}
+
+/* What was found last, for a thread that asks again and again. */
+struct code_cache {
+	__u64 address;
+	__u64 exec_id; /* which program the thread runs: exec gives it other mappings */
+	struct scope_code code;
+	__u32 version; /* of the mappings; odd: they are being changed */
+	__u32 pad;
+};
+
+static __always_inline void find_code_again(struct task_struct *task, __u64 address, struct code_cache *cache,
+					    struct scope_code *code)
+{
+	__u32 version = mappings_version(task);
+
+	if (version && !(version & 1) && cache->version == version && cache->address == address &&
+	    cache->exec_id == task->self_exec_id) {
+		*code = cache->code;
+		return;
+	}
+	if (find_code(task, address, code))
+		return;
+	cache->address = address;
+	cache->exec_id = task->self_exec_id;
+	cache->code = *code;
+	cache->version = version;
 }
 
 struct scope_code scope_found_code SEC(".data.code");

@@ -39,6 +39,17 @@ static __always_inline bool is_last_thread(const unsigned long long *args, struc
 	return last_thread_is_told() ? (bool)args[1] : task->signal->live.counter == 0;
 }
 
+/*
+ * A number that changes whenever the process's mappings may have changed; 0: the kernel does not say. eb449bd96954
+ * ("mm: convert mm_lock_seq to a proper seqcount", 6.13) has it count every time that they are locked to be written.
+ */
+static __always_inline __u32 mappings_version(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->mm->mm_lock_seq.sequence))
+		return task->mm->mm_lock_seq.sequence;
+	return 0;
+}
+
 struct cgroup___before_6_1 {
 	__u64 ancestor_ids[1];
 } __attribute__((preserve_access_index));

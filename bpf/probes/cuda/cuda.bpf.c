@@ -49,6 +49,7 @@ struct cuda_function {
 #define CUDA_FUNCTIONS 128
 #define CUDA_DEPTH 4 /* calls within calls */
 #define CUDA_NAME 1024
+#define CUDA_CACHED 8 /* kernels and stacks that a thread has had last; a power of two */
 
 const volatile bool keep_stacks;
 const volatile struct cuda_function cuda_functions[CUDA_FUNCTIONS];
@@ -84,7 +85,9 @@ struct cuda_thread {
 	__u8 has_device;
 	__u8 pad[7];
 	struct cuda_frame frames[CUDA_DEPTH];
-	__u64 addresses[STACK_FRAMES + 2]; /* of the stack that is being walked */
+	struct code_cache launched[CUDA_CACHED];
+	__u64 stacks[CUDA_CACHED];     /* numbers of stacks that were kept */
+	__u64 addresses[STACK_FRAMES]; /* of the stack that is being walked */
 };
 
 SCOPE_THREADS(struct cuda_thread);
@@ -134,7 +137,7 @@ __u32 cuda_last_name SEC(".data.names");
 
 static __always_inline void fill_handle_key(struct cuda_handle_key *key, struct task_struct *task, __u64 handle)
 {
-	key->start_stack = BPF_CORE_READ(task, mm, start_stack);
+	key->start_stack = task->mm->start_stack;
 	key->start_ticks = task_start_ns(task) / TICK_NS;
 	key->handle = handle;
 	key->pid = task->tgid;
@@ -299,6 +302,7 @@ int cuda_enter(struct pt_regs *ctx)
 	const volatile struct cuda_function *function;
 	struct cuda_thread *thread;
 	struct cuda_frame *outer, *frame;
+	struct user_frame entry;
 	__u32 number;
 	bool nested;
 
@@ -326,13 +330,13 @@ int cuda_enter(struct pt_regs *ctx)
 	frame->nested = nested;
 	frame->covers = nested || function->kind < CUDA_GET_KERNEL;
 	frame->stack = return_stack(ctx);
-	read_arguments(ctx, frame->args, function->arguments);
+	read_entry(ctx, &entry, frame->args, function->arguments);
 	if (is_launch(function->kind))
 		read_shape(frame, function->kind);
 	frame->call_stack = 0;
 	if (keep_stacks && !nested &&
 	    (is_launch(function->kind) || function->kind == CUDA_ALLOCATE || function->kind == CUDA_MAP))
-		frame->call_stack = keep_stack(ctx, task, thread->addresses);
+		frame->call_stack = keep_stack(task, &entry, thread->addresses, thread->stacks, CUDA_CACHED);
 	if (!nested)
 		release_memory(task, thread, frame, function);
 	frame->entered_ns = bpf_ktime_get_boot_ns();
@@ -400,13 +404,14 @@ static __always_inline void emit_launch(struct task_struct *task, struct cuda_th
 	struct scope_code code = {};
 	__u32 name = 0;
 
-	fill_handle_key(&key, task, shape->handle);
-	known = bpf_map_lookup_elem(&cuda_handles, &key);
-	if (known) {
-		code = known->code;
-		name = known->name;
-	} else {
-		find_code(task, shape->handle, &code);
+	find_code_again(task, shape->handle, &thread->launched[(shape->handle >> 4) & (CUDA_CACHED - 1)], &code);
+	if (!code.inode) {
+		fill_handle_key(&key, task, shape->handle);
+		known = bpf_map_lookup_elem(&cuda_handles, &key);
+		if (known) {
+			code = known->code;
+			name = known->name;
+		}
 	}
 	if (scope_summarize) {
 		summarize_launch(task, frame, &code, name, duration_ns, result);
