@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What a launch launches: its geometry, and the handles that stand for kernels. */
+#ifndef SCOPE_CUDA_KERNELS_BPF_H
+#define SCOPE_CUDA_KERNELS_BPF_H
+
+/*
+ * A handle that the runtime or the driver gave out, as long as the program that got it is the same: another process has
+ * another start, what is exec'ed has another stack. User space knows both of processes that ran before (proc(5), stat).
+ */
+struct cuda_handle_key {
+	__u64 start_stack;
+	__u64 start_ticks; /* of USER_HZ, since boot */
+	__u64 handle;
+	__s32 pid;
+	__u32 pad;
+};
+
+#define TICK_NS 10000000 /* USER_HZ is 100 on both architectures, include/asm-generic/param.h */
+
+struct cuda_handle {
+	struct scope_code code;
+	__u32 name;
+	__u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct cuda_handle_key);
+	__type(value, struct cuda_handle);
+} cuda_handles SEC(".maps");
+
+struct cuda_name {
+	char text[CUDA_NAME];
+};
+
+/* Names by number. A number is given once, so that what was read of it stays right. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, struct cuda_name);
+} cuda_names SEC(".maps");
+
+static const struct cuda_name no_name;
+__u32 cuda_last_name SEC(".data.names");
+
+static __always_inline void fill_handle_key(struct cuda_handle_key *key, struct task_struct *task, __u64 handle)
+{
+	key->start_stack = task->mm->start_stack;
+	key->start_ticks = task_start_ns(task) / TICK_NS;
+	key->handle = handle;
+	key->pid = task->tgid;
+	key->pad = 0;
+}
+
+/* cudaLaunchConfig_t and CUlaunchConfig alike: grid and block from the begin, then what differs in width. */
+static __always_inline void read_config(struct cuda_shape *shape, __u64 config, bool driver)
+{
+	bpf_probe_read_user(shape->grid, sizeof(shape->grid), (void *)config);
+	bpf_probe_read_user(shape->block, sizeof(shape->block), (void *)config + 12);
+	bpf_probe_read_user(&shape->shared_bytes, sizeof(shape->shared_bytes), (void *)config + 24);
+	bpf_probe_read_user(&shape->stream, sizeof(shape->stream), (void *)config + 32);
+}
+
+static __always_inline void read_shape(struct cuda_frame *frame, __u8 kind)
+{
+	struct cuda_shape *shape = &frame->shape;
+	const __u64 *args = frame->args;
+
+	switch (kind) {
+	case CUDA_LAUNCH:
+		shape->handle = args[0];
+		shape->grid[0] = args[1];
+		shape->grid[1] = args[1] >> 32;
+		shape->grid[2] = args[2];
+		shape->block[0] = args[3];
+		shape->block[1] = args[3] >> 32;
+		shape->block[2] = args[4];
+		shape->arguments = args[5];
+		shape->shared_bytes = args[6];
+		shape->stream = args[7];
+		break;
+	case CUDA_DRIVER_LAUNCH:
+		shape->handle = args[0];
+		shape->grid[0] = args[1];
+		shape->grid[1] = args[2];
+		shape->grid[2] = args[3];
+		shape->block[0] = args[4];
+		shape->block[1] = args[5];
+		shape->block[2] = args[6];
+		shape->shared_bytes = args[7];
+		shape->stream = args[8];
+		shape->arguments = args[9];
+		break;
+	default:
+		shape->handle = args[1];
+		shape->arguments = args[2];
+		read_config(shape, args[0], kind == CUDA_DRIVER_LAUNCH_EX);
+	}
+}
+
+static __always_inline bool is_launch(__u8 kind)
+{
+	return kind >= CUDA_LAUNCH && kind <= CUDA_DRIVER_LAUNCH_EX;
+}
+
+static __always_inline void keep_name(struct cuda_handle *value, __u64 text)
+{
+	__u32 number = __sync_fetch_and_add(&cuda_last_name, 1) + 1;
+	struct cuda_name *name;
+
+	bpf_map_update_elem(&cuda_names, &number, &no_name, BPF_NOEXIST);
+	name = bpf_map_lookup_elem(&cuda_names, &number);
+	if (name && bpf_probe_read_user_str(name->text, sizeof(name->text), (void *)text) > 0)
+		value->name = number;
+}
+
+/* The handle is known once the call has returned. */
+static __always_inline void learn_handle(struct task_struct *task, struct cuda_frame *frame, __u8 kind)
+{
+	struct cuda_handle_key key;
+	struct cuda_handle value = {};
+	__u64 handle = 0;
+
+	if (bpf_probe_read_user(&handle, sizeof(handle), (void *)frame->args[0]) || !handle)
+		return;
+	fill_handle_key(&key, task, handle);
+	if (kind == CUDA_GET_KERNEL)
+		find_code(task, frame->args[1], &value.code);
+	else
+		keep_name(&value, frame->args[2]);
+	bpf_map_update_elem(&cuda_handles, &key, &value, BPF_ANY);
+}
+
+#endif
