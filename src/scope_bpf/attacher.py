@@ -99,9 +99,10 @@ class Attacher:
             module = self._modules.add(file, path)
         except NotElf:
             return None
-        attached = self._uprobes.attach(f"/proc/self/fd/{module.file.fileno()}", module.elf)
-        self.functions += attached
         wanted = self.resolver.add_module(module) if self.resolver else False
+        found = self.resolver.find_functions(module) if self.resolver and wanted else {}
+        attached = self._uprobes.attach(f"/proc/self/fd/{module.file.fileno()}", module.elf, found)
+        self.functions += attached
         if attached:
             log.info("attached to functions of a file", extra={"file": path, "functions": attached})
         if not attached and not wanted:

@@ -228,6 +228,9 @@ class Resolver(Protocol):
     def add_module(self, module: "Module") -> bool:
         """Takes note of a file that a watched process has mapped; whether it is to be kept open."""
 
+    def find_functions(self, module: "Module") -> dict[str, int]:
+        """Offsets of functions that have no symbol in a module but were found otherwise, by name."""
+
     def add_process(self, pid: int, modules: Mapping[int, "Module"]) -> None:
         """Takes note of a process that runs already; its modules by where they begin in memory."""
 

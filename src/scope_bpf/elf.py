@@ -44,6 +44,7 @@ _FUNC = 2  # STT_FUNC
 _MOST_NAMES = 1 << 20  # bytes of sections' names
 _LONGEST_PATH = 4096
 X86_64 = 62  # EM_X86_64
+_RELATIVE = {X86_64: 8, 183: 1027}  # R_X86_64_RELATIVE, R_AARCH64_RELATIVE
 _ENDBR64 = b"\xf3\x0f\x1e\xfa"
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -85,6 +86,12 @@ class Symbols:
     def indices(self, name: str) -> Array:
         """Where symbols of this name stand in the table, defined or not."""
         return np.flatnonzero(np.isin(self._table["name"], list(self._places(name))))
+
+    def address_of(self, index: int) -> int | None:
+        """The address of a symbol by its place in the table; None if it is defined elsewhere."""
+        if index >= len(self._table) or not self._table[index]["section"]:
+            return None
+        return int(self._table[index]["value"])
 
     def name_at(self, address: int) -> str | None:
         """The name of the function that spans an address; None if none does."""
@@ -216,6 +223,21 @@ class ElfFile:
     def is_data(self, address: int) -> bool:
         """Whether a variable may lie at an address."""
         return any(part.writable and part.address <= address < part.address + part.memory for part in self.segments)
+
+    def pointer_at(self, address: int) -> int | None:
+        """The address within the file that the loader puts in a slot; None if it is not said, or another file's."""
+        relocations = self._relocations
+        at = int(np.searchsorted(relocations["offset"], address))
+        if at == len(relocations) or relocations["offset"][at] != address:
+            return None
+        if relocations["type"][at] == _RELATIVE.get(self.machine):
+            return int(relocations["addend"][at])
+        return self.dynamic_symbols.address_of(int(relocations["symbol"][at])) if self.dynamic_symbols else None
+
+    @cached_property
+    def _relocations(self) -> Array:
+        found = np.concatenate([self._section(name, _RELOCATION) for name in (".rela.dyn", ".rela.plt")])
+        return found[np.argsort(found["offset"], kind="stable")]
 
     def offset_of(self, address: int) -> int | None:
         """Where in the file an address lies; None if nowhere."""

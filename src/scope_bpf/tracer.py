@@ -86,6 +86,7 @@ class Tracer:
         self._next_forgetting = 0.0
         self._last_accounts: dict[str, Account] = {}
         self._ended_cost = Cost()
+        self._ended_functions = 0
 
     def start(self) -> None:
         """Takes the first alternative that this host loads and attaches.
@@ -272,6 +273,11 @@ class Tracer:
         if self._drain:
             self._drain.wake()
 
+    @property
+    def functions_attached(self) -> int:
+        """To how many functions of user space the probe is, or was, attached: the same one counts in each file."""
+        return self._attacher.functions if self._attacher else self._ended_functions
+
     def retarget(self, target: Target) -> None:
         """Watches another target from the next event on.
 
@@ -349,6 +355,7 @@ class Tracer:
             self._filter.close()
             self._filter = None
         if self._attacher:
+            self._ended_functions = self._attacher.functions
             self._attacher.close()
             self._attacher = None
         for reader in self._summaries.values():

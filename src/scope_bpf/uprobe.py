@@ -45,14 +45,17 @@ class Uprobes:
             self._attach(str(extension_file), {offset: replace(function, cookie=NOBODYS)})
         self.close()
 
-    def attach(self, path: str, file: ElfFile) -> int:
+    def attach(self, path: str, file: ElfFile, found: dict[str, int]) -> int:
         """Attaches to what the file defines; returns to how many functions.
+
+        Args:
+            found: offsets of functions, by name, that were found without a symbol.
 
         Raises:
             KernelError: the kernel refused; nothing of this file stays attached.
         """
         places: dict[int, Function] = {}
-        for symbol, offset in file.functions(self._symbols).items():
+        for symbol, offset in (found | file.functions(self._symbols)).items():
             places.setdefault(offset, self._symbols[symbol])  # names of one place are one function
         if places:
             probed = {file.cheapest_probe(offset): function for offset, function in places.items()}

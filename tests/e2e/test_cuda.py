@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.e2e.conftest import Up, until
+from tests.e2e.conftest import SCOPE, Up, until
 from tests.probes.cuda_programs import Nvcc, StandIn
 
 
@@ -38,9 +38,9 @@ def test_leaks_are_told_while_the_program_runs(up: Up, program: Path) -> None:
         ("device", 101 * 307, 101, False),
         ("managed", 8209, 1, False),
     ]
-    assert leaks[1]["stack"].endswith(";main;leak()")
+    assert leaks[1]["stack"].endswith(";main;leak(int)")
     assert f"memory ({process.pid}): 30.28 KiB device of device 2 in 101 allocations" in said.stdout
-    assert "    leak()\n    main\n" in said.stdout
+    assert "    leak(int)\n    main\n" in said.stdout
     with psycopg.connect(host=str(up.state / "postgres"), user="scope", dbname="scope") as connection:
         rows = connection.execute(
             "SELECT kernel, count(*) FROM scope.cuda_launch WHERE pid = %s AND nested = 0 GROUP BY 1 ORDER BY 1",
@@ -65,3 +65,12 @@ def test_bad_input_is_told(up: Up, arguments: list[str], said: str) -> None:
 
 def test_a_process_without_cuda_has_none(up: Up) -> None:
     assert up.scope("leaks", "--pid", "1").stdout == "nothing is held that a cuda task has seen allocated\n"
+
+
+def test_a_process_without_cuda_is_told_of() -> None:
+    """A trace of what never runs CUDA ends as any other, and says why it is empty."""
+    command = [*SCOPE, "trace", "cuda", "--json", "--", "true"]
+    traced = subprocess.run(command, capture_output=True, text=True)
+    assert (traced.returncode, traced.stdout) == (0, "")
+    assert "no watched process has run a file with functions that 'cuda' attaches to" in traced.stderr
+    assert "0 events" in traced.stderr

@@ -36,17 +36,33 @@ class Nvcc:
 
 @dataclass(frozen=True)
 class StandIn:
-    """A runtime and a driver that succeed, see cuda_stand_in.c, in a folder of their own."""
+    """A runtime and a driver that succeed, see cuda_stand_in.c, in a folder of their own.
+
+    Attributes:
+        made: the folder has them already.
+        protection: "full" has functions begin with endbr64, as Ubuntu's compiler does; "none" does not.
+    """
 
     folder: Path
+    protection: str = "none"
+    made: bool = False
 
     def __post_init__(self) -> None:
+        if self.made:
+            return
         driver, runtime = self.folder / "libcuda.so.1", self.folder / "libcudart.so.13"
         for library, *more in ((driver, "-DDRIVER"), (runtime, driver)):
             versions = self.folder / f"{library.name}.map"
             versions.write_text(f"{library.name} {{ *; }};\n")
-            flags = ["-O1", "-fPIC", "-shared", "-fno-omit-frame-pointer", f"-Wl,-soname,{library.name}"]
-            flags.append(f"-Wl,--version-script={versions}")
+            flags = [
+                "-O1",
+                "-fPIC",
+                "-shared",
+                "-fno-omit-frame-pointer",
+                "-fno-shrink-wrap",
+                f"-Wl,-soname,{library.name}",
+            ]
+            flags += [f"-Wl,--version-script={versions}", f"-fcf-protection={self.protection}"]
             subprocess.run(["gcc", *flags, "-o", library, WORKLOADS / "cuda_stand_in.c", *more], check=True)
 
     def build(self, nvcc: Nvcc, name: str, source: str) -> Path:

@@ -56,6 +56,20 @@ def test_threads_are_told_apart(record: Record, program: Path) -> None:
     assert {row["kernel"] for row in rows} == {"scale(float*, float)"}
 
 
+@pytest.mark.parametrize("optimized", [False, True])
+def test_launches_of_a_stripped_program(record: Record, nvcc: Nvcc, optimized: bool) -> None:
+    """With the runtime linked in and no symbol left, launches are still there, by name."""
+    flags = ("-O2",) if optimized else ()
+    program = nvcc.build(f"stripped{optimized}", "cuda_calls.cu", *flags, "-Xlinker", "-s")
+    listed = subprocess.run(["nm", program], capture_output=True, text=True)
+    assert "no symbols" in listed.stderr
+    recording = record("cuda", [str(program), "7"])
+    launches = [launch for launch in cuda_programs.run(program, "7").launches if launch[1:4] != (19, 2, 3)]
+    assert launches_of(recording.rows("cuda_launch")) == launches
+    assert len(launches) == 4 * 7
+    assert not recording.rows("cuda_call")
+
+
 def test_copies_say_between_what(record: Record, nvcc: Nvcc) -> None:
     """Directions are those the program gave; a failed copy has no bandwidth."""
     program = nvcc.build("shared", "cuda_calls.cu", *LINKED["shared"])

@@ -1,16 +1,22 @@
 """Success paths of CUDA programs, with a stand-in for the runtime and driver: what they do has known answers."""
 
+import shutil
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.probes.cuda_programs import Nvcc, StandIn
+from tests.probes.cuda_programs import WORKLOADS, Nvcc, StandIn
 from tests.probes.recording import Record, Recording
 
 from scope_bpf.catalogue import probe_named
+from scope_bpf.elf import ElfFile
 from scope_bpf.options import parse_options
 from scope_bpf.targets import Target
 from scope_bpf.tracer import Tracer
@@ -18,10 +24,20 @@ from scope_bpf.tracer import Tracer
 MIB = 1 << 20
 
 
+@pytest.fixture(scope="module", params=["none", "full"])
+def stand_in(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> StandIn:
+    """Its functions begin with a push, or with endbr64 and a push: behind that they are probed."""
+    made = StandIn(tmp_path_factory.mktemp("stand_in"), request.param)
+    with FileIO(made.folder / "libcudart.so.13") as file:
+        elf = ElfFile(file)
+        offset = elf.functions(["cudaMalloc"])["cudaMalloc"]
+        assert elf.cheapest_probe(offset) - offset == {"none": 0, "full": 4}[request.param]
+    return made
+
+
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def program(tmp_path_factory: pytest.TempPathFactory, stand_in: StandIn) -> Path:
     """cuda_memory.cu on the stand-in."""
-    stand_in = StandIn(tmp_path_factory.mktemp("stand_in"))
     return stand_in.build(Nvcc(tmp_path_factory.mktemp("cuda")), "memory", "cuda_memory.cu")
 
 
@@ -94,8 +110,8 @@ def test_leaks_by_stack(recording: Recording) -> None:
     """What was not freed is put down to who allocated it; what was balanced is not live."""
     live = _last(recording.rows("cuda_live"), "stack", "memory")
     leaks = {row["stack"].rpartition(";")[2]: row for row in live.values() if row["live_count"]}
-    assert set(leaks) == {"leak()", "main"}
-    leak = leaks["leak()"]
+    assert set(leaks) == {"leak(int)", "main"}
+    leak = leaks["leak(int)"]
     assert (leak["live_bytes"], leak["live_count"], leak["allocations"]) == (101 * 307, 101, 101)
     assert leak["mean_age_ns"] > 0
     assert ";main;" in leak["stack"]
@@ -129,25 +145,95 @@ def _traced(pid: int, tracer: Tracer, until: str, process: "subprocess.Popen[str
     return recording
 
 
+@contextmanager
+def _running(program: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    """The program, held before it does anything but allocate 61 bytes."""
+    command = [str(program), "wait", *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _let_go(process: "subprocess.Popen[str]") -> None:
+    assert process.stdin
+    process.stdin.write("x")
+    process.stdin.flush()
+
+
+def _tracer(pid: int) -> Tracer:
+    probe = probe_named("cuda")
+    return Tracer(probe, parse_options(probe.options, {}), Target(pid=pid))
+
+
 def test_a_process_that_runs_already_is_attached_to(program: Path) -> None:
     """Attached late it is all there from then on; when it ends, what it held is free and said to be so."""
-    command = [str(program), "wait"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin
-        probe = probe_named("cuda")
-        with Tracer(probe, parse_options(probe.options, {}), Target(pid=process.pid)) as tracer:
-            tracer.start()
-            process.stdin.write("x")
-            process.stdin.flush()
-            recording = _traced(process.pid, tracer, "done", process)
-            assert Counter(row["kernel"] for row in recording.rows("cuda_launch") if not row["nested"]) == {
-                "touch(int*)": 2,
-                "triton_softmax_0d1d": 13,
-            }
-            process.stdin.write("x")
-            process.stdin.close()
-            process.wait()
-            for raw in tracer.finish():
-                recording.add(raw)
-    ended = [row for row in recording.rows("cuda_memory") if row["ended"]]
-    assert {row["memory"]: row["live_bytes"] for row in ended}["device"] == 101 * 307 + MIB
+    with _running(program) as process, _tracer(process.pid) as tracer:
+        time.sleep(0.2)
+        tracer.start()
+        _let_go(process)
+        recording = _traced(process.pid, tracer, "done", process)
+        assert Counter(row["kernel"] for row in recording.rows("cuda_launch") if not row["nested"]) == {
+            "touch(int*)": 2,
+            "triton_softmax_0d1d": 13,
+        }
+        _let_go(process)
+        process.wait()
+        for raw in tracer.finish():
+            recording.add(raw)
+    ended = {row["memory"]: row for row in recording.rows("cuda_memory") if row["ended"]}
+    assert ended["device"]["live_bytes"] == 101 * 307 + MIB
+    assert ended["device"]["unknown_frees"] == 1, "what was allocated before is freed, and that is no error"
+
+
+def test_a_library_that_was_deleted_is_attached_to(stand_in: StandIn, tmp_path: Path) -> None:
+    """What counts is the file that is mapped, not its path."""
+    folder = tmp_path / "stand_in"
+    shutil.copytree(stand_in.folder, folder)
+    copy = replace(stand_in, folder=folder, made=True)
+    program = copy.build(Nvcc(tmp_path), "memory", "cuda_memory.cu")
+    with _running(program) as process, _tracer(process.pid) as tracer:
+        time.sleep(0.2)
+        shutil.rmtree(folder)
+        tracer.start()
+        _let_go(process)
+        recording = _traced(process.pid, tracer, "done", process)
+    assert Counter(row["function"] for row in recording.rows("cuda_call") if not row["nested"])["cudaMalloc"] == 156
+
+
+def test_a_process_that_dies_leaves_no_trouble(program: Path) -> None:
+    """It is killed between the attaching and its first call: nothing was recorded, nothing is lost."""
+    with _running(program) as process, _tracer(process.pid) as tracer:
+        tracer.start()
+        process.kill()
+        process.wait()
+        rows = sum(raw.count for raw in [*tracer.poll(100), *tracer.finish()])
+        assert rows == 0
+        assert not any(account.lost for account in tracer.accounts().values())
+
+
+def test_ten_thousand_live_allocations(program: Path) -> None:
+    """They are one line of the report, and none is lost."""
+    with _running(program, "10007") as process, _tracer(process.pid) as tracer:
+        time.sleep(0.2)
+        tracer.start()
+        _let_go(process)
+        recording = _traced(process.pid, tracer, "done", process)
+        assert not any(account.lost for account in tracer.accounts().values())
+    leaks = [row for row in recording.rows("cuda_live") if row["live_count"] > 1]
+    assert [(row["live_count"], row["live_bytes"]) for row in leaks[-1:]] == [(10_007, 10_007 * 307)]
+
+
+def test_a_fork_in_the_middle(record: Record, stand_in: StandIn, tmp_path: Path) -> None:
+    """A child has books of its own; it can't free what its parent holds."""
+    program = tmp_path / "forks"
+    libraries = [stand_in.folder / name for name in ("libcudart.so.13", "libcuda.so.1")]
+    run_path = f"-Wl,--no-as-needed,-rpath={stand_in.folder}"
+    subprocess.run(["gcc", "-o", program, WORKLOADS / "cuda_fork.c", run_path, *libraries], check=True)
+    recording = record("cuda", [str(program)])
+    held = _last(recording.rows("cuda_memory"), "pid")
+    parent = held.pop((recording.pid,))
+    (child,) = held.values()
+    assert (parent["live_bytes"], parent["live_count"], parent["unknown_frees"]) == (2 * 1009, 2, 0)
+    assert (child["live_bytes"], child["live_count"], child["unknown_frees"]) == (5 * 307, 5, 1)

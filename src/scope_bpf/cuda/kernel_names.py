@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.catalogue import Rows
-from scope_bpf.cuda.registrations import FATBIN, find_handles, find_kernels
+from scope_bpf.cuda.registrations import FATBIN, REGISTER, find_handles, find_kernels
+from scope_bpf.cuda.stripped import find_launch_functions
 from scope_bpf.demangle import demangle
 from scope_bpf.errors import KernelError
 from scope_bpf.modules import Module, Modules
@@ -71,6 +72,19 @@ class KernelNames:
             return False
         self._kernels[module.inode] = KernelsOfModule(module)
         return True
+
+    def find_functions(self, module: Module) -> dict[str, int]:
+        """Offsets by name of what launches a module's kernels, if its own runtime was stripped of names."""
+        if module.elf.slots(REGISTER) or module.elf.functions([REGISTER]):
+            return {}
+        found = find_launch_functions(module.elf, self._kernels[module.inode].names)
+        missing = "cudaLaunchKernel" not in found
+        log.warning(
+            "a program has the CUDA runtime linked in and was stripped: of it %s",
+            "only calls of the driver are seen" if missing else "launches and calls of the driver are seen",
+            extra={"file": module.path},
+        )
+        return found
 
     def add_process(self, pid: int, modules: Mapping[int, Module]) -> None:
         """Tells the programs which handles the process has got already."""

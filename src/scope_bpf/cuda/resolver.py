@@ -22,6 +22,10 @@ class CudaResolver:
         """Keeps files that have kernels."""
         return self._kernels.add_module(module)
 
+    def find_functions(self, module: Module) -> dict[str, int]:
+        """What launches kernels, in a program that has the runtime linked in and was stripped."""
+        return self._kernels.find_functions(module)
+
     def add_process(self, pid: int, modules: Mapping[int, Module]) -> None:
         """Reads which handles the process has got."""
         self._kernels.add_process(pid, modules)

@@ -143,6 +143,8 @@ def _trace(tracer: "Tracer", sink: "Sink", command: "HeldCommand | None", durati
     lines = sink.close()
     if recording.error and not isinstance(recording.error, BrokenPipeError):
         raise CommandError(f"recording stopped: {recording.error}") from recording.error
+    if tracer.probe.functions and not tracer.functions_attached:
+        lines.append(f"no watched process has run a file with functions that '{tracer.probe.name}' attaches to")
     _summarize(recording.rows, seconds, tracer.accounts(), lines, command)
     return 0
 

@@ -91,13 +91,13 @@ class Server:
             return json.load(error)
         raise AssertionError(f"{path} is no error")
 
-    async def send(self, *batches: batch_pb2.Batch, token: str | None = None) -> list[ingest_pb2.UploadReply]:
+    async def send(self, *batches: batch_pb2.Batch) -> list[ingest_pb2.UploadReply]:
         """Sends batches over one connection; their replies in the order of their sequences."""
         hello = ingest_pb2.Hello(
             node=control_pb2.Node(machine_id=MACHINE, hostname="stand-in", kernel="6.1", cpus=2), control_address=NOBODY
         )
         requests = [ingest_pb2.UploadRequest(hello=hello), *(ingest_pb2.UploadRequest(batch=one) for one in batches)]
-        metadata = (("authorization", f"Bearer {token or self.token.read_text().strip()}"),)
+        metadata = (("authorization", f"Bearer {self.token.read_text().strip()}"),)
         async with grpc.aio.insecure_channel(self.ingest) as channel:
             replies = [reply async for reply in IngestStub(channel).Upload(iter(requests), metadata=metadata)]
         return sorted(replies, key=lambda reply: reply.sequence)

@@ -13,9 +13,9 @@ int cuMemUnmap(unsigned long long address, size_t size);
 
 __global__ void touch(int *p) { *p = 1; }
 
-__attribute__((noinline)) static void leak() {
+__attribute__((noinline)) static void leak(int times) {
   void *p;
-  for (int i = 0; i < 101; i++)
+  for (int i = 0; i < times; i++)
     cudaMalloc(&p, 307);
 }
 
@@ -29,12 +29,14 @@ __attribute__((noinline)) static void balanced() {
 
 int main(int argc, char **argv) {
   static char host[1 << 20];
-  void *device, *pinned, *managed, *function, *arguments[1] = {};
+  void *device, *pinned, *managed, *function, *early = nullptr, *arguments[1] = {};
 
-  if (argc > 1) // hold until told, so that it can be met as a process that runs already
+  if (argc > 1) { // hold until told, so that it can be met as a process that runs already
+    cudaMalloc(&early, 61);
     getchar();
+  }
   cudaSetDevice(2);
-  leak();
+  leak(argc > 2 ? atoi(argv[2]) : 101);
   balanced();
   cudaMalloc(&device, sizeof(host));
   cudaMallocHost(&pinned, 4099);
@@ -53,6 +55,8 @@ int main(int argc, char **argv) {
   cudaMalloc(&function, 2ull << 40); // more than there is
   cudaFreeHost(pinned);
   cudaFree(nullptr);
+  if (early)
+    cudaFree(early);
   free(malloc(1));
   printf("done\n");
   fflush(stdout);
