@@ -72,7 +72,10 @@ class Live:
 
     Attributes:
         by: columns that make a group.
-        totals: columns added up per group, after the number of rows; the last one ranks the groups.
+        totals: columns added up per group, after the number of rows; the last one ranks the groups. Of a gauge, its
+            latest values, without the number of rows.
+        quantiles: a column whose median and 99th percentile are shown per group.
+        told_apart: columns that tell a gauge's groups apart and are not shown.
         failures: a column that is negative in rows to be counted as failed.
         latest: columns of the latest rows.
         unless: a column; rows in which it is not 0 are not counted in groups.
@@ -80,6 +83,8 @@ class Live:
 
     by: tuple[str, ...] = ()
     totals: tuple[str, ...] = ()
+    quantiles: str = ""
+    told_apart: tuple[str, ...] = ()
     failures: str = ""
     latest: tuple[str, ...] = ()
     unless: str = ""

@@ -1,6 +1,6 @@
 """Batches added up for a live table: groups with totals, or the latest rows. Work is per batch and per group."""
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,9 @@ from scope_bpf.catalogue import Stream
 
 LATEST_ROWS = 12
 MOST_GROUPS = 20_000  # memory stays bounded: beyond, the smaller half is folded into one group
+
+_PER_OCTAVE = 8
+_BUCKETS = 64 * _PER_OCTAVE
 
 Group = tuple[object, ...]
 OTHER = "(other)"
@@ -25,12 +28,14 @@ class Aggregate:
     rows: int = 0
     totals: dict[Group, list[float]] = field(default_factory=dict)
     latest: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=LATEST_ROWS))
+    durations: dict[Group, Counter[int]] = field(default_factory=dict)  # rows by bucket of Live.quantiles
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns it reads."""
         live = self.stream.live
-        return (*live.by, *live.totals, *filter(None, (live.failures, live.unless)), *live.latest)
+        single = filter(None, (live.failures, live.unless, live.quantiles))
+        return (*live.by, *live.told_apart, *live.totals, *single, *live.latest)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds a batch of the stream; it needs no more than `columns`."""
@@ -43,23 +48,53 @@ class Aggregate:
             batch = batch.filter(pc.equal(batch[live.unless], 0))
         codes, texts = self._coded(batch)
         encoded = codes.dictionary_encode()  # groups present in this batch, numbered from 0
-        groups, places = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+        groups = [_group(code, texts) for code in encoded.dictionary.to_pylist()]
+        places = encoded.indices.to_numpy()
+        if self.stream.gauge:
+            self._replace(batch, groups, places)
+        else:
+            self._add_up(batch, groups, places)
+        if len(self.totals) > MOST_GROUPS:
+            self._fold()
+
+    def _add_up(self, batch: pa.RecordBatch, groups: list[Group], places: Any) -> None:
+        live = self.stream.live
         sums = [np.bincount(places, minlength=len(groups))]
         if live.failures:
             sums.append(np.bincount(places, pc.less(batch[live.failures], 0).fill_null(False), len(groups)))
         for name in live.totals:
             sums.append(np.bincount(places, batch[name].fill_null(0), len(groups)))
-        for code, *numbers in zip(groups, *(column.tolist() for column in sums), strict=True):
-            known = self.totals.setdefault(_group(code, texts), [0] * len(numbers))
+        for group, *numbers in zip(groups, *(column.tolist() for column in sums), strict=True):
+            known = self.totals.setdefault(group, [0] * len(numbers))
             for index, number in enumerate(numbers):
                 known[index] += number
-        if len(self.totals) > MOST_GROUPS:
-            self._fold()
+        if live.quantiles:
+            buckets = _buckets(batch[live.quantiles].to_numpy())
+            both, counts = np.unique(places.astype(np.int64) * _BUCKETS + buckets, return_counts=True)
+            for code, count in zip(both.tolist(), counts.tolist(), strict=True):
+                self.durations.setdefault(groups[code // _BUCKETS], Counter())[code % _BUCKETS] += count
+
+    def _replace(self, batch: pa.RecordBatch, groups: list[Group], places: Any) -> None:
+        last = np.zeros(len(groups), np.int64)
+        last[places] = np.arange(len(places))  # of several the later one stays
+        rows = [batch[name].take(pa.array(last)).to_pylist() for name in self.stream.live.totals]
+        for group, *numbers in zip(groups, *rows, strict=True):
+            self.totals[group] = [number or 0 for number in numbers]
+
+    def quantile(self, group: Group, share: float) -> float:
+        """About the value that this share of a group's rows does not exceed, to 9 % (an eighth of a power of two)."""
+        counts = self.durations.get(group, Counter())
+        wanted, seen = share * counts.total(), 0
+        for bucket in sorted(counts):
+            seen += counts[bucket]
+            if seen >= wanted:
+                return float(2 ** ((bucket + 0.5) / _PER_OCTAVE))
+        return 0.0
 
     def _coded(self, batch: pa.RecordBatch) -> tuple[pa.Array, list[list[object]]]:
         """One number a row for its group, and what the digits of that number stand for."""
         codes, texts = None, []
-        for name in self.stream.live.by:
+        for name in (*self.stream.live.by, *self.stream.live.told_apart):
             column = batch[name] if pa.types.is_dictionary(batch[name].type) else batch[name].dictionary_encode()
             texts.append([*column.dictionary.to_pylist(), None])
             digit = column.indices.fill_null(len(texts[-1]) - 1).cast(pa.int64())
@@ -69,13 +104,19 @@ class Aggregate:
     def _fold(self) -> None:
         ranked = self.top(MOST_GROUPS)
         kept, folded = ranked[: MOST_GROUPS // 2], ranked[MOST_GROUPS // 2 :]
-        other = (OTHER, *(None for _ in self.stream.live.by[1:]))
+        other = (OTHER, *(None for _ in kept[0][0][1:]))
         self.totals = dict(kept)
+        self.durations = {group: counts for group, counts in self.durations.items() if group in self.totals}
         self.totals[other] = [sum(numbers) for numbers in zip(*(totals for _, totals in folded), strict=True)]
 
     def top(self, count: int) -> list[tuple[Group, list[float]]]:
-        """The groups with the most, by the last total."""
-        return sorted(self.totals.items(), key=lambda item: -item[1][-1])[:count]
+        """The groups with the most, by the last total; of a gauge those that have something."""
+        shown = [item for item in self.totals.items() if item[1][-1] or not self.stream.gauge]
+        return sorted(shown, key=lambda item: -item[1][-1])[:count]
+
+
+def _buckets(values: Any) -> Any:
+    return (np.log2(np.maximum(values, 1)) * _PER_OCTAVE).astype(np.int64)
 
 
 def _group(code: int, texts: list[list[object]]) -> Group:

@@ -12,6 +12,7 @@ from scope_cli.aggregate import Aggregate
 from scope_cli.quantities import quantity
 
 SHOWN_GROUPS = 20
+_QUANTILES = {"p50": 0.5, "p99": 0.99}
 
 
 def render(aggregates: Mapping[str, Aggregate], accounts: Mapping[str, Account], seconds: float, height: int) -> Group:
@@ -39,12 +40,20 @@ def _table(aggregate: Aggregate, lines: int) -> Table:
     units = {name: column.unit for name, column in stream.described().items()}
     for name in stream.live.by:
         table.add_column(name, overflow="ellipsis", no_wrap=True)
-    numbers = ["rows", *(["failed"] if stream.live.failures else []), *stream.live.totals]
-    for name in numbers:
+    counted = [] if stream.gauge else ["rows", *(["failed"] if stream.live.failures else [])]
+    numbers = [*counted, *stream.live.totals]
+    for name in [*numbers, *(_QUANTILES if stream.live.quantiles else ()), *([] if stream.gauge else ["share"])]:
         table.add_column(name.removesuffix("_ns").removesuffix("_bytes"), justify="right", no_wrap=True)
+    whole = sum(totals[-1] for totals in aggregate.totals.values()) or 1
     for group, totals in aggregate.top(lines):
         cells = [quantity(total, units.get(name, "")) for name, total in zip(numbers, totals, strict=True)]
-        table.add_row(*("-" if key is None else str(key) for key in group), *cells)
+        if stream.live.quantiles:
+            unit = units[stream.live.quantiles]
+            cells += [quantity(aggregate.quantile(group, share), unit) for share in _QUANTILES.values()]
+        if not stream.gauge:
+            cells.append(f"{totals[-1] / whole:.0%}")
+        shown = group[: len(stream.live.by)]
+        table.add_row(*("-" if key is None else str(key) for key in shown), *cells)
     hidden = len(aggregate.totals) - lines
     if hidden > 0:
         table.caption = f"and {hidden:,} more"

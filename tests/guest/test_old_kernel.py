@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.guest.guest import fetch_kernel, run_in_guest
+from tests.probes import cuda_programs
+from tests.probes.cuda_programs import Nvcc, launches_of
 
 from scope_bpf.catalogue import probes
 
@@ -38,3 +40,16 @@ def test_events_are_recorded(kernel: Path) -> None:
     assert '"path":"/root/etc/hostname"' in ran.output  # the guest runs in a chroot, and a path is absolute
     assert ran.output.split()[-1] == "1"
     assert ran.output.count("none lost") == 2
+
+
+@pytest.mark.timeout(300)
+def test_cuda_programs_are_recorded(kernel: Path, tmp_path: Path) -> None:
+    """Without links for many functions at once each is attached by itself, and what is recorded is the same."""
+    program = Nvcc(tmp_path).build("static", "cuda_calls.cu")
+    script = f"{sys.executable} -m scope_cli.main trace cuda --json -- {program}"
+    ran = run_in_guest(["sh", "-c", script], kernel=kernel, timeout=250)
+    rows = [json.loads(line) for line in ran.output.splitlines() if line.startswith("{")]
+    account = cuda_programs.run(program)
+    assert launches_of([row for row in rows if row["type"] == "cuda_launch"]) == account.launches
+    calls = [(row["function"], row["result"], row["bytes"] or 0) for row in rows if row["type"] == "cuda_call"]
+    assert calls == account.calls

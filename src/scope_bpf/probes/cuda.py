@@ -147,7 +147,12 @@ _CALL = Stream(
         *("has_stream", "has_device"),
     ),
     null_unless={name: f"has_{name}" for name in ("bytes", "ptr", "src", "dst", "stream", "device")},
-    live=Live(by=("comm", "function", "kind", "result_name"), totals=("bytes", "duration_ns"), unless="nested"),
+    live=Live(
+        by=("comm", "function", "kind", "result_name"),
+        totals=("bytes", "duration_ns"),
+        quantiles="duration_ns",
+        unless="nested",
+    ),
 )
 
 _LAUNCH = Stream(
@@ -171,7 +176,7 @@ _LAUNCH = Stream(
     resolved=_KERNEL | _STACK,
     hidden=("function_id", "inode", "name", "stack_id", "has_device"),
     null_unless={"device": "has_device", "offset": "inode"},
-    live=Live(by=("comm", "kernel", "result_name"), totals=("duration_ns",), unless="nested"),
+    live=Live(by=("comm", "kernel", "result_name"), totals=("duration_ns",), quantiles="duration_ns", unless="nested"),
 )
 
 _CALL_SUMMARY = Stream(
@@ -214,7 +219,7 @@ _MEMORY_HELD = Stream(
     derived=_HELD,
     derive=_derive_held,
     hidden=("device_id", "memory_id"),
-    live=Live(latest=("comm", "pid", "device", "memory", "live_bytes", "live_count", "peak_bytes")),
+    live=Live(by=("comm", "pid", "device", "memory"), totals=("live_count", "peak_bytes", "live_bytes")),
     gauge=True,
 )
 
@@ -233,7 +238,11 @@ _LIVE = Stream(
     derive=_derive_live,
     resolved=_STACK,
     hidden=("device_id", "memory_id", "since_ns"),
-    live=Live(latest=("comm", "pid", "memory", "live_bytes", "live_count", "mean_age_ns", "stack")),
+    live=Live(
+        by=("comm", "pid", "memory", "stack"),
+        totals=("live_count", "mean_age_ns", "live_bytes"),
+        told_apart=("device", "stack_id"),
+    ),
     gauge=True,
 )
 

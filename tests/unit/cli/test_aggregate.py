@@ -1,0 +1,49 @@
+"""What a live table adds up."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from scope_bpf.catalogue import Live, Mode, Stream
+from scope_cli.aggregate import Aggregate
+
+
+def _stream(live: Live, gauge: bool = False) -> Stream:
+    return Stream("some", "something", {}, mode=Mode.SUMMARY if gauge else Mode.EVENTS, live=live, gauge=gauge)
+
+
+def test_groups_are_added_up_over_batches() -> None:
+    """Rows, failures and totals by group; rows that are not to be counted are left out."""
+    live = Live(by=("comm",), totals=("bytes",), failures="ret", unless="nested")
+    aggregate = Aggregate(_stream(live))
+    for _ in range(2):
+        columns = {
+            "comm": ["a", "b", "a", "a"],
+            "bytes": [1, 2, 4, 1000],
+            "ret": [0, -5, -1, 0],
+            "nested": [0, 0, 0, 1],
+        }
+        aggregate.add(pa.RecordBatch.from_pydict(columns))
+    assert aggregate.top(10) == [(("a",), [4, 2, 10]), (("b",), [2, 2, 4])]
+    assert aggregate.rows == 8
+
+
+@pytest.mark.parametrize("share", [0.5, 0.99])
+def test_quantiles_are_near(share: float) -> None:
+    """Within the 9 % that are said, against numpy's on all values."""
+    values = np.random.default_rng(7).lognormal(10, 2, 20_000).astype(np.uint64)
+    aggregate = Aggregate(_stream(Live(by=("comm",), totals=("ns",), quantiles="ns")))
+    for part in np.array_split(values, 7):
+        aggregate.add(pa.RecordBatch.from_pydict({"comm": ["a"] * len(part), "ns": part}))
+    assert aggregate.quantile(("a",), share) == pytest.approx(np.quantile(values, share), rel=0.09)
+    assert aggregate.quantile(("nobody",), share) == 0
+
+
+def test_a_gauge_shows_what_is_and_not_what_was() -> None:
+    """The latest values stand, groups are told apart by more than is shown, and those with nothing are left out."""
+    live = Live(by=("stack",), totals=("live",), told_apart=("stack_id",))
+    aggregate = Aggregate(_stream(live, gauge=True))
+    for states in ([5, 7, 9], [3, 0, 9]):
+        columns = {"stack": ["f", "f", "g"], "stack_id": [1, 2, 3], "live": states}
+        aggregate.add(pa.RecordBatch.from_pydict(columns))
+    assert aggregate.top(10) == [(("g", 3), [9]), (("f", 1), [3])]
