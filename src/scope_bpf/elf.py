@@ -93,14 +93,14 @@ class Symbols:
             return None
         return int(self._table[index]["value"])
 
-    def name_at(self, address: int) -> str | None:
-        """The name of the function that spans an address; None if none does."""
+    def name_at(self, address: int, begin: bool = False) -> str | None:
+        """The name of the function that spans an address, or that begins there; None if none does."""
         starts, ends, names = self._spans
         index = int(np.searchsorted(starts, address, "right")) - 1
-        if index < 0 or address >= ends[index]:
+        if index < 0 or address >= ends[index] or (begin and address != starts[index]):
             return None
-        begin = int(names[index])
-        return self._names[begin : self._names.index(b"\0", begin)].decode(errors="backslashreplace")
+        name = int(names[index])
+        return self._names[name : self._names.find(b"\0", name)].decode(errors="backslashreplace")
 
     @cached_property
     def _spans(self) -> tuple[Array, Array, Array]:

@@ -34,11 +34,14 @@ class Module:
     elf: ElfFile
     mapped: mmap.mmap
 
-    def name_at(self, offset: int) -> str | None:
-        """The name of the function that spans an offset in the file, as people write it; None if no symbol says."""
+    def name_at(self, offset: int, begin: bool = False) -> str | None:
+        """The name of the function that spans an offset in the file, or begins there, as people write it.
+
+        None if no symbol says.
+        """
         address = self.elf.address_of(offset)
         for symbols in (self.elf.symbols, self.elf.dynamic_symbols):
-            name = symbols.name_at(address) if symbols and address is not None else None
+            name = symbols.name_at(address, begin) if symbols and address is not None else None
             if name:
                 return demangle(name)
         return None

@@ -3,6 +3,7 @@
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,16 @@ def test_launches_of_a_stripped_program(record: Record, nvcc: Nvcc, optimized: b
     assert launches_of(recording.rows("cuda_launch")) == launches
     assert len(launches) == 4 * 7
     assert not recording.rows("cuda_call")
+
+
+@pytest.mark.parametrize("way", ["itself", "child"])
+def test_a_runtime_that_is_loaded_later(record: Record, workload: Callable[[str], str], way: str) -> None:
+    """What a watched process, or one that it starts, opens while the task runs is attached to meanwhile."""
+    command = [workload("cuda_dlopen"), str(cuda_programs.toolkit() / "lib/libcudart.so.13"), "1009"]
+    recording = record("cuda", command if way == "itself" else ["sh", "-c", f"{' '.join(command)}; true"])
+    rows = recording.rows("cuda_call")
+    assert {(row["function"], row["bytes"]) for row in rows} == {("cudaMalloc", 211)}
+    assert len(rows) == 1009
 
 
 def test_copies_say_between_what(record: Record, nvcc: Nvcc) -> None:

@@ -22,7 +22,6 @@ from scope_bpf.object import BpfObject
 log = logging.getLogger(__name__)
 
 REGISTRATION, SYMBOL, DRIVER, OFFSET, HANDLE = "registration", "symbol", "driver", "offset", "handle"
-_STUB = "__device_stub__"  # before the mangled name, in names that nvcc gives to host functions of its own
 
 _HANDLE_KEY = np.dtype([("stack", "<u8"), ("ticks", "<u8"), ("handle", "<u8"), ("pid", "<i4"), ("pad", "<u4")])
 _HANDLE = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("name", "<u4"), ("pad", "<u4")])
@@ -135,10 +134,13 @@ class KernelNames:
         }
 
     def _name(self, key: bytes) -> Name:
-        if key not in self._known:
-            launched = np.frombuffer(key, _LAUNCHED)[0]
-            self._known[key] = self._look_up(*(int(launched[name]) for name in ("inode", "offset", "handle", "name")))
-        return self._known[key]
+        if key in self._known:
+            return self._known[key]
+        launched = np.frombuffer(key, _LAUNCHED)[0]
+        found = self._look_up(*(int(launched[name]) for name in ("inode", "offset", "handle", "name")))
+        if found.module or found.source == DRIVER:  # else the next time may know more
+            self._known[key] = found
+        return found
 
     def _look_up(self, inode: int, offset: int, handle: int, name: int) -> Name:
         if name:
@@ -153,6 +155,6 @@ class KernelNames:
         kernels = self._kernels.get(inode)
         if kernels and (mangled := kernels.names.get(module.elf.address_of(offset) or 0)):
             return Name(demangle(mangled), module.path, REGISTRATION)
-        if symbol := module.name_at(offset):
-            return Name(demangle(symbol.removeprefix(_STUB)), module.path, SYMBOL)
+        if symbol := module.name_at(offset, begin=True):
+            return Name(symbol, module.path, SYMBOL)
         return Name(module.place_of(offset), module.path, OFFSET)

@@ -33,6 +33,7 @@ int main(int argc, char **argv) {
 
   if (argc > 1) { // hold until told, so that it can be met as a process that runs already
     cudaMalloc(&early, 61);
+    touch<<<1, 1>>>(nullptr); // the program asks for the kernel's handle but once
     getchar();
   }
   cudaSetDevice(2);

@@ -55,6 +55,8 @@ def test_functions_by_name(build: Build) -> None:
         }
         assert elf.symbols
         assert elf.symbols.name_at(addresses["local_one"] + 3) == "local_one"
+        assert elf.symbols.name_at(addresses["local_one"], begin=True) == "local_one"
+        assert elf.symbols.name_at(addresses["local_one"] + 3, begin=True) is None
         assert len(elf.slots("puts")) == 1
         assert elf.slots("shared_one") == []
 
