@@ -24,7 +24,6 @@ struct {
 static const struct scope_stack no_stack;
 
 struct stack_walk {
-	struct task_struct *task;
 	struct scope_stack *stack;
 	const __u64 *addresses;
 };

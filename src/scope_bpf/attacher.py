@@ -1,6 +1,7 @@
 """Finds the files that watched processes run, and attaches a probe's functions in each of them, once."""
 
 import logging
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from io import FileIO
@@ -33,7 +34,8 @@ class Attacher:
         self._modules = Modules(object_)
         self._news = MappingWatch()
         self.resolver: Resolver | None = probe.resolver(object_, self._modules) if probe.resolver else None
-        self._looked_at: dict[Identity, Module | None] = {}  # None: neither functions to attach to nor names
+        self._kept: dict[Identity, Module] = {}  # with functions to attach to, or names
+        self._passed_over: set[tuple[Identity, int]] = set()  # and when they were changed: inodes are used again
         self.functions = 0  # attached, in all files
 
     def descriptors(self) -> Iterator[int]:
@@ -58,6 +60,7 @@ class Attacher:
         Raises:
             KernelError: the kernel refused to attach in a file.
         """
+        files = set()
         for pid in pids:
             found: dict[int, Module] = {}
             for mapping in executable_mappings(pid):
@@ -66,12 +69,13 @@ class Attacher:
                 except OSError:
                     continue  # gone meanwhile
                 module = self._look_at(file, mapping.path)
-                self._news.know(mapping.file)
+                files.add(mapping.file)
                 if module and (address := module.elf.address_of(mapping.offset)) is not None:
                     found.setdefault(mapping.start - address, module)
             if found and self.resolver:
                 self._modules.add_process(pid)  # the rest of it, too: its functions are in the stacks
                 self.resolver.add_process(pid, found)
+        self._news.know(files)
 
     def look_at_files(self, paths: Iterable[str]) -> None:
         """Attaches in files that will be run by one process.
@@ -90,11 +94,11 @@ class Attacher:
 
     def _look_at(self, file: FileIO, path: str) -> Module | None:
         """Attaches in a file, unless that was done; gives the module if it is of interest."""
-        named = identity(file)
-        if named in self._looked_at:
+        named, changed_ns = identity(file), os.fstat(file.fileno()).st_ctime_ns
+        if named in self._kept or (named, changed_ns) in self._passed_over:
             file.close()
-            return self._looked_at[named]
-        self._looked_at[named] = None
+            return self._kept.get(named)
+        self._passed_over.add((named, changed_ns))
         try:
             module = self._modules.add(file, path)
         except NotElf:
@@ -108,7 +112,7 @@ class Attacher:
         if not attached and not wanted:
             self._modules.drop(module)
             return None
-        self._looked_at[named] = module
+        self._kept[named] = module
         return module
 
     @property

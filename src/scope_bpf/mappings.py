@@ -1,6 +1,6 @@
 """Which files a process has mapped to run their code."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -15,7 +15,10 @@ from scope_bpf.map import possible_cpus
 FileId = tuple[int, int, int]  # major, minor, inode as /proc shows them
 
 _NEWS = np.dtype(
-    [("start", "<u8"), ("end", "<u8"), ("major", "<u4"), ("minor", "<u4"), ("inode", "<u8"), ("pid", "<i8")]
+    [
+        *(("start", "<u8"), ("end", "<u8"), ("major", "<u4"), ("minor", "<u4"), ("inode", "<u8")),
+        *(("generation", "<u8"), ("pid", "<i8")),
+    ]
 )  # scope_mapping in cdef/shim.h
 _MOST_NEWS = 4096  # in one reading
 
@@ -75,6 +78,7 @@ class MappingWatch:
         if self._mappings == ffi.NULL:
             raise KernelError("cannot watch what processes map", ffi.errno)
         self._news = np.zeros(_MOST_NEWS, _NEWS)
+        self._told = self._news[:0]
 
     def descriptors(self) -> Iterator[int]:
         """What becomes readable when there is news."""
@@ -82,15 +86,18 @@ class MappingWatch:
             if (fd := lib.scope_mappings_fd(self._mappings, cpu)) >= 0:
                 yield fd
 
-    def know(self, file: FileId) -> None:
-        """Has mappings of a file passed over from now on; one that there is no memory for is told again."""
-        major, minor, inode = file
-        lib.scope_mappings_know(self._mappings, {"major": major, "minor": minor, "inode": inode})
-
     def processes(self) -> set[int] | None:
         """Who mapped what is not known; None if news were lost, so that it may be anybody."""
         count = lib.scope_mappings_read(self._mappings, ffi.from_buffer("scope_mapping[]", self._news), len(self._news))
-        return None if count < 0 else set(self._news["pid"][:count].tolist())
+        self._told = self._news[: max(0, count)]
+        return None if count < 0 else set(self._told["pid"].tolist())
+
+    def know(self, files: Collection[FileId]) -> None:
+        """Has mappings of these files, as far as they were among the last news, passed over from now on."""
+        for one in self._told:
+            named = {name: int(one[name]) for name in ("major", "minor", "inode", "generation")}
+            if (named["major"], named["minor"], named["inode"]) in files:
+                lib.scope_mappings_know(self._mappings, named)
 
     def close(self) -> None:
         """Frees what the kernel keeps for it. May be called again."""

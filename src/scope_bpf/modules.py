@@ -57,7 +57,7 @@ class Modules:
     def __init__(self, object_: BpfObject) -> None:
         self._object = object_
         self._found = object_.map(".data.code")
-        self._modules: dict[Identity, Module | None] = {}  # None: no ELF file
+        self._modules: dict[Identity, Module] = {}
         self.by_inode: dict[int, Module] = {}
 
     def add(self, file: FileIO, path: str) -> Module:
@@ -69,11 +69,7 @@ class Modules:
         named = identity(file)
         if named in self._modules:
             file.close()
-            module = self._modules[named]
-            if module is None:
-                raise NotElf(f"{path}: no ELF file")
-            return module
-        self._modules[named] = None
+            return self._modules[named]
         try:
             elf = ElfFile(file)
         except NotElf:

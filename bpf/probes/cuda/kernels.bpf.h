@@ -55,8 +55,8 @@ static __always_inline void fill_handle_key(struct cuda_handle_key *key, struct 
 	key->pad = 0;
 }
 
-/* cudaLaunchConfig_t and CUlaunchConfig alike: grid and block from the begin, then what differs in width. */
-static __always_inline void read_config(struct cuda_shape *shape, __u64 config, bool driver)
+/* cudaLaunchConfig_t and CUlaunchConfig alike: grid, block, shared bytes (of different widths), stream. */
+static __always_inline void read_config(struct cuda_shape *shape, __u64 config)
 {
 	bpf_probe_read_user(shape->grid, sizeof(shape->grid), (void *)config);
 	bpf_probe_read_user(shape->block, sizeof(shape->block), (void *)config + 12);
@@ -97,7 +97,7 @@ static __always_inline void read_shape(struct cuda_frame *frame, __u8 kind)
 	default:
 		shape->handle = args[1];
 		shape->arguments = args[2];
-		read_config(shape, args[0], kind == CUDA_DRIVER_LAUNCH_EX);
+		read_config(shape, args[0]);
 	}
 }
 

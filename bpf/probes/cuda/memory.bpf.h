@@ -170,7 +170,6 @@ static __always_inline void count_unknown_free(struct task_struct *task, const s
 }
 
 struct unmapping {
-	struct task_struct *task;
 	__u64 address;
 	__u64 end;
 	__u64 count;
@@ -193,7 +192,7 @@ static long unmap_next(__u32 index, struct unmapping *range)
 static __always_inline void unmapped(struct task_struct *task, const struct cuda_place *place, __u64 address,
 				     __u64 bytes)
 {
-	struct unmapping range = {.task = task, .address = address, .end = address + bytes};
+	struct unmapping range = {.address = address, .end = address + bytes};
 
 	bpf_loop(MOST_MAPPED, unmap_next, &range, 0);
 	if (range.address < range.end)

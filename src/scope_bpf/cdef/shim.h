@@ -58,8 +58,9 @@ struct bpf_link *scope_attach_uprobe(const struct bpf_program *program, const ch
 typedef struct {
 	uint32_t major;
 	uint32_t minor;
-	uint64_t inode;
-} scope_file; /* as /proc/PID/maps shows it */
+	uint64_t inode;	     /* these three as /proc/PID/maps shows them */
+	uint64_t generation; /* of the inode, whose number may be used again */
+} scope_file;
 typedef struct {
 	uint64_t start;
 	uint64_t end;

@@ -192,7 +192,10 @@ int scope_mappings_read(struct scope_mappings *mappings, scope_mapping *found, u
 				lost = 1;
 			if (header->type != PERF_RECORD_MMAP2 || !map->inode)
 				continue;
-			file = (scope_file){.major = map->major, .minor = map->minor, .inode = map->inode};
+			file = (scope_file){.major = map->major,
+					    .minor = map->minor,
+					    .inode = map->inode,
+					    .generation = map->generation};
 			if (place_of(mappings, file)->inode)
 				continue;
 			found[count++] = (scope_mapping){.start = map->address,
