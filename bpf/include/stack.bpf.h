@@ -13,11 +13,19 @@ struct scope_stack {
 	struct scope_code frames[STACK_FRAMES]; /* innermost first; inode 0: not in a file, the offset is the address */
 };
 
+struct scope_stacks_key {
+	__u64 start_ns;
+	__u64 number;
+	__s32 pid;
+	__u32 pad;
+};
+
+/* They go with their process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u64);
+	__type(key, struct scope_stacks_key);
 	__type(value, struct scope_stack);
 } scope_stacks SEC(".maps");
 
@@ -62,6 +70,7 @@ static __always_inline __u64 keep_stack(struct task_struct *task, const struct u
 					__u64 *recent, __u32 recent_count)
 {
 	struct stack_walk walk = {};
+	struct scope_stacks_key key = {.start_ns = task_start_ns(task), .pid = task->tgid};
 	struct user_frame frame = *entry;
 	__u64 at = 0, hash;
 	__u32 slot;
@@ -86,10 +95,11 @@ static __always_inline __u64 keep_stack(struct task_struct *task, const struct u
 	if (recent[slot] == hash)
 		return hash;
 	recent[slot] = hash;
-	if (bpf_map_lookup_elem(&scope_stacks, &hash))
+	key.number = hash;
+	if (bpf_map_lookup_elem(&scope_stacks, &key))
 		return hash;
-	bpf_map_update_elem(&scope_stacks, &hash, &no_stack, BPF_NOEXIST);
-	walk.stack = bpf_map_lookup_elem(&scope_stacks, &hash);
+	bpf_map_update_elem(&scope_stacks, &key, &no_stack, BPF_NOEXIST);
+	walk.stack = bpf_map_lookup_elem(&scope_stacks, &key);
 	if (!walk.stack) {
 		recent[slot] = 0;
 		return 0;

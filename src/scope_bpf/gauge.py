@@ -61,15 +61,32 @@ class EndedProcesses:
         return self._alive[pid, start_ns]
 
 
-def forget_ended(of: Map, key: Layout, ended: EndedProcesses) -> None:
-    """Takes out the entries of processes that have ended.
+class Sweeper:
+    """Takes entries of ended processes out of a map, once they were found ended twice.
+
+    What such a process has last done may still be in a ring or a batch when it is found ended, and lead to an entry.
 
     Args:
         key: the layout of the map's keys, which have `pid` and `start_ns`.
     """
-    keys, _ = read_map(of)
-    fields = keys.view(key.dtype).reshape(len(keys))
-    delete_keys(of, keys[ended.among(fields["pid"], fields["start_ns"])])
+
+    def __init__(self, of: Map, key: Layout) -> None:
+        self._map, self._key = of, key
+        self._over = pa.array([], pa.binary(of.key_size))
+
+    def sweep(self, ended: EndedProcesses) -> None:
+        """Takes out what was over at the last sweep.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        keys, _ = read_map(self._map)
+        fields = keys.view(self._key.dtype).reshape(len(keys))
+        over = keys[ended.among(fields["pid"], fields["start_ns"])]
+        buffer = pa.py_buffer(np.ascontiguousarray(over))
+        current = pa.Array.from_buffers(pa.binary(self._map.key_size), len(over), [None, buffer])
+        delete_keys(self._map, over[pc.is_in(current, self._over).to_numpy(zero_copy_only=False)])
+        self._over = current
 
 
 class GaugeReader:

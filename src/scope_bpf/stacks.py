@@ -1,13 +1,15 @@
 """Stacks as text: the functions that called, outermost first, separated by semicolons, as flame graphs take them."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
 from scope_bpf.catalogue import Rows
-from scope_bpf.errors import KernelError
 from scope_bpf.modules import Modules
 from scope_bpf.object import BpfObject
 
+_KEY = np.dtype([("start_ns", "<u8"), ("number", "<u8"), ("pid", "<i4"), ("pad", "<u4")])  # scope_stacks_key
 _FRAME = np.dtype([("inode", "<u8"), ("offset", "<u8")])
 
 
@@ -19,28 +21,25 @@ class StackNames:
         self._known: dict[int, str | None] = {0: None}
         self._frames: dict[tuple[int, int], str] = {}
 
-    def column(self, ids: Rows, pids: Rows) -> pa.Array:
-        """The text of each stack, by its number; null where none was kept.
-
-        Args:
-            pids: whose they are; who maps a library later than its first stack is looked at again.
-        """
-        keys = pa.array(np.array(ids)).dictionary_encode()
+    def column(self, rows: Rows) -> pa.Array:
+        """The text of each row's stack, by `stack_id` and process; null where none was kept."""
+        keys = pa.array(np.array(rows["stack_id"])).dictionary_encode()  # a number is one process's
         _, first = np.unique(keys.indices.to_numpy(), return_index=True)
-        owners = pids[first].tolist()
-        texts = [self._text(*of) for of in zip(keys.dictionary.to_pylist(), owners, strict=True)]
+        texts = [self._text(rows[index]) for index in first.tolist()]
         return pa.array(texts, pa.string()).take(keys.indices).dictionary_encode()
 
-    def _text(self, number: int, pid: int) -> str | None:
+    def _text(self, row: Any) -> str | None:
+        number = int(row["stack_id"])
         if number not in self._known:
-            try:
-                value = self._map.lookup(number.to_bytes(8, "little"))
-            except KernelError:
+            key = np.zeros((), _KEY)
+            key["start_ns"], key["number"], key["pid"] = row["start_ns"], number, row["pid"]
+            value = self._map.get(key.tobytes())
+            if value is None:
                 return None
             depth = int.from_bytes(value[:8], "little")
             frames = np.frombuffer(value, _FRAME, depth, 8)[::-1]
             if not set(frames["inode"].tolist()) - {0} <= self._modules.by_inode.keys():
-                self._modules.add_process(pid)
+                self._modules.add_process(int(row["pid"]))  # it mapped a library after it was looked at
             self._known[number] = ";".join(self._frame(int(one["inode"]), int(one["offset"])) for one in frames)
         return self._known[number]
 

@@ -17,7 +17,7 @@ from scope_bpf.attacher import Attacher
 from scope_bpf.catalogue import Alternative, Mode, Probe, Resolver, Stream
 from scope_bpf.columns import RawBatch, raw_batch
 from scope_bpf.errors import KernelError, NotSupported, ScopeBpfError, VerifierError
-from scope_bpf.gauge import EndedProcesses, GaugeReader, forget_ended
+from scope_bpf.gauge import EndedProcesses, GaugeReader, Sweeper
 from scope_bpf.host import require_bpf
 from scope_bpf.loader import files_of_command
 from scope_bpf.map import possible_cpus
@@ -79,6 +79,7 @@ class Tracer:
         self._attacher: Attacher | None = None
         self._summaries: dict[str, SummaryReader] = {}
         self._gauges: list[GaugeReader] = []
+        self._sweepers: list[Sweeper] = []
         self._names: dict[str, list[RawBatch]] = {}  # since the last summary
         self._last_names: dict[str, list[RawBatch]] = {}  # between the two before
         self._ring_fds: list[int] = []
@@ -146,6 +147,8 @@ class Tracer:
         self._filter.exclude((os.getpid(), *self._excluded()))
         for program in programs[1:]:
             self._object.attach(program)
+        by_process = self.probe.kept_by_process
+        self._sweepers = [Sweeper(self._object.map(name), self.probe.key_layout(name)) for name in by_process]
         if in_functions:
             self._attach_functions(alternative.uprobe_multi)
         self._forget_ended()
@@ -224,9 +227,9 @@ class Tracer:
         if self._filter and time.monotonic() >= self._next_forgetting:
             self._next_forgetting = time.monotonic() + FORGET_EVERY_S
             self._filter.forget_ended()
-            for name in self.probe.kept_by_process:
-                assert self._object
-                forget_ended(self._object.map(name), self.probe.key_layout(name), EndedProcesses())
+            ended = EndedProcesses()
+            for sweeper in self._sweepers:
+                sweeper.sweep(ended)
 
     def _take(self) -> list[RawBatch]:
         if not self._drain:
@@ -360,7 +363,7 @@ class Tracer:
             self._attacher = None
         for reader in self._summaries.values():
             reader.close()
-        self._summaries, self._gauges = {}, []
+        self._summaries, self._gauges, self._sweepers = {}, [], []
         if self._drain:
             self._drain.close()
             self._drain = None

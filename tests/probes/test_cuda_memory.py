@@ -15,6 +15,7 @@ import pytest
 from tests.probes.cuda_programs import WORKLOADS, Nvcc, StandIn
 from tests.probes.recording import Record, Recording
 
+from scope_bpf import tracer as tracer_module
 from scope_bpf.catalogue import probe_named
 from scope_bpf.elf import ElfFile
 from scope_bpf.options import parse_options
@@ -113,7 +114,7 @@ def test_leaks_by_stack(recording: Recording) -> None:
     assert set(leaks) == {"leak(int)", "main"}
     leak = leaks["leak(int)"]
     assert (leak["live_bytes"], leak["live_count"], leak["allocations"]) == (101 * 307, 101, 101)
-    assert leak["mean_age_ns"] > 0
+    assert 0 < leak["mean_age_ns"] < 60_000_000_000
     assert ";main;" in leak["stack"]
 
 
@@ -223,6 +224,27 @@ def test_ten_thousand_live_allocations(program: Path) -> None:
         assert not any(account.lost for account in tracer.accounts().values())
     leaks = [row for row in recording.rows("cuda_live") if row["live_count"] > 1]
     assert [(row["live_count"], row["live_bytes"]) for row in leaks[-1:]] == [(10_007, 10_007 * 307)]
+
+
+def test_what_is_kept_of_a_process_goes_with_it(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Allocations, stacks and names of a process that has ended are taken out; its rows have them all the same."""
+    monkeypatch.setattr(tracer_module, "FORGET_EVERY_S", 0)  # at each poll
+    with _running(program) as process, _tracer(process.pid) as tracer:
+        time.sleep(0.2)
+        tracer.start()
+        assert tracer._object
+        maps = [tracer._object.map(name) for name in ("cuda_allocations", "scope_stacks", "cuda_names")]
+        _let_go(process)
+        recording = _traced(process.pid, tracer, "done", process)
+        assert all(kept.list_keys() for kept in maps)
+        _let_go(process)
+        process.wait()
+        for _ in range(3):
+            for raw in tracer.poll(10):
+                recording.add(raw)
+        assert not any(kept.list_keys() for kept in maps)
+    assert "triton_softmax_0d1d" in {row["kernel"] for row in recording.rows("cuda_launch")}
+    assert all(row["stack"] for row in recording.rows("cuda_launch") if not row["nested"])
 
 
 def test_a_fork_in_the_middle(record: Record, stand_in: StandIn, tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ static __always_inline void release_memory(struct task_struct *task, struct cuda
 	struct cuda_place place = place_of(thread, function);
 	__u64 address = argument(frame, function->ptr);
 
-	frame->was.bytes = 0;
 	if (function->kind == CUDA_UNMAP)
 		unmapped(task, &place, address, bytes_of(frame, function));
 	else if (function->kind == CUDA_FREE && address && !forget_allocation(task, address, &frame->was))

@@ -18,7 +18,8 @@
 
 /*
  * Attached at the first instruction of each function, or behind its endbr64. Uprobes see every call, from whatever
- * library; they miss a runtime that is linked statically and stripped, whose functions have no names.
+ * library; of a runtime that is linked statically and stripped they miss all but the launches, whose functions are
+ * found by other means than their names.
  */
 SEC("uprobe")
 int cuda_enter(struct pt_regs *ctx)
@@ -59,6 +60,7 @@ int cuda_enter(struct pt_regs *ctx)
 	if (is_launch(function->kind))
 		read_shape(frame, function->kind);
 	frame->call_stack = 0;
+	frame->was.bytes = 0;
 	if (keep_stacks && !nested &&
 	    (is_launch(function->kind) || function->kind == CUDA_ALLOCATE || function->kind == CUDA_MAP))
 		frame->call_stack = keep_stack(task, &entry, thread->addresses, thread->stacks, CUDA_CACHED);
@@ -93,8 +95,10 @@ int cuda_return(struct pt_regs *ctx)
 	}
 	if (!frame->nested)
 		account_memory(task, thread, frame, function, result);
-	if (function->kind == CUDA_GET_KERNEL || function->kind == CUDA_GET_NAMED)
+	if (function->kind == CUDA_GET_KERNEL || (function->kind == CUDA_GET_NAMED && !thread->depth))
 		learn_handle(task, frame, function->kind);
+	else if (function->kind == CUDA_GET_NAMED)
+		return 0;
 	else if (is_launch(function->kind))
 		emit_launch(task, thread, frame, duration_ns, result);
 	else

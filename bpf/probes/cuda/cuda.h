@@ -127,7 +127,7 @@ struct cuda_live_value {
 	__u64 live_bytes;
 	__u64 live_count;
 	__u64 allocations; /* ever */
-	__u64 since_ns;	   /* sum of the times at which those that live were allocated */
+	__u64 since_us;	   /* times at which those that live were allocated, from the process's start, added up */
 };
 
 #endif

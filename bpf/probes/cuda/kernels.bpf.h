@@ -30,16 +30,22 @@ struct {
 	__type(value, struct cuda_handle);
 } cuda_handles SEC(".maps");
 
+struct cuda_names_key {
+	__u64 start_ns;
+	__s32 pid;
+	__u32 number;
+};
+
 struct cuda_name {
 	char text[CUDA_NAME];
 };
 
-/* Names by number. A number is given once, so that what was read of it stays right. */
+/* Names by number. A number is given once, so that what was read of it stays right; they go with their process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u32);
+	__type(key, struct cuda_names_key);
 	__type(value, struct cuda_name);
 } cuda_names SEC(".maps");
 
@@ -106,18 +112,23 @@ static __always_inline bool is_launch(__u8 kind)
 	return kind >= CUDA_LAUNCH && kind <= CUDA_DRIVER_LAUNCH_EX;
 }
 
-static __always_inline void keep_name(struct cuda_handle *value, __u64 text)
+static __always_inline void keep_name(struct task_struct *task, struct cuda_handle *value, __u64 text)
 {
-	__u32 number = __sync_fetch_and_add(&cuda_last_name, 1) + 1;
+	struct cuda_names_key key = {.start_ns = task_start_ns(task),
+				     .pid = task->tgid,
+				     .number = __sync_fetch_and_add(&cuda_last_name, 1) + 1};
 	struct cuda_name *name;
 
-	bpf_map_update_elem(&cuda_names, &number, &no_name, BPF_NOEXIST);
-	name = bpf_map_lookup_elem(&cuda_names, &number);
+	bpf_map_update_elem(&cuda_names, &key, &no_name, BPF_NOEXIST);
+	name = bpf_map_lookup_elem(&cuda_names, &key);
 	if (name && bpf_probe_read_user_str(name->text, sizeof(name->text), (void *)text) > 0)
-		value->name = number;
+		value->name = key.number;
 }
 
-/* The handle is known once the call has returned. */
+/*
+ * The handle is known once the call has returned. Names that the runtime asks the driver for are left out: they are
+ * those of thousands of kernels that it registers, whose launches have their names otherwise.
+ */
 static __always_inline void learn_handle(struct task_struct *task, struct cuda_frame *frame, __u8 kind)
 {
 	struct cuda_handle_key key;
@@ -130,7 +141,7 @@ static __always_inline void learn_handle(struct task_struct *task, struct cuda_f
 	if (kind == CUDA_GET_KERNEL)
 		find_code(task, frame->args[1], &value.code);
 	else
-		keep_name(&value, frame->args[2]);
+		keep_name(task, &value, frame->args[2]);
 	bpf_map_update_elem(&cuda_handles, &key, &value, BPF_ANY);
 }
 

@@ -97,6 +97,12 @@ static __always_inline void raise(__u64 *peak, __u64 value)
 	}
 }
 
+/* In microseconds, so that the sum of a million allocations that live for months fits into 64 bits. */
+static __always_inline __u64 since_start_us(struct task_struct *task, const struct cuda_allocation *allocation)
+{
+	return (allocation->ktime_ns - task_start_ns(task)) / 1000;
+}
+
 static __always_inline void allocated(struct task_struct *task, const struct cuda_place *place, __u64 address,
 				      __u64 bytes, __u64 stack)
 {
@@ -127,7 +133,7 @@ static __always_inline void allocated(struct task_struct *task, const struct cud
 		__sync_fetch_and_add(&live->allocations, 1);
 		__sync_fetch_and_add(&live->live_count, 1);
 		__sync_fetch_and_add(&live->live_bytes, bytes);
-		__sync_fetch_and_add(&live->since_ns, allocation.ktime_ns);
+		__sync_fetch_and_add(&live->since_us, since_start_us(task, &allocation));
 	}
 }
 
@@ -156,7 +162,7 @@ static __always_inline bool forget_allocation(struct task_struct *task, __u64 ad
 	if (live) {
 		__sync_fetch_and_add(&live->live_count, -1);
 		__sync_fetch_and_add(&live->live_bytes, -was->bytes);
-		__sync_fetch_and_add(&live->since_ns, -was->ktime_ns);
+		__sync_fetch_and_add(&live->since_us, -since_start_us(task, was));
 	}
 	return true;
 }

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,6 @@ from scope_bpf.catalogue import Rows
 from scope_bpf.cuda.registrations import FATBIN, REGISTER, find_handles, find_kernels
 from scope_bpf.cuda.stripped import find_launch_functions
 from scope_bpf.demangle import demangle
-from scope_bpf.errors import KernelError
 from scope_bpf.modules import Module, Modules
 from scope_bpf.object import BpfObject
 
@@ -25,7 +25,8 @@ REGISTRATION, SYMBOL, DRIVER, OFFSET, HANDLE = "registration", "symbol", "driver
 
 _HANDLE_KEY = np.dtype([("stack", "<u8"), ("ticks", "<u8"), ("handle", "<u8"), ("pid", "<i4"), ("pad", "<u4")])
 _HANDLE = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("name", "<u4"), ("pad", "<u4")])
-_LAUNCHED = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("handle", "<u8"), ("name", "<u4")])
+_NAME_KEY = np.dtype([("start_ns", "<u8"), ("pid", "<i4"), ("number", "<u4")])  # cuda_names_key
+_LAUNCHED = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("handle", "<u8"), ("named", _NAME_KEY)])
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,12 @@ class KernelNames:
     def columns(self, rows: Rows) -> dict[str, pa.Array]:
         """`kernel`, `module` and `name_source` of launches; each is looked up once."""
         launched = np.zeros(len(rows), _LAUNCHED)
-        for name in ("inode", "offset", "name"):
-            launched[name] = rows[name]
-        launched["handle"] = np.where((rows["inode"] == 0) & (rows["name"] == 0), rows["handle"], 0)
+        launched["inode"], launched["offset"] = rows["inode"], rows["offset"]
+        named = rows["name"] > 0
+        launched["named"]["number"] = rows["name"]
+        for name in ("start_ns", "pid"):
+            launched["named"][name] = np.where(named, rows[name], 0)
+        launched["handle"] = np.where((rows["inode"] == 0) & ~named, rows["handle"], 0)
         buffer = pa.py_buffer(launched)
         keys = pa.Array.from_buffers(pa.binary(_LAUNCHED.itemsize), len(rows), [None, buffer]).dictionary_encode()
         names = [self._name(key) for key in keys.dictionary.to_pylist()]
@@ -137,18 +141,16 @@ class KernelNames:
         if key in self._known:
             return self._known[key]
         launched = np.frombuffer(key, _LAUNCHED)[0]
-        found = self._look_up(*(int(launched[name]) for name in ("inode", "offset", "handle", "name")))
+        inode, offset, handle = (int(launched[name]) for name in ("inode", "offset", "handle"))
+        found = self._look_up(inode, offset, handle, launched["named"])
         if found.module or found.source == DRIVER:  # else the next time may know more
             self._known[key] = found
         return found
 
-    def _look_up(self, inode: int, offset: int, handle: int, name: int) -> Name:
-        if name:
-            try:
-                text = self._names.lookup(name.to_bytes(4, "little")).partition(b"\0")[0]
-                return Name(demangle(text.decode(errors="backslashreplace")), "", DRIVER)
-            except KernelError:
-                pass  # the map was full
+    def _look_up(self, inode: int, offset: int, handle: int, named: Any) -> Name:
+        text = self._names.get(named.tobytes()) if named["number"] else None
+        if text is not None:
+            return Name(demangle(text.partition(b"\0")[0].decode(errors="backslashreplace")), "", DRIVER)
         module = self._modules.by_inode.get(inode)
         if not module:
             return Name(f"handle:{handle:#x}" if not inode else f"?+{offset:#x}", "", OFFSET if inode else HANDLE)

@@ -36,5 +36,5 @@ class CudaResolver:
         if "kernel" in stream.resolved:
             columns |= self._kernels.columns(rows)
         if "stack" in stream.resolved:
-            columns["stack"] = self._stacks.column(rows["stack_id"], rows["pid"])
+            columns["stack"] = self._stacks.column(rows)
         return columns

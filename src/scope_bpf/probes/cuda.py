@@ -70,7 +70,7 @@ def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _resolver(object_: "BpfObject", modules: "Modules") -> Resolver:
-    from scope_bpf.cuda.resolver import CudaResolver  # noqa: PLC0415  (needs the extension)
+    from scope_bpf.cuda.resolver import CudaResolver
 
     return CudaResolver(object_, modules)
 
@@ -85,7 +85,7 @@ def _derive_held(rows: Rows) -> dict[str, pa.Array]:
 
 def _derive_live(rows: Rows) -> dict[str, pa.Array]:
     some = rows["live_count"] > 0
-    since_ns = rows["since_ns"] // np.maximum(rows["live_count"], 1)
+    since_ns = rows["start_ns"] + rows["since_us"] // np.maximum(rows["live_count"], 1) * np.uint64(1000)
     return _derive_held(rows) | {"mean_age_ns": pa.array(rows["ktime_ns"] - since_ns, mask=~some)}
 
 
@@ -121,6 +121,11 @@ _TIMES = {
     "errors": Column("those that failed"),
     "total_ns": Column("their durations, added up", "ns"),
     "latency": Column("their durations by powers of two", "ns"),
+}
+_LIVE_NOW = {
+    "live_bytes": Column("allocated and not freed", "bytes"),
+    "live_count": Column("allocations that are not freed"),
+    "allocations": Column("ever"),
 }
 _ENDED = Column("1 in the last row of a process: it has ended, and what was live is free")
 
@@ -205,12 +210,10 @@ _LAUNCH_SUMMARY = Stream(
 _MEMORY_HELD = Stream(
     "cuda_memory",
     "what processes hold, by device and kind of memory",
-    columns={
-        "live_bytes": Column("allocated and not freed", "bytes"),
-        "live_count": Column("allocations that are not freed"),
+    columns=_LIVE_NOW
+    | {
         "peak_bytes": Column("the most that was live", "bytes"),
         "allocated_bytes": Column("allocated ever", "bytes"),
-        "allocations": Column("ever"),
         "frees": Column("ever"),
         "unknown_frees": Column("of what was allocated before the process was watched"),
         "ended": _ENDED,
@@ -226,10 +229,8 @@ _MEMORY_HELD = Stream(
 _LIVE = Stream(
     "cuda_live",
     "allocations that are not freed, by the stack that made them",
-    columns={
-        "live_bytes": Column("allocated and not freed", "bytes"),
-        "live_count": Column("allocations that are not freed"),
-        "allocations": Column("ever"),
+    columns=_LIVE_NOW
+    | {
         "stack_id": Column("tells stacks apart that look alike: another line of the same function", hex=True),
         "ended": _ENDED,
     },
@@ -237,7 +238,7 @@ _LIVE = Stream(
     derived=_HELD | {"mean_age_ns": Derived(Column("of those that live", "ns"), pa.uint64())},
     derive=_derive_live,
     resolved=_STACK,
-    hidden=("device_id", "memory_id", "since_ns"),
+    hidden=("device_id", "memory_id", "since_us"),
     live=Live(
         by=("comm", "pid", "memory", "stack"),
         totals=("live_count", "mean_age_ns", "live_bytes"),
@@ -257,7 +258,7 @@ PROBE = Probe(
     ),
     extra_options=(Option("stacks", "boolean", True, "keep the stacks of launches and allocations"),),
     constants=_constants,
-    kept_by_process=("cuda_allocations",),
+    kept_by_process=("cuda_allocations", "cuda_names", "scope_stacks"),
     functions=tuple(
         Function(function.symbols, number, "cuda_enter", "cuda_return") for number, function in enumerate(FUNCTIONS)
     ),

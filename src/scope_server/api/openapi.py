@@ -31,6 +31,7 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
         "/tasks/{task_id}/stop": {"post": _operation("Stop a task", task, [_path("task_id")])},
     }
     leaks = [_query(name, {"type": "integer", "minimum": 1}) for name in ("pid", "hours", "limit")]
+    leaks.append(_query("node"))
     paths["/leaks"] = {"get": _operation("CUDA memory that is not freed, by stack", _listed("leaks"), leaks)}
     for table in sorted(tables, key=lambda table: table.name):
         paths[f"/events/{table.name}"] = {"get": _events(table)}

@@ -116,7 +116,7 @@ SELECT id, boot_to_utc_ns FROM scope.ledger WHERE id = ANY(%(batches)s);
 -- name: leaks
 SELECT machine_id, hostname, pid, start_ns, comm, memory, device, stack, ended, sum(live_bytes)::bigint AS live_bytes,
        sum(live_count)::bigint AS live_count, sum(allocations)::bigint AS allocations,
-       (sum(mean_age_ns * live_count) / sum(live_count))::bigint AS mean_age_ns, max(time) AS time
+       (sum(mean_age_ns::numeric * live_count) / sum(live_count))::bigint AS mean_age_ns, max(time) AS time
 FROM (
     SELECT DISTINCT ON (machine_id, pid, start_ns, memory, device, stack_id)
            machine_id, hostname, pid, start_ns, comm, memory, device, live_bytes, live_count, allocations, mean_age_ns,
