@@ -20,6 +20,7 @@ class AgentCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """The metrics as they stand."""
         yield from self._of_tasks()
+        yield from self._of_samples()
         yield GaugeMetricFamily("scope_agent_held_batches", "Batches not acknowledged yet", self._queue.held_batches)
         yield CounterMetricFamily("scope_agent_dropped_batches", "Batches dropped", self._queue.dropped_batches)
         yield CounterMetricFamily("scope_agent_stored_batches", "Batches stored", self._shipper.stored_batches)
@@ -60,6 +61,24 @@ class AgentCollector(Collector):
         for name, value in shares.items():
             share.add_metric([name], value)
         yield share
+
+    def _of_samples(self) -> Iterator[Metric]:
+        """Numbers of the latest samples, if such a task runs: scope_STREAM_COLUMN."""
+        found: dict[str, GaugeMetricFamily] = {}
+        labelled: set[tuple[str, ...]] = set()
+        for task in self._tasks.running():
+            for stream in task.definition.probe.public_streams:
+                for row in task.latest(stream.name) if stream.labels else ():
+                    labels = [str(row[name]) for name in stream.labels]
+                    if (stream.name, *labels) in labelled:
+                        continue  # another task looks at the same
+                    labelled.add((stream.name, *labels))
+                    for name, column in stream.described().items():
+                        if isinstance(row[name], int | float) and name not in (*stream.labels, "ktime_ns"):
+                            metric = f"scope_{stream.name}_{name}"
+                            family = GaugeMetricFamily(metric, column.meaning, labels=stream.labels)
+                            found.setdefault(metric, family).add_metric(labels, row[name])
+        yield from found.values()
 
 
 def registry(tasks: Tasks, queue: Queue, shipper: Shipper) -> CollectorRegistry:

@@ -20,8 +20,8 @@ from scope_bpf.statistics import Cost
 if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
     from scope_agentd.pipeline.record import Recorder
     from scope_bpf.catalogue import Probe
+    from scope_bpf.running import RunningProbe
     from scope_bpf.targets import Target
-    from scope_bpf.tracer import Tracer
 
 log = logging.getLogger(__name__)
 
@@ -102,9 +102,16 @@ class Task:
     started_ns: int = 0
     ended_ns: int = 0
     cost: MeasuredCost = MeasuredCost()
-    tracer: "Tracer | None" = None
+    tracer: "RunningProbe | None" = None
     recorder: "Recorder | None" = None
     over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def latest(self, stream: str) -> list[dict[str, Any]]:
+        """The rows of its last look, if it is of samples and runs."""
+        from scope_bpf.sampled import SampledTracer
+
+        seen = self.tracer.latest if isinstance(self.tracer, SampledTracer) else {}
+        return seen[stream].to_pylist() if stream in seen else []
 
     def programs_cost(self) -> Cost:
         """What its programs have cost, by the kernel's count."""
@@ -145,7 +152,7 @@ class Tasks:
             TaskConflict: a task of this id does something else, or did so before the agent was started.
             ScopeBpfError: the probe cannot run; the task is kept as failed.
         """
-        from scope_bpf.tracer import Tracer
+        from scope_bpf.running import run_probe
 
         task_id = task_id or str(uuid.uuid4())
         known = self._tasks.get(task_id)
@@ -157,7 +164,7 @@ class Tasks:
         task = self._tasks[task_id] = Task(task_id, definition)
         self._forget_old()
         task.state = State.STARTING
-        task.tracer = Tracer(definition.probe, definition.options, definition.target, self._own_processes)
+        task.tracer = run_probe(definition.probe, definition.options, definition.target, self._own_processes)
         try:
             await asyncio.to_thread(task.tracer.start)
         except BaseException as error:

@@ -1,7 +1,8 @@
 """The catalogue: every probe with its streams, columns and options. Needs neither privileges nor the extension.
 
 A probe is a module in `scope_bpf.probes` with a `PROBE`, beside its `objects/NAME.bpf.o`. The C structs in the object
-say which columns there are; Python says what they mean, and the two are compared whenever a layout is read.
+say which columns there are; Python says what they mean, and the two are compared whenever a layout is read. A probe of
+samples has no object: user space asks a library at intervals.
 """
 
 import hashlib
@@ -20,7 +21,7 @@ import pyarrow as pa
 from scope_bpf.btf import Btf, Struct
 from scope_bpf.errors import LayoutMismatch, NotSupported, UnknownProbe
 from scope_bpf.layout import Layout, layout_of
-from scope_bpf.options import MODE, RING_BYTES, SUMMARY_INTERVAL_MS, Option
+from scope_bpf.options import MODE, RING_BYTES, SAMPLE_INTERVAL_MS, SUMMARY_INTERVAL_MS, Option
 
 if TYPE_CHECKING:  # they need the extension
     from scope_bpf.modules import Module, Modules
@@ -33,10 +34,11 @@ Derive = Callable[[Rows], dict[str, pa.Array]]
 
 
 class Mode(StrEnum):
-    """Whether a stream has a row per event, or a row per key and interval."""
+    """Whether a stream has a row per event, a row per key and interval, or a row per thing that is looked at."""
 
     EVENTS = "events"
     SUMMARY = "summary"
+    SAMPLES = "samples"
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Derived:
-    """A column that user space computes from the others, for whole batches."""
+    """A column that user space makes: computed from the others, for whole batches, or sampled."""
 
     column: Column
     arrow: pa.DataType
@@ -111,16 +113,20 @@ PROCESS = {
     "comm": Column("name of the process's main thread"),
 }
 
+SAMPLED = {"ktime_ns": HEADER["ktime_ns"]}
+
+IMPLIED = {Mode.EVENTS: HEADER, Mode.SUMMARY: PROCESS, Mode.SAMPLES: SAMPLED}  # the columns of every stream of a mode
+
 INTERVAL = np.dtype([("ktime_ns", "<u8"), ("interval_ns", "<u8")])  # added to a summary's rows by its reader
 
 
 @dataclass(frozen=True)
 class Stream:
-    """One kind of rows: `NAME_event` in C, or `NAME_key` and `NAME_value` for a summary.
+    """One kind of rows: `NAME_event` in C, or `NAME_key` and `NAME_value` for a summary; nothing for samples.
 
     Attributes:
         columns: the members of the struct by name, in any order; the header's and the process's are known.
-        derived: columns computed by `derive` from a structured array of the rows.
+        derived: columns computed by `derive` from a structured array of the rows; of samples, all columns.
         hidden: members that only `derive` and `null_unless` read.
         null_unless: column -> member; the column is null in rows where the member is 0.
         live: what a live table shows of it.
@@ -129,6 +135,7 @@ class Stream:
         resolved: columns computed by the probe's resolver.
         gauge: a summary that tells a state, in every mode: rows for what has changed since the interval before.
         adds_up: another summary of the probe, whose rows it adds up by process; it has nothing of its own in C.
+        labels: columns that label the numbers of the latest samples as metrics; none: they are no metrics.
     """
 
     name: str
@@ -145,6 +152,7 @@ class Stream:
     internal: bool = False
     gauge: bool = False
     adds_up: str = ""
+    labels: tuple[str, ...] = ()
 
     def layout(self, btf: Btf) -> Layout:
         """The layout of the stream's rows according to the object.
@@ -155,7 +163,7 @@ class Stream:
         suffixes = ("event",) if self.mode is Mode.EVENTS else ("key", "value")
         structs = [self._struct(btf, f"{self.adds_up or self.name}_{suffix}") for suffix in suffixes]
         layout = layout_of(*structs)
-        implied = HEADER if self.mode is Mode.EVENTS else PROCESS
+        implied = IMPLIED[self.mode]
         if self.adds_up:
             kept = tuple(field for field in layout.fields if field.name in implied or field.name in self.columns)
             layout = replace(layout, fields=kept)
@@ -176,7 +184,7 @@ class Stream:
     def schema(self, layout: Layout) -> pa.Schema:
         """The Arrow schema of the stream's batches: the common columns, the derived ones, then the stream's own."""
         types = {f.name: f.arrow for f in layout.fields}
-        if self.mode is Mode.SUMMARY:
+        if self.mode is not Mode.EVENTS:
             types |= {name: pa.uint64() for name in INTERVAL.names or ()}
         types |= {name: derived.arrow for name, derived in (*self.derived.items(), *self.resolved.items())}
         if self.names:
@@ -185,11 +193,10 @@ class Stream:
 
     def described(self) -> dict[str, Column]:
         """All columns in order, with what they mean."""
-        implied = HEADER if self.mode is Mode.EVENTS else PROCESS
         derived = {name: derived.column for name, derived in (*self.derived.items(), *self.resolved.items())}
         if self.names:
             derived[self.names.text] = self.names.column
-        return dict(implied) | derived | dict(self.columns)
+        return dict(IMPLIED[self.mode]) | derived | dict(self.columns)
 
 
 def fingerprint(schema: pa.Schema) -> str:
@@ -243,34 +250,52 @@ class Resolver(Protocol):
         """The stream's resolved columns."""
 
 
+class Sampler(Protocol):
+    """What a probe of samples looks at."""
+
+    @property
+    def source(self) -> str:
+        """What it reads, with its version: shown where other probes show what they are attached to."""
+
+    def sample(self) -> Mapping[str, list[dict[str, Any]]]:
+        """Rows by stream, without their times; a column that cannot be known is None or missing."""
+
+    def close(self) -> None:
+        """Lets go of what it reads."""
+
+
 @dataclass(frozen=True)
 class Probe:
     """A probe as the catalogue knows it.
 
     Attributes:
-        alternatives: best first; the first that this host loads and attaches is taken.
+        alternatives: best first; the first that this host loads and attaches is taken. None for a probe of samples.
         extra_options: options beside those every probe has.
         ring_bytes: how large a ring has to be for the rates at which events come; a summary needs little.
         constants: from validated options to the values of the object's read-only variables.
         functions: in user space, looked for in the files that watched processes have mapped.
         kept_by_process: maps `NAME` with a struct NAME_key; entries of processes that have ended are taken out.
         resolver: makes what computes the streams' resolved columns, for a loaded object.
+        sampler: makes what a probe of samples looks at; raises NotSupported where there is nothing to look at.
     """
 
     name: str
     meaning: str
     streams: tuple[Stream, ...]
-    alternatives: tuple[Alternative, ...]
+    alternatives: tuple[Alternative, ...] = ()
     extra_options: tuple[Option, ...] = ()
     ring_bytes: int = 1 << 20
     constants: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {}
     functions: tuple[Function, ...] = ()
     kept_by_process: tuple[str, ...] = ()
     resolver: "Callable[[BpfObject, Modules], Resolver] | None" = None
+    sampler: Callable[[], Sampler] | None = None
 
     @property
     def options(self) -> tuple[Option, ...]:
         """Every option the probe takes."""
+        if self.sampler:
+            return (SAMPLE_INTERVAL_MS, *self.extra_options)
         common: tuple[Option, ...] = (RING_BYTES,)
         if self.has_mode(Mode.SUMMARY):
             common = (SUMMARY_INTERVAL_MS, *common)
@@ -312,7 +337,9 @@ class Probe:
         return Btf(self.elf)
 
     def layout(self, stream: Stream) -> Layout:
-        """The layout of one of the probe's streams."""
+        """The layout of one of the probe's streams; that of samples is empty."""
+        if stream.mode is Mode.SAMPLES:
+            return Layout(0, ())
         return stream.layout(self.btf)
 
     def key_layout(self, name: str) -> Layout:

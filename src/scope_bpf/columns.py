@@ -49,6 +49,27 @@ class RawBatch:
         return int(self.rows["ktime_ns"].max())
 
 
+@dataclass(frozen=True)
+class SampledBatch:
+    """Rows of a stream of samples, which are columns already."""
+
+    stream: Stream
+    rows: pa.RecordBatch
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The stream's."""
+        return self.rows.schema
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return int(self.rows.num_rows)
+
+
+Batch = RawBatch | SampledBatch
+
+
 def raw_batch(
     stream: Stream, layout: Layout, schema: pa.Schema, native: Any, resolver: Resolver | None = None
 ) -> RawBatch:
@@ -57,12 +78,14 @@ def raw_batch(
     return RawBatch(stream, layout, schema, np.frombuffer(buffer, layout.dtype), native, resolver=resolver)
 
 
-def to_arrow(raw: RawBatch, only: Collection[str] | None = None) -> pa.RecordBatch:
-    """The columns of a batch, or only those named; nothing in it refers to the batch's memory.
+def to_arrow(raw: Batch, only: Collection[str] | None = None) -> pa.RecordBatch:
+    """The columns of a batch, or only those named; nothing in it refers to memory of the kernel's records.
 
     Raises:
         KernelError: a record names text outside itself (EINVAL): it was not made by this stream's program.
     """
+    if isinstance(raw, SampledBatch):
+        return raw.rows if only is None else raw.rows.select([name for name in raw.schema.names if name in only])
     stream = raw.stream
     schema = raw.schema if only is None else pa.schema([field for field in raw.schema if field.name in only])
     columns = {field.name: _column(raw, field) for field in raw.layout.fields if field.name in schema.names}

@@ -35,6 +35,10 @@ class NotSupported(ScopeBpfError):
     """This host cannot do it; the reason is for people, and is what a test is skipped with."""
 
 
+class NoDevice(NotSupported):
+    """The host has no device of the kind that a probe is about: nothing is wrong with it."""
+
+
 class MissingCapability(NotSupported, PermissionError):
     """The process lacks privileges that BPF needs."""
 

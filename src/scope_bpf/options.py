@@ -84,6 +84,9 @@ MODE = Option(
 SUMMARY_INTERVAL_MS = Option(
     "interval_ms", "integer", 1000, "how often a summary is read, in ms", minimum=100, maximum=3_600_000
 )
+SAMPLE_INTERVAL_MS = Option(
+    "interval_ms", "integer", 1000, "how often is looked, in ms", minimum=100, maximum=3_600_000
+)
 RING_BYTES = Option(
     "ring_bytes",
     "integer",

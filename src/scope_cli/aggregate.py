@@ -26,7 +26,7 @@ class Aggregate:
 
     stream: Stream
     rows: int = 0
-    totals: dict[Group, list[float]] = field(default_factory=dict)
+    totals: dict[Group, list[Any]] = field(default_factory=dict)  # of a gauge, absent ones and texts too
     latest: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=LATEST_ROWS))
     durations: dict[Group, Counter[int]] = field(default_factory=dict)  # rows by bucket of Live.quantiles
 
@@ -79,7 +79,7 @@ class Aggregate:
         last[places] = np.arange(len(places))  # of several the later one stays
         rows = [batch[name].take(pa.array(last)).to_pylist() for name in self.stream.live.totals]
         for group, *numbers in zip(groups, *rows, strict=True):
-            self.totals[group] = [number or 0 for number in numbers]
+            self.totals[group] = numbers
 
     def quantile(self, group: Group, share: float) -> float:
         """About the value that this share of a group's rows does not exceed, to 9 % (an eighth of a power of two)."""
@@ -109,10 +109,10 @@ class Aggregate:
         self.durations = {group: counts for group, counts in self.durations.items() if group in self.totals}
         self.totals[other] = [sum(numbers) for numbers in zip(*(totals for _, totals in folded), strict=True)]
 
-    def top(self, count: int) -> list[tuple[Group, list[float]]]:
+    def top(self, count: int) -> list[tuple[Group, list[Any]]]:
         """The groups with the most, by the last total; of a gauge those that have something."""
         shown = [item for item in self.totals.items() if item[1][-1] or not self.stream.gauge]
-        return sorted(shown, key=lambda item: -item[1][-1])[:count]
+        return sorted(shown, key=lambda item: -(item[1][-1] or 0))[:count]
 
 
 def _buckets(values: Any) -> Any:

@@ -12,6 +12,7 @@ from scope_cli.aggregate import Aggregate
 from scope_cli.quantities import quantity
 
 SHOWN_GROUPS = 20
+_UNITS = ("_ns", "_bytes", "_percent", "_celsius", "_watts", "_mhz")
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
 
 
@@ -43,8 +44,8 @@ def _table(aggregate: Aggregate, lines: int) -> Table:
     counted = [] if stream.gauge else ["rows", *(["failed"] if stream.live.failures else [])]
     numbers = [*counted, *stream.live.totals]
     for name in [*numbers, *(_QUANTILES if stream.live.quantiles else ()), *([] if stream.gauge else ["share"])]:
-        table.add_column(name.removesuffix("_ns").removesuffix("_bytes"), justify="right", no_wrap=True)
-    whole = sum(totals[-1] for totals in aggregate.totals.values()) or 1
+        table.add_column(_headed(name), justify="right", no_wrap=True)
+    whole = sum(totals[-1] or 0 for totals in aggregate.totals.values()) or 1
     for group, totals in aggregate.top(lines):
         cells = [quantity(total, units.get(name, "")) for name, total in zip(numbers, totals, strict=True)]
         if stream.live.quantiles:
@@ -61,11 +62,16 @@ def _table(aggregate: Aggregate, lines: int) -> Table:
     return table
 
 
+def _headed(name: str) -> str:
+    """The column's name without its unit, which the cells have."""
+    return name.removesuffix(next((unit for unit in _UNITS if name.endswith(unit)), ""))
+
+
 def _latest(table: Table, aggregate: Aggregate, lines: int) -> Table:
     stream: Stream = aggregate.stream
     units = {name: column.unit for name, column in stream.described().items()}
     for name in stream.live.latest:
-        table.add_column(name.removesuffix("_ns").removesuffix("_bytes"), overflow="ellipsis", no_wrap=True)
+        table.add_column(_headed(name), overflow="ellipsis", no_wrap=True)
     for row in list(aggregate.latest)[-lines:]:
         cells = []
         for name in stream.live.latest:

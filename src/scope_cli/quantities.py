@@ -19,7 +19,12 @@ def size(count: float) -> str:
     return f"{count:.4g} TiB"
 
 
-_BY_UNIT = {"ns": duration, "bytes": size}
+def rate(per_second: float) -> str:
+    """Bytes a second: 1.5 MiB/s."""
+    return f"{size(per_second)}/s"
+
+
+_BY_UNIT = {"ns": duration, "bytes": size, "B/s": rate}
 
 
 def quantity(value: object, unit: str) -> str:
@@ -31,5 +36,5 @@ def quantity(value: object, unit: str) -> str:
     if isinstance(value, int | float):
         if unit in _BY_UNIT:
             return _BY_UNIT[unit](value)
-        return f"{value:,.0f}"
+        return f"{value:,.0f} {unit}".rstrip()
     return str(value)

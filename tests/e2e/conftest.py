@@ -26,6 +26,7 @@ class Up:
     state: Path
     http: str
     control: str
+    metrics: str
     process: subprocess.Popen[str]
 
     @property
@@ -58,14 +59,14 @@ def free_addresses(count: int) -> list[str]:
     return addresses
 
 
-def run_up(state: Path, source: Path | None = None) -> Up:
-    """Starts `scope up`, of another source tree if one is given, and waits until it records."""
+def run_up(state: Path, **environment: str) -> Up:
+    """Starts `scope up`, with more in its environment if it is given, and waits until it records."""
     addresses = dict(zip(("http", "ingest", "control", "metrics"), free_addresses(4), strict=True))
     words = [word for name, address in addresses.items() for word in (f"--{name}", address)]
     command = [*SCOPE, "up", "--state-dir", str(state), *words]
-    environment = os.environ | ({"PYTHONPATH": str(source)} if source else {})
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
-    up = Up(state, addresses["http"], addresses["control"], process)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    process = subprocess.Popen(command, text=True, env=os.environ | environment, **pipes)
+    up = Up(state, addresses["http"], addresses["control"], addresses["metrics"], process)
     end = time.monotonic() + 60
     while time.monotonic() < end and process.poll() is None:
         try:

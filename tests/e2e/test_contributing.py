@@ -53,7 +53,7 @@ def test_table_api_and_books_find_the_example(source: Path) -> None:
     """Agent and server take it on: a table and a view are made, the API serves its stream, its books balance."""
     script = "read go; for n in 1 2 3 4 5; do (exit 7); done"
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
-        up = run_up(Path(folder) / "state", source)
+        up = run_up(Path(folder) / "state", PYTHONPATH=str(source))
         try:
             command = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE)
             body = {"probe": "reaps", "target": {"pid": command.pid}}

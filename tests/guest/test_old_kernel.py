@@ -26,7 +26,10 @@ def test_every_probe_attaches(kernel: Path) -> None:
     ran = run_in_guest([sys.executable, "-m", "scope_cli.main", "doctor", "--json"], kernel=kernel, timeout=250)
     found = json.loads(ran.output[ran.output.index("{") :])
     assert found["kernel"].startswith("6.1.")
-    assert {finding["probe"]: finding["available"] for finding in found["probes"]} == dict.fromkeys(probes(), True)
+    findings = {finding["probe"]: finding for finding in found["probes"]}
+    assert list(findings) == list(probes())
+    assert all(finding["available"] for name, finding in findings.items() if not probes()[name].sampler)
+    assert findings["gpu"]["no_device"]
 
 
 @pytest.mark.timeout(300)

@@ -129,7 +129,7 @@ def test_c_and_python_must_name_the_same_fields(thing: "type[Probe]", columns: t
 def test_nothing_is_left_behind() -> None:
     """After close the kernel has no program and no map of the tracer's any more, and the tracer no descriptor."""
     ours: set[tuple[str, int]] = set()
-    for probe in probes().values():
+    for probe in (probe for probe in probes().values() if not probe.sampler):
         with Tracer(probe, parse_options(probe.options, {})) as tracer:
             tracer.start()
             tracer.poll(10)

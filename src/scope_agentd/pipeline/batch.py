@@ -7,7 +7,7 @@ import pyarrow as pa
 from scope_agentd.pipeline.books import Books
 from scope_bpf.catalogue import fingerprint
 from scope_bpf.clock import boot_to_utc_ns
-from scope_bpf.columns import RawBatch, to_arrow
+from scope_bpf.columns import Batch, to_arrow
 from scope_proto.scope.v1 import batch_pb2
 
 MOST_BYTES = (1 << 20) - 4096  # gRPC messages stay under 1 MiB
@@ -23,7 +23,7 @@ class Batcher:
         self._fingerprints: dict[str, str] = {}
         self._told: dict[str, batch_pb2.Account] = {}
 
-    def build(self, raw: RawBatch) -> Iterator[batch_pb2.Batch]:
+    def build(self, raw: Batch) -> Iterator[batch_pb2.Batch]:
         """One batch, or several where even compressed it is too large for a message.
 
         Raises:
@@ -45,7 +45,7 @@ class Batcher:
             return None
         return self._empty(stream)
 
-    def _fingerprint(self, raw: RawBatch) -> str:
+    def _fingerprint(self, raw: Batch) -> str:
         name = raw.stream.name
         if name not in self._fingerprints:
             self._fingerprints[name] = fingerprint(raw.schema)

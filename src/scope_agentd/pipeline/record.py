@@ -3,17 +3,17 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
 from scope_agentd.pipeline.batch import Batcher
 from scope_agentd.pipeline.books import BATCH, Books
 from scope_agentd.pipeline.queue import Queue
-from scope_bpf.columns import RawBatch
+from scope_bpf.columns import Batch
 from scope_bpf.errors import ScopeBpfError
 from scope_bpf.ring import prefer_this_thread
-from scope_bpf.tracer import Tracer
+from scope_bpf.running import RunningProbe
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class Recorder(threading.Thread):
     """Runs a started tracer until `stop`, or until it fails; then empties, closes it and calls `ended`."""
 
     def __init__(
-        self, tracer: Tracer, batcher: Batcher, books: Books, queue: Queue, ended: Callable[[str], None]
+        self, tracer: RunningProbe, batcher: Batcher, books: Books, queue: Queue, ended: Callable[[str], None]
     ) -> None:
         super().__init__(name=f"record-{tracer.probe.name}", daemon=True)
         self._tracer, self._batcher, self._books, self._queue, self._ended = tracer, batcher, books, queue, ended
@@ -56,7 +56,7 @@ class Recorder(threading.Thread):
             self._tell_accounts()
             self._ended(error)
 
-    def _pass_on(self, batches: list[RawBatch]) -> None:
+    def _pass_on(self, batches: Sequence[Batch]) -> None:
         if batches:
             self._books.set_kernel(self._tracer.accounts())
         for raw in batches:

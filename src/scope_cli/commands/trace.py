@@ -15,7 +15,7 @@ from scope_cli.errors import CommandError, UsageError
 if TYPE_CHECKING:
     from scope_bpf.account import Account
     from scope_bpf.command import HeldCommand
-    from scope_bpf.tracer import Tracer
+    from scope_bpf.running import RunningProbe
     from scope_cli.sinks import Sink
 
 POLL_MS = 100
@@ -46,8 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     from scope_bpf.command import HeldCommand
     from scope_bpf.errors import InvalidOption, ScopeBpfError, TargetNotFound, UnknownProbe
     from scope_bpf.options import parse_options
+    from scope_bpf.running import run_probe
     from scope_bpf.targets import Target
-    from scope_bpf.tracer import Tracer
 
     if arguments.command and arguments.pid:
         raise UsageError("give a command to trace or a --pid, not both")
@@ -58,9 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
         probe = probe_named(arguments.probe)
         options = parse_options(probe.options, given_options(arguments))
         command = HeldCommand(arguments.command) if arguments.command else None
-        target = Target(**given_target(arguments) | ({"pid": command.pid} if command else {}))
-        path = command.path if command else ""
-        with Tracer(probe, options, target, command=path) as tracer:
+        of_command = {"pid": command.pid} if command and not probe.sampler else {}
+        target = Target(**given_target(arguments) | of_command)
+        with run_probe(probe, options, target, command=command.path if command else "") as tracer:
             sink = _sink(arguments, tracer)
             tracer.start()
             return _trace(tracer, sink, command, arguments.duration)
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             command.close()
 
 
-def _sink(arguments: argparse.Namespace, tracer: "Tracer") -> "Sink":
+def _sink(arguments: argparse.Namespace, tracer: "RunningProbe") -> "Sink":
     from scope_cli.sinks import NdjsonSink, ParquetSink, TableSink
 
     streams = tuple(stream for stream in tracer.probe.streams_of(tracer.mode) if not stream.internal)
@@ -87,7 +87,7 @@ def _sink(arguments: argparse.Namespace, tracer: "Tracer") -> "Sink":
 class _Recording(threading.Thread):
     """Polls and feeds the sink until it is stopped, then takes what is left."""
 
-    def __init__(self, tracer: "Tracer", sink: "Sink") -> None:
+    def __init__(self, tracer: "RunningProbe", sink: "Sink") -> None:
         from scope_bpf.columns import to_arrow
         from scope_bpf.ring import prefer_this_thread
 
@@ -119,7 +119,7 @@ class _Recording(threading.Thread):
         self.join()
 
 
-def _trace(tracer: "Tracer", sink: "Sink", command: "HeldCommand | None", duration: float | None) -> int:
+def _trace(tracer: "RunningProbe", sink: "Sink", command: "HeldCommand | None", duration: float | None) -> int:
     interrupted = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: interrupted.set())
@@ -152,7 +152,7 @@ def _trace(tracer: "Tracer", sink: "Sink", command: "HeldCommand | None", durati
 Display = Callable[[Callable[[], bool], _Recording, float], None]
 
 
-def _display(tracer: "Tracer", sink: "Sink") -> Display:
+def _display(tracer: "RunningProbe", sink: "Sink") -> Display:
     """Shows until it is over: the table redrawn where somebody can see it, its last state in any case."""
     from rich.console import Console
     from rich.live import Live

@@ -17,7 +17,7 @@ DECOMPRESSED_LIMIT = 64 << 20  # bytes; sixty times the largest message
 _EARLIEST_NS = 946_684_800 * 10**9  # 2000-01-01
 _AHEAD_NS = 24 * 3600 * 10**9
 _LONGEST_NS = 32 * 24 * 3600 * 10**9  # each day has a partition
-_REQUIRED = ("ktime_ns", "pid", "start_ns")
+_REQUIRED = ("ktime_ns", "pid", "start_ns")  # where the stream has them
 
 
 def decode(batch: Batch, tables: Mapping[str, StreamTable]) -> Decoded:
@@ -104,7 +104,8 @@ def _timed(rows: pa.Table, boot_to_utc_ns: int) -> Decoded:
     if not rows.num_rows:
         return Decoded(rows, 0, 0)
     bounds = pc.min_max(rows.column("ktime_ns")).as_py()
-    if max(bounds["max"], pc.max(rows.column("start_ns")).as_py()) >= 1 << 63:
+    clocks = [name for name in ("ktime_ns", "start_ns") if name in rows.schema.names]
+    if any(pc.max(rows.column(name)).as_py() >= 1 << 63 for name in clocks):
         raise Rejected("bad_time", "a time since boot has more than 63 bits")
     first, last = bounds["min"] + boot_to_utc_ns, bounds["max"] + boot_to_utc_ns
     if first < _EARLIEST_NS or last > time.time_ns() + _AHEAD_NS or last - first > _LONGEST_NS:

@@ -46,6 +46,11 @@ class StreamTable:
     fingerprint: str
     columns: tuple[StoredColumn, ...]
 
+    @property
+    def of_processes(self) -> bool:
+        """Whether its rows are about processes."""
+        return "pid" in self.schema.names
+
     def column(self, name: str) -> StoredColumn | None:
         """The column of this name, or None."""
         return next((column for column in self.columns if column.name == name), None)
@@ -59,7 +64,7 @@ BASE = {
     "ordinal": "integer NOT NULL",
     "process": "integer NOT NULL",
 }
-IN_PROCESS = ("pid", "start_ns")  # kept in scope.processes
+IN_PROCESS = ("pid", "start_ns")  # kept in scope.processes; rows about no process have that with pid 0
 RESERVED = (*(set(BASE) - {"ktime_ns"}), "machine_id", "hostname", "task_id")
 
 _NUMBERS = {

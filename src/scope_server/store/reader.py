@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 
 from scope_server.errors import InvalidQuery
-from scope_server.store.columns import Kind, StoredColumn, StreamTable
+from scope_server.store.columns import IN_PROCESS, Kind, StoredColumn, StreamTable
 from scope_server.store.database import Database
 from scope_server.store.schema import joined
 
@@ -141,7 +141,7 @@ class Reader:
         )
         columns = [{"name": column.name, "kind": column.kind.value} for column in query.table.columns]
         ordered = sql.SQL("{} ORDER BY e.time {d}, e.batch {d}, e.ordinal {d}").format(
-            joined(rows, columns), d=direction
+            joined(rows, columns, query.table.of_processes), d=direction
         )
         async with self._database.connection() as connection:
             try:
@@ -156,7 +156,7 @@ class Reader:
         found: list[sql.Composable] = []
         of_process: dict[str, int] = {}
         for condition in query.filters:
-            if condition.column in ("pid", "start_ns"):
+            if condition.column in IN_PROCESS and query.table.of_processes:
                 if condition.operator != "eq":
                     raise InvalidQuery(f"{condition.column}: only equality can be asked for")
                 of_process[condition.column] = _integer(condition)
@@ -165,7 +165,8 @@ class Reader:
             if column is None and condition.column == "ktime_ns":
                 column = StoredColumn("ktime_ns", None, "bigint", None)
             if column is None:
-                names = ", ".join(["pid", "start_ns", *(column.name for column in query.table.columns)])
+                of_all = IN_PROCESS if query.table.of_processes else ()
+                names = ", ".join([*of_all, *(column.name for column in query.table.columns)])
                 raise InvalidQuery(f"stream '{query.table.name}' has no column '{condition.column}'; it has: {names}")
             if column.kind is Kind.NAME:
                 key = await self._database.fetch("find_name", {"text": condition.value})

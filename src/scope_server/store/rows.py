@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scope_server.store.columns import Kind, StreamTable
+from scope_server.store.columns import IN_PROCESS, Kind, StreamTable
 
 Process = tuple[int, int, int]  # machine (key), pid, start_ns
 Integers = npt.NDArray[np.int64]
@@ -69,8 +69,7 @@ class StreamRows:
 
     def _distinct_processes(self, machines: Sequence[int]) -> tuple[Integers, list[Process]]:
         # Three small dictionaries, joined in one number: hashing integers is all that is done per row.
-        pid = _whole(self._rows, "pid").dictionary_encode()
-        start = _whole(self._rows, "start_ns").dictionary_encode()
+        pid, start = (self._process_column(name).dictionary_encode() for name in IN_PROCESS)
         machine = pa.array(np.repeat(np.array(machines, np.int64), self._counts)).dictionary_encode()
         code = np.zeros(len(pid), np.int64)
         for part in (machine, pid, start):
@@ -83,6 +82,11 @@ class StreamRows:
             found.append(part.dictionary.take(pa.array(index)).to_pylist())
         starts, pids, keys = found
         return encoded.indices.to_numpy(zero_copy_only=False), list(zip(keys, pids, starts, strict=True))
+
+    def _process_column(self, name: str) -> pa.Array:
+        if self.table.of_processes:
+            return _whole(self._rows, name)
+        return pa.array(np.zeros(self._rows.num_rows, np.int64))
 
 
 def _whole(rows: pa.Table, name: str) -> pa.Array:

@@ -113,11 +113,11 @@ def _create(connection: Connection, table: StreamTable) -> None:
 
 def _view(connection: Connection, table: StreamTable, columns: list[Record]) -> None:
     # Columns that came later stand last: CREATE OR REPLACE VIEW allows no other place, and keeps views built on it.
-    query = joined(sql.SQL("SELECT * FROM {}").format(_relation("events", table.name)), columns)
+    query = joined(sql.SQL("SELECT * FROM {}").format(_relation("events", table.name)), columns, table.of_processes)
     connection.execute(sql.SQL("CREATE OR REPLACE VIEW {} AS {}").format(_relation("scope", table.name), query))
 
 
-def joined(rows: sql.Composable, columns: Iterable[Record]) -> sql.Composed:
+def joined(rows: sql.Composable, columns: Iterable[Record], of_processes: bool) -> sql.Composed:
     """A query of `rows`, rows of an event table, with keys replaced by what they stand for."""
     shown: list[sql.Composable] = []
     joins: list[sql.Composable] = []
@@ -130,13 +130,18 @@ def joined(rows: sql.Composable, columns: Iterable[Record]) -> sql.Composed:
         else:
             shown.append(sql.SQL("e.{}").format(name))
     return sql.SQL(
-        "SELECT e.time, e.ktime_ns, m.machine_id, m.hostname, t.task_id, p.pid, p.start_ns, e.batch, e.ordinal, "
+        "SELECT e.time, e.ktime_ns, m.machine_id, m.hostname, t.task_id, {process}e.batch, e.ordinal, "
         "{shown} FROM ({rows}) AS e "
         "LEFT JOIN scope.ledger AS l ON l.id = e.batch "
         "LEFT JOIN scope.tasks AS t ON t.id = l.task "
         "LEFT JOIN scope.machines AS m ON m.id = l.machine "
         "LEFT JOIN scope.processes AS p ON p.id = e.process {joins}"
-    ).format(shown=sql.SQL(", ").join(shown), rows=rows, joins=sql.SQL(" ").join(joins))
+    ).format(
+        process=sql.SQL("p.pid, p.start_ns, " if of_processes else ""),
+        shown=sql.SQL(", ").join(shown),
+        rows=rows,
+        joins=sql.SQL(" ").join(joins),
+    )
 
 
 def _record(column: StoredColumn) -> Record:

@@ -34,7 +34,7 @@ def _events(folder: Path, probe: str) -> dict[str, Struct | None]:
     return {name: btf.struct(name) for name in names}
 
 
-@pytest.mark.parametrize("probe", sorted(probes()))
+@pytest.mark.parametrize("probe", [name for name, probe in probes().items() if not probe.sampler])
 def test_layouts_are_the_same_everywhere(built: dict[str, Path], probe: str) -> None:
     """An agent on one architecture and a server on another mean the same columns."""
     assert set(ARCHITECTURES) == {"x86", "arm64"}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from scope_bpf import catalogue
-from scope_bpf.catalogue import HEADER, PROCESS, Column, Mode, Probe, Stream, fingerprint, probe_named, probes
+from scope_bpf.catalogue import IMPLIED, Column, Probe, Stream, fingerprint, probe_named, probes
 from scope_bpf.errors import LayoutMismatch, UnknownProbe
 
 ALL = list(probes().values())
@@ -20,10 +20,11 @@ every_stream = pytest.mark.parametrize(("probe", "stream"), STREAMS, ids=[stream
 
 
 def test_probes_are_found_not_listed() -> None:
-    """A probe is a module with an object beside it: each module is one, each object has one."""
+    """A probe is a module, with an object beside it unless it is of samples; each of both is one."""
     modules = {path.stem for path in Path(catalogue.__file__).parent.glob("probes/[a-z]*.py")}
     objects = {path.name.removesuffix(".bpf.o") for path in catalogue.OBJECTS.glob("*.bpf.o")}
-    assert set(probes()) == modules == objects
+    assert set(probes()) == modules
+    assert {probe.name for probe in ALL if not probe.sampler} == objects
 
 
 def test_the_catalogue_needs_neither_extension_nor_privileges() -> None:
@@ -39,10 +40,10 @@ def test_the_catalogue_needs_neither_extension_nor_privileges() -> None:
 
 @every_probe
 def test_a_probe_says_what_it_is(probe: Probe) -> None:
-    """One snake_case name everywhere, a meaning, a way to attach whose programs the object has."""
+    """One snake_case name everywhere, a meaning, a way to attach whose programs the object has, or to look."""
     assert re.fullmatch(r"[a-z][a-z0-9_]*", probe.name)
     assert probe.meaning
-    assert probe.alternatives
+    assert bool(probe.alternatives) != bool(probe.sampler)
     for alternative in probe.alternatives:
         assert alternative.name
         assert all(re.search(rb"\0" + program.encode() + rb"\0", probe.elf) for program in alternative.programs)
@@ -54,7 +55,7 @@ def test_a_probe_says_what_it_is(probe: Probe) -> None:
 def test_a_stream_is_what_its_struct_is(probe: Probe, stream: Stream) -> None:
     """Columns are the struct's fields, described, with the common ones first and in one order."""
     schema = probe.schema(stream)
-    implied = HEADER if stream.mode is Mode.EVENTS else PROCESS
+    implied = IMPLIED[stream.mode]
     assert schema.names[: len(implied)] == list(implied)
     assert schema.names == list(stream.described())
     assert all(column.meaning for column in stream.described().values())
@@ -75,7 +76,7 @@ def test_a_unit_is_in_the_name(probe: Probe, stream: Stream) -> None:
 def test_a_live_table_shows_columns_of_its_own(probe: Probe, stream: Stream) -> None:
     """What is grouped, added up or listed exists."""
     live = stream.live
-    shown = {*live.by, *live.totals, *live.latest, *([live.failures] if live.failures else [])}
+    shown = {*live.by, *live.totals, *live.latest, *stream.labels, *([live.failures] if live.failures else [])}
     assert shown <= set(probe.schema(stream).names)
 
 
@@ -100,7 +101,7 @@ def test_a_stream_without_a_struct_is_named() -> None:
 def test_an_unknown_probe_is_told_with_those_there_are() -> None:
     """The message lists the names to choose from."""
     with pytest.raises(
-        UnknownProbe, match=r"no probe named 'nonsense'; there are: cuda, files, process, sched, syscalls"
+        UnknownProbe, match=r"no probe named 'nonsense'; there are: cuda, files, gpu, process, sched, syscalls"
     ):
         probe_named("nonsense")
 

@@ -39,6 +39,14 @@ def test_quantiles_are_near(share: float) -> None:
     assert aggregate.quantile(("nobody",), share) == 0
 
 
+def test_a_gauge_shows_what_is_absent_as_absent() -> None:
+    """What a device cannot tell is no 0, and a text may stand among the numbers."""
+    live = Live(by=("device",), totals=("power_watts", "slowed_by", "used"))
+    aggregate = Aggregate(_stream(live, gauge=True))
+    aggregate.add(pa.RecordBatch.from_pylist([{"device": 1, "power_watts": None, "slowed_by": "idle", "used": 7}]))
+    assert aggregate.top(10) == [((1,), [None, "idle", 7])]
+
+
 def test_a_gauge_shows_what_is_and_not_what_was() -> None:
     """The latest values stand, groups are told apart by more than is shown, and those with nothing are left out."""
     live = Live(by=("stack",), totals=("live",), told_apart=("stack_id",))

@@ -20,6 +20,8 @@ from scope_cli.quantities import quantity
         (1023, "bytes", "1023 B"),
         (1536, "bytes", "1.5 KiB"),
         (5 << 40, "bytes", "5 TiB"),
+        (1 << 31, "B/s", "2 GiB/s"),
+        (61.4, "°C", "61 °C"),
         (1234567, "", "1,234,567"),
         (None, "ns", "-"),
         (["a", "b c"], "", "a b c"),

@@ -1,0 +1,24 @@
+"""What runs a probe: programs in the kernel, or looks at intervals."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from scope_bpf.catalogue import Probe
+from scope_bpf.sampled import SampledTracer
+from scope_bpf.targets import Target
+from scope_bpf.tracer import Tracer
+
+RunningProbe = Tracer | SampledTracer
+
+
+def run_probe(
+    probe: Probe,
+    options: Mapping[str, Any],
+    target: Target | None = None,
+    excluded: Callable[[], Collection[int]] = tuple,
+    command: str = "",
+) -> RunningProbe:
+    """What runs this probe, not started yet; see `Tracer` for the arguments."""
+    if probe.sampler:
+        return SampledTracer(probe, options, target)
+    return Tracer(probe, options, target, excluded, command)

@@ -1,0 +1,65 @@
+"""GPU state from NVML's stand-in to the database and to Prometheus."""
+
+import os
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.e2e.conftest import Up, run_up, until
+from tests.probes.nvml import build_nvml
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[Up]:
+    with tempfile.TemporaryDirectory(prefix="scope") as folder:
+        environment = build_nvml(Path(folder))
+        Path(environment["NVML_PROCESSES"]).write_text(f"{os.getpid()} 1009\n")
+        running = run_up(Path(folder) / "state", **environment)
+        yield running
+        running.stop()
+
+
+def _metrics(up: Up) -> set[str]:
+    with urllib.request.urlopen(f"http://{up.metrics}/metrics") as answer:
+        return {line for line in answer.read().decode().splitlines() if line.startswith("scope_gpu")}
+
+
+def test_rows_and_metrics_while_a_task_runs(up: Up) -> None:
+    """Figures are in SQL and in Prometheus while a task looks; what is absent is no 0; afterwards nothing is told."""
+    assert not _metrics(up)
+    task = up.scope("start", "local", "gpu", "-o", "interval_ms=200").stdout.strip()
+    for stream in ("gpu", "gpu_process"):
+        until(lambda stream=stream: bool(up.client.get("events", stream)["events"]))  # type: ignore[misc]
+    assert up.client.get("events", "gpu_process", pid=os.getpid())["events"]
+    first, second = 'device="0",name="NVIDIA H100 80GB HBM3",uuid="GPU-101"', "GeForce RTX 2060"
+    metrics = _metrics(up)
+    assert f"scope_gpu_memory_used_bytes{{{first}}} 7.516192768e+09" in metrics
+    assert f"scope_gpu_power_watts{{{first}}} 412.345" in metrics
+    assert not [line for line in metrics if line.startswith("scope_gpu_power_watts") and second in line]
+    assert [line for line in metrics if line.startswith("scope_gpu_temperature_celsius") and second in line]
+    assert not [line for line in metrics if str(os.getpid()) in line or "gpu_process" in line]
+    with psycopg.connect(host=str(up.state / "postgres"), user="scope", dbname="scope") as connection:
+        row = connection.execute("SELECT * FROM scope.gpu WHERE device = 0 ORDER BY time LIMIT 1")
+        named = dict(zip([column.name for column in row.description or ()], row.fetchone() or (), strict=True))
+        assert (named["name"], named["slowed_by"], named["power_watts"]) == (
+            "NVIDIA H100 80GB HBM3",
+            "power_cap,thermal",
+            412.345,
+        )
+        assert named["hostname"]
+        assert "pid" not in named, "a GPU is no process"
+        balance = connection.execute("SELECT bool_and(balance >= 0) FROM scope.books WHERE stream = 'gpu'").fetchone()
+        assert balance == (True,)
+    (node,) = up.client.get("nodes")["nodes"]
+    assert up.client.get("events", "gpu", machine=node["machine_id"], limit=1)["events"]
+    assert up.scope("events", "gpu", "pid=1").stderr.startswith("scope: stream 'gpu' has no column 'pid'; it has: device, uuid")
+    assert up.scope("stop", task).returncode == 0
+    assert not _metrics(up)
+
+    def balance() -> list[int]:
+        return [stream["balance"] for stream in up.client.get("tasks", task)["streams"]]
+
+    until(lambda: balance() == [0, 0, 0])
