@@ -9,7 +9,9 @@ SCOPE_SUMMARY(cuda_call_summary)
 static __always_inline struct cuda_place place_of(struct cuda_thread *thread,
 						  const volatile struct cuda_function *function)
 {
-	struct cuda_place place = {.device = thread->has_device ? thread->device : -1, .memory = function->memory};
+	struct cuda_place place = {.context = thread->context,
+				   .device = thread->has_device ? thread->device : -1,
+				   .memory = function->memory};
 
 	return place;
 }
@@ -33,8 +35,18 @@ static __always_inline void release_memory(struct task_struct *task, struct cuda
 
 	if (function->kind == CUDA_UNMAP)
 		unmapped(task, &place, address, bytes_of(frame, function));
-	else if (function->kind == CUDA_FREE && address && !forget_allocation(task, address, &frame->was))
+	else if (function->kind == CUDA_FREE && address && !forget_allocation(task, address, &frame->was, false))
 		count_unknown_free(task, &place);
+}
+
+/* A row has got more bytes than were asked for. */
+static __always_inline void read_pitch(struct cuda_frame *frame, const volatile struct cuda_function *function)
+{
+	__u32 width = function->bytes;
+
+	if (function->pitch >= 0 && width < CALL_ARGUMENTS)
+		bpf_probe_read_user(&frame->args[width & (CALL_ARGUMENTS - 1)], sizeof(frame->args[0]),
+				    (void *)argument(frame, function->pitch));
 }
 
 /* Nested calls are the same memory once more; what could not be freed is there still. */
@@ -43,18 +55,26 @@ static __always_inline void account_memory(struct task_struct *task, struct cuda
 					   __s32 result)
 {
 	struct cuda_place place = place_of(thread, function);
-	__u64 address = argument(frame, function->ptr);
+	__u64 address = argument(frame, function->ptr), bytes = bytes_of(frame, function), stack = frame->call_stack;
+	bool is_allocated = false;
 
+	if (function->kind == CUDA_RESET && !result)
+		release(task, RELEASE_DEVICE, place.device, 0);
+	if (function->kind == CUDA_DESTROY_CONTEXT && !result && frame->args[0])
+		release(task, RELEASE_CONTEXT, 0, frame->args[0]);
 	if (function->kind == CUDA_FREE && result && frame->was.bytes) {
-		place = (struct cuda_place){.device = frame->was.device, .memory = frame->was.memory};
-		allocated(task, &place, address, frame->was.bytes, frame->was.stack);
+		place = (struct cuda_place){
+			.context = frame->was.context, .device = frame->was.device, .memory = frame->was.memory};
+		bytes = frame->was.bytes;
+		stack = frame->was.stack;
+		is_allocated = true;
 	}
-	if (function->kind == CUDA_ALLOCATE && !result) {
-		bpf_probe_read_user(&address, sizeof(address), (void *)address);
-		allocated(task, &place, address, bytes_of(frame, function), frame->call_stack);
-	}
+	if (function->kind == CUDA_ALLOCATE && !result)
+		is_allocated = !bpf_probe_read_user(&address, sizeof(address), (void *)address);
 	if (function->kind == CUDA_MAP && !result)
-		allocated(task, &place, address, bytes_of(frame, function), frame->call_stack);
+		is_allocated = true;
+	if (is_allocated)
+		allocated(task, &place, address, bytes, stack);
 }
 
 static __always_inline void summarize_call(struct task_struct *task, const struct cuda_frame *frame,
@@ -78,15 +98,46 @@ static __always_inline void summarize_call(struct task_struct *task, const struc
 	scope_histogram_add(&value->latency, duration_ns);
 }
 
+/* What is live after an allocation or a free of the program's own. */
+static __always_inline void tell_live(struct task_struct *task, struct cuda_thread *thread,
+				      const struct cuda_frame *frame, const volatile struct cuda_function *function,
+				      struct cuda_call_event *event)
+{
+	struct cuda_place place = place_of(thread, function);
+	struct cuda_memory_key key = {.start_ns = task_start_ns(task), .pid = task->tgid};
+	struct cuda_memory_value *memory;
+
+	if (frame->was.bytes)
+		place = (struct cuda_place){.device = frame->was.device, .memory = frame->was.memory};
+	event->memory_id = place.memory;
+	event->has_live = 0;
+	event->live_bytes = 0;
+	if (frame->nested || !place.memory)
+		return;
+	key.device_id = place.device;
+	key.memory_id = place.memory;
+	memory = bpf_map_lookup_elem(&cuda_memory, &key);
+	if (memory) {
+		event->has_live = 1;
+		event->live_bytes = memory->live_bytes;
+	}
+}
+
 static __always_inline void emit_call(struct task_struct *task, struct cuda_thread *thread, struct cuda_frame *frame,
-				      const volatile struct cuda_function *function, __u64 duration_ns, __s32 result)
+				      const volatile struct cuda_function *function, __u64 duration_ns, __s32 result,
+				      bool returned)
 {
 	struct cuda_call_event *event;
+	__u32 kind;
 
 	if (scope_summarize) {
-		summarize_call(task, frame, function, duration_ns, result);
+		if (returned)
+			summarize_call(task, frame, function, duration_ns, result);
 		return;
 	}
+	kind = function->copy >= 0 ? argument(frame, function->copy) : function->copy_kind;
+	if (is_copy(function->kind))
+		kind = copied_between(task, kind, argument(frame, function->src), argument(frame, function->dst));
 	event = scope_reserve(task, stream_cuda_call, frame->entered_ns, sizeof(*event));
 	if (!event)
 		return;
@@ -99,7 +150,7 @@ static __always_inline void emit_call(struct task_struct *task, struct cuda_thre
 
 		bpf_probe_read_user(&made, sizeof(made), (void *)event->ptr);
 		event->ptr = made;
-		event->has_ptr = result == 0;
+		event->has_ptr = returned && result == 0;
 	}
 	event->src = argument(frame, function->src);
 	event->dst = argument(frame, function->dst);
@@ -109,12 +160,14 @@ static __always_inline void emit_call(struct task_struct *task, struct cuda_thre
 	event->device = thread->device;
 	event->function_id = frame->function;
 	event->nested = frame->nested;
-	event->copy_kind = function->copy >= 0 ? argument(frame, function->copy) : function->copy_kind;
+	event->copy_kind = kind;
 	event->has_bytes = function->bytes >= 0 || event->bytes;
 	event->has_src = function->src >= 0;
 	event->has_dst = function->dst >= 0;
-	event->has_stream = function->stream >= 0;
+	event->has_stream = function->stream >= 0 || function->stream == CUDA_DEFAULT_STREAM;
 	event->has_device = thread->has_device;
+	event->returned = returned;
+	tell_live(task, thread, frame, function, event);
 	__builtin_memset(event->pad, 0, sizeof(event->pad));
 	scope_submit(event, stream_cuda_call, sizeof(*event));
 }

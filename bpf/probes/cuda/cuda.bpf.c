@@ -13,6 +13,9 @@
 
 #include "kernels.bpf.h"
 
+#include "copies.bpf.h"
+#include "implicit.bpf.h"
+
 #include "calls.bpf.h"
 #include "launches.bpf.h"
 
@@ -59,6 +62,8 @@ int cuda_enter(struct pt_regs *ctx)
 	read_entry(ctx, &entry, frame->args, function->arguments);
 	if (is_launch(function->kind))
 		read_shape(frame, function->kind);
+	else if (function->kind == CUDA_COPY_2D || function->kind == CUDA_COPY_3D)
+		read_copy(task, frame, function->kind == CUDA_COPY_3D);
 	frame->call_stack = 0;
 	frame->was.bytes = 0;
 	if (keep_stacks && !nested &&
@@ -93,15 +98,70 @@ int cuda_return(struct pt_regs *ctx)
 		thread->device = frame->args[0];
 		thread->has_device = 1;
 	}
+	if (!result)
+		read_pitch(frame, function);
 	if (!frame->nested)
 		account_memory(task, thread, frame, function, result);
-	if (function->kind == CUDA_GET_KERNEL || (function->kind == CUDA_GET_NAMED && !thread->depth))
+	if (function->kind >= CUDA_MAKE_CONTEXT)
+		learn_context(thread, frame, function->kind, result);
+	else if (function->kind == CUDA_GET_KERNEL || (function->kind == CUDA_GET_NAMED && !thread->depth))
 		learn_handle(task, frame, function->kind);
 	else if (function->kind == CUDA_GET_NAMED)
 		return 0;
 	else if (is_launch(function->kind))
-		emit_launch(task, thread, frame, duration_ns, result);
+		emit_launch(task, thread, frame, duration_ns, result, true);
 	else
-		emit_call(task, thread, frame, function, duration_ns, result);
+		emit_call(task, thread, frame, function, duration_ns, result, true);
+	return 0;
+}
+
+static long abandon_frame(__u32 index, void *unused)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct cuda_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	const volatile struct cuda_function *function;
+	struct cuda_frame *frame;
+	__u64 duration_ns;
+
+	frame = thread ? top_frame(thread) : NULL;
+	if (!frame)
+		return 1;
+	thread->depth--;
+	function = function_numbered(frame->function);
+	if (!function || function->kind >= CUDA_GET_KERNEL)
+		return 0;
+	duration_ns = bpf_ktime_get_boot_ns() - frame->entered_ns;
+	if (is_launch(function->kind))
+		emit_launch(task, thread, frame, duration_ns, 0, false);
+	else
+		emit_call(task, thread, frame, function, duration_ns, 0, false);
+	return 0;
+}
+
+/* A thread that ends in calls, by exit() or a signal: they never return, and are told without a result. */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(cuda_abandon, struct task_struct *task)
+{
+	struct cuda_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (thread && thread->depth)
+		bpf_loop(CUDA_DEPTH, abandon_frame, NULL, 0);
+	return 0;
+}
+
+/* What a process holds is free when it runs another program; it is the same process, so that nothing else would tell.
+ */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(cuda_replace, struct task_struct *task)
+{
+	struct cuda_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (holds_memory(task))
+		release(task, RELEASE_ALL, 0, 0);
+	if (thread) {
+		thread->depth = 0;
+		thread->has_device = 0;
+		thread->context = 0;
+	}
 	return 0;
 }

@@ -10,7 +10,8 @@ struct cuda_call_event {
 	__u64 src;
 	__u64 dst;
 	__u64 stream;
-	__u64 stack_id; /* of allocations; 0: not kept */
+	__u64 live_bytes; /* of this kind of memory on this device, after an allocation or a free */
+	__u64 stack_id;	  /* of allocations; 0: not kept */
 	__s32 result;
 	__s32 device;
 	__u16 function_id; /* which of those that user space attached */
@@ -22,7 +23,10 @@ struct cuda_call_event {
 	__u8 has_dst;
 	__u8 has_stream;
 	__u8 has_device;
-	__u8 pad[6];
+	__u8 has_live;
+	__u8 returned;	/* 0: its thread ended in it */
+	__u8 memory_id; /* enum cuda_memory_kind: of what is allocated or freed */
+	__u8 pad[3];
 };
 
 struct cuda_launch_event {
@@ -47,7 +51,8 @@ struct cuda_launch_event {
 	__u16 function_id;
 	__u8 nested;
 	__u8 has_device;
-	__u8 pad[4];
+	__u8 returned;
+	__u8 pad[3];
 };
 
 struct cuda_call_summary_key {
@@ -106,7 +111,8 @@ struct cuda_memory_value {
 	__u64 allocated_bytes; /* ever */
 	__u64 allocations;
 	__u64 frees;
-	__u64 unknown_frees; /* of what was allocated before we watched */
+	__u64 unknown_frees;  /* of what was allocated before we watched */
+	__u64 implicit_frees; /* with a context or the program, or in ways that are not seen */
 };
 
 /* The same by stack of the allocations. */

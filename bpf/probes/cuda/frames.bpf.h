@@ -10,6 +10,10 @@ enum cuda_kind {
 	CUDA_MAP,	       /* memory at an address that the program chose */
 	CUDA_UNMAP,	       /* all that was mapped in a range */
 	CUDA_COPY,	       /* from src to dst */
+	CUDA_COPY_2D,	       /* likewise, as a CUDA_MEMCPY2D says */
+	CUDA_COPY_3D,	       /* a CUDA_MEMCPY3D */
+	CUDA_RESET,	       /* ends the context of the thread's device, and all memory in it */
+	CUDA_DESTROY_CONTEXT,  /* likewise a context */
 	CUDA_SET_DEVICE,       /* the thread's device from then on */
 	CUDA_LAUNCH,	       /* (function, grid, block, arguments, shared bytes, stream) */
 	CUDA_LAUNCH_EX,	       /* (cudaLaunchConfig_t *, function, arguments) */
@@ -17,6 +21,9 @@ enum cuda_kind {
 	CUDA_DRIVER_LAUNCH_EX, /* (CUlaunchConfig *, function, arguments) */
 	CUDA_GET_KERNEL,       /* (handle *, function): no call of the program's; tells the handle of a function */
 	CUDA_GET_NAMED,	       /* (handle *, module, name): likewise, of a name */
+	CUDA_MAKE_CONTEXT,     /* (context *, ...): likewise; the thread's context from then on */
+	CUDA_SET_CONTEXT,      /* (context) */
+	CUDA_POP_CONTEXT,      /* the thread has another one, and it is not known which */
 };
 
 /* A function that user space attaches: what its arguments are, by their numbers; -1: it has no such. */
@@ -33,13 +40,16 @@ struct cuda_function {
 	__s8 stream;
 	__s8 device;
 	__u8 memory; /* enum cuda_memory_kind: of what it allocates or frees */
-	__u8 pad[4];
+	__s8 pitch;  /* where it returns how many bytes a row has got */
+	__u8 pad[3];
 };
 
+#define CUDA_DEFAULT_STREAM -2 /* for `stream`: it has no such argument, and is the default stream's */
+
 #define CUDA_FUNCTIONS 128
-#define CUDA_DEPTH 4 /* calls within calls */
-#define CUDA_NAME 1024
-#define CUDA_CACHED 8 /* kernels and stacks that a thread has had last; a power of two */
+#define CUDA_DEPTH 4   /* calls within calls */
+#define CUDA_NAME 4096 /* names of templates within templates have thousands of characters */
+#define CUDA_CACHED 8  /* kernels and stacks that a thread has had last; a power of two */
 
 const volatile bool keep_stacks;
 const volatile struct cuda_function cuda_functions[CUDA_FUNCTIONS];
@@ -74,6 +84,7 @@ struct cuda_thread {
 	__s32 device;
 	__u8 has_device;
 	__u8 pad[7];
+	__u64 context; /* the driver's, 0: not known */
 	struct cuda_frame frames[CUDA_DEPTH];
 	struct code_cache launched[CUDA_CACHED];
 	__u64 stacks[CUDA_CACHED];     /* numbers of stacks that were kept */
@@ -82,16 +93,19 @@ struct cuda_thread {
 
 SCOPE_THREADS(struct cuda_thread);
 
+static __always_inline const volatile struct cuda_function *function_numbered(__u32 number)
+{
+	if (number >= CUDA_FUNCTIONS)
+		return NULL;
+	barrier_var(number); /* or the compiler adds before it checks */
+	return &cuda_functions[number & (CUDA_FUNCTIONS - 1)];
+}
+
 /* Which function the program was attached to, by the number in the cookie. */
 static __always_inline const volatile struct cuda_function *attached_function(void *ctx, __u32 *number)
 {
-	__u32 cookie = bpf_get_attach_cookie(ctx);
-
-	*number = cookie;
-	if (cookie >= CUDA_FUNCTIONS)
-		return NULL;
-	barrier_var(cookie); /* or the compiler adds before it checks */
-	return &cuda_functions[cookie & (CUDA_FUNCTIONS - 1)];
+	*number = bpf_get_attach_cookie(ctx);
+	return function_numbered(*number);
 }
 
 static __always_inline __u64 argument(const struct cuda_frame *frame, __s8 number)
@@ -112,6 +126,19 @@ static __always_inline struct cuda_frame *top_frame(struct cuda_thread *thread)
 		return NULL;
 	barrier_var(top);
 	return &thread->frames[top & (CUDA_DEPTH - 1)];
+}
+
+/* In which context the driver works for a thread. */
+static __always_inline void learn_context(struct cuda_thread *thread, const struct cuda_frame *frame, __u8 kind,
+					  __s32 result)
+{
+	__u64 context = kind == CUDA_SET_CONTEXT ? frame->args[0] : 0;
+
+	if (result)
+		return;
+	if (kind == CUDA_MAKE_CONTEXT)
+		bpf_probe_read_user(&context, sizeof(context), (void *)frame->args[0]);
+	thread->context = context;
 }
 
 /* Calls that an exception or longjmp() left lie below the stack of the one that is entered or left now. */

@@ -107,6 +107,11 @@ static __always_inline void read_shape(struct cuda_frame *frame, __u8 kind)
 	}
 }
 
+static __always_inline bool is_copy(__u8 kind)
+{
+	return kind >= CUDA_COPY && kind <= CUDA_COPY_3D;
+}
+
 static __always_inline bool is_launch(__u8 kind)
 {
 	return kind >= CUDA_LAUNCH && kind <= CUDA_DRIVER_LAUNCH_EX;
@@ -118,10 +123,14 @@ static __always_inline void keep_name(struct task_struct *task, struct cuda_hand
 				     .pid = task->tgid,
 				     .number = __sync_fetch_and_add(&cuda_last_name, 1) + 1};
 	struct cuda_name *name;
+	long length;
 
 	bpf_map_update_elem(&cuda_names, &key, &no_name, BPF_NOEXIST);
 	name = bpf_map_lookup_elem(&cuda_names, &key);
-	if (name && bpf_probe_read_user_str(name->text, sizeof(name->text), (void *)text) > 0)
+	if (!name)
+		return;
+	length = bpf_probe_read_user_str(name->text, sizeof(name->text), (void *)text);
+	if (length > 0 && length < sizeof(name->text)) /* one that was cut is no name */
 		value->name = key.number;
 }
 

@@ -30,7 +30,7 @@ static __always_inline void summarize_launch(struct task_struct *task, const str
 }
 
 static __always_inline void emit_launch(struct task_struct *task, struct cuda_thread *thread, struct cuda_frame *frame,
-					__u64 duration_ns, __s32 result)
+					__u64 duration_ns, __s32 result, bool returned)
 {
 	struct cuda_shape *shape = &frame->shape;
 	struct cuda_launch_event *event;
@@ -49,7 +49,8 @@ static __always_inline void emit_launch(struct task_struct *task, struct cuda_th
 		}
 	}
 	if (scope_summarize) {
-		summarize_launch(task, frame, &code, name, duration_ns, result);
+		if (returned)
+			summarize_launch(task, frame, &code, name, duration_ns, result);
 		return;
 	}
 	event = scope_reserve(task, stream_cuda_launch, frame->entered_ns, sizeof(*event));
@@ -75,6 +76,7 @@ static __always_inline void emit_launch(struct task_struct *task, struct cuda_th
 	event->function_id = frame->function;
 	event->nested = frame->nested;
 	event->has_device = thread->has_device;
+	event->returned = returned;
 	__builtin_memset(event->pad, 0, sizeof(event->pad));
 	scope_submit(event, stream_cuda_launch, sizeof(*event));
 }

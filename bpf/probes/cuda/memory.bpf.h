@@ -19,6 +19,7 @@ struct cuda_allocation {
 	__u64 bytes;
 	__u64 ktime_ns;
 	__u64 stack;
+	__u64 context;
 	__s32 device;
 	__u32 memory;
 };
@@ -32,9 +33,12 @@ struct {
 } cuda_allocations SEC(".maps");
 
 struct cuda_place {
+	__u64 context;
 	__s32 device;
 	__u32 memory;
 };
+
+#include "chunks.bpf.h"
 
 #define MOST_MAPPED 4096 /* mappings that one unmapping may end */
 
@@ -103,24 +107,64 @@ static __always_inline __u64 since_start_us(struct task_struct *task, const stru
 	return (allocation->ktime_ns - task_start_ns(task)) / 1000;
 }
 
+/* Puts an allocation that is taken out of the map out of the sums as well. */
+static __always_inline void subtract(struct task_struct *task, __u64 address, const struct cuda_allocation *was,
+				     bool implicit)
+{
+	struct cuda_place place = {.device = was->device, .memory = was->memory};
+	struct cuda_memory_value *memory = memory_of(task, &place);
+	struct cuda_live_value *live = live_of(task, &place, was->stack);
+
+	forget_chunks(task, address, was->bytes);
+	if (memory) {
+		__sync_fetch_and_add(implicit ? &memory->implicit_frees : &memory->frees, 1);
+		__sync_fetch_and_add(&memory->live_count, -1);
+		__sync_fetch_and_add(&memory->live_bytes, -was->bytes);
+	}
+	if (live) {
+		__sync_fetch_and_add(&live->live_count, -1);
+		__sync_fetch_and_add(&live->live_bytes, -was->bytes);
+		__sync_fetch_and_add(&live->since_us, -since_start_us(task, was));
+	}
+}
+
+/* Takes out what was allocated at an address; false: nothing that is known. */
+static __always_inline bool forget_allocation(struct task_struct *task, __u64 address, struct cuda_allocation *was,
+					      bool implicit)
+{
+	struct cuda_allocations_key key = {.start_ns = task_start_ns(task), .address = address, .pid = task->tgid};
+	struct cuda_allocation *found = bpf_map_lookup_elem(&cuda_allocations, &key);
+
+	if (!found)
+		return false;
+	*was = *found;
+	if (bpf_map_delete_elem(&cuda_allocations, &key))
+		return false;
+	subtract(task, address, was, implicit);
+	return true;
+}
+
 static __always_inline void allocated(struct task_struct *task, const struct cuda_place *place, __u64 address,
 				      __u64 bytes, __u64 stack)
 {
 	struct cuda_allocations_key key = {.start_ns = task_start_ns(task), .address = address, .pid = task->tgid};
-	struct cuda_allocation allocation = {.bytes = bytes,
-					     .ktime_ns = bpf_ktime_get_boot_ns(),
-					     .stack = stack,
-					     .device = place->device,
-					     .memory = place->memory};
+	struct cuda_allocation was, allocation = {.bytes = bytes,
+						  .ktime_ns = bpf_ktime_get_boot_ns(),
+						  .stack = stack,
+						  .context = place->context,
+						  .device = place->device,
+						  .memory = place->memory};
 	struct cuda_memory_value *memory;
 	struct cuda_live_value *live;
 
 	if (!address)
 		return;
+	forget_allocation(task, address, &was, true); /* freed in a way that is not seen, or it were not there again */
 	if (bpf_map_update_elem(&cuda_allocations, &key, &allocation, BPF_ANY)) {
 		scope_count_loss(stream_cuda_live, SCOPE_LOST_MAP_FULL);
 		return;
 	}
+	remember_chunks(task, address, bytes, place->memory);
 	memory = memory_of(task, place);
 	if (memory) {
 		__sync_fetch_and_add(&memory->allocations, 1);
@@ -135,36 +179,6 @@ static __always_inline void allocated(struct task_struct *task, const struct cud
 		__sync_fetch_and_add(&live->live_bytes, bytes);
 		__sync_fetch_and_add(&live->since_us, since_start_us(task, &allocation));
 	}
-}
-
-/* Takes out what was allocated at an address; false: nothing that is known. */
-static __always_inline bool forget_allocation(struct task_struct *task, __u64 address, struct cuda_allocation *was)
-{
-	struct cuda_allocations_key key = {.start_ns = task_start_ns(task), .address = address, .pid = task->tgid};
-	struct cuda_allocation *found = bpf_map_lookup_elem(&cuda_allocations, &key);
-	struct cuda_memory_value *memory;
-	struct cuda_live_value *live;
-	struct cuda_place place;
-
-	if (!found)
-		return false;
-	*was = *found;
-	if (bpf_map_delete_elem(&cuda_allocations, &key))
-		return false;
-	place = (struct cuda_place){.device = was->device, .memory = was->memory};
-	memory = memory_of(task, &place);
-	if (memory) {
-		__sync_fetch_and_add(&memory->frees, 1);
-		__sync_fetch_and_add(&memory->live_count, -1);
-		__sync_fetch_and_add(&memory->live_bytes, -was->bytes);
-	}
-	live = live_of(task, &place, was->stack);
-	if (live) {
-		__sync_fetch_and_add(&live->live_count, -1);
-		__sync_fetch_and_add(&live->live_bytes, -was->bytes);
-		__sync_fetch_and_add(&live->since_us, -since_start_us(task, was));
-	}
-	return true;
 }
 
 static __always_inline void count_unknown_free(struct task_struct *task, const struct cuda_place *place)
@@ -187,7 +201,7 @@ static long unmap_next(__u32 index, struct unmapping *range)
 
 	if (range->address >= range->end)
 		return 1;
-	if (!forget_allocation(bpf_get_current_task_btf(), range->address, &was) || !was.bytes)
+	if (!forget_allocation(bpf_get_current_task_btf(), range->address, &was, false) || !was.bytes)
 		return 1;
 	range->address += was.bytes;
 	range->count++;

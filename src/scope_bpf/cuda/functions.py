@@ -21,13 +21,20 @@ class Kind(IntEnum):
     MAP = 3
     UNMAP = 4
     COPY = 5
-    SET_DEVICE = 6
-    LAUNCH = 7
-    LAUNCH_EX = 8
-    DRIVER_LAUNCH = 9
-    DRIVER_LAUNCH_EX = 10
-    GET_KERNEL = 11
-    GET_NAMED = 12
+    COPY_2D = 6
+    COPY_3D = 7
+    RESET = 8
+    DESTROY_CONTEXT = 9
+    SET_DEVICE = 10
+    LAUNCH = 11
+    LAUNCH_EX = 12
+    DRIVER_LAUNCH = 13
+    DRIVER_LAUNCH_EX = 14
+    GET_KERNEL = 15
+    GET_NAMED = 16
+    MAKE_CONTEXT = 17
+    SET_CONTEXT = 18
+    POP_CONTEXT = 19
 
 
 class Memory(IntEnum):
@@ -58,6 +65,8 @@ class CudaFunction:
         ptr: memory that is freed or set; of an allocation, where its address is returned.
         memory: what it allocates or frees.
         copy: which argument says between what is copied, or `copy_kind` does for all of its calls.
+        stream: DEFAULT_STREAM if it takes none and works in the default one.
+        pitch: where an allocation of rows returns the bytes that each has got, in place of `bytes`.
         blocks: it returns when what it does is done.
         variants: endings of names for the per-thread default stream.
     """
@@ -74,6 +83,7 @@ class CudaFunction:
     stream: int = -1
     device: int = -1
     memory: Memory = Memory.NONE
+    pitch: int = -1
     blocks: bool = False
     variants: tuple[str, ...] = ()
 
@@ -95,6 +105,7 @@ class CudaFunction:
         return launches.get(self.kind, 1 + max(*numbered, 2))
 
 
+DEFAULT_STREAM = -2  # CUDA_DEFAULT_STREAM in frames.bpf.h
 _PTSZ, _PTDS = ("_ptsz",), ("_ptds",)
 
 
@@ -107,7 +118,14 @@ def _free(name: str, memory: Memory, **arguments: Any) -> CudaFunction:
 
 
 def _copy(name: str, **arguments: Any) -> CudaFunction:
-    return CudaFunction(name, Kind.COPY, dst=0, **arguments)
+    stream = DEFAULT_STREAM if arguments.get("blocks") else -1
+    return CudaFunction(name, Kind.COPY, **{"dst": 0, "stream": stream} | arguments)
+
+
+def _copy_of(name: str, kind: Kind, **arguments: Any) -> CudaFunction:
+    """A copy that a struct describes; the arguments are those that the program makes of it."""
+    stream = DEFAULT_STREAM if arguments.get("blocks") else -1
+    return CudaFunction(name, kind, **{"dst": 0, "src": 1, "bytes": 2, "copy": 3, "stream": stream} | arguments)
 
 
 FUNCTIONS = (
@@ -118,7 +136,7 @@ FUNCTIONS = (
     _allocate("cudaMallocManaged", Memory.MANAGED, bytes=1),
     _allocate("cudaMallocAsync", Memory.DEVICE, bytes=1, stream=2, variants=_PTSZ),
     _allocate("cudaMallocFromPoolAsync", Memory.DEVICE, bytes=1, stream=3, variants=_PTSZ),
-    _allocate("cudaMallocPitch", Memory.DEVICE, bytes=2, rows=3),
+    _allocate("cudaMallocPitch", Memory.DEVICE, bytes=2, rows=3, pitch=1),
     _free("cudaFree", Memory.DEVICE),
     _free("cudaFreeHost", Memory.PINNED),
     _free("cudaFreeAsync", Memory.DEVICE, stream=1, variants=_PTSZ),
@@ -129,11 +147,12 @@ FUNCTIONS = (
     _copy("cudaMemcpy2DAsync", src=2, bytes=4, rows=5, copy=6, stream=7, variants=_PTSZ),
     _copy("cudaMemcpyPeer", src=2, bytes=4, copy_kind=Copy.D2D, blocks=True),
     _copy("cudaMemcpyPeerAsync", src=2, bytes=4, stream=5, copy_kind=Copy.D2D),
-    CudaFunction("cudaMemset", ptr=0, bytes=2, variants=_PTDS),
+    CudaFunction("cudaMemset", ptr=0, bytes=2, stream=DEFAULT_STREAM, variants=_PTDS),
     CudaFunction("cudaMemsetAsync", ptr=0, bytes=2, stream=3, variants=_PTSZ),
     # The rest of the runtime
     CudaFunction("cudaSetDevice", Kind.SET_DEVICE, device=0),
     CudaFunction("cudaDeviceSynchronize", blocks=True),
+    CudaFunction("cudaDeviceReset", Kind.RESET),
     CudaFunction("cudaStreamSynchronize", stream=0, blocks=True, variants=_PTSZ),
     CudaFunction("cudaEventSynchronize", blocks=True),
     CudaFunction("cudaStreamCreate"),
@@ -152,7 +171,7 @@ FUNCTIONS = (
     _allocate("cuMemAllocManaged", Memory.MANAGED, bytes=1),
     _allocate("cuMemAllocAsync", Memory.DEVICE, bytes=1, stream=2, variants=_PTSZ),
     _allocate("cuMemAllocFromPoolAsync", Memory.DEVICE, bytes=1, stream=3, variants=_PTSZ),
-    _allocate("cuMemAllocPitch_v2", Memory.DEVICE, bytes=2, rows=3),
+    _allocate("cuMemAllocPitch_v2", Memory.DEVICE, bytes=2, rows=3, pitch=1),
     _allocate("cuMemAllocHost_v2", Memory.PINNED, bytes=1),
     _allocate("cuMemHostAlloc", Memory.PINNED, bytes=1),
     _free("cuMemFree_v2", Memory.DEVICE),
@@ -173,7 +192,13 @@ FUNCTIONS = (
     _copy("cuMemcpyDtoDAsync_v2", src=1, bytes=2, stream=3, copy_kind=Copy.D2D, variants=_PTSZ),
     _copy("cuMemcpyPeer", src=2, bytes=4, copy_kind=Copy.D2D, blocks=True, variants=_PTDS),
     _copy("cuMemcpyPeerAsync", src=2, bytes=4, stream=5, copy_kind=Copy.D2D, variants=_PTSZ),
+    _copy_of("cuMemcpy2D_v2", Kind.COPY_2D, blocks=True, variants=_PTDS),
+    _copy_of("cuMemcpy2DUnaligned_v2", Kind.COPY_2D, blocks=True, variants=_PTDS),
+    _copy_of("cuMemcpy2DAsync_v2", Kind.COPY_2D, stream=4, variants=_PTSZ),
+    _copy_of("cuMemcpy3D_v2", Kind.COPY_3D, blocks=True, variants=_PTDS),
+    _copy_of("cuMemcpy3DAsync_v2", Kind.COPY_3D, stream=4, variants=_PTSZ),
     # The rest of the driver
+    CudaFunction("cuCtxDestroy_v2", Kind.DESTROY_CONTEXT),
     CudaFunction("cuCtxSynchronize", blocks=True),
     CudaFunction("cuStreamSynchronize", stream=0, blocks=True, variants=_PTSZ),
     CudaFunction("cuEventSynchronize", blocks=True),
@@ -186,6 +211,13 @@ FUNCTIONS = (
     CudaFunction("cudaGetKernel", Kind.GET_KERNEL),
     CudaFunction("cuModuleGetFunction", Kind.GET_NAMED),
     CudaFunction("cuLibraryGetKernel", Kind.GET_NAMED),
+    # What makes a context a thread's
+    CudaFunction("cuCtxCreate_v2", Kind.MAKE_CONTEXT),
+    CudaFunction("cuCtxCreate_v3", Kind.MAKE_CONTEXT),
+    CudaFunction("cuCtxCreate_v4", Kind.MAKE_CONTEXT),
+    CudaFunction("cuCtxSetCurrent", Kind.SET_CONTEXT),
+    CudaFunction("cuCtxPushCurrent_v2", Kind.SET_CONTEXT),
+    CudaFunction("cuCtxPopCurrent_v2", Kind.POP_CONTEXT),
 )
 
 

@@ -24,7 +24,7 @@ _WORD = pa.dictionary(pa.int32(), pa.string())
 _NAMES = pa.array([function.name for function in FUNCTIONS])
 _APIS = pa.array([function.api for function in FUNCTIONS])
 _IS_RUNTIME = np.array([function.api == RUNTIME for function in FUNCTIONS])
-_IS_COPY = np.array([function.kind is Kind.COPY for function in FUNCTIONS])
+_IS_COPY = np.array([function.kind in (Kind.COPY, Kind.COPY_2D, Kind.COPY_3D) for function in FUNCTIONS])
 _BLOCKS = np.array([function.blocks for function in FUNCTIONS])
 _MEMORY = pa.array([kind.name.lower() for kind in Memory])
 _COPIES = pa.array([kind.name if kind is not Copy.DEFAULT else "default" for kind in Copy])
@@ -35,7 +35,8 @@ def _result_names(rows: Rows) -> pa.Array:
     keys = np.where(_IS_RUNTIME[rows["function_id"]], 0, 1 << 32) | rows["result"].astype(np.int64) & 0xFFFFFFFF
     present, places = np.unique(keys, return_inverse=True)
     names = [(results.RUNTIME, results.DRIVER)[key >> 32].get(key & 0xFFFFFFFF) for key in present.tolist()]
-    return pa.array(names, pa.string()).take(pa.array(places)).dictionary_encode().cast(_WORD)
+    returned = pa.array(places, mask=rows["returned"] == 0)
+    return pa.array(names, pa.string()).take(returned).dictionary_encode().cast(_WORD)
 
 
 def _described(rows: Rows) -> dict[str, pa.Array]:
@@ -53,9 +54,10 @@ def _described_with_result(rows: Rows) -> dict[str, pa.Array]:
 def _derive_call(rows: Rows) -> dict[str, pa.Array]:
     copies, blocks = _IS_COPY[rows["function_id"]], _BLOCKS[rows["function_id"]]
     kinds = np.where(rows["copy_kind"] < len(_COPIES), rows["copy_kind"], 0).astype(np.int32)
-    measured = copies & blocks & (rows["result"] == 0) & (rows["duration_ns"] > 0)
+    measured = copies & blocks & (rows["returned"] == 1) & (rows["result"] == 0) & (rows["duration_ns"] > 0)
     seconds = np.where(measured, rows["duration_ns"], 1) / 1e9
     return _described_with_result(rows) | {
+        "memory": _memory(rows),
         "kind": _COPIES.take(pa.array(kinds, mask=~copies | (rows["copy_kind"] >= len(_COPIES)))).dictionary_encode(),
         "bandwidth": pa.array(rows["bytes"] / seconds, mask=~measured),
     }
@@ -75,10 +77,15 @@ def _resolver(object_: "BpfObject", modules: "Modules") -> Resolver:
     return CudaResolver(object_, modules)
 
 
-def _derive_held(rows: Rows) -> dict[str, pa.Array]:
+def _memory(rows: Rows) -> pa.Array:
+    """Absent where it is none."""
     kinds = np.minimum(rows["memory_id"], len(_MEMORY) - 1).astype(np.int32)
+    return _MEMORY.take(pa.array(kinds, mask=kinds == Memory.NONE)).dictionary_encode()
+
+
+def _derive_held(rows: Rows) -> dict[str, pa.Array]:
     return {
-        "memory": _MEMORY.take(pa.array(kinds)).dictionary_encode(),
+        "memory": _memory(rows),
         "device": pa.array(np.array(rows["device_id"]), mask=rows["device_id"] < 0),
     }
 
@@ -111,7 +118,7 @@ _HELD = {
 _COMMON = {
     "duration_ns": Column("from entry to return", "ns"),
     "stream": Column("the CUDA stream, as the program has it", hex=True),
-    "result": Column("what it returned; 0 for success"),
+    "result": Column("what it returned; 0 for success; absent if its thread ended in it"),
     "device": _DEVICE,
     "nested": _NESTED,
 }
@@ -138,20 +145,26 @@ _CALL = Stream(
         "ptr": Column("memory that was allocated, freed or set", hex=True),
         "src": Column("what is copied", hex=True),
         "dst": Column("where it is copied to", hex=True),
+        "live_bytes": Column("of this kind of memory on this device, after an allocation or a free", "bytes"),
     },
     derived=_DESCRIBED
     | _RESULT_NAME
     | {
-        "kind": Derived(Column("of a copy: H2H, H2D, D2H, D2D, default (by the addresses)"), _WORD),
+        "memory": Derived(Column("what is allocated or freed: device, pinned or managed"), _WORD),
+        "kind": Derived(Column("of a copy: H2H, H2D, D2H, D2D; default where only the addresses say, and not us"), _WORD),
         "bandwidth": Derived(Column("of a copy that blocks until it is done", "B/s"), pa.float64()),
     },
     derive=_derive_call,
     resolved=_STACK,
     hidden=(
         *("function_id", "copy_kind", "stack_id", "has_bytes", "has_ptr", "has_src", "has_dst"),
-        *("has_stream", "has_device"),
+        *("has_stream", "has_device", "has_live", "returned", "memory_id"),
     ),
-    null_unless={name: f"has_{name}" for name in ("bytes", "ptr", "src", "dst", "stream", "device")},
+    null_unless={
+        **{name: f"has_{name}" for name in ("bytes", "ptr", "src", "dst", "stream", "device")},
+        "live_bytes": "has_live",
+        "result": "returned",
+    },
     live=Live(
         by=("comm", "function", "kind", "result_name"),
         totals=("bytes", "duration_ns"),
@@ -179,8 +192,8 @@ _LAUNCH = Stream(
     derived=_DESCRIBED | _RESULT_NAME,
     derive=_described_with_result,
     resolved=_KERNEL | _STACK,
-    hidden=("function_id", "inode", "name", "stack_id", "has_device"),
-    null_unless={"device": "has_device", "offset": "inode"},
+    hidden=("function_id", "inode", "name", "stack_id", "has_device", "returned"),
+    null_unless={"device": "has_device", "offset": "inode", "result": "returned"},
     live=Live(by=("comm", "kernel", "result_name"), totals=("duration_ns",), quantiles="duration_ns", unless="nested"),
 )
 
@@ -216,6 +229,7 @@ _MEMORY_HELD = Stream(
         "allocated_bytes": Column("allocated ever", "bytes"),
         "frees": Column("ever"),
         "unknown_frees": Column("of what was allocated before the process was watched"),
+        "implicit_frees": Column("with a context, with the program, or otherwise than by a call that is seen"),
         "ended": _ENDED,
     },
     mode=Mode.SUMMARY,
@@ -247,18 +261,20 @@ _LIVE = Stream(
     gauge=True,
 )
 
+_ENDS = ("cuda_abandon", "cuda_replace")
+
 PROBE = Probe(
     name="cuda",
     meaning="CUDA: calls of runtime and driver, launches with their kernels' names, memory held and by whom",
     streams=(_CALL, _LAUNCH, _CALL_SUMMARY, _LAUNCH_SUMMARY, _MEMORY_HELD, _LIVE),
     ring_bytes=8 << 20,
     alternatives=(
-        Alternative("uprobe_multi: functions of libcudart and libcuda", uprobe_multi=True),
-        Alternative("uprobe: functions of libcudart and libcuda"),
+        Alternative("uprobe_multi: functions of libcudart and libcuda", _ENDS, uprobe_multi=True),
+        Alternative("uprobe: functions of libcudart and libcuda", _ENDS),
     ),
     extra_options=(Option("stacks", "boolean", True, "keep the stacks of launches and allocations"),),
     constants=_constants,
-    kept_by_process=("cuda_allocations", "cuda_names", "scope_stacks"),
+    kept_by_process=("cuda_allocations", "cuda_chunks", "cuda_names", "scope_stacks"),
     functions=tuple(
         Function(function.symbols, number, "cuda_enter", "cuda_return") for number, function in enumerate(FUNCTIONS)
     ),

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Copies: what is told by a struct, and between what those copy that leave it to the addresses. */
+#ifndef SCOPE_CUDA_COPIES_BPF_H
+#define SCOPE_CUDA_COPIES_BPF_H
+
+enum copy_kind { COPY_H2H, COPY_H2D, COPY_D2H, COPY_D2D, COPY_DEFAULT }; /* enum cudaMemcpyKind, driver_types.h */
+
+/* enum CUmemorytype, cuda.h; an array is on the device. */
+enum copy_side { SIDE_UNKNOWN, SIDE_HOST, SIDE_DEVICE, SIDE_ARRAY, SIDE_UNIFIED };
+
+/* One side of CUDA_MEMCPY2D and CUDA_MEMCPY3D alike: cuda.h. */
+struct copy_end {
+	__u32 type;
+	__u32 pad;
+	__u64 host;
+	__u64 device;
+};
+
+static __always_inline __u64 end_address(const struct copy_end *end)
+{
+	if (end->type == SIDE_HOST)
+		return end->host;
+	return end->type == SIDE_ARRAY ? 0 : end->device;
+}
+
+static __always_inline __u32 kind_between(__u32 from, __u32 to)
+{
+	if (from == SIDE_UNKNOWN || to == SIDE_UNKNOWN)
+		return COPY_DEFAULT;
+	return (from == SIDE_HOST ? 0 : 2) + (to == SIDE_HOST ? 0 : 1);
+}
+
+#define VM_READ 1 /* include/linux/mm.h */
+
+/* Memory that the program can read and that no device gave it is the host's. What the driver reserves, it cannot. */
+static long note_host(struct task_struct *task, struct vm_area_struct *area, bool *is_host)
+{
+	struct file *file = area->vm_file;
+
+	*is_host = area->vm_flags & VM_READ && (!file || (file->f_inode->i_mode & 0170000) == 0100000);
+	return 0;
+}
+
+static __always_inline __u32 side_of_memory(__u32 memory)
+{
+	if (memory == CUDA_MANAGED)
+		return SIDE_UNKNOWN; /* it is where it was used last */
+	return memory == CUDA_PINNED ? SIDE_HOST : SIDE_DEVICE;
+}
+
+static __always_inline __u32 side_of(struct task_struct *task, __u64 address)
+{
+	struct cuda_allocations_key key = {.start_ns = task_start_ns(task), .address = address, .pid = task->tgid};
+	struct cuda_allocation *allocation = bpf_map_lookup_elem(&cuda_allocations, &key);
+	bool near_device = false, is_host = false;
+	__u32 memory;
+
+	if (allocation)
+		return side_of_memory(allocation->memory);
+	memory = memory_around(task, address, &near_device);
+	if (memory)
+		return side_of_memory(memory);
+	if (near_device)
+		return SIDE_UNKNOWN; /* the host's and a device's memory do not share 2 MiB */
+	bpf_find_vma(task, address, note_host, &is_host, 0);
+	return is_host ? SIDE_HOST : SIDE_UNKNOWN;
+}
+
+static __always_inline __u32 side_of_end(struct task_struct *task, const struct copy_end *end)
+{
+	return end->type == SIDE_UNIFIED ? side_of(task, end->device) : end->type;
+}
+
+/* Makes the arguments those of a plain copy: (dst, src, bytes, kind, stream). */
+static __always_inline void read_copy(struct task_struct *task, struct cuda_frame *frame, bool is_3d)
+{
+	struct copy_end from = {}, to = {};
+	__u64 extent[3] = {};
+	void *copy = (void *)frame->args[0];
+
+	frame->args[4] = frame->args[1];
+	bpf_probe_read_user(&from, sizeof(from), copy + (is_3d ? 32 : 16));
+	bpf_probe_read_user(&to, sizeof(to), copy + (is_3d ? 120 : 72));
+	if (is_3d)
+		bpf_probe_read_user(extent, sizeof(extent), copy + 176);
+	else
+		bpf_probe_read_user(extent, 2 * sizeof(extent[0]), copy + 112);
+	frame->args[0] = end_address(&to);
+	frame->args[1] = end_address(&from);
+	frame->args[2] = extent[0] * extent[1] * (is_3d ? extent[2] : 1);
+	frame->args[3] = kind_between(side_of_end(task, &from), side_of_end(task, &to));
+}
+
+static __always_inline __u32 copied_between(struct task_struct *task, __u32 kind, __u64 src, __u64 dst)
+{
+	return kind == COPY_DEFAULT ? kind_between(side_of(task, src), side_of(task, dst)) : kind;
+}
+
+#endif

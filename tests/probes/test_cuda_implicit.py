@@ -1,0 +1,106 @@
+"""What a CUDA program leaves unsaid: between what a copy goes, what is freed with its context, calls that never return.
+
+The program has a stand-in for the runtime and the driver linked in, see cuda_contexts.c.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.probes.recording import Record, Recording
+
+Run = Callable[..., Recording]
+
+
+@pytest.fixture
+def run(record: Record, workload: Callable[[str], str]) -> Run:
+    """Has the program do something."""
+    return lambda *words, **options: record("cuda", [workload("cuda_contexts"), *words], **options)
+
+
+def _held(recording: Recording, *names: str) -> dict[tuple[str, Any], tuple[int, ...]]:
+    rows = recording.rows("cuda_memory")
+    return {(row["memory"], row["device"]): tuple(row[name] for name in names) for row in rows}
+
+
+def test_directions_by_address(run: Run) -> None:
+    """A copy that leaves it to the addresses is told by what lies there, and is `default` where that is not known."""
+    copies = [row for row in run("copies").rows("cuda_call") if row["function"] == "cudaMemcpy"]
+    assert [(row["bytes"], row["kind"]) for row in copies] == [
+        (2, "H2D"),
+        (3, "D2H"),
+        (5, "D2D"),
+        (7, "H2H"),
+        (11, "default"),
+        (13, "default"),
+        (17, "D2H"),
+    ]
+    assert {row["stream"] for row in copies} == {0}, "they work in the default stream"
+
+
+def test_copies_that_a_struct_describes(run: Run) -> None:
+    """Addresses, bytes and direction are those of the struct; a type that leaves it to the address is resolved."""
+    rows = run("copies").rows("cuda_call")
+    copies = [row for row in rows if row["function"] in ("cuMemcpy2D_v2", "cuMemcpy3DAsync_v2")]
+    device = next(row["ptr"] for row in rows if row["function"] == "cudaMalloc")
+    host = next(row["src"] for row in rows if row["bytes"] == 2)
+    assert [(row["bytes"], row["kind"], row["src"], row["dst"], row["stream"]) for row in copies] == [
+        (13 * 3, "H2D", host, device, 0),
+        (17 * 5, "D2D", device, 0, 0),
+        (19 * 7, "D2H", device, host, 0),
+        (23 * 3 * 5, "D2H", device, host, 0x77),
+    ]
+
+
+def test_what_is_live_is_told_with_each_call(run: Run) -> None:
+    """After every allocation and free, by kind of memory."""
+    rows = [row for row in run("device", "allocate", "pitch").rows("cuda_call") if row["live_bytes"] is not None]
+    assert [(row["memory"], row["device"], row["bytes"], row["live_bytes"]) for row in rows] == [
+        *(("device", 3, 307, 307 * (number + 1)) for number in range(5)),
+        ("device", 3, 512 * 7, 5 * 307 + 512 * 7),
+        ("device", 3, 512 * 7, 5 * 307),
+    ]
+
+
+def test_a_reset_frees_what_the_device_had(run: Run) -> None:
+    """All that was allocated on it is an implicit free; what other devices have, and a reset that fails, is not."""
+    names = ("live_count", "live_bytes", "implicit_frees", "frees")
+    recording = run("allocate", "device", "allocate", "refused", "reset", "allocate")
+    assert _held(recording, *names) == {
+        ("device", None): (5, 5 * 307, 0, 0),
+        ("device", 3): (5, 5 * 307, 5, 0),
+    }
+    live = {row["device"]: row["live_count"] for row in recording.rows("cuda_live")}
+    assert live == {None: 5, 3: 5}
+
+
+def test_a_context_takes_its_memory_along(run: Run) -> None:
+    """Only what was allocated in it."""
+    names = ("live_count", "live_bytes", "implicit_frees", "frees")
+    assert _held(run("contexts"), *names) == {("device", None): (1, 1009, 3, 0)}
+
+
+def test_an_exec_frees_everything(run: Run) -> None:
+    """The program that comes after has nothing of the one before, though it is the same process."""
+    names = ("live_count", "live_bytes", "implicit_frees", "allocations")
+    assert _held(run("allocate", "exec", "allocate"), *names) == {("device", None): (5, 5 * 307, 5, 10)}
+
+
+def test_an_address_that_is_given_out_again_was_free(run: Run) -> None:
+    """However it was freed: it is not held twice."""
+    names = ("live_count", "live_bytes", "implicit_frees", "unknown_frees")
+    assert _held(run("again"), *names) == {("device", None): (1, 307, 2, 0)}
+
+
+def test_calls_that_never_return_are_there(run: Run) -> None:
+    """A thread or the process ends inside a call: it has its row, without a result; nothing is lost."""
+    recording = run("end")
+    rows = recording.rows("cuda_call")
+    assert [(row["function"], row["result"], row["result_name"], row["stream"]) for row in rows] == [
+        ("cudaDeviceSynchronize", None, None, None),
+        ("cudaStreamSynchronize", None, None, 0x55),
+    ]
+    assert rows[0]["tid"] != rows[0]["pid"] == rows[1]["tid"]
+    assert all(row["duration_ns"] > 0 for row in rows)
+    assert not any(account.lost for account in recording.accounts.values())
+    assert not run("end", mode="summary").rows("cuda_call_summary"), "a summary counts calls that returned"
