@@ -106,6 +106,13 @@ bench: build tracefs ## measure and print a table of ratios (as root, on a quiet
 	@deploy/install-packages.sh test
 	@$(BIN)/python -m bench
 
+.PHONY: gpu-check
+gpu-check: wheel ## compare with what programs and PyTorch say on a GPU, or make the folder that does (as root)
+	@$(BIN)/python -m tests.gpu.make_folder dist/gpu-check
+	@if test -e /dev/nvidiactl; then dist/gpu-check/run.sh; else \
+		echo "dist/gpu-check is made; this host has no NVIDIA driver: copy it to one that has, run its run.sh as root"; \
+	fi
+
 .PHONY: wheel
 wheel: build ## dist/*.whl with libbpf, libelf and libz inside
 	@rm -rf build

@@ -1,0 +1,182 @@
+"""The folder of `make gpu-check`, with stand-ins for libcudart and libcuda: it passes, and it can fail."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.gpu.pytorch import compare_kernels, compare_memory, kernels_of
+from tests.gpu.report import Report
+from tests.probes.cuda_programs import WORKLOADS
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def made() -> str:
+    """What `make gpu-check` says."""
+    ran = subprocess.run(["make", "gpu-check"], cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(made: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder, where nothing of the checkout is near."""
+    assert made
+    copy = tmp_path_factory.mktemp("elsewhere") / "gpu-check"
+    shutil.copytree(ROOT / "dist/gpu-check", copy)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A runtime and a driver that succeed, and have all that calls.cu calls."""
+    folder = tmp_path_factory.mktemp("libraries")
+    driver, runtime = folder / "libcuda.so.1", folder / "libcudart.so.13"
+    sources = [WORKLOADS / "cuda_stand_in.c", ROOT / "tests/gpu/stand_in.c"]
+    for library, *more in ((driver, "-DDRIVER"), (runtime, driver)):
+        versions = folder / f"{library.name}.map"
+        versions.write_text(f"{library.name} {{ *; }};\n")
+        flags = ["-O1", "-fPIC", "-shared", "-fno-omit-frame-pointer", "-fno-shrink-wrap"]
+        flags += [f"-Wl,-soname,{library.name}", f"-Wl,--version-script={versions}"]
+        subprocess.run(["gcc", *flags, "-o", library, *sources, *more], check=True)
+    return folder
+
+
+def check(folder: Path, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs it from elsewhere, with this Python."""
+    words = map(str, (folder / "run.sh", *arguments))
+    environment = {**os.environ, "PYTHON": sys.executable, **environment}
+    return subprocess.run([*words], cwd="/", env=environment, capture_output=True, text=True)
+
+
+def test_it_says_what_it_did(made: str) -> None:
+    """Without a driver the folder is made, and there is one line that says so and what to do with it."""
+    if not Path("/dev/nvidiactl").exists():
+        assert "this host has no NVIDIA driver" in made.splitlines()[-1]
+        assert "run.sh" in made.splitlines()[-1]
+
+
+def test_the_folder_can_be_carried(folder: Path) -> None:
+    """It has machine code for GPUs of every generation, a wheel of cffi for every Python, and is small."""
+    assert sum(file.stat().st_size for file in folder.rglob("*")) < 40 << 20
+    wheels = [file.name for file in (folder / "wheels").glob("*.whl")]
+    assert {name.split("-")[0] for name in wheels} == {
+        *("scope_observe", "cffi", "pycparser", "pyelftools", "nvidia_ml_py"),
+    }
+    assert sum(name.startswith("cffi-") for name in wheels) == 3
+    for program in ("shared", "static", "stripped", "cost"):
+        code = (folder / "programs" / program).read_bytes()
+        assert all(name in code for name in (b"sm_80", b"sm_90", b"sm_120")), program
+
+
+def test_everything_is_equal(folder: Path, libraries: Path) -> None:
+    """Calls, launches, memory and leaks, of each program; what is not judged is told."""
+    ran = check(folder, "--libraries", libraries)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "stand-in: no GPU" in ran.stdout
+    assert "30 checks ok, 0 FAILED" in ran.stdout
+    assert ran.stdout.count("ok      calls (1") == 4
+    assert "ok      launches (28)" in ran.stdout, "those of the stripped program"
+    assert "55 cuMemFree_v2" in ran.stdout, "calls of the driver that the runtime makes"
+    assert "add<double>(double*, double const*, int) by registration" in ran.stdout
+    assert "cudaMalloc and cudaFree: " in ran.stdout
+
+
+def test_a_program_that_says_otherwise(folder: Path, libraries: Path, tmp_path: Path) -> None:
+    """What it says of one kernel's name differs from what is recorded: that is told, and the status is 1."""
+    tampered = tmp_path / "gpu-check"
+    shutil.copytree(folder, tampered)
+    program = tampered / "programs/shared"
+    program.write_bytes(program.read_bytes().replace(b"::hidden(int*)\0", b"::hiding(int*)\0"))
+    ran = check(tampered, "--libraries", libraries)
+    assert ran.returncode == 1
+    assert "28 checks ok, 2 FAILED" in ran.stdout, "when traced from its start, and when it runs already"
+    lines = ran.stdout.splitlines()
+    at = lines.index("  FAILED  launches (33)")
+    assert lines[at + 1].strip().startswith("expected")
+    assert "::hiding(int*)" in lines[at + 1]
+    assert lines[at + 2].strip().startswith("recorded")
+    assert "::hidden(int*)" in lines[at + 2]
+
+
+def test_without_a_driver(folder: Path, tmp_path: Path) -> None:
+    """One line and status 2; on a host with a driver, its NVML is hidden."""
+    (tmp_path / "libnvidia-ml.so.1").touch()
+    ran = check(folder, LD_LIBRARY_PATH=str(tmp_path))
+    assert (ran.returncode, ran.stderr) == (2, "no NVIDIA driver on this host\n")
+
+
+def event(name: str, correlation: int, grid: int = 1) -> dict[str, Any]:
+    """A kernel as the profiler has it."""
+    return {"name": name, "args": {"correlation": correlation, "grid": [grid, 1, 1], "block": [32, 1, 1]}}
+
+
+def launch(kernel: str, source: str = "registration", grid: int = 1) -> dict[str, Any]:
+    """The same as it is recorded."""
+    shape = {f"{part}_{axis}": 1 for part in ("grid", "block") for axis in "xyz"}
+    return {"kernel": kernel, "name_source": source, **shape, "grid_x": grid, "block_x": 32}
+
+
+PROFILED = kernels_of(
+    [event("void f<g<int> >(int*)", 1), event("_Z3addPi", 2, 3), event("cutlass", 3), event("cutlass", 4)],
+    [
+        {"name": "cudaLaunchKernel", "args": {"correlation": 1}},
+        {"name": "cuLaunchKernelEx", "args": {"correlation": 4}},
+    ],
+)
+
+
+def test_kernels_of_the_profiler(capsys: pytest.CaptureFixture[str]) -> None:
+    """Spellings of one name are one; what was recorded without a name is told, and is no wrong name."""
+    report = Report()
+    launches = [launch("void f<g<int>>(int*)"), launch("add(int*)", grid=3), launch("cutlass"), launch("0x1", "handle")]
+    compare_kernels(report, PROFILED, launches)
+    assert report.checks == {"ok": 3}
+    said = capsys.readouterr().out
+    assert "3 kernels, 4 launches; 50.0% of these exactly" in said
+    assert "recorded 1 of 2 by name, launched by cuLaunchKernelEx: cutlass" in said
+    assert "recorded 1 without a name: 0x1" in said
+
+
+@pytest.mark.parametrize(
+    ("third", "fourth", "failed"),
+    [
+        (launch("cutlass"), launch("wrong"), 1),
+        (launch("cutlass"), launch("add(int*)"), 1),
+        (launch("cutlass"), launch("cutlass", grid=2), 1),
+        (launch("cutlass"), None, 2),
+    ],
+    ids=["a name that it lacks", "one too often", "another shape", "one too few"],
+)
+def test_kernels_that_differ(third: dict[str, Any], fourth: dict[str, Any] | None, failed: int) -> None:
+    """A launch that is missing has no shape either."""
+    report = Report()
+    launches = [launch("void f<g<int>>(int*)"), launch("add(int*)", grid=3), third, *([fourth] if fourth else [])]
+    compare_kernels(report, PROFILED, launches)
+    assert report.checks["FAILED"] == failed
+
+
+@pytest.mark.parametrize(
+    ("reserved", "others", "failed"),
+    [(100, 0, 0), (99, 0, 1), (101, 0, 1), (93, 7, 0), (100, 7, 0), (92, 7, 1)],
+)
+def test_memory_of_the_allocator(reserved: int, others: int, failed: int) -> None:
+    """Its peak is the recorded one, but for what others took, of which nobody knows when they had it."""
+    calls = [{"function": "cudaMalloc", "result": result, "bytes": 50} for result in (0, 2, 0)]
+    calls.append({"function": "cudaFree", "result": 0, "bytes": 50})
+    held = {"pid": 1, "device": 0, "memory": "device", "peak_bytes": 100, "allocated_bytes": 100 + others}
+    said = {
+        "segment.all.allocated": 2,
+        "reserved_bytes.all.allocated": 100,
+        "reserved_bytes.all.peak": reserved,
+    }
+    report = Report()
+    compare_memory(report, said, calls, [held | {"peak_bytes": 1}, held])
+    assert report.checks["FAILED"] == failed

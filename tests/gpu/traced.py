@@ -1,0 +1,113 @@
+"""Runs a program under the `cuda` probe, from its start or while it runs already."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.probes.recording import Recording
+
+from scope_bpf.catalogue import probe_named
+from scope_bpf.command import HeldCommand
+from scope_bpf.options import parse_options
+from scope_bpf.targets import Target
+from scope_bpf.tracer import Tracer
+
+Row = dict[str, Any]
+_LONGEST_S = 300.0
+
+
+@dataclass
+class Traced:
+    """What a program wrote of itself, and what was recorded of it."""
+
+    status: int | None
+    account: list[Row]
+    recording: Recording
+
+    def said(self, row: str) -> list[Row]:
+        """What the program wrote of one kind."""
+        return [line for line in self.account if line.get("row") == row]
+
+    def rows(self, stream: str) -> list[Row]:
+        """What was recorded, but for calls that other recorded calls made."""
+        return [row for row in self.recording.rows(stream) if not row.get("nested")]
+
+    def nested(self, stream: str) -> list[Row]:
+        """The other calls."""
+        return [row for row in self.recording.rows(stream) if row["nested"]]
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """What the probe's books say was lost, by stream and reason."""
+        books = self.recording.accounts.items()
+        return {f"{name}/{reason}": count for name, book in books for reason, count in book.lost.items()}
+
+
+def trace(*command: object) -> Traced:
+    """Runs a command, with a file to write its account into as its last argument, from its start."""
+    with tempfile.NamedTemporaryFile() as file:
+        held = HeldCommand([str(word) for word in (*command, file.name)])
+        recording = Recording(held.pid)
+        try:
+            with _tracer(held.pid, held.path) as tracer:
+                tracer.start()
+                held.release()
+                _record(tracer, recording, held.poll)
+        finally:
+            held.close()
+        return Traced(held.poll(), _account(file.name), recording)
+
+
+def trace_running(program: Path) -> Traced:
+    """The same of a program that is given a word to wait with, has said that it runs, and then goes on."""
+    with tempfile.NamedTemporaryFile() as file:
+        command = [str(program), file.name, "wait"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdin
+            assert process.stdout
+            process.stdout.readline()
+            recording = Recording(process.pid)
+            try:
+                with _tracer(process.pid) as tracer:
+                    tracer.start()
+                    process.stdin.close()
+                    _record(tracer, recording, process.poll)
+            finally:
+                process.kill()
+        return Traced(process.returncode, _account(file.name), recording)
+
+
+def alone(*command: object) -> list[Row]:
+    """The account of a command that nobody watches."""
+    with tempfile.NamedTemporaryFile() as file:
+        subprocess.run([str(word) for word in (*command, file.name)], check=True, timeout=_LONGEST_S)
+        return _account(file.name)
+
+
+def _tracer(pid: int, command: str = "") -> Tracer:
+    probe = probe_named("cuda")
+    return Tracer(probe, parse_options(probe.options, {}), Target(pid=pid), command=command)
+
+
+def _record(tracer: Tracer, recording: Recording, poll: Callable[[], int | None]) -> None:
+    """Until the program has ended."""
+    deadline = time.monotonic() + _LONGEST_S
+    while poll() is None:
+        if time.monotonic() > deadline:
+            os.kill(recording.pid, signal.SIGKILL)
+        for raw in tracer.poll(50):
+            recording.add(raw)
+    for raw in tracer.finish():
+        recording.add(raw)
+    recording.accounts = tracer.accounts()
+
+
+def _account(path: str) -> list[Row]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
