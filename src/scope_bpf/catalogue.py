@@ -92,6 +92,30 @@ class Live:
     unless: str = ""
 
 
+@dataclass(frozen=True)
+class Timeline:
+    """What of a stream is shown on a timeline: slices as long as `duration_ns`, a counter of bytes.
+
+    Attributes:
+        name: the column that names a row's slice, on the track of its thread; empty: no slices.
+        also_on: columns by which the slices are on a further track of the process, one within the other; those without
+            the innermost are on none.
+        also_named: columns that name them there.
+        unless: a column; rows in which it is not 0 are on the thread's track only.
+        counter: a column that is shown as a counter of the process.
+        counter_by: columns that tell its counters apart.
+        zero_if: a column; where it is not 0 the counter falls to 0.
+    """
+
+    name: str = ""
+    also_on: tuple[str, ...] = ()
+    also_named: tuple[str, ...] = ()
+    unless: str = ""
+    counter: str = ""
+    counter_by: tuple[str, ...] = ()
+    zero_if: str = ""
+
+
 HEADER = {
     "ktime_ns": Column("when, on the clock that runs since boot (CLOCK_BOOTTIME)", "ns"),
     "start_ns": Column("when the process started, on the same clock: tells a reused pid apart", "ns"),
@@ -130,6 +154,7 @@ class Stream:
         hidden: members that only `derive` and `null_unless` read.
         null_unless: column -> member; the column is null in rows where the member is 0.
         live: what a live table shows of it.
+        timeline: what a timeline shows of it.
         names: a text column joined from another stream.
         internal: only read for `names`; no rows of it leave the tracer.
         resolved: columns computed by the probe's resolver.
@@ -148,6 +173,7 @@ class Stream:
     hidden: tuple[str, ...] = ()
     null_unless: Mapping[str, str] = field(default_factory=dict)
     live: Live = Live()
+    timeline: Timeline | None = None
     names: Names | None = None
     internal: bool = False
     gauge: bool = False

@@ -7,7 +7,19 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.btf import Struct
-from scope_bpf.catalogue import Alternative, Column, Derived, Function, Live, Mode, Probe, Resolver, Rows, Stream
+from scope_bpf.catalogue import (
+    Alternative,
+    Column,
+    Derived,
+    Function,
+    Live,
+    Mode,
+    Probe,
+    Resolver,
+    Rows,
+    Stream,
+    Timeline,
+)
 from scope_bpf.cuda import results
 from scope_bpf.cuda.functions import FUNCTIONS, RUNTIME, Copy, Kind, Memory, descriptors
 from scope_bpf.errors import LayoutMismatch
@@ -136,6 +148,8 @@ _LIVE_NOW = {
 }
 _ENDED = Column("1 in the last row of a process: it has ended, and what was live is free")
 
+_STREAMS, _HELD_BY = ("device", "stream"), ("memory", "device")
+
 _CALL = Stream(
     "cuda_call",
     "a call, when it returns; its time is the entry's",
@@ -151,7 +165,7 @@ _CALL = Stream(
     | _RESULT_NAME
     | {
         "memory": Derived(Column("what is allocated or freed: device, pinned or managed"), _WORD),
-        "kind": Derived(Column("of a copy: H2H, H2D, D2H, D2D; default where only the addresses say, and not us"), _WORD),
+        "kind": Derived(Column("of a copy: H2H, H2D, D2H, D2D; default where the addresses do not tell"), _WORD),
         "bandwidth": Derived(Column("of a copy that blocks until it is done", "B/s"), pa.float64()),
     },
     derive=_derive_call,
@@ -170,6 +184,14 @@ _CALL = Stream(
         totals=("bytes", "duration_ns"),
         quantiles="duration_ns",
         unless="nested",
+    ),
+    timeline=Timeline(
+        name="function",
+        also_on=_STREAMS,
+        also_named=("function", "kind"),
+        unless="nested",
+        counter="live_bytes",
+        counter_by=_HELD_BY,
     ),
 )
 
@@ -195,6 +217,7 @@ _LAUNCH = Stream(
     hidden=("function_id", "inode", "name", "stack_id", "has_device", "returned"),
     null_unless={"device": "has_device", "offset": "inode", "result": "returned"},
     live=Live(by=("comm", "kernel", "result_name"), totals=("duration_ns",), quantiles="duration_ns", unless="nested"),
+    timeline=Timeline(name="function", also_on=_STREAMS, also_named=("kernel",), unless="nested"),
 )
 
 _CALL_SUMMARY = Stream(
@@ -237,6 +260,7 @@ _MEMORY_HELD = Stream(
     derive=_derive_held,
     hidden=("device_id", "memory_id"),
     live=Live(by=("comm", "pid", "device", "memory"), totals=("live_count", "peak_bytes", "live_bytes")),
+    timeline=Timeline(counter="live_bytes", counter_by=_HELD_BY, zero_if="ended"),
     gauge=True,
 )
 

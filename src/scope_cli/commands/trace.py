@@ -28,7 +28,8 @@ def register(subcommands: Any) -> None:
         "trace",
         help="record on this machine and show it as it happens; needs no server",
         epilog="A COMMAND is held until the probe is attached; its children are traced too; the trace ends with it.",
-        usage="scope trace PROBE [TARGET] [-o OPTION=VALUE ...] [--json | --parquet FILE] [-- COMMAND ...]",
+        usage="scope trace PROBE [TARGET] [-o OPTION=VALUE ...] [--json | --parquet FILE | --perfetto FILE] "
+        "[-- COMMAND ...]",
     )
     parser.add_argument("probe", metavar="PROBE", help="what to record; `scope probes` lists them")
     add_target(parser)
@@ -37,6 +38,7 @@ def register(subcommands: Any) -> None:
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="a JSON object a line, instead of the table")
     output.add_argument("--parquet", type=Path, metavar="FILE", help="a Parquet file a stream")
+    output.add_argument("--perfetto", type=Path, metavar="FILE", help="a trace for https://ui.perfetto.dev")
     parser.set_defaults(run=run, takes_command=True)
 
 
@@ -74,6 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _sink(arguments: argparse.Namespace, tracer: "RunningProbe") -> "Sink":
+    from scope_bpf.catalogue import Mode
     from scope_cli.sinks import NdjsonSink, ParquetSink, TableSink
 
     streams = tuple(stream for stream in tracer.probe.streams_of(tracer.mode) if not stream.internal)
@@ -81,6 +84,14 @@ def _sink(arguments: argparse.Namespace, tracer: "RunningProbe") -> "Sink":
         return NdjsonSink()
     if arguments.parquet:
         return ParquetSink(arguments.parquet, tracer.probe, streams)
+    if arguments.perfetto:
+        if not any(stream.timeline for stream in streams):
+            raise UsageError(f"probe '{tracer.probe.name}' has nothing for a timeline; leave out --perfetto")
+        if tracer.mode is Mode.SUMMARY:
+            raise UsageError("a timeline is made of events; leave out --mode summary")
+        from scope_cli.perfetto.sink import PerfettoSink
+
+        return PerfettoSink(arguments.perfetto, tracer.accounts)
     return TableSink(streams)
 
 

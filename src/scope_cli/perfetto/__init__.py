@@ -1,0 +1,1 @@
+"""Traces for Perfetto (ui.perfetto.dev): threads, streams and devices on one timeline."""

@@ -1,0 +1,93 @@
+"""The tracks of a trace and the texts in it: each is described once, before what refers to it."""
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
+
+SEQUENCE = 1  # all packets are one sequence: texts are known by number in the whole trace
+CLEARED, NEEDED = 1, 2  # TracePacket.SequenceFlags
+_BOOTTIME, _REALTIME = 6, 1  # builtin_clock.proto
+
+
+class Tracks:
+    """Describes what is new as packets, which `taken` gives."""
+
+    def __init__(self) -> None:
+        self._trace = proto.Trace()
+        self._numbers: dict[Hashable, int] = {}
+        self._texts: dict[tuple[str, str], int] = {}
+        self._named: set[tuple[int, int]] = set()  # processes
+
+    def begin(self, boottime_ns: int, realtime_ns: int) -> None:
+        """Says which clock the times are by, and what the other one was then."""
+        packet = self._trace.packet.add(trusted_packet_sequence_id=SEQUENCE, sequence_flags=CLEARED)
+        packet.clock_snapshot.primary_trace_clock = _BOOTTIME
+        packet.clock_snapshot.clocks.add(clock_id=_BOOTTIME, timestamp=boottime_ns)
+        packet.clock_snapshot.clocks.add(clock_id=_REALTIME, timestamp=realtime_ns)
+
+    def taken(self) -> bytes:
+        """What was described since the last time."""
+        encoded: bytes = self._trace.SerializeToString()
+        self._trace = proto.Trace()
+        return encoded
+
+    def process(self, pid: int, start_ns: int, name: str) -> int:
+        """The track of a process, which gets its name as soon as that is known: with the first that is not empty."""
+        key = (pid, start_ns)
+        number = self._track(key, process={"pid": pid, "start_timestamp_ns": start_ns})
+        if name and key not in self._named:
+            self._named.add(key)
+            self._describe(number, process={"pid": pid, "start_timestamp_ns": start_ns, "process_name": name})
+        return number
+
+    def thread(self, process: int, pid: int, tid: int, name: str) -> int:
+        """The track of a thread, by its process's track."""
+        return self._track((process, "thread", tid), process, thread={"pid": pid, "tid": tid, "thread_name": name})
+
+    def named(self, parent: int, name: str, apart: Hashable = None) -> int:
+        """A track under another; those that only differ in `apart` are shown as one, with rows as needed."""
+        return self._track((parent, name, apart), parent, name=name)
+
+    def counter(self, parent: int, name: str) -> int:
+        """The track of a counter of bytes."""
+        return self._track((parent, name), parent, name=name, counter={"unit": proto.CounterDescriptor.UNIT_SIZE_BYTES})
+
+    def _track(self, key: Hashable, parent: int = 0, **described: Any) -> int:
+        if key not in self._numbers:
+            number = self._numbers[key] = len(self._numbers) + 1
+            self._describe(number, parent, **described)
+        return self._numbers[key]
+
+    def _describe(self, number: int, parent: int = 0, **described: Any) -> None:
+        track = proto.TrackDescriptor(uuid=number, **described)
+        if parent:
+            track.parent_uuid = parent
+        self._trace.packet.add(trusted_packet_sequence_id=SEQUENCE, track_descriptor=track)
+
+    def texts(self, kind: str, texts: Iterable[str]) -> list[int]:
+        """Numbers of texts of a kind: a field of InternedData."""
+        numbers, fresh = [], []
+        for text in texts:
+            if (kind, text) not in self._texts:
+                self._texts[kind, text] = len(self._texts) + 1
+                fresh.append(text)
+            numbers.append(self._texts[kind, text])
+        if fresh:
+            packet = self._trace.packet.add(trusted_packet_sequence_id=SEQUENCE, sequence_flags=NEEDED)
+            for text in fresh:
+                entry = getattr(packet.interned_data, kind).add(iid=self._texts[kind, text])
+                if kind == "debug_annotation_string_values":
+                    entry.str = text.encode()
+                else:
+                    entry.name = text
+        return numbers
+
+    def slice(self, track: int, name: str, begin_ns: int, end_ns: int) -> None:
+        """A single slice."""
+        for time_ns, kind in ((begin_ns, "TYPE_SLICE_BEGIN"), (end_ns, "TYPE_SLICE_END")):
+            packet = self._trace.packet.add(timestamp=time_ns, trusted_packet_sequence_id=SEQUENCE)
+            packet.track_event.track_uuid = track
+            packet.track_event.type = proto.TrackEvent.Type.Value(kind)
+            if kind == "TYPE_SLICE_BEGIN":
+                packet.track_event.name = name

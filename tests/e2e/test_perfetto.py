@@ -1,0 +1,221 @@
+"""`scope trace --perfetto`: what the file says, read by the rules of Perfetto's importer."""
+
+import json
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
+from tests.e2e.conftest import SCOPE
+
+WORDS = ["copies", "device", "allocate", "contexts", "end"]
+SOURCE = Path(__file__).parents[1] / "probes/workloads/cuda_contexts.c"
+
+
+@dataclass
+class Timeline:
+    """A trace as an importer sees it; reading it fails where an importer would complain.
+
+    Attributes:
+        tracks: descriptors by uuid, the last of each.
+        slices: (track, name, begin, duration, arguments).
+        counters: (track, time, value).
+    """
+
+    tracks: dict[int, Any] = field(default_factory=dict)
+    slices: list[tuple[int, str, int, int, dict[str, Any]]] = field(default_factory=list)
+    counters: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def path(self, track: int) -> tuple[str, ...]:
+        """Names from the outermost track to this one."""
+        described = self.tracks[track]
+        name = described.name or described.thread.thread_name or described.process.process_name
+        return (*(self.path(described.parent_uuid) if described.parent_uuid else ()), name)
+
+
+def _read(path: Path) -> Timeline:
+    timeline, texts, events = Timeline(), {}, []
+    packets = proto.Trace.FromString(path.read_bytes()).packet
+    assert packets[0].clock_snapshot.primary_trace_clock == 6, "times are of CLOCK_BOOTTIME"
+    assert packets[0].sequence_flags == proto.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
+    for packet in packets:
+        assert packet.trusted_packet_sequence_id == 1
+        for kind, entries in packet.interned_data.ListFields():
+            for entry in entries:
+                assert (kind.name, entry.iid) not in texts, "a number stands for one text"
+                texts[kind.name, entry.iid] = entry.str.decode() if hasattr(entry, "str") else entry.name
+        if packet.HasField("track_descriptor"):
+            descriptor = packet.track_descriptor
+            assert not descriptor.parent_uuid or descriptor.parent_uuid in timeline.tracks
+            timeline.tracks[descriptor.uuid] = descriptor
+        if packet.HasField("track_event"):
+            assert packet.track_event.track_uuid in timeline.tracks, "a track is described before it is used"
+            events.append((packet.timestamp, packet.track_event))
+    open_slices: dict[int, list[tuple[str, int, dict[str, Any]]]] = {}
+    for time, event in sorted(events, key=lambda one: one[0]):  # as it does, keeping the order of equal times
+        stack = open_slices.setdefault(event.track_uuid, [])
+        if event.type == proto.TrackEvent.TYPE_SLICE_BEGIN:
+            name = event.name or texts["event_names", event.name_iid]
+            stack.append((name, time, dict(_arguments(event, texts))))
+        elif event.type == proto.TrackEvent.TYPE_SLICE_END:
+            name, begin, arguments = stack.pop()
+            timeline.slices.append((event.track_uuid, name, begin, time - begin, arguments))
+        else:
+            timeline.counters.append((event.track_uuid, time, event.counter_value))
+    assert not any(open_slices.values()), "every slice ends"
+    return timeline
+
+
+def _arguments(event: Any, texts: dict[tuple[str, int], str]) -> Iterator[tuple[str, Any]]:
+    for one in event.debug_annotations:
+        kind = one.WhichOneof("value")
+        value = getattr(one, kind)
+        if kind == "string_value_iid":
+            value = texts["debug_annotation_string_values", value]
+        yield texts["debug_annotation_names", one.name_iid], value
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("contexts") / "contexts"
+    subprocess.run(["gcc", "-O1", "-pthread", "-o", made, SOURCE], check=True)
+    return made
+
+
+@pytest.fixture(scope="module")
+def timeline(tmp_path_factory: pytest.TempPathFactory, program: Path) -> Timeline:
+    path = tmp_path_factory.mktemp("traces") / "a.pftrace"
+    command = [*SCOPE, "trace", "cuda", "--perfetto", str(path), "--", str(program), *WORDS]
+    traced = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert re.search(rf"{path}: \d+ rows on the timeline; open it at https://ui.perfetto.dev\n", traced.stderr)
+    return _read(path)
+
+
+def test_calls_are_slices_of_their_threads(timeline: Timeline) -> None:
+    """Every call, with what is known of it; the thread that ended in one is another track."""
+    of_threads = [one for one in timeline.slices if timeline.tracks[one[0]].HasField("thread")]
+    assert Counter(name for _, name, *_ in of_threads) == {
+        "cudaMalloc": 2 + 5,
+        "cudaMallocManaged": 1,
+        "cudaMallocHost": 1,
+        "cudaFree": 1,
+        "cudaMemcpy": 7,
+        "cuMemcpy2D_v2": 3,
+        "cuMemcpy3DAsync_v2": 1,
+        "cudaSetDevice": 1,
+        "cuMemAlloc_v2": 4,
+        "cuCtxDestroy_v2": 1,
+        "cudaDeviceSynchronize": 1,
+        "cudaStreamSynchronize": 1,
+    }
+    assert len({track for track, *_ in of_threads}) == 2
+    assert {timeline.path(track) for track, *_ in of_threads} == {("contexts", "contexts")}
+    (copy,) = [arguments for *_, arguments in of_threads if arguments.get("bytes") == 3]
+    assert copy.items() >= {"api": "runtime", "kind": "D2H", "result_name": "cudaSuccess", "result": 0}.items()
+    assert copy["src"] and copy["bandwidth"] > 0
+    (ended,) = [arguments for _, name, *_, arguments in of_threads if name == "cudaDeviceSynchronize"]
+    assert "result" not in ended, "what is absent is no argument"
+
+
+def test_streams_and_devices_have_tracks(timeline: Timeline) -> None:
+    """What names a stream is on its track too, below its device, by kernel or by direction."""
+    of_streams = [one for one in timeline.slices if not timeline.tracks[one[0]].HasField("thread")]
+    assert Counter((timeline.path(track), name) for track, name, *_ in of_streams) == {
+        (("contexts", "device unknown", "stream 0x0"), "cudaMemcpy H2D"): 1,
+        (("contexts", "device unknown", "stream 0x0"), "cudaMemcpy D2H"): 2,
+        (("contexts", "device unknown", "stream 0x0"), "cudaMemcpy D2D"): 1,
+        (("contexts", "device unknown", "stream 0x0"), "cudaMemcpy H2H"): 1,
+        (("contexts", "device unknown", "stream 0x0"), "cudaMemcpy default"): 2,
+        (("contexts", "device unknown", "stream 0x0"), "cuMemcpy2D_v2 H2D"): 1,
+        (("contexts", "device unknown", "stream 0x0"), "cuMemcpy2D_v2 D2D"): 1,
+        (("contexts", "device unknown", "stream 0x0"), "cuMemcpy2D_v2 D2H"): 1,
+        (("contexts", "device unknown", "stream 0x77"), "cuMemcpy3DAsync_v2 D2H"): 1,
+        (("contexts", "device 3", "stream 0x55"), "cudaStreamSynchronize"): 1,
+    }
+
+
+def test_memory_is_a_counter(timeline: Timeline) -> None:
+    """By kind and device, after every allocation and free; it falls to 0 with the process."""
+    counters: dict[str, list[int]] = {}
+    for track, _, value in timeline.counters:
+        assert timeline.tracks[track].counter.unit == proto.CounterDescriptor.UNIT_SIZE_BYTES
+        values = counters.setdefault(timeline.path(track)[-1], [])
+        if values[-1:] != [value]:  # what the process holds is read once a second, too
+            values.append(value)
+    mib = 1 << 20
+    context = [5 * 307 + 101, 5 * 307 + 204, 5 * 307 + 1213, 5 * 307 + 1320]
+    assert counters["live_bytes: memory device, device 3"] == [307, 614, 921, 1228, 1535, *context, 0]
+    assert counters["live_bytes: memory device"] == [5 * mib, 10 * mib, 5 * mib, 0]
+    assert {name: values[-1] for name, values in counters.items()} == dict.fromkeys(counters, 0)
+
+
+def test_launches_by_kernel(tmp_path: Path, run_stand_in: Callable[..., Timeline]) -> None:
+    """A launch is on its thread by function, on its stream by kernel; nested calls are on the thread only."""
+    timeline = run_stand_in(tmp_path / "a.pftrace")
+    kernels = Counter(name for track, name, *_ in timeline.slices if timeline.path(track)[-1].startswith("stream"))
+    assert (kernels["touch(int*)"], kernels["triton_softmax_0d1d"]) == (2, 13)
+    functions = Counter(
+        (name, arguments["nested"])
+        for track, name, _, _, arguments in timeline.slices
+        if timeline.tracks[track].HasField("thread")
+    )
+    assert functions["cudaLaunchKernel", 0] == functions["cuLaunchKernel", 1] == 2
+    assert functions["cuLaunchKernel", 0] == 13
+
+
+@pytest.fixture
+def run_stand_in(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Timeline]:
+    from tests.probes.cuda_programs import Nvcc, StandIn
+
+    stand_in = StandIn(tmp_path_factory.mktemp("stand_in"))
+    program = stand_in.build(Nvcc(tmp_path_factory.mktemp("cuda")), "memory", "cuda_memory.cu")
+
+    def run(path: Path) -> Timeline:
+        subprocess.run([*SCOPE, "trace", "cuda", "--perfetto", str(path), "--", str(program)], check=True)
+        return _read(path)
+
+    return run
+
+
+def test_losses_are_slices_of_a_track(tmp_path: Path, program: Path) -> None:
+    """Where the ring was full there is a gap that says how much is missing; what is there and what is not add up."""
+    path, words = tmp_path / "a.pftrace", ["allocate"] * 4001
+    command = [*SCOPE, "trace", "cuda", "-o", "ring_bytes=4096", "--perfetto", str(path), "--", str(program), *words]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    timeline = _read(path)
+    gaps = [name for track, name, *_ in timeline.slices if timeline.path(track) == ("lost: cuda_call",)]
+    assert gaps
+    lost = sum(int(name.partition(" ")[0].replace(",", "")) for name in gaps)
+    assert f"{lost:,} lost (ring_full)" in said
+    assert sum(name == "cudaMalloc" for _, name, *_ in timeline.slices) + lost == 5 * 4001
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["files", "--perfetto", "x"], 2, "probe 'files' has nothing for a timeline; leave out --perfetto"),
+        (["cuda", "--mode", "summary", "--perfetto", "x"], 2, "a timeline is made of events; leave out --mode summary"),
+        (["cuda", "--perfetto", "/nonexistent/x"], 1, "cannot write /nonexistent/x: No such file or directory"),
+        (["cuda", "--json", "--perfetto", "x"], 2, "not allowed with argument --json"),
+    ],
+)
+def test_bad_input_is_told(arguments: list[str], status: int, said: str, tmp_path: Path) -> None:
+    command = [*SCOPE, "trace", *arguments, "--duration", "0.1"]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert ran.returncode == status
+    assert said in ran.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_same_is_in_json(timeline: Timeline, program: Path) -> None:
+    """Both are of the same rows: as many calls, of the same functions."""
+    command = [*SCOPE, "trace", "cuda", "--json", "--", str(program), *WORDS]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    calls = Counter(row["function"] for row in map(json.loads, lines) if row["type"] == "cuda_call")
+    of_threads = [name for track, name, *_ in timeline.slices if timeline.tracks[track].HasField("thread")]
+    assert Counter(of_threads) == calls
