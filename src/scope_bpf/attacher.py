@@ -34,8 +34,9 @@ class Attacher:
         self._modules = Modules(object_)
         self._news = MappingWatch()
         self.resolver: Resolver | None = probe.resolver(object_, self._modules) if probe.resolver else None
-        self._kept: dict[Identity, Module] = {}  # with functions to attach to, or names
-        self._passed_over: set[tuple[Identity, int]] = set()  # and when they were changed: inodes are used again
+        self._kept: set[Module] = set()  # with functions to attach to, or names
+        # By when it was changed, too: inodes are used again. A module may be there more than once, for each overlay.
+        self._looked_at: dict[tuple[Identity, int], Module | None] = {}
         self.functions = 0  # attached, in all files
 
     def descriptors(self) -> Iterator[int]:
@@ -86,34 +87,42 @@ class Attacher:
         real = [str(Path(path).resolve()) for path in paths]
         found = False
         for path in real:
-            with suppress(OSError):
-                found = bool(self._look_at(FileIO(path), path)) or found
+            try:
+                file = FileIO(path)
+            except OSError:
+                continue  # it is not there, as what is run by it will find
+            found = bool(self._look_at(file, path)) or found
         for path in real if found and self.resolver else ():
             with suppress(OSError, NotElf):
                 self._modules.add(FileIO(path), path)
 
     def _look_at(self, file: FileIO, path: str) -> Module | None:
         """Attaches in a file, unless that was done; gives the module if it is of interest."""
-        named, changed_ns = identity(file), os.fstat(file.fileno()).st_ctime_ns
-        if named in self._kept or (named, changed_ns) in self._passed_over:
+        named = identity(file), os.fstat(file.fileno()).st_ctime_ns
+        if named in self._looked_at:
             file.close()
-            return self._kept.get(named)
-        self._passed_over.add((named, changed_ns))
+            return self._looked_at[named]
+        self._looked_at[named] = None
         try:
             module = self._modules.add(file, path)
         except NotElf:
             return None
+        if module not in self._kept and not self._attach(module):
+            self._modules.drop(module)
+            return None
+        self._kept.add(module)
+        self._looked_at[named] = module
+        return module
+
+    def _attach(self, module: Module) -> bool:
+        """Attaches in a file; whether it is of interest."""
         wanted = self.resolver.add_module(module) if self.resolver else False
         found = self.resolver.find_functions(module) if self.resolver and wanted else {}
         attached = self._uprobes.attach(f"/proc/self/fd/{module.file.fileno()}", module.elf, found)
         self.functions += attached
         if attached:
-            log.info("attached to functions of a file", extra={"file": path, "functions": attached})
-        if not attached and not wanted:
-            self._modules.drop(module)
-            return None
-        self._kept[named] = module
-        return module
+            log.info("attached to functions of a file", extra={"file": module.path, "functions": attached})
+        return bool(attached or wanted)
 
     @property
     def program_fds(self) -> list[int]:

@@ -41,8 +41,14 @@ _RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), (
 _MAGIC = np.void(b"\x7fELF\x02\x01")  # ELFCLASS64, ELFDATA2LSB
 _PT_LOAD, _PT_INTERP, _SHT_NOBITS = 1, 3, 8
 _FUNC = 2  # STT_FUNC
+# What damaged files may say beyond this is left out
 _MOST_NAMES = 1 << 20  # bytes of sections' names
+_LONGEST_NAME = 64
+_MOST_SEGMENTS = 64
+_MOST_ADDRESS = 1 << 62  # user space's are below
+_MOST_TABLE = 1 << 29  # bytes of a section
 _LONGEST_PATH = 4096
+_BEGIN = 4  # characters of a name
 X86_64 = 62  # EM_X86_64
 _RELATIVE = {X86_64: 8, 183: 1027}  # R_X86_64_RELATIVE, R_AARCH64_RELATIVE
 _ENDBR64 = b"\xf3\x0f\x1e\xfa"
@@ -73,15 +79,14 @@ class Symbols:
 
     def addresses(self, names: Collection[str]) -> dict[str, int]:
         """Functions of these names that are defined here, by name; versions ("@@...") are not part of a name."""
+        # Most files have none, and there are many files: what names begin with is looked for first.
+        begins = {begin for begin in {name[:_BEGIN] for name in names} if begin.encode() in self._names}
+        places = {name: list(self._places(name)) for name in names if name[:_BEGIN] in begins}
+        if not any(places.values()):
+            return {}
         functions = self._table[(self._table["info"] & 0xF == _FUNC) & (self._table["section"] != 0)]
-        found = {}
-        for name in names:
-            places = list(self._places(name))
-            if places:
-                values = functions["value"][np.isin(functions["name"], places)]
-                if len(values):
-                    found[name] = int(values[0])
-        return found
+        values = {name: functions["value"][np.isin(functions["name"], at)] for name, at in places.items() if at}
+        return {name: int(found[0]) for name, found in values.items() if len(found)}
 
     def indices(self, name: str) -> Array:
         """Where symbols of this name stand in the table, defined or not."""
@@ -100,7 +105,8 @@ class Symbols:
         if index < 0 or address >= ends[index] or (begin and address != starts[index]):
             return None
         name = int(names[index])
-        return self._names[name : self._names.find(b"\0", name)].decode(errors="backslashreplace")
+        end = self._names.find(b"\0", name)
+        return self._names[name:end].decode(errors="backslashreplace") if end >= 0 else None
 
     @cached_property
     def _spans(self) -> tuple[Array, Array, Array]:
@@ -127,6 +133,11 @@ class ElfFile:
     Args:
         file: open for reading; the caller's, needed as long as this is.
 
+    Attributes:
+        machine: for which it is, e_machine.
+        segments: what of it is mapped.
+        size: the file's, in bytes.
+
     Raises:
         NotElf: it is none, or damaged.
     """
@@ -139,12 +150,15 @@ class ElfFile:
         (only,) = header
         self.machine = int(only["machine"])
         self._parts = self._array(int(only["part_offset"]), int(only["parts"]), _PART)
+        self.size = os.fstat(self._fd).st_size
         loaded = self._parts[self._parts["type"] == _PT_LOAD]
+        ends = loaded["address"].astype(float) + loaded["memory"] + loaded["size"]
+        loaded = loaded[ends < _MOST_ADDRESS][:_MOST_SEGMENTS]
         self.segments = tuple(
             Segment(
                 offset=int(part["offset"]),
                 address=int(part["address"]),
-                size=int(part["size"]),
+                size=max(0, min(int(part["size"]), self.size - int(part["offset"]))),
                 memory=int(part["memory"]),
                 executable=bool(part["flags"] & 1),
                 writable=bool(part["flags"] & 2),
@@ -156,7 +170,9 @@ class ElfFile:
         if only["names"] < len(sections):
             named = sections[only["names"]]
             names = self.read(int(named["offset"]), min(int(named["size"]), _MOST_NAMES))
-        self._sections = {names[int(one["name"]) :].partition(b"\0")[0]: one for one in sections}
+        places = sections["name"].tolist()
+        texts = [names[at : at + _LONGEST_NAME].partition(b"\0")[0] for at in places]
+        self._sections = dict(zip(texts, sections, strict=True))
 
     def _array(self, offset: int, count: int, dtype: np.dtype[Any]) -> Array:
         """As many of `count` as the file has."""
@@ -199,7 +215,7 @@ class ElfFile:
         header = self._sections.get(name.encode())
         if header is None or header["type"] == _SHT_NOBITS:
             return np.empty(0, dtype)
-        return self._array(int(header["offset"]), int(header["size"]) // dtype.itemsize, dtype)
+        return self._array(int(header["offset"]), min(int(header["size"]), _MOST_TABLE) // dtype.itemsize, dtype)
 
     def slots(self, name: str) -> list[int]:
         """Addresses of the slots that the loader fills with the address of an imported function."""

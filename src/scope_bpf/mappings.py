@@ -37,11 +37,11 @@ class Mapping:
 def executable_mappings(pid: int) -> list[Mapping]:
     """What the process runs, in order of address; empty if it is gone. Format: proc(5), /proc/PID/maps."""
     try:
-        lines = Path(f"/proc/{pid}/maps").read_bytes().decode(errors="surrogateescape").splitlines()
+        text = Path(f"/proc/{pid}/maps").read_bytes().decode(errors="surrogateescape")
     except OSError:
         return []
     found = []
-    for line in lines:
+    for line in text.split("\n")[:-1]:  # a path may have any other character that ends a line elsewhere
         addresses, permissions, offset, device, inode, *rest = line.split(maxsplit=5)
         if "x" in permissions and inode != "0":
             start, _, end = addresses.partition("-")

@@ -1,5 +1,6 @@
 """Files with code in them, as the kernel knows them: what the programs tell of an address leads here."""
 
+import errno
 import mmap
 import os
 from contextlib import suppress
@@ -10,13 +11,14 @@ from pathlib import Path
 from scope_bpf._ffi import ffi
 from scope_bpf.demangle import demangle
 from scope_bpf.elf import ElfFile
-from scope_bpf.errors import NotElf
+from scope_bpf.errors import KernelError, NotElf
 from scope_bpf.mappings import executable_mappings, open_mapped
 from scope_bpf.object import BpfObject
 
 FIND_CODE = "scope_find_code"  # call.bpf.h
 Identity = tuple[int, int]  # device and inode, as stat has them
 _FIRST = (0).to_bytes(4, "little")
+_MOST_TRIES = 1000  # of asking the kernel, which does not say while another of our threads maps or unmaps
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +26,7 @@ class Module:
     """A file that watched processes have mapped.
 
     Attributes:
-        path: as the process that showed it to us sees it.
+        path: as the process that showed it to us sees it; what is no UTF-8 in it is written out.
         inode: what the programs call it by: where the kernel keeps its inode, as long as the module is kept.
     """
 
@@ -52,7 +54,7 @@ class Module:
 
 
 class Modules:
-    """The files that are kept. A file is one module, whatever its paths."""
+    """The files that are kept. A file is one module, whatever its paths, and the overlays that show it."""
 
     def __init__(self, object_: BpfObject) -> None:
         self._object = object_
@@ -65,6 +67,7 @@ class Modules:
 
         Raises:
             NotElf: it has no code that we could read.
+            KernelError: the kernel refused to say which file it is.
         """
         named = identity(file)
         if named in self._modules:
@@ -72,14 +75,25 @@ class Modules:
             return self._modules[named]
         try:
             elf = ElfFile(file)
-        except NotElf:
+            mapped = mmap.mmap(file.fileno(), 1, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+        except (NotElf, OSError) as error:
             file.close()
-            raise
-        mapped = mmap.mmap(file.fileno(), mmap.PAGESIZE, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
-        self._object.run(FIND_CODE, int(ffi.cast("uintptr_t", ffi.from_buffer(mapped))))
-        inode = int.from_bytes(self._found.lookup(_FIRST)[:8], "little")
-        module = self._modules[named] = self.by_inode[inode] = Module(path, inode, file, elf, mapped)
+            raise NotElf(str(error)) from error
+        inode = self._inode_of(mapped)
+        if inode in self.by_inode:  # overlays over one file: containers of one image
+            mapped.close()
+            file.close()
+            return self.by_inode[inode]
+        text = os.fsencode(path).decode(errors="backslashreplace")
+        module = self._modules[named] = self.by_inode[inode] = Module(text, inode, file, elf, mapped)
         return module
+
+    def _inode_of(self, mapped: mmap.mmap) -> int:
+        for _ in range(_MOST_TRIES):
+            self._object.run(FIND_CODE, int(ffi.cast("uintptr_t", ffi.from_buffer(mapped))))
+            if inode := int.from_bytes(self._found.lookup(_FIRST)[:8], "little"):
+                return inode
+        raise KernelError("cannot find out which file is mapped", errno.EBUSY)
 
     def add_process(self, pid: int) -> None:
         """Keeps all that a process runs."""

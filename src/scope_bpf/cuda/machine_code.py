@@ -17,6 +17,7 @@ from scope_bpf.elf import ElfFile
 LEA, MOV = 0x8D, 0x8B
 
 _CHUNK = 8 << 20  # bytes that are looked through at once
+_MOST_CODE = 4 << 30  # bytes of a file that are looked through
 _WINDOW = 96  # bytes before a call in which its arguments are loaded
 _LONGEST = 8  # bytes of the instructions that are looked for
 
@@ -132,10 +133,13 @@ class Piece:
 def pieces(elf: ElfFile) -> Iterator[Piece]:
     """All of a file's code; pieces overlap by what belongs to one call."""
     all_code = tuple((part.address, part.address + part.size) for part in elf.segments if part.executable)
+    left = min(elf.size, _MOST_CODE)  # a damaged file may say of the same bytes again and again that they are code
     for part in elf.segments:
-        for begin in range(0, part.size if part.executable else 0, _CHUNK):
+        size = min(part.size, left) if part.executable else 0
+        left -= size
+        for begin in range(0, size, _CHUNK):
             first = max(0, begin - _WINDOW - _LONGEST)
-            data = elf.read(part.offset + first, min(begin + _CHUNK, part.size) - first)
+            data = elf.read(part.offset + first, min(begin + _CHUNK, size) - first)
             if len(data) > _LONGEST:
                 yield Piece(part.address + first, np.frombuffer(data, np.uint8), all_code)
 

@@ -62,7 +62,9 @@ def _calls_by_their_arguments(elf: ElfFile) -> list[Call]:
         limits = np.flatnonzero((piece.code[:-1] == _NO_LIMIT[0]) & (piece.code[1:] == _NO_LIMIT[1]))
         for call in piece.calls_behind(limits):
             if _NO_LIMIT in call.before and RDX.load in call.before and elf.is_code(call.target):
-                by_target.setdefault(call.target, []).append(call)
+                function = call.passed(RSI, elf)
+                if function is not None and elf.is_code(function):
+                    by_target.setdefault(call.target, []).append(call)
     return max(by_target.values(), key=len, default=[])
 
 
