@@ -81,6 +81,9 @@ class Live:
         failures: a column that is negative in rows to be counted as failed.
         latest: columns of the latest rows.
         unless: a column; rows in which it is not 0 are not counted in groups.
+        only: a column; rows in which it is absent or 0 are not counted in groups.
+        rate: a column of bytes a second; of the rows that have it, their bytes by their durations, all in all.
+        title: what the table is of; empty: the stream's meaning.
     """
 
     by: tuple[str, ...] = ()
@@ -90,6 +93,9 @@ class Live:
     failures: str = ""
     latest: tuple[str, ...] = ()
     unless: str = ""
+    only: str = ""
+    rate: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -154,6 +160,7 @@ class Stream:
         hidden: members that only `derive` and `null_unless` read.
         null_unless: column -> member; the column is null in rows where the member is 0.
         live: what a live table shows of it.
+        also_live: what further tables show of it, each if there is any.
         timeline: what a timeline shows of it.
         names: a text column joined from another stream.
         internal: only read for `names`; no rows of it leave the tracer.
@@ -173,6 +180,7 @@ class Stream:
     hidden: tuple[str, ...] = ()
     null_unless: Mapping[str, str] = field(default_factory=dict)
     live: Live = Live()
+    also_live: tuple[Live, ...] = ()
     timeline: Timeline | None = None
     names: Names | None = None
     internal: bool = False

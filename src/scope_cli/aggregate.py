@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.catalogue import Stream
+from scope_bpf.catalogue import Live, Stream
 
 LATEST_ROWS = 12
 MOST_GROUPS = 20_000  # memory stays bounded: beyond, the smaller half is folded into one group
@@ -22,30 +22,37 @@ OTHER = "(other)"
 
 @dataclass
 class Aggregate:
-    """What has been seen of one stream."""
+    """What one table shows of a stream."""
 
     stream: Stream
+    live: Live
     rows: int = 0
     totals: dict[Group, list[Any]] = field(default_factory=dict)  # of a gauge, absent ones and texts too
     latest: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=LATEST_ROWS))
     durations: dict[Group, Counter[int]] = field(default_factory=dict)  # rows by bucket of Live.quantiles
+    rates: dict[Group, list[float]] = field(default_factory=dict)  # bytes and ns of the rows that have Live.rate
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns it reads."""
-        live = self.stream.live
-        single = filter(None, (live.failures, live.unless, live.quantiles))
+        live = self.live
+        rate = (live.rate, "bytes", "duration_ns") if live.rate else ()
+        single = filter(None, (live.failures, live.unless, live.only, live.quantiles, *rate))
         return (*live.by, *live.told_apart, *live.totals, *single, *live.latest)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds a batch of the stream; it needs no more than `columns`."""
         self.rows += batch.num_rows
-        live = self.stream.live
+        live = self.live
         if not live.by:
             self.latest.extend(batch.slice(max(0, batch.num_rows - LATEST_ROWS)).select(list(live.latest)).to_pylist())
             return
         if live.unless:
             batch = batch.filter(pc.equal(batch[live.unless], 0))
+        if live.only:
+            batch = batch.filter(_is_something(batch[live.only]))
+        if not batch.num_rows:
+            return
         codes, texts = self._coded(batch)
         encoded = codes.dictionary_encode()  # groups present in this batch, numbered from 0
         groups = [_group(code, texts) for code in encoded.dictionary.to_pylist()]
@@ -58,7 +65,7 @@ class Aggregate:
             self._fold()
 
     def _add_up(self, batch: pa.RecordBatch, groups: list[Group], places: Any) -> None:
-        live = self.stream.live
+        live = self.live
         sums = [np.bincount(places, minlength=len(groups))]
         if live.failures:
             sums.append(np.bincount(places, pc.less(batch[live.failures], 0).fill_null(False), len(groups)))
@@ -68,6 +75,12 @@ class Aggregate:
             known = self.totals.setdefault(group, [0] * len(numbers))
             for index, number in enumerate(numbers):
                 known[index] += number
+        if live.rate:
+            has = pc.is_valid(batch[live.rate])
+            for name, place in (("bytes", 0), ("duration_ns", 1)):
+                amounts = np.bincount(places, pc.if_else(has, batch[name], 0).fill_null(0), len(groups))
+                for group, amount in zip(groups, amounts.tolist(), strict=True):
+                    self.rates.setdefault(group, [0.0, 0.0])[place] += amount
         if live.quantiles:
             buckets = _buckets(batch[live.quantiles].to_numpy())
             both, counts = np.unique(places.astype(np.int64) * _BUCKETS + buckets, return_counts=True)
@@ -77,7 +90,7 @@ class Aggregate:
     def _replace(self, batch: pa.RecordBatch, groups: list[Group], places: Any) -> None:
         last = np.zeros(len(groups), np.int64)
         last[places] = np.arange(len(places))  # of several the later one stays
-        rows = [batch[name].take(pa.array(last)).to_pylist() for name in self.stream.live.totals]
+        rows = [batch[name].take(pa.array(last)).to_pylist() for name in self.live.totals]
         for group, *numbers in zip(groups, *rows, strict=True):
             self.totals[group] = numbers
 
@@ -91,10 +104,15 @@ class Aggregate:
                 return float(2 ** ((bucket + 0.5) / _PER_OCTAVE))
         return 0.0
 
+    def rate(self, group: Group) -> float | None:
+        """Bytes a second of a group's rows that have a rate; None: there are none."""
+        amount, ns = self.rates.get(group, [0.0, 0.0])
+        return amount / (ns / 1e9) if ns else None
+
     def _coded(self, batch: pa.RecordBatch) -> tuple[pa.Array, list[list[object]]]:
         """One number a row for its group, and what the digits of that number stand for."""
         codes, texts = None, []
-        for name in (*self.stream.live.by, *self.stream.live.told_apart):
+        for name in (*self.live.by, *self.live.told_apart):
             column = batch[name] if pa.types.is_dictionary(batch[name].type) else batch[name].dictionary_encode()
             texts.append([*column.dictionary.to_pylist(), None])
             digit = column.indices.fill_null(len(texts[-1]) - 1).cast(pa.int64())
@@ -107,12 +125,19 @@ class Aggregate:
         other = (OTHER, *(None for _ in kept[0][0][1:]))
         self.totals = dict(kept)
         self.durations = {group: counts for group, counts in self.durations.items() if group in self.totals}
+        self.rates = {group: amounts for group, amounts in self.rates.items() if group in self.totals}
         self.totals[other] = [sum(numbers) for numbers in zip(*(totals for _, totals in folded), strict=True)]
 
     def top(self, count: int) -> list[tuple[Group, list[Any]]]:
         """The groups with the most, by the last total; of a gauge those that have something."""
         shown = [item for item in self.totals.items() if item[1][-1] or not self.stream.gauge]
         return sorted(shown, key=lambda item: -(item[1][-1] or 0))[:count]
+
+
+def _is_something(column: pa.Array) -> pa.Array:
+    """Whether each value is there, and is not 0."""
+    numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    return pc.not_equal(column, 0).fill_null(False) if numeric else column.is_valid()
 
 
 def _buckets(values: Any) -> Any:

@@ -1,6 +1,6 @@
 """A trace as a table that redraws in place."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.console import Group
 from rich.table import Table
@@ -16,44 +16,48 @@ _UNITS = ("_ns", "_bytes", "_percent", "_celsius", "_watts", "_mhz")
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
 
 
-def render(aggregates: Mapping[str, Aggregate], accounts: Mapping[str, Account], seconds: float, height: int) -> Group:
-    """Every stream that had rows, with as many lines as fit in `height`."""
-    busy = [aggregate for aggregate in aggregates.values() if aggregate.rows]
+def render(aggregates: Sequence[Aggregate], accounts: Mapping[str, Account], seconds: float, height: int) -> Group:
+    """Every table that has something to show, with as many lines as fit in `height`."""
+    busy = [aggregate for aggregate in aggregates if aggregate.latest or aggregate.top(1)]
     lines = max(3, min(SHOWN_GROUPS, height // max(1, len(busy)) - 4))
     parts: list[Table | Text] = [_headline(aggregates, accounts, seconds)]
     for aggregate in busy:
-        parts += [Text(f"\n{aggregate.stream.name}: {aggregate.stream.meaning}", "italic"), _table(aggregate, lines)]
+        meaning = aggregate.live.title or aggregate.stream.meaning
+        parts += [Text(f"\n{aggregate.stream.name}: {meaning}", "italic"), _table(aggregate, lines)]
     return Group(*parts)
 
 
-def _headline(aggregates: Mapping[str, Aggregate], accounts: Mapping[str, Account], seconds: float) -> Text:
-    rows = sum(aggregate.rows for aggregate in aggregates.values())
+def _headline(aggregates: Sequence[Aggregate], accounts: Mapping[str, Account], seconds: float) -> Text:
+    rows = sum(aggregate.rows for aggregate in aggregates if aggregate.live is aggregate.stream.live)
     lost = sum(sum(account.lost.values()) for account in accounts.values())
     text = Text(f"{rows:,} rows in {seconds:.1f} s, {rows / max(seconds, 0.001):,.0f}/s, ")
     return text.append(f"{lost:,} lost", "bold red") if lost else text.append("none lost", "green")
 
 
 def _table(aggregate: Aggregate, lines: int) -> Table:
-    stream = aggregate.stream
+    stream, live = aggregate.stream, aggregate.live
     table = Table(box=None, padding=(0, 2, 0, 0))
-    if not stream.live.by:
+    if not live.by:
         return _latest(table, aggregate, lines)
     units = {name: column.unit for name, column in stream.described().items()}
-    for name in stream.live.by:
+    for name in live.by:
         table.add_column(name, overflow="ellipsis", no_wrap=True)
-    counted = [] if stream.gauge else ["rows", *(["failed"] if stream.live.failures else [])]
-    numbers = [*counted, *stream.live.totals]
-    for name in [*numbers, *(_QUANTILES if stream.live.quantiles else ()), *([] if stream.gauge else ["share"])]:
+    counted = [] if stream.gauge else ["rows", *(["failed"] if live.failures else [])]
+    numbers = [*counted, *live.totals]
+    further = [*(_QUANTILES if live.quantiles else ()), *([live.rate] if live.rate else [])]
+    for name in [*numbers, *further, *([] if stream.gauge else ["share"])]:
         table.add_column(_headed(name), justify="right", no_wrap=True)
     whole = sum(totals[-1] or 0 for totals in aggregate.totals.values()) or 1
     for group, totals in aggregate.top(lines):
         cells = [quantity(total, units.get(name, "")) for name, total in zip(numbers, totals, strict=True)]
-        if stream.live.quantiles:
-            unit = units[stream.live.quantiles]
+        if live.quantiles:
+            unit = units[live.quantiles]
             cells += [quantity(aggregate.quantile(group, share), unit) for share in _QUANTILES.values()]
+        if live.rate:
+            cells.append(quantity(aggregate.rate(group), units[live.rate]))
         if not stream.gauge:
             cells.append(f"{totals[-1] / whole:.0%}")
-        shown = group[: len(stream.live.by)]
+        shown = group[: len(live.by)]
         table.add_row(*("-" if key is None else str(key) for key in shown), *cells)
     hidden = len(aggregate.totals) - lines
     if hidden > 0:
@@ -69,12 +73,13 @@ def _headed(name: str) -> str:
 
 def _latest(table: Table, aggregate: Aggregate, lines: int) -> Table:
     stream: Stream = aggregate.stream
+    live = aggregate.live
     units = {name: column.unit for name, column in stream.described().items()}
-    for name in stream.live.latest:
+    for name in live.latest:
         table.add_column(_headed(name), overflow="ellipsis", no_wrap=True)
     for row in list(aggregate.latest)[-lines:]:
         cells = []
-        for name in stream.live.latest:
+        for name in live.latest:
             value, unit = row[name], units[name]
             cells.append(quantity(value, unit) if unit else _plain(value))
         table.add_row(*cells)

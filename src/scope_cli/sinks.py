@@ -27,18 +27,22 @@ class Sink(Protocol):
 
 
 class TableSink:
-    """Adds up for the live table."""
+    """Adds up for the live tables."""
 
     def __init__(self, streams: tuple[Stream, ...]) -> None:
-        self.aggregates = {stream.name: Aggregate(stream) for stream in streams}
+        self.aggregates = [Aggregate(stream, live) for stream in streams for live in (stream.live, *stream.also_live)]
 
     def columns(self, stream: Stream) -> Collection[str] | None:
-        """What the table shows."""
-        return self.aggregates[stream.name].columns
+        """What its tables show."""
+        return {name for aggregate in self._of(stream) for name in aggregate.columns}
 
     def write(self, stream: Stream, batch: pa.RecordBatch) -> None:
         """Takes a batch."""
-        self.aggregates[stream.name].add(batch)
+        for aggregate in self._of(stream):
+            aggregate.add(batch)
+
+    def _of(self, stream: Stream) -> list[Aggregate]:
+        return [aggregate for aggregate in self.aggregates if aggregate.stream is stream]
 
     def close(self) -> list[str]:
         """Nothing to end."""

@@ -55,7 +55,9 @@ def test_rows_and_metrics_while_a_task_runs(up: Up) -> None:
         assert balance == (True,)
     (node,) = up.client.get("nodes")["nodes"]
     assert up.client.get("events", "gpu", machine=node["machine_id"], limit=1)["events"]
-    assert up.scope("events", "gpu", "pid=1").stderr.startswith("scope: stream 'gpu' has no column 'pid'; it has: device, uuid")
+    assert up.scope("events", "gpu", "pid=1").stderr.startswith(
+        "scope: stream 'gpu' has no column 'pid'; it has: device, uuid"
+    )
     assert up.scope("stop", task).returncode == 0
     assert not _metrics(up)
 

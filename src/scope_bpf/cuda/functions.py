@@ -68,6 +68,7 @@ class CudaFunction:
         stream: DEFAULT_STREAM if it takes none and works in the default one.
         pitch: where an allocation of rows returns the bytes that each has got, in place of `bytes`.
         blocks: it returns when what it does is done.
+        waits: that is all it does.
         variants: endings of names for the per-thread default stream.
     """
 
@@ -85,6 +86,7 @@ class CudaFunction:
     memory: Memory = Memory.NONE
     pitch: int = -1
     blocks: bool = False
+    waits: bool = False
     variants: tuple[str, ...] = ()
 
     @property
@@ -151,10 +153,10 @@ FUNCTIONS = (
     CudaFunction("cudaMemsetAsync", ptr=0, bytes=2, stream=3, variants=_PTSZ),
     # The rest of the runtime
     CudaFunction("cudaSetDevice", Kind.SET_DEVICE, device=0),
-    CudaFunction("cudaDeviceSynchronize", blocks=True),
+    CudaFunction("cudaDeviceSynchronize", waits=True),
     CudaFunction("cudaDeviceReset", Kind.RESET),
-    CudaFunction("cudaStreamSynchronize", stream=0, blocks=True, variants=_PTSZ),
-    CudaFunction("cudaEventSynchronize", blocks=True),
+    CudaFunction("cudaStreamSynchronize", stream=0, waits=True, variants=_PTSZ),
+    CudaFunction("cudaEventSynchronize", waits=True),
     CudaFunction("cudaStreamCreate"),
     CudaFunction("cudaStreamCreateWithFlags"),
     CudaFunction("cudaStreamCreateWithPriority"),
@@ -199,9 +201,9 @@ FUNCTIONS = (
     _copy_of("cuMemcpy3DAsync_v2", Kind.COPY_3D, stream=4, variants=_PTSZ),
     # The rest of the driver
     CudaFunction("cuCtxDestroy_v2", Kind.DESTROY_CONTEXT),
-    CudaFunction("cuCtxSynchronize", blocks=True),
-    CudaFunction("cuStreamSynchronize", stream=0, blocks=True, variants=_PTSZ),
-    CudaFunction("cuEventSynchronize", blocks=True),
+    CudaFunction("cuCtxSynchronize", waits=True),
+    CudaFunction("cuStreamSynchronize", stream=0, waits=True, variants=_PTSZ),
+    CudaFunction("cuEventSynchronize", waits=True),
     CudaFunction("cuGraphLaunch", stream=1, variants=_PTSZ),
     CudaFunction("cuLaunchKernel", Kind.DRIVER_LAUNCH, variants=_PTSZ),
     CudaFunction("cuLaunchCooperativeKernel", Kind.DRIVER_LAUNCH, variants=_PTSZ),

@@ -38,6 +38,7 @@ _APIS = pa.array([function.api for function in FUNCTIONS])
 _IS_RUNTIME = np.array([function.api == RUNTIME for function in FUNCTIONS])
 _IS_COPY = np.array([function.kind in (Kind.COPY, Kind.COPY_2D, Kind.COPY_3D) for function in FUNCTIONS])
 _BLOCKS = np.array([function.blocks for function in FUNCTIONS])
+_WAITS = np.array([function.waits for function in FUNCTIONS])
 _MEMORY = pa.array([kind.name.lower() for kind in Memory])
 _COPIES = pa.array([kind.name if kind is not Copy.DEFAULT else "default" for kind in Copy])
 
@@ -70,6 +71,7 @@ def _derive_call(rows: Rows) -> dict[str, pa.Array]:
     seconds = np.where(measured, rows["duration_ns"], 1) / 1e9
     return _described_with_result(rows) | {
         "memory": _memory(rows),
+        "wait_ns": pa.array(np.array(rows["duration_ns"]), mask=~_WAITS[rows["function_id"]]),
         "kind": _COPIES.take(pa.array(kinds, mask=~copies | (rows["copy_kind"] >= len(_COPIES)))).dictionary_encode(),
         "bandwidth": pa.array(rows["bytes"] / seconds, mask=~measured),
     }
@@ -166,6 +168,7 @@ _CALL = Stream(
     | {
         "memory": Derived(Column("what is allocated or freed: device, pinned or managed"), _WORD),
         "kind": Derived(Column("of a copy: H2H, H2D, D2H, D2D; default where the addresses do not tell"), _WORD),
+        "wait_ns": Derived(Column("of a call that waits for the device: its duration", "ns"), pa.uint64()),
         "bandwidth": Derived(Column("of a copy that blocks until it is done", "B/s"), pa.float64()),
     },
     derive=_derive_call,
@@ -179,11 +182,25 @@ _CALL = Stream(
         "live_bytes": "has_live",
         "result": "returned",
     },
-    live=Live(
-        by=("comm", "function", "kind", "result_name"),
-        totals=("bytes", "duration_ns"),
-        quantiles="duration_ns",
-        unless="nested",
+    live=Live(by=("comm", "function"), totals=("bytes", "duration_ns"), quantiles="duration_ns", unless="nested"),
+    also_live=(
+        Live(
+            title="copies by direction",
+            by=("comm", "kind"),
+            totals=("duration_ns", "bytes"),
+            unless="nested",
+            only="kind",
+            rate="bandwidth",
+        ),
+        Live(
+            title="waits for the device",
+            by=("comm", "function"),
+            totals=("wait_ns",),
+            quantiles="wait_ns",
+            unless="nested",
+            only="wait_ns",
+        ),
+        Live(title="errors", by=("comm", "function", "result_name"), unless="nested", only="result"),
     ),
     timeline=Timeline(
         name="function",
@@ -290,7 +307,7 @@ _ENDS = ("cuda_abandon", "cuda_replace")
 PROBE = Probe(
     name="cuda",
     meaning="CUDA: calls of runtime and driver, launches with their kernels' names, memory held and by whom",
-    streams=(_CALL, _LAUNCH, _CALL_SUMMARY, _LAUNCH_SUMMARY, _MEMORY_HELD, _LIVE),
+    streams=(_LAUNCH, _CALL, _LAUNCH_SUMMARY, _CALL_SUMMARY, _MEMORY_HELD, _LIVE),
     ring_bytes=8 << 20,
     alternatives=(
         Alternative("uprobe_multi: functions of libcudart and libcuda", _ENDS, uprobe_multi=True),

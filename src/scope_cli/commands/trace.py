@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 POLL_MS = 100
 REDRAWS_PER_SECOND = 2
+EVERYTHING = 10_000  # lines; where nothing is redrawn nothing has to fit
 
 
 def register(subcommands: Any) -> None:
@@ -180,15 +181,17 @@ def _display(tracer: "RunningProbe", sink: "Sink") -> Display:
     console = Console()
     aggregates = sink.aggregates
 
-    def table(began: float) -> Any:
-        return render(aggregates, tracer.accounts(), time.monotonic() - began, console.height)
+    def table(began: float, height: int) -> Any:
+        return render(aggregates, tracer.accounts(), time.monotonic() - began, height)
 
     def print_last(over: Callable[[], bool], recording: _Recording, began: float) -> None:
         wait(over, recording, began)
-        console.print(table(began))
+        console.print(table(began, EVERYTHING))
 
     def redraw(over: Callable[[], bool], recording: _Recording, began: float) -> None:
-        with Live(get_renderable=lambda: table(began), console=console, refresh_per_second=REDRAWS_PER_SECOND):
+        with Live(
+            get_renderable=lambda: table(began, console.height), console=console, refresh_per_second=REDRAWS_PER_SECOND
+        ):
             wait(over, recording, began)
 
     return redraw if console.is_terminal else print_last

@@ -75,9 +75,10 @@ def test_a_unit_is_in_the_name(probe: Probe, stream: Stream) -> None:
 @every_stream
 def test_a_live_table_shows_columns_of_its_own(probe: Probe, stream: Stream) -> None:
     """What is grouped, added up or listed exists."""
-    live = stream.live
-    shown = {*live.by, *live.totals, *live.latest, *stream.labels, *([live.failures] if live.failures else [])}
-    assert shown <= set(probe.schema(stream).names)
+    for live in (stream.live, *stream.also_live):
+        single = {live.failures, live.quantiles, live.unless, live.only, live.rate} - {""}
+        assert {*live.by, *live.totals, *live.latest, *live.told_apart, *single} <= set(probe.schema(stream).names)
+    assert set(stream.labels) <= set(probe.schema(stream).names)
 
 
 def test_c_and_python_name_the_same_fields() -> None:

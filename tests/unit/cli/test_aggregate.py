@@ -8,14 +8,15 @@ from scope_bpf.catalogue import Live, Mode, Stream
 from scope_cli.aggregate import Aggregate
 
 
-def _stream(live: Live, gauge: bool = False) -> Stream:
-    return Stream("some", "something", {}, mode=Mode.SUMMARY if gauge else Mode.EVENTS, live=live, gauge=gauge)
+def _aggregate(live: Live, gauge: bool = False) -> Aggregate:
+    stream = Stream("some", "something", {}, mode=Mode.SUMMARY if gauge else Mode.EVENTS, live=live, gauge=gauge)
+    return Aggregate(stream, live)
 
 
 def test_groups_are_added_up_over_batches() -> None:
     """Rows, failures and totals by group; rows that are not to be counted are left out."""
     live = Live(by=("comm",), totals=("bytes",), failures="ret", unless="nested")
-    aggregate = Aggregate(_stream(live))
+    aggregate = _aggregate(live)
     for _ in range(2):
         columns = {
             "comm": ["a", "b", "a", "a"],
@@ -32,17 +33,46 @@ def test_groups_are_added_up_over_batches() -> None:
 def test_quantiles_are_near(share: float) -> None:
     """Within the 9 % that are said, against numpy's on all values."""
     values = np.random.default_rng(7).lognormal(10, 2, 20_000).astype(np.uint64)
-    aggregate = Aggregate(_stream(Live(by=("comm",), totals=("ns",), quantiles="ns")))
+    aggregate = _aggregate(Live(by=("comm",), totals=("ns",), quantiles="ns"))
     for part in np.array_split(values, 7):
         aggregate.add(pa.RecordBatch.from_pydict({"comm": ["a"] * len(part), "ns": part}))
     assert aggregate.quantile(("a",), share) == pytest.approx(np.quantile(values, share), rel=0.09)
     assert aggregate.quantile(("nobody",), share) == 0
 
 
+def test_a_table_of_some_rows() -> None:
+    """Only those that have what it is about, as a text or as a number that is not 0."""
+    rows = [
+        {"comm": "a", "kind": "H2D", "result": 0, "bytes": 1},
+        {"comm": "a", "kind": None, "result": 2, "bytes": 2},
+        {"comm": "a", "kind": "D2H", "result": None, "bytes": 4},
+    ]
+    found = {}
+    for only in ("kind", "result"):
+        aggregate = _aggregate(Live(by=("comm",), totals=("bytes",), only=only))
+        aggregate.add(pa.RecordBatch.from_pylist(rows))
+        aggregate.add(pa.RecordBatch.from_pylist(rows[:1]).slice(1))
+        found[only] = aggregate.top(10)
+    assert found == {"kind": [(("a",), [2, 5])], "result": [(("a",), [1, 2])]}
+
+
+def test_a_rate_is_of_all_bytes_by_all_time() -> None:
+    """Of the rows that have one; a short copy weighs as little as it lasts."""
+    aggregate = _aggregate(Live(by=("kind",), totals=("bytes",), rate="bandwidth"))
+    rows = [
+        {"kind": "H2D", "bytes": 1000, "duration_ns": 10, "bandwidth": 1e11},
+        {"kind": "H2D", "bytes": 1000, "duration_ns": 990, "bandwidth": 1e9},
+        {"kind": "H2D", "bytes": 5000, "duration_ns": 1, "bandwidth": None},
+        {"kind": "D2H", "bytes": None, "duration_ns": 7, "bandwidth": None},
+    ]
+    aggregate.add(pa.RecordBatch.from_pylist(rows))
+    assert (aggregate.rate(("H2D",)), aggregate.rate(("D2H",))) == (2e9, None)
+
+
 def test_a_gauge_shows_what_is_absent_as_absent() -> None:
     """What a device cannot tell is no 0, and a text may stand among the numbers."""
     live = Live(by=("device",), totals=("power_watts", "slowed_by", "used"))
-    aggregate = Aggregate(_stream(live, gauge=True))
+    aggregate = _aggregate(live, gauge=True)
     aggregate.add(pa.RecordBatch.from_pylist([{"device": 1, "power_watts": None, "slowed_by": "idle", "used": 7}]))
     assert aggregate.top(10) == [((1,), [None, "idle", 7])]
 
@@ -50,7 +80,7 @@ def test_a_gauge_shows_what_is_absent_as_absent() -> None:
 def test_a_gauge_shows_what_is_and_not_what_was() -> None:
     """The latest values stand, groups are told apart by more than is shown, and those with nothing are left out."""
     live = Live(by=("stack",), totals=("live",), told_apart=("stack_id",))
-    aggregate = Aggregate(_stream(live, gauge=True))
+    aggregate = _aggregate(live, gauge=True)
     for states in ([5, 7, 9], [3, 0, 9]):
         columns = {"stack": ["f", "f", "g"], "stack_id": [1, 2, 3], "live": states}
         aggregate.add(pa.RecordBatch.from_pydict(columns))
