@@ -308,6 +308,7 @@ class Probe:
         ring_bytes: how large a ring has to be for the rates at which events come; a summary needs little.
         constants: from validated options to the values of the object's read-only variables.
         functions: in user space, looked for in the files that watched processes have mapped.
+        libraries: beginnings of names; those installed are attached to before anybody runs them.
         kept_by_process: maps `NAME` with a struct NAME_key; entries of processes that have ended are taken out.
         resolver: makes what computes the streams' resolved columns, for a loaded object.
         sampler: makes what a probe of samples looks at; raises NotSupported where there is nothing to look at.
@@ -321,6 +322,7 @@ class Probe:
     ring_bytes: int = 1 << 20
     constants: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {}
     functions: tuple[Function, ...] = ()
+    libraries: tuple[str, ...] = ()
     kept_by_process: tuple[str, ...] = ()
     resolver: "Callable[[BpfObject, Modules], Resolver] | None" = None
     sampler: Callable[[], Sampler] | None = None

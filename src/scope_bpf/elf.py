@@ -5,7 +5,8 @@ SIGBUS. Formats: the System V ABI's chapters 4 and 5, elf(5).
 """
 
 import os
-from collections.abc import Collection, Iterator
+import struct
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from io import FileIO
@@ -14,10 +15,8 @@ from typing import Any
 import numpy as np
 
 from scope_bpf.errors import NotElf
+from scope_bpf.symbols import SYMBOL, Symbols
 
-_SYMBOL = np.dtype(
-    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
-)
 _HEADER = np.dtype(
     [
         *(("magic", "V6"), ("ident", "V10"), ("type", "<u2"), ("machine", "<u2"), ("version", "<u4"), ("entry", "<u8")),
@@ -40,7 +39,6 @@ _SECTION = np.dtype(
 _RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 _MAGIC = np.void(b"\x7fELF\x02\x01")  # ELFCLASS64, ELFDATA2LSB
 _PT_LOAD, _PT_INTERP, _SHT_NOBITS = 1, 3, 8
-_FUNC = 2  # STT_FUNC
 # What damaged files may say beyond this is left out
 _MOST_NAMES = 1 << 20  # bytes of sections' names
 _LONGEST_NAME = 64
@@ -48,9 +46,11 @@ _MOST_SEGMENTS = 64
 _MOST_ADDRESS = 1 << 62  # user space's are below
 _MOST_TABLE = 1 << 29  # bytes of a section
 _LONGEST_PATH = 4096
-_BEGIN = 4  # characters of a name
+_MOST_NOTES = 4096  # bytes
+_PT_NOTE, _BUILD_ID = 4, (3, b"GNU\0")  # NT_GNU_BUILD_ID, by its owner
 X86_64 = 62  # EM_X86_64
 _RELATIVE = {X86_64: 8, 183: 1027}  # R_X86_64_RELATIVE, R_AARCH64_RELATIVE
+_NOTE = struct.Struct("<III")  # sizes of owner and text, type
 _ENDBR64 = b"\xf3\x0f\x1e\xfa"
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -69,59 +69,6 @@ class Segment:
     memory: int
     executable: bool
     writable: bool
-
-
-class Symbols:
-    """A symbol table with its names."""
-
-    def __init__(self, table: Array, names: bytes) -> None:
-        self._table, self._names = table, names
-
-    def addresses(self, names: Collection[str]) -> dict[str, int]:
-        """Functions of these names that are defined here, by name; versions ("@@...") are not part of a name."""
-        # Most files have none, and there are many files: what names begin with is looked for first.
-        begins = {begin for begin in {name[:_BEGIN] for name in names} if begin.encode() in self._names}
-        places = {name: list(self._places(name)) for name in names if name[:_BEGIN] in begins}
-        if not any(places.values()):
-            return {}
-        functions = self._table[(self._table["info"] & 0xF == _FUNC) & (self._table["section"] != 0)]
-        values = {name: functions["value"][np.isin(functions["name"], at)] for name, at in places.items() if at}
-        return {name: int(found[0]) for name, found in values.items() if len(found)}
-
-    def indices(self, name: str) -> Array:
-        """Where symbols of this name stand in the table, defined or not."""
-        return np.flatnonzero(np.isin(self._table["name"], list(self._places(name))))
-
-    def address_of(self, index: int) -> int | None:
-        """The address of a symbol by its place in the table; None if it is defined elsewhere."""
-        if index >= len(self._table) or not self._table[index]["section"]:
-            return None
-        return int(self._table[index]["value"])
-
-    def name_at(self, address: int, begin: bool = False) -> str | None:
-        """The name of the function that spans an address, or that begins there; None if none does."""
-        starts, ends, names = self._spans
-        index = int(np.searchsorted(starts, address, "right")) - 1
-        if index < 0 or address >= ends[index] or (begin and address != starts[index]):
-            return None
-        name = int(names[index])
-        end = self._names.find(b"\0", name)
-        return self._names[name:end].decode(errors="backslashreplace") if end >= 0 else None
-
-    @cached_property
-    def _spans(self) -> tuple[Array, Array, Array]:
-        table = self._table
-        kept = table[(table["info"] & 0xF == _FUNC) & (table["section"] != 0) & (table["size"] > 0)]
-        kept = kept[np.argsort(kept["value"], kind="stable")]
-        return kept["value"].copy(), kept["value"] + kept["size"], kept["name"].copy()
-
-    def _places(self, name: str) -> Iterator[int]:
-        """Where the table of strings has this name; a linker may let it share the end of a longer one."""
-        wanted = name.encode() + b"\0"
-        at = self._names.find(wanted)
-        while at >= 0:
-            yield at
-            at = self._names.find(wanted, at + 1)
 
 
 class ElfFile:
@@ -187,6 +134,20 @@ class ElfFile:
             return path.rstrip(b"\0").decode(errors="surrogateescape")
         return ""
 
+    @cached_property
+    def build_id(self) -> str:
+        """What tells this build from any other, hexadecimal; empty if the linker left none. Format: elf(5), notes."""
+        for part in self._parts[self._parts["type"] == _PT_NOTE]:
+            notes, at = self.read(int(part["offset"]), min(int(part["size"]), _MOST_NOTES)), 0
+            while at + _NOTE.size <= len(notes):
+                owner_size, size, kind = _NOTE.unpack_from(notes, at)
+                owner = notes[at + _NOTE.size : at + _NOTE.size + owner_size]
+                text = at + _NOTE.size + (owner_size + 3 & ~3)
+                if (kind, owner) == _BUILD_ID:
+                    return notes[text : text + size].hex()
+                at = text + (size + 3 & ~3)
+        return ""
+
     def functions(self, names: Collection[str]) -> dict[str, int]:
         """Offsets in the file of functions that are defined here, by name; those that are local too."""
         found: dict[str, int] = {}
@@ -207,7 +168,7 @@ class ElfFile:
         return self._table(".symtab", ".strtab")
 
     def _table(self, table: str, names: str) -> Symbols | None:
-        symbols, strings = self._section(table, _SYMBOL), self._section(names, np.dtype("u1"))
+        symbols, strings = self._section(table, SYMBOL), self._section(names, np.dtype("u1"))
         return Symbols(symbols, strings.tobytes()) if len(symbols) and len(strings) else None
 
     def _section(self, name: str, dtype: np.dtype[Any]) -> Array:

@@ -1,4 +1,4 @@
-"""Which files a command will have mapped when it starts to run."""
+"""Which files will be mapped: by a command when it starts to run, by programs that use what is installed."""
 
 import logging
 import os
@@ -38,6 +38,18 @@ def files_of_command(path: str) -> list[str]:
         return [program]
     found = [match[1] for line in listed.stdout.splitlines() if (match := _LISTED.search(line))]
     return [program, *map(os.fsdecode, found)]
+
+
+def installed_libraries(beginnings: tuple[str, ...]) -> list[str]:
+    """The libraries in the loader's cache (ldconfig(8)) whose names begin so."""
+    try:
+        listed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, timeout=_SECONDS, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        log.warning("cannot list the installed libraries", extra={"reason": str(error)})
+        return []
+    entries = [line.strip().partition(b" => ") for line in listed.splitlines()]
+    wanted = tuple(map(os.fsencode, beginnings))
+    return [os.fsdecode(path) for name, _, path in entries if path and name.startswith(wanted)]
 
 
 def _program(path: str) -> str:

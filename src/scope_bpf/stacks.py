@@ -1,4 +1,8 @@
-"""Stacks as text: the functions that called, outermost first, separated by semicolons, as flame graphs take them."""
+"""Stacks as text: the functions that called, outermost first, separated by semicolons, as flame graphs take them.
+
+Code without a symbol is the file, the offset in it and the file's build id: with the debug information of that build,
+wherever it is kept, it can be named later.
+"""
 
 from typing import Any
 
@@ -48,5 +52,6 @@ class StackNames:
         if not module:
             return f"?+{offset:#x}" if inode else f"{offset:#x}"
         if (inode, offset) not in self._frames:
-            self._frames[inode, offset] = (module.name_at(offset) or module.place_of(offset)).replace(";", ",")
+            place = f"{module.place_of(offset)} [{module.elf.build_id or 'no build id'}]"
+            self._frames[inode, offset] = (module.name_at(offset) or place).replace(";", ",")
         return self._frames[inode, offset]

@@ -19,7 +19,7 @@ from scope_bpf.columns import RawBatch, raw_batch
 from scope_bpf.errors import KernelError, NotSupported, ScopeBpfError, VerifierError
 from scope_bpf.gauge import EndedProcesses, GaugeReader, Sweeper
 from scope_bpf.host import require_bpf
-from scope_bpf.loader import files_of_command
+from scope_bpf.loader import files_of_command, installed_libraries
 from scope_bpf.map import possible_cpus
 from scope_bpf.mappings import running_processes
 from scope_bpf.modules import FIND_CODE
@@ -156,6 +156,8 @@ class Tracer:
     def _attach_functions(self, multi: bool) -> None:
         assert self._object
         self._attacher = Attacher(self.probe, self._object, multi)
+        if self.probe.libraries:
+            self._attacher.look_at_files(installed_libraries(self.probe.libraries))
         if self._command:
             self._attacher.look_at_files(files_of_command(self._command))
         self._attacher.look_at_processes(self._processes_with_functions())

@@ -11,6 +11,7 @@ import pytest
 from tests.gpu.pytorch import compare_kernels, compare_memory, kernels_of
 from tests.gpu.report import Report
 from tests.probes.cuda_programs import WORKLOADS
+from tests.probes.nvml import build_nvml
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,8 +37,9 @@ def folder(made: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A runtime and a driver that succeed, and have all that calls.cu calls."""
+    """A runtime and a driver that succeed, and have all that calls.cu calls; and NVML."""
     folder = tmp_path_factory.mktemp("libraries")
+    build_nvml(folder)
     driver, runtime = folder / "libcuda.so.1", folder / "libcudart.so.13"
     sources = [WORKLOADS / "cuda_stand_in.c", ROOT / "tests/gpu/stand_in.c"]
     for library, *more in ((driver, "-DDRIVER"), (runtime, driver)):
@@ -78,10 +80,11 @@ def test_the_folder_can_be_carried(folder: Path) -> None:
 
 def test_everything_is_equal(folder: Path, libraries: Path) -> None:
     """Calls, launches, memory and leaks, of each program; what is not judged is told."""
-    ran = check(folder, "--libraries", libraries)
+    ran = check(folder, "--libraries", libraries, LD_LIBRARY_PATH=str(libraries))
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "stand-in: no GPU" in ran.stdout
-    assert "30 checks ok, 0 FAILED" in ran.stdout
+    assert "31 checks ok, 0 FAILED" in ran.stdout
+    assert "memory_used_bytes 7516192768" in ran.stdout
     assert ran.stdout.count("ok      calls (1") == 4
     assert "ok      launches (28)" in ran.stdout, "those of the stripped program"
     assert "55 cuMemFree_v2" in ran.stdout, "calls of the driver that the runtime makes"

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pynvml as nvml
+from tests.gpu.gpus import tell_gpus
 from tests.gpu.programs import check_programs, tell_costs
 from tests.gpu.pytorch import check_pytorch
 from tests.gpu.report import Report
@@ -62,6 +63,7 @@ def main() -> int:
     check_programs(report, arguments.programs, lambda linked: not arguments.libraries or linked == "shared")
     if not arguments.libraries:
         check_pytorch(report)
+    tell_gpus(report)
     tell_costs(report, arguments.programs)
     print(f"\n{report.checks['ok']} checks ok, {report.checks['FAILED']} FAILED")
     return 1 if report.checks["FAILED"] else 0

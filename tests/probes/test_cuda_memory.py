@@ -1,5 +1,6 @@
 """Success paths of CUDA programs, with a stand-in for the runtime and driver: what they do has known answers."""
 
+import re
 import shutil
 import subprocess
 import time
@@ -116,6 +117,47 @@ def test_leaks_by_stack(recording: Recording) -> None:
     assert (leak["live_bytes"], leak["live_count"], leak["allocations"]) == (101 * 307, 101, 101)
     assert 0 < leak["mean_age_ns"] < 60_000_000_000
     assert ";main;" in leak["stack"]
+
+
+def test_code_without_symbols_can_be_named_later(record: Record, program: Path, tmp_path: Path) -> None:
+    """A frame in it is the file, the offset and the build id, by which its debug information is found anywhere."""
+    stripped = tmp_path / "stripped"
+    subprocess.run(["strip", "-o", stripped, program], check=True)
+    notes = subprocess.run(["readelf", "-n", stripped], capture_output=True, text=True, check=True).stdout
+    (build_id,) = re.findall(r"Build ID: ([0-9a-f]{40})", notes)
+    live = _last(record("cuda", [str(stripped)]).rows("cuda_live"), "stack_id")
+    (stack,) = [row["stack"] for row in live.values() if row["live_count"] == 101]
+    ours = [frame for frame in stack.split(";") if frame.startswith("stripped")]
+    assert len(ours) >= 2
+    for frame in ours:
+        offset = re.fullmatch(rf"stripped\+(0x[0-9a-f]+) \[{build_id}\]", frame)
+        assert offset
+    named = subprocess.run(["addr2line", "-fe", program, str(offset[1])], capture_output=True, text=True, check=True)
+    assert "leak" in named.stdout.splitlines()[0], "the unstripped file has the innermost one's name there"
+
+
+def test_installed_libraries_are_attached_to_beforehand(
+    stand_in: StandIn, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a process that starts while a task runs, and uses them, no call is missed: not the first ones either."""
+    libraries = [str(stand_in.folder / name) for name in ("libcuda.so.1", "libcudart.so.13")]
+    monkeypatch.setattr(tracer_module, "installed_libraries", lambda _: libraries)
+    recording = Recording()
+    command = ["sh", "-c", f"read word; exec {program}"]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process,
+        _tracer(process.pid) as tracer,
+    ):
+        tracer.start()
+        assert process.stdin
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        process.wait()
+        for raw in [*tracer.poll(100), *tracer.finish()]:
+            recording.add(raw)
+    rows = [row for row in recording.rows("cuda_call") if row["pid"] == process.pid and not row["nested"]]
+    assert rows[0]["function"] == "cudaSetDevice", "the first that it calls"
+    assert Counter(row["function"] for row in rows)["cudaMalloc"] == 156
 
 
 def test_summaries_count_the_same(record: Record, program: Path) -> None:

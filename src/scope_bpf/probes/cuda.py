@@ -319,5 +319,6 @@ PROBE = Probe(
     functions=tuple(
         Function(function.symbols, number, "cuda_enter", "cuda_return") for number, function in enumerate(FUNCTIONS)
     ),
+    libraries=("libcuda.so", "libcudart.so"),
     resolver=_resolver,
 )

@@ -2,7 +2,9 @@
 
 import platform
 import random
+import re
 import subprocess
+import sys
 from collections.abc import Callable
 from io import FileIO
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 from scope_bpf.elf import ElfFile
 from scope_bpf.errors import NotElf
-from scope_bpf.loader import files_of_command
+from scope_bpf.loader import files_of_command, installed_libraries
 
 SOURCE = """
 #include <math.h>
@@ -131,3 +133,28 @@ def test_the_files_of_a_command(build: Build, tmp_path: Path) -> None:
     assert files_of_command(str(script)) == files
     (tmp_path / "text").write_text("no program")
     assert files_of_command(str(tmp_path / "text")) == []
+
+
+@pytest.mark.parametrize("path", [sys.executable, "/bin/sh", "/bin/ls"])
+def test_the_build_id(path: str) -> None:
+    """As readelf has it; none where the linker left none."""
+    said = subprocess.run(["readelf", "-n", path], capture_output=True, text=True, check=True).stdout
+    wanted = re.search(r"Build ID: ([0-9a-f]+)", said)
+    with FileIO(path) as file:
+        assert ElfFile(file).build_id == (wanted[1] if wanted else "")
+
+
+def test_no_build_id(tmp_path: Path) -> None:
+    program = tmp_path / "none"
+    source = b"int main(void) { return 0; }"
+    subprocess.run(["gcc", "-x", "c", "-", "-Wl,--build-id=none", "-o", program], input=source, check=True)
+    with FileIO(program) as file:
+        assert ElfFile(file).build_id == ""
+
+
+def test_installed_libraries() -> None:
+    """Those in the loader's cache, by how their names begin; every path is there."""
+    found = installed_libraries(("libc.so", "libnothing"))
+    assert found
+    assert {Path(path).name for path in found} == {"libc.so.6"}
+    assert all(Path(path).exists() for path in found)

@@ -1,0 +1,28 @@
+"""What the `gpu` probe says of this machine's GPUs: what NVML does not offer here is absent."""
+
+from tests.gpu.report import Report
+
+from scope_bpf.catalogue import probe_named
+from scope_bpf.columns import to_arrow
+from scope_bpf.errors import NoDevice
+from scope_bpf.options import parse_options
+from scope_bpf.running import run_probe
+
+
+def tell_gpus(report: Report) -> None:
+    """One look."""
+    report.title("the state of the GPUs")
+    probe = probe_named("gpu")
+    with run_probe(probe, parse_options(probe.options, {})) as looking:
+        try:
+            looking.start()
+        except NoDevice as error:
+            report.fact(str(error))
+            return
+        report.fact(f"read from {looking.attach_point}")
+        rows = [row for batch in looking.poll(0) for row in to_arrow(batch).to_pylist()]
+    report.check("every GPU tells its memory", True, all(row.get("memory_used_bytes", 1) is not None for row in rows))
+    for row in rows:
+        del row["ktime_ns"]
+        report.fact(", ".join(f"{name} {value}" for name, value in row.items() if value is not None))
+        report.fact(f"absent: {', '.join(name for name, value in row.items() if value is None) or 'nothing'}")
