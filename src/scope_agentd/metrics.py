@@ -1,6 +1,10 @@
-"""/metrics: the counters of every stage, read where they are kept. No label has a pid, a comm or another open set."""
+"""/metrics: the counters of every stage, read where they are kept.
+
+No label has a pid, a comm or another open set, but for who holds memory of a GPU: these are few.
+"""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -9,6 +13,11 @@ from prometheus_client.registry import Collector
 from scope_agentd.pipeline.queue import Queue
 from scope_agentd.pipeline.ship import Shipper
 from scope_agentd.tasks import State, Tasks
+
+if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
+    from scope_bpf.catalogue import Stream
+
+_NOT_MEASURED = ("ktime_ns", "start_ns", "uid")
 
 
 class AgentCollector(Collector):
@@ -65,20 +74,24 @@ class AgentCollector(Collector):
     def _of_samples(self) -> Iterator[Metric]:
         """Numbers of the latest samples, if such a task runs: scope_STREAM_COLUMN."""
         found: dict[str, GaugeMetricFamily] = {}
-        labelled: set[tuple[str, ...]] = set()
+        told: set[tuple[str, ...]] = set()  # two tasks may look at the same
+        for stream, row in self._latest_rows():
+            labels = [str(row[name]) for name in stream.labels]
+            if (stream.name, *labels) in told:
+                continue
+            told.add((stream.name, *labels))
+            measured = stream.described().keys() - {*stream.labels, *_NOT_MEASURED}
+            for name in sorted(name for name in measured if isinstance(row[name], int | float)):
+                metric = f"scope_{stream.name}_{name}"
+                family = GaugeMetricFamily(metric, stream.described()[name].meaning, labels=stream.labels)
+                found.setdefault(metric, family).add_metric(labels, row[name])
+        yield from found.values()
+
+    def _latest_rows(self) -> Iterator[tuple["Stream", dict[str, Any]]]:
         for task in self._tasks.running():
             for stream in task.definition.probe.public_streams:
                 for row in task.latest(stream.name) if stream.labels else ():
-                    labels = [str(row[name]) for name in stream.labels]
-                    if (stream.name, *labels) in labelled:
-                        continue  # another task looks at the same
-                    labelled.add((stream.name, *labels))
-                    for name, column in stream.described().items():
-                        if isinstance(row[name], int | float) and name not in (*stream.labels, "ktime_ns"):
-                            metric = f"scope_{stream.name}_{name}"
-                            family = GaugeMetricFamily(metric, column.meaning, labels=stream.labels)
-                            found.setdefault(metric, family).add_metric(labels, row[name])
-        yield from found.values()
+                    yield stream, row
 
 
 def registry(tasks: Tasks, queue: Queue, shipper: Shipper) -> CollectorRegistry:

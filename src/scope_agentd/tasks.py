@@ -110,12 +110,14 @@ class Task:
         """The rows of its last look, if it is of samples and runs."""
         from scope_bpf.sampled import SampledTracer
 
-        seen = self.tracer.latest if isinstance(self.tracer, SampledTracer) else {}
+        tracer = self.tracer  # asked from another thread than the one that ends it
+        seen = tracer.latest if isinstance(tracer, SampledTracer) else {}
         return seen[stream].to_pylist() if stream in seen else []
 
     def programs_cost(self) -> Cost:
         """What its programs have cost, by the kernel's count."""
-        return self.tracer.cost() if self.tracer and self.state is State.RUNNING else Cost()
+        tracer = self.tracer
+        return tracer.cost() if tracer and self.state is State.RUNNING else Cost()
 
 
 class Tasks:
@@ -133,7 +135,7 @@ class Tasks:
 
     def running(self) -> list[Task]:
         """The tasks that record."""
-        return [task for task in self._tasks.values() if task.state is State.RUNNING]
+        return [task for task in self.all() if task.state is State.RUNNING]
 
     def get(self, task_id: str) -> Task:
         """The task of this id.

@@ -16,6 +16,7 @@ from scope_bpf.map import Map
 from scope_bpf.summary import Shape, with_interval
 
 TICK_NS = 10_000_000  # USER_HZ is 100, include/asm-generic/param.h
+TELL_ALL_EVERY_S = 60.0
 
 
 def read_map(of: Map) -> tuple[Rows, Rows]:
@@ -55,7 +56,8 @@ class EndedProcesses:
         if (pid, start_ns) not in self._alive:
             try:
                 fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-                self._alive[pid, start_ns] = int(fields[19]) == start_ns // TICK_NS and fields[0] not in (b"Z", b"X")
+                runs = fields[0] not in (b"Z", b"X") or int(fields[17]) > 1  # the first thread may end before others
+                self._alive[pid, start_ns] = int(fields[19]) == start_ns // TICK_NS and runs
             except OSError:
                 self._alive[pid, start_ns] = False
         return self._alive[pid, start_ns]
@@ -90,12 +92,16 @@ class Sweeper:
 
 
 class GaugeReader:
-    """Gives rows for the states that have changed; those of a process that has ended once more, with `ended` set."""
+    """Gives rows for the states that have changed, all of them once a minute, those of ended processes with `ended`.
+
+    Whoever reads the rows later sees by their times that a state still is, and what is counted in time stays true.
+    """
 
     def __init__(self, shape: Shape, of: Map) -> None:
         self._shape, self._map = shape, of
         self._dtype = shape.layout.dtype
         self._before = pa.array([], pa.binary(self._dtype.itemsize))
+        self._told_all = time.monotonic()
         self._since_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self.rows_made = {shape.stream.name: 0}
 
@@ -105,8 +111,8 @@ class GaugeReader:
         Raises:
             KernelError: the kernel refused.
         """
-        keys, values = read_map(self._map)
         now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        keys, values = read_map(self._map)
         packed: Any = np.concatenate((keys, values), axis=1)
         states = packed.view(self._dtype).reshape(len(packed))
         over = ended.among(states["pid"], states["start_ns"])
@@ -114,6 +120,9 @@ class GaugeReader:
         buffer = pa.py_buffer(np.ascontiguousarray(packed))
         current = pa.Array.from_buffers(pa.binary(self._dtype.itemsize), len(packed), [None, buffer])
         changed = ~pc.is_in(current, self._before).to_numpy(zero_copy_only=False)
+        if time.monotonic() - self._told_all >= TELL_ALL_EVERY_S:
+            self._told_all = time.monotonic()
+            changed[:] = True
         self._before = current
         delete_keys(self._map, keys[over])
         rows = np.empty(int(changed.sum()), with_interval(self._shape.layout))

@@ -5,6 +5,7 @@ lacks functions, a laptop's GPU lacks ECC. Sources: nvml.h of CUDA 13.0 for unit
 errors", for the meanings.
 """
 
+import ctypes
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,11 @@ _SLOWED_BY = {
     nvml.nvmlClocksEventReasonHwPowerBrakeSlowdown: "power_brake",
     nvml.nvmlClocksEventReasonDisplayClockSetting: "display_clocks",
 }
+_PROCESSES = {
+    "compute": nvml.nvmlDeviceGetComputeRunningProcesses,
+    "graphics": nvml.nvmlDeviceGetGraphicsRunningProcesses,
+}
+_NOT_AVAILABLE = (2**32 - 1, 2**64 - 1)  # NVML_VALUE_NOT_AVAILABLE as either width has it
 _ERRORS = {
     nvml.nvmlEventTypeXidCriticalError: "xid",
     nvml.nvmlEventTypeSingleBitEccError: "ecc_corrected",
@@ -74,7 +80,8 @@ class NvmlSampler:
             raise NoDevice("no NVIDIA driver on this host") from None
         except nvml.NVMLError as error:
             raise NotSupported(f"NVML does not start: {error}; `nvidia-smi` may say more") from None
-        handles = [_asked(nvml.nvmlDeviceGetHandleByIndex, number) for number in range(nvml.nvmlDeviceGetCount())]
+        count = _asked(nvml.nvmlDeviceGetCount) or 0
+        handles = [_asked(nvml.nvmlDeviceGetHandleByIndex, number) for number in range(count)]
         self._devices = {number: handle for number, handle in enumerate(handles) if handle is not None}
         if not self._devices:
             nvml.nvmlShutdown()
@@ -105,9 +112,9 @@ class NvmlSampler:
         for row in errors:
             if row["kind"] == "xid" and row.get("device") in self._xids:
                 self._xids[row["device"]] += 1
-        gone, self._holding = self._holding, [row for number in self._devices for row in self._processes(number)]
-        held = [_identity(row) for row in self._holding]
-        gone = [row | {"used_bytes": 0} for row in gone if row["used_bytes"] != 0 and _identity(row) not in held]
+        before, self._holding = self._holding, [row for number in self._devices for row in self._processes(number)]
+        held = {_identity(row) for row in self._holding}
+        gone = [row | {"used_bytes": 0} for row in before if _identity(row) not in held]
         return {
             "gpu": [
                 self._fixed[number] | _state(handle) | {"xid_errors": self._xids.get(number)}
@@ -118,15 +125,25 @@ class NvmlSampler:
         }
 
     def _processes(self, number: int) -> list[Row]:
+        """As they are now; as they were at the last look, where NVML does not answer."""
         device = {"device": number, "uuid": self._fixed[number]["uuid"]}
-        return [device | row for row in _processes(self._devices[number])]
+        found = []
+        for kind, ask in _PROCESSES.items():
+            answer = _asked(ask, self._devices[number])
+            if answer is None:
+                found += [row for row in self._holding if (row["device"], row["kind"]) == (number, kind)]
+            else:
+                kinds = {"kind": kind}
+                found += [device | kinds | _process(one.pid) | {"used_bytes": one.usedGpuMemory} for one in answer]
+        return found
 
     def _errors(self) -> list[Row]:
         rows: list[Row] = []
         while self._events is not None and (event := _asked(nvml.nvmlEventSetWait_v2, self._events, 0)) is not None:
-            number = _asked(nvml.nvmlDeviceGetIndex, event.device)
+            handles = {_address(handle): number for number, handle in self._devices.items()}
+            number = handles.get(_address(event.device))  # NVML tells no index of a GPU that is lost
             kind = _ERRORS.get(event.eventType)
-            row: Row = {"device": number, "uuid": self._fixed[number]["uuid"]} if number in self._fixed else {}
+            row: Row = {} if number is None else {"device": number, "uuid": self._fixed[number]["uuid"]}
             if kind == "xid":
                 row |= {"xid": event.eventData, "meaning": _XIDS.get(event.eventData)}
             rows.append(row | {"kind": kind})
@@ -142,9 +159,14 @@ class NvmlSampler:
 def _asked(function: Callable[..., Any], *arguments: Any) -> Any:
     """What NVML answers, None if it cannot say."""
     try:
-        return function(*arguments)
-    except nvml.NVMLError:
+        answer = function(*arguments)
+    except (nvml.NVMLError, UnicodeDecodeError):
         return None
+    return None if isinstance(answer, int) and answer in _NOT_AVAILABLE else answer
+
+
+def _address(handle: Any) -> int | None:
+    return ctypes.cast(handle, ctypes.c_void_p).value
 
 
 def _fixed(number: int, handle: Any) -> Row:
@@ -191,27 +213,17 @@ def _scaled(value: int | None, factor: float) -> float | None:
     return None if value is None else value * factor
 
 
-def _processes(handle: Any) -> list[Row]:
-    kinds = {
-        "compute": nvml.nvmlDeviceGetComputeRunningProcesses,
-        "graphics": nvml.nvmlDeviceGetGraphicsRunningProcesses,
-    }
-    return [
-        _process(process.pid) | {"kind": kind, "used_bytes": process.usedGpuMemory}
-        for kind, ask in kinds.items()
-        for process in _asked(ask, handle) or ()
-    ]
-
-
 def _process(pid: int) -> Row:
-    """Who it is, as far as it is still there and can be seen from here."""
+    """Who it is, as far as it is still there and can be seen from here. Formats: proc(5), stat and status."""
     folder = Path(f"/proc/{pid}")
     try:
-        name, _, rest = (folder / "stat").read_text(errors="backslashreplace").partition("(")[2].rpartition(")")
-        start_ns = int(rest.split()[19]) * TICK_NS
-        return {"pid": pid, "start_ns": start_ns, "uid": folder.stat().st_uid, "comm": name}
-    except OSError:
+        name, _, rest = (folder / "stat").read_bytes().partition(b"(")[2].rpartition(b")")
+        owners = next(line for line in (folder / "status").read_bytes().splitlines() if line.startswith(b"Uid:"))
+    except (OSError, StopIteration):
         return {"pid": pid, "start_ns": 0}
+    start_ns = int(rest.split()[19]) * TICK_NS
+    comm = name.decode(errors="backslashreplace")
+    return {"pid": pid, "start_ns": start_ns, "uid": int(owners.split()[1]), "comm": comm}
 
 
 def _identity(row: Row) -> tuple[Any, ...]:

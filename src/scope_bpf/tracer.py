@@ -157,7 +157,7 @@ class Tracer:
         assert self._object
         self._attacher = Attacher(self.probe, self._object, multi)
         if self.probe.libraries:
-            self._attacher.look_at_files(installed_libraries(self.probe.libraries))
+            self._attacher.look_at_installed(installed_libraries(self.probe.libraries))
         if self._command:
             self._attacher.look_at_files(files_of_command(self._command))
         self._attacher.look_at_processes(self._processes_with_functions())

@@ -120,18 +120,26 @@ class Aggregate:
         return codes, texts
 
     def _fold(self) -> None:
-        ranked = self.top(MOST_GROUPS)
+        ranked = sorted(self.totals.items(), key=_rank)
         kept, folded = ranked[: MOST_GROUPS // 2], ranked[MOST_GROUPS // 2 :]
-        other = (OTHER, *(None for _ in kept[0][0][1:]))
         self.totals = dict(kept)
         self.durations = {group: counts for group, counts in self.durations.items() if group in self.totals}
         self.rates = {group: amounts for group, amounts in self.rates.items() if group in self.totals}
-        self.totals[other] = [sum(numbers) for numbers in zip(*(totals for _, totals in folded), strict=True)]
+        if self.stream.gauge:
+            return  # states are not added up; the smaller ones are not shown
+        other = (OTHER, *(None for _ in kept[0][0][1:]))
+        sums = [self.totals[other]] if other in self.totals else []
+        sums += [totals for _, totals in folded]
+        self.totals[other] = [sum(numbers) for numbers in zip(*sums, strict=True)]
 
     def top(self, count: int) -> list[tuple[Group, list[Any]]]:
         """The groups with the most, by the last total; of a gauge those that have something."""
         shown = [item for item in self.totals.items() if item[1][-1] or not self.stream.gauge]
-        return sorted(shown, key=lambda item: -(item[1][-1] or 0))[:count]
+        return sorted(shown, key=_rank)[:count]
+
+
+def _rank(item: tuple[Group, list[Any]]) -> float:
+    return -float(item[1][-1] or 0)
 
 
 def _is_something(column: pa.Array) -> pa.Array:

@@ -40,7 +40,9 @@ def test_rows_and_metrics_while_a_task_runs(up: Up) -> None:
     assert f"scope_gpu_power_watts{{{first}}} 412.345" in metrics
     assert not [line for line in metrics if line.startswith("scope_gpu_power_watts") and second in line]
     assert [line for line in metrics if line.startswith("scope_gpu_temperature_celsius") and second in line]
-    assert not [line for line in metrics if str(os.getpid()) in line or "gpu_process" in line]
+    (holds,) = [line for line in metrics if line.startswith("scope_gpu_process_")]
+    assert holds.startswith("scope_gpu_process_used_bytes{") and holds.endswith("} 1009.0")
+    assert f'pid="{os.getpid()}"' in holds and 'kind="compute"' in holds
     with psycopg.connect(host=str(up.state / "postgres"), user="scope", dbname="scope") as connection:
         row = connection.execute("SELECT * FROM scope.gpu WHERE device = 0 ORDER BY time LIMIT 1")
         named = dict(zip([column.name for column in row.description or ()], row.fetchone() or (), strict=True))

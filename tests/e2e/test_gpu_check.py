@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture(scope="module")
 def made() -> str:
     """What `make gpu-check` says."""
-    ran = subprocess.run(["make", "gpu-check"], cwd=ROOT, capture_output=True, text=True)
+    ran = subprocess.run(["make", "--no-print-directory", "gpu-check"], cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 

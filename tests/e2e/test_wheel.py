@@ -69,7 +69,7 @@ def test_it_records_there(python: Path) -> None:
     """Every probe is available, and one records."""
     doctor = hidden(python.with_name("scope"), "doctor", "--json")
     assert doctor.returncode == 0, doctor.stderr
-    assert {finding["available"] for finding in json.loads(doctor.stdout)["probes"]} == {True}
+    assert all(finding["available"] or finding["no_device"] for finding in json.loads(doctor.stdout)["probes"])
     traced = hidden(python.with_name("scope"), "trace", "process", "--json", "--", "true")
     assert traced.returncode == 0, traced.stderr
     execs = [row for row in map(json.loads, traced.stdout.splitlines()) if row.get("type") == "exec"]

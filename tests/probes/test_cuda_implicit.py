@@ -3,6 +3,7 @@
 The program has a stand-in for the runtime and the driver linked in, see cuda_contexts.c.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +51,20 @@ def test_copies_that_a_struct_describes(run: Run) -> None:
         (19 * 7, "D2H", device, host, 0),
         (23 * 3 * 5, "D2H", device, host, 0x77),
     ]
+    assert [row["is_async"] for row in copies] == [False, True, False, True], "nobody waits for one within a device"
+    assert [row["bandwidth"] is not None for row in copies] == [True, False, True, False]
+    (to_array,) = [row for row in rows if row["function"] == "cuMemcpyHtoA_v2"]
+    assert (to_array["bytes"], to_array["kind"], to_array["src"], to_array["dst"]) == (29, "H2D", host, None)
+    assert {row["is_async"] for row in rows if not row["kind"]} == {None}
+
+
+def test_kernels_of_libraries(run: Run) -> None:
+    """The driver's functions have the names of the kernels that they are of; what nobody gave out is a handle."""
+    launches = run("kernels").rows("cuda_launch")
+    assert Counter((row["kernel"], row["name_source"]) for row in launches[:-1]) == {
+        ("kernel_of_a_library", "driver"): 8
+    }
+    assert (launches[-1]["kernel"], launches[-1]["name_source"]) == (f"handle:{launches[-1]['handle']:#x}", "handle")
 
 
 def test_what_is_live_is_told_with_each_call(run: Run) -> None:
@@ -75,9 +90,21 @@ def test_a_reset_frees_what_the_device_had(run: Run) -> None:
 
 
 def test_a_context_takes_its_memory_along(run: Run) -> None:
-    """Only what was allocated in it."""
+    """Only what was allocated in it, and is not a pool's; a context tells the device that it is made for."""
     names = ("live_count", "live_bytes", "implicit_frees", "frees")
-    assert _held(run("contexts"), *names) == {("device", None): (1, 1009, 3, 0)}
+    assert _held(run("contexts"), *names) == {
+        ("device", 0): (1, 1009, 2, 0),
+        ("device", None): (1, 109, 1, 0),
+    }
+
+
+def test_what_cannot_be_freed_is_held(run: Run) -> None:
+    """A free that fails changes nothing, whether its pointer is known or not."""
+    names = ("live_count", "live_bytes", "allocations", "frees", "unknown_frees", "implicit_frees")
+    recording = run("kept")
+    assert _held(recording, *names) == {("device", None): (1, 211, 1, 0, 0, 0)}
+    (live,) = [row for row in recording.rows("cuda_live") if row["live_count"]]
+    assert (live["live_bytes"], live["allocations"]) == (211, 1)
 
 
 def test_an_exec_frees_everything(run: Run) -> None:

@@ -9,7 +9,7 @@ SCOPE_SUMMARY(cuda_call_summary)
 static __always_inline struct cuda_place place_of(struct cuda_thread *thread,
 						  const volatile struct cuda_function *function)
 {
-	struct cuda_place place = {.context = thread->context,
+	struct cuda_place place = {.context = function->pooled ? 0 : thread->context,
 				   .device = thread->has_device ? thread->device : -1,
 				   .memory = function->memory};
 
@@ -35,8 +35,8 @@ static __always_inline void release_memory(struct task_struct *task, struct cuda
 
 	if (function->kind == CUDA_UNMAP)
 		unmapped(task, &place, address, bytes_of(frame, function));
-	else if (function->kind == CUDA_FREE && address && !forget_allocation(task, address, &frame->was, false))
-		count_unknown_free(task, &place);
+	else if (function->kind == CUDA_FREE && address)
+		forget_allocation(task, address, &frame->was, false);
 }
 
 /* A row has got more bytes than were asked for. */
@@ -55,26 +55,24 @@ static __always_inline void account_memory(struct task_struct *task, struct cuda
 					   __s32 result)
 {
 	struct cuda_place place = place_of(thread, function);
-	__u64 address = argument(frame, function->ptr), bytes = bytes_of(frame, function), stack = frame->call_stack;
+	__u64 address = argument(frame, function->ptr);
 	bool is_allocated = false;
 
 	if (function->kind == CUDA_RESET && !result)
-		release(task, RELEASE_DEVICE, place.device, 0);
+		release(task, RELEASE_DEVICE,
+			function->device >= 0 ? (__s32)argument(frame, function->device) : place.device, 0);
 	if (function->kind == CUDA_DESTROY_CONTEXT && !result && frame->args[0])
 		release(task, RELEASE_CONTEXT, 0, frame->args[0]);
-	if (function->kind == CUDA_FREE && result && frame->was.bytes) {
-		place = (struct cuda_place){
-			.context = frame->was.context, .device = frame->was.device, .memory = frame->was.memory};
-		bytes = frame->was.bytes;
-		stack = frame->was.stack;
-		is_allocated = true;
-	}
+	if (function->kind == CUDA_FREE && result && frame->was.ktime_ns)
+		put_back(task, address, &frame->was);
+	if (function->kind == CUDA_FREE && !result && address && !frame->was.ktime_ns)
+		count_unknown_free(task, &place);
 	if (function->kind == CUDA_ALLOCATE && !result)
 		is_allocated = !bpf_probe_read_user(&address, sizeof(address), (void *)address);
 	if (function->kind == CUDA_MAP && !result)
 		is_allocated = true;
 	if (is_allocated)
-		allocated(task, &place, address, bytes, stack);
+		allocated(task, &place, address, bytes_of(frame, function), frame->call_stack);
 }
 
 static __always_inline void summarize_call(struct task_struct *task, const struct cuda_frame *frame,
@@ -107,7 +105,7 @@ static __always_inline void tell_live(struct task_struct *task, struct cuda_thre
 	struct cuda_memory_key key = {.start_ns = task_start_ns(task), .pid = task->tgid};
 	struct cuda_memory_value *memory;
 
-	if (frame->was.bytes)
+	if (frame->was.ktime_ns)
 		place = (struct cuda_place){.device = frame->was.device, .memory = frame->was.memory};
 	event->memory_id = place.memory;
 	event->has_live = 0;

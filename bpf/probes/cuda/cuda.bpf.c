@@ -66,6 +66,7 @@ int cuda_enter(struct pt_regs *ctx)
 		read_copy(task, frame, function->kind == CUDA_COPY_3D);
 	frame->call_stack = 0;
 	frame->was.bytes = 0;
+	frame->was.ktime_ns = 0;
 	if (keep_stacks && !nested &&
 	    (is_launch(function->kind) || function->kind == CUDA_ALLOCATE || function->kind == CUDA_MAP))
 		frame->call_stack = keep_stack(task, &entry, thread->addresses, thread->stacks, CUDA_CACHED);
@@ -98,16 +99,18 @@ int cuda_return(struct pt_regs *ctx)
 		thread->device = frame->args[0];
 		thread->has_device = 1;
 	}
+	if (function->kind == CUDA_DESTROY_CONTEXT && result == 0 && thread->context == frame->args[0])
+		thread->context = 0;
 	if (!result)
 		read_pitch(frame, function);
 	if (!frame->nested)
 		account_memory(task, thread, frame, function, result);
 	if (function->kind >= CUDA_MAKE_CONTEXT)
-		learn_context(thread, frame, function->kind, result);
-	else if (function->kind == CUDA_GET_KERNEL || (function->kind == CUDA_GET_NAMED && !thread->depth))
-		learn_handle(task, frame, function->kind);
-	else if (function->kind == CUDA_GET_NAMED)
+		learn_context(thread, frame, function, result);
+	else if (function->kind == CUDA_GET_NAMED && thread->depth)
 		return 0;
+	else if (function->kind >= CUDA_GET_KERNEL)
+		learn_handle(task, frame, function->kind, result);
 	else if (is_launch(function->kind))
 		emit_launch(task, thread, frame, duration_ns, result, true);
 	else
@@ -138,7 +141,10 @@ static long abandon_frame(__u32 index, void *unused)
 	return 0;
 }
 
-/* A thread that ends in calls, by exit() or a signal: they never return, and are told without a result. */
+/*
+ * A thread that ends in calls, by exit(), pthread_exit() or a signal: they never return, and are told without a result.
+ * So is a call that an exception has left, if its thread made no other after it.
+ */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(cuda_abandon, struct task_struct *task)
 {

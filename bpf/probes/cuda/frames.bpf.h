@@ -21,6 +21,7 @@ enum cuda_kind {
 	CUDA_DRIVER_LAUNCH_EX, /* (CUlaunchConfig *, function, arguments) */
 	CUDA_GET_KERNEL,       /* (handle *, function): no call of the program's; tells the handle of a function */
 	CUDA_GET_NAMED,	       /* (handle *, module, name): likewise, of a name */
+	CUDA_GET_FUNCTION,     /* (handle *, kernel): likewise, of what another handle stands for */
 	CUDA_MAKE_CONTEXT,     /* (context *, ...): likewise; the thread's context from then on */
 	CUDA_SET_CONTEXT,      /* (context) */
 	CUDA_POP_CONTEXT,      /* the thread has another one, and it is not known which */
@@ -41,7 +42,8 @@ struct cuda_function {
 	__s8 device;
 	__u8 memory; /* enum cuda_memory_kind: of what it allocates or frees */
 	__s8 pitch;  /* where it returns how many bytes a row has got */
-	__u8 pad[3];
+	__u8 pooled; /* what it allocates is no context's, and outlives it */
+	__u8 pad[2];
 };
 
 #define CUDA_DEFAULT_STREAM -2 /* for `stream`: it has no such argument, and is the default stream's */
@@ -71,7 +73,7 @@ struct cuda_frame {
 	__u64 args[CALL_ARGUMENTS];
 	struct cuda_shape shape;
 	__u64 call_stack;
-	struct cuda_allocation was; /* what a call that frees took out; bytes 0: nothing */
+	struct cuda_allocation was; /* what a call that frees took out; time 0: nothing */
 	__u32 function;
 	__u8 nested; /* inside a call that is recorded */
 	__u8 covers; /* calls inside this one are nested */
@@ -128,17 +130,21 @@ static __always_inline struct cuda_frame *top_frame(struct cuda_thread *thread)
 	return &thread->frames[top & (CUDA_DEPTH - 1)];
 }
 
-/* In which context the driver works for a thread. */
-static __always_inline void learn_context(struct cuda_thread *thread, const struct cuda_frame *frame, __u8 kind,
-					  __s32 result)
+/* In which context the driver works for a thread; a context of the program's own may be of another device. */
+static __always_inline void learn_context(struct cuda_thread *thread, const struct cuda_frame *frame,
+					  const volatile struct cuda_function *function, __s32 result)
 {
-	__u64 context = kind == CUDA_SET_CONTEXT ? frame->args[0] : 0;
+	__u64 context = function->kind == CUDA_SET_CONTEXT ? frame->args[0] : 0;
 
 	if (result)
 		return;
-	if (kind == CUDA_MAKE_CONTEXT)
+	if (function->kind == CUDA_MAKE_CONTEXT)
 		bpf_probe_read_user(&context, sizeof(context), (void *)frame->args[0]);
 	thread->context = context;
+	if (frame->nested)
+		return;
+	thread->has_device = function->device >= 0;
+	thread->device = argument(frame, function->device);
 }
 
 /* Calls that an exception or longjmp() left lie below the stack of the one that is entered or left now. */

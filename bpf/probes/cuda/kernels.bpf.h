@@ -138,20 +138,30 @@ static __always_inline void keep_name(struct task_struct *task, struct cuda_hand
  * The handle is known once the call has returned. Names that the runtime asks the driver for are left out: they are
  * those of thousands of kernels that it registers, whose launches have their names otherwise.
  */
-static __always_inline void learn_handle(struct task_struct *task, struct cuda_frame *frame, __u8 kind)
+static __always_inline void learn_handle(struct task_struct *task, struct cuda_frame *frame, __u8 kind, __s32 result)
 {
 	struct cuda_handle_key key;
-	struct cuda_handle value = {};
+	struct cuda_handle value = {}, *kernel;
 	__u64 handle = 0;
 
+	if (result && kind != CUDA_GET_KERNEL) /* which has given out a handle even where there is no GPU */
+		return;
 	if (bpf_probe_read_user(&handle, sizeof(handle), (void *)frame->args[0]) || !handle)
 		return;
+	if (kind == CUDA_GET_FUNCTION) {
+		fill_handle_key(&key, task, frame->args[1]);
+		kernel = bpf_map_lookup_elem(&cuda_handles, &key);
+		if (!kernel)
+			return;
+		value = *kernel;
+	}
 	fill_handle_key(&key, task, handle);
 	if (kind == CUDA_GET_KERNEL)
 		find_code(task, frame->args[1], &value.code);
-	else
+	else if (kind == CUDA_GET_NAMED)
 		keep_name(task, &value, frame->args[2]);
-	bpf_map_update_elem(&cuda_handles, &key, &value, BPF_ANY);
+	if (value.code.inode || value.name)
+		bpf_map_update_elem(&cuda_handles, &key, &value, BPF_ANY);
 }
 
 #endif

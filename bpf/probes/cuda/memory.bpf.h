@@ -107,24 +107,22 @@ static __always_inline __u64 since_start_us(struct task_struct *task, const stru
 	return (allocation->ktime_ns - task_start_ns(task)) / 1000;
 }
 
-/* Puts an allocation that is taken out of the map out of the sums as well. */
-static __always_inline void subtract(struct task_struct *task, __u64 address, const struct cuda_allocation *was,
-				     bool implicit)
+/* Adds an allocation to what is live, or takes it off: `count` is 1 or -1. */
+static __always_inline void count_live(struct task_struct *task, const struct cuda_allocation *allocation, __s64 count)
 {
-	struct cuda_place place = {.device = was->device, .memory = was->memory};
+	struct cuda_place place = {.device = allocation->device, .memory = allocation->memory};
 	struct cuda_memory_value *memory = memory_of(task, &place);
-	struct cuda_live_value *live = live_of(task, &place, was->stack);
+	struct cuda_live_value *live = live_of(task, &place, allocation->stack);
+	__u64 bytes = allocation->bytes * count;
 
-	forget_chunks(task, address, was->bytes);
 	if (memory) {
-		__sync_fetch_and_add(implicit ? &memory->implicit_frees : &memory->frees, 1);
-		__sync_fetch_and_add(&memory->live_count, -1);
-		__sync_fetch_and_add(&memory->live_bytes, -was->bytes);
+		__sync_fetch_and_add(&memory->live_count, count);
+		raise(&memory->peak_bytes, __sync_fetch_and_add(&memory->live_bytes, bytes) + bytes);
 	}
 	if (live) {
-		__sync_fetch_and_add(&live->live_count, -1);
-		__sync_fetch_and_add(&live->live_bytes, -was->bytes);
-		__sync_fetch_and_add(&live->since_us, -since_start_us(task, was));
+		__sync_fetch_and_add(&live->live_count, count);
+		__sync_fetch_and_add(&live->live_bytes, bytes);
+		__sync_fetch_and_add(&live->since_us, since_start_us(task, allocation) * count);
 	}
 }
 
@@ -134,20 +132,50 @@ static __always_inline bool forget_allocation(struct task_struct *task, __u64 ad
 {
 	struct cuda_allocations_key key = {.start_ns = task_start_ns(task), .address = address, .pid = task->tgid};
 	struct cuda_allocation *found = bpf_map_lookup_elem(&cuda_allocations, &key);
+	struct cuda_memory_value *memory;
+	struct cuda_place place;
 
 	if (!found)
 		return false;
 	*was = *found;
 	if (bpf_map_delete_elem(&cuda_allocations, &key))
 		return false;
-	subtract(task, address, was, implicit);
+	forget_chunks(task, address, was->bytes);
+	count_live(task, was, -1);
+	place = (struct cuda_place){.device = was->device, .memory = was->memory};
+	memory = memory_of(task, &place);
+	if (memory)
+		__sync_fetch_and_add(implicit ? &memory->implicit_frees : &memory->frees, 1);
 	return true;
+}
+
+static __always_inline bool remember_allocation(struct task_struct *task, __u64 address,
+						const struct cuda_allocation *allocation)
+{
+	struct cuda_allocations_key key = {.start_ns = task_start_ns(task), .address = address, .pid = task->tgid};
+
+	if (bpf_map_update_elem(&cuda_allocations, &key, allocation, BPF_ANY)) {
+		scope_count_loss(stream_cuda_live, SCOPE_LOST_MAP_FULL);
+		return false;
+	}
+	remember_chunks(task, address, allocation->bytes, allocation->memory);
+	count_live(task, allocation, 1);
+	return true;
+}
+
+/* What could not be freed is there still, as if nobody had tried. */
+static __always_inline void put_back(struct task_struct *task, __u64 address, const struct cuda_allocation *was)
+{
+	struct cuda_place place = {.device = was->device, .memory = was->memory};
+	struct cuda_memory_value *memory = memory_of(task, &place);
+
+	if (remember_allocation(task, address, was) && memory)
+		__sync_fetch_and_add(&memory->frees, -1);
 }
 
 static __always_inline void allocated(struct task_struct *task, const struct cuda_place *place, __u64 address,
 				      __u64 bytes, __u64 stack)
 {
-	struct cuda_allocations_key key = {.start_ns = task_start_ns(task), .address = address, .pid = task->tgid};
 	struct cuda_allocation was, allocation = {.bytes = bytes,
 						  .ktime_ns = bpf_ktime_get_boot_ns(),
 						  .stack = stack,
@@ -160,25 +188,16 @@ static __always_inline void allocated(struct task_struct *task, const struct cud
 	if (!address)
 		return;
 	forget_allocation(task, address, &was, true); /* freed in a way that is not seen, or it were not there again */
-	if (bpf_map_update_elem(&cuda_allocations, &key, &allocation, BPF_ANY)) {
-		scope_count_loss(stream_cuda_live, SCOPE_LOST_MAP_FULL);
+	if (!remember_allocation(task, address, &allocation))
 		return;
-	}
-	remember_chunks(task, address, bytes, place->memory);
 	memory = memory_of(task, place);
 	if (memory) {
 		__sync_fetch_and_add(&memory->allocations, 1);
 		__sync_fetch_and_add(&memory->allocated_bytes, bytes);
-		__sync_fetch_and_add(&memory->live_count, 1);
-		raise(&memory->peak_bytes, __sync_fetch_and_add(&memory->live_bytes, bytes) + bytes);
 	}
 	live = live_of(task, place, stack);
-	if (live) {
+	if (live)
 		__sync_fetch_and_add(&live->allocations, 1);
-		__sync_fetch_and_add(&live->live_count, 1);
-		__sync_fetch_and_add(&live->live_bytes, bytes);
-		__sync_fetch_and_add(&live->since_us, since_start_us(task, &allocation));
-	}
 }
 
 static __always_inline void count_unknown_free(struct task_struct *task, const struct cuda_place *place)
@@ -192,7 +211,7 @@ static __always_inline void count_unknown_free(struct task_struct *task, const s
 struct unmapping {
 	__u64 address;
 	__u64 end;
-	__u64 count;
+	bool has_unknown;
 };
 
 static long unmap_next(__u32 index, struct unmapping *range)
@@ -201,10 +220,12 @@ static long unmap_next(__u32 index, struct unmapping *range)
 
 	if (range->address >= range->end)
 		return 1;
-	if (!forget_allocation(bpf_get_current_task_btf(), range->address, &was, false) || !was.bytes)
-		return 1;
-	range->address += was.bytes;
-	range->count++;
+	if (forget_allocation(bpf_get_current_task_btf(), range->address, &was, false) && was.bytes) {
+		range->address += was.bytes;
+	} else { /* mapped before we watched; what is mapped begins at chunks */
+		range->has_unknown = true;
+		range->address = ((range->address >> SMALLEST_CHUNK_SHIFT) + 1) << SMALLEST_CHUNK_SHIFT;
+	}
 	return 0;
 }
 
@@ -215,7 +236,7 @@ static __always_inline void unmapped(struct task_struct *task, const struct cuda
 	struct unmapping range = {.address = address, .end = address + bytes};
 
 	bpf_loop(MOST_MAPPED, unmap_next, &range, 0);
-	if (range.address < range.end)
+	if (range.has_unknown || range.address < range.end)
 		count_unknown_free(task, place);
 }
 

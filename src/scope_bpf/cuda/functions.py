@@ -13,7 +13,7 @@ RUNTIME, DRIVER = "runtime", "driver"
 
 
 class Kind(IntEnum):
-    """What a function does: enum cuda_kind in cuda.bpf.c."""
+    """What a function does: enum cuda_kind in frames.bpf.h."""
 
     PLAIN = 0
     ALLOCATE = 1
@@ -32,9 +32,10 @@ class Kind(IntEnum):
     DRIVER_LAUNCH_EX = 14
     GET_KERNEL = 15
     GET_NAMED = 16
-    MAKE_CONTEXT = 17
-    SET_CONTEXT = 18
-    POP_CONTEXT = 19
+    GET_FUNCTION = 17
+    MAKE_CONTEXT = 18
+    SET_CONTEXT = 19
+    POP_CONTEXT = 20
 
 
 class Memory(IntEnum):
@@ -66,6 +67,7 @@ class CudaFunction:
         memory: what it allocates or frees.
         copy: which argument says between what is copied, or `copy_kind` does for all of its calls.
         stream: DEFAULT_STREAM if it takes none and works in the default one.
+        pooled: what it allocates is no context's.
         pitch: where an allocation of rows returns the bytes that each has got, in place of `bytes`.
         blocks: it returns when what it does is done.
         waits: that is all it does.
@@ -85,6 +87,7 @@ class CudaFunction:
     device: int = -1
     memory: Memory = Memory.NONE
     pitch: int = -1
+    pooled: bool = False
     blocks: bool = False
     waits: bool = False
     variants: tuple[str, ...] = ()
@@ -136,8 +139,8 @@ FUNCTIONS = (
     _allocate("cudaMallocHost", Memory.PINNED, bytes=1),
     _allocate("cudaHostAlloc", Memory.PINNED, bytes=1),
     _allocate("cudaMallocManaged", Memory.MANAGED, bytes=1),
-    _allocate("cudaMallocAsync", Memory.DEVICE, bytes=1, stream=2, variants=_PTSZ),
-    _allocate("cudaMallocFromPoolAsync", Memory.DEVICE, bytes=1, stream=3, variants=_PTSZ),
+    _allocate("cudaMallocAsync", Memory.DEVICE, pooled=True, bytes=1, stream=2, variants=_PTSZ),
+    _allocate("cudaMallocFromPoolAsync", Memory.DEVICE, pooled=True, bytes=1, stream=3, variants=_PTSZ),
     _allocate("cudaMallocPitch", Memory.DEVICE, bytes=2, rows=3, pitch=1),
     _free("cudaFree", Memory.DEVICE),
     _free("cudaFreeHost", Memory.PINNED),
@@ -147,7 +150,7 @@ FUNCTIONS = (
     _copy("cudaMemcpyAsync", src=1, bytes=2, copy=3, stream=4, variants=_PTSZ),
     _copy("cudaMemcpy2D", src=2, bytes=4, rows=5, copy=6, blocks=True, variants=_PTDS),
     _copy("cudaMemcpy2DAsync", src=2, bytes=4, rows=5, copy=6, stream=7, variants=_PTSZ),
-    _copy("cudaMemcpyPeer", src=2, bytes=4, copy_kind=Copy.D2D, blocks=True),
+    _copy("cudaMemcpyPeer", src=2, bytes=4, stream=DEFAULT_STREAM, copy_kind=Copy.D2D),
     _copy("cudaMemcpyPeerAsync", src=2, bytes=4, stream=5, copy_kind=Copy.D2D),
     CudaFunction("cudaMemset", ptr=0, bytes=2, stream=DEFAULT_STREAM, variants=_PTDS),
     CudaFunction("cudaMemsetAsync", ptr=0, bytes=2, stream=3, variants=_PTSZ),
@@ -171,8 +174,8 @@ FUNCTIONS = (
     # Memory of the driver
     _allocate("cuMemAlloc_v2", Memory.DEVICE, bytes=1),
     _allocate("cuMemAllocManaged", Memory.MANAGED, bytes=1),
-    _allocate("cuMemAllocAsync", Memory.DEVICE, bytes=1, stream=2, variants=_PTSZ),
-    _allocate("cuMemAllocFromPoolAsync", Memory.DEVICE, bytes=1, stream=3, variants=_PTSZ),
+    _allocate("cuMemAllocAsync", Memory.DEVICE, pooled=True, bytes=1, stream=2, variants=_PTSZ),
+    _allocate("cuMemAllocFromPoolAsync", Memory.DEVICE, pooled=True, bytes=1, stream=3, variants=_PTSZ),
     _allocate("cuMemAllocPitch_v2", Memory.DEVICE, bytes=2, rows=3, pitch=1),
     _allocate("cuMemAllocHost_v2", Memory.PINNED, bytes=1),
     _allocate("cuMemHostAlloc", Memory.PINNED, bytes=1),
@@ -180,7 +183,7 @@ FUNCTIONS = (
     _free("cuMemFreeHost", Memory.PINNED),
     _free("cuMemFreeAsync", Memory.DEVICE, stream=1, variants=_PTSZ),
     CudaFunction("cuMemCreate", bytes=1),
-    CudaFunction("cuMemMap", Kind.MAP, ptr=0, bytes=1, memory=Memory.DEVICE),
+    CudaFunction("cuMemMap", Kind.MAP, ptr=0, bytes=1, memory=Memory.DEVICE, pooled=True),
     CudaFunction("cuMemUnmap", Kind.UNMAP, ptr=0, bytes=1, memory=Memory.DEVICE),
     CudaFunction("cuMemRelease"),
     # Copies of the driver
@@ -192,8 +195,15 @@ FUNCTIONS = (
     _copy("cuMemcpyDtoHAsync_v2", src=1, bytes=2, stream=3, copy_kind=Copy.D2H, variants=_PTSZ),
     _copy("cuMemcpyDtoD_v2", src=1, bytes=2, copy_kind=Copy.D2D, blocks=True, variants=_PTDS),
     _copy("cuMemcpyDtoDAsync_v2", src=1, bytes=2, stream=3, copy_kind=Copy.D2D, variants=_PTSZ),
-    _copy("cuMemcpyPeer", src=2, bytes=4, copy_kind=Copy.D2D, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyPeer", src=2, bytes=4, stream=DEFAULT_STREAM, copy_kind=Copy.D2D, variants=_PTDS),
     _copy("cuMemcpyPeerAsync", src=2, bytes=4, stream=5, copy_kind=Copy.D2D, variants=_PTSZ),
+    _copy("cuMemcpyHtoA_v2", dst=-1, src=2, bytes=3, copy_kind=Copy.H2D, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyHtoAAsync_v2", dst=-1, src=2, bytes=3, stream=4, copy_kind=Copy.H2D, variants=_PTSZ),
+    _copy("cuMemcpyAtoH_v2", bytes=3, copy_kind=Copy.D2H, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyAtoHAsync_v2", bytes=3, stream=4, copy_kind=Copy.D2H, variants=_PTSZ),
+    _copy("cuMemcpyDtoA_v2", dst=-1, src=2, bytes=3, copy_kind=Copy.D2D, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyAtoD_v2", bytes=3, copy_kind=Copy.D2D, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyAtoA_v2", dst=-1, bytes=4, copy_kind=Copy.D2D, blocks=True, variants=_PTDS),
     _copy_of("cuMemcpy2D_v2", Kind.COPY_2D, blocks=True, variants=_PTDS),
     _copy_of("cuMemcpy2DUnaligned_v2", Kind.COPY_2D, blocks=True, variants=_PTDS),
     _copy_of("cuMemcpy2DAsync_v2", Kind.COPY_2D, stream=4, variants=_PTSZ),
@@ -201,7 +211,9 @@ FUNCTIONS = (
     _copy_of("cuMemcpy3DAsync_v2", Kind.COPY_3D, stream=4, variants=_PTSZ),
     # The rest of the driver
     CudaFunction("cuCtxDestroy_v2", Kind.DESTROY_CONTEXT),
+    CudaFunction("cuDevicePrimaryCtxReset_v2", Kind.RESET, device=0),
     CudaFunction("cuCtxSynchronize", waits=True),
+    CudaFunction("cuCtxSynchronize_v2", waits=True),
     CudaFunction("cuStreamSynchronize", stream=0, waits=True, variants=_PTSZ),
     CudaFunction("cuEventSynchronize", waits=True),
     CudaFunction("cuGraphLaunch", stream=1, variants=_PTSZ),
@@ -213,10 +225,11 @@ FUNCTIONS = (
     CudaFunction("cudaGetKernel", Kind.GET_KERNEL),
     CudaFunction("cuModuleGetFunction", Kind.GET_NAMED),
     CudaFunction("cuLibraryGetKernel", Kind.GET_NAMED),
+    CudaFunction("cuKernelGetFunction", Kind.GET_FUNCTION),
     # What makes a context a thread's
-    CudaFunction("cuCtxCreate_v2", Kind.MAKE_CONTEXT),
-    CudaFunction("cuCtxCreate_v3", Kind.MAKE_CONTEXT),
-    CudaFunction("cuCtxCreate_v4", Kind.MAKE_CONTEXT),
+    CudaFunction("cuCtxCreate_v2", Kind.MAKE_CONTEXT, device=2),
+    CudaFunction("cuCtxCreate_v3", Kind.MAKE_CONTEXT, device=4),
+    CudaFunction("cuCtxCreate_v4", Kind.MAKE_CONTEXT, device=3),
     CudaFunction("cuCtxSetCurrent", Kind.SET_CONTEXT),
     CudaFunction("cuCtxPushCurrent_v2", Kind.SET_CONTEXT),
     CudaFunction("cuCtxPopCurrent_v2", Kind.POP_CONTEXT),
@@ -224,7 +237,7 @@ FUNCTIONS = (
 
 
 def descriptors(dtype: np.dtype[Any], count: int) -> np.ndarray[Any, np.dtype[Any]]:
-    """The functions as `cuda_functions` in cuda.bpf.c holds them; shape (count,)."""
+    """The functions as `cuda_functions` in frames.bpf.h holds them; shape (count,)."""
     table = np.zeros(count, dtype)
     for number, function in enumerate(FUNCTIONS):
         for name in dtype.names or ():

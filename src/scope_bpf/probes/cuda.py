@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scope_bpf.modules import Modules
     from scope_bpf.object import BpfObject
 
-_MOST_FUNCTIONS = 128  # CUDA_FUNCTIONS in cuda.bpf.c
+_MOST_FUNCTIONS = 128  # CUDA_FUNCTIONS in frames.bpf.h
 _WORD = pa.dictionary(pa.int32(), pa.string())
 
 _NAMES = pa.array([function.name for function in FUNCTIONS])
@@ -67,10 +67,12 @@ def _described_with_result(rows: Rows) -> dict[str, pa.Array]:
 def _derive_call(rows: Rows) -> dict[str, pa.Array]:
     copies, blocks = _IS_COPY[rows["function_id"]], _BLOCKS[rows["function_id"]]
     kinds = np.where(rows["copy_kind"] < len(_COPIES), rows["copy_kind"], 0).astype(np.int32)
+    blocks = blocks & (kinds != Copy.D2D)  # a copy within a device, or to another, is not waited for
     measured = copies & blocks & (rows["returned"] == 1) & (rows["result"] == 0) & (rows["duration_ns"] > 0)
     seconds = np.where(measured, rows["duration_ns"], 1) / 1e9
     return _described_with_result(rows) | {
         "memory": _memory(rows),
+        "is_async": pa.array(~blocks, mask=~copies),
         "wait_ns": pa.array(np.array(rows["duration_ns"]), mask=~_WAITS[rows["function_id"]]),
         "kind": _COPIES.take(pa.array(kinds, mask=~copies | (rows["copy_kind"] >= len(_COPIES)))).dictionary_encode(),
         "bandwidth": pa.array(rows["bytes"] / seconds, mask=~measured),
@@ -110,7 +112,7 @@ def _derive_live(rows: Rows) -> dict[str, pa.Array]:
     return _derive_held(rows) | {"mean_age_ns": pa.array(rows["ktime_ns"] - since_ns, mask=~some)}
 
 
-_DEVICE = Column("what the thread chose last; absent if it chose before it was watched")
+_DEVICE = Column("what the thread has chosen since it was watched; absent if it has not")
 _NESTED = Column("1 if made inside another call in these streams, and not to be counted beside it")
 _DESCRIBED = {
     "api": Derived(Column("runtime or driver"), _WORD),
@@ -131,7 +133,7 @@ _HELD = {
 }
 _COMMON = {
     "duration_ns": Column("from entry to return", "ns"),
-    "stream": Column("the CUDA stream, as the program has it", hex=True),
+    "stream": Column("the CUDA stream, as the program has it; 0 is the default one", hex=True),
     "result": Column("what it returned; 0 for success; absent if its thread ended in it"),
     "device": _DEVICE,
     "nested": _NESTED,
@@ -168,6 +170,7 @@ _CALL = Stream(
     | {
         "memory": Derived(Column("what is allocated or freed: device, pinned or managed"), _WORD),
         "kind": Derived(Column("of a copy: H2H, H2D, D2H, D2D; default where the addresses do not tell"), _WORD),
+        "is_async": Derived(Column("of a copy: it returns before what it does is done"), pa.bool_()),
         "wait_ns": Derived(Column("of a call that waits for the device: its duration", "ns"), pa.uint64()),
         "bandwidth": Derived(Column("of a copy that blocks until it is done", "B/s"), pa.float64()),
     },

@@ -26,11 +26,11 @@ _GPU = Stream(
     derived=_DEVICE
     | {
         "name": Derived(Column("the product's name"), _NAME),
-        "gpu_percent": Derived(Column("of the last sample's time in which a kernel ran", "%"), pa.uint8()),
-        "memory_percent": Derived(Column("of that time in which memory was read or written", "%"), pa.uint8()),
+        "gpu_percent": Derived(Column("of the last sample's time in which a kernel ran", "%"), pa.uint32()),
+        "memory_percent": Derived(Column("of that time in which memory was read or written", "%"), pa.uint32()),
         "memory_used_bytes": Derived(Column("device memory that is allocated", "bytes"), pa.uint64()),
         "memory_total_bytes": Derived(Column("device memory that there is", "bytes"), pa.uint64()),
-        "temperature_celsius": Derived(Column("of the chip", "°C"), pa.int32()),
+        "temperature_celsius": Derived(Column("of the chip", "°C"), pa.int64()),
         "power_watts": Derived(Column("drawn by the board", "W"), pa.float64()),
         "power_limit_watts": Derived(Column("at which clocks are lowered", "W"), pa.float64()),
         "sm_clock_mhz": Derived(Column("of the multiprocessors", "MHz"), pa.uint32()),
@@ -38,8 +38,8 @@ _GPU = Stream(
         "slowed_by": Derived(Column("what keeps clocks low, names joined by commas; empty: nothing"), _NAME),
         "pcie_received": Derived(Column("by the GPU over PCIe, in the 20 ms before", "B/s"), pa.uint64()),
         "pcie_sent": Derived(Column("by the GPU over PCIe, in the 20 ms before", "B/s"), pa.uint64()),
-        "pcie_generation": Derived(Column("of the link as it is now"), pa.uint8()),
-        "pcie_width": Derived(Column("lanes of the link as it is now"), pa.uint8()),
+        "pcie_generation": Derived(Column("of the link as it is now"), pa.uint32()),
+        "pcie_width": Derived(Column("lanes of the link as it is now"), pa.uint32()),
         "ecc_corrected": Derived(Column("errors of memory since the driver was loaded"), pa.uint64()),
         "ecc_uncorrected": Derived(Column("errors of memory since the driver was loaded"), pa.uint64()),
         "xid_errors": Derived(Column("errors that the driver reported since the task's start"), pa.uint64()),
@@ -75,6 +75,7 @@ _GPU_PROCESS = Stream(
     },
     live=Live(by=("comm", "pid", "device", "kind"), totals=("used_bytes",)),
     gauge=True,
+    labels=("device", "uuid", "kind", "pid", "comm"),
 )
 
 _GPU_ERROR = Stream(

@@ -28,7 +28,8 @@ def run(arguments: argparse.Namespace) -> None:
     from scope_cli.client import Client
 
     wanted = {name: getattr(arguments, name) for name in ("pid", "node", "hours", "limit")}
-    leaks = Client().get("leaks", **wanted)["leaks"]
+    told = Client().get("leaks", **wanted)
+    leaks = told["leaks"]
     if arguments.json:
         print(json.dumps(leaks, indent=2))
         return
@@ -39,13 +40,24 @@ def run(arguments: argparse.Namespace) -> None:
             console.print(Text(f"    {frame}"), soft_wrap=True)
     if not leaks:
         console.print("nothing is held that a cuda task has seen allocated")
+    for one in told["unknown_frees"]:
+        who, count = f"{one['comm']} ({one['pid']})", f"{one['unknown_frees']:,}"
+        console.print(f"{who} has freed {count} allocations from before it was watched: it may hold more than is told")
 
 
 def _headline(leak: dict[str, Any]) -> str:
     from scope_cli.quantities import quantity
 
     age = "" if leak["mean_age_ns"] is None else f", {quantity(leak['mean_age_ns'], 'ns')} old on average"
-    ended = ", freed by the end of the process" if leak["ended"] else ""
+    ended = ", freed by the end of the process" if leak["ended"] else _as_of(leak["time"])
     device = "" if leak["device"] is None else f" of device {leak['device']}"
     held = f"{quantity(leak['live_bytes'], 'bytes')} {leak['memory']}{device} in {leak['live_count']:,} allocations"
     return f"{leak['comm']} ({leak['pid']}): {held}{age}{ended}"
+
+
+def _as_of(time: str) -> str:
+    """When it was so, if nobody looks any more: states are told again every minute while a task runs."""
+    from datetime import UTC, datetime, timedelta
+
+    moment = datetime.fromisoformat(time)
+    return "" if datetime.now(UTC) - moment < timedelta(minutes=3) else f", as of {moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -64,8 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
         of_command = {"pid": command.pid} if command and not probe.sampler else {}
         target = Target(**given_target(arguments) | of_command)
         with run_probe(probe, options, target, command=command.path if command else "") as tracer:
-            sink = _sink(arguments, tracer)
+            _check_output(arguments, tracer)
             tracer.start()
+            sink = _sink(arguments, tracer)  # no file is overwritten where nothing can be recorded
             return _trace(tracer, sink, command, arguments.duration)
     except (UnknownProbe, InvalidOption, TargetNotFound) as error:
         raise UsageError(str(error)) from None
@@ -76,8 +77,18 @@ def run(arguments: argparse.Namespace) -> int:
             command.close()
 
 
-def _sink(arguments: argparse.Namespace, tracer: "RunningProbe") -> "Sink":
+def _check_output(arguments: argparse.Namespace, tracer: "RunningProbe") -> None:
     from scope_bpf.catalogue import Mode
+
+    if not arguments.perfetto:
+        return
+    if not any(stream.timeline for stream in tracer.probe.streams):
+        raise UsageError(f"probe '{tracer.probe.name}' has nothing for a timeline; leave out --perfetto")
+    if tracer.mode is Mode.SUMMARY:
+        raise UsageError("a timeline is made of events; leave out --mode summary")
+
+
+def _sink(arguments: argparse.Namespace, tracer: "RunningProbe") -> "Sink":
     from scope_cli.sinks import NdjsonSink, ParquetSink, TableSink
 
     streams = tuple(stream for stream in tracer.probe.streams_of(tracer.mode) if not stream.internal)
@@ -86,10 +97,6 @@ def _sink(arguments: argparse.Namespace, tracer: "RunningProbe") -> "Sink":
     if arguments.parquet:
         return ParquetSink(arguments.parquet, tracer.probe, streams)
     if arguments.perfetto:
-        if not any(stream.timeline for stream in streams):
-            raise UsageError(f"probe '{tracer.probe.name}' has nothing for a timeline; leave out --perfetto")
-        if tracer.mode is Mode.SUMMARY:
-            raise UsageError("a timeline is made of events; leave out --mode summary")
         from scope_cli.perfetto.sink import PerfettoSink
 
         return PerfettoSink(arguments.perfetto, tracer.accounts)
@@ -152,9 +159,12 @@ def _trace(tracer: "RunningProbe", sink: "Sink", command: "HeldCommand | None", 
 
     show_until(over, recording, began)
     seconds = time.monotonic() - began
-    lines = sink.close()
     if recording.error and not isinstance(recording.error, BrokenPipeError):
         raise CommandError(f"recording stopped: {recording.error}") from recording.error
+    try:
+        lines = sink.close()
+    except OSError as error:
+        raise CommandError(f"cannot write the rest: {error.strerror or error}") from None
     if tracer.probe.functions and not tracer.functions_attached:
         lines.append(f"no watched process has run a file with functions that '{tracer.probe.name}' attaches to")
     _summarize(recording.rows, seconds, tracer.accounts(), lines, command)

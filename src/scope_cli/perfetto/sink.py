@@ -136,6 +136,8 @@ class _Drawing:
             annotation = Messages(self._batch.num_rows).same(1, numbers[name])
             if pa.types.is_dictionary(values.type):
                 annotation.varint(17, self._texts(_VALUES, (name,)))
+            elif pa.types.is_boolean(values.type):
+                annotation.varint(2, self._numbers(name))
             elif pa.types.is_floating(values.type):
                 annotation.double(5, values.fill_null(0).to_numpy())
             elif pa.types.is_integer(values.type):
@@ -148,6 +150,7 @@ class _Drawing:
 
     def _numbers(self, name: str) -> Column:
         column = self._batch[name]
+        column = column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column
         found: Column = (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
         return found
 

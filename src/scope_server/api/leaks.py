@@ -10,7 +10,11 @@ _MOST = 1000
 
 
 async def get_leaks(request: web.Request) -> web.Response:
-    """The latest state of each stack that holds memory, the largest first; `ended`: the process's end freed it."""
+    """The latest state of each stack that holds memory, the largest first, as of its time.
+
+    Those of processes that have ended come last: their memory is free. `unknown_frees` are those of memory that was
+    allocated before it was watched: there may be more of it than is told.
+    """
     given = request.query
     unknown = set(given) - {"pid", "node", "hours", "limit"}
     if unknown:
@@ -21,8 +25,9 @@ async def get_leaks(request: web.Request) -> web.Response:
         "seconds": 3600 * (_number(request, "hours", 24) or 0),
         "limit": min(_number(request, "limit", 100) or 0, _MOST),
     }
-    rows = await request.app[DATABASE].fetch("leaks", where)
-    return web.json_response({"leaks": [plain(row) for row in rows]})
+    database = request.app[DATABASE]
+    found = {name: await database.fetch(name, where) for name in ("leaks", "unknown_frees")}
+    return web.json_response({name: [plain(row) for row in rows] for name, rows in found.items()})
 
 
 def _number(request: web.Request, name: str, default: int | None) -> int | None:

@@ -129,5 +129,21 @@ FROM (
 ) AS latest
 WHERE live_count > 0
 GROUP BY machine_id, hostname, pid, start_ns, comm, memory, device, stack, ended
-ORDER BY live_bytes DESC
+ORDER BY ended, live_bytes DESC
+LIMIT %(limit)s;
+
+-- name: unknown_frees
+SELECT machine_id, hostname, pid, start_ns, comm, sum(unknown_frees)::bigint AS unknown_frees
+FROM (
+    SELECT DISTINCT ON (machine_id, pid, start_ns, memory, device)
+           machine_id, hostname, pid, start_ns, comm, unknown_frees
+    FROM scope.cuda_memory
+    WHERE (%(pid)s::bigint IS NULL OR pid = %(pid)s)
+      AND (%(machine)s::text IS NULL OR machine_id = %(machine)s)
+      AND time > now() - make_interval(secs => %(seconds)s)
+    ORDER BY machine_id, pid, start_ns, memory, device, time DESC
+) AS latest
+GROUP BY machine_id, hostname, pid, start_ns, comm
+HAVING sum(unknown_frees) > 0
+ORDER BY unknown_frees DESC
 LIMIT %(limit)s;

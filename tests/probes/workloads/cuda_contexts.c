@@ -72,7 +72,7 @@ API int cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t heig
 
 API int cudaFree(void *pointer)
 {
-	return !pointer;
+	return !pointer || next_address;
 }
 
 API int cudaSetDevice(int device)
@@ -124,6 +124,12 @@ API int cuMemAlloc_v2(uint64_t *pointer, size_t bytes)
 	return 0;
 }
 
+API int cuMemAllocAsync(uint64_t *pointer, size_t bytes, void *stream)
+{
+	*pointer = (uint64_t)malloc(bytes);
+	return !bytes;
+}
+
 API int cuMemcpy2D_v2(const Copy2D *copy)
 {
 	return !copy->height;
@@ -132,6 +138,53 @@ API int cuMemcpy2D_v2(const Copy2D *copy)
 API int cuMemcpy3DAsync_v2(const Copy3D *copy, void *stream)
 {
 	return !copy->height;
+}
+
+API int cuMemcpyHtoA_v2(void *array, size_t offset, const void *from, size_t bytes)
+{
+	return !array || offset + bytes == 0;
+}
+
+API int cuLibraryGetKernel(void **kernel, void *library, const char *name)
+{
+	*kernel = malloc(64);
+	return !name;
+}
+
+API int cuKernelGetFunction(void **function, void *kernel)
+{
+	*function = malloc(64);
+	return !kernel;
+}
+
+API int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+		       unsigned shared, void *stream, void **arguments, void **extra)
+{
+	return function ? 0 : 400;
+}
+
+static void kernels(void)
+{
+	void *kernel, *function, *other;
+
+	cuLibraryGetKernel(&kernel, NULL, "kernel_of_a_library");
+	cuKernelGetFunction(&function, kernel);
+	cuKernelGetFunction(&other, function + 8); /* what nobody gave out */
+	for (int i = 0; i < 7; i++)
+		cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+	cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+	cuLaunchKernel(other, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+}
+
+static void kept(void)
+{
+	void *pointer;
+
+	cudaMalloc(&pointer, 211);
+	next_address = "refuse";
+	cudaFree(pointer);
+	cudaFree("of nobody");
+	next_address = NULL;
 }
 
 static void copies(void)
@@ -178,6 +231,7 @@ static void copies(void)
 			.depth = 5,
 		},
 		(void *)0x77);
+	cuMemcpyHtoA_v2(strange, 8, host, 29);
 }
 
 static void allocate(int times)
@@ -200,6 +254,7 @@ static void contexts(void)
 	cuMemAlloc_v2(&pointer, 1009);
 	cuCtxSetCurrent(first);
 	cuMemAlloc_v2(&pointer, 107);
+	cuMemAllocAsync(&pointer, 109, NULL); /* a pool's */
 	cuCtxDestroy_v2(first);
 }
 
@@ -215,6 +270,10 @@ int main(int argc, char **argv)
 	for (char **word = argv + 1; *word; word++) {
 		if (!strcmp(*word, "copies"))
 			copies();
+		if (!strcmp(*word, "kept"))
+			kept();
+		if (!strcmp(*word, "kernels"))
+			kernels();
 		if (!strcmp(*word, "allocate"))
 			allocate(5);
 		if (!strcmp(*word, "device"))

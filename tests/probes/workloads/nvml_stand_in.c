@@ -1,7 +1,7 @@
 /*
  * A stand-in for NVML (libnvidia-ml.so.1) where there is no GPU: two GPUs whose states are known. The first tells
  * everything; the second is one of a laptop under an older driver, which does without much of it. NVML_PROCESSES names
- * a file with the processes of the first: lines of a pid and bytes.
+ * a file with the processes of the first: lines of a pid and bytes; without it there is no answer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,7 +173,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struc
 
 	*count = 0;
 	if (!file)
-		return SUCCESS;
+		return path && IS_FIRST(device) ? NO_PERMISSION : SUCCESS;
 	for (; fscanf(file, "%u %llu", &pid, &used) == 2; ++*count)
 		if (*count < room)
 			processes[*count] = (struct process){pid, used, -1, -1};
