@@ -82,6 +82,7 @@ class Live:
         latest: columns of the latest rows.
         unless: a column; rows in which it is not 0 are not counted in groups.
         only: a column; rows in which it is absent or 0 are not counted in groups.
+        failed: a column; rows in which it is not 0 add no bytes to totals.
         rate: a column of bytes a second; of the rows that have it, their bytes by their durations, all in all.
         title: what the table is of; empty: the stream's meaning.
     """
@@ -94,6 +95,7 @@ class Live:
     latest: tuple[str, ...] = ()
     unless: str = ""
     only: str = ""
+    failed: str = ""
     rate: str = ""
     title: str = ""
 

@@ -32,12 +32,15 @@ class Aggregate:
     durations: dict[Group, Counter[int]] = field(default_factory=dict)  # rows by bucket of Live.quantiles
     rates: dict[Group, list[float]] = field(default_factory=dict)  # bytes and ns of the rows that have Live.rate
 
+    def __post_init__(self) -> None:
+        self._described = self.stream.described()
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns it reads."""
         live = self.live
         rate = (live.rate, "bytes", "duration_ns") if live.rate else ()
-        single = filter(None, (live.failures, live.unless, live.only, live.quantiles, *rate))
+        single = filter(None, (live.failures, live.unless, live.only, live.failed, live.quantiles, *rate))
         return (*live.by, *live.told_apart, *live.totals, *single, *live.latest)
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -70,7 +73,10 @@ class Aggregate:
         if live.failures:
             sums.append(np.bincount(places, pc.less(batch[live.failures], 0).fill_null(False), len(groups)))
         for name in live.totals:
-            sums.append(np.bincount(places, batch[name].fill_null(0), len(groups)))
+            amounts = batch[name].fill_null(0)
+            if live.failed and self._described[name].unit == "bytes":
+                amounts = pc.if_else(_is_something(batch[live.failed]), 0, amounts)
+            sums.append(np.bincount(places, amounts, len(groups)))
         for group, *numbers in zip(groups, *(column.tolist() for column in sums), strict=True):
             known = self.totals.setdefault(group, [0] * len(numbers))
             for index, number in enumerate(numbers):

@@ -12,6 +12,7 @@ from scope_cli.aggregate import Aggregate
 from scope_cli.quantities import quantity
 
 SHOWN_GROUPS = 20
+WIDEST = 60  # of a text
 _UNITS = ("_ns", "_bytes", "_percent", "_celsius", "_watts", "_mhz")
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
 
@@ -41,7 +42,7 @@ def _table(aggregate: Aggregate, lines: int) -> Table:
         return _latest(table, aggregate, lines)
     units = {name: column.unit for name, column in stream.described().items()}
     for name in live.by:
-        table.add_column(name, overflow="ellipsis", no_wrap=True)
+        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=WIDEST)
     counted = [] if stream.gauge else ["rows", *(["failed"] if live.failures else [])]
     numbers = [*counted, *live.totals]
     further = [*(_QUANTILES if live.quantiles else ()), *([live.rate] if live.rate else [])]
@@ -57,13 +58,22 @@ def _table(aggregate: Aggregate, lines: int) -> Table:
             cells.append(quantity(aggregate.rate(group), units[live.rate]))
         if not stream.gauge:
             cells.append(f"{totals[-1] / whole:.0%}")
-        shown = group[: len(live.by)]
-        table.add_row(*("-" if key is None else str(key) for key in shown), *cells)
+        shown = map(_shown, live.by, group)
+        table.add_row(*shown, *cells)
     hidden = len(aggregate.totals) - lines
     if hidden > 0:
         table.caption = f"and {hidden:,} more"
         table.caption_justify = "left"
     return table
+
+
+def _shown(name: str, key: object) -> str:
+    if key is None:
+        return "-"
+    if name != "stack":
+        return str(key)
+    # A line has room for the begin: for who did it, without the build ids of code that has no names.
+    return " < ".join(frame.partition(" [")[0] for frame in reversed(str(key).split(";")))
 
 
 def _headed(name: str) -> str:

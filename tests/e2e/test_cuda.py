@@ -50,6 +50,26 @@ def test_leaks_are_told_while_the_program_runs(up: Up, program: Path) -> None:
     assert up.scope("stop", task).returncode == 0
 
 
+def test_what_was_allocated_before_is_told_of(up: Up, program: Path) -> None:
+    """A process that runs already frees what nobody saw it allocate: the report says that there may be more."""
+    with subprocess.Popen([program, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+        time.sleep(0.5)  # by now it has allocated
+        task = up.scope("start", "local", "cuda", "--pid", str(process.pid)).stdout.strip()
+        process.stdin.write("x")
+        process.stdin.flush()
+        assert process.stdout.readline() == "done\n"
+        until(lambda: bool(up.client.get("leaks", pid=process.pid)["unknown_frees"]))
+        said = up.scope("leaks", "--pid", str(process.pid)).stdout
+        told = up.client.get("leaks", pid=process.pid)["unknown_frees"]
+        process.stdin.close()
+        process.wait()
+    assert [(one["pid"], one["comm"], one["unknown_frees"]) for one in told] == [(process.pid, "memory", 1)]
+    assert f"memory ({process.pid}): 1 free of memory from before it was watched; it may hold more" in said
+    assert up.scope("stop", task).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -16,6 +16,7 @@ import pytest
 from tests.probes.cuda_programs import WORKLOADS, Nvcc, StandIn
 from tests.probes.recording import Record, Recording
 
+from scope_bpf import gauge as gauge_module
 from scope_bpf import tracer as tracer_module
 from scope_bpf.catalogue import probe_named
 from scope_bpf.elf import ElfFile
@@ -287,6 +288,23 @@ def test_what_is_kept_of_a_process_goes_with_it(program: Path, monkeypatch: pyte
         assert not any(kept.list_keys() for kept in maps)
     assert "triton_softmax_0d1d" in {row["kernel"] for row in recording.rows("cuda_launch")}
     assert all(row["stack"] for row in recording.rows("cuda_launch") if not row["nested"])
+
+
+def test_what_lasts_is_told_again(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leak that nobody touches has rows still, in which it grows older."""
+    monkeypatch.setattr(gauge_module, "TELL_ALL_EVERY_S", 0.0)
+    with _running(program) as process, _tracer(process.pid) as tracer:
+        time.sleep(0.2)
+        tracer.start()
+        _let_go(process)
+        recording = _traced(process.pid, tracer, "done", process)
+        for _ in range(15):
+            for raw in tracer.poll(100):
+                recording.add(raw)
+    ages = [row["mean_age_ns"] for row in recording.rows("cuda_live") if row["live_count"] == 101]
+    assert len(ages) >= 2
+    assert ages == sorted(ages)
+    assert ages[-1] - ages[0] > 500_000_000
 
 
 def test_a_fork_in_the_middle(record: Record, stand_in: StandIn, tmp_path: Path) -> None:

@@ -584,9 +584,9 @@ def test_files_are_known_while_other_threads_map(works: Works) -> None:
         assert {module.path for module in modules.by_inode.values()} >= mine
 
 
-def test_a_refusal_is_said(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the kernel does not let the probe into a command's file, tracing does not begin, and the reason is there."""
-
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel does not let the probe into files with cudaMalloc."""
     attach = Uprobes.attach
 
     def refuse(uprobes: Uprobes, path: str, file: ElfFile, found: dict[str, int]) -> int:
@@ -595,5 +595,19 @@ def test_a_refusal_is_said(works: Works, monkeypatch: pytest.MonkeyPatch) -> Non
         return attach(uprobes, path, file, found)
 
     monkeypatch.setattr(Uprobes, "attach", refuse)
+
+
+@pytest.mark.usefixtures("refused")
+def test_a_refusal_is_said(works: Works) -> None:
+    """If the kernel does not let the probe into a command's file, tracing does not begin, and the reason is there."""
     with pytest.raises(NotSupported, match="cannot attach to a function"), tracing_command(works.static.path, "work"):
         pass
+
+
+@pytest.mark.usefixtures("refused")
+def test_a_refusal_of_somebodys_file_ends_no_task(works: Works, gate: Gate, caplog: pytest.LogCaptureFixture) -> None:
+    """Anybody may map a file that the kernel refuses: that is said, and the others are recorded on."""
+    with running(gate, works.static.path, "wait", "work") as process, tracing(Target(pid=process.pid)) as traced:
+        traced.poll(5)
+        assert not traced.functions
+    assert "cannot attach to functions of a file" in caplog.text

@@ -185,7 +185,13 @@ _CALL = Stream(
         "live_bytes": "has_live",
         "result": "returned",
     },
-    live=Live(by=("comm", "function"), totals=("bytes", "duration_ns"), quantiles="duration_ns", unless="nested"),
+    live=Live(
+        by=("comm", "function"),
+        totals=("bytes", "duration_ns"),
+        quantiles="duration_ns",
+        unless="nested",
+        failed="result",
+    ),
     also_live=(
         Live(
             title="copies by direction",
@@ -193,6 +199,7 @@ _CALL = Stream(
             totals=("duration_ns", "bytes"),
             unless="nested",
             only="kind",
+            failed="result",
             rate="bandwidth",
         ),
         Live(

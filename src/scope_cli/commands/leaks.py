@@ -41,8 +41,8 @@ def run(arguments: argparse.Namespace) -> None:
     if not leaks:
         console.print("nothing is held that a cuda task has seen allocated")
     for one in told["unknown_frees"]:
-        who, count = f"{one['comm']} ({one['pid']})", f"{one['unknown_frees']:,}"
-        console.print(f"{who} has freed {count} allocations from before it was watched: it may hold more than is told")
+        frees = f"{one['unknown_frees']:,} free{'s' if one['unknown_frees'] > 1 else ''}"
+        console.print(f"{one['comm']} ({one['pid']}): {frees} of memory from before it was watched; it may hold more")
 
 
 def _headline(leak: dict[str, Any]) -> str:

@@ -4,12 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from scope_bpf.catalogue import Live, Mode, Stream
+from scope_bpf.catalogue import Column, Live, Mode, Stream
 from scope_cli.aggregate import Aggregate
 
 
 def _aggregate(live: Live, gauge: bool = False) -> Aggregate:
-    stream = Stream("some", "something", {}, mode=Mode.SUMMARY if gauge else Mode.EVENTS, live=live, gauge=gauge)
+    columns = {name: Column("") for name in live.totals}
+    stream = Stream("some", "something", columns, mode=Mode.SUMMARY if gauge else Mode.EVENTS, live=live, gauge=gauge)
     return Aggregate(stream, live)
 
 
@@ -54,6 +55,17 @@ def test_a_table_of_some_rows() -> None:
         aggregate.add(pa.RecordBatch.from_pylist(rows[:1]).slice(1))
         found[only] = aggregate.top(10)
     assert found == {"kind": [(("a",), [2, 5])], "result": [(("a",), [1, 2])]}
+
+
+def test_what_failed_moves_no_bytes() -> None:
+    """It is counted, with the time that it took."""
+    live = Live(by=("comm",), totals=("bytes", "duration_ns"), failed="result")
+    columns = {name: Column("", unit) for name, unit in (("bytes", "bytes"), ("duration_ns", "ns"))}
+    aggregate = Aggregate(Stream("some", "something", columns, live=live), live)
+    rows = [{"comm": "a", "bytes": 1 << 41, "duration_ns": 5, "result": 2}]
+    rows += [{"comm": "a", "bytes": 7, "duration_ns": 11, "result": 0}]
+    aggregate.add(pa.RecordBatch.from_pylist(rows))
+    assert aggregate.top(1) == [(("a",), [2, 7, 16])]
 
 
 def test_a_rate_is_of_all_bytes_by_all_time() -> None:
