@@ -15,7 +15,7 @@ from scope_agentd.pipeline.ship import Shipper
 from scope_agentd.tasks import State, Tasks
 
 if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
-    from scope_bpf.catalogue import Stream
+    from scope_bpf.stream import Stream
 
 _NOT_MEASURED = ("ktime_ns", "start_ns", "uid")
 

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scope_bpf._ffi import check, ffi, lib
-from scope_bpf.catalogue import INTERVAL, Mode, Names, Resolver, Rows, Stream
+from scope_bpf.catalogue import Resolver
 from scope_bpf.layout import Field, Kind, Layout
+from scope_bpf.stream import INTERVAL, Mode, Names, Rows, Stream
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scope_bpf._ffi import check, ffi, lib
-from scope_bpf.catalogue import Rows
 from scope_bpf.columns import RawBatch
 from scope_bpf.layout import Layout
 from scope_bpf.map import Map
+from scope_bpf.stream import Rows
 from scope_bpf.summary import Shape, with_interval
 
 TICK_NS = 10_000_000  # USER_HZ is 100, include/asm-generic/param.h

@@ -9,10 +9,11 @@ from typing import Any, Self
 import pyarrow as pa
 
 from scope_bpf.account import Account
-from scope_bpf.catalogue import Mode, Probe, Sampler
+from scope_bpf.catalogue import Probe, Sampler
 from scope_bpf.columns import SampledBatch
 from scope_bpf.errors import InvalidOption
 from scope_bpf.statistics import Cost
+from scope_bpf.stream import Mode
 from scope_bpf.targets import Target
 
 

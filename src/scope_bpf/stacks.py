@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from scope_bpf.catalogue import Rows
 from scope_bpf.modules import Modules
 from scope_bpf.object import BpfObject
+from scope_bpf.stream import Rows
 
 _KEY = np.dtype([("start_ns", "<u8"), ("number", "<u8"), ("pid", "<i4"), ("pad", "<u4")])  # scope_stacks_key
 _FRAME = np.dtype([("inode", "<u8"), ("offset", "<u8")])

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf._ffi import check, ffi, lib
-from scope_bpf.catalogue import INTERVAL, PROCESS, Rows, Stream
 from scope_bpf.columns import RawBatch
 from scope_bpf.layout import Kind, Layout
 from scope_bpf.object import BpfObject
+from scope_bpf.stream import INTERVAL, PROCESS, Rows, Stream
 
 KEYS = 16384  # an interval; more are counted as lost
 _FIRST = (0).to_bytes(4, "little")

@@ -14,7 +14,7 @@ import numpy as np
 from scope_bpf._ffi import check, lib
 from scope_bpf.account import Account
 from scope_bpf.attacher import Attacher
-from scope_bpf.catalogue import Alternative, Mode, Probe, Resolver, Stream
+from scope_bpf.catalogue import Alternative, Probe, Resolver
 from scope_bpf.columns import RawBatch, raw_batch
 from scope_bpf.errors import KernelError, NotSupported, ScopeBpfError, VerifierError
 from scope_bpf.gauge import EndedProcesses, GaugeReader, Sweeper
@@ -26,6 +26,7 @@ from scope_bpf.modules import FIND_CODE
 from scope_bpf.object import BpfObject
 from scope_bpf.ring import Drain
 from scope_bpf.statistics import Cost, program_cost
+from scope_bpf.stream import Mode, Stream
 from scope_bpf.summary import Shape, SummaryReader
 from scope_bpf.targets import FIND_INODE, Filter, Target
 

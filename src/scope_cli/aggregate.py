@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.catalogue import Live, Stream
+from scope_bpf.stream import Live, Stream
 
 LATEST_ROWS = 12
 MOST_GROUPS = 20_000  # memory stays bounded: beyond, the smaller half is folded into one group

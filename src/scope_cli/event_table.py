@@ -9,7 +9,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from scope_bpf.catalogue import Column, probes
+from scope_bpf.catalogue import probes
+from scope_bpf.stream import Column
 from scope_cli.errors import UsageError
 from scope_cli.quantities import quantity
 

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scope_bpf.account import Account
-from scope_bpf.catalogue import Stream
+from scope_bpf.stream import Stream
 from scope_cli.aggregate import Aggregate
 from scope_cli.quantities import quantity
 

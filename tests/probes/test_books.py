@@ -6,9 +6,10 @@ from collections.abc import Callable
 import pytest
 from tests.probes.recording import Record
 
-from scope_bpf.catalogue import Mode, probe_named
+from scope_bpf.catalogue import probe_named
 from scope_bpf.command import HeldCommand
 from scope_bpf.options import parse_options
+from scope_bpf.stream import Mode
 from scope_bpf.targets import Target
 from scope_bpf.tracer import Tracer
 

@@ -16,12 +16,13 @@ import pytest
 from tests.probes.recording import Record
 
 from scope_bpf import host
-from scope_bpf.catalogue import Alternative, Column, Mode, Probe, Stream, probe_named, probes
+from scope_bpf.catalogue import Alternative, Probe, probe_named, probes
 from scope_bpf.command import HeldCommand
 from scope_bpf.doctor import examine
 from scope_bpf.errors import InvalidOption, LayoutMismatch, NotSupported, VerifierError
 from scope_bpf.options import parse_options
 from scope_bpf.statistics import KernelStatistics
+from scope_bpf.stream import Column, Mode, Stream
 from scope_bpf.targets import Target
 from scope_bpf.tracer import Tracer
 

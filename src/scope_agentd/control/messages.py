@@ -76,7 +76,7 @@ def task_message(task: Task, shipper: Shipper) -> control_pb2.Task:
 
 def probe_message(probe: "Probe", finding: "Finding") -> control_pb2.Probe:
     """A probe of the catalogue, and what this host makes of it."""
-    from scope_bpf.catalogue import fingerprint
+    from scope_bpf.stream import fingerprint
 
     message = control_pb2.Probe(
         name=probe.name,

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from scope_agentd.pipeline.books import Books
-from scope_bpf.catalogue import fingerprint
 from scope_bpf.clock import boot_to_utc_ns
 from scope_bpf.columns import Batch, to_arrow
+from scope_bpf.stream import fingerprint
 from scope_proto.scope.v1 import batch_pb2
 
 MOST_BYTES = (1 << 20) - 4096  # gRPC messages stay under 1 MiB

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from scope_bpf.catalogue import Rows
 from scope_bpf.cuda.registrations import FATBIN, REGISTER, find_handles, find_kernels
 from scope_bpf.cuda.stripped import find_launch_functions
 from scope_bpf.demangle import demangle
 from scope_bpf.modules import Module, Modules
 from scope_bpf.object import BpfObject
+from scope_bpf.stream import Rows
 
 log = logging.getLogger(__name__)
 

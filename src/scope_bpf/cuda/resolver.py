@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from scope_bpf.catalogue import Rows, Stream
 from scope_bpf.cuda.kernel_names import KernelNames
 from scope_bpf.modules import Module, Modules
 from scope_bpf.object import BpfObject
 from scope_bpf.stacks import StackNames
+from scope_bpf.stream import Rows, Stream
 
 
 class CudaResolver:

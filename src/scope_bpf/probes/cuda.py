@@ -7,24 +7,13 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.btf import Struct
-from scope_bpf.catalogue import (
-    Alternative,
-    Column,
-    Derived,
-    Function,
-    Live,
-    Mode,
-    Probe,
-    Resolver,
-    Rows,
-    Stream,
-    Timeline,
-)
+from scope_bpf.catalogue import Alternative, Function, Probe, Resolver
 from scope_bpf.cuda import results
 from scope_bpf.cuda.functions import FUNCTIONS, RUNTIME, Copy, Kind, Memory, descriptors
 from scope_bpf.errors import LayoutMismatch
 from scope_bpf.layout import layout_of
 from scope_bpf.options import Option
+from scope_bpf.stream import Column, Derived, Live, Mode, Rows, Stream, Timeline
 
 if TYPE_CHECKING:
     from scope_bpf.modules import Modules

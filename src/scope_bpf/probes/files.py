@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from scope_bpf.catalogue import Alternative, Column, Live, Mode, Names, Probe, Stream
+from scope_bpf.catalogue import Alternative, Probe
 from scope_bpf.probes.syscalls import NUMBERS, SELECTABLE
+from scope_bpf.stream import Column, Live, Mode, Names, Stream
 
 # enum file_call in files.bpf.c
 _CALLS = {

@@ -2,7 +2,8 @@
 
 import pyarrow as pa
 
-from scope_bpf.catalogue import PROCESS, Column, Derived, Live, Mode, Probe, Sampler, Stream
+from scope_bpf.catalogue import Probe, Sampler
+from scope_bpf.stream import PROCESS, Column, Derived, Live, Mode, Stream
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 

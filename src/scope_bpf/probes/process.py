@@ -2,8 +2,9 @@
 
 import resource
 
-from scope_bpf.catalogue import Alternative, Column, Live, Probe, Stream
+from scope_bpf.catalogue import Alternative, Probe
 from scope_bpf.probes.syscalls import NUMBERS
+from scope_bpf.stream import Column, Live, Stream
 
 _ALWAYS = ("exec_done", "fork_done", "exit_done")
 

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf import syscall_table
-from scope_bpf.catalogue import Alternative, Column, Derived, Live, Mode, Probe, Rows, Stream
+from scope_bpf.catalogue import Alternative, Probe
 from scope_bpf.options import Option
+from scope_bpf.stream import Column, Derived, Live, Mode, Rows, Stream
 
 TABLE = syscall_table.ARM64 if platform.machine() == "aarch64" else syscall_table.X86_64
 NUMBERS = {name: number for number, name in TABLE.items()}

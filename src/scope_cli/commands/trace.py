@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_output(arguments: argparse.Namespace, tracer: "RunningProbe") -> None:
-    from scope_bpf.catalogue import Mode
+    from scope_bpf.stream import Mode
 
     if not arguments.perfetto:
         return

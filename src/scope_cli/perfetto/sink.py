@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.account import Account
-from scope_bpf.catalogue import HEADER, PROCESS, Stream, Timeline
+from scope_bpf.stream import HEADER, PROCESS, Stream, Timeline
 from scope_cli.errors import CommandError
 from scope_cli.perfetto.messages import Column, Messages
 from scope_cli.perfetto.tracks import NEEDED, SEQUENCE, Tracks

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.catalogue import fingerprint
+from scope_bpf.stream import fingerprint
 from scope_proto.scope.v1.batch_pb2 import Batch
 from scope_server.errors import Rejected
 from scope_server.ingest.envelope import declared_bytes

@@ -6,7 +6,8 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from scope_bpf.catalogue import Mode, Probe, fingerprint
+from scope_bpf.catalogue import Probe
+from scope_bpf.stream import Mode, fingerprint
 from scope_server.errors import SchemaConflict
 
 

@@ -16,8 +16,9 @@ from tests.integration.agentd.conftest import StandInServer, call_metadata
 
 from scope_agentd.errors import InvalidSettings, PortTaken
 from scope_agentd.settings import Settings
-from scope_bpf.catalogue import fingerprint, probe_named, probes
+from scope_bpf.catalogue import probe_named, probes
 from scope_bpf.command import HeldCommand
+from scope_bpf.stream import fingerprint
 from scope_proto.scope.v1 import control_pb2, ingest_pb2
 
 StartAgent = Callable[..., Any]

@@ -16,7 +16,8 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from scope_bpf.catalogue import fingerprint, probe_named
+from scope_bpf.catalogue import probe_named
+from scope_bpf.stream import fingerprint
 from scope_cli.client import Client
 from scope_proto.scope.v1 import batch_pb2, control_pb2, ingest_pb2
 from scope_proto.scope.v1.ingest_pb2_grpc import IngestStub

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from scope_bpf import catalogue
-from scope_bpf.catalogue import IMPLIED, Column, Probe, Stream, fingerprint, probe_named, probes
+from scope_bpf.catalogue import Probe, probe_named, probes
 from scope_bpf.errors import LayoutMismatch, UnknownProbe
+from scope_bpf.stream import IMPLIED, Column, Stream, fingerprint
 
 ALL = list(probes().values())
 STREAMS = [(probe, stream) for probe in ALL for stream in probe.streams]

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from scope_bpf._ffi import ffi
-from scope_bpf.catalogue import Column, Derived, Names, Stream
 from scope_bpf.columns import RawBatch, raw_batch, to_arrow
 from scope_bpf.layout import Field, Kind, Layout
+from scope_bpf.stream import Column, Derived, Names, Stream
 
 SLICE = np.dtype([("offset", "<u4"), ("length", "<u4")])
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from scope_bpf._ffi import ffi
-from scope_bpf.catalogue import Column, Stream
 from scope_bpf.columns import RawBatch, to_arrow
 from scope_bpf.errors import KernelError
 from scope_bpf.layout import Field, Kind, Layout
+from scope_bpf.stream import Column, Stream
 
 _SLICE = np.dtype([("offset", "<u4"), ("length", "<u4")])
 ARROW = {Kind.TEXT: pa.string(), Kind.PATH: pa.string(), Kind.TEXT_LIST: pa.list_(pa.string())}
