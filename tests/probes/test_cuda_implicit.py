@@ -5,10 +5,13 @@ The program has a stand-in for the runtime and the driver linked in, see cuda_co
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.probes.recording import Record, Recording
+
+from scope_bpf.probes import cuda as cuda_probe
 
 Run = Callable[..., Recording]
 
@@ -75,6 +78,22 @@ def test_what_is_live_is_told_with_each_call(run: Run) -> None:
         ("device", 3, 512 * 7, 5 * 307 + 512 * 7),
         ("device", 3, 512 * 7, 5 * 307),
     ]
+
+
+def test_memory_that_is_pinned_later(run: Run) -> None:
+    """The program's own, registered with the runtime: pinned until it is not any more."""
+    names = ("live_count", "live_bytes", "peak_bytes", "frees", "unknown_frees")
+    assert _held(run("register"), *names) == {("pinned", None): (1, 2003, 3012, 1, 0)}
+
+
+def test_the_only_device(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is one GPU, what nobody has chosen is on that; where there are two, it is not known."""
+    monkeypatch.setattr(cuda_probe, "_GPUS", tmp_path)
+    names = ("live_count", "allocations")
+    (tmp_path / "0000:01:00.0").mkdir()
+    assert _held(run("allocate", "contexts"), *names) == {("device", 0): (5 + 2, 5 + 5)}
+    (tmp_path / "0000:02:00.0").mkdir()
+    assert _held(run("allocate"), *names) == {("device", None): (5, 5)}
 
 
 def test_a_reset_frees_what_the_device_had(run: Run) -> None:

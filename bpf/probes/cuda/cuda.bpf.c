@@ -46,6 +46,7 @@ int cuda_enter(struct pt_regs *ctx)
 	}
 	if (!scope_thread_passes(task, &thread->thread))
 		return 0;
+	thread->has_device |= only_device;
 	outer = drop_left_frames(thread, return_stack(ctx));
 	nested = outer && outer->covers;
 	thread->depth++;

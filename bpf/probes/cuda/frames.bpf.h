@@ -54,6 +54,7 @@ struct cuda_function {
 #define CUDA_CACHED 8  /* kernels and stacks that a thread has had last; a power of two */
 
 const volatile bool keep_stacks;
+const volatile bool only_device; /* the host has one: whatever is not chosen, is 0 */
 const volatile struct cuda_function cuda_functions[CUDA_FUNCTIONS];
 
 struct cuda_shape {

@@ -144,6 +144,8 @@ FUNCTIONS = (
     _allocate("cudaMallocPitch", Memory.DEVICE, bytes=2, rows=3, pitch=1),
     _free("cudaFree", Memory.DEVICE),
     _free("cudaFreeHost", Memory.PINNED),
+    CudaFunction("cudaHostRegister", Kind.MAP, ptr=0, bytes=1, memory=Memory.PINNED),
+    _free("cudaHostUnregister", Memory.PINNED),
     _free("cudaFreeAsync", Memory.DEVICE, stream=1, variants=_PTSZ),
     # Copies of the runtime
     _copy("cudaMemcpy", src=1, bytes=2, copy=3, blocks=True, variants=_PTDS),
@@ -181,6 +183,8 @@ FUNCTIONS = (
     _allocate("cuMemHostAlloc", Memory.PINNED, bytes=1),
     _free("cuMemFree_v2", Memory.DEVICE),
     _free("cuMemFreeHost", Memory.PINNED),
+    CudaFunction("cuMemHostRegister_v2", Kind.MAP, ptr=0, bytes=1, memory=Memory.PINNED),
+    _free("cuMemHostUnregister", Memory.PINNED),
     _free("cuMemFreeAsync", Memory.DEVICE, stream=1, variants=_PTSZ),
     CudaFunction("cuMemCreate", bytes=1),
     CudaFunction("cuMemMap", Kind.MAP, ptr=0, bytes=1, memory=Memory.DEVICE, pooled=True),

@@ -1,6 +1,7 @@
 """CUDA: calls of the runtime and the driver, and launches with the names of their kernels."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from scope_bpf.object import BpfObject
 
 _MOST_FUNCTIONS = 128  # CUDA_FUNCTIONS in frames.bpf.h
+_GPUS = Path("/proc/driver/nvidia/gpus")  # a folder for each, made by the driver
 _WORD = pa.dictionary(pa.int32(), pa.string())
 
 _NAMES = pa.array([function.name for function in FUNCTIONS])
@@ -73,7 +75,8 @@ def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(struct, Struct):
         raise LayoutMismatch("the object has no struct cuda_function")
     table = descriptors(layout_of(struct).dtype, _MOST_FUNCTIONS)
-    return {"cuda_functions": table, "keep_stacks": options["stacks"]}
+    only_device = len(list(_GPUS.glob("*"))) == 1
+    return {"cuda_functions": table, "keep_stacks": options["stacks"], "only_device": only_device}
 
 
 def _resolver(object_: "BpfObject", modules: "Modules") -> Resolver:
@@ -101,7 +104,7 @@ def _derive_live(rows: Rows) -> dict[str, pa.Array]:
     return _derive_held(rows) | {"mean_age_ns": pa.array(rows["ktime_ns"] - since_ns, mask=~some)}
 
 
-_DEVICE = Column("what the thread has chosen since it was watched; absent if it has not")
+_DEVICE = Column("what the thread has chosen since it was watched; else 0 if the host has one only, or absent")
 _NESTED = Column("1 if made inside another call in these streams, and not to be counted beside it")
 _DESCRIBED = {
     "api": Derived(Column("runtime or driver"), _WORD),

@@ -63,6 +63,16 @@ API int cudaMallocHost(void **pointer, size_t bytes)
 	return 0;
 }
 
+API int cudaHostRegister(void *memory, size_t bytes, unsigned flags)
+{
+	return bytes == flags;
+}
+
+API int cudaHostUnregister(void *memory)
+{
+	return !memory;
+}
+
 API int cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height)
 {
 	*pitch = (width + 511) & ~511ul;
@@ -291,6 +301,13 @@ int main(int argc, char **argv)
 			next_address = aligned_alloc(2 * MIB, 2 * MIB);
 			allocate(3);
 			next_address = NULL;
+		}
+		if (!strcmp(*word, "register")) {
+			static char first[1009], second[2003];
+
+			cudaHostRegister(first, sizeof(first), 0);
+			cudaHostRegister(second, sizeof(second), 0);
+			cudaHostUnregister(first);
 		}
 		if (!strcmp(*word, "pitch")) {
 			void *pointer;
