@@ -11,6 +11,7 @@ enum scope_loss {
 	SCOPE_LOST_NO_STATE,  /* no memory for, or no access to, what is kept per thread */
 	SCOPE_LOST_MAP_FULL,  /* a summary had no room for a new key */
 	SCOPE_LOST_FOLLOW,    /* a child could not be marked as watched: scope_pids is full */
+	SCOPE_LOST_DETAIL, /* an event is there without its stack, or the name of what it is about: their map is full */
 	SCOPE_LOSS_REASONS,
 };
 

@@ -64,10 +64,10 @@ static __always_inline __u64 mix(__u64 hash, __u64 value)
  * before 6.12.)
  *
  * addresses, recent: the running thread's own, for STACK_FRAMES addresses and for the numbers of stacks it had last.
- * Returns the stack's number; 0: none could be kept.
+ * Returns the stack's number; 0: none could be kept, which is counted as lost of the stream.
  */
 static __always_inline __u64 keep_stack(struct task_struct *task, const struct user_frame *entry, __u64 *addresses,
-					__u64 *recent, __u32 recent_count)
+					__u64 *recent, __u32 recent_count, __u16 stream)
 {
 	struct stack_walk walk = {};
 	struct scope_stacks_key key = {.start_ns = task_start_ns(task), .pid = task->tgid};
@@ -102,6 +102,7 @@ static __always_inline __u64 keep_stack(struct task_struct *task, const struct u
 	walk.stack = bpf_map_lookup_elem(&scope_stacks, &key);
 	if (!walk.stack) {
 		recent[slot] = 0;
+		scope_count_loss(stream, SCOPE_LOST_DETAIL);
 		return 0;
 	}
 	walk.addresses = addresses;

@@ -1,7 +1,6 @@
 """Reads states that programs keep in maps, and takes out what belonged to processes that have ended."""
 
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,10 @@ from scope_bpf._ffi import check, ffi, lib
 from scope_bpf.columns import RawBatch
 from scope_bpf.layout import Layout
 from scope_bpf.map import Map
+from scope_bpf.proc import TICK_NS, stat_of
 from scope_bpf.stream import Rows
 from scope_bpf.summary import Shape, with_interval
 
-TICK_NS = 10_000_000  # USER_HZ is 100, include/asm-generic/param.h
 TELL_ALL_EVERY_S = 60.0
 
 
@@ -55,9 +54,9 @@ class EndedProcesses:
     def _is_alive(self, pid: int, start_ns: int) -> bool:
         if (pid, start_ns) not in self._alive:
             try:
-                fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-                runs = fields[0] not in (b"Z", b"X") or int(fields[17]) > 1  # the first thread may end before others
-                self._alive[pid, start_ns] = int(fields[19]) == start_ns // TICK_NS and runs
+                stat = stat_of(pid)
+                runs = stat.state not in ("Z", "X") or stat.threads > 1  # the first thread may end before others
+                self._alive[pid, start_ns] = stat.start_ticks == start_ns // TICK_NS and runs
             except OSError:
                 self._alive[pid, start_ns] = False
         return self._alive[pid, start_ns]

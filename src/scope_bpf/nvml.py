@@ -14,7 +14,7 @@ from typing import Any
 import pynvml as nvml
 
 from scope_bpf.errors import NoDevice, NotSupported
-from scope_bpf.gauge import TICK_NS
+from scope_bpf.proc import TICK_NS, stat_of
 
 log = logging.getLogger(__name__)
 
@@ -214,16 +214,14 @@ def _scaled(value: int | None, factor: float) -> float | None:
 
 
 def _process(pid: int) -> Row:
-    """Who it is, as far as it is still there and can be seen from here. Formats: proc(5), stat and status."""
-    folder = Path(f"/proc/{pid}")
+    """Who it is, as far as it is still there and can be seen from here. The user: proc(5), status."""
     try:
-        name, _, rest = (folder / "stat").read_bytes().partition(b"(")[2].rpartition(b")")
-        owners = next(line for line in (folder / "status").read_bytes().splitlines() if line.startswith(b"Uid:"))
+        stat = stat_of(pid)
+        status = Path(f"/proc/{pid}/status").read_bytes().splitlines()
+        owners = next(line for line in status if line.startswith(b"Uid:"))
     except (OSError, StopIteration):
         return {"pid": pid, "start_ns": 0}
-    start_ns = int(rest.split()[19]) * TICK_NS
-    comm = name.decode(errors="backslashreplace")
-    return {"pid": pid, "start_ns": start_ns, "uid": int(owners.split()[1]), "comm": comm}
+    return {"pid": pid, "start_ns": stat.start_ticks * TICK_NS, "uid": int(owners.split()[1]), "comm": stat.comm}
 
 
 def _identity(row: Row) -> tuple[Any, ...]:

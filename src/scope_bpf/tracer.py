@@ -31,7 +31,7 @@ from scope_bpf.summary import Shape, SummaryReader
 from scope_bpf.targets import FIND_INODE, Filter, Target
 
 FOLLOW, FORGET = "scope_follow_fork", "scope_forget_process"  # filter.bpf.h
-LOSS_REASONS = ("ring_full", "no_state", "map_full", "follow")  # enum scope_loss in emit.bpf.h
+LOSS_REASONS = ("ring_full", "no_state", "map_full", "follow", "detail")  # enum scope_loss in emit.bpf.h
 MOST_RINGS = 16  # more CPUs share
 SUMMARY_RING_BYTES = 1 << 20  # for names only
 MOST_BYTES_OF_RINGS = 256 << 20  # all rings of a task together, where none is asked for

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scope_bpf.stream import Live, Stream
+from scope_cli.groups import Group, groups_of
 
 LATEST_ROWS = 12
 MOST_GROUPS = 20_000  # memory stays bounded: beyond, the smaller half is folded into one group
@@ -16,7 +17,6 @@ MOST_GROUPS = 20_000  # memory stays bounded: beyond, the smaller half is folded
 _PER_OCTAVE = 8
 _BUCKETS = 64 * _PER_OCTAVE
 
-Group = tuple[object, ...]
 OTHER = "(other)"
 
 
@@ -56,10 +56,7 @@ class Aggregate:
             batch = batch.filter(_is_something(batch[live.only]))
         if not batch.num_rows:
             return
-        codes, texts = self._coded(batch)
-        encoded = codes.dictionary_encode()  # groups present in this batch, numbered from 0
-        groups = [_group(code, texts) for code in encoded.dictionary.to_pylist()]
-        places = encoded.indices.to_numpy()
+        groups, places = groups_of(batch, (*live.by, *live.told_apart))
         if self.stream.gauge:
             self._replace(batch, groups, places)
         else:
@@ -115,16 +112,6 @@ class Aggregate:
         amount, ns = self.rates.get(group, [0.0, 0.0])
         return amount / (ns / 1e9) if ns else None
 
-    def _coded(self, batch: pa.RecordBatch) -> tuple[pa.Array, list[list[object]]]:
-        """One number a row for its group, and what the digits of that number stand for."""
-        codes, texts = None, []
-        for name in (*self.live.by, *self.live.told_apart):
-            column = batch[name] if pa.types.is_dictionary(batch[name].type) else batch[name].dictionary_encode()
-            texts.append([*column.dictionary.to_pylist(), None])
-            digit = column.indices.fill_null(len(texts[-1]) - 1).cast(pa.int64())
-            codes = digit if codes is None else pc.add(pc.multiply(codes, len(texts[-1])), digit)
-        return codes, texts
-
     def _fold(self) -> None:
         ranked = sorted(self.totals.items(), key=_rank)
         kept, folded = ranked[: MOST_GROUPS // 2], ranked[MOST_GROUPS // 2 :]
@@ -156,11 +143,3 @@ def _is_something(column: pa.Array) -> pa.Array:
 
 def _buckets(values: Any) -> Any:
     return (np.log2(np.maximum(values, 1)) * _PER_OCTAVE).astype(np.int64)
-
-
-def _group(code: int, texts: list[list[object]]) -> Group:
-    group = []
-    for digits in reversed(texts):
-        code, digit = divmod(code, len(digits))
-        group.append(digits[digit])
-    return tuple(reversed(group))

@@ -31,8 +31,7 @@ def test_rows_and_metrics_while_a_task_runs(up: Up) -> None:
     """Figures are in SQL and in Prometheus while a task looks; what is absent is no 0; afterwards nothing is told."""
     assert not _metrics(up)
     task = up.scope("start", "local", "gpu", "-o", "interval_ms=200").stdout.strip()
-    for stream in ("gpu", "gpu_process"):
-        until(lambda stream=stream: bool(up.client.get("events", stream)["events"]))  # type: ignore[misc]
+    until(lambda: all(up.client.get("events", stream)["events"] for stream in ("gpu", "gpu_process")))
     assert up.client.get("events", "gpu_process", pid=os.getpid())["events"]
     first, second = 'device="0",name="NVIDIA H100 80GB HBM3",uuid="GPU-101"', "GeForce RTX 2060"
     metrics = _metrics(up)

@@ -1,5 +1,6 @@
 """Success paths of CUDA programs, with a stand-in for the runtime and driver: what they do has known answers."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -288,6 +289,27 @@ def test_what_is_kept_of_a_process_goes_with_it(program: Path, monkeypatch: pyte
         assert not any(kept.list_keys() for kept in maps)
     assert "triton_softmax_0d1d" in {row["kernel"] for row in recording.rows("cuda_launch")}
     assert all(row["stack"] for row in recording.rows("cuda_launch") if not row["nested"])
+
+
+def test_a_stack_that_has_no_room_is_counted(program: Path) -> None:
+    """The rows are all there; those without their stack are counted as lost details, and the books balance."""
+    with _running(program) as process, _tracer(process.pid) as tracer:
+        time.sleep(0.2)
+        tracer.start()
+        assert tracer._object
+        stacks = tracer._object.map("scope_stacks")
+        value = bytes(stacks.value_size)
+        for number in range(stacks.max_entries):
+            key = number.to_bytes(16, "little") + os.getpid().to_bytes(8, "little")
+            stacks.update(key, value)
+        _let_go(process)
+        recording = _traced(process.pid, tracer, "done", process)
+        accounts = tracer.accounts()
+    launches = [row for row in recording.rows("cuda_launch") if not row["nested"]]
+    assert (len(launches), {row["stack"] for row in launches}) == (2 + 13, {None})
+    assert accounts["cuda_launch"].lost == {"detail": 2 + 13}
+    for name in ("cuda_call", "cuda_launch"):
+        assert accounts[name].emitted == recording.count(name) + sum(accounts[name].lost.values())
 
 
 def test_what_lasts_is_told_again(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 #ifndef SCOPE_CUDA_KERNELS_BPF_H
 #define SCOPE_CUDA_KERNELS_BPF_H
 
+SCOPE_STREAM(cuda_launch);
+
 /*
  * A handle that the runtime or the driver gave out, as long as the program that got it is the same: another process has
  * another start, what is exec'ed has another stack. User space knows both of processes that ran before (proc(5), stat).
@@ -127,8 +129,10 @@ static __always_inline void keep_name(struct task_struct *task, struct cuda_hand
 
 	bpf_map_update_elem(&cuda_names, &key, &no_name, BPF_NOEXIST);
 	name = bpf_map_lookup_elem(&cuda_names, &key);
-	if (!name)
+	if (!name) {
+		scope_count_loss(stream_cuda_launch, SCOPE_LOST_DETAIL);
 		return;
+	}
 	length = bpf_probe_read_user_str(name->text, sizeof(name->text), (void *)text);
 	if (length > 0 && length < sizeof(name->text)) /* one that was cut is no name */
 		value->name = key.number;

@@ -3,7 +3,6 @@
 #ifndef SCOPE_CUDA_LAUNCHES_BPF_H
 #define SCOPE_CUDA_LAUNCHES_BPF_H
 
-SCOPE_STREAM(cuda_launch);
 SCOPE_SUMMARY(cuda_launch_summary)
 
 static __always_inline void summarize_launch(struct task_struct *task, const struct cuda_frame *frame,

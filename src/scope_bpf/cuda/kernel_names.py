@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from scope_bpf.cuda.stripped import find_launch_functions
 from scope_bpf.demangle import demangle
 from scope_bpf.modules import Module, Modules
 from scope_bpf.object import BpfObject
+from scope_bpf.proc import stat_of
 from scope_bpf.stream import Rows
 
 log = logging.getLogger(__name__)
@@ -90,8 +90,8 @@ class KernelNames:
         """Tells the programs which handles the process has got already."""
         key = np.zeros((), _HANDLE_KEY)
         try:
-            stat = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-            key["pid"], key["ticks"], key["stack"] = pid, int(stat[19]), int(stat[25])  # fields 22 and 28, proc(5)
+            stat = stat_of(pid)
+            key["pid"], key["ticks"], key["stack"] = pid, stat.start_ticks, stat.start_stack
             memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return  # it has ended

@@ -11,6 +11,7 @@ import pyarrow as pa
 from scope_bpf.account import Account
 from scope_bpf.stream import HEADER, PROCESS, Stream, Timeline
 from scope_cli.errors import CommandError
+from scope_cli.groups import groups_of
 from scope_cli.perfetto.messages import Column, Messages
 from scope_cli.perfetto.tracks import NEEDED, SEQUENCE, Tracks
 
@@ -156,42 +157,24 @@ class _Drawing:
 
     def _texts(self, kind: str, names: tuple[str, ...]) -> Column:
         """Numbers of the rows' texts: the columns' values, with blanks between."""
-        codes, places = self._groups(names) if len(names) > 1 else self._values(names[0])
+        codes, places = groups_of(self._batch, names) if len(names) > 1 else self._values(names[0])
         texts = [" ".join(str(value) for value in group if value is not None) for group in codes]
         return np.array(self._tracks.texts(kind, texts), np.uint64)[places]
 
     def _tracks_of(self, names: tuple[str, ...], describe: Callable[..., int]) -> Column:
         """The rows' tracks, which `describe` gives for the values of these columns; the first row has the name."""
-        groups, places = self._groups(names)
+        groups, places = groups_of(self._batch, names)
         _, first = np.unique(places, return_index=True)
         comms = self._batch["comm"].take(pa.array(first)).to_pylist()
         found = [describe(*group, comm=comm or "") for group, comm in zip(groups, comms, strict=True)]
-        return np.array(found, np.uint64)[places]
+        numbers: Column = np.array(found, np.uint64)[places]
+        return numbers
 
     def _values(self, name: str) -> tuple[list[tuple[Any, ...]], Column]:
-        """The same for the texts of one column, of which all may be there that are in its dictionary."""
+        """The same as `groups_of` for the texts of one column, of which all may be there that are in its dictionary."""
         column = self._batch[name]
         places = column.indices.fill_null(0) if column.null_count else column.indices
         return [(text,) for text in column.dictionary.to_pylist() or [None]], places.to_numpy()
-
-    def _groups(self, names: tuple[str, ...]) -> tuple[list[tuple[Any, ...]], Column]:
-        """The combinations of values that there are, and each row's place among them."""
-        code = np.zeros(self._batch.num_rows, np.int64)
-        values: list[list[Any]] = []
-        for name in names:
-            column = self._batch[name]
-            encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-            values.append([*encoded.dictionary.to_pylist(), None])
-            code = code * len(values[-1]) + encoded.indices.fill_null(len(values[-1]) - 1).to_numpy()
-        present, places = np.unique(code, return_inverse=True)
-        groups = []
-        for number in present.tolist():
-            group, rest = [], number
-            for digits in reversed(values):
-                rest, digit = divmod(rest, len(digits))
-                group.append(digits[digit])
-            groups.append(tuple(reversed(group)))
-        return groups, places
 
     def _process(self, pid: int, start_ns: int, name: str = "") -> int:
         return self._tracks.process(pid, start_ns, name)

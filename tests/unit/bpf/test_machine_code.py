@@ -88,7 +88,8 @@ def look_at(path: Path) -> Found | None:
             for symbols in (elf.symbols, elf.dynamic_symbols):
                 if symbols:
                     symbols.name_at(address, begin=True)
-        names: Any = KernelNames(SimpleNamespace(map=lambda _: None), None)  # type: ignore[arg-type]
+        nothing: Any = SimpleNamespace(map=lambda _: None)  # no object is loaded: only files are looked at
+        names = KernelNames(nothing, nothing)
         with mmap(file.fileno(), 1, access=ACCESS_READ) as mapped:
             module = Module(str(path), 1, file, elf, mapped)
             if names.add_module(module):

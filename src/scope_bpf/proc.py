@@ -1,0 +1,34 @@
+"""What the kernel's /proc says of a process."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+TICK_NS = 10_000_000  # USER_HZ is 100, include/asm-generic/param.h
+
+
+@dataclass(frozen=True)
+class Stat:
+    """Of /proc/PID/stat, see proc(5): fields 2, 3, 20, 22 and 28.
+
+    Attributes:
+        start_ticks: since boot, of TICK_NS.
+    """
+
+    comm: str
+    state: str
+    threads: int
+    start_ticks: int
+    start_stack: int
+
+
+def stat_of(pid: int) -> Stat:
+    """A process as it is now.
+
+    Raises:
+        OSError: it is gone.
+    """
+    text = Path(f"/proc/{pid}/stat").read_bytes()
+    name, _, rest = text.partition(b"(")[2].rpartition(b")")  # a name may have anything in it
+    fields = rest.split()
+    comm = name.decode(errors="backslashreplace")
+    return Stat(comm, fields[0].decode(), int(fields[17]), int(fields[19]), int(fields[25]))
