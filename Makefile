@@ -77,8 +77,13 @@ ifdef TESTS
 	@$(BIN)/python -m pytest $(TESTS)
 else
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 tests/unit
-	@$(BIN)/python -m pytest tests/probes tests/integration tests/e2e tests/guest # one kernel, exact counts: in turn
+	@$(BIN)/python -m pytest tests/probes tests/integration tests/e2e tests/guest tests/chaos # one kernel, exact counts: in turn
 endif
+
+.PHONY: chaos
+chaos: build tracefs ## play SCHEDULES=25 seeded schedules of faults over a whole stack, or SEED=N again (as root)
+	@deploy/install-packages.sh test
+	@$(if $(SEED),SEED=$(SEED),SCHEDULES=$(or $(SCHEDULES),25)) $(BIN)/python -m pytest tests/chaos
 
 .PHONY: lint
 lint: build ## ruff and clang-format

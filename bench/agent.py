@@ -7,6 +7,7 @@ import time
 from bench.measure import TRACER_CPU, Result, at_most, loop
 from scope_agentd.pipeline.batch import Batcher
 from scope_agentd.pipeline.books import Books
+from scope_agentd.pipeline.describe import Describer
 from scope_bpf.catalogue import probe_named
 from scope_bpf.command import HeldCommand
 from scope_bpf.options import parse_options
@@ -22,18 +23,18 @@ def run() -> list[Result]:
     everywhere = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {TRACER_CPU})
     command = HeldCommand(loop(CALLS))
-    batcher = Batcher("machine", "task", Books())
+    batcher = Batcher(bytes(16), bytes(16), Books(["syscall"]), Describer())
     with Tracer(probe, parse_options(probe.options, {"names": "getppid"}), Target(pid=command.pid)) as tracer:
         tracer.start()
         began, events, size = time.process_time_ns(), 0, 0
         command.release()
         while command.poll() is None:
             for raw in tracer.poll(250):
-                for batch in batcher.build(raw):
-                    events += batch.event_count
-                    size += len(batch.arrow_ipc)
+                for record in batcher.build(raw):
+                    events += record.batch.event_count
+                    size += record.ByteSize()
         for raw in tracer.finish():
-            events += sum(batch.event_count for batch in batcher.build(raw))
+            events += sum(record.batch.event_count for record in batcher.build(raw))
         spent = time.process_time_ns() - began
         lost = sum(tracer.accounts()["syscall"].lost.values())
     os.sched_setaffinity(0, everywhere)

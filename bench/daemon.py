@@ -13,16 +13,16 @@ from typing import Any
 
 import grpc
 
-from scope_proto.scope.v1 import control_pb2, ingest_pb2
+from scope_proto.scope.v1 import control_pb2, record_pb2, session_pb2, task_pb2
 from scope_proto.scope.v1.control_pb2_grpc import AgentControlStub
-from scope_proto.scope.v1.ingest_pb2_grpc import IngestServicer, add_IngestServicer_to_server
+from scope_proto.scope.v1.session_pb2_grpc import SessionServicer, add_SessionServicer_to_server
+from scope_wire.token import make_token, metadata, read_token
 
-TOKEN = "bench"
 CONTROL, METRICS = "127.0.0.1:18482", "127.0.0.1:18483"
 TICKS_PER_SECOND = 100  # USER_HZ, proc(5)
 
 
-class Sink(IngestServicer):
+class Sink(SessionServicer):
     """Takes everything."""
 
     def __init__(self) -> None:
@@ -30,15 +30,24 @@ class Sink(IngestServicer):
         self.lost = 0  # the most that a stream's books have told
         self.server: grpc.aio.Server | None = None
 
-    async def Upload(self, requests: AsyncIterator[ingest_pb2.UploadRequest], context: Any) -> AsyncIterator[Any]:
+    async def Attend(self, requests: AsyncIterator[session_pb2.AttendRequest], context: Any) -> AsyncIterator[Any]:
+        yield session_pb2.AttendReply(wanted=session_pb2.Wanted(number=1))
+        async for _ in requests:
+            pass
+
+    async def Upload(self, requests: AsyncIterator[session_pb2.UploadRequest], context: Any) -> AsyncIterator[Any]:
         async for request in requests:
-            if request.HasField("batch"):
-                batch = request.batch
-                self.events += batch.event_count
-                self.lost = max(self.lost, sum(loss.count for loss in batch.account.lost))
-                yield ingest_pb2.UploadReply(
-                    task_id=batch.task_id, sequence=batch.sequence, verdict=ingest_pb2.VERDICT_STORED
-                )
+            if request.HasField("envelope"):
+                record = record_pb2.Record.FromString(request.envelope.record)
+                self._count(record)
+                answer = session_pb2.Answer(position=request.envelope.position, verdict=session_pb2.VERDICT_STORED)
+                yield session_pb2.UploadReply(answers=[answer])
+
+    def _count(self, record: record_pb2.Record) -> None:
+        self.events += record.batch.event_count
+        self.lost += sum(span.events for span in record.gap.spans)
+        for account in (record.batch.account, *record.accounts.streams.values(), *record.end.accounts.streams.values()):
+            self.lost = max(self.lost, sum(loss.count for loss in account.lost))
 
 
 @dataclass
@@ -47,6 +56,7 @@ class Agent:
 
     pid: int
     sink: Sink
+    token: str
 
     @property
     def resident_mb(self) -> float:
@@ -60,10 +70,11 @@ class Agent:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
 
-    def start(self, request: control_pb2.StartTaskRequest) -> None:
+    def start(self, definition: task_pb2.Definition) -> None:
         """Starts a task; returns when it records."""
+        request = control_pb2.StartTaskRequest(definition=definition)
         with grpc.insecure_channel(CONTROL) as channel:
-            AgentControlStub(channel).StartTask(request, metadata=[("authorization", f"Bearer {TOKEN}")])
+            AgentControlStub(channel).StartTask(request, metadata=metadata(self.token))
 
 
 @contextmanager
@@ -73,7 +84,7 @@ def running_agent() -> Iterator[Agent]:
     threading.Thread(target=loop.run_forever, daemon=True).start()
     port = asyncio.run_coroutine_threadsafe(_serve(sink), loop).result()
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
-        (Path(folder) / "token").write_text(TOKEN)
+        make_token(Path(folder) / "token")
         words = ["--state-dir", folder, "--server", f"127.0.0.1:{port}", "--control", CONTROL, "--metrics", METRICS]
         process = subprocess.Popen(
             [sys.executable, "-m", "scope_cli.main", "agentd", *words], stderr=subprocess.DEVNULL
@@ -81,7 +92,7 @@ def running_agent() -> Iterator[Agent]:
         try:
             with grpc.insecure_channel(CONTROL) as channel:
                 grpc.channel_ready_future(channel).result(timeout=30)
-            yield Agent(process.pid, sink)
+            yield Agent(process.pid, sink, read_token(Path(folder) / "token"))
         finally:
             process.terminate()
             process.wait()
@@ -90,7 +101,7 @@ def running_agent() -> Iterator[Agent]:
 
 async def _serve(sink: Sink) -> int:
     sink.server = grpc.aio.server()
-    add_IngestServicer_to_server(sink, sink.server)
+    add_SessionServicer_to_server(sink, sink.server)
     port = sink.server.add_insecure_port("127.0.0.1:0")
     await sink.server.start()
     return port

@@ -9,7 +9,7 @@ import time
 
 from bench.daemon import Agent, running_agent
 from bench.measure import Result, at_most, loop
-from scope_proto.scope.v1 import control_pb2
+from scope_proto.scope.v1 import task_pb2
 
 RATE = 900_000  # events/s
 SECONDS = int(os.environ.get("SOAK_SECONDS", "3600"))
@@ -23,8 +23,7 @@ def run() -> list[Result]:
         command = ["sh", "-c", "read go; exec " + " ".join(loop(RATE * SECONDS, RATE))]
         workload = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         assert workload.stdin
-        target = control_pb2.Target(pid=workload.pid)
-        agent.start(control_pb2.StartTaskRequest(probe="syscalls", target=target))
+        agent.start(task_pb2.Definition(probe="syscalls", target=task_pb2.Target(pid=workload.pid)))
         workload.stdin.write(b"\n")
         workload.stdin.close()
         before = agent.cpu_seconds

@@ -11,13 +11,13 @@ enum scope_loss {
 	SCOPE_LOST_NO_STATE,  /* no memory for, or no access to, what is kept per thread */
 	SCOPE_LOST_MAP_FULL,  /* a summary had no room for a new key */
 	SCOPE_LOST_FOLLOW,    /* a child could not be marked as watched: scope_pids is full */
-	SCOPE_LOST_DETAIL, /* an event is there without its stack, or the name of what it is about: their map is full */
 	SCOPE_LOSS_REASONS,
 };
 
 struct scope_account {
 	__u64 emitted; /* events that passed the filter, lost ones included */
 	__u64 lost[SCOPE_LOSS_REASONS];
+	__u64 incomplete;  /* of the events that are there: without a stack or a name, for which a map had no room */
 	__u64 unsignalled; /* bytes since the last wakeup; not exact where interrupts emit too: readers wake by time as
 			      well */
 };
@@ -63,6 +63,14 @@ static __always_inline void scope_count_loss(__u32 stream, enum scope_loss reaso
 		return;
 	__sync_fetch_and_add(&account->emitted, 1);
 	__sync_fetch_and_add(&account->lost[reason], 1);
+}
+
+static __always_inline void scope_count_incomplete(__u32 stream)
+{
+	struct scope_account *account = bpf_map_lookup_elem(&scope_accounts, &stream);
+
+	if (account)
+		__sync_fetch_and_add(&account->incomplete, 1);
 }
 
 static __always_inline void *scope_this_ring(void)

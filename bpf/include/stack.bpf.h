@@ -102,7 +102,7 @@ static __always_inline __u64 keep_stack(struct task_struct *task, const struct u
 	walk.stack = bpf_map_lookup_elem(&scope_stacks, &key);
 	if (!walk.stack) {
 		recent[slot] = 0;
-		scope_count_loss(stream, SCOPE_LOST_DETAIL);
+		scope_count_incomplete(stream);
 		return 0;
 	}
 	walk.addresses = addresses;

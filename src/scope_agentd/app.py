@@ -3,22 +3,28 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack, closing
 
-from prometheus_client import start_http_server
+from prometheus_client import CollectorRegistry, start_http_server
 
 from scope_agentd.control.server import start_server
 from scope_agentd.control.service import ControlService
 from scope_agentd.cost import sample_costs
-from scope_agentd.errors import PortTaken
+from scope_agentd.errors import PortTaken, StateUnusable
+from scope_agentd.left_runs import close_left_runs
 from scope_agentd.metrics import registry
-from scope_agentd.node import describe_node
-from scope_agentd.pipeline.queue import Queue
-from scope_agentd.pipeline.ship import Shipper
+from scope_agentd.node import describe_node, installation_id
+from scope_agentd.own_processes import families
+from scope_agentd.pins import Pins
+from scope_agentd.pipeline.spool import Spool
+from scope_agentd.run import Surroundings
+from scope_agentd.session.attend import Attendance
+from scope_agentd.session.link import Link
+from scope_agentd.session.upload import Upload
 from scope_agentd.settings import Settings
 from scope_agentd.tasks import Tasks
-from scope_agentd.used_ids import UsedIds
-from scope_proto.scope.v1 import ingest_pb2
+from scope_agentd.wanted import WantedFile
+from scope_wire.background import background
 
 log = logging.getLogger(__name__)
 
@@ -27,41 +33,50 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
     """Runs the agent until `stop` is set; `ready` is told the control address.
 
     Raises:
+        StateUnusable, SpoolInUse: the state directory cannot be used, or another agent uses it.
         PortTaken: another program listens where the agent was to.
+        ExceptionGroup: background work failed.
     """
-    node = describe_node(settings.state_dir)
-    queue = Queue(settings.queue_bytes)
-    tasks = Tasks(node.machine_id, queue, settings.excluded_pids, UsedIds(settings.state_dir / "task-ids"))
-    address = ""
-    shipper = Shipper(
-        settings.server,
-        token=lambda: settings.token_file.read_text().strip(),
-        hello=lambda: ingest_pb2.Hello(node=node, control_address=address),
-        queue=queue,
-    )
-    async with AsyncExitStack() as cleanup:
-        cleanup.callback(_serve_metrics(settings, tasks, queue, shipper))
-        server, address = await start_server(settings, ControlService(node, tasks, shipper))
-        for work in (shipper.run(), sample_costs(tasks)):
-            cleanup.push_async_callback(_cancel, asyncio.create_task(work))
-        cleanup.push_async_callback(_deliver_rest, queue, settings.stop_deadline_s)
-        cleanup.push_async_callback(tasks.stop_all)
-        # Stopped first: nobody may start a task in an agent that ends.
-        cleanup.push_async_callback(server.stop, 1.0)
-        log.info("agent listens", extra={"control": address, "metrics": settings.metrics})
-        ready(address)
-        await stop.wait()
+    with ExitStack() as kept:
+        spool, pins = _state(settings, kept)
+        node = describe_node(settings.state_dir)
+        tasks = Tasks(
+            WantedFile(settings.state_dir / "tasks.json"),
+            lambda changed: Surroundings(spool, pins, lambda: families(settings.excluded_pids), changed),
+        )
+        upload = Upload(node, spool)
+        link = Link(settings.server, settings.token_file, Attendance(node, tasks, spool), upload)
+        async with AsyncExitStack() as cleanup:
+            cleanup.callback(_serve_metrics(settings, registry(tasks, spool, link, upload)))
+            server, address = await start_server(settings, ControlService(node, tasks))
+            cleanup.push_async_callback(server.stop, 1.0)
+            async with background(tasks=tasks.pursue(), session=link.run(), costs=sample_costs(tasks)):
+                log.info("agent listens", extra={"control": address, "metrics": settings.metrics})
+                ready(address)
+                try:
+                    await stop.wait()
+                finally:
+                    await tasks.stop_all()
+                await _deliver_rest(spool, settings.stop_deadline_s)
 
 
-async def _cancel(work: asyncio.Task[None]) -> None:
-    work.cancel()
-    await asyncio.gather(work, return_exceptions=True)
+def _state(settings: Settings, kept: ExitStack) -> tuple[Spool, Pins]:
+    """Opens what outlasts the agent, and closes what an earlier life of it left open."""
+    state = settings.state_dir
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        spool = kept.enter_context(closing(Spool(state / "spool", settings.spool_bytes)))
+        pins = kept.enter_context(closing(Pins(state, installation_id(state))))
+    except OSError as error:
+        raise StateUnusable(f"cannot use the state directory {state}: {error.strerror or error}") from None
+    close_left_runs(spool, pins)
+    return spool, pins
 
 
-def _serve_metrics(settings: Settings, tasks: Tasks, queue: Queue, shipper: Shipper) -> Callable[[], None]:
+def _serve_metrics(settings: Settings, metrics: CollectorRegistry) -> Callable[[], None]:
     host, _, port = settings.metrics.rpartition(":")
     try:
-        server, thread = start_http_server(int(port), host, registry(tasks, queue, shipper))
+        server, thread = start_http_server(int(port), host, metrics)
     except OSError as error:
         raise PortTaken(
             f"cannot listen on {settings.metrics}: {error.strerror}; choose another with --metrics"
@@ -75,11 +90,9 @@ def _serve_metrics(settings: Settings, tasks: Tasks, queue: Queue, shipper: Ship
     return close
 
 
-async def _deliver_rest(queue: Queue, deadline_s: float) -> None:
+async def _deliver_rest(spool: Spool, deadline_s: float) -> None:
     try:
-        await asyncio.wait_for(queue.wait_until_empty(), deadline_s)
+        await asyncio.wait_for(spool.wait_until_empty(), deadline_s)
     except TimeoutError:
-        log.error(
-            "stopped with batches that the server has not",
-            extra={"batches": queue.held_batches, "events": queue.held_events},
-        )
+        held = spool.held()
+        log.warning("stopped before the server had everything; the rest is kept", extra={"records": held.records})

@@ -1,12 +1,13 @@
-"""What the tasks' BPF programs cost, from the kernel's statistics, which cost something themselves: short samples."""
+"""What the runs' BPF programs cost, from the kernel's statistics, which cost something themselves: short samples."""
 
 import asyncio
 import logging
 import time
 
-from scope_agentd.tasks import MeasuredCost, Tasks
+from scope_agentd.tasks import Tasks
 from scope_bpf.errors import ScopeBpfError
 from scope_bpf.statistics import KernelStatistics
+from scope_proto.scope.v1 import control_pb2
 
 log = logging.getLogger(__name__)
 
@@ -15,9 +16,9 @@ EVERY_S = 5.0
 
 
 async def sample_costs(tasks: Tasks) -> None:
-    """Measures the running tasks again and again, until cancelled."""
+    """Measures the runs that record again and again, until cancelled."""
     while True:
-        if tasks.running():
+        if tasks.recording():
             try:
                 await _sample(tasks)
             except ScopeBpfError as error:
@@ -26,14 +27,16 @@ async def sample_costs(tasks: Tasks) -> None:
 
 
 async def _sample(tasks: Tasks) -> None:
+    runs = [task.run for task in tasks.recording() if task.run]
     with KernelStatistics():
         began = time.monotonic()
-        before = {task.task_id: task.programs_cost() for task in tasks.running()}
+        before = [run.cost() for run in runs]
         await asyncio.sleep(SAMPLE_S)
         seconds = time.monotonic() - began
-        after = {task.task_id: task.programs_cost() for task in tasks.running()}
-    for task in tasks.running():
-        if task.task_id in before and task.task_id in after:
-            ns = after[task.task_id].run_time_ns - before[task.task_id].run_time_ns
-            runs = after[task.task_id].run_count - before[task.task_id].run_count
-            task.cost = MeasuredCost(ns / 1e9 / seconds, ns / runs if runs else 0.0, runs / seconds)
+        after = [run.cost() for run in runs]
+    for run, first, last in zip(runs, before, after, strict=True):
+        ns, times = last.run_time_ns - first.run_time_ns, last.run_count - first.run_count
+        if times >= 0:  # it has not ended meanwhile
+            run.progress.cost = control_pb2.Cost(
+                cpu_share=ns / 1e9 / seconds, ns_per_run=ns / times if times else 0.0, runs_per_second=times / seconds
+            )

@@ -1,8 +1,10 @@
 """/metrics: the counters of every stage, read where they are kept.
 
-No label has a pid, a comm or another open set, but for who holds memory of a GPU: these are few.
+No label has a pid, a comm or another open set, but for who holds memory of a GPU: these are few. Counters never fall:
+what ended tasks have counted is kept here when they are forgotten.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,66 +12,103 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from scope_agentd.pipeline.queue import Queue
-from scope_agentd.pipeline.ship import Shipper
-from scope_agentd.tasks import State, Tasks
+from scope_agentd.pipeline.spool import Spool
+from scope_agentd.run import Run
+from scope_agentd.session.link import Link
+from scope_agentd.session.upload import Upload
+from scope_agentd.tasks import Tasks
+from scope_proto.scope.v1 import task_pb2
 
 if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
     from scope_bpf.stream import Stream
 
 _NOT_MEASURED = ("ktime_ns", "start_ns", "uid")
+_STATES = {number: name.removeprefix("TASK_STATE_").lower() for name, number in task_pb2.TaskState.items() if number}
+
+
+class Totals:
+    """What the runs of this agent have counted, ended ones too. Each run is added up as it is, until it has ended."""
+
+    def __init__(self) -> None:
+        self._ended: dict[str, Counter[tuple[str, ...]]] = {"emitted": Counter(), "lost": Counter(), "cut": Counter()}
+        self._current: dict[bytes, Run] = {}
+        self._done: set[bytes] = set()  # ended, added up for good, and still listed
+
+    def collect(self, runs: list[Run]) -> dict[str, Counter[tuple[str, ...]]]:
+        """Counts by kind, then by probe, stream and, of losses, place and reason."""
+        self._done &= {run.run_id for run in runs}
+        self._current |= {run.run_id: run for run in runs if run.run_id not in self._done}
+        totals = {kind: Counter(counts) for kind, counts in self._ended.items()}
+        for run_id, run in list(self._current.items()):
+            over = run.over.is_set()  # asked first: what it counts after that is nothing
+            for counts in (totals, self._ended) if over else (totals,):
+                _add(counts, run)
+            if over:
+                del self._current[run_id]
+                self._done.add(run_id)
+        return totals
+
+
+def _add(counts: dict[str, Counter[tuple[str, ...]]], run: Run) -> None:
+    probe = run.definition.probe.name
+    for stream, account in run.books.accounts().items():
+        counts["emitted"][probe, stream] += account.emitted
+        counts["cut"][probe, stream] += account.incomplete
+        for loss in account.lost:
+            counts["lost"][probe, stream, loss.place, loss.reason] += loss.count
 
 
 class AgentCollector(Collector):
-    """Reads tasks, queue and connection at each scrape."""
+    """Reads tasks, spool and connection at each scrape."""
 
-    def __init__(self, tasks: Tasks, queue: Queue, shipper: Shipper) -> None:
-        self._tasks, self._queue, self._shipper = tasks, queue, shipper
+    def __init__(self, tasks: Tasks, spool: Spool, link: Link, upload: Upload) -> None:
+        self._tasks, self._spool, self._link, self._upload = tasks, spool, link, upload
+        self._totals = Totals()
 
     def collect(self) -> Iterator[Metric]:
         """The metrics as they stand."""
         yield from self._of_tasks()
         yield from self._of_samples()
-        yield GaugeMetricFamily("scope_agent_held_batches", "Batches not acknowledged yet", self._queue.held_batches)
-        yield CounterMetricFamily("scope_agent_dropped_batches", "Batches dropped", self._queue.dropped_batches)
-        yield CounterMetricFamily("scope_agent_stored_batches", "Batches stored", self._shipper.stored_batches)
-        yield CounterMetricFamily("scope_agent_rejected_batches", "Batches rejected", self._shipper.rejected_batches)
-        yield CounterMetricFamily("scope_agent_retried_batches", "Batches to repeat", self._shipper.retried_batches)
-        yield CounterMetricFamily("scope_agent_connections", "Connections made", self._shipper.connections)
-        yield GaugeMetricFamily("scope_agent_connected", "1 while connected", float(self._shipper.connected))
+        yield from self._of_spool()
+        answers = CounterMetricFamily("scope_agent_answered_records", "Records by the answer", labels=["answer"])
+        for outcome, count in self._upload.answered.items():
+            answers.add_metric([outcome.value], count)
+        yield answers
+        yield CounterMetricFamily("scope_agent_connections", "Connections made", self._link.connections)
+        yield GaugeMetricFamily("scope_agent_connected", "1 while connected", float(self._link.connected))
 
     def _of_tasks(self) -> Iterator[Metric]:
-        states = GaugeMetricFamily("scope_tasks", "Tasks by state", labels=["state"])
-        for state in State:
-            states.add_metric([state], sum(task.state is state for task in self._tasks.all()))
-        yield states
-        emitted: dict[tuple[str, str], int] = {}
-        lost: dict[tuple[str, str, str, str], int] = {}
-        for task in self._tasks.all():
-            probe = task.definition.probe
-            for stream in probe.public_streams:
-                account = task.books.account(stream.name)
-                key = (probe.name, stream.name)
-                emitted[key] = emitted.get(key, 0) + account.emitted
-                for loss in account.lost:
-                    where = (*key, loss.place, loss.reason)
-                    lost[where] = lost.get(where, 0) + loss.count
-        events = CounterMetricFamily("scope_events", "Events the kernel emitted", labels=["probe", "stream"])
-        for labels, count in emitted.items():
-            events.add_metric(list(labels), count)
-        yield events
-        losses = CounterMetricFamily("scope_lost", "Events lost", labels=["probe", "stream", "place", "reason"])
-        for where, count in lost.items():
-            losses.add_metric(list(where), count)
-        yield losses
+        states = Counter(_state(task) for task in self._tasks.all())
+        family = GaugeMetricFamily("scope_tasks", "Tasks by state", labels=["state"])
+        for name in _STATES.values():
+            family.add_metric([name], states[name])
+        yield family
+        totals = self._totals.collect([task.run for task in self._tasks.all() if task.run])
+        labels = ["probe", "stream"]
+        for name, meaning, kind, of in (
+            ("scope_events", "Events the kernel emitted", "emitted", labels),
+            ("scope_incomplete", "Events without a stack or name, for want of room", "cut", labels),
+            ("scope_lost", "Events lost before they were spooled", "lost", [*labels, "place", "reason"]),
+        ):
+            counter = CounterMetricFamily(name, meaning, labels=of)
+            for key, count in totals[kind].items():
+                counter.add_metric(list(key), count)
+            yield counter
         share = GaugeMetricFamily("scope_cpu_share", "Of one CPU, by BPF programs", labels=["probe"])
-        shares: dict[str, float] = {}
-        for task in self._tasks.running():
-            name = task.definition.probe.name
-            shares[name] = shares.get(name, 0.0) + task.cost.cpu_share
+        shares: Counter[str] = Counter()
+        for run in self._recording():
+            shares[run.definition.probe.name] += run.progress.cost.cpu_share  # type: ignore[assignment]  # a float
         for name, value in shares.items():
             share.add_metric([name], value)
         yield share
+
+    def _of_spool(self) -> Iterator[Metric]:
+        held = self._spool.held()
+        yield GaugeMetricFamily("scope_agent_spool_bytes", "Bytes that wait on disk", held.bytes)
+        yield GaugeMetricFamily("scope_agent_spool_limit_bytes", "Bytes that may wait on disk", held.limit_bytes)
+        yield GaugeMetricFamily("scope_agent_spool_records", "Records that wait on disk", held.records)
+        yield CounterMetricFamily("scope_agent_dropped_records", "Dropped: the spool was full", held.dropped_records)
+        yield CounterMetricFamily("scope_agent_damaged_records", "Damaged on disk", held.damaged_records)
 
     def _of_samples(self) -> Iterator[Metric]:
         """Numbers of the latest samples, if such a task runs: scope_STREAM_COLUMN."""
@@ -87,15 +126,24 @@ class AgentCollector(Collector):
                 found.setdefault(metric, family).add_metric(labels, row[name])
         yield from found.values()
 
+    def _recording(self) -> list[Run]:
+        return [task.run for task in self._tasks.recording() if task.run]
+
     def _latest_rows(self) -> Iterator[tuple["Stream", dict[str, Any]]]:
-        for task in self._tasks.running():
-            for stream in task.definition.probe.public_streams:
-                for row in task.latest(stream.name) if stream.labels else ():
+        for run in self._recording():
+            for stream in run.definition.probe.public_streams:
+                for row in run.latest(stream.name) if stream.labels else ():
                     yield stream, row
 
 
-def registry(tasks: Tasks, queue: Queue, shipper: Shipper) -> CollectorRegistry:
+def _state(task: Any) -> str:
+    if task.run and not task.failure:
+        return _STATES[task.run.progress.state]
+    return "failed" if task.failure else "pending"
+
+
+def registry(tasks: Tasks, spool: Spool, link: Link, upload: Upload) -> CollectorRegistry:
     """A registry of the agent's own metrics only."""
     made = CollectorRegistry()
-    made.register(AgentCollector(tasks, queue, shipper))
+    made.register(AgentCollector(tasks, spool, link, upload))
     return made

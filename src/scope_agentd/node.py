@@ -1,4 +1,4 @@
-"""What machine this is."""
+"""What machine this is, and which installation of the agent."""
 
 import hashlib
 import hmac
@@ -7,10 +7,12 @@ import platform
 import secrets
 import socket
 import time
+import uuid
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-from scope_proto.scope.v1 import control_pb2
+from scope_proto.scope.v1 import control_pb2, session_pb2
 
 MACHINE_ID = Path("/etc/machine-id")
 APPLICATION_KEY = b"scope.v1.machine"  # an id under a key of its own does not tell the raw one, see machine-id(5)
@@ -22,24 +24,33 @@ def machine_id(state_dir: Path) -> str:
         raw = MACHINE_ID.read_text().strip()
     except OSError:
         raw = ""
-    raw = raw or _made_up(state_dir / "machine-id")
+    raw = raw or _kept(state_dir / "machine-id", lambda: secrets.token_hex(16))
     return hmac.new(APPLICATION_KEY, raw.encode(), hashlib.sha256).hexdigest()[:32]
 
 
-def _made_up(file: Path) -> str:
-    try:
-        return file.read_text().strip()
-    except FileNotFoundError:
-        made = secrets.token_hex(16)
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            out.write(made)
-        return made
+def installation_id(state_dir: Path) -> str:
+    """A UUID that lives as long as the state directory."""
+    return _kept(state_dir / "installation-id", lambda: str(uuid.uuid4()))
+
+
+def _kept(file: Path, make: Callable[[], str]) -> str:
+    """What the file holds; made if it is missing, or empty as after a power cut."""
+    if file.exists() and (text := file.read_text().strip()):
+        return text
+    made, fresh = make(), file.with_suffix(".new")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+        out.write(made + "\n")
+        out.flush()
+        os.fsync(out.fileno())
+    fresh.replace(file)
+    return made
 
 
 def describe_node(state_dir: Path) -> control_pb2.Node:
     """This machine as the contracts describe it."""
     node = control_pb2.Node(
         machine_id=machine_id(state_dir),
+        installation_id=installation_id(state_dir),
         hostname=socket.gethostname(),
         kernel=platform.release(),
         architecture=platform.machine(),
@@ -49,3 +60,8 @@ def describe_node(state_dir: Path) -> control_pb2.Node:
     )
     node.booted.FromNanoseconds(time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME))
     return node
+
+
+def hello(node: control_pb2.Node) -> session_pb2.Hello:
+    """The first message of a stream, with both clocks as they are now."""
+    return session_pb2.Hello(node=node, ktime_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME), utc_ns=time.time_ns())

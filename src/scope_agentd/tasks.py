@@ -1,141 +1,64 @@
-"""Tasks: probes that run, with their state, their lease and their books."""
+"""The tasks of this machine: what its server wants of it, and what was started on it."""
 
 import asyncio
 import logging
-import os
-import time
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from contextlib import suppress
 
+from scope_agentd.definition import check_definition
 from scope_agentd.errors import TaskConflict, UnknownTask
-from scope_agentd.pipeline.books import Books
-from scope_agentd.pipeline.queue import Queue
-from scope_agentd.used_ids import UsedIds
-from scope_bpf.statistics import Cost
-
-if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
-    from scope_agentd.pipeline.record import Recorder
-    from scope_bpf.catalogue import Probe
-    from scope_bpf.running import RunningProbe
-    from scope_bpf.targets import Target
+from scope_agentd.run import Surroundings
+from scope_agentd.task import Task
+from scope_agentd.wanted import Wanted, WantedFile
+from scope_proto.scope.v1 import session_pb2, task_pb2
 
 log = logging.getLogger(__name__)
 
 ENDED_TASKS_KEPT = 100
 
 
-class State(StrEnum):
-    """Where a task is in its life."""
-
-    PENDING = "pending"
-    STARTING = "starting"
-    RUNNING = "running"
-    STOPPING = "stopping"
-    STOPPED = "stopped"
-    FAILED = "failed"
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing will come of it any more."""
-        return self in (State.STOPPED, State.FAILED)
-
-
-class End(StrEnum):
-    """Why a task ended."""
-
-    UNSPECIFIED = "unspecified"
-    REQUEST = "request"
-    LEASE = "lease"
-    FAILURE = "failure"
-    SHUTDOWN = "shutdown"
-
-
-@dataclass(frozen=True)
-class Definition:
-    """What a task is to do; `options` are complete and checked, `duration_s` is None for "until stopped"."""
-
-    probe: "Probe"
-    target: "Target"
-    options: Mapping[str, Any]
-    duration_s: float | None = None
-
-
-def define(probe: str, target: "Target", options: Mapping[str, Any], duration_s: float | None = None) -> Definition:
-    """Checks a definition as far as that needs no privileges.
-
-    Raises:
-        UnknownProbe, InvalidOption: the catalogue has no such thing.
-        TargetNotFound: nobody is there to be watched.
-    """
-    from scope_bpf.catalogue import probe_named
-    from scope_bpf.options import parse_options
-
-    found = probe_named(probe)
-    target.conditions()
-    return Definition(found, target, parse_options(found.options, options), duration_s)
-
-
-@dataclass(frozen=True)
-class MeasuredCost:
-    """What a task's programs cost over the last sample: a share of one CPU (0.01 is 1 %), ns a run, runs a second."""
-
-    cpu_share: float = 0.0
-    ns_per_run: float = 0.0
-    runs_per_second: float = 0.0
-
-
-@dataclass
-class Task:
-    """One task; times are nanoseconds since 1970 UTC, 0 for "not yet"."""
-
-    task_id: str
-    definition: Definition
-    books: Books = field(default_factory=Books)
-    state: State = State.PENDING
-    end: End = End.UNSPECIFIED
-    error: str = ""
-    attach_point: str = ""
-    started_ns: int = 0
-    ended_ns: int = 0
-    cost: MeasuredCost = MeasuredCost()
-    tracer: "RunningProbe | None" = None
-    recorder: "Recorder | None" = None
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def latest(self, stream: str) -> list[dict[str, Any]]:
-        """The rows of its last look, if it is of samples and runs."""
-        from scope_bpf.sampled import SampledTracer
-
-        tracer = self.tracer  # asked from another thread than the one that ends it
-        seen = tracer.latest if isinstance(tracer, SampledTracer) else {}
-        return seen[stream].to_pylist() if stream in seen else []
-
-    def programs_cost(self) -> Cost:
-        """What its programs have cost, by the kernel's count."""
-        tracer = self.tracer
-        return tracer.cost() if tracer and self.state is State.RUNNING else Cost()
-
-
 class Tasks:
-    """The tasks of this machine. For the event loop; the work is done in each task's own thread."""
+    """For the event loop. `pursue` runs for as long as the agent does.
 
-    def __init__(self, machine_id: str, queue: Queue, excluded_pids: tuple[int, ...], used_ids: UsedIds) -> None:
-        self._machine_id, self._queue, self._excluded_pids = machine_id, queue, excluded_pids
-        self._used_ids = used_ids
-        self._tasks: dict[str, Task] = {}
-        self._leases: dict[str, asyncio.TimerHandle] = {}
+    Args:
+        surroundings: given what to call when something has changed, what every run needs.
+
+    Attributes:
+        wanted_number: of the wish that was taken last.
+        changes: how often any task has changed.
+    """
+
+    def __init__(self, file: WantedFile, surroundings: Callable[[Callable[[], None]], Surroundings]) -> None:
+        self._file = file
+        self._surroundings = surroundings(self._touch)
+        self._changed = asyncio.Event()
+        self.changes = 0
+        self._group: asyncio.TaskGroup | None = None
+        self._keepers: set[asyncio.Task[None]] = set()
+        self._ending = False
+        self.wanted_number = 0
+        self._tasks = {wanted.task_id: self._made(wanted) for wanted in file.read()}
+
+    async def pursue(self) -> None:
+        """Keeps every wanted task running, until cancelled.
+
+        Raises:
+            ExceptionGroup: a task's keeper failed, which none should.
+        """
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for task in self._tasks.values():
+                self._pursue(task)
+            await asyncio.Event().wait()
 
     def all(self) -> list[Task]:
         """Every task, ended ones among them, oldest first."""
         return list(self._tasks.values())
 
-    def running(self) -> list[Task]:
+    def recording(self) -> list[Task]:
         """The tasks that record."""
-        return [task for task in self.all() if task.state is State.RUNNING]
+        return [task for task in self.all() if task.records]
 
     def get(self, task_id: str) -> Task:
         """The task of this id.
@@ -147,110 +70,113 @@ class Tasks:
             raise UnknownTask(f"there is no task '{task_id}' on this machine; ListTasks has those there are")
         return self._tasks[task_id]
 
-    async def start(self, definition: Definition, task_id: str = "") -> Task:
-        """Starts a task and returns when it records; with the id and definition of one that is there, returns that.
+    def take_wish(self, wish: session_pb2.Wanted) -> None:
+        """Makes the server's tasks what it wants; those of this machine's own stay."""
+        if self._ending:
+            return
+        wanted = {one.task_id: one for one in wish.tasks}
+        for task_id, task in self._tasks.items():
+            if task.wanted.origin == task_pb2.ORIGIN_SERVER and task_id not in wanted:
+                task.release(task_pb2.TASK_END_REQUEST)
+        for task_id, one in wanted.items():
+            known = self._tasks.get(task_id)
+            if known is None or (known.over.is_set() and known.unwanted == task_pb2.TASK_END_REQUEST):
+                deadline_ns = one.deadline.ToNanoseconds() if one.HasField("deadline") else 0
+                self._add(Wanted(task_id, task_pb2.ORIGIN_SERVER, one.definition, deadline_ns))
+        self.wanted_number = wish.number
+        self._keep()
+        self._touch()
+
+    async def start_own(self, definition: task_pb2.Definition, task_id: str = "") -> Task:
+        """Starts a task of this machine's own and returns when it records.
+
+        With the id and definition of one that is there, returns that. A caller who is cancelled meanwhile undoes it.
 
         Raises:
-            TaskConflict: a task of this id does something else, or did so before the agent was started.
-            ScopeBpfError: the probe cannot run; the task is kept as failed.
+            InvalidDefinition, TaskConflict: it cannot be; nothing has changed.
+            AgentError, ScopeBpfError: its start failed; it is not wanted any more.
         """
-        from scope_bpf.running import run_probe
-
+        checked = await asyncio.to_thread(check_definition, definition)
         task_id = task_id or str(uuid.uuid4())
         known = self._tasks.get(task_id)
-        if known:
-            if known.definition != definition:
+        if known and not known.over.is_set():
+            if known.wanted.origin != task_pb2.ORIGIN_AGENT or known.wanted.definition != definition:
                 raise TaskConflict(f"task '{task_id}' exists and is defined otherwise; choose another id")
             return known
-        self._used_ids.add(task_id)
-        task = self._tasks[task_id] = Task(task_id, definition)
-        self._forget_old()
-        task.state = State.STARTING
-        task.tracer = run_probe(definition.probe, definition.options, definition.target, self._own_processes)
+        if self._ending:
+            raise TaskConflict("the agent is ending; start the task when it runs again")
+        task = self._add(Wanted(task_id, task_pb2.ORIGIN_AGENT, definition))
+        task.definition = checked
+        self._keep()
         try:
-            await asyncio.to_thread(task.tracer.start)
-        except BaseException as error:
-            task.tracer.close()
-            self._end(task, str(error) or type(error).__name__)
+            await task.tried.wait()
+        except asyncio.CancelledError:
+            task.release(task_pb2.TASK_END_REQUEST)
+            self._keep()
             raise
-        self._record(task)
+        if task.failure:
+            task.release(task_pb2.TASK_END_FAILURE)
+            self._keep()
+            raise task.failure
         return task
 
-    def _own_processes(self) -> set[int]:
-        return {pid for root in (os.getpid(), *self._excluded_pids) for pid in _family(root)}
-
-    def _record(self, task: Task) -> None:
-        from scope_agentd.pipeline.batch import Batcher
-        from scope_agentd.pipeline.record import Recorder
-
-        assert task.tracer
-        loop = asyncio.get_running_loop()
-        batcher = Batcher(self._machine_id, task.task_id, task.books)
-
-        def ended(error: str) -> None:
-            loop.call_soon_threadsafe(self._end, task, error)
-
-        task.recorder = Recorder(task.tracer, batcher, task.books, self._queue, ended)
-        task.attach_point = task.tracer.attach_point
-        task.started_ns = time.time_ns()
-        task.state = State.RUNNING
-        task.recorder.start()
-        if task.definition.duration_s is not None:
-            self._leases[task.task_id] = loop.call_later(task.definition.duration_s, self._ask_to_stop, task, End.LEASE)
-        log.info("task runs", extra={"task": task.task_id, "probe": task.definition.probe.name})
-
-    async def stop(self, task_id: str, end: End = End.REQUEST) -> Task:
-        """Stops a task and returns when it has; one that has ended already is returned as it is.
+    async def stop_own(self, task_id: str) -> Task:
+        """Stops a task of this machine's own and returns when it has; one that has ended is returned as it is.
 
         Raises:
             UnknownTask: there is none.
+            TaskConflict: the server wants it.
         """
         task = self.get(task_id)
-        self._ask_to_stop(task, end)
+        if task.wanted.origin == task_pb2.ORIGIN_SERVER and not task.over.is_set():
+            raise TaskConflict(f"task '{task_id}' is wanted by the server; stop it there, with `scope stop`")
+        task.release(task_pb2.TASK_END_REQUEST)
+        self._keep()
         await task.over.wait()
         return task
 
     async def stop_all(self) -> None:
-        """Stops every task, since the agent ends."""
-        await asyncio.gather(*(self.stop(task.task_id, End.SHUTDOWN) for task in self.all() if not task.state.ended))
+        """Ends every run, since the agent ends; what is wanted stays wanted."""
+        self._ending = True
+        for task in self.all():
+            task.release(task_pb2.TASK_END_SHUTDOWN)
+        if self._keepers:
+            await asyncio.wait(self._keepers)
+        # A keeper may have been cancelled, since something else failed; its run's thread goes on until it is asked.
+        runs = [task.run for task in self.all() if task.run]
+        await asyncio.gather(*(run.over.wait() for run in runs))
 
-    def _ask_to_stop(self, task: Task, end: End) -> None:
-        if task.state is State.RUNNING and task.recorder:
-            task.state = State.STOPPING
-            task.end = end
-            task.recorder.stop()
+    async def wait_for_change(self, seen: int, most_s: float) -> None:
+        """Returns once there were more `changes` than `seen`, or when the time is over."""
+        if self.changes == seen:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), most_s)
 
-    def _end(self, task: Task, error: str) -> None:
-        lease = self._leases.pop(task.task_id, None)
-        if lease:
-            lease.cancel()
-        task.state = State.FAILED if error else State.STOPPED
-        task.end = End.FAILURE if error else task.end
-        task.error = error
-        task.ended_ns = time.time_ns()
-        task.tracer = task.recorder = None
-        task.over.set()
-        log.info("task ended", extra={"task": task.task_id, "error": error})
+    def _made(self, wanted: Wanted) -> Task:
+        return Task(wanted, self._surroundings, self._keep)
+
+    def _add(self, wanted: Wanted) -> Task:
+        task = self._tasks[wanted.task_id] = self._made(wanted)
+        self._pursue(task)
+        self._forget_old()
+        return task
+
+    def _pursue(self, task: Task) -> None:
+        if self._group:  # else when `pursue` begins
+            keeper = self._group.create_task(task.pursue())
+            self._keepers.add(keeper)
+            keeper.add_done_callback(self._keepers.discard)
+
+    def _keep(self) -> None:
+        if not self._ending:
+            self._file.write(task.wanted for task in self.all() if not task.unwanted)
+
+    def _touch(self) -> None:
+        self.changes += 1
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     def _forget_old(self) -> None:
-        ended = [task.task_id for task in self._tasks.values() if task.state.ended]
-        for task_id in ended[: max(0, len(ended) - ENDED_TASKS_KEPT)]:
+        over = [task_id for task_id, task in self._tasks.items() if task.over.is_set()]
+        for task_id in over[: max(0, len(over) - ENDED_TASKS_KEPT)]:
             del self._tasks[task_id]
-
-
-def _family(root: int) -> set[int]:
-    """A process and all that descend from it now; what they start later, the kernel leaves out by itself."""
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            except (OSError, ValueError, IndexError):
-                continue  # it ended meanwhile
-            children.setdefault(parent, []).append(int(folder.name))
-    family, waiting = set(), [root]
-    while waiting:
-        pid = waiting.pop()
-        family.add(pid)
-        waiting += children.get(pid, [])
-    return family

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from scope_bpf._ffi import check, ffi, lib
 from scope_bpf.errors import KernelError
 
@@ -83,10 +81,3 @@ class Map:
             found.append(bytes(ffi.buffer(following)))
             previous = ffi.from_buffer(found[-1])
         return found
-
-    def lookup_per_cpu(self, key: bytes, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
-        """The values of one key of a per-CPU map: shape (possible CPUs,)."""
-        values = np.zeros(possible_cpus(), dtype)
-        result = lib.bpf_map_lookup_elem(self.fd, ffi.from_buffer(key), ffi.from_buffer(values))
-        check(result, f"cannot read the map '{self.name}'")
-        return values

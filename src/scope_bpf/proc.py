@@ -8,7 +8,7 @@ TICK_NS = 10_000_000  # USER_HZ is 100, include/asm-generic/param.h
 
 @dataclass(frozen=True)
 class Stat:
-    """Of /proc/PID/stat, see proc(5): fields 2, 3, 20, 22 and 28.
+    """Of /proc/PID/stat, see proc(5): fields 2, 3, 4, 20, 22 and 28.
 
     Attributes:
         start_ticks: since boot, of TICK_NS.
@@ -16,6 +16,7 @@ class Stat:
 
     comm: str
     state: str
+    parent: int
     threads: int
     start_ticks: int
     start_stack: int
@@ -31,4 +32,4 @@ def stat_of(pid: int) -> Stat:
     name, _, rest = text.partition(b"(")[2].rpartition(b")")  # a name may have anything in it
     fields = rest.split()
     comm = name.decode(errors="backslashreplace")
-    return Stat(comm, fields[0].decode(), int(fields[17]), int(fields[19]), int(fields[25]))
+    return Stat(comm, fields[0].decode(), int(fields[1]), int(fields[17]), int(fields[19]), int(fields[25]))

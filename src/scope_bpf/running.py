@@ -1,6 +1,7 @@
 """What runs a probe: programs in the kernel, or looks at intervals."""
 
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from scope_bpf.catalogue import Probe
@@ -17,8 +18,9 @@ def run_probe(
     target: Target | None = None,
     excluded: Callable[[], Collection[int]] = tuple,
     command: str = "",
+    books: Path | None = None,
 ) -> RunningProbe:
     """What runs this probe, not started yet; see `Tracer` for the arguments."""
     if probe.sampler:
         return SampledTracer(probe, options, target)
-    return Tracer(probe, options, target, excluded, command)
+    return Tracer(probe, options, target, excluded, command, books)

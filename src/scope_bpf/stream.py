@@ -31,11 +31,16 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Column:
-    """What a column means: `unit` is ns, bytes, ... or empty; `hex` shows it as people read it."""
+    """What a column means: `unit` is ns, bytes, ... or empty; `hex` shows it as people read it.
+
+    Attributes:
+        stack: its texts are stacks, frames outermost first, separated by semicolons.
+    """
 
     meaning: str
     unit: str = ""
     hex: bool = False
+    stack: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,6 +163,8 @@ class Stream:
         gauge: a summary that tells a state, in every mode: rows for what has changed since the interval before.
         adds_up: another summary of the probe, whose rows it adds up by process; it has nothing of its own in C.
         labels: columns that label the numbers of the latest samples as metrics; none: they are no metrics.
+        describes: what a row says of its own process, by field of scope.v1.Process: columns; `failed` names a column
+            that is not 0 in rows that say nothing.
     """
 
     name: str
@@ -177,6 +184,7 @@ class Stream:
     gauge: bool = False
     adds_up: str = ""
     labels: tuple[str, ...] = ()
+    describes: Mapping[str, str] = field(default_factory=dict)
 
     def layout(self, btf: Btf) -> Layout:
         """The layout of the stream's rows according to the object.

@@ -1,6 +1,7 @@
 """Whom a task watches: turned into what the filter in the kernel compares."""
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Collection, Mapping
@@ -19,6 +20,7 @@ from scope_bpf.object import BpfObject
 FIND_INODE = "scope_find_inode"  # filter.bpf.h
 _EXCLUDED = 0  # SCOPE_EXCLUDED in filter.bpf.h
 _COMM_BYTES = 15
+_CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")  # docker-ID.scope, cri-containerd-ID.scope, ID
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,12 @@ def _cgroup_conditions(root: Path, path: Path) -> dict[str, Any]:
     except OSError:
         raise TargetNotFound(f"there is no cgroup '{path}'") from None
     return {"by_cgroup": 1, "cgroup_id": inode, "cgroup_level": len(path.relative_to(root).parts)}
+
+
+def container_of(cgroup: str) -> str:
+    """The id of the container that a cgroup's path names: 64 hexadecimal digits in its last such part, or empty."""
+    found = _CONTAINER.findall(cgroup)
+    return found[-1] if found else ""
 
 
 def _container_cgroup(root: Path, container: str) -> Path:

@@ -6,10 +6,9 @@ import resource
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-
-import numpy as np
 
 from scope_bpf._ffi import check, lib
 from scope_bpf.account import Account
@@ -19,6 +18,7 @@ from scope_bpf.columns import RawBatch, raw_batch
 from scope_bpf.errors import KernelError, NotSupported, ScopeBpfError, VerifierError
 from scope_bpf.gauge import EndedProcesses, GaugeReader, Sweeper
 from scope_bpf.host import require_bpf
+from scope_bpf.kernel_books import pin, read_account
 from scope_bpf.loader import files_of_command, installed_libraries
 from scope_bpf.map import possible_cpus
 from scope_bpf.mappings import running_processes
@@ -31,15 +31,12 @@ from scope_bpf.summary import Shape, SummaryReader
 from scope_bpf.targets import FIND_INODE, Filter, Target
 
 FOLLOW, FORGET = "scope_follow_fork", "scope_forget_process"  # filter.bpf.h
-LOSS_REASONS = ("ring_full", "no_state", "map_full", "follow", "detail")  # enum scope_loss in emit.bpf.h
 MOST_RINGS = 16  # more CPUs share
 SUMMARY_RING_BYTES = 1 << 20  # for names only
 MOST_BYTES_OF_RINGS = 256 << 20  # all rings of a task together, where none is asked for
 MOST_WAKEUP_BYTES = 1 << 20  # waking costs the program microseconds
 FORGET_EVERY_S = 10.0
 BUFFER_BYTES = 1 << 20  # a batch is at most about this large, raw
-
-_ACCOUNT = np.dtype([("emitted", "<u8"), ("lost", "<u8", len(LOSS_REASONS)), ("unsignalled", "<u8")])
 
 
 class Tracer:
@@ -49,6 +46,7 @@ class Tracer:
         options: all of the probe's options, from `parse_options`.
         excluded: lists processes to be left out besides this one; asked while the probe starts.
         command: the path of a command that the target is about to run.
+        books: where in a BPF file system the kernel's books are pinned from before the first event until `close`.
     """
 
     def __init__(
@@ -58,6 +56,7 @@ class Tracer:
         target: Target | None = None,
         excluded: Callable[[], Collection[int]] = tuple,
         command: str = "",
+        books: Path | None = None,
     ) -> None:
         self.probe = probe
         self.options = options
@@ -67,6 +66,7 @@ class Tracer:
         self._target = target or Target()
         self._excluded = excluded
         self._command = command
+        self._books = books
         self._events = [stream for stream in probe.streams if stream.mode is Mode.EVENTS]
         self._maps = [stream for stream in probe.streams if stream.mode is Mode.SUMMARY and not stream.adds_up]
         self._states = [stream for stream in self._maps if stream.gauge]
@@ -139,6 +139,8 @@ class Tracer:
         self._object.map("scope_rings").resize(rings)
         self._object.map("scope_accounts").resize(len(self._numbers))
         self._object.load()
+        if self._books:
+            pin(self._object.map("scope_accounts"), self._books)
         self._make_rings(rings, ring_bytes)
         self._filter = Filter(self.probe.btf, self._object)
         self._filter.apply(self._target)
@@ -280,6 +282,11 @@ class Tracer:
             self._drain.wake()
 
     @property
+    def streams_by_number(self) -> list[str]:
+        """The streams in the order of their numbers in the kernel's books."""
+        return list(self._numbers)
+
+    @property
     def functions_attached(self) -> int:
         """To how many functions of user space the probe is, or was, attached: the same one counts in each file."""
         return self._attacher.functions if self._attacher else self._ended_functions
@@ -307,20 +314,18 @@ class Tracer:
         """The books of every stream since the start; after `close`, as they stood then."""
         if not self._object:
             return self._last_accounts
-        kept = self._object.map("scope_accounts")
+        books = self._object.map("scope_accounts").fd
         accounts = {}
         for name, number in self._numbers.items():
-            per_cpu = kept.lookup_per_cpu(number.to_bytes(4, "little"), _ACCOUNT)
-            lost = per_cpu["lost"].sum(axis=0)
-            losses = dict(zip(LOSS_REASONS, lost.tolist(), strict=True))
-            losses["unkept"] = self._drain.unkept(number) if self._drain and number < len(self._events) else 0
-            emitted = int(per_cpu["emitted"].sum())
-            accounts[name] = Account(emitted, {reason: count for reason, count in losses.items() if count})
+            accounts[name] = account = read_account(books, number)
+            unkept = self._drain.unkept(number) if self._drain and number < len(self._events) else 0
+            if unkept:
+                accounts[name] = replace(account, lost={**account.lost, "unkept": unkept})
         made = [reader.rows_made for reader in self._summaries.values()] + [gauge.rows_made for gauge in self._gauges]
         for rows_made in made:
             for name, rows in rows_made.items():
-                account = accounts.get(name, Account(0, {}))
-                accounts[name] = Account(account.emitted + rows, account.lost)
+                account = accounts.get(name, Account())
+                accounts[name] = replace(account, emitted=account.emitted + rows)
         return self._with_missed_runs(accounts)
 
     def _with_missed_runs(self, accounts: dict[str, Account]) -> dict[str, Account]:
@@ -328,7 +333,8 @@ class Tracer:
         missed, first = self.cost().missed, next(iter(accounts))
         if missed:
             account = accounts[first]
-            accounts[first] = Account(account.emitted + missed, {**account.lost, "missed_run": missed})
+            lost = {**account.lost, "missed_run": missed}
+            accounts[first] = replace(account, emitted=account.emitted + missed, lost=lost)
         return accounts
 
     def cost(self) -> Cost:
@@ -375,6 +381,8 @@ class Tracer:
         if self._object:
             self._object.close()
             self._object = None
+            if self._books:
+                self._books.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self

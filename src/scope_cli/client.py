@@ -2,31 +2,42 @@
 
 import json
 import os
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
-from urllib.request import Request, urlopen
+from urllib.request import ProxyHandler, Request, build_opener
 
 from scope_cli.errors import CommandError
-from scope_cli.installation import HTTP, state_dir, token_file
+from scope_cli.installation import state_dir, token_file, told_url
+from scope_wire.errors import InvalidToken
+from scope_wire.token import read_token
 
-TIMEOUT_S = 30
+_UNAVAILABLE = 503
+_opener = build_opener(ProxyHandler({}))  # no proxy knows this machine's loopback
 
 
 class Client:
-    """Calls the server at SCOPE_URL, or this machine's, with the token of SCOPE_TOKEN_FILE, or this machine's."""
+    """Calls the server at SCOPE_URL, or this machine's, with the token of SCOPE_TOKEN_FILE, or this machine's.
 
-    def __init__(self, url: str | None = None, token_path: Path | None = None) -> None:
-        self.url = (url or os.environ.get("SCOPE_URL") or f"http://{HTTP}").rstrip("/")
+    Args:
+        url: of the server; without one, SCOPE_URL, then where this machine's server said that it listens.
+        token_path: without one, as above.
+        timeout_s: for an answer.
+
+    Raises:
+        CommandError: there is no token; the methods: the server does not answer, or answers with an error.
+    """
+
+    def __init__(self, url: str | None = None, token_path: Path | None = None, timeout_s: float = 30.0) -> None:
+        self.url = (url or os.environ.get("SCOPE_URL") or told_url(state_dir())).rstrip("/")
         given = os.environ.get("SCOPE_TOKEN_FILE")
-        path = token_path or (Path(given) if given else token_file(state_dir()))
+        self._timeout_s = timeout_s
         try:
-            self._token = path.read_text().strip()
-        except FileNotFoundError:
-            raise CommandError(f"there is no token at {path}; start the server with `scope up`") from None
-        except PermissionError:
-            raise CommandError(f"the token at {path} is not yours to read; run as its owner") from None
+            self._token = read_token(token_path or (Path(given) if given else token_file(state_dir())))
+        except InvalidToken as error:
+            raise CommandError(str(error)) from None
 
     def get(self, *path: str, **query: Any) -> Any:
         """The answer to GET /api/v1/PATH; None and empty values of `query` are left out."""
@@ -36,7 +47,12 @@ class Client:
         """The answer to POST /api/v1/PATH with a JSON body."""
         return self._call("POST", path, {}, body if body is not None else {})
 
-    def _call(self, method: str, path: tuple[str, ...], query: dict[str, Any], body: Any) -> Any:
+    def health(self) -> dict[str, Any]:
+        """The answer to GET /api/v1/health, of a server that is not healthy as well."""
+        answer = self._call("GET", ("health",), {}, None, accepted=_UNAVAILABLE)
+        return answer if isinstance(answer, dict) else {}
+
+    def _call(self, method: str, path: tuple[str, ...], query: dict[str, Any], body: Any, accepted: int = 0) -> Any:
         pairs = [(name, value) for name, value in query.items() if value not in (None, "")]
         address = f"{self.url}/api/v1/{'/'.join(quote(part, safe='') for part in path)}"
         request = Request(
@@ -46,19 +62,28 @@ class Client:
             headers={"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"},
         )
         try:
-            with urlopen(request, timeout=TIMEOUT_S) as answer:
+            with _opener.open(request, timeout=self._timeout_s) as answer:
                 return json.load(answer)
         except HTTPError as error:
-            raise CommandError(_problem(error)) from None
-        except (URLError, TimeoutError, OSError) as error:
+            with error:
+                said = _json_of(error)
+            if error.code == accepted and said is not None:
+                return said
+            raise CommandError(_problem(error, said)) from None
+        except (URLError, TimeoutError, OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise CommandError(f"no server answers at {self.url} ({reason}); start one with `scope up`") from None
 
 
-def _problem(error: HTTPError) -> str:
-    """What the server said, if it said it as a problem document (RFC 9457)."""
+def _json_of(error: HTTPError) -> Any:
     try:
-        problem = json.load(error)
-        return str(problem.get("detail") or problem["title"])
-    except (ValueError, KeyError, AttributeError):
-        return f"the server answered {error.code} {error.reason}"
+        return json.load(error)
+    except (ValueError, OSError, HTTPException):
+        return None
+
+
+def _problem(error: HTTPError, said: Any) -> str:
+    """What the server said, if it said it as a problem document (RFC 9457)."""
+    if isinstance(said, dict) and (text := said.get("detail") or said.get("title")):
+        return str(text)
+    return f"the server answered {error.code} {error.reason}"

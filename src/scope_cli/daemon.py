@@ -1,12 +1,26 @@
-"""How a daemon runs in the foreground: until SIGINT or SIGTERM."""
+"""How a daemon runs in the foreground: until SIGINT or SIGTERM, and how its errors end it."""
 
 import asyncio
+import logging
 import signal
 from collections.abc import Awaitable, Callable
 
+from scope_cli.errors import CommandError
+from scope_wire.errors import WireError
 
-def run_until_signalled(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Runs `serve` with an event that a signal sets; returns when it has ended in order."""
+_log = logging.getLogger(__name__)
+
+
+def run_until_signalled(serve: Callable[[asyncio.Event], Awaitable[None]], explained: type[Exception]) -> None:
+    """Runs `serve` with an event that a signal sets; returns when it has ended in order.
+
+    Args:
+        serve: the daemon.
+        explained: the root of its errors, whose messages are for users.
+
+    Raises:
+        CommandError: it ended with an error; the message is that of the first cause, in one line.
+    """
 
     async def main() -> None:
         stop = asyncio.Event()
@@ -14,4 +28,20 @@ def run_until_signalled(serve: Callable[[asyncio.Event], Awaitable[None]]) -> No
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         await serve(stop)
 
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    except Exception as error:
+        known = (explained, WireError)
+        cause = _cause(error, known)
+        if cause is not error or not isinstance(cause, known):
+            _log.error("ended by an error", exc_info=error)
+        text = str(cause) if isinstance(cause, known) else f"{type(cause).__name__}: {cause}"
+        raise CommandError("; ".join(text.split("\n"))) from None
+
+
+def _cause(error: Exception, known: tuple[type[Exception], ...]) -> Exception:
+    """The error itself or, of a group, the first that is explained, or the first."""
+    if not isinstance(error, ExceptionGroup):
+        return error
+    causes = [_cause(one, known) for one in error.exceptions]
+    return next((one for one in causes if isinstance(one, known)), causes[0])

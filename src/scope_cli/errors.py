@@ -11,3 +11,12 @@ class UsageError(CommandError):
     """The command was called wrongly."""
 
     status = 2
+
+
+class Interrupted(CommandError):
+    """Ctrl-C or SIGTERM, before there was anything to end in order."""
+
+    status = 130
+
+    def __init__(self) -> None:
+        super().__init__("ended before it had started")

@@ -2,6 +2,9 @@
 
 import logging
 import os
+from pathlib import Path
+
+from scope_cli.errors import UsageError
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -17,7 +20,26 @@ class FieldsFormatter(logging.Formatter):
 
 
 def configure() -> None:
-    """Logs to stderr, from WARNING on or from the level in SCOPE_LOG."""
-    handler = logging.StreamHandler()
+    """Logs to stderr, from WARNING on or from the level in SCOPE_LOG.
+
+    Raises:
+        UsageError: there is no such level.
+    """
+    _to(logging.StreamHandler(), instead=False)
+
+
+def to_file(path: Path) -> None:
+    """Logs to the end of a file instead.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    _to(logging.FileHandler(path, encoding="utf-8"), instead=True)
+
+
+def _to(handler: logging.Handler, instead: bool) -> None:
     handler.setFormatter(FieldsFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=os.environ.get("SCOPE_LOG", "WARNING").upper(), handlers=[handler])
+    level = os.environ.get("SCOPE_LOG", "WARNING").upper()
+    if level not in logging.getLevelNamesMapping():
+        raise UsageError(f"SCOPE_LOG: {level} is no level; write DEBUG, INFO, WARNING or ERROR")
+    logging.basicConfig(level=level, handlers=[handler], force=instead)

@@ -1,52 +1,17 @@
-"""`scope`: finds the subcommands, runs one, turns errors into a line and a status.
+"""`scope`: where Python enters. Nothing else is imported here, so that Ctrl-C is heard from the first moment on."""
 
-A subcommand is a module of this package with `register(subcommands)`. Its heavier imports wait until it runs.
-"""
-
-import argparse
-import importlib
-import os
-import pkgutil
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
-
-import scope_cli
-import scope_cli.commands
-from scope_cli import logs
-from scope_cli.errors import CommandError
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"scope: {message}; see `{self.prog} --help`\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit status."""
-    parser = _Parser(prog="scope", description="Shows why things are slow: CUDA, LLM inference, Python, the kernel.")
-    parser.set_defaults(takes_command=False)
-    subcommands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for module in pkgutil.iter_modules(scope_cli.commands.__path__):
-        importlib.import_module(f"scope_cli.commands.{module.name}").register(subcommands)
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    end = words.index("--") if "--" in words else len(words)
-    parsed = parser.parse_args(words[:end])
-    parsed.command = words[end + 1 :]  # argparse would have options of the command be ours
-    if parsed.command and not parsed.takes_command:
-        parser.error("only `scope trace` takes a command behind --")
-    logs.configure()
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told in our own words
     try:
-        return int(parsed.run(parsed) or 0)
-    except CommandError as error:
-        print(f"scope: {error}", file=sys.stderr)
-        return error.status
+        from scope_cli.command_line import run
+
+        return run(arguments)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads any more; do not complain
-        return 1
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""What `scope up` shows: tasks with rates, losses and cost; the busiest processes and syscalls."""
+"""What `scope up` shows: its parts; tasks with rates, losses and cost; the busiest processes and syscalls."""
 
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,41 +12,84 @@ from rich.table import Table
 from rich.text import Text
 
 from scope_cli.client import Client
+from scope_cli.errors import CommandError
+from scope_cli.flag import Flag
+from scope_cli.nodes import remarks
 from scope_cli.quantities import duration
 from scope_cli.tasks import task_table
 
 WINDOW_S = 5
 SHOWN = 8
 
+Rates = dict[tuple[str, str], float]
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """What the API said last."""
+
+    tasks: Sequence[dict[str, Any]] = ()
+    nodes: Sequence[dict[str, Any]] = ()
+    rows: Sequence[dict[str, Any]] = ()
+    rates: Rates = field(default_factory=dict)
+    health: dict[str, Any] = field(default_factory=dict)
+    problem: str = ""  # why there is no newer answer
+
 
 class Overview:
-    """Asks the API at each `render` and remembers what it needs for rates."""
+    """Shows what the API answered last: one thread asks, another renders.
 
-    def __init__(self, client: Client, headline: str) -> None:
-        self._client, self._headline = client, headline
+    Args:
+        client: of the API.
+        headline: the first line.
+        parts: how each part of the stack stands, a line a part.
+    """
+
+    def __init__(self, client: Client, headline: str, parts: Callable[[], Sequence[str]]) -> None:
+        self._client, self._headline, self._parts = client, headline, parts
+        self._answers = _Answers()
         self._before: dict[tuple[str, str], tuple[float, int]] = {}
 
-    def render(self) -> Group:
-        """The view as of now.
+    def keep_asking(self, stop: Flag, every_s: float) -> None:
+        """Asks the API again and again, until `stop` is set."""
+        while not stop.is_set():
+            self.ask()
+            stop.wait(every_s)
 
-        Raises:
-            CommandError: the server does not answer.
-        """
-        tasks = self._client.get("tasks", state="active")["tasks"]
-        since = (datetime.now(UTC) - timedelta(seconds=WINDOW_S)).isoformat()
-        rows = self._client.get("events", "syscall_summary", since=since, limit=1000)["events"]
+    def ask(self) -> None:
+        """Asks the API once. What it does not answer is shown as it was, with the reason."""
+        try:
+            tasks = self._client.get("tasks", state="active")["tasks"]
+            since = (datetime.now(UTC) - timedelta(seconds=WINDOW_S)).isoformat()
+            self._answers = _Answers(
+                tasks,
+                self._client.get("nodes")["nodes"],
+                self._client.get("events", "syscall_summary", since=since, limit=1000)["events"],
+                self._rates(tasks),
+                self._client.health(),
+            )
+        except CommandError as error:
+            last = self._answers
+            self._answers = _Answers(last.tasks, last.nodes, last.rows, {}, {}, str(error))
+
+    def render(self) -> Group:
+        """The view as of now; asks nobody."""
+        answers = self._answers
         return Group(
             Text(self._headline),
+            *(Text(f"  {line}", "red" if " ended " in line else "dim") for line in self._parts()),
+            *(Text(f"  {line}", "bold red") for line in _problems(answers)),
+            *(Text(f"  {node['hostname']}: {remark}") for node in answers.nodes for remark in remarks(node)),
             Text(""),
-            task_table(tasks, self._rates(tasks)),
+            task_table(answers.tasks, answers.rates),
             Text(f"\nbusiest by time in syscalls, last {WINDOW_S} s", "italic"),
-            _busiest(rows, ("comm", "pid")),
+            _busiest(answers.rows, ("comm", "pid")),
             Text(""),
-            _busiest(rows, ("name",)),
-            Text("\nCtrl-C ends everything; what was recorded stays", "dim"),
+            _busiest(answers.rows, ("name",)),
+            Text("\nCtrl-C ends everything; recorded data is kept", "dim"),
         )
 
-    def _rates(self, tasks: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
+    def _rates(self, tasks: Sequence[dict[str, Any]]) -> Rates:
         now, rates = time.monotonic(), {}
         for task in tasks:
             for stream in task["streams"]:
@@ -56,7 +101,15 @@ class Overview:
         return rates
 
 
-def _busiest(rows: list[dict[str, Any]], by: tuple[str, ...]) -> Table:
+def _problems(answers: _Answers) -> list[str]:
+    if answers.problem:
+        return [f"as it was when the server answered last: {answers.problem}"]
+    if answers.health.get("healthy", True):
+        return []
+    return [f"{name}: {state}" for name, state in answers.health.items() if name in ("database", "ingest")]
+
+
+def _busiest(rows: Sequence[dict[str, Any]], by: tuple[str, ...]) -> Table:
     calls: Counter[tuple[str, ...]] = Counter()
     spent: Counter[tuple[str, ...]] = Counter()
     for row in rows:

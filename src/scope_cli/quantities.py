@@ -1,4 +1,6 @@
-"""Numbers as people read them."""
+"""Numbers as people read and write them."""
+
+import argparse
 
 
 def duration(ns: float) -> str:
@@ -38,3 +40,24 @@ def quantity(value: object, unit: str) -> str:
             return _BY_UNIT[unit](value)
         return f"{value:,.0f} {unit}".rstrip()
     return str(value)
+
+
+def bytes_of(text: str) -> int:
+    """Bytes, written as a whole number with K, M, G or T (binary) behind it or without: 512M.
+
+    Raises:
+        argparse.ArgumentTypeError: it is written otherwise.
+    """
+    number, unit = (text[:-1], text[-1]) if text[-1:].isalpha() else (text, "")
+    power = ("", "K", "M", "G", "T").index(unit.upper()) if unit.upper() in ("", "K", "M", "G", "T") else -1
+    if power < 0 or not (number.isascii() and number.isdecimal() and len(number) < 16):
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of bytes; write it as 512M or 2G")
+    return int(number) << (10 * power)
+
+
+def age(seconds: float) -> str:
+    """How long ago, in the unit that fits: 5 s ago, 3 min ago."""
+    for unit, size_s in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size_s:
+            return f"{seconds / size_s:.0f} {unit} ago"
+    return f"{max(0.0, seconds):.0f} s ago"

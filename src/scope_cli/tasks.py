@@ -1,34 +1,68 @@
 """Tasks as a table."""
 
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from scope_cli.quantities import size
 
+Task = dict[str, Any]
 
-def task_table(tasks: list[dict[str, Any]], rates: dict[tuple[str, str], float] | None = None) -> Table:
-    """A line a task and stream: state, events, rate where known, losses by place and reason, cost."""
+_NOTHING_YET = {"stream": "-", "emitted": 0, "stored": 0, "under_way": 0, "lost": ()}
+
+
+def task_table(tasks: Sequence[Task], rates: Mapping[tuple[str, str], float] | None = None) -> Table:
+    """A line a task and stream: state, events, rate if `rates` has it, what is under way, losses, cost.
+
+    Args:
+        tasks: as the API has them.
+        rates: events per second by task id and stream.
+    """
     table = Table("task", "probe", "state", "stream", box=None, padding=(0, 2, 0, 0))
-    for name in ("events", "rate", "stored", "lost", "sent", "CPU"):
+    names = ("events", *(("rate",) if rates is not None else ()), "stored", "under way", "lost", "sent", "CPU")
+    for name in names:
         table.add_column(name, justify="right")
     for task in tasks:
         head = [task["task_id"][:8], task["probe"], task["state"]]
-        tail = [size(task["sent_bytes"]), f"{(task['cost'] or {}).get('cpu_share', 0):.2%}"]
-        streams = task["streams"] or [{"stream": "-", "emitted": 0, "stored": 0, "lost": []}]
-        for stream in streams:
-            lost = ", ".join(f"{loss['count']:,} {loss['place']}/{loss['reason']}" for loss in stream["lost"])
-            rate = (rates or {}).get((task["task_id"], stream["stream"]))
-            table.add_row(
-                *head,
-                stream["stream"],
-                f"{stream['emitted']:,}",
-                "" if rate is None else f"{rate:,.0f}/s",
-                f"{stream['stored']:,}",
-                f"[bold red]{lost}[/bold red]" if lost else "none",
-                *tail,
-            )
+        cost = task["cost"] or {}
+        tail = [size(task["sent_bytes"] or 0), f"{cost.get('cpu_share', 0):.2%}"]
+        for stream in task["streams"] or [_NOTHING_YET]:
+            table.add_row(*head, *_cells(task, stream, rates), *tail)
             head, tail = ["", "", ""], ["", ""]
-        if task.get("error"):
-            table.add_row("", "", f"[red]{task['error']}[/red]")
+        for remark in task_remarks(task):
+            table.add_row("", "", Text(remark, "red" if task["state"] != "running" else "dim"))
     return table
+
+
+def task_remarks(task: Task, now: datetime | None = None) -> list[str]:
+    """What a user should know of a task: whose it is, why it does not run, when it is tried again."""
+    said = []
+    if task["origin"] == "agent":
+        said.append("started on the machine itself")
+    reason = task["reason"] or task["error"]
+    if reason and task["state"] != "running":
+        said.append(f"{reason}{_next_try(task['next_try'], now)}")
+    return said
+
+
+def _next_try(next_try: str | None, now: datetime | None) -> str:
+    if not next_try:
+        return ""
+    seconds = (datetime.fromisoformat(next_try) - (now or datetime.now(UTC))).total_seconds()
+    return f"; next try in {seconds:.0f} s" if seconds > 0 else "; next try now"
+
+
+def _cells(task: Task, stream: Mapping[str, Any], rates: Mapping[tuple[str, str], float] | None) -> list[str | Text]:
+    lost = ", ".join(f"{loss['count']:,} {loss['place']}/{loss['reason']}" for loss in stream["lost"])
+    rate = (rates or {}).get((task["task_id"], stream["stream"]))
+    return [
+        stream["stream"],
+        f"{stream['emitted']:,}",
+        *([] if rates is None else ["" if rate is None else f"{rate:,.0f}/s"]),
+        f"{stream['stored']:,}",
+        f"{stream['under_way']:,}",
+        Text(lost, "bold red") if lost else "none",
+    ]

@@ -5,91 +5,73 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
-import grpc
-from aiohttp import web
-
 from scope_bpf.catalogue import probes
-from scope_proto.scope.v1.ingest_pb2_grpc import add_IngestServicer_to_server
-from scope_server.api import events, health, leaks, nodes, openapi, tasks
-from scope_server.api.context import AGENTS, DATABASE, READER, TABLES, WRITERS
-from scope_server.api.problems import explain, require_token
-from scope_server.control.agents import Agents
-from scope_server.errors import AddressTaken
-from scope_server.ingest.queue import BatchQueue
-from scope_server.ingest.service import IngestService
+from scope_server.api import context
+from scope_server.api.application import application
+from scope_server.errors import InvalidSettings
+from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.writers import Writers
-from scope_server.settings import Settings, loopback_address
+from scope_server.listen import serve_grpc, serve_http
+from scope_server.session.desired import Desired
+from scope_server.session.reconcile import Reconciler
+from scope_server.session.reports import Reports
+from scope_server.session.service import SessionService
+from scope_server.session.sessions import Sessions
+from scope_server.settings import Settings
 from scope_server.store.columns import StreamTable, stream_tables
-from scope_server.store.database import Database
+from scope_server.store.database import Database, Share
 from scope_server.store.reader import Reader
-from scope_server.token import Token
+from scope_wire.background import background
+from scope_wire.errors import InvalidToken
+from scope_wire.token import make_token, read_token
 
 log = logging.getLogger(__name__)
 
-_MESSAGE_BYTES = (1 << 20) + (64 << 10)  # batches stay under 1 MiB
+_WAITING = 100  # streams beside those of sessions: of agents that are about to be refused, or let in
 
 
 async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str, str], None] = lambda *_: None) -> None:
     """Runs the server until `stop` is set; `ready` is told the addresses of the API and of the ingest service.
 
+    It listens at once; until the database is there and has this server's schema, requests are told so.
+
     Raises:
-        StoreUnavailable: the database did not come in time.
-        SchemaConflict: its tables contradict the catalogue.
+        InvalidSettings: the token file cannot be used.
         AddressTaken: another program listens where the server was to.
+        ExceptionGroup: work in the background ended; with a SchemaConflict if the tables contradict the catalogue.
     """
     tables = stream_tables(probes())
-    token = Token(settings.token_file)
+    token = _token(settings)
     async with AsyncExitStack() as cleanup:
         database = Database(settings.database, settings.connections, settings.statement_timeout_s)
         await cleanup.enter_async_context(database)
-        await database.prepare(tables.values(), settings.database_wait_s)
-        queue = BatchQueue(settings.queue_bytes)
-        writers = Writers(queue, settings.database, tables, settings.writers)
+        share = Share(database, max(1, settings.connections // 2))
+        backlog = Backlog(settings.backlog_bytes, settings.writers)
+        writers = Writers(backlog, settings.database, tables, settings.keep_days, settings.quarantine_bytes)
         cleanup.push_async_callback(writers.stop, settings.stop_deadline_s)
-        agents = Agents(database, token)
-        http = await _serve_http(settings, _application(token, database, agents, writers, tables), cleanup)
-        ingest = await _serve_ingest(settings, IngestService(token, queue, agents), cleanup)
+        sessions, reports = Sessions(database, settings.sessions), Reports(share)
+        api = application(token)
+        api[context.DATABASE], api[context.READER], api[context.TABLES] = database, Reader(database), tables
+        api[context.SESSIONS], api[context.DESIRED] = sessions, Desired(database, sessions, reports)
+        api[context.BACKLOG], api[context.WRITERS] = backlog, writers
+        http = await serve_http(api, settings.http, cleanup)
+        reconciler = Reconciler(share, reports, backlog, sessions)
+        service = SessionService(token, sessions, reports, reconciler, backlog)
+        ingest = await serve_grpc(service, settings.ingest, 2 * settings.sessions + _WAITING, cleanup)
         log.info("server listens", extra={"http": http, "ingest": ingest})
         ready(http, ingest)
-        await stop.wait()
+        async with background(store=_store(database, tables, writers), reports=reports.run()):
+            await stop.wait()
 
 
-def _application(
-    token: Token, database: Database, agents: Agents, writers: Writers, tables: Mapping[str, StreamTable]
-) -> web.Application:
-    application = web.Application(middlewares=[explain, require_token(token)], client_max_size=64 << 10)
-    application[DATABASE] = database
-    application[READER] = Reader(database)
-    application[AGENTS] = agents
-    application[WRITERS] = writers
-    application[TABLES] = tables
-    for resource in (health, nodes, tasks, events, leaks, openapi):
-        application.add_routes(resource.ROUTES)
-    return application
+async def _store(database: Database, tables: Mapping[str, StreamTable], writers: Writers) -> None:
+    await database.prepare(tables.values())
+    await writers.watch()
 
 
-async def _serve_http(settings: Settings, application: web.Application, cleanup: AsyncExitStack) -> str:
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
-    cleanup.push_async_callback(runner.cleanup)
-    host, port = loopback_address(settings.http, "http")
-    site = web.TCPSite(runner, host, port, reuse_address=True)
+def _token(settings: Settings) -> str:
     try:
-        await site.start()
-    except OSError as error:
-        raise AddressTaken("the API", settings.http, error.strerror or str(error)) from None
-    return f"{host}:{runner.addresses[0][1]}"
-
-
-async def _serve_ingest(settings: Settings, service: IngestService, cleanup: AsyncExitStack) -> str:
-    limits = [("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", _MESSAGE_BYTES)]
-    server = grpc.aio.server(options=limits)
-    add_IngestServicer_to_server(service, server)
-    host, _ = loopback_address(settings.ingest, "ingest")
-    try:
-        port = server.add_insecure_port(settings.ingest)
-    except RuntimeError as error:
-        raise AddressTaken("ingest", settings.ingest, str(error)) from None
-    await server.start()
-    cleanup.push_async_callback(server.stop, 1.0)
-    return f"{host}:{port}"
+        make_token(settings.token_file)
+        return read_token(settings.token_file)
+    except InvalidToken as error:
+        raise InvalidSettings(str(error)) from None

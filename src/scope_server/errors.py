@@ -23,6 +23,10 @@ class PostgresError(ScopeServerError):
     """The private PostgreSQL cannot be made, started or stopped."""
 
 
+class PostgresEnded(PostgresError):
+    """The private PostgreSQL ended, or a start was given up, for no reason of its own; another start may succeed."""
+
+
 class DirectoryInUse(PostgresError):
     """Another process runs a PostgreSQL in this directory.
 
@@ -36,7 +40,7 @@ class DirectoryInUse(PostgresError):
 
 
 class StoreUnavailable(ScopeServerError, ConnectionError):
-    """The database cannot be reached now; the same request may succeed later."""
+    """The database cannot be used now; the same request may succeed later."""
 
 
 class SchemaConflict(ScopeServerError, TypeError):
@@ -44,7 +48,7 @@ class SchemaConflict(ScopeServerError, TypeError):
 
 
 class Rejected(ScopeServerError, ValueError):
-    """A batch that can never be stored.
+    """A record that can never be stored.
 
     Attributes:
         code: one word for the books, such as `corrupt`; the message is for people.
@@ -55,16 +59,36 @@ class Rejected(ScopeServerError, ValueError):
         self.code = code
 
 
-class AgentError(ScopeServerError):
-    """An agent refused a request, or could not be asked."""
+class Deferred(ScopeServerError):
+    """A record that this server, older than the agent, cannot store yet; the message says what it does not know."""
 
 
-class AgentUnavailable(AgentError, ConnectionError):
+class SessionError(ScopeServerError):
+    """An agent's stream cannot begin, or go on."""
+
+
+class InvalidMessage(SessionError, ValueError):
+    """An agent's message breaks the contract; the error's message names the field."""
+
+
+class MachineTaken(SessionError):
+    """Another live agent has the same machine id."""
+
+
+class TooManySessions(SessionError):
+    """The server attends as many agents as it may."""
+
+
+class NoSession(SessionError, ConnectionError):
+    """There is no session to upload in, or it is over; the agent has to attend first."""
+
+
+class AgentUnavailable(ScopeServerError, ConnectionError):
     """The machine's agent is not connected or does not answer."""
 
 
-class AgentRefused(AgentError, ValueError):
-    """The agent answered that it will not; the message is its reason."""
+class AgentRefused(ScopeServerError, ValueError):
+    """The agent refused a task; the message is its reason."""
 
 
 class InvalidQuery(ScopeServerError, ValueError):
@@ -73,3 +97,7 @@ class InvalidQuery(ScopeServerError, ValueError):
 
 class UnknownThing(ScopeServerError, LookupError):
     """A request of the API names a stream, task or node that there is not."""
+
+
+class NotOurs(ScopeServerError):
+    """A request of the API that only somebody else may grant; the message says who."""

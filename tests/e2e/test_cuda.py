@@ -66,7 +66,7 @@ def test_what_was_allocated_before_is_told_of(up: Up, program: Path) -> None:
         process.stdin.close()
         process.wait()
     assert [(one["pid"], one["comm"], one["unknown_frees"]) for one in told] == [(process.pid, "memory", 1)]
-    assert f"memory ({process.pid}): 1 free of memory from before it was watched; it may hold more" in said
+    assert f"memory ({process.pid}): 1 free of memory allocated before the task began; it may hold more" in said
     assert up.scope("stop", task).returncode == 0
 
 
@@ -84,7 +84,7 @@ def test_bad_input_is_told(up: Up, arguments: list[str], said: str) -> None:
 
 
 def test_a_process_without_cuda_has_none(up: Up) -> None:
-    assert up.scope("leaks", "--pid", "1").stdout == "nothing is held that a cuda task has seen allocated\n"
+    assert up.scope("leaks", "--pid", "1").stdout == "no unfreed CUDA memory recorded\n"
 
 
 def test_a_process_without_cuda_is_told_of() -> None:

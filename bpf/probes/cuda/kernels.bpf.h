@@ -130,7 +130,7 @@ static __always_inline void keep_name(struct task_struct *task, struct cuda_hand
 	bpf_map_update_elem(&cuda_names, &key, &no_name, BPF_NOEXIST);
 	name = bpf_map_lookup_elem(&cuda_names, &key);
 	if (!name) {
-		scope_count_loss(stream_cuda_launch, SCOPE_LOST_DETAIL);
+		scope_count_incomplete(stream_cuda_launch);
 		return;
 	}
 	length = bpf_probe_read_user_str(name->text, sizeof(name->text), (void *)text);

@@ -1,11 +1,13 @@
 """Who may call: whoever shows the token. Health and reflection tell nothing worth hiding and are open."""
 
-import hmac
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import grpc
+
+from scope_wire.errors import InvalidToken
+from scope_wire.token import read_token, shows
 
 _OPEN = ("/grpc.health.v1.Health/", "/grpc.reflection.")
 
@@ -20,13 +22,16 @@ class RequireToken(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gen
         self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
     ) -> Any:
         """Passes the call on, or answers UNAUTHENTICATED."""
-        if details.method.startswith(_OPEN):
-            return await continuation(details)
-        shown = dict(details.invocation_metadata or ()).get("authorization", "")
-        expected = f"Bearer {self._token_file.read_text().strip()}"
-        if isinstance(shown, str) and hmac.compare_digest(shown.encode(), expected.encode()):
+        if details.method.startswith(_OPEN) or self._is_shown(details):
             return await continuation(details)
         return _refusing(await continuation(details))
+
+    def _is_shown(self, details: grpc.HandlerCallDetails) -> bool:
+        try:
+            token = read_token(self._token_file)
+        except InvalidToken:
+            return False
+        return shows(dict(details.invocation_metadata or ()).get("authorization"), token)
 
 
 def _refusing(handler: Any) -> Any:

@@ -6,34 +6,14 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import json_format, struct_pb2
 
 from scope_agentd.errors import InvalidDefinition
-from scope_agentd.pipeline.ship import Shipper
-from scope_agentd.tasks import Definition, Task, define
-from scope_proto.scope.v1 import control_pb2
+from scope_agentd.run import Run
+from scope_agentd.task import Task
+from scope_proto.scope.v1 import control_pb2, task_pb2
 
 if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
     from scope_bpf.catalogue import Probe
     from scope_bpf.doctor import Finding
     from scope_bpf.options import Option
-
-
-def definition_of(request: control_pb2.StartTaskRequest) -> Definition:
-    """The task that a request asks for.
-
-    Raises:
-        InvalidDefinition: no probe is named, or the duration is none.
-        UnknownProbe, InvalidOption, TargetNotFound: see `define`.
-    """
-    from scope_bpf.targets import Target
-
-    if not request.probe:
-        raise InvalidDefinition("probe: name one; ListProbes has those there are")
-    if request.target.pid < 0:
-        raise InvalidDefinition(f"target.pid: {request.target.pid} is no process")
-    duration_s = request.duration.ToNanoseconds() / 1e9 if request.HasField("duration") else None
-    if duration_s is not None and duration_s <= 0:
-        raise InvalidDefinition("duration: give more than 0 seconds, or leave it out to run until stopped")
-    target = Target(**{field.name: value for field, value in request.target.ListFields()})
-    return define(request.probe, target, json_format.MessageToDict(request.options), duration_s)
 
 
 def task_id_of(request: control_pb2.StartTaskRequest) -> str:
@@ -48,29 +28,48 @@ def task_id_of(request: control_pb2.StartTaskRequest) -> str:
         raise InvalidDefinition(f"task_id: {request.task_id[:40]!r} is no UUID; give one, or none") from None
 
 
-def task_message(task: Task, shipper: Shipper) -> control_pb2.Task:
-    """A task as the contracts describe it."""
-    definition = task.definition
-    options = {name: list(value) if isinstance(value, tuple) else value for name, value in definition.options.items()}
+def task_message(task: Task) -> control_pb2.Task:
+    """A task and its latest run as the contracts describe them."""
     message = control_pb2.Task(
-        task_id=task.task_id,
-        probe=definition.probe.name,
-        target=control_pb2.Target(**vars(definition.target)),
-        options=json_format.ParseDict(options, struct_pb2.Struct()),
-        state=control_pb2.TaskState.Value(f"TASK_STATE_{task.state.name}"),
-        end=control_pb2.TaskEnd.Value(f"TASK_END_{task.end.name}"),
-        error=task.error,
-        attach_point=task.attach_point,
-        accounts={stream.name: task.books.account(stream.name) for stream in definition.probe.public_streams},
-        sent_bytes=shipper.sent_bytes.get(task.task_id, 0),
-        cost=control_pb2.Cost(**vars(task.cost)),
+        task_id=task.wanted.task_id,
+        origin=task.wanted.origin,
+        definition=task.definition.message() if task.definition else task.wanted.definition,
+        run=_run_message(task),
     )
-    if definition.duration_s is not None:
-        message.duration.FromNanoseconds(int(definition.duration_s * 1e9))
-    if task.started_ns:
-        message.started.FromNanoseconds(task.started_ns)
-    if task.ended_ns:
-        message.ended.FromNanoseconds(task.ended_ns)
+    if task.wanted.deadline_ns:
+        message.deadline.FromNanoseconds(task.wanted.deadline_ns)
+    if task.next_try_ns:
+        message.next_try.FromNanoseconds(task.next_try_ns)
+    return message
+
+
+def _run_message(task: Task) -> control_pb2.Run:
+    run = task.run
+    if run is None or not run.progress.recorded:
+        state = task_pb2.TASK_STATE_FAILED if task.failure else task_pb2.TASK_STATE_STARTING
+        if task.over.is_set() and not task.failure:
+            state = task_pb2.TASK_STATE_STOPPED
+        return control_pb2.Run(task_id=task.wanted.task_id, state=state, end=task.unwanted, error=task.error)
+    return _recorded(task.wanted.task_id, run)
+
+
+def _recorded(task_id: str, run: Run) -> control_pb2.Run:
+    progress = run.progress
+    message = control_pb2.Run(
+        run_id=str(uuid.UUID(bytes=run.run_id)),
+        task_id=task_id,
+        state=progress.state,
+        end=progress.end if run.over.is_set() else task_pb2.TASK_END_UNSPECIFIED,
+        error=progress.error,
+        attach_point=progress.attach_point,
+        accounts=run.books.accounts(),
+        sequenced=run.books.sequenced(),
+        sent_bytes=progress.spooled_bytes,
+        cost=progress.cost,
+    )
+    message.started.FromNanoseconds(progress.started_ns)
+    if progress.ended_ns:
+        message.ended.FromNanoseconds(progress.ended_ns)
     return message
 
 

@@ -10,6 +10,7 @@ from scope_agentd.errors import PortTaken
 from scope_agentd.settings import Settings
 from scope_proto.scope.v1 import control_pb2
 from scope_proto.scope.v1.control_pb2_grpc import add_AgentControlServicer_to_server
+from scope_wire.channel import server_options
 
 SERVICE = control_pb2.DESCRIPTOR.services_by_name["AgentControl"].full_name
 
@@ -20,10 +21,7 @@ async def start_server(settings: Settings, service: ControlService) -> tuple[grp
     Raises:
         PortTaken: another program listens there.
     """
-    server = grpc.aio.server(
-        interceptors=[RequireToken(settings.token_file)],
-        options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 1 << 20)],
-    )
+    server = grpc.aio.server(interceptors=[RequireToken(settings.token_file)], options=server_options())
     add_AgentControlServicer_to_server(service, server)
     status = health.aio.HealthServicer()  # type: ignore[attr-defined]  # the stubs lack it
     health_pb2_grpc.add_HealthServicer_to_server(status, server)

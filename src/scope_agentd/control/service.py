@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import grpc
 
-from scope_agentd.control.messages import definition_of, probe_message, task_id_of, task_message
+from scope_agentd.control.catalogue import list_probes
+from scope_agentd.control.messages import task_id_of, task_message
 from scope_agentd.errors import InvalidDefinition, TaskConflict, UnknownTask
-from scope_agentd.pipeline.ship import Shipper
 from scope_agentd.tasks import Tasks
 from scope_bpf.errors import InvalidOption, NotSupported, ScopeBpfError, TargetNotFound, UnknownProbe
 from scope_proto.scope.v1 import control_pb2
@@ -49,8 +49,8 @@ def _with_status(method: Callable[..., Awaitable[Answer]]) -> Callable[..., Awai
 class ControlService(AgentControlServicer):
     """The service over this machine's tasks."""
 
-    def __init__(self, node: control_pb2.Node, tasks: Tasks, shipper: Shipper) -> None:
-        self._node, self._tasks, self._shipper = node, tasks, shipper
+    def __init__(self, node: control_pb2.Node, tasks: Tasks) -> None:
+        self._node, self._tasks = node, tasks
 
     async def GetNode(self, request: control_pb2.GetNodeRequest, context: Any) -> control_pb2.Node:
         """This machine."""
@@ -59,37 +59,29 @@ class ControlService(AgentControlServicer):
     @_with_status
     async def ListProbes(self, request: control_pb2.ListProbesRequest, context: Any) -> control_pb2.ListProbesResponse:
         """The catalogue, each probe tried on this host."""
-        from scope_bpf.catalogue import probes
-        from scope_bpf.doctor import examine
-
-        known = list(probes().values())
-        findings = [await asyncio.to_thread(examine, probe) for probe in known]
-        return control_pb2.ListProbesResponse(
-            probes=[probe_message(probe, finding) for probe, finding in zip(known, findings, strict=True)]
-        )
+        return await list_probes()
 
     @_with_status
     async def StartTask(self, request: control_pb2.StartTaskRequest, context: Any) -> control_pb2.Task:
-        """Starts a task; answers when it records."""
-        task = await self._tasks.start(definition_of(request), task_id_of(request))
-        return task_message(task, self._shipper)
+        """Starts a task; answers when it records. A caller who gives up before has started none."""
+        return task_message(await self._tasks.start_own(request.definition, task_id_of(request)))
 
     @_with_status
     async def StopTask(self, request: control_pb2.StopTaskRequest, context: Any) -> control_pb2.Task:
         """Stops a task; answers when it has ended."""
-        return task_message(await self._tasks.stop(request.task_id), self._shipper)
+        return task_message(await self._tasks.stop_own(request.task_id))
 
     async def ListTasks(self, request: control_pb2.ListTasksRequest, context: Any) -> control_pb2.ListTasksResponse:
         """Every task, those that ended lately too."""
-        return control_pb2.ListTasksResponse(tasks=[task_message(task, self._shipper) for task in self._tasks.all()])
+        return control_pb2.ListTasksResponse(tasks=[task_message(task) for task in self._tasks.all()])
 
     async def WatchTasks(self, request: control_pb2.WatchTasksRequest, context: Any) -> AsyncIterator[control_pb2.Task]:
         """Every task now, then each as it changes."""
         told: dict[str, control_pb2.Task] = {}
         while True:
             for task in self._tasks.all():
-                message = task_message(task, self._shipper)
-                if told.get(task.task_id) != message:
-                    told[task.task_id] = message
+                message = task_message(task)
+                if told.get(message.task_id) != message:
+                    told[message.task_id] = message
                     yield message
             await asyncio.sleep(WATCH_EVERY_S)

@@ -1,1 +1,1 @@
-"""From the kernel to the wire: record (one thread a task) - batch - queue - ship. A file a stage, in this order."""
+"""From the kernel to the wire: record (one thread a run) - describe - batch - spool - upload. In this order."""

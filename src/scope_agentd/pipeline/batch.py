@@ -1,72 +1,86 @@
-"""From raw batches to the wire's: Arrow columns, compressed, with the books as they stand."""
+"""From raw batches to records: Arrow columns, compressed, numbered, with the books as they stand."""
 
 from collections.abc import Iterator
 
-import pyarrow as pa
-
-from scope_agentd.pipeline.books import Books
-from scope_bpf.clock import boot_to_utc_ns
+from scope_agentd.pipeline.books import BATCH, Books
+from scope_agentd.pipeline.columns import compressed
+from scope_agentd.pipeline.describe import MOST_DESCRIBED_BYTES, Describer
+from scope_bpf.clock import boot_ns, boot_to_utc_ns
 from scope_bpf.columns import Batch, to_arrow
 from scope_bpf.stream import fingerprint
-from scope_proto.scope.v1 import batch_pb2
+from scope_proto.scope.v1 import record_pb2
+from scope_wire.limits import RECORD_BYTES
 
-MOST_BYTES = (1 << 20) - 4096  # gRPC messages stay under 1 MiB
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+MOST_BYTES = RECORD_BYTES - MOST_DESCRIBED_BYTES - (16 << 10)  # of columns; the rest is for what goes with them
 
 
 class Batcher:
-    """Builds a task's batches and numbers them from 1. For one thread."""
+    """Builds a run's records and numbers each stream's batches from 1. For one thread."""
 
-    def __init__(self, machine_id: str, task_id: str, books: Books) -> None:
-        self._machine_id, self._task_id, self._books = machine_id, task_id, books
-        self._sequence = 0
+    def __init__(self, run_id: bytes, task_id: bytes, books: Books, describer: Describer) -> None:
+        self._run_id, self._task_id, self._books, self._describer = run_id, task_id, books, describer
+        self._sequences = dict.fromkeys(books.streams, 0)
         self._fingerprints: dict[str, str] = {}
-        self._told: dict[str, batch_pb2.Account] = {}
+        self._told: dict[str, record_pb2.Account] = {}
 
-    def build(self, raw: Batch) -> Iterator[batch_pb2.Batch]:
-        """One batch, or several where even compressed it is too large for a message.
+    @property
+    def last_sequences(self) -> dict[str, int]:
+        """By stream, the last sequence that was given; 0: none."""
+        return dict(self._sequences)
+
+    def build(self, raw: Batch) -> Iterator[record_pb2.Record]:
+        """One batch, or several where even compressed it is too large for a record.
+
+        A row that alone is too large is booked as lost.
 
         Raises:
-            KernelError, pyarrow.ArrowException: the records cannot be read as columns.
+            KernelError, pyarrow.ArrowException: the rest of the rows cannot be read as columns.
         """
-        for columns, ipc in _compressed(to_arrow(raw)):
+        stream = raw.stream.name
+        self._describer.notice(raw)
+        for columns, ipc in compressed(to_arrow(raw), MOST_BYTES):
+            if ipc is None:
+                self._books.lose(stream, BATCH, "too_large", columns.num_rows)
+                continue
             times = columns["ktime_ns"].to_numpy()
-            batch = self._empty(raw.stream.name)
-            batch.event_count = columns.num_rows
-            batch.first_ktime_ns, batch.last_ktime_ns = int(times.min()), int(times.max())
-            batch.boot_to_utc_ns = boot_to_utc_ns()
-            batch.arrow_ipc = ipc
-            batch.schema_fingerprint = self._fingerprint(raw)
-            yield batch
+            before = self._books.sequenced()[stream]
+            self._sequences[stream] += 1
+            self._books.sequence(stream, columns.num_rows)
+            account = self._told[stream] = self._books.account(stream)
+            yield self.record(
+                batch=record_pb2.Batch(
+                    stream=stream,
+                    sequence=self._sequences[stream],
+                    event_count=columns.num_rows,
+                    events_before=before,
+                    first_ktime_ns=int(times.min()),
+                    last_ktime_ns=int(times.max()),
+                    boot_to_utc_ns=boot_to_utc_ns(),
+                    schema_fingerprint=self._fingerprint(raw),
+                    arrow_ipc=ipc,
+                    account=account,
+                    processes=self._describer.take(),
+                )
+            )
 
-    def account_only(self, stream: str) -> batch_pb2.Batch | None:
-        """A batch without rows that tells the stream's books, if they have changed since they were last told."""
-        if self._books.account(stream) == self._told.get(stream, batch_pb2.Account()):
+    def changed_accounts(self) -> record_pb2.Record | None:
+        """The books of every stream, if some have changed since they were last told."""
+        accounts = self._books.accounts()
+        if all(account == self._told.get(stream, record_pb2.Account()) for stream, account in accounts.items()):
             return None
-        return self._empty(stream)
+        self._told = accounts
+        return self.record(accounts=self.accounts())
+
+    def accounts(self) -> record_pb2.Accounts:
+        """The books of every stream as of now."""
+        return record_pb2.Accounts(streams=self._books.accounts(), ktime_ns=boot_ns(), boot_to_utc_ns=boot_to_utc_ns())
+
+    def record(self, **content: object) -> record_pb2.Record:
+        """A record of this run; `content` is one of its kinds."""
+        return record_pb2.Record(run_id=self._run_id, task_id=self._task_id, **content)  # type: ignore[arg-type]
 
     def _fingerprint(self, raw: Batch) -> str:
         name = raw.stream.name
         if name not in self._fingerprints:
             self._fingerprints[name] = fingerprint(raw.schema)
         return self._fingerprints[name]
-
-    def _empty(self, stream: str) -> batch_pb2.Batch:
-        self._sequence += 1
-        account = self._told[stream] = self._books.account(stream)
-        return batch_pb2.Batch(
-            machine_id=self._machine_id, task_id=self._task_id, stream=stream, sequence=self._sequence, account=account
-        )
-
-
-def _compressed(columns: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, bytes]]:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, columns.schema, options=_OPTIONS) as writer:
-        writer.write_batch(columns)
-    ipc = sink.getvalue()
-    if ipc.size <= MOST_BYTES or columns.num_rows == 1:
-        yield columns, ipc.to_pybytes()
-        return
-    half = columns.num_rows // 2
-    yield from _compressed(columns.slice(0, half))
-    yield from _compressed(columns.slice(half))

@@ -1,4 +1,4 @@
-"""One thread a running task: polls the tracer, builds batches, queues them."""
+"""Drains a running probe into the spool, in the run's own thread."""
 
 import logging
 import threading
@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from scope_agentd.pipeline.batch import Batcher
 from scope_agentd.pipeline.books import BATCH, Books
-from scope_agentd.pipeline.queue import Queue
 from scope_bpf.columns import Batch
 from scope_bpf.errors import ScopeBpfError
 from scope_bpf.ring import prefer_this_thread
 from scope_bpf.running import RunningProbe
+from scope_proto.scope.v1 import record_pb2
 
 log = logging.getLogger(__name__)
 
@@ -21,58 +21,49 @@ POLL_MS = 250
 ACCOUNTS_EVERY_S = 1.0
 
 
-class Recorder(threading.Thread):
-    """Runs a started tracer until `stop`, or until it fails; then empties, closes it and calls `ended`."""
+class Recorder:
+    """Polls a started tracer and puts records into `put`. For one thread."""
 
     def __init__(
-        self, tracer: RunningProbe, batcher: Batcher, books: Books, queue: Queue, ended: Callable[[str], None]
+        self, tracer: RunningProbe, batcher: Batcher, books: Books, put: Callable[[record_pb2.Record], None]
     ) -> None:
-        super().__init__(name=f"record-{tracer.probe.name}", daemon=True)
-        self._tracer, self._batcher, self._books, self._queue, self._ended = tracer, batcher, books, queue, ended
-        self._streams = [stream.name for stream in tracer.probe.public_streams]
-        self._stopping = threading.Event()
+        self._tracer, self._batcher, self._books, self._put = tracer, batcher, books, put
         self._accounts_due = 0.0
 
-    def stop(self) -> None:
-        """Asks the thread to end; what was recorded until then is still queued."""
-        self._stopping.set()
-        self._tracer.wake()
+    def record(self, stopping: threading.Event) -> None:
+        """Records until `stopping` is set, then what was emitted until then.
 
-    def run(self) -> None:
-        """The thread's work."""
-        error = ""
+        Raises:
+            ScopeBpfError: the tracer failed; what it had not given yet is lost, and `Books.close` counts it.
+        """
         prefer_this_thread()
-        try:
-            while not self._stopping.is_set():
-                self._pass_on(self._tracer.poll(POLL_MS))
-                self._tell_accounts()
-            self._pass_on(self._tracer.finish())
-        except Exception as failed:
-            error = str(failed) or type(failed).__name__
-            log.exception("a task failed", extra={"probe": self._tracer.probe.name})
-        finally:
-            self._tracer.close()
-            self._accounts_due = 0.0
+        while not stopping.is_set():
+            self._pass_on(self._tracer.poll(POLL_MS))
             self._tell_accounts()
-            self._ended(error)
+        self._pass_on(self._tracer.finish())
 
     def _pass_on(self, batches: Sequence[Batch]) -> None:
         if batches:
             self._books.set_kernel(self._tracer.accounts())
         for raw in batches:
+            done = self._accounted(raw.stream.name)
             try:
-                for batch in self._batcher.build(raw):
-                    self._queue.put(batch, self._books)
+                for record in self._batcher.build(raw):
+                    self._put(record)
             except (ScopeBpfError, pa.ArrowException) as error:
-                self._books.lose(raw.stream.name, BATCH, "unreadable", raw.count)
+                rest = raw.count - (self._accounted(raw.stream.name) - done)
+                self._books.lose(raw.stream.name, BATCH, "unreadable", rest)
                 log.error("records cannot be read", extra={"stream": raw.stream.name, "reason": str(error)})
+
+    def _accounted(self, stream: str) -> int:
+        """Rows of a stream that were given a sequence, or booked as lost in batching."""
+        lost = (loss.count for loss in self._books.account(stream).lost if loss.place == BATCH)
+        return self._books.sequenced()[stream] + sum(lost)
 
     def _tell_accounts(self) -> None:
         if time.monotonic() < self._accounts_due:
             return
         self._accounts_due = time.monotonic() + ACCOUNTS_EVERY_S
         self._books.set_kernel(self._tracer.accounts())
-        for stream in self._streams:
-            batch = self._batcher.account_only(stream)
-            if batch:
-                self._queue.put(batch, self._books)
+        if changed := self._batcher.changed_accounts():
+            self._put(changed)

@@ -28,6 +28,8 @@ int bpf_map_update_elem(int fd, const void *key, const void *value, uint64_t fla
 int bpf_map_delete_elem(int fd, const void *key);
 int bpf_map_get_next_key(int fd, const void *key, void *next_key);
 int libbpf_num_possible_cpus(void);
+int bpf_obj_pin(int fd, const char *pathname);
+int bpf_obj_get(const char *pathname);
 int bpf_enable_stats(int type);
 int close(int fd);
 

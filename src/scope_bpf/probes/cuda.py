@@ -118,7 +118,9 @@ _KERNEL = {
         Column("what gave the name: registration, symbol, driver; offset or handle if nothing did"), _WORD
     ),
 }
-_STACK = {"stack": Derived(Column("who called, outermost first, by frame pointers; absent if not kept"), _WORD)}
+_STACK = {
+    "stack": Derived(Column("who called, outermost first, by frame pointers; absent if not kept", stack=True), _WORD)
+}
 _HELD = {
     "memory": Derived(Column("device, pinned or managed"), _WORD),
     "device": Derived(_DEVICE, pa.int32()),

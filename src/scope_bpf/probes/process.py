@@ -27,6 +27,7 @@ PROBE = Probe(
             hidden=("filename_read", "args_read"),
             null_unless={"filename": "filename_read", "args": "args_read"},
             live=Live(latest=("pid", "ppid", "comm", "ret", "args")),
+            describes={"exe": "filename", "cmdline": "args", "parent_pid": "ppid", "failed": "ret"},
         ),
         Stream(
             "fork",

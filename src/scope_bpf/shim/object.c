@@ -48,7 +48,6 @@ int64_t scope_read_summary(int fd, void *keys, void *values, uint32_t entries)
 	return count;
 }
 
-/* missed: times the kernel left the program out because it was already running on that CPU, underneath. */
 /* Reads every entry of a map that programs use meanwhile; room for `entries`. Returns how many there were. */
 int64_t scope_read_map(int fd, void *keys, void *values, uint32_t entries)
 {
@@ -68,6 +67,15 @@ void scope_delete_keys(int fd, const void *keys, uint32_t key_size, uint32_t cou
 		bpf_map_delete_elem(fd, key);
 }
 
+int scope_map_value_size(int fd)
+{
+	struct bpf_map_info info = {};
+	uint32_t size = sizeof(info);
+
+	return bpf_obj_get_info_by_fd(fd, &info, &size) ? -errno : (int)info.value_size;
+}
+
+/* missed: times the kernel left the program out because it was already running on that CPU, underneath. */
 int scope_program_cost(int fd, uint64_t *run_time_ns, uint64_t *run_count, uint64_t *missed)
 {
 	struct bpf_prog_info info = {};

@@ -1,4 +1,4 @@
-"""`scope events`: what was recorded."""
+"""`scope events`: recorded events."""
 
 import argparse
 import json
@@ -11,17 +11,19 @@ def register(subcommands: Any) -> None:
     """Adds the subcommand."""
     parser = subcommands.add_parser(
         "events",
-        help="print what was recorded, newest first",
+        help="print recorded events, newest first",
         epilog="A filter is COLUMN=VALUE, COLUMN.gte=VALUE, COLUMN.lte=VALUE or COLUMN.ne=VALUE.",
     )
     parser.add_argument("stream", metavar="STREAM", help="such as exec or syscall_summary; `scope probes` lists them")
     parser.add_argument("filters", nargs="*", metavar="FILTER", help="such as pid=1 or duration_ns.gte=1000000")
-    parser.add_argument("--since", metavar="TIME", help="from this time on, as 2026-01-31T12:00:00Z")
-    parser.add_argument("--until", metavar="TIME", help="before this time")
-    parser.add_argument("--limit", type=int, default=100, metavar="N", help="at most this many; 100")
-    parser.add_argument("--order", choices=("asc", "desc"), default="desc", help="oldest or newest first")
-    parser.add_argument("--columns", metavar="A,B,...", help="these and no others; else as many as fit")
-    parser.add_argument("--json", action="store_true", help="a JSON object a line")
+    parser.add_argument("--since", metavar="TIME", help="only events from this time on, such as 2026-01-31T12:00:00Z")
+    parser.add_argument("--until", metavar="TIME", help="only events before this time")
+    parser.add_argument("--limit", type=int, default=100, metavar="N", help="print at most N events (default: 100)")
+    parser.add_argument(
+        "--order", choices=("asc", "desc"), default="desc", help="asc: oldest first; desc: newest first (default)"
+    )
+    parser.add_argument("--columns", metavar="A,B,...", help="print these columns (default: as many as fit)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.set_defaults(run=run)
 
 

@@ -1,4 +1,4 @@
-"""`scope leaks`: CUDA memory that is not freed, by the stack that allocated it."""
+"""`scope leaks`: unfreed CUDA memory, by the stack that allocated it."""
 
 import argparse
 import json
@@ -9,19 +9,19 @@ def register(subcommands: Any) -> None:
     """Adds the subcommand."""
     parser = subcommands.add_parser(
         "leaks",
-        help="CUDA memory that is not freed, by stack",
-        epilog="Needs a `cuda` task that ran when the memory was allocated.",
+        help="show unfreed CUDA memory, by the stack that allocated it",
+        epilog="Shows only memory that was allocated while a `cuda` task ran.",
     )
-    parser.add_argument("--pid", type=int, metavar="N", help="of this process only")
-    parser.add_argument("--node", metavar="NODE", help="of this machine only: its hostname or id")
-    parser.add_argument("--hours", type=int, metavar="H", help="what was seen in the last H hours (default: 24)")
-    parser.add_argument("--limit", type=int, metavar="N", help="at most so many stacks, the largest first")
+    parser.add_argument("--pid", type=int, metavar="N", help="only this process")
+    parser.add_argument("--node", metavar="NODE", help="only this machine: its hostname or id")
+    parser.add_argument("--hours", type=int, metavar="H", help="only memory seen in the last H hours (default: 24)")
+    parser.add_argument("--limit", type=int, metavar="N", help="show at most N stacks, the largest first")
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints a block a stack: what it holds, then who called whom."""
+    """Prints a block for each stack: how much memory, then the call stack, innermost frame first."""
     from rich.console import Console
     from rich.text import Text
 
@@ -39,10 +39,12 @@ def run(arguments: argparse.Namespace) -> None:
         for frame in reversed((leak["stack"] or "(stack not known)").split(";")):
             console.print(Text(f"    {frame}"), soft_wrap=True)
     if not leaks:
-        console.print("nothing is held that a cuda task has seen allocated")
+        console.print("no unfreed CUDA memory recorded")
     for one in told["unknown_frees"]:
         frees = f"{one['unknown_frees']:,} free{'s' if one['unknown_frees'] > 1 else ''}"
-        console.print(f"{one['comm']} ({one['pid']}): {frees} of memory from before it was watched; it may hold more")
+        console.print(
+            f"{one['comm']} ({one['pid']}): {frees} of memory allocated before the task began; it may hold more"
+        )
 
 
 def _headline(leak: dict[str, Any]) -> str:

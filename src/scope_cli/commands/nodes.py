@@ -15,18 +15,12 @@ def register(subcommands: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Prints a line a machine."""
     from rich.console import Console
-    from rich.table import Table
 
     from scope_cli.client import Client
+    from scope_cli.nodes import node_table
 
     nodes = Client().get("nodes")["nodes"]
     if arguments.json:
         print(json.dumps(nodes, indent=2))
-        return
-    table = Table("hostname", "machine", "kernel", "cpus", "connected", "last seen", box=None)
-    for node in nodes:
-        connected = "yes" if node["connected"] else "no"
-        table.add_row(
-            node["hostname"], node["machine_id"][:12], node["kernel"], str(node["cpus"]), connected, node["last_seen"]
-        )
-    Console().print(table)
+    else:
+        Console().print(node_table(nodes))

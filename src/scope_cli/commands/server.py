@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from scope_cli.daemon import run_until_signalled
-from scope_cli.errors import CommandError, UsageError
-from scope_cli.installation import HTTP, INGEST, state_dir, token_file
+from scope_cli.errors import UsageError
+from scope_cli.installation import HTTP, INGEST, state_dir, tell_url, token_file, url_of
+from scope_cli.limits import add_server_limits
 
 
 def register(subcommands: Any) -> None:
@@ -14,8 +15,11 @@ def register(subcommands: Any) -> None:
     parser = subcommands.add_parser("server", help="run the server: stores what agents send, answers the API")
     parser.add_argument("--state-dir", type=Path, metavar="DIR", help="default: $SCOPE_STATE or /var/lib/scope")
     parser.add_argument("--database", required=True, metavar="CONNINFO", help="PostgreSQL, as libpq names it")
-    parser.add_argument("--http", default=HTTP, metavar="HOST:PORT", help=f"the API; {HTTP}")
-    parser.add_argument("--ingest", default=INGEST, metavar="HOST:PORT", help=f"where agents send to; {INGEST}")
+    parser.add_argument("--http", default=HTTP, metavar="HOST:PORT", help=f"listen here for the API (default: {HTTP})")
+    parser.add_argument(
+        "--ingest", default=INGEST, metavar="HOST:PORT", help=f"listen here for agents (default: {INGEST})"
+    )
+    add_server_limits(parser)
     parser.set_defaults(run=run)
 
 
@@ -25,17 +29,19 @@ def run(arguments: argparse.Namespace) -> None:
     from scope_server.errors import InvalidSettings, ScopeServerError
     from scope_server.settings import Settings
 
+    state = arguments.state_dir or state_dir()
     try:
         settings = Settings(
             database=arguments.database,
-            token_file=token_file(arguments.state_dir or state_dir()),
+            token_file=token_file(state),
             http=arguments.http,
             ingest=arguments.ingest,
+            **({} if arguments.keep_days is None else {"keep_days": arguments.keep_days}),
         )
     except InvalidSettings as error:
         raise UsageError(str(error)) from None
 
-    try:
-        run_until_signalled(lambda stop: serve(settings, stop))
-    except ScopeServerError as error:
-        raise CommandError(str(error)) from None
+    def listens(http: str, _: str) -> None:
+        tell_url(state, url_of(http))
+
+    run_until_signalled(lambda stop: serve(settings, stop, listens), ScopeServerError)

@@ -1,6 +1,7 @@
 """`scope start`: has a machine record."""
 
 import argparse
+import sys
 from typing import Any
 
 from scope_cli.definition import add_options, add_target, given_options, given_target
@@ -8,8 +9,13 @@ from scope_cli.definition import add_options, add_target, given_options, given_t
 
 def register(subcommands: Any) -> None:
     """Adds the subcommand."""
-    parser = subcommands.add_parser("start", help="start a task on a machine")
-    parser.add_argument("node", metavar="NODE", help="hostname or machine id; `local` for this server's own")
+    parser = subcommands.add_parser(
+        "start",
+        help="start a task on a machine",
+        description="Starts a task and prints its id. If the machine is away, the task is pending and starts when "
+        "the machine is back.",
+    )
+    parser.add_argument("node", metavar="NODE", help="hostname or machine id; `local` for the server's own machine")
     parser.add_argument("probe", metavar="PROBE", help="what to record; `scope probes` lists them")
     add_target(parser)
     parser.add_argument("--duration", type=float, metavar="S", help="stop after this many seconds")
@@ -18,12 +24,17 @@ def register(subcommands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Starts the task; prints its id."""
+    """Starts the task; prints its id, and on standard error why it does not record yet."""
     from scope_cli.client import Client
+    from scope_cli.tasks import task_remarks
 
     body = {"probe": arguments.probe, "target": given_target(arguments), "options": given_options(arguments)}
     if arguments.node != "local":
         body["node"] = arguments.node
     if arguments.duration is not None:
         body["duration"] = arguments.duration
-    print(Client().post("tasks", body=body)["task_id"])
+    task = Client().post("tasks", body=body)  # answers when the task records, or why it does not yet
+    print(task["task_id"], flush=True)
+    if task["state"] in ("pending", "starting"):
+        why = "; ".join(task_remarks(task)) or "the machine has not started it yet"
+        print(f"scope: the task is pending: {why}; `scope tasks` shows it", file=sys.stderr)

@@ -6,8 +6,8 @@ from typing import Any
 
 def register(subcommands: Any) -> None:
     """Adds the subcommand."""
-    parser = subcommands.add_parser("stop", help="stop a task; what it recorded until then is kept")
-    parser.add_argument("task", metavar="TASK", help="its id, or the begin of it")
+    parser = subcommands.add_parser("stop", help="stop a task; its recorded data is kept")
+    parser.add_argument("task", metavar="TASK", help="its id or its first characters")
     parser.set_defaults(run=run)
 
 
@@ -20,6 +20,6 @@ def run(arguments: argparse.Namespace) -> None:
     active = [task["task_id"] for task in client.get("tasks", state="active")["tasks"]]
     matching = [task for task in active if task.startswith(arguments.task)]
     if len(matching) != 1:
-        found = "several tasks' ids begin" if matching else "no active task's id begins"
+        found = "the ids of several tasks begin" if matching else "no active task's id begins"
         raise UsageError(f"{found} with '{arguments.task}'; `scope tasks` lists them")
     print(client.post("tasks", matching[0], "stop")["task_id"])

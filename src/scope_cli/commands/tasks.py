@@ -7,8 +7,12 @@ from typing import Any
 
 def register(subcommands: Any) -> None:
     """Adds the subcommand."""
-    parser = subcommands.add_parser("tasks", help="list tasks with events, losses and cost")
-    parser.add_argument("--all", action="store_true", help="ended ones too")
+    parser = subcommands.add_parser(
+        "tasks",
+        help="list tasks with events, losses and cost",
+        epilog="events = stored + under way + lost. Events under way wait on the machine or in the server.",
+    )
+    parser.add_argument("--all", action="store_true", help="also list ended tasks")
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.set_defaults(run=run)
 

@@ -222,8 +222,9 @@ def _summarize(
     said = ", ".join(f"{count:,} lost ({reason})" for reason, count in lost.items()) or "none lost"
     if "ring_full" in lost:
         said += "; give it room with -o ring_bytes=N, or use --mode summary"
-    if "detail" in lost:
-        said += "; that many rows are without a stack or a name, for which there was no room"
+    incomplete = sum(account.incomplete for account in accounts.values())
+    if incomplete:
+        said += f"; {incomplete:,} rows are without a stack or a name, for which there was no room"
     for line in lines:
         print(line, file=sys.stderr)
     ended = ""

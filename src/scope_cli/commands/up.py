@@ -1,88 +1,132 @@
 """`scope up`: everything on this machine."""
 
 import argparse
+import contextlib
 import os
 import signal
-import time
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scope_cli.errors import CommandError
+from scope_cli.errors import CommandError, Interrupted
+from scope_cli.flag import Flag
 from scope_cli.installation import state_dir, token_file
+from scope_cli.limits import add_agent_limits, add_server_limits, given_agent_limits, given_server_limits
 
 if TYPE_CHECKING:
+    from scope_cli.client import Client
     from scope_cli.stack import Stack
+    from scope_cli.voice import Voice
 
 DEFAULT_TASKS: tuple[dict[str, Any], ...] = (
     {"probe": "process"},
     {"probe": "syscalls", "options": {"mode": "summary"}},
 )
+REFRESH_S = 1.0
+_ANSWER_S = 5.0
 
 
 def register(subcommands: Any) -> None:
     """Adds the subcommand."""
-    parser = subcommands.add_parser("up", help="run PostgreSQL, server and agent here, and show what happens")
+    parser = subcommands.add_parser(
+        "up",
+        help="run PostgreSQL, server and agent here, and show what happens",
+        description="Runs PostgreSQL, the server and the agent on this machine until Ctrl-C. A part that ends is "
+        "started again. Recorded data stays in the state directory.",
+    )
     parser.add_argument("--state-dir", type=Path, metavar="DIR", help="default: $SCOPE_STATE or /var/lib/scope")
-    for name in ("http", "ingest", "control", "metrics"):
-        parser.add_argument(f"--{name}", metavar="HOST:PORT", help=f"another address for {name}")
+    addresses = {"http": "the API", "ingest": "agents", "control": "the agent's gRPC service", "metrics": "Prometheus"}
+    for name, purpose in addresses.items():
+        parser.add_argument(f"--{name}", metavar="HOST:PORT", help=f"another address for {purpose}")
+    add_agent_limits(parser)
+    add_server_limits(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Starts, shows and, on Ctrl-C or SIGTERM, ends everything."""
-    from rich.console import Console
+    stop, hurry = Flag(), Flag()
+    _end_on_signals(stop, hurry)
 
     from scope_bpf.errors import NotSupported
     from scope_bpf.host import require_bpf
+    from scope_cli import logs
     from scope_cli.stack import Stack
+    from scope_cli.voice import Voice
 
+    if stop.is_set():
+        raise Interrupted
     try:
         require_bpf()
     except NotSupported as error:
         raise CommandError(str(error)) from None
-    state = arguments.state_dir or state_dir()
+    state = (arguments.state_dir or state_dir()).absolute()
     given = {name: getattr(arguments, name) for name in ("http", "ingest", "control", "metrics")}
     addresses = {name: address for name, address in given.items() if address}
-    console = Console()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with console.status("starting") as status, Stack(state, status.update, addresses) as stack:
-            status.update("starting tasks")
-            _ensure_tasks(stack)
-            status.stop()
-            console.print(f"API {stack.url}/api/v1, token in {token_file(state)}; database in {state}/postgres")
-            _show(console, stack, state)
-            console.print("ending")
-    except KeyboardInterrupt:
-        console.print("ended before it had started")
+    voice = Voice()
+    server, agent = given_server_limits(arguments), given_agent_limits(arguments)
+    with contextlib.ExitStack() as cleanup:
+        with voice.in_a_status_line():
+            stack = Stack(state, voice.say, addresses, server=server, agent=agent, stop=stop, hurry=hurry)
+            cleanup.enter_context(stack)
+            voice.say("starting tasks")
+            _ensure_tasks(stack.client(_ANSWER_S), voice.say, stop)
+        voice.say(f"API {stack.url}/api/v1, token in {token_file(state)}; database in {state}/postgres")
+        if voice.console.is_terminal:
+            logs.to_file(state / "up.log")
+            _show(voice, stack, state, stop)
+        else:
+            while not stop.wait(3600):
+                pass
+        voice.say("ending")
 
 
-def _ensure_tasks(stack: "Stack") -> None:
-    """Starts the tasks that are to record from the start, unless they go on from the last time."""
-    client = stack.client()
-    time.sleep(0.5)  # the server puts back what was wanted as soon as the agent is there
-    recording = {task["probe"] for task in client.get("tasks", state="active")["tasks"]}
-    for task in DEFAULT_TASKS:
-        if task["probe"] not in recording:
-            client.post("tasks", body=task)
+def _end_on_signals(stop: Flag, hurry: Flag) -> None:
+    """Sets `stop` on the first Ctrl-C, SIGTERM or end of the terminal, `hurry` on the second."""
+
+    def signalled(*_: object) -> None:
+        (hurry if stop.is_set() else stop).set()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup does
+            signal.signal(number, signalled)
 
 
-def _show(console: Any, stack: "Stack", state: Path) -> None:
+def _ensure_tasks(client: "Client", say: Callable[[str], None], stop: Flag) -> None:
+    """Starts the tasks that are to record from the start, unless they go on from the last time.
+
+    A server that cannot take them, for its database is away or its disk full, is asked again.
+    """
+    said = ""
+    while not stop.is_set():
+        try:
+            recording = {task["probe"] for task in client.get("tasks", state="active")["tasks"]}
+            for task in DEFAULT_TASKS:
+                if task["probe"] not in recording:
+                    client.post("tasks", body=task)
+            return
+        except CommandError as error:
+            if str(error) != said:
+                said = str(error)
+                say(f"waiting to start tasks: {said}")
+        stop.wait(REFRESH_S)
+    raise Interrupted
+
+
+def _show(voice: "Voice", stack: "Stack", state: Path, stop: Flag) -> None:
     from rich.live import Live
 
     from scope_cli.overview import Overview
 
     headline = f"SCOPE records. API {stack.url}/api/v1, token in {token_file(state)}, process {os.getpid()}"
-    overview = Overview(stack.client(), headline)
-    try:
-        if not console.is_terminal:
-            while True:
-                stack.check()
-                time.sleep(1)
-        with Live(overview.render(), console=console, auto_refresh=False, screen=True) as live:
-            while True:
-                stack.check()
-                live.update(overview.render(), refresh=True)
-                time.sleep(1)
-    except KeyboardInterrupt:
-        return
+    overview = Overview(stack.client(_ANSWER_S), headline, lambda: stack.lines)
+    # A thread of its own asks: an answer may take long, Ctrl-C may not.
+    threading.Thread(target=overview.keep_asking, args=(stop, REFRESH_S), daemon=True).start()
+    with (
+        contextlib.suppress(OSError),  # the terminal went away
+        voice.in_the_log(),
+        Live(overview.render(), console=voice.console, auto_refresh=False, screen=True) as live,
+    ):
+        while not stop.wait(REFRESH_S):
+            live.update(overview.render(), refresh=True)

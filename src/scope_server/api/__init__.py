@@ -1,1 +1,1 @@
-"""REST under /api/v1. One module a resource, each with its routes."""
+"""REST under /api/v1: input (requests, checked) - a module a resource - output and problems (answers)."""

@@ -4,14 +4,18 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from scope_server.control.agents import Agents
+from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.writers import Writers
+from scope_server.session.desired import Desired
+from scope_server.session.sessions import Sessions
 from scope_server.store.columns import StreamTable
 from scope_server.store.database import Database
 from scope_server.store.reader import Reader
 
 DATABASE = web.AppKey("database", Database)
 READER = web.AppKey("reader", Reader)
-AGENTS = web.AppKey("agents", Agents)
+SESSIONS = web.AppKey("sessions", Sessions)
+DESIRED = web.AppKey("desired", Desired)
+BACKLOG = web.AppKey("backlog", Backlog)
 WRITERS = web.AppKey("writers", Writers)
 TABLES: web.AppKey[Mapping[str, StreamTable]] = web.AppKey("tables", Mapping[str, StreamTable])

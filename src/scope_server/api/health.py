@@ -2,7 +2,8 @@
 
 from aiohttp import web
 
-from scope_server.api.context import AGENTS, DATABASE, WRITERS
+from scope_server.api.context import DATABASE, SESSIONS, WRITERS
+from scope_server.api.input import Parameters
 from scope_server.errors import StoreUnavailable
 
 CHECK_S = 3.0
@@ -10,6 +11,7 @@ CHECK_S = 3.0
 
 async def get_health(request: web.Request) -> web.Response:
     """200 if the database answers and a writer can write, else 503; each part's state by name."""
+    Parameters(request, ())
     try:
         await request.app[DATABASE].fetch("ping")
         database = ""
@@ -18,7 +20,7 @@ async def get_health(request: web.Request) -> web.Response:
     ingest = await request.app[WRITERS].check(CHECK_S)
     parts = {"database": database or "ok", "ingest": ingest or "ok"}
     healthy = not database and not ingest
-    body = {"healthy": healthy, **parts, "agents": len(request.app[AGENTS].machine_ids)}
+    body = {"healthy": healthy, **parts, "agents": len(request.app[SESSIONS].all())}
     return web.json_response(body, status=200 if healthy else 503)
 
 

@@ -3,10 +3,12 @@
 from aiohttp import web
 
 from scope_server.api.context import DATABASE
-from scope_server.api.nodes import find_machine, plain
-from scope_server.errors import InvalidQuery
+from scope_server.api.input import PID, Parameters
+from scope_server.api.nodes import find_machine
+from scope_server.api.output import plain
 
-_MOST = 1000
+MOST = 1000
+LONGEST_H = 10 * 366 * 24
 
 
 async def get_leaks(request: web.Request) -> web.Response:
@@ -15,28 +17,17 @@ async def get_leaks(request: web.Request) -> web.Response:
     Those of processes that have ended come last: their memory is free. `unknown_frees` are those of memory that was
     allocated before it was watched: there may be more of it than is told.
     """
-    given = request.query
-    unknown = set(given) - {"pid", "node", "hours", "limit"}
-    if unknown:
-        raise InvalidQuery(f"{min(unknown)}: no such parameter; there are pid, node, hours, limit")
+    given = Parameters(request, ("pid", "node", "hours", "limit"))
+    node = given.text("node")
     where = {
-        "pid": _number(request, "pid", None),
-        "machine": await find_machine(request, given["node"]) if "node" in given else None,
-        "seconds": 3600 * (_number(request, "hours", 24) or 0),
-        "limit": min(_number(request, "limit", 100) or 0, _MOST),
+        "pid": given.integer("pid", 1, PID),
+        "machine": None if node is None else (await find_machine(request, node))[1],
+        "seconds": 3600 * (given.integer("hours", 1, LONGEST_H) or 24),
+        "limit": given.integer("limit", 1, MOST) or 100,
     }
     database = request.app[DATABASE]
     found = {name: await database.fetch(name, where) for name in ("leaks", "unknown_frees")}
     return web.json_response({name: [plain(row) for row in rows] for name, rows in found.items()})
-
-
-def _number(request: web.Request, name: str, default: int | None) -> int | None:
-    text = request.query.get(name)
-    if text is None:
-        return default
-    if not text.isdecimal() or not 0 < int(text) < 1 << 31:
-        raise InvalidQuery(f"{name}: '{text}' is no whole number from 1 on")
-    return int(text)
 
 
 ROUTES = [web.get("/api/v1/leaks", get_leaks)]

@@ -1,57 +1,73 @@
 """GET /nodes: the machines; GET /probes: what they can record."""
 
-from datetime import datetime
+import asyncio
 from typing import Any
 
 from aiohttp import web
 from google.protobuf import json_format
 
-from scope_server.api.context import AGENTS, DATABASE
+from scope_server.api.context import DATABASE, SESSIONS
+from scope_server.api.input import Parameters, quoted
+from scope_server.api.output import plain
 from scope_server.errors import AgentUnavailable, InvalidQuery, UnknownThing
+from scope_server.session.desired import ANSWER_S
+from scope_server.session.sessions import Sessions
+
+_SPOOL = ("bytes", "limit_bytes", "records", "dropped_records", "deferred_records")
 
 
 async def get_nodes(request: web.Request) -> web.Response:
-    """Every machine that was ever seen, and whether its agent is connected."""
-    connected = request.app[AGENTS].machine_ids
+    """Every machine that was ever seen, whether its agent is connected, and what waits on its disk."""
+    Parameters(request, ())
+    sessions = request.app[SESSIONS]
     rows = await request.app[DATABASE].fetch("machines")
-    nodes = [{**plain(row), "connected": row["machine_id"] in connected} for row in rows]
-    return web.json_response({"nodes": nodes})
+    return web.json_response({"nodes": [{**plain(row), **_live(sessions, row["machine_id"])} for row in rows]})
+
+
+def _live(sessions: Sessions, machine_id: str) -> dict[str, Any]:
+    session, conflict = sessions.get(machine_id), sessions.conflict(machine_id)
+    spool = session.spool if session else None
+    return {
+        "connected": session is not None,
+        "spool": {name: getattr(spool, name) for name in _SPOOL} if spool else None,
+        "conflict": {"hostname": conflict.hostname, "time": conflict.time.isoformat()} if conflict else None,
+    }
 
 
 async def get_probes(request: web.Request) -> web.Response:
     """The catalogue of a machine's agent, with what its host allows."""
-    agents = request.app[AGENTS]
-    machine = await find_machine(request, request.query.get("node", ""))
-    answer = await agents.probes(agents.of(machine))
+    _, machine_id = await find_machine(request, Parameters(request, ("node",)).text("node"))
+    session = request.app[SESSIONS].get(machine_id)
+    if session is None:
+        raise AgentUnavailable(f"the agent of {machine_id} is not connected; is `scope agentd` running there?")
+    try:
+        answer = await asyncio.wait_for(session.probes(), ANSWER_S)
+    except TimeoutError:
+        raise AgentUnavailable(f"the agent of {machine_id} did not answer within {ANSWER_S:g} s") from None
     return web.json_response(json_format.MessageToDict(answer, preserving_proto_field_name=True))
 
 
-async def find_machine(request: web.Request, node: str) -> str:
-    """The machine id that a hostname or an id stands for; without either, the only machine that is connected.
+async def find_machine(request: web.Request, node: str | None) -> tuple[int, str]:
+    """Key and id of the machine that a hostname or an id stands for; without either, of the only one connected.
 
     Raises:
         UnknownThing: no machine is called so.
         InvalidQuery: several are.
         AgentUnavailable: none was named and none is connected.
     """
-    connected = request.app[AGENTS].machine_ids
     if not node:
+        connected = [session.machine for session in request.app[SESSIONS].all()]
         if len(connected) > 1:
             raise InvalidQuery("node: several machines are connected; name one")
         if not connected:
             raise AgentUnavailable("no agent is connected; is `scope agentd` running?")
-        return next(iter(connected))
+        return connected[0].key, connected[0].machine_id
     rows = await request.app[DATABASE].fetch("find_machines", {"node": node})
     if not rows:
-        raise UnknownThing(f"node: no machine has the hostname or id '{node}'; /api/v1/nodes lists them")
+        raise UnknownThing(f"node: no machine has the hostname or id {quoted(node)}; /api/v1/nodes lists them")
     if len(rows) > 1:
-        raise InvalidQuery(f"node: several machines have the hostname '{node}'; give the machine's id")
-    return str(rows[0]["machine_id"])
-
-
-def plain(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with its times as text."""
-    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
+        raise InvalidQuery(f"node: several machines have the hostname {quoted(node)}; give the machine's id")
+    return rows[0]["id"], rows[0]["machine_id"]
 
 
 ROUTES = [web.get("/api/v1/nodes", get_nodes), web.get("/api/v1/probes", get_probes)]

@@ -6,13 +6,16 @@ import pyarrow as pa
 from aiohttp import web
 
 from scope_server.api.context import TABLES
-from scope_server.api.tasks import STATES
+from scope_server.api.input import PID, Parameters
+from scope_server.api.leaks import LONGEST_H, MOST
+from scope_server.api.tasks import LONGEST_S, STATES
 from scope_server.store.columns import StreamTable
 from scope_server.store.reader import MOST_ROWS
 
 
 async def get_openapi(request: web.Request) -> web.Response:
     """The document."""
+    Parameters(request, ())
     return web.json_response(document(list(request.app[TABLES].values())))
 
 
@@ -30,7 +33,8 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
         "/tasks/{task_id}": {"get": _operation("A task", task, [_path("task_id")])},
         "/tasks/{task_id}/stop": {"post": _operation("Stop a task", task, [_path("task_id")])},
     }
-    leaks = [_query(name, {"type": "integer", "minimum": 1}) for name in ("pid", "hours", "limit")]
+    bounds = {"pid": PID, "hours": LONGEST_H, "limit": MOST}
+    leaks = [_query(name, {"type": "integer", "minimum": 1, "maximum": most}) for name, most in bounds.items()]
     leaks.append(_query("node"))
     paths["/leaks"] = {"get": _operation("CUDA memory that is not freed, by stack", _listed("leaks"), leaks)}
     for table in sorted(tables, key=lambda table: table.name):
@@ -97,7 +101,12 @@ def _definition() -> dict[str, Any]:
             "probe": {"type": "string"},
             "target": {"type": "object"},
             "options": {"type": "object"},
-            "duration": {"type": "number", "description": "seconds"},
+            "duration": {
+                "type": "number",
+                "exclusiveMinimum": 0,
+                "maximum": LONGEST_S,
+                "description": "seconds from its first start",
+            },
         },
     }
 

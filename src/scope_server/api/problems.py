@@ -6,8 +6,16 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from scope_server.errors import AgentRefused, AgentUnavailable, InvalidQuery, StoreUnavailable, UnknownThing
-from scope_server.token import Token
+from scope_server.errors import (
+    AgentRefused,
+    AgentUnavailable,
+    InvalidMessage,
+    InvalidQuery,
+    NotOurs,
+    StoreUnavailable,
+    UnknownThing,
+)
+from scope_wire.token import shows
 
 log = logging.getLogger(__name__)
 
@@ -15,8 +23,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _STATUS: tuple[tuple[type[Exception], int, str], ...] = (
     (InvalidQuery, 400, "Bad request"),
+    (InvalidMessage, 400, "Bad request"),
     (AgentRefused, 400, "The agent refused"),
     (UnknownThing, 404, "Not found"),
+    (NotOurs, 409, "Not the server's"),
     (AgentUnavailable, 503, "The agent cannot be reached"),
     (StoreUnavailable, 503, "The database cannot be reached"),
 )
@@ -28,12 +38,12 @@ def problem(status: int, title: str, detail: str) -> web.Response:
     return web.json_response(body, status=status, content_type="application/problem+json")
 
 
-def require_token(token: Token) -> Middleware:
+def require_token(token: str) -> Middleware:
     """Refuses requests that do not show the token."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if token.is_shown_by(request.headers.get("Authorization")):
+        if shows(request.headers.get("Authorization"), token):
             return await handler(request)
         refusal = problem(401, "Unauthorized", "show the token: -H 'Authorization: Bearer TOKEN', from the token file")
         refusal.headers["WWW-Authenticate"] = "Bearer"
@@ -48,10 +58,17 @@ async def explain(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except web.HTTPException as error:
-        return problem(error.status, error.reason, error.text or error.reason)
+        return _told(error)
     except Exception as error:
         for kind, status, title in _STATUS:
             if isinstance(error, kind):
                 return problem(status, title, str(error))
         log.exception("a request failed", extra={"path": request.path})
         return problem(500, "Internal error", "the server failed; its log says how")
+
+
+def _told(error: web.HTTPException) -> web.Response:
+    answer = problem(error.status, error.reason, error.text or error.reason)
+    if "Allow" in error.headers:
+        answer.headers["Allow"] = error.headers["Allow"]
+    return answer

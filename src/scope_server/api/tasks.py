@@ -1,8 +1,6 @@
 """Tasks: GET and POST /tasks, GET /tasks/ID, POST /tasks/ID/stop."""
 
-import json
 from typing import Any
-from uuid import UUID
 
 from aiohttp import web
 from google.protobuf import json_format
@@ -10,106 +8,96 @@ from google.protobuf import json_format
 from scope_bpf.catalogue import probe_named
 from scope_bpf.errors import ScopeBpfError
 from scope_bpf.options import parse_options
-from scope_proto.scope.v1 import control_pb2
-from scope_server.api.context import AGENTS, DATABASE
-from scope_server.api.nodes import find_machine, plain
+from scope_proto.scope.v1.task_pb2 import Definition
+from scope_server.api.context import DATABASE, DESIRED, SESSIONS
+from scope_server.api.input import PID, Parameters, fields, identity, number, only, quoted, text
+from scope_server.api.nodes import find_machine
+from scope_server.api.task_view import shown
 from scope_server.errors import InvalidQuery, UnknownThing
 
 MOST_TASKS = 1000
 STATES = ("pending", "starting", "running", "stopping", "stopped", "failed", "active")
+LONGEST_S = 10 * 366 * 86400.0
 _FIELDS = ("node", "probe", "target", "options", "duration")
+_TARGET = {"comm": 15, "exe": 4095, "cgroup": 4095, "container": 255}  # the most characters of each
 
 
 async def get_tasks(request: web.Request) -> web.Response:
-    """Tasks, newest first; `state` takes those in a state, or all that have not ended (`active`)."""
-    state = request.query.get("state")
-    if state is not None and state not in STATES:
-        raise InvalidQuery(f"state: '{state}' is not one of {', '.join(STATES)}")
+    """Tasks, newest first; `state` takes those in a state, or all that are wanted or have not ended (`active`)."""
+    state = Parameters(request, ("state",)).choice("state", STATES)
     return web.json_response({"tasks": await _tasks(request, state=state)})
 
 
 async def get_task(request: web.Request) -> web.Response:
     """One task."""
-    return web.json_response(await _task(request))
+    Parameters(request, ())
+    return web.json_response(await _task(request, identity(request, "task_id")))
 
 
 async def start_task(request: web.Request) -> web.Response:
-    """Starts a task and answers when it records."""
-    body = await _body(request)
-    unknown = sorted(set(body) - set(_FIELDS))
-    if unknown:
-        raise InvalidQuery(f"'{unknown[0]}' is no field of a task; there are: {', '.join(_FIELDS)}")
-    wanted = _definition(body)
-    agents = request.app[AGENTS]
-    agent = agents.of(await find_machine(request, str(body.get("node", ""))))
-    task_id = await agents.start(agent, wanted)
-    (task,) = await _tasks(request, task_id=task_id)
-    return web.json_response(task, status=201)
+    """Wants a task and answers when it records; if its machine is not connected, at once."""
+    Parameters(request, ())
+    body = await fields(request, _FIELDS)
+    definition = _definition(body)
+    node = None if body.get("node") is None else text(body["node"], "node")
+    machine, machine_id = await find_machine(request, node)
+    task_id = await request.app[DESIRED].start(machine, machine_id, definition)
+    return web.json_response(await _task(request, task_id), status=201)
 
 
 async def stop_task(request: web.Request) -> web.Response:
-    """Stops a task and answers when it has ended; what it recorded until then is kept."""
-    task = await _task(request)
-    if task["state"] not in ("stopped", "failed"):
-        await request.app[AGENTS].stop(task["node"], task["task_id"])
-    elif task["desired"] == "running":  # it ended with its agent, and would go on with it
-        await request.app[DATABASE].run("stop_task", {"task_id": task["task_id"]})
-    return web.json_response(await _task(request))
+    """Wants a task no more and answers when it has ended; what it recorded until then is kept."""
+    Parameters(request, ())
+    await fields(request, ())
+    task = await _task(request, identity(request, "task_id"))
+    await request.app[DESIRED].stop(task["task_id"])
+    return web.json_response(await _task(request, task["task_id"]))
 
 
-async def _body(request: web.Request) -> dict[str, Any]:
+def _definition(body: dict[str, Any]) -> Definition:
+    name = text(body.get("probe", ""), "probe")
+    options = body.get("options") or {}
+    if not isinstance(options, dict):
+        raise InvalidQuery("options: an object is wanted")
     try:
-        body = await request.json()
-    except json.JSONDecodeError as error:
-        raise InvalidQuery(f"the body is no JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise InvalidQuery("the body must be a JSON object")
-    return body
-
-
-def _definition(body: dict[str, Any]) -> control_pb2.StartTaskRequest:
-    wanted = control_pb2.StartTaskRequest(probe=str(body.get("probe", "")))
-    try:
-        json_format.ParseDict(body.get("target") or {}, wanted.target)
-        json_format.ParseDict(body.get("options") or {}, wanted.options)
-        options = body.get("options") or {}
-        parse_options(probe_named(wanted.probe).options, options)
-        if body.get("duration") is not None:
-            wanted.duration.FromNanoseconds(int(float(body["duration"]) * 1e9))
-    except (json_format.ParseError, ScopeBpfError, TypeError, ValueError, AttributeError) as error:
+        checked = parse_options(probe_named(name).options, options)
+        given = {option: checked[option] for option in options}
+        definition = Definition(probe=name)
+        json_format.ParseDict(
+            {option: list(value) if isinstance(value, tuple) else value for option, value in given.items()},
+            definition.options,
+        )
+    except (ScopeBpfError, json_format.ParseError) as error:
         raise InvalidQuery(str(error)) from None
-    return wanted
+    _aim(definition, only(body.get("target"), "target", ("pid", *_TARGET)))
+    if body.get("duration") is not None:
+        definition.duration.FromNanoseconds(int(number(body["duration"], "duration", 0, LONGEST_S) * 1e9))
+    return definition
 
 
-async def _task(request: web.Request) -> dict[str, Any]:
-    given = request.match_info["task_id"]
-    try:
-        found = await _tasks(request, task_id=str(UUID(given)))
-    except ValueError:
-        found = []
+def _aim(definition: Definition, target: dict[str, Any]) -> None:
+    pid = target.get("pid")
+    if pid is not None:
+        if isinstance(pid, bool) or not isinstance(pid, int) or not 0 <= pid <= PID:
+            raise InvalidQuery(f"target.pid: {quoted(pid)} is no process")
+        definition.target.pid = pid
+    for name, longest in _TARGET.items():
+        if target.get(name) is not None:
+            setattr(definition.target, name, text(target[name], f"target.{name}", longest))
+
+
+async def _task(request: web.Request, task_id: str) -> dict[str, Any]:
+    found = await _tasks(request, task_id=task_id)
     if not found:
-        raise UnknownThing(f"there is no task '{given}'; /api/v1/tasks lists them")
+        raise UnknownThing(f"there is no task '{task_id}'; /api/v1/tasks lists them")
     return found[0]
 
 
 async def _tasks(request: web.Request, task_id: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
     database = request.app[DATABASE]
-    wanted = {"task_id": task_id, "machines": None, "state": state, "limit": MOST_TASKS}
-    rows = await database.fetch("tasks", wanted)
-    ids = {"task_ids": [row["task_id"] for row in rows]}
-    streams: dict[str, list[dict[str, Any]]] = {}
-    for books in await database.fetch("books", ids):
-        streams.setdefault(books.pop("task_id"), []).append({**books, "lost": []})
-    for loss in await database.fetch("losses", ids):
-        for stream in streams.get(loss.pop("task_id"), []):
-            if stream["stream"] == loss["stream"]:
-                stream["lost"].append({name: loss[name] for name in ("place", "reason", "count")})
-    tasks = []
-    for row in rows:
-        definition = row.pop("definition")
-        described = {name: definition.get(name) for name in ("target", "options", "duration")}
-        tasks.append({**plain(row), **described, "streams": streams.get(row["task_id"], [])})
-    return tasks
+    rows = await database.fetch("tasks", {"task_id": task_id, "state": state, "most": MOST_TASKS})
+    connected = {session.machine.machine_id for session in request.app[SESSIONS].all()}
+    return await shown(database, rows, connected)
 
 
 ROUTES = [

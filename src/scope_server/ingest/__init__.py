@@ -1,1 +1,1 @@
-"""From the gRPC stream to committed rows: service → queue → writer threads (decode, write) → reply."""
+"""From an agent's stream to committed rows: upload (gRPC) - backlog - writers (a lane each: admit, decode, write)."""

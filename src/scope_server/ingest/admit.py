@@ -1,64 +1,133 @@
-"""From a Batch message to a Delivery: who sent it, what its books say, and its rows."""
+"""From a record to a delivery: whose it is, what it tells of the books, and its content, all checked."""
 
 import logging
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from uuid import UUID
 
-from scope_proto.scope.v1.batch_pb2 import Batch
-from scope_server.errors import Rejected
-from scope_server.ingest.decode import decode
-from scope_server.store.columns import StreamTable
-from scope_server.store.delivery import Decoded, Delivery, Loss
+from google.protobuf.unknown_fields import UnknownFieldSet
 
-_BIGINT = (1 << 63) - 1
-_NAME_LIMIT = 63  # of a table in PostgreSQL
+from scope_proto.scope.v1.record_pb2 import Record
+from scope_server.errors import Deferred, Rejected
+from scope_server.ingest import facts
+from scope_server.ingest.decode import decode, table_of
+from scope_server.ingest.envelope import declared_bytes
+from scope_server.ingest.times import Clock
+from scope_server.machine import Machine
+from scope_server.store.columns import StreamTable
+from scope_server.store.delivery import Batch, Delivery
+
+DECOMPRESSED_LIMIT = 64 << 20  # bytes; sixty times the largest record
+_MOST_SEQUENCE = 1 << 62
+_UUID = 16  # bytes
+_STREAM = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _log = logging.getLogger(__name__)
 
 
-def identity(batch: Batch, machine_id: str) -> str:
-    """The batch's task id, checked with all that the ledger needs to name the batch.
+def identify(record: Record) -> None:
+    """Checks all that books need to name the record.
 
     Raises:
-        Rejected: it cannot even be entered as rejected.
+        Rejected: it cannot even be entered as refused.
+        Deferred: it is of a kind that only a newer server knows.
     """
-    if batch.machine_id != machine_id:
-        raise Rejected("unidentified", "the batch's machine_id is not the one that Hello announced")
-    if not 0 < batch.sequence <= _BIGINT:
-        raise Rejected("unidentified", f"sequence {batch.sequence} is not from 1 to 2**63-1")
-    if not batch.stream or len(batch.stream) > _NAME_LIMIT or "\0" in batch.stream:
-        raise Rejected("unidentified", f"a stream's name has 1 to {_NAME_LIMIT} characters")
-    try:
-        return str(UUID(batch.task_id))
-    except ValueError:
-        raise Rejected("unidentified", f"task_id {batch.task_id[:40]!r} is not a UUID") from None
+    kind = record.WhichOneof("content")
+    if len(record.run_id) != _UUID or len(record.task_id) != _UUID:
+        raise Rejected("unidentified", "run_id and task_id are UUIDs of 16 bytes")
+    if kind is None and len(UnknownFieldSet(record)):
+        raise Deferred("this server does not know this kind of record: it is older than the agent")
+    if kind is None:
+        raise Rejected("unidentified", "the record is empty")
+    if kind == "batch" and not 0 < record.batch.sequence <= _MOST_SEQUENCE:
+        raise Rejected("unidentified", f"sequence {record.batch.sequence} is not from 1 to 2**62")
+    if kind in ("batch", "gap") and not _STREAM.fullmatch(getattr(record, kind).stream):
+        raise Rejected("unidentified", "a stream's name has 1 to 63 characters: a-z, 0-9, _")
 
 
-def admit(batch: Batch, machine: int, task_id: str, tables: Mapping[str, StreamTable]) -> Delivery:
-    """The batch as a writer takes it; bad rows become a rejection, never an error."""
-    content: Decoded | Rejected
-    try:
-        content = decode(batch, tables)
-    except Rejected as rejection:
-        content = rejection
-    except Exception as error:  # whatever a library makes of hostile bytes, it is one batch's matter
-        _log.exception("batch could not be decoded", extra={"task": task_id, "sequence": batch.sequence})
-        content = Rejected("corrupt", f"not a sound Arrow stream: {error}")
-    table = tables.get(batch.stream)
-    return Delivery(
-        machine=machine,
-        task_id=task_id,
-        sequence=batch.sequence,
-        stream=batch.stream,
-        probe=table.probe if table else "",
-        event_count=batch.event_count,
-        boot_to_utc_ns=batch.boot_to_utc_ns,
-        emitted=min(batch.account.emitted, _BIGINT) if batch.HasField("account") else None,
-        losses=tuple(
-            Loss(_clean(loss.place), _clean(loss.reason), min(loss.count, _BIGINT)) for loss in batch.account.lost
-        ),
-        content=content,
-    )
+def weigh(record: Record) -> int:
+    """Bytes that a record's columns have when decompressed, as they declare it; looks at no content.
+
+    Raises:
+        Rejected: they are no columns, or more than are taken.
+    """
+    if not record.HasField("batch") or not record.batch.arrow_ipc:
+        return 0
+    declared = declared_bytes(record.batch.arrow_ipc)
+    if declared > DECOMPRESSED_LIMIT:
+        raise Rejected("too_large", f"{declared} bytes when decompressed; at most {DECOMPRESSED_LIMIT} are taken")
+    return declared
 
 
-def _clean(word: str) -> str:
-    return word.replace("\0", "")[:_NAME_LIMIT]
+class Admission:
+    """Makes deliveries of records that `identify` has let pass. For any thread.
+
+    Args:
+        tables: the streams that can be stored, by name.
+        keep_days: rows that are older are refused.
+    """
+
+    def __init__(self, tables: Mapping[str, StreamTable], keep_days: int) -> None:
+        self._tables, self._keep_days = tables, keep_days
+
+    def __call__(self, record: Record, machine: Machine, rejected: Rejected | None = None) -> Delivery:
+        """The record as a writer takes it. A bad one becomes a rejected delivery, never an error.
+
+        Args:
+            rejected: why its columns must not be looked at.
+
+        Raises:
+            Deferred: the agent is newer than this server.
+        """
+        clock = Clock.now(self._keep_days)
+        delivery = Delivery(machine, str(UUID(bytes=record.run_id)), str(UUID(bytes=record.task_id)), record)
+        try:
+            if record.HasField("batch"):
+                return self._batch(delivery, clock, rejected)
+            return _other(delivery, clock)
+        except Deferred:
+            raise
+        except Exception as error:
+            return replace(delivery, rejected=_judged(error))
+
+    def _batch(self, delivery: Delivery, clock: Clock, rejected: Rejected | None) -> Delivery:
+        told, machine = delivery.record.batch, delivery.machine
+        table = table_of(told, self._tables)
+        first_ns = clock.moment(told.first_ktime_ns, told.boot_to_utc_ns, machine)
+        last_ns = clock.moment(told.last_ktime_ns, told.boot_to_utc_ns, machine)
+        batch = Batch(told.stream, table.probe, told.sequence, told.event_count, first_ns, last_ns)
+        delivery = replace(delivery, content=batch, rejected=rejected)
+        if rejected:
+            return delivery
+        try:
+            if told.HasField("account"):
+                delivery = replace(delivery, accounts=(facts.account(told.stream, told.account, last_ns),))
+            described = facts.processes(told)
+            rows = decode(told, table, machine, clock)
+        except Deferred:
+            raise
+        except Exception as error:  # its sequence is known: it can be booked
+            return replace(delivery, rejected=_judged(error))
+        return replace(delivery, content=replace(batch, rows=rows, processes=described, as_of_ns=told.last_ktime_ns))
+
+
+def _other(delivery: Delivery, clock: Clock) -> Delivery:
+    record, machine = delivery.record, delivery.machine
+    if record.HasField("gap"):
+        return replace(delivery, content=facts.gap(record.gap, machine, clock))
+    if record.HasField("start"):
+        return replace(delivery, content=facts.start(record.start, clock))
+    if record.HasField("end"):
+        told = facts.accounts(record.end.accounts, machine, clock)
+        ended = facts.end(record.end, clock)
+        last_sequences = {account.stream: 0 for account in told} | dict(ended.last_sequences)
+        return replace(delivery, content=replace(ended, last_sequences=last_sequences), accounts=told)
+    return replace(delivery, accounts=facts.accounts(record.accounts, machine, clock))
+
+
+def _judged(error: Exception) -> Rejected:
+    if isinstance(error, Rejected):
+        return error
+    # Whatever a library makes of hostile bytes, it is one record's matter.
+    _log.error("a record could not be decoded", exc_info=error)
+    return Rejected("corrupt", f"not sound: {error}")

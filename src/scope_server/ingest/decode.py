@@ -1,77 +1,83 @@
-"""From a batch as it arrived to a table of columns that PostgreSQL can take, or the reason why not."""
+"""From a batch's columns as they arrived to a table that PostgreSQL can take, or the reason why not."""
 
-import time
 from collections.abc import Mapping
+from datetime import date, timedelta
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from scope_bpf.stream import fingerprint
-from scope_proto.scope.v1.batch_pb2 import Batch
-from scope_server.errors import Rejected
-from scope_server.ingest.envelope import declared_bytes
+from scope_proto.scope.v1.record_pb2 import Batch
+from scope_server.errors import Deferred, Rejected
+from scope_server.ingest.times import Clock
+from scope_server.machine import Machine
 from scope_server.store.columns import StreamTable
 from scope_server.store.delivery import Decoded
 
-DECOMPRESSED_LIMIT = 64 << 20  # bytes; sixty times the largest message
-_EARLIEST_NS = 946_684_800 * 10**9  # 2000-01-01
-_AHEAD_NS = 24 * 3600 * 10**9
-_LONGEST_NS = 32 * 24 * 3600 * 10**9  # each day has a partition
+MOST_ROWS = 1 << 20  # of a batch: a MiB of real ones has 150,000
+_MOST_DAYS = 8  # each has a partition
+_DAY_US = 24 * 3600 * 10**6
+_IN_THIS_THREAD = pa.ipc.IpcReadOptions(use_threads=False)  # others cost more than they save on so little
 _REQUIRED = ("ktime_ns", "pid", "start_ns")  # where the stream has them
 
 
-def decode(batch: Batch, tables: Mapping[str, StreamTable]) -> Decoded:
-    """Reads and checks the batch's columns.
+def decode(batch: Batch, table: StreamTable, machine: Machine, clock: Clock) -> Decoded | None:
+    """Reads, checks and dates the batch's columns; None if it has no rows.
 
     Raises:
         Rejected: they can never be stored.
+        Deferred: the agent is newer than this server.
     """
-    table = tables.get(batch.stream)
-    if table is None:
-        raise Rejected("unknown_stream", f"this server knows no stream '{batch.stream}'; is it older than the agent?")
+    if batch.event_count > MOST_ROWS:
+        raise Rejected("too_large", f"{batch.event_count} rows; at most {MOST_ROWS} are taken")
     if not batch.arrow_ipc:
         if batch.event_count:
             raise Rejected("corrupt", f"{batch.event_count} events are announced and no columns came")
-        return Decoded(table.schema.empty_table(), 0, 0)
-    rows = _conformed(_read(batch.arrow_ipc), batch, table)
+        return None
+    rows = _read(batch, table)
     if rows.num_rows != batch.event_count:
         raise Rejected("corrupt", f"{batch.event_count} events are announced, {rows.num_rows} came")
-    _check_text(rows)
-    return _timed(rows, batch.boot_to_utc_ns)
+    if not rows.num_rows:
+        return None
+    _check_values(rows)
+    return _dated(_completed(rows, table), batch.boot_to_utc_ns, machine, clock)
 
 
-def _read(arrow_ipc: bytes) -> pa.Table:
-    declared = declared_bytes(arrow_ipc)
-    if declared > DECOMPRESSED_LIMIT:
-        raise Rejected("too_large", f"{declared} bytes when decompressed; at most {DECOMPRESSED_LIMIT} are taken")
+def _read(batch: Batch, table: StreamTable) -> pa.Table:
     try:
-        with pa.ipc.open_stream(arrow_ipc) as reader:
+        with pa.ipc.open_stream(batch.arrow_ipc, options=_IN_THIS_THREAD) as reader:
+            _check_schema(reader.schema, batch.schema_fingerprint, table)  # before anything is decompressed
             rows = reader.read_all()
         rows.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, Rejected):
+            raise
         raise Rejected("corrupt", f"not a sound Arrow stream: {str(error).splitlines()[0]}") from error
     return rows
 
 
-def _conformed(rows: pa.Table, batch: Batch, table: StreamTable) -> pa.Table:
-    if rows.schema.equals(table.schema) and batch.schema_fingerprint == table.fingerprint:
-        return rows
-    if fingerprint(rows.schema) != batch.schema_fingerprint:
-        raise Rejected("corrupt", f"the columns' fingerprint is not {batch.schema_fingerprint}, as announced")
-    for column in rows.schema:
+def _check_schema(schema: pa.Schema, announced: str, table: StreamTable) -> None:
+    if fingerprint(schema) != announced:
+        raise Rejected("corrupt", f"the columns' fingerprint is not {announced[:40]!r}, as announced")
+    if announced == table.fingerprint:
+        return
+    if len(set(schema.names)) < len(schema.names):
+        raise Rejected("corrupt", "two columns have one name")
+    for column in schema:
         known = table.schema.get_field_index(column.name)
         if known < 0:
-            raise Rejected(
-                "newer_schema",
-                f"this server knows no column '{column.name}' of {table.name}; is it older than the agent?",
+            raise Deferred(
+                f"this server knows no column '{column.name[:63]}' of {table.name}: it is older than the agent"
             )
         if table.schema.field(known).type != column.type:
             raise Rejected(
                 "other_schema",
                 f"column '{column.name}' of {table.name} is {column.type}, here it is {table.schema.field(known).type}",
             )
-    if len(set(rows.schema.names)) < len(rows.schema.names):
-        raise Rejected("corrupt", "two columns have one name")
+
+
+def _completed(rows: pa.Table, table: StreamTable) -> pa.Table:
     # An older agent's: what it does not know yet is absent.
     columns = [
         rows.column(field.name) if field.name in rows.schema.names else pa.nulls(rows.num_rows, field.type)
@@ -80,7 +86,7 @@ def _conformed(rows: pa.Table, batch: Batch, table: StreamTable) -> pa.Table:
     return pa.table(columns, schema=table.schema)
 
 
-def _check_text(rows: pa.Table) -> None:
+def _check_values(rows: pa.Table) -> None:
     for field, column in zip(rows.schema, rows.columns, strict=True):
         if field.name in _REQUIRED and column.null_count:
             raise Rejected("corrupt", f"column '{field.name}' is absent in {column.null_count} rows")
@@ -90,6 +96,11 @@ def _check_text(rows: pa.Table) -> None:
                 raise Rejected(
                     "nul_in_text", f"column '{field.name}' has text with a NUL, which PostgreSQL cannot keep"
                 )
+    clocks = [name for name in ("ktime_ns", "start_ns") if name in rows.schema.names]
+    if any(pc.max(rows.column(name)).as_py() >= 1 << 63 for name in clocks):
+        raise Rejected("bad_time", "a time since boot has more than 63 bits")
+    if "ktime_ns" not in rows.schema.names:
+        raise Rejected("corrupt", "column 'ktime_ns' is missing")
 
 
 def _text_of(chunk: pa.Array) -> pa.Array | None:
@@ -100,14 +111,34 @@ def _text_of(chunk: pa.Array) -> pa.Array | None:
     return chunk if pa.types.is_string(chunk.type) else None
 
 
-def _timed(rows: pa.Table, boot_to_utc_ns: int) -> Decoded:
-    if not rows.num_rows:
-        return Decoded(rows, 0, 0)
+def _dated(rows: pa.Table, boot_to_utc_ns: int, machine: Machine, clock: Clock) -> Decoded:
     bounds = pc.min_max(rows.column("ktime_ns")).as_py()
-    clocks = [name for name in ("ktime_ns", "start_ns") if name in rows.schema.names]
-    if any(pc.max(rows.column(name)).as_py() >= 1 << 63 for name in clocks):
-        raise Rejected("bad_time", "a time since boot has more than 63 bits")
-    first, last = bounds["min"] + boot_to_utc_ns, bounds["max"] + boot_to_utc_ns
-    if first < _EARLIEST_NS or last > time.time_ns() + _AHEAD_NS or last - first > _LONGEST_NS:
-        raise Rejected("bad_time", f"times from {first} to {last} ns since 1970 cannot be; is the machine's clock set?")
-    return Decoded(rows, first, last)
+    first, last = bounds["min"], bounds["max"]
+    offset = clock.offset(first, last, boot_to_utc_ns, machine)
+    days = _days(rows, first + offset, last + offset, offset)
+    if len(days) > _MOST_DAYS:
+        raise Rejected("bad_time", f"a batch of {len(days)} days; at most {_MOST_DAYS} are taken")
+    redated = offset != boot_to_utc_ns // 1000 * 1000
+    return Decoded(rows, first + offset, last + offset, days, offset, redated)
+
+
+def _days(rows: pa.Table, first_ns: int, last_ns: int, offset: int) -> tuple[date, ...]:
+    begin, end = (ns // 1000 // _DAY_US for ns in (first_ns, last_ns))
+    if begin == end:
+        numbers = [begin]
+    else:
+        ktime = rows.column("ktime_ns").to_numpy().astype(np.int64)
+        numbers = np.unique((ktime + offset) // (1000 * _DAY_US)).tolist()
+    return tuple(date(1970, 1, 1) + timedelta(days=day) for day in numbers)
+
+
+def table_of(batch: Batch, tables: Mapping[str, StreamTable]) -> StreamTable:
+    """The table of the batch's stream.
+
+    Raises:
+        Deferred: there is none: the agent is newer than this server.
+    """
+    table = tables.get(batch.stream)
+    if table is None:
+        raise Deferred(f"this server knows no stream '{batch.stream}': it is older than the agent")
+    return table

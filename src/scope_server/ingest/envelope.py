@@ -14,22 +14,31 @@ from scope_server.errors import Rejected
 
 _RECORD_BATCH = 3  # MessageHeader in Message.fbs
 _DICTIONARY_BATCH = 2
+_MOST_MESSAGES = 256  # a schema, a few dictionaries, a batch
+_MOST_BUFFERS = 4096
 
 
 def declared_bytes(arrow_ipc: bytes) -> int:
     """Bytes of all buffers of an Arrow IPC stream once decompressed, as they declare it.
 
     Raises:
-        Rejected: it is not an Arrow IPC stream.
+        Rejected: it is not an Arrow IPC stream, or it has more parts than one of ours.
     """
-    total = 0
+    total = buffers = 0
     try:
-        for message in pa.ipc.MessageReader.open_stream(arrow_ipc):
+        for number, message in enumerate(pa.ipc.MessageReader.open_stream(arrow_ipc)):
+            if number == _MOST_MESSAGES:
+                raise Rejected("too_large", f"an Arrow stream of more than {_MOST_MESSAGES} messages")
             metadata, body = message.metadata.to_pybytes(), message.body
-            if body is not None:
-                total += sum(_batch(metadata, memoryview(body)))
+            for declared in _batch(metadata, memoryview(body)) if body is not None else ():
+                total += declared
+                buffers += 1
+                if buffers > _MOST_BUFFERS:
+                    raise Rejected("too_large", f"an Arrow stream of more than {_MOST_BUFFERS} buffers")
+    except Rejected:
+        raise
     except (pa.ArrowException, OSError, struct.error, IndexError, ValueError) as error:
-        raise Rejected("corrupt", f"not an Arrow stream: {error}") from error
+        raise Rejected("corrupt", f"not an Arrow stream: {_first_line(error)}") from error
     return total
 
 
@@ -71,9 +80,10 @@ def _batch(metadata: bytes, body: memoryview) -> Iterator[int]:
     if vector is None:
         return
     vector += _read("<I", metadata, vector)
-    for index in range(_read("<I", metadata, vector)):
+    for index in range(min(_read("<I", metadata, vector), _MOST_BUFFERS + 1)):
         offset, length = struct.unpack_from("<qq", metadata, vector + 4 + 16 * index)
         if length == 0:
+            yield 0
             continue
         if offset < 0 or length < 0 or offset + length > len(body):
             raise ValueError("a buffer lies outside of its message")
@@ -87,3 +97,7 @@ def _read(kind: str, data: bytes | memoryview, at: int) -> int:
     if at < 0:
         raise ValueError("an offset points before the message")
     return int(struct.unpack_from(kind, data, at)[0])
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -1,101 +1,85 @@
-"""The threads that decode and write what the queue holds."""
+"""The threads that write, a lane each, and whether they can."""
 
 import asyncio
 import logging
-import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from scope_server.errors import StoreUnavailable
-from scope_server.ingest.admit import admit
-from scope_server.ingest.queue import BatchQueue, Pending
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from scope_server.ingest.admit import Admission
+from scope_server.ingest.backlog import Backlog
+from scope_server.ingest.lane import Lane
 from scope_server.store.columns import StreamTable
-from scope_server.store.delivery import Outcome, Verdict
+from scope_server.store.queries import queries
+from scope_server.store.rejections import KEPT_BYTES
 from scope_server.store.writer import Writer
 
-_PAUSE_S = 0.25  # between attempts to reach a database that is gone
+_WATCH_S = 1.0
 _log = logging.getLogger(__name__)
 
 
 class Writers:
-    """So many threads, each with a `Writer`; what waits while they write becomes the next group.
+    """A thread for each lane of the backlog; what waits while it writes becomes its next group.
 
     Args:
-        count: of threads.
+        conninfo: a libpq connection string; each thread has its own connection.
+        tables: the streams that can be stored, by name.
+        keep_days: rows that are older are refused.
+        kept_bytes: at most so many of refused records are kept.
     """
 
-    def __init__(self, queue: BatchQueue, conninfo: str, tables: Mapping[str, StreamTable], count: int) -> None:
-        self._queue = queue
-        self._tables = tables
-        self._stopping = threading.Event()
-        self._writers = [Writer(conninfo, tables) for _ in range(count)]
-        self._threads = [
-            threading.Thread(target=self._run, args=[writer], name=f"scope-writer-{index}", daemon=True)
-            for index, writer in enumerate(self._writers)
+    def __init__(
+        self,
+        backlog: Backlog,
+        conninfo: str,
+        tables: Mapping[str, StreamTable],
+        keep_days: int = 30,
+        kept_bytes: int = KEPT_BYTES,
+    ) -> None:
+        self._backlog, self._conninfo = backlog, conninfo
+        admission = Admission(tables, keep_days)
+        self._lanes = [
+            Lane(number, backlog, admission, Writer(conninfo, tables, kept_bytes)) for number in range(backlog.lanes)
         ]
-        for thread in self._threads:
-            thread.start()
 
     async def check(self, timeout_s: float) -> str:
-        """Has a writer ask the database; returns what is wrong, or nothing."""
-        dead = [thread.name for thread in self._threads if not thread.is_alive()]
-        if dead:
-            return f"{', '.join(dead)} ended"
+        """Writes to the database; what is wrong with that or with the threads, or nothing."""
+        troubles = [lane.trouble for lane in self._lanes if lane.trouble]
+        if troubles:
+            return f"{'; '.join(troubles)}; {self._backlog.held_bytes} bytes wait"
         try:
-            outcome = await asyncio.wait_for(self._queue.ask(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._beat()
         except TimeoutError:
-            return f"no writer answered within {timeout_s} s; {self._queue.held_bytes} bytes wait"
-        return outcome.reason if outcome.verdict is Verdict.RETRY else ""
+            return f"the database did not write within {timeout_s:g} s"
+        except psycopg.Error as error:
+            return f"the database cannot be written to: {str(error).strip().splitlines()[0]}"
+        return ""
+
+    async def watch(self) -> None:
+        """Returns once a thread has ended: none does before `stop`."""
+        while all(lane.alive for lane in self._lanes):
+            await asyncio.sleep(_WATCH_S)
 
     async def stop(self, deadline_s: float) -> None:
-        """Writes what waits, and what is left after the deadline not: the agents will send it again."""
-        self._queue.close()
-        end = time.monotonic() + deadline_s
-        await asyncio.to_thread(self._join, end)
-        left = self._queue.abandon()
-        if any(thread.is_alive() for thread in self._threads):
-            self._stopping.set()
-            for writer in self._writers:
-                writer.cancel()
+        """Writes what waits; what is left after the deadline not, nor is it answered: the agents send it again."""
+        self._backlog.close()
+        await asyncio.to_thread(self._join, time.monotonic() + deadline_s)
+        left = self._backlog.abandon()
+        if any(lane.alive for lane in self._lanes):
+            for lane in self._lanes:
+                lane.stop()
             await asyncio.to_thread(self._join, time.monotonic() + 2)
         if left:
-            events = sum(pending.batch.event_count for pending in left if pending.batch)
-            _log.warning(
-                "stopped with batches not written; their agents keep them",
-                extra={"batches": len(left), "events": events},
-            )
-            self._queue.answer(left, [Outcome(Verdict.RETRY, "the server stops")] * len(left))
+            _log.warning("stopped with records not written; their agents keep them", extra={"records": len(left)})
+
+    async def _beat(self) -> None:
+        conninfo = make_conninfo(self._conninfo, application_name="scope health")
+        async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
+            await connection.execute(queries()["beat"])
 
     def _join(self, end: float) -> None:
-        for thread in self._threads:
-            thread.join(max(0.0, end - time.monotonic()))
-
-    def _run(self, writer: Writer) -> None:
-        try:
-            while group := self._queue.take():
-                began = time.perf_counter()
-                outcomes = self._write(writer, group)
-                self._queue.answer(group, outcomes)
-                _log.debug(
-                    "group written", extra={"batches": len(group), "ms": round(1e3 * (time.perf_counter() - began), 1)}
-                )
-                if any(outcome.verdict is Verdict.RETRY for outcome in outcomes):
-                    self._stopping.wait(_PAUSE_S)
-        finally:
-            writer.close()
-
-    def _write(self, writer: Writer, group: Sequence[Pending]) -> list[Outcome]:
-        batches = [(pending, pending.batch) for pending in group if pending.batch]
-        try:
-            if len(batches) < len(group):
-                writer.check()
-            admitted = [admit(batch, pending.machine, pending.task_id, self._tables) for pending, batch in batches]
-            written = iter(writer.write(admitted))
-        except StoreUnavailable as error:
-            _log.warning("the database cannot be written to", extra={"reason": str(error), "batches": len(batches)})
-            return [Outcome(Verdict.RETRY, str(error))] * len(group)
-        except Exception as error:  # a fault of ours must not lose what the agents still have
-            _log.exception("writing failed", extra={"batches": len(batches)})
-            writer.close()
-            return [Outcome(Verdict.RETRY, f"the server failed: {error}")] * len(group)
-        return [next(written) if pending.batch else Outcome(Verdict.STORED) for pending in group]
+        for lane in self._lanes:
+            lane.join(max(0.0, end - time.monotonic()))

@@ -1,147 +1,214 @@
-"""The ledger, the accounts and the losses of a group of deliveries, within the transaction that stores their rows."""
+"""The accounts of a group's runs and their losses, within the transaction that stores the rows.
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+Kept as objects while the group is gone through, record by record, and written at once.
+"""
 
-import pyarrow as pa
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from scope_server.errors import Rejected
-from scope_server.store.connection import WriterConnection, integers, strings
-from scope_server.store.delivery import Decoded, Delivery, Outcome, Verdict
+from scope_server.store.connection import WriterConnection, integers, moments, strings
+from scope_server.store.delivery import Account, Gap, Loss
+from scope_server.store.sequences import Sequences
+from scope_wire.limits import MOST_COUNT
 
-INGEST = "ingest"  # the place where the server loses, counted by it alone
-Key = tuple[int, int]  # task (key), sequence
+Key = tuple[int, str]  # run (key), stream
+_Minute = tuple[int, str, str, str, int]  # run, stream, place, reason, minute since 1970
 
-_ENTER = """
-INSERT INTO scope.ledger (machine, task, sequence, stream, event_count, first_time, last_time, boot_to_utc_ns, status,
-                          code, reason)
-SELECT machine, task, sequence, stream, event_count, first_time, last_time, boot_to_utc_ns,
-       CASE WHEN code IS NULL THEN 'stored' ELSE 'rejected' END, code, reason
-FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::timestamptz[], $7::timestamptz[],
-            $8::bigint[], $9::text[], $10::text[])
-     WITH ORDINALITY w (machine, task, sequence, stream, event_count, first_time, last_time, boot_to_utc_ns, code,
-                        reason, place)
-ORDER BY place
-ON CONFLICT DO NOTHING
-RETURNING id, task, sequence"""
-_LOOK_UP = """
-SELECT l.task, l.sequence, l.status, l.reason FROM scope.ledger l
-JOIN unnest($1::bigint[], $2::bigint[]) w (task, sequence) ON l.task = w.task AND l.sequence = w.sequence"""
-_ACCOUNT = """
-INSERT INTO scope.accounts (task, stream, emitted, stored)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[])
-ON CONFLICT (task, stream) DO UPDATE
-SET emitted = greatest(accounts.emitted, excluded.emitted), stored = accounts.stored + excluded.stored
-WHERE accounts.emitted < excluded.emitted OR excluded.stored > 0"""
-_LOSE = """
-INSERT INTO scope.losses (task, stream, place, reason, count)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[])
-ON CONFLICT (task, stream, place, reason) DO UPDATE SET count = excluded.count WHERE losses.count < excluded.count"""
-_LOSE_MORE = """
-INSERT INTO scope.losses (task, stream, place, reason, count)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[])
-ON CONFLICT (task, stream, place, reason) DO UPDATE SET count = losses.count + excluded.count"""
+_MOST_SPANS = 10_000  # of an account: sequences come in order, but for a few
+_MOST_REASONS = 500
+_MINUTE_NS = 60 * 10**9
+
+_MAKE = """
+INSERT INTO store.accounts (run, stream) SELECT run, stream FROM unnest($1::bigint[], $2::text[]) w (run, stream)
+ORDER BY 1, 2 ON CONFLICT DO NOTHING"""
+_LOCK = """
+SELECT a.run, a.stream, a.told::text AS told, a.settled::text AS settled,
+       (extract(epoch FROM coalesce(a.told_time, r.started)) * 1000000)::bigint AS told_us
+FROM store.accounts a
+JOIN unnest($1::bigint[], $2::text[]) w (run, stream) ON a.run = w.run AND a.stream = w.stream
+JOIN store.runs r ON r.id = a.run
+ORDER BY a.run, a.stream FOR UPDATE OF a"""
+_WRITE = f"""
+UPDATE store.accounts a
+SET emitted = greatest(a.emitted, w.emitted), stored = a.stored + w.stored,
+    lost = least(a.lost::numeric + w.lost, {MOST_COUNT})::bigint, told = w.told::jsonb,
+    told_time = greatest(a.told_time, w.told_time), settled = a.settled + w.settled::int8multirange,
+    last_sequence = greatest(a.last_sequence, w.last_sequence), incomplete = greatest(a.incomplete, w.incomplete)
+FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::timestamptz[],
+            $8::text[], $9::bigint[], $10::bigint[])
+     w (run, stream, emitted, stored, lost, told, told_time, settled, last_sequence, incomplete)
+WHERE a.run = w.run AND a.stream = w.stream"""
+_LOSE = f"""
+INSERT INTO store.losses AS l (run, stream, place, reason, minute, first_time, last_time, count)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[],
+                     $7::timestamptz[], $8::bigint[])
+ON CONFLICT (run, stream, place, reason, minute) DO UPDATE
+SET count = least(l.count::numeric + excluded.count, {MOST_COUNT})::bigint,
+    first_time = least(l.first_time, excluded.first_time), last_time = greatest(l.last_time, excluded.last_time)"""
+_CLOSE = "UPDATE store.accounts SET last_sequence = 0 WHERE run = ANY($1::bigint[]) AND last_sequence IS NULL"
+
+
+@dataclass
+class _Book:
+    # An account as it was when it was locked, and what the group adds.
+    settled: Sequences
+    told: dict[str, int]
+    told_ns: int | None
+    new: Sequences = field(default_factory=Sequences)
+    emitted: int = 0
+    incomplete: int = 0
+    stored: int = 0
+    lost: int = 0
+    last_sequence: int | None = None
+
+
+@dataclass
+class _Lost:
+    first_ns: int
+    last_ns: int
+    count: int = 0
 
 
 class Books:
-    """Writes the books over one connection. For one thread."""
+    """The accounts of these runs and streams, locked until the transaction ends."""
 
-    def __init__(self, connection: WriterConnection) -> None:
+    def __init__(self, connection: WriterConnection, keys: Iterable[Key]) -> None:
         self._connection = connection
+        ordered = sorted(set(keys))
+        self._books: dict[Key, _Book] = {}
+        self._lost: dict[_Minute, _Lost] = {}
+        self._ended: set[int] = set()
+        if ordered:
+            where = {"run": integers(run for run, _ in ordered), "stream": strings(stream for _, stream in ordered)}
+            connection.query(_MAKE, where)
+            for row in connection.query(_LOCK, where):
+                told_ns = None if row["told_us"] is None else row["told_us"] * 1000
+                book = _Book(Sequences.parse(row["settled"]), json.loads(row["told"]), told_ns)
+                self._books[row["run"], row["stream"]] = book
 
-    def enter(self, deliveries: Mapping[Key, Delivery]) -> dict[Key, int]:
-        """Enters deliveries into the ledger; returns the ledger's number of those that are new."""
-        if not deliveries:
-            return {}
-        contents = [delivery.content for delivery in deliveries.values()]
-        rejections = [content if isinstance(content, Rejected) else None for content in contents]
-        entered = self._connection.query(
-            _ENTER,
-            {
-                "machine": integers([delivery.machine for delivery in deliveries.values()]),
-                "task": integers([task for task, _ in deliveries]),
-                "sequence": integers([sequence for _, sequence in deliveries]),
-                "stream": strings(delivery.stream for delivery in deliveries.values()),
-                "event_count": integers([delivery.event_count for delivery in deliveries.values()]),
-                "first_time": _times([_time(content, first=True) for content in contents]),
-                "last_time": _times([_time(content, first=False) for content in contents]),
-                "boot_to_utc_ns": integers([delivery.boot_to_utc_ns for delivery in deliveries.values()]),
-                "code": strings(rejection.code if rejection else None for rejection in rejections),
-                "reason": strings(_clean(str(rejection)) if rejection else None for rejection in rejections),
-            },
-        )
-        return {(row["task"], row["sequence"]): row["id"] for row in entered}
+    def settle(self, key: Key, sequence: int) -> bool:
+        """Enters a sequence as settled; False if it was.
 
-    def earlier(self, keys: Sequence[Key]) -> dict[Key, Outcome]:
-        """How these, which are in the ledger already, ended."""
-        if not keys:
-            return {}
-        found = self._connection.query(
-            _LOOK_UP,
-            {"task": integers([task for task, _ in keys]), "sequence": integers([sequence for _, sequence in keys])},
-        )
-        return {(row["task"], row["sequence"]): Outcome(Verdict(row["status"]), row["reason"] or "") for row in found}
-
-    def account(self, deliveries: Iterable[tuple[Key, Delivery]], entered: Mapping[Key, Delivery]) -> None:
-        """Takes the accounts that came with deliveries, and what is stored or rejected of those entered now.
-
-        Last in a transaction: other writers that store for the same task wait for these rows until it is committed.
+        Raises:
+            Rejected: too many sequences before it are missing.
         """
-        emitted: dict[tuple[int, str], int] = {}
-        stored: Counter[tuple[int, str]] = Counter()
-        lost: dict[tuple[int, str, str, str], int] = {}
-        for (task, _), delivery in deliveries:
-            account = (task, delivery.stream)
-            emitted[account] = max(emitted.get(account, 0), delivery.emitted or 0)
-            for loss in delivery.losses:
-                if loss.place != INGEST:
-                    where = (task, delivery.stream, loss.place, loss.reason)
-                    lost[where] = max(lost.get(where, 0), loss.count)
-        for (task, _), delivery in entered.items():
-            if isinstance(delivery.content, Decoded):
-                stored[task, delivery.stream] += delivery.event_count
-        if emitted:
-            keys = sorted(emitted)
+        book = self._books[key]
+        if book.settled.overlaps(sequence, sequence):
+            return False
+        _add(book, sequence, sequence)
+        return True
+
+    def store(self, key: Key, events: int) -> None:
+        """Enters so many rows as stored."""
+        self._books[key].stored += events
+
+    def lose(self, key: Key, place: str, reason: str, events: int, *, first_ns: int, last_ns: int) -> None:
+        """Enters so many events as lost, in the minute of `last_ns`."""
+        if events:
+            first_ns = min(first_ns, last_ns)
+            where = (*key, place, reason, last_ns // _MINUTE_NS)
+            lost = self._lost.setdefault(where, _Lost(first_ns, last_ns))
+            lost.first_ns, lost.last_ns = min(lost.first_ns, first_ns), max(lost.last_ns, last_ns)
+            lost.count += events
+            self._books[key].lost += events
+
+    def give_up(self, run: int, gap: Gap, place: str) -> None:
+        """Enters as lost what of a gap is not settled.
+
+        Raises:
+            Rejected: a span of several sequences is settled in part: its events cannot be divided. Nothing is entered.
+        """
+        key = (run, gap.stream)
+        book = self._books[key]
+        fresh = [span for span in gap.spans if not book.settled.covers(span.first, span.last)]
+        for span in fresh:
+            if book.settled.overlaps(span.first, span.last):
+                raise Rejected("breach", f"sequences {span.first} to {span.last} are given up, and some had been sent")
+        for span in fresh:
+            if not book.settled.overlaps(span.first, span.last):  # it may be in the gap twice
+                _add(book, span.first, span.last)
+                self.lose(key, place, gap.reason, span.events, first_ns=gap.first_ns, last_ns=gap.last_ns)
+
+    def tell(self, run: int, account: Account) -> None:
+        """Takes an agent's account: its counts grow, and what it lost more than it told before is entered as lost.
+
+        Raises:
+            Rejected: it names more reasons than there can be.
+        """
+        key = (run, account.stream)
+        book = self._books[key]
+        book.emitted = max(book.emitted, account.emitted)
+        book.incomplete = max(book.incomplete, account.incomplete)
+        since_ns = account.time_ns if book.told_ns is None else book.told_ns
+        if len(book.told) + len(account.lost) > _MOST_REASONS:
+            raise Rejected("reasons", f"stream '{account.stream}' has lost events for {_MOST_REASONS} reasons already")
+        for loss in account.lost:
+            more = loss.count - book.told.get(_word(loss), 0)
+            if more > 0:
+                book.told[_word(loss)] = loss.count
+                self.lose(key, loss.place, loss.reason, more, first_ns=since_ns, last_ns=account.time_ns)
+        book.told_ns = max(account.time_ns, book.told_ns or 0)
+
+    def end(self, run: int, last_sequences: Mapping[str, int]) -> None:
+        """Enters how many sequences a run's streams had; those that are not named had none."""
+        self._ended.add(run)
+        for stream, last in last_sequences.items():
+            book = self._books[run, stream]
+            book.last_sequence = max(last, book.last_sequence or 0)
+
+    def write(self) -> None:
+        """Writes all of it."""
+        keys = sorted(self._books)
+        books = [self._books[key] for key in keys]
+        if keys:
             self._connection.query(
-                _ACCOUNT,
+                _WRITE,
                 {
-                    "task": integers([task for task, _ in keys]),
+                    "run": integers(run for run, _ in keys),
                     "stream": strings(stream for _, stream in keys),
-                    "emitted": integers([emitted[key] for key in keys]),
-                    "stored": integers([stored[key] for key in keys]),
+                    "emitted": integers(book.emitted for book in books),
+                    "stored": integers(book.stored for book in books),
+                    "lost": integers(min(book.lost, MOST_COUNT) for book in books),
+                    "told": strings(json.dumps(book.told) for book in books),
+                    "told_time": moments([book.told_ns for book in books]),
+                    "settled": strings(str(book.new) for book in books),
+                    "last_sequence": integers(book.last_sequence for book in books),
+                    "incomplete": integers(book.incomplete for book in books),
                 },
             )
-        self._lose(_LOSE, lost)
-        self._lose_rejected(entered)
+        self._write_losses()
+        if self._ended:
+            self._connection.query(_CLOSE, {"runs": integers(sorted(self._ended))})
 
-    def _lose_rejected(self, entered: Mapping[Key, Delivery]) -> None:
-        lost: Counter[tuple[int, str, str, str]] = Counter()
-        for (task, _), delivery in entered.items():
-            if isinstance(delivery.content, Rejected):
-                lost[task, delivery.stream, INGEST, delivery.content.code] += delivery.event_count
-        self._lose(_LOSE_MORE, lost)
-
-    def _lose(self, statement: str, lost: Mapping[tuple[int, str, str, str], int]) -> None:
-        if not lost:
+    def _write_losses(self) -> None:
+        if not self._lost:
             return
-        keys = sorted(lost)
-        columns: dict[str, pa.Array] = {"task": integers([key[0] for key in keys])}
-        columns |= {
-            name: strings(str(key[index]) for key in keys)
-            for index, name in enumerate(("stream", "place", "reason"), 1)
-        }
-        self._connection.query(statement, columns | {"count": integers([lost[key] for key in keys])})
+        keys = sorted(self._lost)
+        lost = [self._lost[key] for key in keys]
+        self._connection.query(
+            _LOSE,
+            {
+                "run": integers(key[0] for key in keys),
+                **{
+                    name: strings(str(key[at]) for key in keys)
+                    for at, name in enumerate(("stream", "place", "reason"), 1)
+                },
+                "minute": moments([key[4] * _MINUTE_NS for key in keys]),
+                "first_time": moments([one.first_ns for one in lost]),
+                "last_time": moments([one.last_ns for one in lost]),
+                "count": integers(min(one.count, MOST_COUNT) for one in lost),
+            },
+        )
 
 
-def _time(content: Decoded | Rejected, first: bool) -> int | None:
-    if isinstance(content, Rejected) or not content.rows.num_rows:
-        return None
-    return (content.first_ns if first else content.last_ns) // 1000
+def _add(book: _Book, first: int, last: int) -> None:
+    if len(book.settled) >= _MOST_SPANS and not book.settled.overlaps(first - 1, last + 1):
+        raise Rejected("holes", f"sequence {first}: {_MOST_SPANS} spans of sequences before it never came")
+    book.settled.add(first, last)
+    book.new.add(first, last)
 
 
-def _times(micros: list[int | None]) -> pa.Array:
-    return pa.array(micros, pa.timestamp("us", "UTC"))
-
-
-def _clean(text: str) -> str:
-    return text.replace("\0", "")[:500]  # it may quote what the agent sent
+def _word(loss: Loss) -> str:
+    return f"{loss.place}/{loss.reason}"

@@ -7,7 +7,7 @@ from enum import StrEnum
 import pyarrow as pa
 
 from scope_bpf.catalogue import Probe
-from scope_bpf.stream import Mode, fingerprint
+from scope_bpf.stream import Column, Mode, fingerprint
 from scope_server.errors import SchemaConflict
 
 
@@ -15,7 +15,8 @@ class Kind(StrEnum):
     """How a stored value stands for the column's."""
 
     PLAIN = "plain"
-    NAME = "name"  # the key of a row in scope.names
+    NAME = "name"  # the key of a row in store.names
+    STACK = "stack"  # the key of a row in store.stacks
     UNSIGNED = "unsigned"  # 64 bits without a sign, kept in a bigint: from 2**63 on it is negative there
     UNSIGNED_LIST = "unsigned_list"
 
@@ -38,6 +39,7 @@ class StreamTable:
     Attributes:
         schema: of the batches that arrive.
         columns: the table's, beside those every table has (`BASE`).
+        meanings: of the columns that the catalogue describes, with their units.
     """
 
     name: str
@@ -46,6 +48,8 @@ class StreamTable:
     schema: pa.Schema
     fingerprint: str
     columns: tuple[StoredColumn, ...]
+    meaning: str
+    meanings: Mapping[str, str]
 
     @property
     def of_processes(self) -> bool:
@@ -57,17 +61,19 @@ class StreamTable:
         return next((column for column in self.columns if column.name == name), None)
 
 
-# What every event table begins with. The wide ones come first: PostgreSQL would pad between.
+# What every event table has beside the stream's own columns.
 BASE = {
     "time": "timestamptz NOT NULL",
     "ktime_ns": "bigint NOT NULL",
     "batch": "bigint NOT NULL",
+    "process": "bigint NOT NULL",
+    "machine": "integer NOT NULL",
     "ordinal": "integer NOT NULL",
-    "process": "integer NOT NULL",
 }
-IN_PROCESS = ("pid", "start_ns")  # kept in scope.processes; rows about no process have that with pid 0
+IN_PROCESS = ("pid", "start_ns")  # kept in store.processes; rows about no process have that with pid 0
 RESERVED = (*(set(BASE) - {"ktime_ns"}), "machine_id", "hostname", "task_id")
 
+_LONGEST_NAME = 54  # of a table: its partitions add 9 characters for the day
 _NUMBERS = {
     pa.int8(): ("smallint", pa.int16()),
     pa.uint8(): ("smallint", pa.int16()),
@@ -85,17 +91,17 @@ _NUMBERS = {
 }
 
 
-def stored_column(name: str, arrow: pa.DataType) -> StoredColumn:
-    """How a column of this Arrow type is kept.
+def stored_column(name: str, arrow: pa.DataType, stack: bool = False) -> StoredColumn:
+    """How a column of this Arrow type is kept; `stack`: its texts are stacks.
 
     Raises:
         SchemaConflict: it cannot be.
     """
-    if arrow in _NUMBERS:
+    if arrow in _NUMBERS and not stack:
         sql, stored = _NUMBERS[arrow]
         return StoredColumn(name, arrow, sql, stored, Kind.UNSIGNED if arrow == pa.uint64() else Kind.PLAIN)
     if pa.types.is_dictionary(arrow) and arrow.value_type == pa.string():
-        return StoredColumn(name, arrow, "integer", pa.int32(), Kind.NAME)
+        return StoredColumn(name, arrow, "bigint", pa.int64(), Kind.STACK if stack else Kind.NAME)
     if (pa.types.is_list(arrow) or pa.types.is_fixed_size_list(arrow)) and arrow.value_type in _NUMBERS:
         sql, stored = _NUMBERS[arrow.value_type]
         kind = Kind.UNSIGNED_LIST if arrow.value_type == pa.uint64() else Kind.PLAIN
@@ -107,19 +113,34 @@ def stream_tables(probes: Mapping[str, Probe]) -> dict[str, StreamTable]:
     """The table of every stream of these probes, by the stream's name.
 
     Raises:
-        SchemaConflict: a column has a name that every table uses itself, or a type that none can hold.
+        SchemaConflict: a column has a name that every table uses itself, or a type that none can hold; a stream's name
+            is too long.
         NotSupported: a probe's object was not built.
     """
     found: dict[str, StreamTable] = {}
     for probe in probes.values():
         for stream in probe.public_streams:
-            schema = probe.schema(stream)
+            schema, described = probe.schema(stream), stream.described()
             taken = [name for name in schema.names if name in RESERVED]
             if taken:
                 raise SchemaConflict(
                     f"stream '{stream.name}': the name of column '{taken[0]}' is taken in every table; choose another"
                 )
+            if len(stream.name) > _LONGEST_NAME:
+                raise SchemaConflict(f"stream '{stream.name}': its name has more than {_LONGEST_NAME} characters")
             own = [field for field in schema if field.name not in BASE and field.name not in IN_PROCESS]
-            columns = tuple(stored_column(field.name, field.type) for field in own)
-            found[stream.name] = StreamTable(stream.name, probe.name, stream.mode, schema, fingerprint(schema), columns)
+            found[stream.name] = StreamTable(
+                name=stream.name,
+                probe=probe.name,
+                mode=stream.mode,
+                schema=schema,
+                fingerprint=fingerprint(schema),
+                columns=tuple(stored_column(field.name, field.type, described[field.name].stack) for field in own),
+                meaning=stream.meaning,
+                meanings={name: _said(column) for name, column in described.items()},
+            )
     return found
+
+
+def _said(column: Column) -> str:
+    return f"{column.meaning} ({column.unit})" if column.unit else column.meaning

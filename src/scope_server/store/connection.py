@@ -2,20 +2,33 @@
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from scope_server.errors import StoreUnavailable
 
-# SQLSTATE classes that say something of the data, not of the moment: data exceptions and violated constraints.
-_OF_DATA = ("22", "23")
+# SQLSTATEs of the moment: connection, resources, operator, disk, deadlock, a lock not had in time, a standby, and
+# damage to the database's own files. The same statements may succeed later.
+_OF_THE_MOMENT = ("08", "53", "57", "58", "40", "55P03", "25006", "XX001", "XX002")
+_OF_THE_SCHEMA = ("42", "08P01")  # the latter: a column is of another type than what is sent
+_LOCK_S = 10  # a writer that waits for a lock is shown as waiting
+_CONNECT_S = 5
+_SILENCE_S = 15  # of a database that is reached over TCP
 
 
 class DataRefused(Exception):
-    """PostgreSQL refused the data itself; the same data will be refused again. The transaction is rolled back."""
+    """PostgreSQL refused the statement for what is in it. The transaction is rolled back.
+
+    Attributes:
+        of_schema: a table or column is not as it was.
+    """
+
+    def __init__(self, reason: str, of_schema: bool = False) -> None:
+        super().__init__(reason)
+        self.of_schema = of_schema
 
 
 class WriterConnection:
@@ -24,12 +37,12 @@ class WriterConnection:
     Raises:
         StoreUnavailable: from everything, if the database went away or fails for a passing reason. The connection is
             closed then.
-        DataRefused: from statements, if it is the data's fault.
+        DataRefused: from statements, for any other reason.
     """
 
     def __init__(self, conninfo: str) -> None:
         try:
-            self._connection = adbc.connect(conninfo, autocommit=False)
+            self._connection = adbc.connect(_careful(conninfo), autocommit=False)
             self._cursor = self._connection.cursor()
         except adbc.Error as error:
             raise StoreUnavailable(_first_line(error)) from error
@@ -55,11 +68,19 @@ class WriterConnection:
             raise self._judged(error) from error
 
     def commit(self) -> None:
-        """Commits; if this raises it is unknown whether it was."""
+        """Commits; if this raises StoreUnavailable it is unknown whether it was."""
         try:
             self._connection.commit()
         except adbc.Error as error:
             raise self._judged(error) from error
+
+    def rollback(self) -> None:
+        """Gives up what was not committed."""
+        try:
+            self._connection.rollback()
+        except adbc.Error as error:
+            self.close()
+            raise StoreUnavailable(_first_line(error)) from error
 
     def cancel(self) -> None:
         """Ends the statement that runs now; the only method that another thread may call."""
@@ -73,23 +94,25 @@ class WriterConnection:
             self._cursor.close()
             self._connection.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _judged(self, error: adbc.Error) -> Exception:
-        if (error.sqlstate or "").startswith(_OF_DATA):
-            try:
-                self._connection.rollback()
-                return DataRefused(_first_line(error))
-            except adbc.Error:
-                pass
+        state = error.sqlstate or ""
+        # The driver itself looks for tables and columns; what it says of them has no SQLSTATE.
+        of_schema = state.startswith(_OF_THE_SCHEMA) if state else isinstance(error, adbc.ProgrammingError)
+        if (of_schema or not state.startswith(_OF_THE_MOMENT)) and self._answers():
+            return DataRefused(_first_line(error), of_schema)
         self.close()
         return StoreUnavailable(_first_line(error))
+
+    def _answers(self) -> bool:
+        # The driver's own errors, for columns that it cannot send, have no SQLSTATE; nor has a connection that is gone.
+        try:
+            self._connection.rollback()
+            self._cursor.execute("SELECT 1")
+            self._cursor.fetchall()
+            self._connection.rollback()
+        except adbc.Error:
+            return False
+        return True
 
 
 def strings(values: Iterable[str | None]) -> pa.Array:
@@ -97,9 +120,33 @@ def strings(values: Iterable[str | None]) -> pa.Array:
     return pa.array(list(values), pa.string())
 
 
-def integers(values: Sequence[int | None]) -> pa.Array:
+def integers(values: Iterable[int | None]) -> pa.Array:
     """A parameter of 64-bit integers."""
-    return pa.array(values, pa.int64())
+    return pa.array(list(values), pa.int64())
+
+
+def blobs(values: Iterable[bytes | None]) -> pa.Array:
+    """A parameter of bytes."""
+    return pa.array(list(values), pa.binary())
+
+
+def moments(values_ns: Sequence[int | None]) -> pa.Array:
+    """A parameter of times, given in nanoseconds since 1970 UTC."""
+    return pa.array([None if ns is None else ns // 1000 for ns in values_ns], pa.timestamp("us", "UTC"))
+
+
+def _careful(conninfo: str) -> str:
+    given = conninfo_to_dict(conninfo)
+    limits: dict[str, Any] = {
+        "connect_timeout": _CONNECT_S,
+        "keepalives_idle": _SILENCE_S,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": _SILENCE_S * 1000,
+        "application_name": "scope writer",
+    }
+    options = f"{given.get('options') or ''} -c lock_timeout={_LOCK_S}s".strip()
+    return make_conninfo(conninfo, **{name: limits[name] for name in limits if name not in given}, options=options)
 
 
 def _first_line(error: Exception) -> str:

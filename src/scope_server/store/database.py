@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Self
@@ -11,18 +10,21 @@ import psycopg
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from scope_server.errors import StoreUnavailable
+from scope_server.errors import SchemaConflict, StoreUnavailable
 from scope_server.store.columns import StreamTable
 from scope_server.store.queries import queries
 from scope_server.store.schema import migrate
 
 Connection = psycopg.AsyncConnection[DictRow]
 _CONNECT_S = 3.0
+_LONGEST_PAUSE_S = 5.0
 _log = logging.getLogger(__name__)
 
 
 class Database:
     """A pool of connections for queries; an async context manager, which does not wait for the database.
+
+    Until `prepare` has returned, every query raises StoreUnavailable.
 
     Args:
         conninfo: a libpq connection string.
@@ -32,13 +34,14 @@ class Database:
 
     def __init__(self, conninfo: str, connections: int, statement_timeout_s: float) -> None:
         self._conninfo = conninfo
+        self._unprepared = "it was not tried yet"
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             conninfo,
-            min_size=1,
+            min_size=0,
             max_size=max(2, connections),
             open=False,
             timeout=_CONNECT_S,
-            reconnect_timeout=10.0,
+            reconnect_timeout=_CONNECT_S,
             check=AsyncConnectionPool.check_connection,
             connection_class=psycopg.AsyncConnection[DictRow],
             kwargs={
@@ -56,27 +59,25 @@ class Database:
     async def __aexit__(self, *_: object) -> None:
         await self._pool.close(timeout=_CONNECT_S)
 
-    async def prepare(self, tables: Iterable[StreamTable], wait_s: float) -> None:
-        """Waits for the database and brings it to this server's schema.
+    async def prepare(self, tables: Iterable[StreamTable]) -> None:
+        """Brings the database to this server's schema; tries again, with growing pauses, until it can be reached.
 
         Raises:
-            StoreUnavailable: it cannot be reached within `wait_s` seconds.
-            SchemaConflict: its schema and this server's contradict each other.
+            SchemaConflict: its schema and this server's contradict each other, or it does not let this server make one.
         """
         tables = list(tables)
-        end = time.monotonic() + wait_s
         pause = 0.1
-        while True:
+        while self._unprepared:
             try:
                 await asyncio.to_thread(self._migrate, tables)
-                return
-            except psycopg.OperationalError as error:
-                reason = str(error).strip().splitlines()[0]
-                if time.monotonic() + pause > end:
-                    raise StoreUnavailable(f"the database cannot be reached after {wait_s:g} s: {reason}") from error
-                _log.warning("waiting for the database", extra={"reason": reason, "retry_s": pause})
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, 2.0)
+                self._unprepared = ""
+            except (psycopg.OperationalError, psycopg.InternalError) as error:  # gone, starting, full, read-only
+                self._unprepared = _first_line(error)
+                _log.warning("waiting for the database", extra={"reason": self._unprepared, "retry_s": pause})
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
+            except psycopg.Error as error:
+                raise SchemaConflict(f"the database refuses this server's schema: {_first_line(error)}") from error
 
     def _migrate(self, tables: list[StreamTable]) -> None:
         with psycopg.connect(self._conninfo, autocommit=True, connect_timeout=int(_CONNECT_S)) as connection:
@@ -84,33 +85,67 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A connection of the pool, for a while.
+        """A connection of the pool, for a while. A statement that takes too long raises psycopg's QueryCanceled.
 
         Raises:
-            StoreUnavailable: there is none in time, or it was lost.
+            StoreUnavailable: there is none in time, or it was lost, or the schema is not there yet.
         """
+        if self._unprepared:
+            raise StoreUnavailable(f"the database cannot be reached: {self._unprepared}")
         try:
             async with self._pool.connection() as connection:
                 yield connection
         except psycopg.errors.QueryCanceled:
             raise
-        except (PoolTimeout, psycopg.OperationalError) as error:
-            raise StoreUnavailable(f"the database cannot be reached: {str(error).strip().splitlines()[0]}") from error
+        except (PoolTimeout, psycopg.OperationalError, psycopg.InternalError) as error:  # the latter: it is read-only
+            raise StoreUnavailable(f"the database cannot be reached: {_first_line(error)}") from error
 
     async def fetch(self, name: str, parameters: Mapping[str, Any] | None = None) -> list[DictRow]:
         """The rows of a query of `queries.sql`.
 
         Raises:
-            StoreUnavailable: as for `connection`.
+            StoreUnavailable: as for `connection`, or it takes too long.
         """
-        async with self.connection() as connection:
-            return await (await connection.execute(queries()[name], parameters)).fetchall()
+        try:
+            async with self.connection() as connection:
+                return await (await connection.execute(queries()[name], parameters)).fetchall()
+        except psycopg.errors.QueryCanceled as error:
+            raise StoreUnavailable(f"the database is too slow, or locked: {_first_line(error)}") from error
 
-    async def run(self, name: str, parameters: Mapping[str, Any]) -> None:
-        """Runs a statement of `queries.sql` that returns nothing.
+    async def run(self, name: str, parameters: Mapping[str, Any]) -> int:
+        """Runs a statement of `queries.sql` that returns nothing; how many rows it has changed.
 
         Raises:
-            StoreUnavailable: as for `connection`.
+            StoreUnavailable: as for `fetch`.
         """
-        async with self.connection() as connection:
-            await connection.execute(queries()[name], parameters)
+        try:
+            async with self.connection() as connection:
+                return (await connection.execute(queries()[name], parameters)).rowcount
+        except psycopg.errors.QueryCanceled as error:
+            raise StoreUnavailable(f"the database is too slow, or locked: {_first_line(error)}") from error
+
+
+class Share:
+    """Some of a database's connections: work in the background waits here, and leaves the others to the API.
+
+    Args:
+        connections: at most so many at a time.
+    """
+
+    def __init__(self, database: Database, connections: int) -> None:
+        self._database = database
+        self._free = asyncio.Semaphore(connections)
+
+    async def fetch(self, name: str, parameters: Mapping[str, Any] | None = None) -> list[DictRow]:
+        """As `Database.fetch`."""
+        async with self._free:
+            return await self._database.fetch(name, parameters)
+
+    async def run(self, name: str, parameters: Mapping[str, Any]) -> int:
+        """As `Database.run`."""
+        async with self._free:
+            return await self._database.run(name, parameters)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

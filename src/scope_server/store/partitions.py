@@ -2,18 +2,43 @@
 
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from scope_server.store.connection import WriterConnection
 
-_DAY_NS = 24 * 3600 * 10**9
 _log = logging.getLogger(__name__)
 
+_ATTACHED = 'SELECT 1 FROM pg_inherits WHERE inhrelid = to_regclass(\'"{schema}"."{name}"\') AND NOT inhdetachpending'
+_MAKE = 'CREATE TABLE "{schema}"."{name}" (LIKE "{schema}"."{table}" INCLUDING ALL)'
+_ATTACH = (
+    'ALTER TABLE "{schema}"."{table}" ATTACH PARTITION "{schema}"."{name}" FOR VALUES FROM (\'{begin}\') TO (\'{end}\')'
+)
+_SUMMARIZE = """
+SELECT brin_summarize_new_values(i.indexrelid)
+FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+WHERE a.amname = 'brin' AND i.indrelid = to_regclass('"{schema}"."{name}"')
+  AND NOT EXISTS (SELECT 1 FROM pg_locks l WHERE l.relation = i.indrelid AND l.mode = 'ShareUpdateExclusiveLock')"""
+_DAY_NS = 24 * 3600 * 10**9
 
-def days(first_ns: int, last_ns: int) -> list[date]:
-    """The days (UTC) from one time to another, both in nanoseconds since 1970."""
-    begin = first_ns // _DAY_NS
-    return [date(1970, 1, 1) + timedelta(days=day) for day in range(begin, last_ns // _DAY_NS + 1)]
+
+def day_of(ns: int) -> date:
+    """The day (UTC) of a time in nanoseconds since 1970."""
+    return date(1970, 1, 1) + timedelta(days=ns // _DAY_NS)
+
+
+@dataclass(frozen=True, order=True)
+class Partition:
+    """A day of a partitioned table. The table's name has at most 54 characters: 63 with the day."""
+
+    schema: str
+    table: str
+    day: date
+
+    @property
+    def name(self) -> str:
+        """Its own, in the same schema."""
+        return f"{self.table}_{self.day:%Y%m%d}"
 
 
 class Partitions:
@@ -21,31 +46,34 @@ class Partitions:
 
     def __init__(self, connection: WriterConnection) -> None:
         self._connection = connection
-        self._known: set[tuple[str, date]] = set()
+        self._known: set[Partition] = set()
 
-    def ensure(self, wanted: Iterable[tuple[str, date]]) -> None:
-        """Makes the partitions of these (stream, day) that are missing, each in a transaction of its own.
+    def ensure(self, wanted: Iterable[Partition]) -> None:
+        """Makes those that are missing, each in a transaction of its own.
 
         The partition is made beside the table and then attached: that lets queries and writers of the table go on,
         where CREATE TABLE ... PARTITION OF would wait for them all and hold up those behind it.
         """
-        for stream, day in sorted(set(wanted) - self._known):
-            name = f"{stream}_{day:%Y%m%d}"
-            begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
-            end = begin + timedelta(days=1)
+        for one in sorted(set(wanted) - self._known):
+            begin = datetime(one.day.year, one.day.month, one.day.day, tzinfo=UTC)
+            bounds = {"begin": begin.isoformat(), "end": (begin + timedelta(days=1)).isoformat()}
+            names = {"schema": one.schema, "table": one.table, "name": one.name}
             self._connection.query("SELECT pg_advisory_xact_lock(hashtext('scope.partitions'))")
-            if not self._connection.query(
-                f"SELECT 1 FROM pg_tables WHERE schemaname = 'events' AND tablename = '{name}'"
-            ):
-                self._connection.query(f'CREATE TABLE events."{name}" (LIKE events."{stream}" INCLUDING ALL)')
-                self._connection.query(
-                    f'ALTER TABLE events."{stream}" ATTACH PARTITION events."{name}" '
-                    f"FOR VALUES FROM ('{begin.isoformat()}') TO ('{end.isoformat()}')"
-                )
-                _log.info("partition made", extra={"stream": stream, "day": day.isoformat()})
+            if not self._connection.query(_ATTACHED.format(**names)):
+                self._connection.query(_MAKE.format(**names))
+                self._connection.query(_ATTACH.format(**names, **bounds))
+                _log.info("partition made", extra={"table": one.table, "day": one.day.isoformat()})
             self._connection.commit()
-            self._known.add((stream, day))
+            self._known.add(one)
+
+    def summarize(self, one: Partition) -> None:
+        """Has the partition's BRIN indexes take in its newest pages, in a transaction of its own.
+
+        Not while it is vacuumed: that does the same, and would be ended by somebody who waits.
+        """
+        self._connection.query(_SUMMARIZE.format(schema=one.schema, name=one.name))
+        self._connection.commit()
 
     def forget(self) -> None:
-        """Looks again the next time: someone dropped one."""
+        """Looks again the next time: somebody may have dropped one."""
         self._known.clear()

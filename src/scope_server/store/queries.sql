@@ -1,117 +1,243 @@
 -- Queries by name; `store/queries.py` reads them. Those of events are composed in `store/reader.py`.
 
+-- ---- machines
+
 -- name: ping
 SELECT 1;
 
+-- An id is drawn only for a machine that is new.
 -- name: register_machine
-INSERT INTO scope.machines (machine_id, hostname, kernel, architecture, cpus, memory_bytes, agent_version, booted)
-VALUES (%(machine_id)s, %(hostname)s, %(kernel)s, %(architecture)s, %(cpus)s, %(memory_bytes)s, %(agent_version)s,
-        %(booted)s)
-ON CONFLICT (machine_id) DO UPDATE
-SET hostname = excluded.hostname, kernel = excluded.kernel, architecture = excluded.architecture, cpus = excluded.cpus,
-    memory_bytes = excluded.memory_bytes, agent_version = excluded.agent_version, booted = excluded.booted,
-    last_seen = now()
-RETURNING id;
+WITH known AS (
+    UPDATE store.machines
+    SET installation = %(installation)s, hostname = %(hostname)s, kernel = %(kernel)s, architecture = %(architecture)s,
+        cpus = %(cpus)s, memory_bytes = %(memory_bytes)s, agent_version = %(agent_version)s, booted = %(booted)s,
+        clock_ahead_ns = %(clock_ahead_ns)s, last_seen = now()
+    WHERE machine_id = %(machine_id)s
+    RETURNING id
+), added AS (
+    INSERT INTO store.machines (machine_id, installation, hostname, kernel, architecture, cpus, memory_bytes,
+                                agent_version, booted, clock_ahead_ns)
+    SELECT %(machine_id)s, %(installation)s, %(hostname)s, %(kernel)s, %(architecture)s, %(cpus)s, %(memory_bytes)s,
+           %(agent_version)s, %(booted)s, %(clock_ahead_ns)s
+    WHERE NOT EXISTS (SELECT FROM known)
+    ON CONFLICT (machine_id) DO UPDATE SET last_seen = now()
+    RETURNING id
+)
+SELECT id FROM known UNION ALL SELECT id FROM added;
 
 -- name: seen
-UPDATE scope.machines SET last_seen = now() WHERE id = %(machine)s;
+UPDATE store.machines
+SET last_seen = greatest(last_seen, %(at)s), clock_ahead_ns = %(clock_ahead_ns)s
+WHERE id = %(machine)s;
 
 -- name: machines
-SELECT machine_id, hostname, kernel, architecture, cpus, memory_bytes, agent_version, booted, first_seen, last_seen
-FROM scope.machines
+SELECT machine_id, installation, hostname, kernel, architecture, cpus, memory_bytes, agent_version, booted,
+       clock_ahead_ns, first_seen, last_seen
+FROM store.machines
 ORDER BY hostname, machine_id;
 
 -- name: find_machines
-SELECT id, machine_id, hostname FROM scope.machines WHERE machine_id = %(node)s OR hostname = %(node)s;
+SELECT id, machine_id, hostname FROM store.machines WHERE machine_id = %(node)s OR hostname = %(node)s;
 
--- name: find_processes
-SELECT id FROM scope.processes
-WHERE (%(pid)s::bigint IS NULL OR pid = %(pid)s)
-  AND (%(start_ns)s::bigint IS NULL OR start_ns = %(start_ns)s)
-  AND (%(machines)s::integer[] IS NULL OR machine = ANY(%(machines)s));
+-- name: store_metrics
+SELECT (SELECT count(*) FROM store.quarantine) AS quarantined_records,
+       (SELECT coalesce(sum(bytes), 0) FROM store.quarantine WHERE record IS NOT NULL) AS quarantined_bytes,
+       (SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE c.relkind = 'r' AND c.relnamespace IN ('events'::regnamespace, 'store'::regnamespace)) AS partitions;
 
--- name: find_name
-SELECT id FROM scope.names WHERE text = %(text)s;
+-- ---- what is wanted
 
--- name: create_task
-INSERT INTO scope.tasks (task_id, machine, probe, definition, desired, replaces)
-VALUES (%(task_id)s, %(machine)s, %(probe)s, %(definition)s, 'running', %(replaces)s)
-ON CONFLICT (task_id) DO NOTHING;
+-- name: wanted_bytes
+SELECT coalesce(sum(octet_length(definition::text)), 0)::bigint AS bytes
+FROM store.tasks
+WHERE machine = %(machine)s AND origin = 'server' AND wanted;
 
--- name: desired_tasks
-SELECT task_id::text, probe, definition, state, started FROM scope.tasks
-WHERE machine = %(machine)s AND desired = 'running'
+-- name: want_task
+INSERT INTO store.tasks (task_id, machine, origin, probe, definition, wanted)
+VALUES (%(task_id)s, %(machine)s, 'server', %(probe)s, %(definition)s::jsonb, true);
+
+-- name: unwant_task
+UPDATE store.tasks SET wanted = false, next_try = NULL WHERE task_id = %(task_id)s AND origin = 'server';
+
+-- The agent ends a task at its deadline; a little later it is over whatever became of the agent. A task of the
+-- machine's own is over when its agent does not know it any more.
+-- name: end_overdue
+UPDATE store.tasks
+SET wanted = false, next_try = NULL
+WHERE machine = %(machine)s AND wanted
+  AND (origin = 'server' AND deadline < now() - interval '5 s'
+       OR origin = 'agent' AND NOT task_id = ANY(%(own)s::uuid[]));
+
+-- name: wanted_tasks
+SELECT task_id::text, definition, deadline FROM store.tasks
+WHERE machine = %(machine)s AND origin = 'server' AND wanted
 ORDER BY id;
 
--- name: unwanted_tasks
-SELECT task_id::text FROM scope.tasks WHERE task_id = ANY(%(task_ids)s::uuid[]) AND desired = 'stopped';
+-- name: task_progress
+SELECT t.origin, t.wanted, t.reason, m.machine_id, m.hostname, r.state, r.id IS NOT NULL AND r.ended IS NULL AS open
+FROM store.tasks t
+JOIN store.machines m ON m.id = t.machine
+LEFT JOIN LATERAL (SELECT id, state, ended FROM store.runs WHERE task = t.id ORDER BY run_id DESC LIMIT 1) r ON true
+WHERE t.task_id = %(task_id)s;
 
--- name: stop_task
-UPDATE scope.tasks SET desired = 'stopped' WHERE task_id = %(task_id)s;
+-- ---- what agents report of it
 
--- name: end_task
-UPDATE scope.tasks
-SET desired = 'stopped', state = %(state)s, error = %(error)s, ended = coalesce(ended, now())
-WHERE task_id = %(task_id)s;
+-- A record may have made the task, knowing nothing of its definition.
+-- name: report_task
+WITH known AS (
+    UPDATE store.tasks
+    SET wanted = (wanted OR CASE definition WHEN '{}' THEN %(origin)s ELSE origin END = 'agent') AND NOT %(over)s,
+        deadline = coalesce(deadline, %(deadline)s), reason = %(reason)s, next_try = %(next_try)s,
+        origin = CASE definition WHEN '{}' THEN %(origin)s ELSE origin END,
+        probe = CASE definition WHEN '{}' THEN %(probe)s ELSE probe END,
+        definition = CASE definition WHEN '{}' THEN %(definition)s::jsonb ELSE definition END
+    WHERE task_id = %(task_id)s AND machine = %(machine)s
+)
+INSERT INTO store.tasks (task_id, machine, origin, probe, definition, wanted, deadline, reason, next_try)
+SELECT %(task_id)s, %(machine)s, %(origin)s, %(probe)s, %(definition)s::jsonb, %(origin)s = 'agent' AND NOT %(over)s,
+       %(deadline)s, %(reason)s, %(next_try)s
+WHERE NOT EXISTS (SELECT FROM store.tasks WHERE task_id = %(task_id)s)
+ON CONFLICT (task_id) DO NOTHING;
 
--- name: update_task
-UPDATE scope.tasks
-SET state = %(state)s, error = %(error)s, attach_point = %(attach_point)s, sent_bytes = %(sent_bytes)s, cost = %(cost)s,
-    started = coalesce(%(started)s, started), ended = coalesce(%(ended)s, ended),
-    desired = CASE WHEN %(over)s THEN 'stopped' ELSE desired END
-WHERE task_id = %(task_id)s AND machine = %(machine)s
-RETURNING id;
+-- What has ended stays so: its last record may have come before the report that says that it runs.
+-- name: report_run
+WITH known AS (
+    UPDATE store.runs r
+    SET state = CASE WHEN r.ended IS NULL THEN %(state)s ELSE r.state END, "end" = coalesce(r."end", %(end)s),
+        error = coalesce(%(error)s, r.error), attach_point = coalesce(%(attach_point)s, r.attach_point),
+        started = coalesce(r.started, %(started)s), ended = coalesce(r.ended, %(ended)s),
+        sent_bytes = greatest(r.sent_bytes, %(sent_bytes)s), cost = %(cost)s::jsonb
+    FROM store.tasks t
+    WHERE r.run_id = %(run_id)s AND t.id = r.task AND t.machine = %(machine)s
+)
+INSERT INTO store.runs (run_id, task, installation, state, "end", error, attach_point, started, ended, sent_bytes, cost)
+SELECT %(run_id)s, t.id, %(installation)s, %(state)s, %(end)s, %(error)s, %(attach_point)s, %(started)s, %(ended)s,
+       %(sent_bytes)s, %(cost)s::jsonb
+FROM store.tasks t
+WHERE t.task_id = %(task_id)s AND t.machine = %(machine)s
+  AND NOT EXISTS (SELECT FROM store.runs WHERE run_id = %(run_id)s)
+ON CONFLICT (run_id) DO NOTHING;
 
+-- name: report_emitted
+INSERT INTO store.accounts AS a (run, stream, emitted)
+SELECT r.id, %(stream)s, %(emitted)s
+FROM store.runs r JOIN store.tasks t ON t.id = r.task
+WHERE r.run_id = %(run_id)s AND t.machine = %(machine)s AND %(emitted)s > 0
+ON CONFLICT (run, stream) DO UPDATE SET emitted = excluded.emitted WHERE a.emitted < excluded.emitted;
+
+-- ---- runs that nobody has any more
+
+-- name: forgotten_runs
+SELECT r.id
+FROM store.runs r JOIN store.tasks t ON t.id = r.task
+WHERE t.machine = %(machine)s AND NOT r.run_id = ANY(%(open_runs)s::uuid[])
+  AND (r.ended IS NULL OR EXISTS (
+           SELECT FROM store.accounts a
+           WHERE a.run = r.id
+             AND (a.last_sequence IS NULL OR NOT a.settled @> int8multirange(int8range(1, a.last_sequence + 1)))))
+ORDER BY r.id;
+
+-- Ends a run, books as lost what is under way, and takes as settled all up to the last sequence that is known.
+-- name: close_run
+WITH run AS (
+    SELECT id, least(started, ended, now()) AS since, coalesce(ended, now()) AS until
+    FROM store.runs
+    WHERE id = %(run)s
+    FOR UPDATE
+), open AS (
+    SELECT a.run, a.stream, a.emitted - a.stored - a.lost AS under_way,
+           greatest(a.last_sequence, upper(a.settled) - 1, 0) AS last
+    FROM store.accounts a JOIN run ON run.id = a.run
+    WHERE a.last_sequence IS NULL OR NOT a.settled @> int8multirange(int8range(1, a.last_sequence + 1))
+    FOR UPDATE OF a
+), closed AS (
+    UPDATE store.accounts a
+    SET last_sequence = o.last, settled = int8multirange(int8range(1, o.last + 1)),
+        lost = a.lost + greatest(o.under_way, 0)
+    FROM open o
+    WHERE a.run = o.run AND a.stream = o.stream
+), booked AS (
+    INSERT INTO store.losses AS l (run, stream, place, reason, minute, first_time, last_time, count)
+    SELECT o.run, o.stream, 'agent', 'forgotten', date_trunc('minute', run.until), run.since, run.until, o.under_way
+    FROM open o JOIN run ON run.id = o.run
+    WHERE o.under_way > 0
+    ON CONFLICT (run, stream, place, reason, minute) DO UPDATE
+    SET count = l.count + excluded.count, first_time = least(l.first_time, excluded.first_time),
+        last_time = greatest(l.last_time, excluded.last_time)
+)
+UPDATE store.runs r
+SET state = CASE WHEN r.ended IS NULL THEN 'failed' ELSE r.state END,
+    "end" = CASE WHEN r.ended IS NULL THEN 'killed' ELSE r."end" END,
+    error = CASE WHEN r.ended IS NULL THEN 'its agent ended without a word, and left nothing of it' ELSE r.error END,
+    ended = coalesce(r.ended, now())
+FROM run
+WHERE r.id = run.id;
+
+-- ---- tasks as they are shown
+
+-- A wanted task whose last run ended in order waits for the next one.
 -- name: tasks
-SELECT t.task_id::text, m.machine_id AS node, m.hostname, t.probe, t.definition, t.desired, t.state, t.error,
-       t.attach_point, t.sent_bytes, t.cost, t.replaces::text, t.created, t.started, t.ended
-FROM scope.tasks t JOIN scope.machines m ON m.id = t.machine
-WHERE (%(task_id)s::uuid IS NULL OR t.task_id = %(task_id)s)
-  AND (%(machines)s::integer[] IS NULL OR t.machine = ANY(%(machines)s))
-  AND (%(state)s::text IS NULL OR t.state = %(state)s
-       OR %(state)s = 'active' AND t.state NOT IN ('stopped', 'failed'))
-ORDER BY t.id DESC
-LIMIT %(limit)s;
+SELECT * FROM (
+    SELECT t.id, t.task_id::text, m.machine_id AS node, m.hostname, t.origin, t.probe, t.definition, d.wanted,
+           CASE WHEN r.state IS NULL AND d.wanted THEN 'pending'
+                WHEN r.state IS NULL THEN CASE WHEN t.reason IS NULL THEN 'stopped' ELSE 'failed' END
+                WHEN r.ended IS NULL AND NOT d.wanted AND t.origin = 'server' THEN 'stopping'
+                WHEN r.ended IS NOT NULL AND d.wanted AND r.state = 'stopped' THEN 'pending'
+                ELSE r.state END AS state,
+           d.wanted OR r.state IS NOT NULL AND r.ended IS NULL AS active,
+           t.reason, r.error, t.next_try, t.deadline, t.created, r.cost, coalesce(s.sent_bytes, 0) AS sent_bytes
+    FROM store.tasks t
+    JOIN store.machines m ON m.id = t.machine
+    CROSS JOIN LATERAL (
+        SELECT t.wanted AND (t.deadline IS NULL OR now() < t.deadline + interval '5 s') AS wanted
+    ) d
+    LEFT JOIN LATERAL (
+        SELECT state, ended, error, cost FROM store.runs WHERE task = t.id ORDER BY run_id DESC LIMIT 1
+    ) r ON true
+    LEFT JOIN LATERAL (SELECT sum(sent_bytes) AS sent_bytes FROM store.runs WHERE task = t.id) s ON true
+    WHERE %(task_id)s::uuid IS NULL OR t.task_id = %(task_id)s
+) AS shown
+WHERE %(state)s::text IS NULL OR state = %(state)s OR %(state)s = 'active' AND active
+ORDER BY id DESC
+LIMIT %(most)s;
 
--- name: books
-SELECT task_id::text, stream, emitted, stored, lost, balance FROM scope.books WHERE task_id = ANY(%(task_ids)s::uuid[])
+-- name: task_runs
+SELECT t.task_id::text, r.run_id::text, r.state, r."end", r.error, r.attach_point, r.started, r.ended, r.sent_bytes,
+       r.cost
+FROM store.tasks t
+CROSS JOIN LATERAL (SELECT * FROM store.runs WHERE task = t.id ORDER BY run_id DESC LIMIT %(most)s) r
+WHERE t.task_id = ANY(%(task_ids)s::uuid[])
+ORDER BY r.run_id DESC;
+
+-- name: task_books
+SELECT task_id::text, stream, sum(emitted) AS emitted, sum(stored) AS stored, sum(under_way) AS under_way
+FROM scope.books
+WHERE task_id = ANY(%(task_ids)s::uuid[])
+GROUP BY task_id, stream
 ORDER BY stream;
 
--- name: losses
-SELECT t.task_id::text, l.stream, l.place, l.reason, l.count
-FROM scope.losses l JOIN scope.tasks t ON t.id = l.task
-WHERE t.task_id = ANY(%(task_ids)s::uuid[])
-ORDER BY l.stream, l.place, l.reason;
+-- name: task_losses
+SELECT task_id::text, stream, place, reason, sum(count) AS count
+FROM scope.losses
+WHERE task_id = ANY(%(task_ids)s::uuid[])
+GROUP BY task_id, stream, place, reason
+ORDER BY stream, place, reason;
 
--- Of the tasks that have rows of the stream in the range; losses carry no time of their own.
+-- ---- losses beside events
+
 -- name: stream_losses
-SELECT l.place, l.reason, sum(l.count)::bigint AS count
-FROM scope.losses l JOIN scope.tasks t ON t.id = l.task
-WHERE l.stream = %(stream)s
+SELECT o.place, o.reason, sum(o.count) AS count
+FROM store.losses o
+JOIN store.runs r ON r.id = o.run
+JOIN store.tasks t ON t.id = r.task
+WHERE o.stream = %(stream)s
   AND (%(machines)s::integer[] IS NULL OR t.machine = ANY(%(machines)s))
-  AND (%(until)s::timestamptz IS NULL OR coalesce(t.started, t.created) < %(until)s)
-  AND (%(since)s::timestamptz IS NULL OR t.ended IS NULL OR t.ended >= %(since)s)
-GROUP BY l.place, l.reason
-ORDER BY l.place, l.reason;
+  AND (%(until)s::timestamptz IS NULL OR o.first_time < %(until)s)
+  AND (%(since)s::timestamptz IS NULL OR o.last_time >= %(since)s)
+GROUP BY o.place, o.reason
+ORDER BY o.place, o.reason;
 
--- The begin of the newest so many batches that begin before a time, or nothing.
--- name: window_back
-SELECT min(first_time) AS edge, count(*) AS count FROM (
-    SELECT first_time FROM scope.ledger
-    WHERE stream = %(stream)s AND status = 'stored' AND event_count > 0 AND first_time < %(before)s
-    ORDER BY first_time DESC LIMIT %(batches)s
-) newest;
-
--- The end of the oldest so many batches that end at a time or after it, or nothing.
--- name: window_forth
-SELECT max(last_time) AS edge, count(*) AS count FROM (
-    SELECT last_time FROM scope.ledger
-    WHERE stream = %(stream)s AND status = 'stored' AND event_count > 0 AND last_time >= %(from)s
-    ORDER BY last_time LIMIT %(batches)s
-) oldest;
-
--- name: boot_offsets
-SELECT id, boot_to_utc_ns FROM scope.ledger WHERE id = ANY(%(batches)s);
+-- ---- memory that is held
 
 -- name: leaks
 SELECT machine_id, hostname, pid, start_ns, comm, memory, device, stack, ended, sum(live_bytes)::bigint AS live_bytes,
@@ -147,3 +273,48 @@ GROUP BY machine_id, hostname, pid, start_ns, comm
 HAVING sum(unknown_frees) > 0
 ORDER BY unknown_frees DESC
 LIMIT %(limit)s;
+
+-- ---- ingest
+
+-- name: beat
+UPDATE store.pulse SET beat = now();
+
+-- name: quarantined
+SELECT q.id, r.run_id::text, m.machine_id, m.hostname, q.stream, q.sequence, q.events, q.code, q.reason, q.received,
+       q.bytes, q.record IS NOT NULL AS kept
+FROM store.quarantine q
+JOIN store.runs r ON r.id = q.run
+JOIN store.tasks t ON t.id = r.task
+JOIN store.machines m ON m.id = t.machine
+ORDER BY q.id DESC
+LIMIT %(limit)s;
+
+-- name: quarantined_record
+SELECT q.record, q.boot_to_utc_ns, m.id AS machine, m.machine_id, r.installation
+FROM store.quarantine q
+JOIN store.runs r ON r.id = q.run
+JOIN store.tasks t ON t.id = r.task
+JOIN store.machines m ON m.id = t.machine
+WHERE q.id = %(id)s;
+
+-- name: drop_quarantined
+DELETE FROM store.quarantine WHERE id = %(id)s RETURNING id;
+
+-- ---- events
+
+-- name: find_processes
+SELECT id FROM store.processes
+WHERE (%(pid)s::bigint IS NULL OR pid = %(pid)s)
+  AND (%(start_ns)s::bigint IS NULL OR start_ns = %(start_ns)s)
+  AND (%(machines)s::integer[] IS NULL OR machine = ANY(%(machines)s));
+
+-- name: find_name
+SELECT id FROM store.names WHERE digest = %(digest)s;
+
+-- name: find_stack
+SELECT id FROM store.stacks WHERE digest = %(digest)s;
+
+-- name: tasks_of_batches
+SELECT b.id, t.task_id::text AS task_id
+FROM store.batches b JOIN store.runs r ON r.id = b.run JOIN store.tasks t ON t.id = r.task
+WHERE b.id = ANY(%(batches)s::bigint[]) AND b.last_time >= %(since)s;

@@ -11,66 +11,129 @@ from scope_server.store.columns import IN_PROCESS, Kind, StreamTable
 
 Process = tuple[int, int, int]  # machine (key), pid, start_ns
 Integers = npt.NDArray[np.int64]
+_KEYED = (Kind.NAME, Kind.STACK)
 
 
 @dataclass(frozen=True)
 class Part:
-    """One batch's share of the rows: its machine and its number in the ledger, both keys."""
+    """One batch's share of the rows, at least one; `machine` is a key."""
 
     rows: pa.Table
     machine: int
-    batch: int
     boot_to_utc_ns: int
 
 
+@dataclass(frozen=True)
+class Keys:
+    """Of what rows refer to."""
+
+    names: Mapping[str, int]
+    stacks: Mapping[str, int]
+    processes: Mapping[Process, int]
+
+
+@dataclass(frozen=True)
+class Holds:
+    """What a batch's rows refer to: distinct keys. `names` has those of stacks, too."""
+
+    processes: list[int]
+    names: list[int]
+
+
+@dataclass(frozen=True)
+class _Coded:
+    # A column as codes into the distinct values that it has.
+    codes: Integers
+    values: list[str | None]
+    kind: Kind
+
+
 class StreamRows:
-    """The rows of several batches of one stream, at least one row, to be written at once.
+    """The rows of several batches of one stream, to be written at once.
 
     Attributes:
-        names, processes: what needs keys before `stored` can be called.
+        names, stacks, processes: what needs keys before `holds` and `stored` can be called.
     """
 
     def __init__(self, table: StreamTable, parts: Sequence[Part]) -> None:
         self.table = table
         self._rows = pa.concat_tables([part.rows for part in parts]).unify_dictionaries().combine_chunks()
         self._counts = np.array([part.rows.num_rows for part in parts])
-        self._batches = np.array([part.batch for part in parts], np.int64)
         self._offsets = np.array([part.boot_to_utc_ns for part in parts], np.int64)
-        self._named = {
-            column.name: _whole(self._rows, column.name) for column in table.columns if column.kind is Kind.NAME
+        self._machines = np.array([part.machine for part in parts], np.int64)
+        self._coded = {
+            column.name: _coded(self._whole(column.name), column.kind)
+            for column in table.columns
+            if column.kind in _KEYED
         }
-        self.names: set[str] = set()
-        for column in self._named.values():
-            self.names.update(column.dictionary.drop_null().to_pylist())
-        self._process_codes, self.processes = self._distinct_processes([part.machine for part in parts])
+        self.names = self._texts(Kind.NAME)
+        self.stacks = self._texts(Kind.STACK)
+        self._process_codes, self.processes = self._distinct_processes()
 
-    def stored(self, names: Mapping[str, int], processes: Mapping[Process, int]) -> pa.Table:
-        """The rows as the stream's table takes them, given the keys."""
-        ktime = _whole(self._rows, "ktime_ns").to_numpy(zero_copy_only=False).astype(np.int64)
+    def holds(self, keys: Keys) -> list[Holds]:
+        """What each part refers to."""
+        processes = self._by_part(self._process_codes, np.array([keys.processes[one] for one in self.processes]))
+        names: list[set[int]] = [set() for _ in self._counts]
+        for column in self._coded.values():
+            for found, more in zip(names, self._by_part(column.codes, _keys_of(column, keys)), strict=True):
+                found.update(more)
+        return [
+            Holds(sorted(of_part), sorted(more - {0})) for of_part, more in zip(map(set, processes), names, strict=True)
+        ]
+
+    def stored(self, batches: Sequence[int | None], keys: Keys) -> pa.Table:
+        """The rows as the stream's table takes them.
+
+        Args:
+            batches: a number for each part, or None for one that is not to be stored.
+        """
+        ktime = self._whole("ktime_ns").to_numpy(zero_copy_only=False).astype(np.int64)
         micros = (ktime + np.repeat(self._offsets, self._counts)) // 1000
         begins = np.cumsum(self._counts) - self._counts
-        keys = np.array([processes[process] for process in self.processes], np.int32)
+        processes = np.array([keys.processes[one] for one in self.processes], np.int64)
         columns = {
             "time": pa.array(micros).cast(pa.timestamp("us", "UTC")),
             "ktime_ns": pa.array(ktime),
-            "batch": pa.array(np.repeat(self._batches, self._counts)),
+            "batch": pa.array(np.repeat(np.array([number or 0 for number in batches], np.int64), self._counts)),
+            "process": pa.array(processes[self._process_codes]),
+            "machine": pa.array(np.repeat(self._machines, self._counts).astype(np.int32)),
             "ordinal": pa.array((np.arange(len(ktime)) - np.repeat(begins, self._counts)).astype(np.int32)),
-            "process": pa.array(keys[self._process_codes]),
         }
         for column in self.table.columns:
-            if column.kind is Kind.NAME:
-                values = self._named[column.name]
-                key_of = pa.array([names.get(text) for text in values.dictionary.to_pylist()], pa.int32())
-                columns[column.name] = key_of.take(values.indices)
+            if column.kind in _KEYED:
+                coded = self._coded[column.name]
+                key = _keys_of(coded, keys)[coded.codes]
+                columns[column.name] = pa.array(key, mask=key == 0)
             else:
                 # Not safe: 64 unsigned bits keep their bits, see Kind.UNSIGNED.
-                columns[column.name] = _whole(self._rows, column.name).cast(column.stored, safe=False)
-        return pa.table(columns)
+                columns[column.name] = self._whole(column.name).cast(column.stored, safe=False)
+        rows = pa.table(columns)
+        if None in batches:
+            rows = rows.filter(pa.array(np.repeat([number is not None for number in batches], self._counts)))
+        return rows
 
-    def _distinct_processes(self, machines: Sequence[int]) -> tuple[Integers, list[Process]]:
-        # Three small dictionaries, joined in one number: hashing integers is all that is done per row.
+    def _whole(self, name: str) -> pa.Array:
+        return self._rows.column(name).chunk(0)  # there is one: the chunks were combined, and there are rows
+
+    def _texts(self, kind: Kind) -> set[str]:
+        return {
+            text for column in self._coded.values() if column.kind is kind for text in column.values if text is not None
+        }
+
+    def _by_part(self, codes: Integers, key_of: Integers) -> list[list[int]]:
+        # The distinct keys of each part. Part and code make one number: hashing integers is all that is done per row.
+        width = max(1, len(key_of))
+        parts = np.repeat(np.arange(len(self._counts)), self._counts)
+        distinct = pa.array(parts * width + codes).unique().to_numpy()
+        part, code = np.divmod(distinct, width)
+        order = np.argsort(part, kind="stable")
+        ends = np.searchsorted(part[order], np.arange(1, len(self._counts)))
+        return [keys.tolist() for keys in np.split(key_of[code[order]], ends)]
+
+    def _distinct_processes(self) -> tuple[Integers, list[Process]]:
+        # Three small dictionaries, joined in one number.
         pid, start = (self._process_column(name).dictionary_encode() for name in IN_PROCESS)
-        machine = pa.array(np.repeat(np.array(machines, np.int64), self._counts)).dictionary_encode()
+        machine = pa.array(np.repeat(self._machines, self._counts)).dictionary_encode()
         code = np.zeros(len(pid), np.int64)
         for part in (machine, pid, start):
             code = code * max(1, len(part.dictionary)) + part.indices.to_numpy(zero_copy_only=False)
@@ -80,14 +143,26 @@ class StreamRows:
         for part in (start, pid, machine):
             left, index = np.divmod(left, max(1, len(part.dictionary)))
             found.append(part.dictionary.take(pa.array(index)).to_pylist())
-        starts, pids, keys = found
-        return encoded.indices.to_numpy(zero_copy_only=False), list(zip(keys, pids, starts, strict=True))
+        starts, pids, machines = found
+        return encoded.indices.to_numpy(zero_copy_only=False), list(zip(machines, pids, starts, strict=True))
 
     def _process_column(self, name: str) -> pa.Array:
         if self.table.of_processes:
-            return _whole(self._rows, name)
+            return self._whole(name)
         return pa.array(np.zeros(self._rows.num_rows, np.int64))
 
 
-def _whole(rows: pa.Table, name: str) -> pa.Array:
-    return rows.column(name).chunk(0)  # there is one: the chunks were combined, and there are rows
+def _coded(column: pa.DictionaryArray, kind: Kind) -> _Coded:
+    # Only values that rows have: a hostile dictionary may have millions that none has. Code 0 is "none".
+    indices = column.indices.cast(pa.int64())
+    used = indices.unique().drop_null()
+    values = column.dictionary.take(used).to_pylist()
+    place = np.zeros(len(column.dictionary) + 1, np.int64)
+    place[used.to_numpy()] = np.arange(1, len(used) + 1)
+    codes = place[indices.fill_null(len(column.dictionary)).to_numpy()]
+    return _Coded(codes, [None, *values], kind)
+
+
+def _keys_of(column: _Coded, keys: Keys) -> Integers:
+    of_kind = keys.names if column.kind is Kind.NAME else keys.stacks
+    return np.array([0 if text is None else of_kind[text] for text in column.values], np.int64)

@@ -1,17 +1,15 @@
-"""Stores groups of deliveries: ledger, dimensions, rows and accounts of a whole group in one transaction."""
+"""Stores groups of deliveries; what cannot be stored is found by halving, and kept apart."""
 
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from scope_server.errors import Rejected, StoreUnavailable
-from scope_server.store.books import Books, Key
 from scope_server.store.columns import StreamTable
 from scope_server.store.connection import DataRefused, WriterConnection
-from scope_server.store.delivery import Decoded, Delivery, Outcome, Verdict
-from scope_server.store.dimensions import Dimensions
-from scope_server.store.partitions import Partitions, days
-from scope_server.store.rows import Part, StreamRows
+from scope_server.store.delivery import Batch, Delivery, Outcome, Verdict
+from scope_server.store.rejections import KEPT_BYTES, legible
+from scope_server.store.transaction import Session
 
 _log = logging.getLogger(__name__)
 
@@ -22,43 +20,53 @@ class Writer:
     Args:
         conninfo: a libpq connection string.
         tables: the streams that can be stored, by name.
+        kept_bytes: at most so many of rejected records are kept.
     """
 
-    def __init__(self, conninfo: str, tables: Mapping[str, StreamTable]) -> None:
+    def __init__(self, conninfo: str, tables: Mapping[str, StreamTable], kept_bytes: int = KEPT_BYTES) -> None:
         self._conninfo = conninfo
         self._tables = tables
-        self._session: _Session | None = None
+        self._kept_bytes = kept_bytes
+        self._session: Session | None = None
 
     def write(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
         """Stores what was not stored before, and says for each how it ended, once that is committed.
 
+        A group that fails for anything but the moment is halved until what is bad stands alone: that is refused, with
+        its events booked as lost, and the others are stored.
+
         Raises:
-            StoreUnavailable: nothing was stored, as far as is known; deliver it again later.
+            StoreUnavailable: the database cannot be used now; deliver all of it again. Some may have been stored.
         """
         if not deliveries:
             return []
-        session = self._connected()
         try:
-            return session.write(deliveries)
-        except DataRefused:
-            session.forget()
-        # Someone's data is at fault, or a partition was dropped under us: each for itself, so that none harms another.
-        return [self._write_one(session, delivery) for delivery in deliveries]
+            return self._attempt(deliveries)
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            if len(deliveries) == 1:
+                return [self._alone(deliveries[0], error)]
+        half = len(deliveries) // 2
+        return [*self.write(deliveries[:half]), *self.write(deliveries[half:])]
 
-    def check(self) -> None:
-        """Asks the database for an answer.
+    def retry(self, entry: int, delivery: Delivery) -> None:
+        """Stores a delivery that an entry of the quarantine keeps, and undoes the entry and what was booked for it.
 
         Raises:
-            StoreUnavailable: there is none.
+            Rejected: it cannot be stored still; nothing has changed.
+            StoreUnavailable: the database cannot be used now.
         """
-        session = self._connected()
-        session.connection.query("SELECT 1")
-        session.connection.commit()
+        try:
+            self._attempt([delivery], taken_back=entry)
+        except DataRefused as error:
+            raise Rejected("refused", str(error)) from error
 
     def cancel(self) -> None:
         """From another thread: ends the statement that runs now, if one does."""
-        if self._session and self._session.connection.open:
-            self._session.connection.cancel()
+        session = self._session
+        if session and session.connection.open:
+            session.connection.cancel()
 
     def close(self) -> None:
         """Closes the connection."""
@@ -66,84 +74,51 @@ class Writer:
             self._session.connection.close()
             self._session = None
 
-    def _connected(self) -> "_Session":
+    def _attempt(self, deliveries: Sequence[Delivery], taken_back: int | None = None) -> list[Outcome]:
         if self._session is None or not self._session.connection.open:
-            self._session = _Session(WriterConnection(self._conninfo), self._tables)
-        return self._session
-
-    def _write_one(self, session: "_Session", delivery: Delivery) -> Outcome:
+            self._session = Session(WriterConnection(self._conninfo), self._tables, self._kept_bytes)
+        session = self._session
         try:
-            return session.write([delivery])[0]
-        except DataRefused as error:
+            return session.write(deliveries, taken_back)
+        except StoreUnavailable:
+            raise
+        except Exception:
             session.forget()
-            refused = Rejected("refused", f"PostgreSQL refused the rows: {error}")
-            _log.warning("batch refused", extra={"task": delivery.task_id, "sequence": delivery.sequence})
+            raise
+
+    def _alone(self, delivery: Delivery, error: Exception) -> Outcome:
+        # What was known may have been out of date, such as a partition that was dropped: so once more.
         try:
-            return session.write([replace(delivery, content=refused)])[0]
-        except DataRefused as error:
-            session.forget()
-            raise StoreUnavailable(str(error)) from error
+            return self._attempt([delivery])[0]
+        except StoreUnavailable:
+            raise
+        except Exception as again:
+            error = again
+        where = {"run": delivery.run_id, "reason": str(error)}
+        if isinstance(error, DataRefused) and error.of_schema:
+            _log.error("the database's tables are not this server's", extra=where)
+            return Outcome(Verdict.LATER, f"the server's tables are out of order: {legible(str(error))}", "schema")
+        if not isinstance(error, DataRefused | Rejected):
+            _log.error("a record could not be written", extra=where, exc_info=error)
+        return self._refuse(delivery, _rejection(error), where)
+
+    def _refuse(self, delivery: Delivery, rejected: Rejected, where: Mapping[str, str]) -> Outcome:
+        content = delivery.content if isinstance(delivery.content, Batch) else None
+        bare = replace(content, rows=None, processes=()) if content else None
+        try:
+            outcome = self._attempt([replace(delivery, content=bare, accounts=(), rejected=rejected)])[0]
+        except StoreUnavailable:
+            raise
+        except Exception as failed:
+            _log.error("a record could be neither stored nor kept", extra=where, exc_info=failed)
+            return Outcome(Verdict.LATER, f"the server could not keep it: {legible(str(failed))}", "unkept")
+        _log.warning("record refused", extra={**where, "code": rejected.code})
+        return outcome
 
 
-class _Session:
-    """A connection with what is known through it."""
-
-    def __init__(self, connection: WriterConnection, tables: Mapping[str, StreamTable]) -> None:
-        self.connection = connection
-        self._tables = tables
-        self._dimensions = Dimensions(connection)
-        self._partitions = Partitions(connection)
-        self._books = Books(connection)
-
-    def write(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
-        contents = [(delivery.stream, delivery.content) for delivery in deliveries]
-        self._partitions.ensure(
-            (stream, day)
-            for stream, content in contents
-            if isinstance(content, Decoded) and content.rows.num_rows
-            for day in days(content.first_ns, content.last_ns)
-        )
-        tasks = self._dimensions.tasks({(each.machine, each.task_id): each.probe for each in deliveries})
-        keys = [_key(tasks.get((each.machine, each.task_id)), each) for each in deliveries]
-        known = [(key, delivery) for key, delivery in zip(keys, deliveries, strict=True) if key]
-        first: dict[Key, Delivery] = {}  # the same batch may be delivered twice at once
-        for key, delivery in known:
-            first.setdefault(key, delivery)
-        numbers = self._books.enter(first)
-        earlier = self._books.earlier([key for key in first if key not in numbers])
-        self._store({number: first[key] for key, number in numbers.items()})
-        self._books.account(known, {key: first[key] for key in numbers})
-        self.connection.commit()
-        self._dimensions.committed()
-        return [
-            earlier.get(key) or _fresh(delivery) if key else Outcome(Verdict.REJECTED, "the task is another machine's")
-            for key, delivery in zip(keys, deliveries, strict=True)
-        ]
-
-    def forget(self) -> None:
-        """The transaction was rolled back."""
-        self._dimensions.rolled_back()
-        self._partitions.forget()
-
-    def _store(self, entered: Mapping[int, Delivery]) -> None:
-        parts: dict[str, list[Part]] = {}
-        for number, delivery in entered.items():
-            if isinstance(delivery.content, Decoded) and delivery.content.rows.num_rows:
-                part = Part(delivery.content.rows, delivery.machine, number, delivery.boot_to_utc_ns)
-                parts.setdefault(delivery.stream, []).append(part)
-        streams = [StreamRows(self._tables[name], of_stream) for name, of_stream in parts.items()]
-        # All names, then all processes: writers that meet take their locks in the same order.
-        names = self._dimensions.names(name for stream in streams for name in stream.names)
-        processes = self._dimensions.processes(process for stream in streams for process in stream.processes)
-        for stream in streams:
-            self.connection.ingest("events", stream.table.name, stream.stored(names, processes))
-
-
-def _key(task: int | None, delivery: Delivery) -> Key | None:
-    return None if task is None else (task, delivery.sequence)
-
-
-def _fresh(delivery: Delivery) -> Outcome:
-    if isinstance(delivery.content, Rejected):
-        return Outcome(Verdict.REJECTED, str(delivery.content))
-    return Outcome(Verdict.STORED)
+def _rejection(error: Exception) -> Rejected:
+    if isinstance(error, Rejected):
+        return error
+    if isinstance(error, DataRefused):
+        return Rejected("refused", f"PostgreSQL refused it: {error}")
+    return Rejected("failed", f"the server failed: {type(error).__name__}: {error}")

@@ -1,74 +1,87 @@
-"""Ingest: exactly once, or rejected and counted, or not at all and told so."""
+"""Ingest: stored exactly once, or refused and counted, or not now and told so."""
 
 import asyncio
-import contextlib
-import re
-from collections.abc import Callable
-from typing import Any
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
 
-import grpc
 import psycopg
 import pyarrow as pa
 import pytest
-from tests.integration.server.conftest import BOOT_TO_UTC_NS, MACHINE, SCHEMA, batch, rows
+from tests.integration.server.records import (
+    LATER,
+    REFUSED,
+    SCHEMA,
+    STORED,
+    Line,
+    Run,
+    envelope,
+    lined,
+    make_machine,
+    rows,
+)
+from tests.integration.server.running import until
 
-from scope_cli.errors import CommandError
-from scope_proto.scope.v1 import batch_pb2, ingest_pb2
-from scope_proto.scope.v1.ingest_pb2_grpc import IngestStub
-from scope_server.errors import AddressTaken, InvalidSettings, StoreUnavailable
-from scope_server.settings import Settings
+from scope_bpf.catalogue import probes
+from scope_bpf.stream import fingerprint
+from scope_proto.scope.v1.record_pb2 import Record
+from scope_proto.scope.v1.session_pb2 import UploadRequest
+from scope_server.ingest.upload import upload
+from scope_server.store.columns import stored_column, stream_tables
 from scope_server.store.postgres import PrivatePostgres
 
-StartServer = Callable[..., Any]
-STORED, REJECTED, RETRY = ingest_pb2.VERDICT_STORED, ingest_pb2.VERDICT_REJECTED, ingest_pb2.VERDICT_RETRY
+COUNTED = "SELECT count(*), count(DISTINCT arg0) FROM events.syscall"
 
 
-def query(conninfo: str, statement: str) -> list[tuple[Any, ...]]:
-    with psycopg.connect(conninfo) as connection:
-        return connection.execute(statement.encode()).fetchall()
+async def test_a_record_delivered_again_is_stored_once(line: Line) -> None:
+    """Redelivery, also at the same time and over several streams, is answered as stored and changes nothing."""
+    run = Run()
+    one, two = run.batch(1, rows(103), 103), run.batch(2, rows(107, 103), 210)
+    together = await asyncio.gather(line.send(one, two), line.send(two, one, one), line.send(two))
+    assert {answer.verdict for answers in together for answer in answers} == {STORED}
+    assert {answer.verdict for answer in await line.send(one, two)} == {STORED}
+    assert line.query(COUNTED) == [(210, 210)]
+    assert line.books() == [(210, 210, 0, 0, False)]
 
 
-async def test_rows_are_stored_as_they_were_sent(start_server: StartServer, task_id: str) -> None:
-    """Every value comes back: signs, 64 unsigned bits, absent ones, names, nanoseconds."""
-    async with start_server() as server:
-        (reply,) = await server.send(batch(rows(101), task_id, 1, emitted=101))
-        assert reply.verdict == STORED
-        page = await server.get("events", "syscall", limit=1000, order="asc")
-    events = page["events"]
-    assert [event["arg0"] for event in events] == list(range(101))
-    first = events[0]
-    assert (first["duration_ns"], first["uid"], first["arg5"]) == ((1 << 64) - 1, (1 << 32) - 1, -5)
-    assert (first["pid"], first["start_ns"], first["comm"], first["name"]) == (4711, 500, "one", "read")
-    assert (events[4]["name"], events[6]["ret"]) == (None, None)
-    assert (first["machine_id"], first["hostname"], first["task_id"]) == (MACHINE, "stand-in", task_id)
-    assert first["ktime_ns"] == 10**9
-    assert first["time"].endswith(".000000000Z")
-    assert events[1]["time"].endswith(".000001000Z")
-    assert page["next"] is None
+async def test_each_record_is_answered_by_its_position(line: Line) -> None:
+    """Answers name the agent's own positions, come in batches, and there is one for each record."""
+    run = Run()
+    requests = [envelope(run.batch(n + 1, rows(3, 3 * n)), 1000 - n) for n in range(300)]
+    answers = await line.upload(requests)
+    assert [answer.position for answer in answers] == list(range(701, 1001))
+    assert {answer.verdict for answer in answers} == {STORED}
 
 
-async def test_a_batch_delivered_again_is_stored_once(start_server: StartServer, task_id: str) -> None:
-    """Redelivery, also at the same time and over several connections, is acknowledged and changes nothing."""
-    one, two = batch(rows(103), task_id, 1, 103), batch(rows(107, 103), task_id, 2, 210)
-    async with start_server() as server:
-        together = await asyncio.gather(server.send(one, two), server.send(two, one, one), server.send(two))
-        assert {reply.verdict for replies in together for reply in replies} == {STORED}
-        assert {reply.verdict for reply in await server.send(one, two)} == {STORED}
-        assert query(server.conninfo, "SELECT count(*), count(DISTINCT arg0) FROM events.syscall") == [(210, 210)]
-        books = query(server.conninfo, "SELECT emitted, stored, lost, balance FROM scope.books")
-        assert books == [(210, 210, 0, 0)]
+async def test_what_an_agent_sent_before_it_went_is_stored(line: Line) -> None:
+    """A stream that is cut leaves its records to be written; delivered again, they are answered as stored."""
+    run = Run()
+    cut = asyncio.Event()
+
+    async def stream() -> AsyncIterator[UploadRequest]:
+        for number in range(7):
+            yield envelope(run.batch(number + 1, rows(101, 101 * number)), number)
+        cut.set()
+        await asyncio.Event().wait()
+
+    async with aclosing(upload(stream(), line.machine, line.backlog)) as replies:
+        listening = asyncio.create_task(anext(replies))
+        await cut.wait()
+        listening.cancel()
+        await asyncio.wait([listening])
+    await until(lambda: asyncio.to_thread(line.query, COUNTED), lambda found: found == [(707, 707)])
+    again = await line.send(*[run.batch(number + 1, rows(101, 101 * number)) for number in range(7)])
+    assert {answer.verdict for answer in again} == {STORED}
+    assert line.query(COUNTED) == [(707, 707)]
 
 
-def _damaged(sound: batch_pb2.Batch) -> batch_pb2.Batch:
-    damaged = batch_pb2.Batch()
-    damaged.CopyFrom(sound)
-    damaged.arrow_ipc = sound.arrow_ipc[: len(sound.arrow_ipc) // 2]
-    return damaged
-
-
-async def test_bad_batches_are_rejected_and_counted(start_server: StartServer, task_id: str) -> None:
-    """A batch that can never be stored is rejected with a reason and booked as lost; its neighbours are stored."""
-    newer = rows(13).append_column("invented", pa.array([1] * 13))
+def _bad(run: Run) -> list[tuple[Record, str]]:
+    """Batches of sequences 2 to 8 that can never be stored, each with what is said of it."""
+    damaged, unread = run.batch(2, rows(11)), run.batch(3, rows(13))
+    damaged.batch.arrow_ipc = damaged.batch.arrow_ipc[: len(damaged.batch.arrow_ipc) // 2]
+    unread.batch.arrow_ipc = b"nonsense"
     other = pa.RecordBatch.from_arrays(
         [
             column.cast(pa.string()) if name == "arg1" else column
@@ -76,163 +89,195 @@ async def test_bad_batches_are_rejected_and_counted(start_server: StartServer, t
         ],
         names=SCHEMA.names,
     )
-    nul = rows(19).set_column(
-        SCHEMA.get_field_index("comm"), SCHEMA.field("comm"), pa.array(["a\0b"] * 19).dictionary_encode()
-    )
-    unknown, miscounted, liar = (batch(rows(count), task_id, 0) for count in (23, 29, 31))
-    unknown.stream = "from_the_future"
-    miscounted.event_count = 1009
-    liar.schema_fingerprint = "0" * 16
-    bad = [
-        _damaged(batch(rows(11), task_id, 2)),
-        batch(newer, task_id, 3),
-        batch(other, task_id, 4),
-        batch(nul, task_id, 5),
-        unknown,
-        miscounted,
-        liar,
+    liar = run.batch(7, rows(31))
+    liar.batch.schema_fingerprint = "0" * 16
+    twice = rows(37).append_column("pid", pa.array([1] * 37, pa.int32()))
+    return [
+        (damaged, "not an Arrow stream"),
+        (unread, "not an Arrow stream"),
+        (run.batch(4, other), "is string, here it is int64"),
+        (run.batch(5, rows(19, comm=["a\0b"] * 19)), "NUL"),
+        (run.batch(6, rows(29), event_count=1009), "1009 events are announced, 29 came"),
+        (liar, "fingerprint"),
+        (run.batch(8, twice), "two columns have one name"),
     ]
-    for sequence, one in enumerate(bad, 2):
-        one.sequence = sequence
-    lost = sum(one.event_count for one in bad)
-    async with start_server() as server:
-        sound = [batch(rows(101), task_id, 1), batch(rows(103, 101), task_id, 99, emitted=204 + lost - 23)]
-        replies = await server.send(sound[0], *bad, sound[1])
-        assert [reply.verdict for reply in replies] == [STORED, *[REJECTED] * 7, STORED]
-        reasons = " | ".join(reply.reason for reply in replies)
-        for said in (
-            "not an Arrow stream",
-            "no column 'invented'",
-            "is string, here it is int64",
-            "NUL",
-            "no stream",
-        ):
-            assert said in reasons
-        assert query(server.conninfo, "SELECT count(*) FROM events.syscall") == [(204,)]
-        again = await server.send(*bad)
-        assert {reply.verdict for reply in again} == {REJECTED}
-        books = query(
-            server.conninfo, "SELECT emitted, stored, lost, balance FROM scope.books WHERE stream = 'syscall'"
-        )
-        assert books == [(204 + lost - 23, 204, lost - 23, 0)]
 
 
-async def test_an_older_agents_columns_are_filled_up(start_server: StartServer, task_id: str) -> None:
+async def test_bad_batches_are_refused_and_booked(line: Line) -> None:
+    """A batch that can never be stored is refused with a reason and booked as lost; its neighbours are stored."""
+    run = Run()
+    bad = _bad(run)
+    lost = sum(record.batch.event_count for record, _ in bad)
+    sound = [run.batch(1, rows(101)), run.batch(9, rows(103, 101), emitted=204 + lost)]
+    answers = await line.send(sound[0], *[record for record, _ in bad], sound[1])
+    assert [answer.verdict for answer in answers] == [STORED, *[REFUSED] * len(bad), STORED]
+    for answer, (_, said) in zip(answers[1:-1], bad, strict=True):
+        assert said in answer.reason
+    assert line.query(COUNTED) == [(204, 204)]
+    assert line.books() == [(204 + lost, 204, lost, 0, False)]
+    assert line.losses() == {
+        "ingest/corrupt": lost - 17 - 19,
+        "ingest/other_schema": 17,
+        "ingest/nul_in_text": 19,
+    }
+    await line.send(*[record for record, _ in bad])
+    assert line.books() == [(204 + lost, 204, lost, 0, False)]
+    assert line.backlog.counts.refused == {"corrupt": 5, "other_schema": 1, "nul_in_text": 1}
+
+
+async def test_what_cannot_be_identified_is_refused_and_counted(line: Line) -> None:
+    """A record whose books cannot be named is refused at once, counted by code, and harms no other."""
+    run = Run()
+    no_run, short, no_task = (run.batch(1, rows(3)) for _ in range(3))
+    no_run.run_id, short.run_id, no_task.task_id = b"", b"x" * 15, b"x" * 17
+    odd = [run.batch(1, rows(3), stream=name) for name in ("", "A", "a\0b", "x" * 64, "sys call", 'a";--')]
+    far = [run.batch(0, rows(3)), run.batch((1 << 62) + 1, rows(3))]
+    empty = Record(run_id=run.run_id.bytes, task_id=run.task_id.bytes)
+    bad = [no_run, short, no_task, *odd, *far, empty]
+    requests = [envelope(record, number) for number, record in enumerate([*bad, run.batch(1, rows(101))])]
+    damaged, cut = envelope(run.batch(2, rows(3)), 100), envelope(b"\xff" * 30, 101)
+    damaged.envelope.crc32 ^= 1
+    answers = await line.upload([*requests, damaged, cut])
+    assert [answer.verdict for answer in answers] == [*[REFUSED] * len(bad), STORED, REFUSED, REFUSED]
+    assert "checksum" in answers[-2].reason
+    assert line.backlog.counts.refused == {"unidentified": len(bad), "damaged": 2}
+    assert line.query(COUNTED) == [(101, 101)]
+
+
+async def test_runs_of_another_machine_are_refused(line: Line, database: str) -> None:
+    """An agent speaks for the machine of its Hello alone; a run belongs to one task."""
+    run = Run()
+    assert [answer.verdict for answer in await line.send(run.start(), run.batch(1, rows(101)))] == [STORED, STORED]
+    other = make_machine(database, "f" * 32)
+    stolen = Run(run.task_id)
+    moved = run.batch(2, rows(3))
+    moved.task_id = b"x" * 16
+    answers = await line.send(run.batch(2, rows(3)), stolen.batch(1, rows(3)), run.end({"syscall": 1}), machine=other)
+    assert [(answer.verdict, answer.reason) for answer in answers] == [
+        (REFUSED, "the run or its task is another machine's")
+    ] * 3
+    assert [answer.verdict for answer in await line.send(moved, run.batch(2, rows(103, 101)))] == [REFUSED, STORED]
+    assert line.query(COUNTED) == [(204, 204)]
+    assert line.backlog.counts.refused == {"another_machine": 4}
+
+
+async def test_an_older_agents_columns_are_filled_up(line: Line) -> None:
     """A column that an agent does not know yet is absent in its rows."""
-    older = rows(7).drop_columns(["duration_ns"])
-    async with start_server() as server:
-        (reply,) = await server.send(batch(older, task_id, 1))
-        assert reply.verdict == STORED
-        page = await server.get("events", "syscall")
-    assert {event["duration_ns"] for event in page["events"]} == {None}
+    (answer,) = await line.send(Run().batch(1, rows(7).drop_columns(["duration_ns"])))
+    assert answer.verdict == STORED
+    assert line.query("SELECT count(*), count(duration_ns) FROM scope.syscall") == [(7, 0)]
 
 
-async def test_a_database_that_goes_away_loses_nothing(start_server: StartServer, task_id: str) -> None:
-    """While the database is gone batches are to be repeated; when it is back they are stored, once."""
-    import tempfile
-    from pathlib import Path
-
-    with tempfile.TemporaryDirectory(prefix="scope") as folder:
-        postgres = PrivatePostgres(Path(folder) / "pg")
-        postgres.start()
-        try:
-            async with start_server(database=postgres.conninfo()) as server:
-                assert [reply.verdict for reply in await server.send(batch(rows(101), task_id, 1))] == [STORED]
-                waiting = batch(rows(103, 101), task_id, 2, emitted=204)
-                postgres.stop(immediate=True)
-                with contextlib.suppress(grpc.aio.AioRpcError):  # it may refuse the connection, for the same reason
-                    replies = await server.send(waiting)
-                    assert [reply.verdict for reply in replies] == [RETRY]
-                with pytest.raises(CommandError, match="503"):
-                    await server.get("health")
-                await asyncio.to_thread(postgres.start)
-                for _ in range(100):
-                    try:
-                        if [reply.verdict for reply in await server.send(waiting)] == [STORED]:
-                            break
-                    except grpc.aio.AioRpcError:
-                        pass
-                    await asyncio.sleep(0.1)
-                assert query(server.conninfo, "SELECT count(*) FROM events.syscall") == [(204,)]
-                assert query(server.conninfo, "SELECT balance FROM scope.books") == [(0,)]
-        finally:
-            postgres.stop(immediate=True)
+async def test_a_newer_agents_records_are_asked_for_later(line: Line, database: str) -> None:
+    """An unknown stream or column is neither stored nor booked nor in the way; a server that knows it stores it."""
+    run = Run()
+    newer = rows(13).append_column("invented", pa.array([1] * 13, pa.int64()))
+    unknown = run.batch(2, rows(11), stream="from_the_future", schema_fingerprint="?")
+    column = run.batch(2, newer, emitted=114)
+    answers = await line.send(run.batch(1, rows(101), emitted=101), unknown, column)
+    assert [answer.verdict for answer in answers] == [STORED, LATER, LATER]
+    assert all("older than the agent" in answer.reason for answer in answers[1:])
+    assert line.query("SELECT stream, stored, lost FROM scope.books") == [("syscall", 101, 0)]
+    assert line.backlog.counts.deferred == {"newer": 2}
+    tables = stream_tables(probes())
+    known = tables["syscall"]
+    tables["syscall"] = replace(
+        known,
+        schema=newer.schema,
+        fingerprint=fingerprint(newer.schema),
+        columns=(*known.columns, stored_column("invented", pa.int64())),
+    )
+    async with lined(database, tables=tables) as upgraded:
+        assert [answer.verdict for answer in await upgraded.send(column)] == [STORED]
+    assert line.query("SELECT count(*), sum(invented)::bigint FROM scope.syscall") == [(114, 13)]
+    assert line.books() == [(114, 114, 0, 0, False)]
 
 
-async def test_a_slow_database_makes_agents_wait(start_server: StartServer, task_id: str) -> None:
-    """The server holds a bounded number of bytes and reads no more; nothing is answered early, nothing is lost."""
-    batches = [batch(rows(997, 997 * n), task_id, n + 1, 997 * (n + 1)) for n in range(40)]
-    limit = 3 * batches[0].ByteSize()
-    async with start_server(queue_bytes=limit, writers=1) as server:
-        assert [reply.verdict for reply in await server.send(batches[0])] == [STORED]
-        with psycopg.connect(server.conninfo) as blocker:
-            blocker.execute("LOCK TABLE scope.ledger IN ACCESS EXCLUSIVE MODE")
-            sending = asyncio.create_task(server.send(*batches[1:]))
-            await asyncio.sleep(0.5)
-            health = await asyncio.to_thread(server.problem, "health")
-            held = int(re.findall(r"(\d+) bytes wait", health["ingest"])[0])
-            assert 0 < held < limit + max(each.ByteSize() for each in batches)
-            assert not sending.done()
-        replies = await sending
-        assert {reply.verdict for reply in replies} == {STORED}
-        assert query(server.conninfo, "SELECT count(*), count(DISTINCT arg0) FROM events.syscall") == [(39880, 39880)]
-        assert query(server.conninfo, "SELECT emitted, stored, balance FROM scope.books") == [(39880, 39880, 0)]
+@pytest.fixture
+def mortal_postgres() -> Iterator[PrivatePostgres]:
+    """A PostgreSQL that a test may kill."""
+    with tempfile.TemporaryDirectory(prefix="scope") as folder, PrivatePostgres(Path(folder) / "pg") as running:
+        yield running
 
 
-async def test_a_database_that_is_not_there_is_told(start_server: StartServer) -> None:
-    """A start waits for the database, and then says that it cannot be reached."""
-    with pytest.raises(StoreUnavailable, match=r"the database cannot be reached after 0\.3 s"):
-        async with start_server(database="host=/nonsense dbname=none", database_wait_s=0.3):
-            pass
+async def test_a_database_that_is_killed_under_load_loses_nothing(mortal_postgres: PrivatePostgres) -> None:
+    """While it is gone nothing is answered and health says since when; once it is back all is stored, once."""
+    runs = [Run() for _ in range(3)]
+    count, size = 40, 499
+    async with lined(mortal_postgres.conninfo()) as line:
+        await line.send(*[run.start() for run in runs])
+        reached = asyncio.Event()
+
+        async def stream(run: Run) -> AsyncIterator[UploadRequest]:
+            for n in range(count):
+                if n == count // 2:
+                    reached.set()
+                if n > count // 2:
+                    await asyncio.sleep(0.02)
+                yield envelope(run.batch(n + 1, rows(size, size * n), emitted=size * (n + 1)), n)
+
+        async def send(run: Run) -> list[int]:
+            async with aclosing(upload(stream(run), line.machine, line.backlog)) as replies:
+                return [answer.verdict async for reply in replies for answer in reply.answers]
+
+        sending = [asyncio.create_task(send(run)) for run in runs]
+        await reached.wait()
+        await asyncio.to_thread(mortal_postgres.stop, immediate=True)
+        said = await until(lambda: line.writers.check(1), lambda found: "records since" in found)
+        assert "holds" in said
+        assert not any(task.done() for task in sending)
+        await asyncio.to_thread(mortal_postgres.start)
+        verdicts = [verdict for found in await asyncio.gather(*sending) for verdict in found]
+        assert verdicts == [STORED] * (len(runs) * count)
+        assert await until(lambda: line.writers.check(3), lambda found: not found) == ""
+        assert line.query("SELECT count(*) FROM events.syscall") == [(len(runs) * count * size,)]
+        assert line.query(
+            "SELECT count(*) FROM (SELECT batch, ordinal FROM events.syscall GROUP BY 1, 2) AS places"
+        ) == [(len(runs) * count * size,)]
+        assert line.books() == [(count * size, count * size, 0, 0, False)] * len(runs)
 
 
-async def test_who_shows_no_token_or_no_hello_is_refused(start_server: StartServer, task_id: str) -> None:
-    """A wrong token is refused before anything is read."""
-    requests = [ingest_pb2.UploadRequest(batch=batch(rows(3), task_id, 1))]
+async def test_a_slow_database_makes_agents_wait(database: str) -> None:
+    """The server holds a bounded number of bytes, decompressed, and reads no more; nothing is answered early."""
+    run = Run()
+    records = [run.batch(n + 1, rows(997, 997 * n), 997 * (n + 1)) for n in range(40)]
+    read = 0
 
-    def refusal(address: str) -> grpc.StatusCode:
-        # Not by grpc.aio, which tells INTERNAL if the call is refused while it still sends.
-        with grpc.insecure_channel(address) as channel:
-            call = IngestStub(channel).Upload(iter(requests), metadata=[("authorization", "Bearer guess")])
-            with pytest.raises(grpc.RpcError):
-                list(call)
-            return call.code()
+    async def stream() -> AsyncIterator[UploadRequest]:
+        nonlocal read
+        for number, record in enumerate(records):
+            read += 1
+            yield envelope(record, number)
 
-    async with start_server() as server:
-        assert await asyncio.to_thread(refusal, server.ingest) is grpc.StatusCode.UNAUTHENTICATED
-        assert query(server.conninfo, "SELECT count(*) FROM scope.machines") == [(0,)]
-
-
-async def test_batches_of_another_machine_are_rejected(start_server: StartServer, task_id: str) -> None:
-    """An agent speaks for the machine of its Hello alone."""
-    foreign = batch(rows(3), task_id, 1)
-    foreign.machine_id = "f" * 32
-    async with start_server() as server:
-        (reply,) = await server.send(foreign)
-    assert (reply.verdict, "machine_id" in reply.reason) == (REJECTED, True)
-
-
-async def test_ports_that_are_taken_are_named(start_server: StartServer) -> None:
-    """A second server on the same ports says which is taken."""
-    async with start_server() as server:
-        with pytest.raises(AddressTaken, match=f"cannot listen on {server.http} for the API"):
-            async with start_server(http=server.http):
-                pass
-        with pytest.raises(AddressTaken, match=f"cannot listen on {server.ingest} for ingest"):
-            async with start_server(ingest=server.ingest):
-                pass
+    limit = 1 << 20
+    async with lined(database, limit=limit, lanes=1) as line:
+        assert [answer.verdict for answer in await line.send(run.start())] == [STORED]
+        with psycopg.connect(database) as blocker:
+            blocker.execute("LOCK TABLE store.accounts IN ACCESS EXCLUSIVE MODE")
+            replies = upload(stream(), line.machine, line.backlog)
+            first = asyncio.create_task(anext(replies))
+            held = await until(lambda: _held(line), lambda found: found > limit // 2)
+            assert held <= limit
+            assert read < len(records)
+            assert not first.done()
+        answers = list((await first).answers) + [answer async for reply in replies for answer in reply.answers]
+        assert [answer.verdict for answer in answers] == [STORED] * 40
+        assert line.query(COUNTED) == [(39880, 39880)]
+        assert line.books() == [(39880, 39880, 0, 0, False)]
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0:1", "127.0.0.1", "example.org:80", "127.0.0.1:x"])
-def test_only_loopback_is_listened_on(address: str, tmp_path: Any) -> None:
-    """Until there is mutual TLS, an address that others could reach is refused."""
-    with pytest.raises(InvalidSettings, match="http: "):
-        Settings(database="", token_file=tmp_path / "token", http=address)
+async def _held(line: Line) -> int:
+    return line.backlog.held_bytes
 
 
-async def test_times_are_utc_by_the_agents_offset(start_server: StartServer, task_id: str) -> None:
-    """A row's time is its ktime and the offset that came with its batch."""
-    async with start_server() as server:
-        await server.send(batch(rows(1), task_id, 1))
-        expected = (BOOT_TO_UTC_NS + 10**9) / 1e9
-        assert query(server.conninfo, "SELECT extract(epoch FROM time)::float8 FROM events.syscall") == [(expected,)]
+async def test_a_lock_that_is_held_long_is_waited_for(database: str) -> None:
+    """A lock timeout or a deadlock is of the moment: the group is held and stored afterwards, nothing is refused."""
+    run = Run()
+    async with lined(database, lanes=1) as line:
+        with psycopg.connect(database) as blocker:
+            blocker.execute("LOCK TABLE store.accounts IN ACCESS EXCLUSIVE MODE")
+            sending = asyncio.create_task(line.send(run.batch(1, rows(101))))
+            said = await until(lambda: line.writers.check(1), lambda found: "lock timeout" in found)
+            assert "writer 0 holds 1 records since" in said
+        assert [answer.verdict for answer in await sending] == [STORED]
+        assert await until(lambda: line.writers.check(3), lambda found: not found) == ""

@@ -3,17 +3,24 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from scope_server.errors import DirectoryInUse, PostgresError
+from scope_server.errors import DirectoryInUse, PostgresEnded, PostgresError
 from scope_server.store.postgres import PrivatePostgres
+from scope_server.store.postgres.leftovers import processes_in
+from scope_server.store.postgres.log import LogFile
+
+MIB = 1 << 20
+ROWS = 101
 
 
 @pytest.fixture
@@ -23,43 +30,265 @@ def directory() -> Iterator[Path]:
         yield Path(folder) / "pg"
 
 
-def test_a_killed_postmaster_is_followed_by_another(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Once its backends, which live on while they are busy, have noticed. What was committed is there, and no more."""
-    first = PrivatePostgres(directory)
-    first.start()
-    with psycopg.connect(first.conninfo(), autocommit=True) as connection:
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A file system of 256 MiB of its own."""
+    with tempfile.TemporaryDirectory(prefix="scope") as folder:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", folder], check=True)
+        try:
+            yield Path(folder)
+        finally:
+            subprocess.run(["umount", folder], check=True)
+
+
+def _until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.05)
+
+
+def _fill(postgres: PrivatePostgres) -> None:
+    with psycopg.connect(postgres.conninfo(), autocommit=True) as connection:
         connection.execute("CREATE TABLE kept (n integer)")
-        connection.execute("INSERT INTO kept SELECT generate_series(1, 101)")
-    busy = psycopg.connect(first.conninfo())
-    busy.execute("INSERT INTO kept VALUES (102)")
-    working = threading.Thread(target=_work, args=[busy])
-    working.start()
-    time.sleep(0.3)
-    assert first.pid
-    os.kill(first.pid, signal.SIGKILL)
-    first.stop()
-    with PrivatePostgres(directory) as second, psycopg.connect(second.conninfo()) as connection:
-        assert connection.execute("SELECT count(*) FROM kept").fetchone() == (101,)
-    working.join()
-    assert "waiting for the backends" in caplog.text
+        connection.execute("INSERT INTO kept SELECT generate_series(1, %s::integer)", [ROWS])
+
+
+def _kept(postgres: PrivatePostgres) -> int:
+    with psycopg.connect(postgres.conninfo()) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM kept").fetchone() or (0,)
+        return int(count)
+
+
+def _killed(postgres: PrivatePostgres) -> None:
+    assert postgres.pid
+    os.kill(postgres.pid, signal.SIGKILL)
+    _until(lambda: postgres.pid is None)
+
+
+def test_a_killed_postmaster_is_followed_by_another(directory: Path) -> None:
+    """What was committed is there and no more, though a backend of the killed one is still busy."""
+    with PrivatePostgres(directory) as postgres:
+        _fill(postgres)
+        busy = psycopg.connect(postgres.conninfo())
+        busy.execute("INSERT INTO kept VALUES (102)")
+        working = threading.Thread(target=_work, args=[busy])
+        working.start()
+        _until(lambda: _is_busy(postgres, busy.info.backend_pid))
+        _killed(postgres)
+        assert postgres.status == -signal.SIGKILL
+        postgres.start()
+        assert _kept(postgres) == ROWS
+        working.join()
 
 
 def _work(connection: psycopg.Connection) -> None:
-    with contextlib.suppress(psycopg.OperationalError):  # its server is gone when it has counted
-        connection.execute("SELECT count(*) FROM generate_series(1, 20000000)")
+    with contextlib.suppress(psycopg.OperationalError):  # its server is gone before it has counted
+        connection.execute("SELECT count(*) FROM generate_series(1, 2000000000)")
     connection.close()
 
 
+def _is_busy(postgres: PrivatePostgres, pid: int) -> bool:
+    with psycopg.connect(postgres.conninfo()) as connection:
+        query = "SELECT FROM pg_stat_activity WHERE pid = %s AND state = 'active'"
+        return connection.execute(query, [pid]).fetchone() is not None
+
+
+def test_a_killed_backend_is_no_end(directory: Path) -> None:
+    """PostgreSQL recovers by itself: the same postmaster answers again, with all that was committed."""
+    with PrivatePostgres(directory) as postgres:
+        _fill(postgres)
+        before = postgres.pid
+        with psycopg.connect(postgres.conninfo()) as connection:
+            os.kill(connection.info.backend_pid, signal.SIGKILL)
+
+        def answers() -> bool:
+            with contextlib.suppress(psycopg.OperationalError):
+                return _kept(postgres) == ROWS
+            return False
+
+        _until(answers)
+        assert postgres.pid == before
+
+
+def test_nothing_outlives_its_owner(directory: Path) -> None:
+    """A killed owner takes PostgreSQL with it, and the next one finds the data whole."""
+    owner = subprocess.Popen(
+        [sys.executable, "-c", _OWNER, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert owner.stdin and owner.stdout
+    assert owner.stdout.readline() == b"started\n"
+    assert processes_in(directory / "data")
+    owner.kill()
+    owner.communicate()
+    _until(lambda: not processes_in(directory / "data"))
+    with PrivatePostgres(directory) as heir:
+        heir.ensure_database("another")
+
+
+_OWNER = """
+import sys
+from pathlib import Path
+from scope_server.store.postgres import PrivatePostgres
+with PrivatePostgres(Path(sys.argv[1])):
+    print("started", flush=True)
+    sys.stdin.read()
+"""
+
+
 def test_an_orphan_is_ended_first(directory: Path) -> None:
-    """A postmaster whose owner was killed is ended in order, and the data is taken over."""
+    """A postmaster that outlived its owner is ended in order, and the data is taken over."""
     orphan = PrivatePostgres(directory)
     orphan.start()
-    assert orphan.pid and orphan._lock is not None
-    os.close(orphan._lock)  # as the kernel does for a process that is killed
-    orphan._lock = None
+    before = orphan.pid
+    orphan._lock.release()  # as the kernel does for a process that is killed
     with PrivatePostgres(directory) as heir:
-        assert heir.pid != orphan.pid
-    assert orphan._process and orphan._process.wait(10) == 0
+        assert heir.pid != before
+        assert orphan.status == 0
+
+
+@pytest.mark.parametrize("left", ["", "0\n", "{this}\n{data}\n", "not a number"])
+def test_a_stale_pid_file_is_no_obstacle(directory: Path, left: str) -> None:
+    """Not even if it is empty, as a full disk leaves it, or has the number of a process that lives."""
+    with PrivatePostgres(directory) as postgres:
+        _fill(postgres)
+    data = directory / "data"
+    (data / "postmaster.pid").write_text(left.format(this=os.getpid(), data=data))
+    (directory / ".s.PGSQL.5432.lock").write_text(f"{os.getpid()}\n{data}\n")
+    with PrivatePostgres(directory) as postgres:
+        assert _kept(postgres) == ROWS
+
+
+def test_shared_memory_of_killed_ones_does_not_pile_up(directory: Path) -> None:
+    """Each start removes what the one before could not."""
+    used: set[str] = set()
+    with PrivatePostgres(directory) as postgres:
+        for _ in range(3):
+            used |= _shared_memory(postgres)
+            _killed(postgres)
+            postgres.start()
+    assert len(used) >= 6  # each has a segment of either kind
+    there = {line.split()[1] for line in Path("/proc/sysvipc/shm").read_text().splitlines()}
+    there |= {str(file) for file in Path("/dev/shm").iterdir()}
+    assert not used & there
+
+
+def _shared_memory(postgres: PrivatePostgres) -> set[str]:
+    """Ids of System V segments, paths of POSIX ones."""
+    found = set()
+    for line in Path(f"/proc/{postgres.pid}/maps").read_text().splitlines():
+        *_, inode, path = line.split(maxsplit=5)
+        if path.startswith("/SYSV"):
+            found.add(inode)
+        elif path.startswith("/dev/shm/"):
+            found.add(path)
+    return found
+
+
+def test_a_full_disk_ends_no_database(small_disk: Path) -> None:
+    """A crash on a full disk: the ballast makes room for recovery. It is made again once there is room."""
+    postgres = PrivatePostgres(small_disk / "pg", ballast_bytes=48 * MIB)
+    ballast = small_disk / "pg" / "ballast"
+    with postgres:
+        _fill(postgres)
+        assert ballast.stat().st_blocks * 512 >= 48 * MIB
+        rest = _fill_up(small_disk)
+        with psycopg.connect(postgres.conninfo(), autocommit=True) as connection, pytest.raises(psycopg.Error):
+            connection.execute("CREATE TABLE more AS SELECT generate_series(1, 100000000) AS n")
+        if postgres.pid is not None:
+            _killed(postgres)
+        postgres.start()
+        assert _kept(postgres) == ROWS
+        assert not ballast.exists()
+        rest.unlink()
+        postgres.upkeep()
+        assert ballast.exists()
+
+
+def test_without_ballast_a_full_disk_is_told(small_disk: Path) -> None:
+    """Nothing can be started; the error says what to do, and once that is done it starts."""
+    postgres = PrivatePostgres(small_disk / "pg", ballast_bytes=16 * MIB)
+    with postgres:
+        _fill(postgres)
+        _killed(postgres)
+        (small_disk / "pg" / "ballast").unlink()
+        rest = _fill_up(small_disk)
+        with pytest.raises(PostgresError, match=r"no space for PostgreSQL in .*: free some"):
+            postgres.start()
+        rest.unlink()
+        postgres.start()
+        assert _kept(postgres) == ROWS
+
+
+def _fill_up(disk: Path) -> Path:
+    rest = disk / "rest"
+    with rest.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(MIB))
+    with rest.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    return rest
+
+
+def test_no_room_for_a_first_start_is_told(small_disk: Path) -> None:
+    """The error says why, and nothing half-made is in the way later."""
+    rest = _fill_up(small_disk)
+    with pytest.raises(PostgresError, match=r"no space for PostgreSQL in .*: free some"):
+        PrivatePostgres(small_disk / "pg").start()
+    rest.unlink()
+    with PrivatePostgres(small_disk / "pg") as postgres:
+        _fill(postgres)
+
+
+def test_a_start_can_be_given_up(directory: Path) -> None:
+    """While the cluster is made or while it starts; nothing runs afterwards, and the next start works."""
+    asked = 0
+
+    def at_the_third() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 2
+
+    with pytest.raises(PostgresEnded, match="given up while the database was made"):
+        PrivatePostgres(directory).start(at_the_third)
+    assert not (directory / "data").exists()
+    with PrivatePostgres(directory):
+        pass
+    with pytest.raises(PostgresEnded, match="given up while PostgreSQL was starting"):
+        PrivatePostgres(directory).start(lambda: True)
+    assert not processes_in(directory / "data")
+    with PrivatePostgres(directory):
+        pass
+
+
+def test_a_stop_is_certain(directory: Path) -> None:
+    """A postmaster that does not react, here for it is stopped, is killed with all its processes."""
+    postgres = PrivatePostgres(directory)
+    postgres.start()
+    assert postgres.pid
+    os.kill(postgres.pid, signal.SIGSTOP)
+    postgres.stop(hurried=lambda: True)
+    assert not processes_in(directory / "data")
+    with PrivatePostgres(directory):
+        pass
+
+
+def test_a_log_has_an_end(tmp_path: Path) -> None:
+    """Beyond its limit it is kept as the older one, and whoever has it open goes on in the new one."""
+    log = LogFile(tmp_path / "postgres.log", limit=1009)
+    with log.opened() as file:
+        file.write(b"old\n" * 250)
+        file.flush()
+        log.rotate()
+        assert log.said()[-1] == "old"
+        file.write(b"old\n" * 5)
+        file.flush()
+        log.rotate()
+        file.write(b"new\n")
+    assert log.said() == ["new"]
+    assert (tmp_path / "postgres.log").read_bytes() == b"new\n"
+    assert (tmp_path / "postgres.log.1").stat().st_size == 1020
 
 
 def test_a_directory_in_use_is_refused(directory: Path) -> None:
@@ -90,3 +319,12 @@ def test_a_path_too_long_for_a_socket_is_told(directory: Path) -> None:
     with pytest.raises(PostgresError, match="choose a shorter directory"):
         PrivatePostgres(directory / ("x" * 100)).start()
     assert not directory.exists()
+
+
+def test_the_environment_changes_nothing(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables for other clients of PostgreSQL neither move the socket nor the database."""
+    monkeypatch.setenv("PGPORT", "6543")
+    monkeypatch.setenv("PGDATABASE", "elsewhere")
+    with PrivatePostgres(directory) as postgres:
+        _fill(postgres)
+        assert (directory / ".s.PGSQL.5432").exists()

@@ -1,8 +1,10 @@
-"""Numbers as people read them: three digits and a unit, never an exponent."""
+"""Numbers as people read and write them: three digits and a unit, never an exponent."""
+
+import argparse
 
 import pytest
 
-from scope_cli.quantities import quantity
+from scope_cli.quantities import age, bytes_of, quantity
 
 
 @pytest.mark.parametrize(
@@ -30,3 +32,27 @@ from scope_cli.quantities import quantity
 def test_quantities(value: object, unit: str, shown: str) -> None:
     """By unit; what has none is a plain number or text."""
     assert quantity(value, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("0", 0), ("1048576", 1 << 20), ("512M", 512 << 20), ("2g", 2 << 30), ("1T", 1 << 40)]
+)
+def test_bytes_as_they_are_written(text: str, count: int) -> None:
+    """A whole number, with a binary unit or without."""
+    assert bytes_of(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "G", "-1", "1.5G", "1GB", "1X", "١G", "9" * 30])
+def test_what_is_no_number_of_bytes(text: str) -> None:
+    """The message shows how to write one."""
+    with pytest.raises(argparse.ArgumentTypeError, match="write it as 512M or 2G"):
+        bytes_of(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(-3, "0 s ago"), (59, "59 s ago"), (60, "1 min ago"), (7200, "2 h ago"), (200_000, "2 d ago")],
+)
+def test_ages(seconds: float, shown: str) -> None:
+    """In the unit that fits; a clock that is ahead makes no age below 0."""
+    assert age(seconds) == shown

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from scope_bpf.tracer import LOSS_REASONS
+from scope_bpf.kernel_books import LOSS_REASONS
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "dataflow.md").read_text()
@@ -20,5 +20,5 @@ def test_every_loss_is_in_the_table() -> None:
     """What the kernel may lose, and what the agent may lose, has its row."""
     for reason in (*LOSS_REASONS, "missed_run", "unkept"):
         assert f"`ring/{reason}`" in TEXT
-    for place in ("batch/unreadable", "queue/full", "ingest/refused"):
+    for place in ("batch/unreadable", "agent/unread", "agent/killed", "agent/forgotten", "spool/full", "spool/damaged"):
         assert f"`{place}`" in TEXT

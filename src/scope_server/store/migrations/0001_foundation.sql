@@ -1,120 +1,251 @@
--- Narrow rows of events live in `events`, one partitioned table a stream, made from the catalogue. What rows refer to,
--- the books, and the views that people read live in `scope`.
+-- Three schemas. `scope` is for people: views and functions, each commented. `events` has the rows: a partitioned table
+-- a stream, made from the catalogue (`store/schema.py`). `store` has what rows refer to, the tasks and their books, and
+-- the catalogue of batches; it is there already, with the versions of this schema.
+CREATE SCHEMA scope;
 CREATE SCHEMA events;
+COMMENT ON SCHEMA scope IS 'SCOPE, for people: a view a stream, and what is known of machines, tasks, runs and losses.';
+COMMENT ON SCHEMA events IS 'SCOPE''s rows as they are stored; read the views in scope instead.';
+COMMENT ON SCHEMA store IS 'SCOPE''s own: what rows refer to, tasks, books, the catalogue of batches.';
 
-CREATE TABLE scope.machines (
-    id            integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    machine_id    text NOT NULL UNIQUE,
-    hostname      text NOT NULL,
-    kernel        text NOT NULL,
-    architecture  text NOT NULL,
-    cpus          integer NOT NULL,
-    memory_bytes  bigint NOT NULL,
-    agent_version text NOT NULL,
-    booted        timestamptz,
-    first_seen    timestamptz NOT NULL DEFAULT now(),
-    last_seen     timestamptz NOT NULL DEFAULT now()
+CREATE TABLE store.machines (
+    id             integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    machine_id     text NOT NULL UNIQUE,
+    installation   text NOT NULL,                        -- of the agent that registered last
+    hostname       text NOT NULL,
+    kernel         text NOT NULL,
+    architecture   text NOT NULL,
+    cpus           integer NOT NULL,
+    memory_bytes   bigint NOT NULL,
+    agent_version  text NOT NULL,
+    booted         timestamptz,
+    clock_ahead_ns bigint NOT NULL DEFAULT 0,            -- its clock less the server's, when it reported last
+    first_seen     timestamptz NOT NULL DEFAULT now(),
+    last_seen      timestamptz NOT NULL DEFAULT now()
 );
 
-CREATE TABLE scope.names (
-    id   integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    text text NOT NULL UNIQUE
+-- ---- what rows refer to. Ids are drawn only for rows that are new; a text is found by its digest, so it may be long.
+
+CREATE TABLE store.names (
+    id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    digest bytea NOT NULL UNIQUE,                        -- BLAKE2b, 16 bytes, of the text in UTF-8
+    text   text NOT NULL
 );
 
--- A process is told apart by its start, since pids are used again.
-CREATE TABLE scope.processes (
-    id       integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    machine  integer NOT NULL,
-    pid      bigint NOT NULL,
-    start_ns bigint NOT NULL,
-    ppid     bigint,
-    exe      text,
-    cmdline  text,
+CREATE TABLE store.frames (
+    id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    digest bytea NOT NULL UNIQUE,                        -- as in names
+    text   text NOT NULL
+);
+
+CREATE TABLE store.stacks (
+    id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    digest bytea NOT NULL UNIQUE,                        -- of the stack's text, as in names
+    frames bigint[] NOT NULL                             -- outermost first
+);
+
+CREATE FUNCTION store.stack_text(wanted bigint) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT string_agg(f.text, ';' ORDER BY u.place)
+    FROM store.stacks s, unnest(s.frames) WITH ORDINALITY u (frame, place) JOIN store.frames f ON f.id = u.frame
+    WHERE s.id = wanted
+$$;
+
+-- A process is told apart by its start, since pids are used again. Pid 0 is "of no process".
+CREATE TABLE store.processes (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    machine      integer NOT NULL,
+    pid          bigint NOT NULL,
+    start_ns     bigint NOT NULL,                        -- CLOCK_BOOTTIME
+    described_ns bigint NOT NULL DEFAULT 0,              -- as of when the rest is, on the same clock
+    parent_pid   bigint,
+    exe          text,
+    cmdline      text[],
+    cgroup       text,
+    container    text,
     UNIQUE (pid, start_ns, machine)
 );
 
-CREATE TABLE scope.tasks (
-    id           integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    task_id      uuid NOT NULL UNIQUE,
-    machine      integer NOT NULL REFERENCES scope.machines,
-    probe        text NOT NULL,
-    definition   jsonb NOT NULL,            -- target, options, duration in seconds
-    desired      text NOT NULL CHECK (desired IN ('running', 'stopped')),
-    state        text NOT NULL DEFAULT 'pending'
-                 CHECK (state IN ('pending', 'starting', 'running', 'stopping', 'stopped', 'failed')),
+-- ---- what is wanted, what became of it, and its books
+
+CREATE TABLE store.tasks (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    task_id    uuid NOT NULL UNIQUE,
+    machine    integer NOT NULL REFERENCES store.machines,
+    origin     text NOT NULL CHECK (origin IN ('server', 'agent')),
+    probe      text NOT NULL,
+    definition jsonb NOT NULL,                           -- scope.v1.Definition as JSON
+    wanted     boolean NOT NULL,                         -- until somebody stops it or its time is over
+    deadline   timestamptz,                              -- set by the first start of a task with a duration
+    reason     text,                                     -- of the last start that failed
+    next_try   timestamptz,
+    created    timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX tasks_wanted ON store.tasks (machine) WHERE wanted;
+
+CREATE TABLE store.runs (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run_id       uuid NOT NULL UNIQUE,
+    task         bigint NOT NULL REFERENCES store.tasks,
+    installation text NOT NULL,                          -- of the agent that ran it
+    state        text NOT NULL
+                 CHECK (state IN ('starting', 'running', 'stopping', 'stopped', 'failed')),
+    "end"        text CHECK ("end" IN ('request', 'lease', 'failure', 'shutdown', 'killed')),
     error        text,
     attach_point text,
-    sent_bytes   bigint NOT NULL DEFAULT 0,
-    cost         jsonb,
-    replaces     uuid,                      -- the run that this one continues after a restart of the agent
-    created      timestamptz NOT NULL DEFAULT now(),
     started      timestamptz,
-    ended        timestamptz
+    ended        timestamptz,
+    sent_bytes   bigint NOT NULL DEFAULT 0,
+    cost         jsonb
 );
-CREATE INDEX tasks_desired ON scope.tasks (machine) WHERE desired = 'running';
+CREATE INDEX runs_task ON store.runs (task);
+CREATE INDEX runs_open ON store.runs (installation) WHERE ended IS NULL;
 
--- One row for each batch that was delivered, however often; its rows are committed with it.
-CREATE TABLE scope.ledger (
+-- The books of a run's stream. `settled` has the sequences whose rows are stored or booked as lost: it is updated in
+-- the transaction that does so, and says what a repeated delivery may not do again. What the agent tells only grows.
+CREATE TABLE store.accounts (
+    run           bigint NOT NULL REFERENCES store.runs,
+    stream        text NOT NULL,
+    emitted       bigint NOT NULL DEFAULT 0,
+    stored        bigint NOT NULL DEFAULT 0,
+    lost          bigint NOT NULL DEFAULT 0,             -- all of store.losses
+    incomplete    bigint NOT NULL DEFAULT 0,             -- stored without a part, such as a stack, for want of room
+    told          jsonb NOT NULL DEFAULT '{}',           -- {"PLACE/REASON": count}: losses that the agent told
+    told_time     timestamptz,                           -- of the latest account
+    settled       int8multirange NOT NULL DEFAULT '{}',
+    last_sequence bigint,                                -- told at the run's end; closed when all are settled
+    PRIMARY KEY (run, stream)
+);
+
+-- Lost events by the minute in which they were. Place 'ingest' is the server's own.
+CREATE TABLE store.losses (
+    run        bigint NOT NULL REFERENCES store.runs,
+    stream     text NOT NULL,
+    place      text NOT NULL,
+    reason     text NOT NULL,
+    minute     timestamptz NOT NULL,
+    first_time timestamptz NOT NULL,
+    last_time  timestamptz NOT NULL,
+    count      bigint NOT NULL,
+    PRIMARY KEY (run, stream, place, reason, minute)
+);
+
+-- Records that could not be stored though the database was there: their bytes, bounded, for `scope admin quarantine`.
+CREATE TABLE store.quarantine (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    machine        integer NOT NULL,
-    task           integer NOT NULL,
+    run            bigint NOT NULL REFERENCES store.runs,
+    stream         text,                                 -- of a batch, like the sequence
+    sequence       bigint,
+    events         bigint NOT NULL,                      -- booked as lost at ingest/CODE
+    minute         timestamptz,                          -- in which they were
+    code           text NOT NULL,
+    reason         text NOT NULL,
+    received       timestamptz NOT NULL DEFAULT now(),
+    boot_to_utc_ns bigint NOT NULL,                      -- of the machine, by the server's clock
+    bytes          bigint NOT NULL,
+    record         bytea                                 -- a serialized scope.v1.Record; null: the bound was reached
+);
+
+-- ---- the catalogue of batches: what each holds, to find batches by. Goes with the rows, a partition a day.
+
+CREATE SEQUENCE store.batch_ids AS bigint;
+
+CREATE TABLE store.batches (
+    id             bigint NOT NULL,
+    run            bigint NOT NULL,
     sequence       bigint NOT NULL,
-    stream         text NOT NULL,
+    first_time     timestamptz NOT NULL,
+    last_time      timestamptz NOT NULL,
+    boot_to_utc_ns bigint NOT NULL,                      -- as used for the rows' times
     event_count    bigint NOT NULL,
-    first_time     timestamptz,
-    last_time      timestamptz,
-    boot_to_utc_ns bigint NOT NULL,         -- added to a row's ktime_ns it gives nanoseconds since 1970 UTC
-    status         text NOT NULL CHECK (status IN ('stored', 'rejected')),
-    code           text,
-    reason         text,
-    received_at    timestamptz NOT NULL DEFAULT now(),
-    UNIQUE (task, sequence, machine)
-);
-CREATE INDEX ledger_first_time ON scope.ledger (stream, first_time) WHERE event_count > 0 AND status = 'stored';
-CREATE INDEX ledger_last_time ON scope.ledger (stream, last_time) WHERE event_count > 0 AND status = 'stored';
+    machine        integer NOT NULL,
+    stream         text NOT NULL,
+    processes      bigint[] NOT NULL,                    -- distinct, of its rows
+    names          bigint[] NOT NULL                     -- distinct, of all name and stack columns of its rows
+) PARTITION BY RANGE (last_time);
+CREATE INDEX ON store.batches (id);
+CREATE INDEX ON store.batches (stream, last_time);
+CREATE INDEX ON store.batches (stream, first_time);
+CREATE INDEX ON store.batches USING gist (tstzrange(first_time, last_time, '[]'));
+CREATE INDEX ON store.batches USING gin (processes);
+CREATE INDEX ON store.batches USING gin (names);
 
--- Cumulative counts as the agent sends them; a late or repeated account never lowers one.
-CREATE TABLE scope.accounts (
-    task    integer NOT NULL,
-    stream  text NOT NULL,
-    emitted bigint NOT NULL,
-    PRIMARY KEY (task, stream)
-);
-
--- Place 'ingest' is the server's own: what it rejected, added with the ledger's row.
-CREATE TABLE scope.losses (
-    task   integer NOT NULL,
-    stream text NOT NULL,
-    place  text NOT NULL,
-    reason text NOT NULL,
-    count  bigint NOT NULL,
-    PRIMARY KEY (task, stream, place, reason)
-);
-
-CREATE TABLE scope.streams (
+-- What the catalogue's tables and views were made from.
+CREATE TABLE store.streams (
     stream      text NOT NULL,
     version     integer NOT NULL,
     probe       text NOT NULL,
     fingerprint text NOT NULL,
-    columns     jsonb NOT NULL,             -- [{name, type, sql, kind}], in the order of the view
+    columns     jsonb NOT NULL,                          -- [{name, type, sql, kind}], in the order of the view
+    shown       text NOT NULL DEFAULT '',                -- tells whether view and comments are up to date
     created     timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (stream, version)
 );
 
--- balance is 0 once all that was emitted has arrived; above 0, so much is still under way.
+-- Written now and then to know that writing works.
+CREATE TABLE store.pulse (
+    one  boolean PRIMARY KEY DEFAULT true CHECK (one),
+    beat timestamptz NOT NULL
+);
+INSERT INTO store.pulse (beat) VALUES (now());
+
+-- ---- for people
+
+CREATE VIEW scope.machines AS
+SELECT machine_id, hostname, kernel, architecture, cpus, memory_bytes, agent_version, booted, clock_ahead_ns,
+       first_seen, last_seen
+FROM store.machines;
+COMMENT ON VIEW scope.machines IS 'Every machine that has ever registered.';
+COMMENT ON COLUMN scope.machines.clock_ahead_ns IS 'its clock less the server''s, in ns, when it reported last';
+COMMENT ON COLUMN scope.machines.booted IS 'when the machine was booted, by its own clock';
+COMMENT ON COLUMN scope.machines.last_seen IS 'when its agent was heard of last, by the server''s clock';
+
+CREATE VIEW scope.tasks AS
+SELECT t.task_id, m.machine_id, m.hostname, t.origin, t.probe, t.definition, t.wanted, t.deadline, t.reason, t.created
+FROM store.tasks t JOIN store.machines m ON m.id = t.machine;
+COMMENT ON VIEW scope.tasks IS 'What is, or was, to be recorded. What became of it: scope.runs.';
+COMMENT ON COLUMN scope.tasks.origin IS 'server: asked for here; agent: started on the machine';
+COMMENT ON COLUMN scope.tasks.definition IS 'probe, target, options and duration';
+COMMENT ON COLUMN scope.tasks.wanted IS 'until somebody stops it or its time is over';
+COMMENT ON COLUMN scope.tasks.reason IS 'of the last start that failed';
+
+CREATE VIEW scope.runs AS
+SELECT r.run_id, t.task_id, m.machine_id, m.hostname, t.probe, r.state, r."end", r.error, r.attach_point, r.started,
+       r.ended, r.sent_bytes, r.cost
+FROM store.runs r JOIN store.tasks t ON t.id = r.task JOIN store.machines m ON m.id = t.machine;
+COMMENT ON VIEW scope.runs IS 'One execution of a task in one life of its agent. Its books: scope.books.';
+COMMENT ON COLUMN scope.runs."end" IS
+    'why it ended: request, lease (its time was over), failure, shutdown (of the agent), killed (the agent was)';
+COMMENT ON COLUMN scope.runs.attach_point IS 'the way to attach that the probe took';
+COMMENT ON COLUMN scope.runs.cost IS 'of its BPF programs: share of a CPU, ns a run, runs a second';
+
+CREATE VIEW scope.processes AS
+SELECT m.machine_id, m.hostname, p.pid, p.start_ns, p.parent_pid, p.exe, p.cmdline, p.cgroup, p.container
+FROM store.processes p JOIN store.machines m ON m.id = p.machine;
+COMMENT ON VIEW scope.processes IS 'Processes that rows are about. What could not be read of one is null.';
+COMMENT ON COLUMN scope.processes.start_ns IS 'when it started, since boot, in ns: tells a reused pid apart';
+COMMENT ON COLUMN scope.processes.cgroup IS 'path below the cgroup v2 root';
+
 CREATE VIEW scope.books AS
-SELECT t.task_id,
-       k.stream,
-       coalesce(a.emitted, 0) AS emitted,
-       coalesce(s.stored, 0) AS stored,
-       coalesce(l.lost, 0) AS lost,
-       coalesce(a.emitted, 0) - coalesce(s.stored, 0) - coalesce(l.lost, 0) AS balance
-FROM (SELECT task, stream FROM scope.accounts
-      UNION SELECT task, stream FROM scope.losses
-      UNION SELECT task, stream FROM scope.ledger) k
-JOIN scope.tasks t ON t.id = k.task
-LEFT JOIN scope.accounts a ON a.task = k.task AND a.stream = k.stream
-LEFT JOIN LATERAL (SELECT sum(g.event_count)::bigint AS stored FROM scope.ledger g
-                   WHERE g.task = k.task AND g.stream = k.stream AND g.status = 'stored') s ON true
-LEFT JOIN LATERAL (SELECT sum(o.count)::bigint AS lost FROM scope.losses o
-                   WHERE o.task = k.task AND o.stream = k.stream) l ON true;
+SELECT t.task_id, r.run_id, a.stream, a.emitted, a.stored, a.lost, a.emitted - a.stored - a.lost AS under_way,
+       r.ended IS NOT NULL AND a.last_sequence IS NOT NULL
+           AND a.settled @> int8multirange(int8range(1, a.last_sequence + 1)) AS closed,
+       a.incomplete
+FROM store.accounts a
+JOIN store.runs r ON r.id = a.run
+JOIN store.tasks t ON t.id = r.task;
+COMMENT ON VIEW scope.books IS
+    'Per run and stream: emitted = stored + lost + under_way. closed: the run has ended and nothing more can come.';
+COMMENT ON COLUMN scope.books.emitted IS 'events that passed the filter in the kernel, or rows that a summary made';
+COMMENT ON COLUMN scope.books.lost IS 'where, why and when: scope.losses';
+COMMENT ON COLUMN scope.books.under_way IS 'not arrived yet';
+COMMENT ON COLUMN scope.books.closed IS 'the run has ended and nothing more can come';
+COMMENT ON COLUMN scope.books.incomplete IS 'stored without a part, such as a stack, for which there was no room';
+
+CREATE VIEW scope.losses AS
+SELECT t.task_id, r.run_id, m.machine_id, m.hostname, o.stream, o.place, o.reason, o.first_time, o.last_time, o.count
+FROM store.losses o
+JOIN store.runs r ON r.id = o.run
+JOIN store.tasks t ON t.id = r.task
+JOIN store.machines m ON m.id = t.machine;
+COMMENT ON VIEW scope.losses IS 'Lost events by place, reason and minute.';
+COMMENT ON COLUMN scope.losses.place IS 'ring, batch, agent, spool, or ingest, which is the server';
+COMMENT ON COLUMN scope.losses.first_time IS 'they were lost between this time and last_time';

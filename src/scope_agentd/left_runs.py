@@ -1,0 +1,64 @@
+"""Closes the books of runs whose agent was killed, from what the spool and the kernel know of them."""
+
+import logging
+
+from scope_agentd.pins import LeftRun, Pins
+from scope_agentd.pipeline.books import AGENT, RING
+from scope_agentd.pipeline.spool import OpenRun, Spool
+from scope_bpf.account import Account
+from scope_bpf.clock import boot_ns, boot_to_utc_ns
+from scope_proto.scope.v1 import record_pb2, task_pb2
+
+log = logging.getLogger(__name__)
+
+
+def close_left_runs(spool: Spool, pins: Pins) -> None:
+    """Spools the end of every run that an earlier life of the agent did not end; before any run starts.
+
+    What the kernel counted and no batch has is lost: it was in a ring, or on its way from there to the spool.
+    """
+    left = {run.run_id: run for run in pins.left()}
+    open_runs = dict(spool.open_runs)
+    for run_id, run in left.items():
+        if run_id not in open_runs and not run.recorded:  # killed before the spool had its start
+            spool.put(run.start)
+            open_runs[run_id] = OpenRun(run_id, run.start.task_id, {}, None)
+    for run_id, open_run in open_runs.items():
+        spool.put(_end_of(open_run, left.get(run_id)))
+        log.warning("closed the books of a run whose agent was killed", extra={"run": run_id.hex()})
+    for run_id in left:
+        pins.release(run_id)
+
+
+def _end_of(run: OpenRun, left: LeftRun | None) -> record_pb2.Record:
+    books = left.books if left else {}
+    told = run.accounts.streams if run.accounts else {}
+    accounts = record_pb2.Accounts(ktime_ns=boot_ns(), boot_to_utc_ns=boot_to_utc_ns())
+    for stream in sorted({*books, *told, *run.streams}):
+        sequenced = run.streams[stream].events if stream in run.streams else 0
+        account = accounts.streams[stream]
+        account.CopyFrom(_final(told.get(stream, record_pb2.Account()), books.get(stream, Account()), sequenced))
+    end = record_pb2.RunEnd(
+        end=task_pb2.TASK_END_KILLED,
+        error="its agent was killed",
+        accounts=accounts,
+        last_sequences={stream: position.sequence for stream, position in run.streams.items()},
+    )
+    end.ended.GetCurrentTime()  # when it was is not known
+    return record_pb2.Record(run_id=run.run_id, task_id=run.task_id, end=end)
+
+
+def _final(told: record_pb2.Account, kernel: Account, sequenced: int) -> record_pb2.Account:
+    """The last account of a stream: what the agent told last, what the kernel counted until the end."""
+    lost: dict[tuple[str, str], int] = {(loss.place, loss.reason): loss.count for loss in told.lost}
+    for reason, count in kernel.lost.items():
+        lost[RING, reason] = max(count, lost.get((RING, reason), 0))
+    # Of a summary the kernel counts losses only: its rows are made, and counted, by the agent.
+    known = sequenced + sum(lost.values())
+    emitted = max(kernel.emitted, told.emitted, known)
+    if emitted > known:
+        lost[AGENT, "killed"] = emitted - known
+    account = record_pb2.Account(emitted=emitted, incomplete=max(kernel.incomplete, told.incomplete))
+    for (place, reason), count in sorted(lost.items()):
+        account.lost.add(place=place, reason=reason, count=count)
+    return account

@@ -1,0 +1,24 @@
+"""The agent's own processes, which no task records."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def families(roots: Iterable[int]) -> set[int]:
+    """This process, those given, and all that descend from them now; what they start later the kernel leaves out."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, ValueError, IndexError):
+                continue  # it ended meanwhile
+            children.setdefault(parent, []).append(int(folder.name))
+    family: set[int] = set()
+    waiting = [os.getpid(), *roots]
+    while waiting:
+        pid = waiting.pop()
+        family.add(pid)
+        waiting += children.get(pid, [])
+    return family

@@ -1,0 +1,133 @@
+"""The kernel's books of the runs of this agent, kept where they outlive it.
+
+    /sys/fs/bpf/scope/INSTALLATION/RUN     the map `scope_accounts` of a run, while it runs
+    STATE/runs/RUN.json                    whose it is, and which stream has which number in it
+
+Both are there before the first event and go when the run has ended in order. What an agent finds when it starts is of
+runs whose agent was killed. A reboot takes the pins, and the files stay.
+"""
+
+import json
+import logging
+import os
+import subprocess
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from scope_bpf.account import Account
+from scope_proto.scope.v1 import record_pb2
+
+log = logging.getLogger(__name__)
+
+BPF_FS = Path("/sys/fs/bpf")
+
+
+@dataclass(frozen=True)
+class LeftRun:
+    """A run that an earlier life of the agent left.
+
+    Attributes:
+        start: its RunStart; whether the spool has had it, says `recorded`.
+        books: the kernel's, by stream; empty if they are gone.
+    """
+
+    run_id: bytes
+    start: record_pb2.Record
+    recorded: bool
+    books: Mapping[str, Account]
+
+
+class Pins:
+    """For the threads of runs; each call is about one run, whose thread makes it."""
+
+    def __init__(self, state_dir: Path, installation: str, bpf_fs: Path = BPF_FS) -> None:
+        self._files = state_dir / "runs"
+        self._files.mkdir(mode=0o700, exist_ok=True)
+        self._folder = _own_folder(bpf_fs, installation)
+
+    def path(self, run_id: bytes) -> Path | None:
+        """Where a run's books are to be pinned; None: this host has no BPF file system."""
+        return self._folder / run_id.hex() if self._folder else None
+
+    def prepare(self, run_id: bytes, start: record_pb2.Record, streams: list[str]) -> None:
+        """Before a run attaches: writes down whose its books are. `streams` are in the order of their numbers."""
+        described = {"start": b64encode(start.SerializeToString()).decode(), "streams": streams, "recorded": False}
+        self._write(run_id, described)
+
+    def recording(self, run_id: bytes) -> None:
+        """The spool has the run's start: from now on it knows of the run, too."""
+        self._write(run_id, json.loads(self._file(run_id).read_text()) | {"recorded": True})
+
+    def release(self, run_id: bytes) -> None:
+        """The run has ended and its books are told, or it never recorded."""
+        if self._folder:
+            (self._folder / run_id.hex()).unlink(missing_ok=True)
+        self._file(run_id).unlink(missing_ok=True)
+
+    def left(self) -> list[LeftRun]:
+        """What is there now, oldest first. When an agent starts, all of it was left."""
+        return [found for file in sorted(self._files.glob("*.json")) if (found := self._read(file))]
+
+    def close(self) -> None:
+        """The agent ends: its folder goes, if no pin is left in it."""
+        if self._folder:
+            with suppress(OSError):
+                self._folder.rmdir()
+
+    def _read(self, file: Path) -> LeftRun | None:
+        from scope_bpf.errors import KernelError
+        from scope_bpf.kernel_books import read_pinned
+
+        try:
+            described = json.loads(file.read_text())
+            run_id = bytes.fromhex(file.stem)
+            start = record_pb2.Record.FromString(b64decode(described["start"]))
+        except (ValueError, KeyError) as error:  # a power cut in the middle of writing
+            log.error("a run's file is damaged; removed", extra={"file": str(file), "reason": str(error)})
+            file.unlink()
+            return None
+        path, books = self.path(run_id), {}
+        if path and path.exists():
+            try:
+                books = read_pinned(path, described["streams"])
+            except KernelError as error:
+                log.error("the kernel's books of a run cannot be read", extra={"reason": str(error)})
+        return LeftRun(run_id, start, described["recorded"], books)
+
+    def _file(self, run_id: bytes) -> Path:
+        return self._files / f"{run_id.hex()}.json"
+
+    def _write(self, run_id: bytes, described: Mapping[str, object]) -> None:
+        file = self._file(run_id)
+        fresh = file.with_suffix(".new")
+        fresh.write_text(json.dumps(described))
+        fresh.replace(file)
+
+
+def _own_folder(bpf_fs: Path, installation: str) -> Path | None:
+    try:
+        if not _is_bpf_fs(bpf_fs):
+            subprocess.run(["mount", "-t", "bpf", "bpf", bpf_fs], check=True, capture_output=True)
+        folder = bpf_fs / "scope" / installation
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", b"") or str(error).encode()
+        log.warning(
+            "no BPF file system: the books of a run whose agent is killed close with what it last told",
+            extra={"path": str(bpf_fs), "reason": said.decode(errors="replace").strip()},
+        )
+        return None
+    return folder
+
+
+def _is_bpf_fs(path: Path) -> bool:
+    device = path.stat().st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        if left.split()[2] == wanted:
+            return right.startswith("bpf ")
+    return False

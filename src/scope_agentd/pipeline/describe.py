@@ -1,0 +1,159 @@
+"""What is known of the processes that a run's rows are about: from exec events, and from /proc while they live."""
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from scope_bpf.columns import Batch, RawBatch, to_arrow
+from scope_bpf.proc import TICK_NS, stat_of
+from scope_bpf.targets import container_of
+from scope_proto.scope.v1 import record_pb2
+
+MOST_DESCRIBED_BYTES = 64 << 10  # of descriptions in one record
+_MOST_ARGUMENT_BYTES = 4 << 10  # of a command line; what is beyond is cut
+_MOST_KNOWN = 65_536  # processes remembered as described
+_MOST_WAITING = 4_096  # described and not sent yet; beyond, the oldest stay undescribed
+_MOST_READ = 256  # looked up in /proc for one batch: some 60 us each
+
+Key = tuple[int, int]  # pid, start_ns
+
+
+class Describer:
+    """Describes each process once a run, and again after an exec. For one thread."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Key, None] = OrderedDict()
+        self._waiting: OrderedDict[Key, record_pb2.Process] = OrderedDict()
+
+    def notice(self, raw: Batch) -> None:
+        """Looks at the processes of a batch that are new, before they end."""
+        if not isinstance(raw, RawBatch) or not {"pid", "start_ns"} <= set(raw.rows.dtype.names or ()):
+            return
+        if raw.stream.describes:
+            for described in _described_by(raw):
+                self._keep(described)
+        for pid, start_ns in _distinct(raw.rows):
+            if (pid, start_ns) not in self._known:
+                process = described_in_proc(pid, start_ns)
+                if process:
+                    self._keep(process)
+                self._remember((pid, start_ns))
+
+    def take(self) -> list[record_pb2.Process]:
+        """The next descriptions to send, as many as one record has room for."""
+        taken: list[record_pb2.Process] = []
+        room = MOST_DESCRIBED_BYTES
+        while self._waiting:
+            key, process = next(iter(self._waiting.items()))
+            room -= process.ByteSize() + 8
+            if room < 0:
+                break
+            taken.append(process)
+            del self._waiting[key]
+        return taken
+
+    def _keep(self, process: record_pb2.Process) -> None:
+        key = (process.pid, process.start_ns)
+        if key in self._waiting:
+            process = _merged(self._waiting.pop(key), process)
+        self._waiting[key] = process
+        if len(self._waiting) > _MOST_WAITING:
+            self._waiting.popitem(last=False)
+
+    def _remember(self, key: Key) -> None:
+        self._known[key] = None
+        if len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+
+
+def described_in_proc(pid: int, start_ns: int) -> record_pb2.Process | None:
+    """What /proc says of a process; None if it has ended, or its pid is another's by now."""
+    folder = Path(f"/proc/{pid}")
+    try:
+        stat = stat_of(pid)
+        if pid <= 0 or stat.start_ticks != start_ns // TICK_NS:
+            return None
+        arguments = (folder / "cmdline").read_bytes()[:_MOST_ARGUMENT_BYTES]
+        cgroup = _cgroup_of((folder / "cgroup").read_text())
+    except OSError:
+        return None
+    return record_pb2.Process(
+        pid=pid,
+        start_ns=start_ns,
+        parent_pid=stat.parent,
+        exe=_exe_of(folder),
+        cmdline=[_text(word) for word in arguments.removesuffix(b"\0").split(b"\0")] if arguments else [],
+        cgroup=cgroup,
+        container=container_of(cgroup),
+    )
+
+
+def _exe_of(folder: Path) -> str:
+    try:
+        return _text(os.fsencode((folder / "exe").readlink()))
+    except OSError:  # a kernel thread has none
+        return ""
+
+
+def _cgroup_of(text: str) -> str:
+    return next((line.removeprefix("0::") for line in text.splitlines() if line.startswith("0::")), "")
+
+
+def _described_by(raw: RawBatch) -> Iterator[record_pb2.Process]:
+    """Rows that describe their process, see `Stream.describes`."""
+    names = raw.stream.describes
+    wanted = {"pid", "start_ns", *names.values()}
+    rows: dict[str, list[Any]] = to_arrow(raw, wanted).to_pydict()
+    for index, pid in enumerate(rows["pid"]):
+        row = {field: rows[column][index] for field, column in names.items()}
+        if row.pop("failed", 0):
+            continue
+        known = {field: value for field, value in row.items() if value is not None}
+        exe, arguments = known.pop("exe", ""), known.pop("cmdline", [])
+        script = exe in arguments[1:]  # then its interpreter runs, whose path comes first
+        exe = arguments[0] if script else exe
+        yield record_pb2.Process(
+            pid=pid,
+            start_ns=rows["start_ns"][index],
+            exe=exe if exe.startswith("/") else "",
+            cmdline=_cut(arguments),
+            **known,
+        )
+
+
+def _cut(arguments: list[str]) -> list[str]:
+    kept, room = [], _MOST_ARGUMENT_BYTES
+    for word in arguments:
+        room -= len(word) + 1
+        if room < 0:
+            break
+        kept.append(word)
+    return kept
+
+
+def _distinct(rows: Any) -> Iterator[Key]:
+    """The processes of a batch, at most so many as may be looked up."""
+    # A start in ns and a pid in one number: two processes that share it by chance are described as one too few.
+    mixed = rows["start_ns"].astype(np.uint64) * np.uint64(1 << 22) + rows["pid"].astype(np.uint64)
+    encoded = pa.array(mixed).dictionary_encode()
+    _, first = np.unique(encoded.indices.to_numpy(), return_index=True)
+    for index in first[:_MOST_READ].tolist():
+        yield int(rows["pid"][index]), int(rows["start_ns"][index])
+
+
+def _merged(older: record_pb2.Process, newer: record_pb2.Process) -> record_pb2.Process:
+    merged = record_pb2.Process()
+    merged.CopyFrom(older)
+    if newer.cmdline:
+        del merged.cmdline[:]
+    merged.MergeFrom(newer)
+    return merged
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="backslashreplace")

@@ -1,0 +1,284 @@
+"""Keeps the spool within its limit, whatever the disk does, and tells what that costs."""
+
+import contextlib
+import errno
+import logging
+
+from scope_agentd.pipeline.spool.entries import Entry, carried, entries, opening_of
+from scope_agentd.pipeline.spool.gaps import OpenGap, OpenGaps
+from scope_agentd.pipeline.spool.layout import Damage, read_segment
+from scope_agentd.pipeline.spool.log import Log
+from scope_agentd.pipeline.spool.losses import Losses, Lost
+from scope_agentd.pipeline.spool.overflow import Overflow
+from scope_agentd.pipeline.spool.recovery import Found
+from scope_agentd.pipeline.spool.remains import add_holes, remains_of
+from scope_agentd.pipeline.spool.runs import OpenRun
+from scope_agentd.pipeline.spool.segment import Segment
+from scope_agentd.pipeline.spool.spans import Span, Told
+from scope_agentd.pipeline.spool.timeline import Timeline
+from scope_proto.scope.v1.record_pb2 import Record
+
+log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """For one thread at a time.
+
+    The limit is kept by dropping the oldest segment. What it has to leave behind is written first, into room that is
+    never used otherwise; a crash between the two is noticed, and the drop completed, by the next life of the agent.
+
+    Attributes:
+        gaps: Gaps that may still be added to.
+        overflow: what waits in memory because the disk is full.
+        dropped: records that were dropped for room, since the start.
+        damaged: places on disk that were found damaged, since the start.
+    """
+
+    def __init__(self, log: Log, limit_bytes: int, reserve_bytes: int) -> None:
+        self._log, self._limit, self._reserve = log, limit_bytes, reserve_bytes
+        self.gaps = OpenGaps()
+        self.overflow = Overflow()
+        self.dropped = 0
+        self.damaged = 0
+
+    def start(self, found: Found) -> None:
+        """Goes on from what an earlier life of the agent left, which is in the log."""
+        self.damaged += found.damaged
+        try:
+            self._log.roll()
+        except OSError as error:
+            self._note(error)
+        while (oldest := self._log.oldest()) is not None and self._is_half_dropped(oldest, found.full):
+            self._drop(oldest, found.told)
+        losses, holes = Losses(), Told()
+        add_holes(losses, found.holes, holes)
+        for segment in list(self._log.segments.values()):
+            segment.told = holes
+            self._log.release(segment)
+        self._tell_all(losses)
+        with contextlib.suppress(OSError):
+            self._make_room(0)
+        self.flush()
+
+    def _is_half_dropped(self, segment: Segment, full: Told) -> bool:
+        if segment is self._log.active or not len(full):
+            return False
+        for part in entries(_data_of(segment)):
+            if isinstance(part, Entry) and part.record.HasField("batch"):
+                batch = part.record.batch
+                sequence = batch.sequence
+                if not full.remaining(part.record.run_id, batch.stream, Span(sequence, sequence, 0)):
+                    return True
+        return False
+
+    # ---- writing
+
+    def put(self, record: Record, data: bytes) -> None:
+        """Writes a record, of which `data` is the serialized form, or keeps in memory what has to be told of it."""
+        self.flush()
+        if self.overflow or not self._write(record, data):
+            self.overflow.keep(record)
+
+    def _write(self, record: Record, data: bytes) -> bool:
+        try:
+            return self._append(record, data)
+        except OSError as error:
+            self._note(error)
+            if not self._free(error):
+                return False
+        self.flush()
+        try:
+            return not self.overflow and self._append(record, data)
+        except OSError:
+            return False
+
+    def _append(self, record: Record, data: bytes) -> bool:
+        if not self._make_room(self._log.needs(len(data))):
+            return False
+        self._log.append(data, record)
+        return True
+
+    def flush(self) -> None:
+        """Writes what waits in memory, if the disk takes it."""
+        if not self.overflow:
+            return
+        try:
+            self._log.restart_if_settled()
+            self._flush(self.overflow)
+        except OSError:
+            return
+        if not self.overflow:
+            self.overflow.written()
+            log.info("the spool's disk takes records again")
+
+    def _flush(self, overflow: Overflow) -> None:
+        while overflow.first:
+            record, moved = overflow.first[0]
+            data = record.SerializeToString()
+            payload = carried(data) if moved else data
+            self._make_room(self._log.needs(len(payload)))
+            self._log.append(payload, record, moved)
+            overflow.first.popleft()
+        for lost in overflow.losses:
+            if not self._tell(lost):
+                return
+            overflow.losses.forget(lost)
+        for run_id, record in list(overflow.accounts.items()):
+            self._append(record, record.SerializeToString())
+            del overflow.accounts[run_id]
+        while overflow.ends:
+            self._append(overflow.ends[0], overflow.ends[0].SerializeToString())
+            overflow.ends.popleft()
+
+    def _note(self, error: OSError) -> None:
+        if not self.overflow:
+            log.error(
+                "the spool's disk takes no records; batches are lost and counted until it does",
+                extra={"reason": error.strerror},
+            )
+
+    # ---- room
+
+    def _make_room(self, need: int) -> bool:
+        drops, most = 0, max(1, len(self._log.segments) // 2)
+        while self._log.size + need > self._limit - self._reserve:
+            oldest = self._log.oldest()
+            if oldest is None:
+                break
+            if oldest is self._log.active:
+                if oldest.size == oldest.start:
+                    break
+                self._log.roll()
+            if not oldest.gone:
+                self._drop(oldest, Told(), give_up=drops > most)
+                drops += 1
+        return self._log.size + need <= self._limit
+
+    def _free(self, error: OSError) -> bool:
+        # Other errors than these are not cured by room.
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return False
+        oldest = self._log.oldest()
+        if oldest is not None and oldest is not self._log.active:
+            self._drop(oldest, Told())
+            return True
+        try:
+            return self._log.restart_if_settled()
+        except OSError:
+            return False
+
+    def _drop(self, segment: Segment, told: Told, give_up: bool = False) -> None:
+        behind = self._behind(segment)
+        data = _data_of(segment)
+        remains = remains_of(segment, data, behind=behind, runs=self._log.runs, gaps=self.gaps, told=told)
+        self.dropped += remains.batches
+        self._reopen(remains.unended)
+        if give_up:
+            self._give_up(len(remains.moved) + len(remains.gaps))
+        else:
+            for record in remains.moved:
+                self._move(record)
+            for lost in remains.gaps:
+                remains.losses.absorb(lost)
+        self._tell_all(remains.losses)
+        try:
+            self._log.sync()
+        except OSError as error:
+            self._note(error)
+        self._log.remove(segment)
+
+    def _give_up(self, records: int) -> None:
+        # Half of the spool was dropped and there is no room: it is full of what is not to be lost.
+        self.dropped += records
+        log.error("the spool is full of ends of runs and Gaps; the oldest are given up", extra={"records": records})
+
+    def _move(self, record: Record) -> None:
+        try:
+            segment, _ = self._log.append(carried(record.SerializeToString()), record, moved=True)
+        except OSError:
+            self.overflow.keep(record, moved=True)
+            return
+        run = self._log.runs.get(record.run_id)
+        if run is not None and record.HasField("accounts"):
+            run.told_in = segment.number
+
+    # ---- losses
+
+    def _tell_all(self, losses: Losses) -> None:
+        for lost in losses:
+            if not self._tell(lost):
+                self.overflow.losses.absorb(lost)
+
+    def _tell(self, lost: Lost) -> bool:
+        """Writes a Gap, in the place of one of the same key that nobody has read; False: the disk cannot."""
+        before = self.gaps.pop(lost.key)
+        whole = Lost(lost.key, lost.task_id)
+        for one in (before.lost, lost) if before else (lost,):
+            whole.absorb(one)
+        written: OpenGap | None = None
+        records = list(whole.records())
+        for record in records:
+            try:
+                segment, offset = self._log.append(record.SerializeToString(), record)
+            except OSError:
+                if written is None:
+                    if before is not None:
+                        self.gaps.put(before)
+                    return False
+                self.overflow.keep(record)
+                continue
+            written = OpenGap(whole, segment, offset)
+        if before is not None and not before.segment.gone:
+            before.segment.supersede(before.offset)
+            self._log.release(before.segment)
+        if written is not None and len(records) == 1:
+            self.gaps.put(written)
+        return True
+
+    def examine(self, segment: Segment) -> None:
+        """Something in this segment turned out to be damaged: tells what is missing."""
+        timeline = Timeline()
+        timeline.enter(segment.number, follows=False)
+        bad, whole = dict[int, int](), list[int]()
+        for part in entries(_data_of(segment)):
+            timeline.meet(part)
+            if isinstance(part, Entry):
+                whole.append(part.offset)
+            elif isinstance(part, Damage):
+                bad[part.offset] = part.end
+        behind = self._behind(segment)
+        if behind is not None:
+            timeline.meet_checkpoint(behind)
+        losses = Losses()
+        for offset in bad.keys() - segment.bad.keys():
+            self.damaged += 1
+            log.error("a part of the spool is damaged", extra={"file": str(segment.file), "offset": offset})
+            gap = self.gaps.close(segment, offset)
+            if gap is not None:
+                losses.absorb(gap.lost)
+        segment.learn(bad, whole)
+        add_holes(losses, timeline.holes, segment.told)
+        self._reopen(timeline.unended)
+        self._tell_all(losses)
+        self._log.release(segment)
+
+    def _behind(self, segment: Segment) -> dict[bytes, OpenRun] | None:
+        """The runs that were open behind a segment."""
+        if segment is self._log.active:
+            return self._log.runs.snapshot()
+        after = self._log.segments.get(segment.number + 1)
+        return opening_of(_data_of(after, after.start)) if after is not None else None
+
+    def _reopen(self, unended: dict[bytes, OpenRun]) -> None:
+        # The next life of the agent ends them: how they ended is not known any more.
+        for run in unended.values():
+            if run.run_id not in self._log.runs:
+                self._log.runs.open(run)
+
+
+def _data_of(segment: Segment, size: int | None = None) -> bytes:
+    try:
+        return read_segment(segment.file, segment.size if size is None else size)
+    except OSError as error:
+        log.error("a segment of the spool cannot be read", extra={"file": str(segment.file), "reason": error.strerror})
+        return b""

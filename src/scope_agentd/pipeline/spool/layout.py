@@ -1,0 +1,134 @@
+"""How a segment of the spool lies on disk, and how it is read though parts of it may be damaged.
+
+A segment is a file named by its number, `00000000000000000042.segment`:
+
+    offset  size  little-endian
+    0       8     magic, b"SCOPESEG"
+    8       4     version of this layout: 1
+    12      4     CRC-32 of the 12 bytes before
+    16            frames, as in `scope_wire.frame`, one after the other
+
+What the frames hold: `entries`.
+"""
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from scope_wire.errors import DamagedRecord
+from scope_wire.frame import HEADER_BYTES, MAGIC, checksum, read_header
+
+SEGMENT_MAGIC = b"SCOPESEG"
+VERSION = 1
+SUFFIX = ".segment"
+_HEADER = struct.Struct("<8sII")
+FIRST_FRAME = _HEADER.size
+_PAGE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A whole frame: where it lies in the file, what it holds, and the checksum of that."""
+
+    offset: int
+    end: int
+    payload: bytes
+    crc32: int
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes that are no whole frame. `payload` is what a frame with a whole header held, now wrong somewhere."""
+
+    offset: int
+    end: int
+    payload: bytes | None
+
+
+def segment_name(number: int) -> str:
+    """The file name of a segment."""
+    return f"{number:020}{SUFFIX}"
+
+
+def segment_header() -> bytes:
+    """The first bytes of a segment."""
+    start = struct.pack("<8sI", SEGMENT_MAGIC, VERSION)
+    return start + struct.pack("<I", zlib.crc32(start))
+
+
+def version_of(data: bytes) -> int | None:
+    """The version of a segment's layout; None: its header is damaged."""
+    if len(data) < FIRST_FRAME:
+        return None
+    magic, version, crc32 = _HEADER.unpack_from(data)
+    if magic != SEGMENT_MAGIC or crc32 != zlib.crc32(data[: FIRST_FRAME - 4]):
+        return None
+    return int(version)
+
+
+def read_segment(file: Path, size: int | None = None) -> bytes:
+    """The bytes of a segment, or the first `size` of them; zeros where the disk cannot be read.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        length = os.fstat(descriptor).st_size if size is None else size
+        try:
+            return os.pread(descriptor, length, 0)
+        except OSError:
+            return b"".join(_page(descriptor, at, min(_PAGE, length - at)) for at in range(0, length, _PAGE))
+    finally:
+        os.close(descriptor)
+
+
+def _page(descriptor: int, at: int, length: int) -> bytes:
+    try:
+        return os.pread(descriptor, length, at).ljust(length, b"\0")
+    except OSError:
+        return bytes(length)
+
+
+def frame_at(data: bytes, offset: int, position: int) -> Frame | None:
+    """The frame that begins at `offset` of `data`, which is at `position` of its file; None: it is not whole."""
+    try:
+        header = read_header(data[offset : offset + HEADER_BYTES])
+    except DamagedRecord:
+        return None
+    start = offset + HEADER_BYTES
+    payload = data[start : start + header.length]
+    if len(payload) < header.length or checksum(payload) != header.crc32:
+        return None
+    return Frame(position, position + HEADER_BYTES + header.length, payload, header.crc32)
+
+
+def scan(data: bytes) -> Iterator[Frame | Damage]:
+    """All of a segment, in order. After damage it goes on at the next frame that has a whole header."""
+    offset = FIRST_FRAME
+    while offset < len(data):
+        frame = frame_at(data, offset, offset)
+        part = frame if frame is not None else _damage_at(data, offset)
+        yield part
+        offset = part.end
+
+
+def _damage_at(data: bytes, offset: int) -> Damage:
+    start = offset + HEADER_BYTES
+    length = _length_at(data, offset)
+    if length is not None and start + length <= len(data):
+        return Damage(offset, start + length, data[start : start + length])
+    end = data.find(MAGIC, offset + 1)
+    while end >= 0 and _length_at(data, end) is None:
+        end = data.find(MAGIC, end + 1)
+    return Damage(offset, end if end >= 0 else len(data), None)
+
+
+def _length_at(data: bytes, offset: int) -> int | None:
+    try:
+        return read_header(data[offset : offset + HEADER_BYTES]).length
+    except DamagedRecord:
+        return None

@@ -1,0 +1,199 @@
+"""The segments on disk: writes at the end, and deletes what is not needed any more.
+
+A segment without records that are to be sent is deleted, unless the one before it still has some: then it is cut down
+to its checkpoint, which says where the one before it ends.
+"""
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterable
+
+from scope_agentd.pipeline.spool.entries import opening
+from scope_agentd.pipeline.spool.home import Home
+from scope_agentd.pipeline.spool.layout import segment_header
+from scope_agentd.pipeline.spool.runs import OpenRuns
+from scope_agentd.pipeline.spool.segment import Segment
+from scope_proto.scope.v1.record_pb2 import Record
+from scope_wire.frame import HEADER_BYTES, framed
+
+log = logging.getLogger(__name__)
+
+
+class Log:
+    """For one thread at a time.
+
+    Attributes:
+        segments: by number, in order; those that are deleted are not here.
+        active: the last one, which is written to; None: none could be made yet.
+        runs: the runs that are open after the last record.
+    """
+
+    def __init__(
+        self, home: Home, segment_bytes: int, runs: OpenRuns, segments: Iterable[Segment], last_number: int
+    ) -> None:
+        self._home, self._segment_bytes, self._number = home, segment_bytes, last_number
+        self.runs = runs
+        self.segments = {segment.number: segment for segment in segments}
+        self.active: Segment | None = None
+        self._closing: list[int] = []
+        self._dirty = self._made = False
+        self._descriptor = -1
+        self._bytes = sum(segment.size for segment in self.segments.values())
+
+    @property
+    def size(self) -> int:
+        """What the segments take on disk, in bytes."""
+        return self._bytes
+
+    def oldest(self) -> Segment | None:
+        """The first segment."""
+        return next(iter(self.segments.values()), None)
+
+    def needs(self, payload_bytes: int) -> int:
+        """The bytes that `append` would add for a payload of this size."""
+        size = HEADER_BYTES + payload_bytes
+        return size + len(self._opening()) if self._is_full_for(size) else size
+
+    def append(self, payload: bytes, record: Record, moved: bool = False) -> tuple[Segment, int]:
+        """Writes a frame with a record, and says where it lies. One that is `moved` here does not change what is open.
+
+        Raises:
+            OSError: the disk cannot; nothing has changed.
+        """
+        frame = framed(payload)
+        if self._is_full_for(len(frame)):
+            self.roll()
+        active = self.active
+        assert active is not None
+        offset = active.size
+        try:
+            _write(self._descriptor, frame, offset)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, offset)
+            raise
+        self._dirty = True
+        active.add(offset + len(frame), record.run_id)
+        self._bytes += len(frame)
+        if not moved:
+            self.runs.apply(record, active.number)
+        return active, offset
+
+    def _is_full_for(self, size: int) -> bool:
+        active = self.active
+        return active is None or (active.size > active.start and active.size + size > self._segment_bytes)
+
+    def roll(self) -> None:
+        """Begins a new segment.
+
+        Raises:
+            OSError: the disk cannot; nothing has changed.
+        """
+        first = self._opening()
+        number = self._number + 1
+        file = self._home.file(number)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            _write(descriptor, first, 0)
+        except OSError:
+            os.close(descriptor)
+            file.unlink(missing_ok=True)
+            raise
+        before, self.active = self.active, Segment(number, file, len(first))
+        if before is not None:
+            self._closing.append(self._descriptor)
+        self._number, self._descriptor, self._dirty, self._made = number, descriptor, True, True
+        self.segments[number] = self.active
+        self._bytes += len(first)
+        if before is not None:
+            self.release(before)
+
+    def _opening(self) -> bytes:
+        return segment_header() + framed(opening(self.runs))
+
+    def release(self, segment: Segment) -> None:
+        """Deletes what is not needed any more now that all of this segment is settled, if it is."""
+        if segment.left or segment is self.active or segment.gone:
+            return
+        before = self.segments.get(segment.number - 1)
+        if before is not None and before.left:
+            self._cut(segment)
+        else:
+            self.remove(segment)
+
+    def remove(self, segment: Segment) -> None:
+        """Deletes a segment whatever it holds, and the one behind it if that was kept for it only."""
+        try:
+            segment.file.unlink(missing_ok=True)
+        except OSError as error:  # the next life of the agent meets it again
+            log.error("cannot delete a segment", extra={"file": str(segment.file), "reason": error.strerror})
+        segment.gone = True
+        del self.segments[segment.number]
+        self._bytes -= segment.size
+        behind = self.segments.get(segment.number + 1)
+        if behind is not None:
+            self.release(behind)
+
+    def _cut(self, segment: Segment) -> None:
+        if segment.size > segment.start:
+            try:
+                os.truncate(segment.file, segment.start)
+            except OSError as error:
+                log.error("cannot cut a segment", extra={"file": str(segment.file), "reason": error.strerror})
+                return
+            self._bytes -= segment.size - segment.start
+            segment.empty()
+        behind = self.segments.get(segment.number + 1)
+        if behind is not None and not behind.left and behind is not self.active:
+            self.remove(behind)
+
+    def restart_if_settled(self) -> bool:
+        """Makes room on a full disk: if all is settled, the active segment begins anew in its own place.
+
+        Raises:
+            OSError: the disk cannot.
+        """
+        active, first = self.active, self._opening()
+        if active is None or active.left or len(self.segments) > 1 or active.size <= len(first):
+            return False
+        _write(self._descriptor, first, 0)
+        os.ftruncate(self._descriptor, len(first))
+        self._bytes += len(first) - active.size
+        active.gone = True
+        self.active = self.segments[active.number] = Segment(active.number, active.file, len(first))
+        return True
+
+    def sync(self) -> None:
+        """Makes durable all that was written.
+
+        Raises:
+            OSError: the disk cannot.
+        """
+        for descriptor in [*self._closing, *([self._descriptor] if self.active else [])]:
+            os.fdatasync(descriptor)
+
+    def to_sync(self) -> list[int]:
+        """Descriptors of what is not durable yet. The caller syncs and closes them."""
+        descriptors, self._closing = self._closing, []
+        if self._dirty and self.active is not None:
+            with contextlib.suppress(OSError):
+                descriptors.append(os.dup(self._descriptor))
+                self._dirty = False
+        if self._made:
+            with contextlib.suppress(OSError):
+                descriptors.append(self._home.open())
+                self._made = False
+        return descriptors
+
+    def close(self) -> None:
+        """Closes the active segment."""
+        if self.active is not None:
+            os.close(self._descriptor)
+            self.active = None
+
+
+def _write(descriptor: int, data: bytes, offset: int) -> None:
+    written = os.pwrite(descriptor, data, offset)
+    while written < len(data):
+        written += os.pwrite(descriptor, data[written:], offset + written)

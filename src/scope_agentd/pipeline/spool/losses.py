@@ -1,0 +1,124 @@
+"""What was lost of a run's stream, and the Gap that says so."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from scope_agentd.pipeline.spool.spans import Span
+from scope_proto.scope.v1.record_pb2 import Gap, Record
+
+PLACE = "spool"
+FULL, DISK_FULL, DAMAGED = "full", "disk_full", "damaged"
+_MOST_SPANS = 16_384  # in one Gap: 34 bytes each at most
+
+
+class Key(NamedTuple):
+    """What one Gap is about."""
+
+    run_id: bytes
+    stream: str
+    reason: str
+
+
+class Times(NamedTuple):
+    """Of lost events: first and last CLOCK_BOOTTIME, and what makes it UTC."""
+
+    first_ktime_ns: int
+    last_ktime_ns: int
+    boot_to_utc_ns: int
+
+
+class Lost:
+    """Sequences of one stream of one run that were given up for one reason."""
+
+    def __init__(self, key: Key, task_id: bytes) -> None:
+        self.key, self.task_id = key, task_id
+        self._spans: list[tuple[Span, bool]] = []
+        self._times: Times | None = None
+
+    def add(self, span: Span, times: Times, sent: bool) -> None:
+        """Takes in sequences. Those that may have been `sent` keep a span of their own: the server may know a part."""
+        self._spans.append((span, sent))
+        self._widen(times)
+
+    def absorb(self, other: "Lost") -> None:
+        """Takes in what another of the same key has."""
+        self._spans += other._spans
+        if other._times is not None:
+            self._widen(other._times)
+
+    def _widen(self, times: Times) -> None:
+        if self._times is None:
+            self._times = times
+            return
+        first = min(self._times.first_ktime_ns, times.first_ktime_ns)
+        last = max(self._times.last_ktime_ns, times.last_ktime_ns)
+        self._times = Times(first, last, max(self._times, times, key=lambda one: one.last_ktime_ns).boot_to_utc_ns)
+
+    @property
+    def sequences(self) -> int:
+        """How many there are."""
+        return sum(span.last - span.first + 1 for span, _ in self._spans)
+
+    @property
+    def spans(self) -> int:
+        """How many spans it takes to tell them."""
+        self._join()
+        return len(self._spans)
+
+    def records(self) -> Iterator[Record]:
+        """The Gaps that say so: one, unless there are very many spans."""
+        self._join()
+        for start in range(0, len(self._spans), _MOST_SPANS):
+            gap = Gap(stream=self.key.stream, place=PLACE, reason=self.key.reason)
+            if self._times is not None:
+                gap.first_ktime_ns, gap.last_ktime_ns, gap.boot_to_utc_ns = self._times
+            for span, _ in self._spans[start : start + _MOST_SPANS]:
+                gap.spans.add(first=span.first, last=span.last, events=span.events)
+            yield Record(run_id=self.key.run_id, task_id=self.task_id, gap=gap)
+
+    def _join(self) -> None:
+        joined: list[tuple[Span, bool]] = []
+        for span, sent in sorted(self._spans):
+            if joined and not sent and not joined[-1][1] and joined[-1][0].last + 1 == span.first:
+                before = joined[-1][0]
+                joined[-1] = Span(before.first, span.last, before.events + span.events), False
+            else:
+                joined.append((span, sent))
+        self._spans = joined
+
+
+class Losses:
+    """Of any number of runs and streams."""
+
+    def __init__(self) -> None:
+        self._lost: dict[Key, Lost] = {}
+
+    def __len__(self) -> int:
+        return len(self._lost)
+
+    def __iter__(self) -> Iterator[Lost]:
+        return iter(list(self._lost.values()))
+
+    def of(self, key: Key, task_id: bytes) -> Lost:
+        """Where to add what is lost of this key."""
+        return self._lost.setdefault(key, Lost(key, task_id))
+
+    def absorb(self, lost: Lost) -> None:
+        """Takes in what another one has."""
+        self.of(lost.key, lost.task_id).absorb(lost)
+
+    def add_batch(self, record: Record, reason: str, sent: bool) -> None:
+        """The batch in this record is lost."""
+        batch = record.batch
+        times = Times(batch.first_ktime_ns, batch.last_ktime_ns, batch.boot_to_utc_ns)
+        span = Span(batch.sequence, batch.sequence, batch.event_count)
+        self.of(Key(record.run_id, batch.stream, reason), record.task_id).add(span, times, sent)
+
+    def forget(self, lost: Lost) -> None:
+        """It has been told."""
+        self._lost.pop(lost.key, None)
+
+
+def spans_of(gap: Gap) -> Iterable[Span]:
+    """The spans of a Gap."""
+    return [Span(span.first, span.last, span.events) for span in gap.spans]

@@ -1,0 +1,157 @@
+"""A segment in memory: how far it was read, and what became of what was read.
+
+Of records that were not read yet nothing is kept but their number. Of those that were, five bytes each, until all of
+the segment is settled.
+"""
+
+from array import array
+from bisect import bisect_left
+from pathlib import Path
+
+from scope_agentd.pipeline.spool.spans import Told
+
+WAITING, TAKEN, SETTLED, FIRST_WAVE = 0, 1, 2, 3
+
+
+class Segment:
+    """One file of the spool. Offsets are in bytes from its begin, indices count the records that were read.
+
+    Attributes:
+        start: offset of its first record.
+        size: offset behind its last whole frame.
+        earlier: an earlier life of the agent wrote it: any of it may have been sent.
+        left: records that are not settled.
+        deferred: those of them that wait for their time.
+        runs: whose records these are.
+        told: sequences that were found damaged here and are in a Gap.
+        bad: offset and end of what is damaged, as far as it is known.
+        read_to: offset of the first record that was never read.
+        gone: the file is deleted.
+    """
+
+    def __init__(self, number: int, file: Path, start: int, earlier: bool = False) -> None:
+        self.number, self.file, self.start, self.earlier = number, file, start, earlier
+        self.size = self.read_to = start
+        self.left = self.deferred = 0
+        self.runs: set[bytes] = set()
+        self.told = Told()
+        self.bad: dict[int, int] = {}
+        self.gone = False
+        self._passed: set[int] = set()
+        self._offsets = array("I")
+        self._states = bytearray()
+        self._tries = bytearray()
+        self._again = 0
+        self._cursor = 0
+
+    def add(self, end: int, run_id: bytes) -> None:
+        """A record has been written up to `end`."""
+        self.size = end
+        self.left += 1
+        self.runs.add(run_id)
+
+    def empty(self) -> None:
+        """All its records, which are settled, have been cut off."""
+        self.size = self.read_to = self.start
+        self._offsets, self._states, self._tries = array("I"), bytearray(), bytearray()
+        self._passed.clear()
+        self.bad.clear()
+
+    def may_be_sent(self, offset: int) -> bool:
+        """Whether the record there may have left the machine."""
+        return self.earlier or offset < self.read_to
+
+    def is_settled(self, offset: int) -> bool:
+        """Whether the record there is done with."""
+        if offset >= self.read_to:
+            return offset in self._passed
+        index = bisect_left(self._offsets, offset)
+        return index < len(self._offsets) and self._offsets[index] == offset and self._states[index] == SETTLED
+
+    # ---- reading
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to read now."""
+        return self._again > 0 or self.read_to < self.size
+
+    def next(self) -> tuple[int | None, int]:
+        """Index and offset of the record to read next; no index: it was never read. Only if `ready`."""
+        if not self._again:
+            return None, self.read_to
+        self._cursor = self._states.index(WAITING, self._cursor)
+        return self._cursor, self._offsets[self._cursor]
+
+    def passes(self) -> bool:
+        """Whether what was never read begins with something that needs no reading; then it is behind us."""
+        end = self.bad.get(self.read_to)
+        if end is None:
+            return False
+        self._append(SETTLED, end)
+        return True
+
+    def take(self, index: int | None, end: int) -> int:
+        """The record that `next` named has been read and goes up to `end`. Its index from now on."""
+        if index is None:
+            if self.read_to in self._passed:
+                self._passed.remove(self.read_to)
+                return self._append(SETTLED, end)
+            return self._append(TAKEN, end)
+        self._states[index] = TAKEN
+        self._again -= 1
+        return index
+
+    def _append(self, state: int, end: int) -> int:
+        self._offsets.append(self.read_to)
+        self._states.append(state)
+        self._tries.append(0)
+        self.read_to = end
+        return len(self._states) - 1
+
+    # ---- what becomes of it
+
+    def state(self, index: int) -> int:
+        """WAITING, TAKEN, SETTLED, or the wave that it waits for."""
+        return self._states[index]
+
+    def settle(self, index: int) -> None:
+        """The record is done with."""
+        if self._states[index] == WAITING:
+            self._again -= 1
+        self._states[index] = SETTLED
+        self.left -= 1
+
+    def give_back(self, index: int) -> None:
+        """The record is to be taken once more."""
+        self._states[index] = WAITING
+        self._again += 1
+        self._cursor = min(self._cursor, index)
+
+    def defer(self, index: int, wave: int) -> None:
+        """The record waits for a wave."""
+        self._states[index] = wave
+        self._tries[index] = min(self._tries[index] + 1, 255)
+        self.deferred += 1
+
+    def tries(self, index: int) -> int:
+        """How often the record was deferred."""
+        return self._tries[index]
+
+    def wake(self, wave: int) -> None:
+        """All records that wait for this wave are to be taken once more."""
+        count = self._states.count(wave)
+        self._states = self._states.replace(bytes([wave]), bytes([WAITING]))
+        self._again += count
+        self.deferred -= count
+        self._cursor = 0
+
+    def supersede(self, offset: int) -> None:
+        """The record there, never read, is not to be read: another one says what it does."""
+        self._passed.add(offset)
+        self.left -= 1
+
+    def learn(self, bad: dict[int, int], whole: list[int]) -> None:
+        """What a scan found: `bad`, offset and end of damage; `whole`, the offsets of all records that can be read."""
+        self.bad = bad
+        unread = sum(1 for offset in whole if offset >= self.read_to and offset not in self._passed)
+        self.left = len(self._states) - self._states.count(SETTLED) + unread

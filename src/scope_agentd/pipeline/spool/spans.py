@@ -1,0 +1,79 @@
+"""Sequences by run and stream, as spans with their events."""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """Sequences first to last of one stream of one run, and the events in them."""
+
+    first: int
+    last: int
+    events: int
+
+
+class Spans:
+    """Spans of one stream that do not overlap, in order."""
+
+    def __init__(self) -> None:
+        self._spans: list[Span] = []
+
+    def add(self, span: Span) -> None:
+        """Takes in a span, instead of those that lie in it. One that lies in another changes nothing."""
+        if not self._gaps(span):
+            return
+        start, end = self._touched(span)
+        inside = all(span.first <= one.first and one.last <= span.last for one in self._spans[start:end])
+        if inside:
+            self._spans[start:end] = [span]
+
+    def remaining(self, span: Span) -> list[Span]:
+        """The parts of a span that are not in here, with all events that are not in here on the first of them."""
+        parts = self._gaps(span)
+        if not parts:
+            return []
+        start, end = self._touched(span)
+        events = max(0, span.events - sum(one.events for one in self._spans[start:end]))
+        return [Span(first, last, 0 if at else events) for at, (first, last) in enumerate(parts)]
+
+    def _touched(self, span: Span) -> tuple[int, int]:
+        start = bisect_left(self._spans, span.first, key=lambda one: one.last)
+        end = start
+        while end < len(self._spans) and self._spans[end].first <= span.last:
+            end += 1
+        return start, end
+
+    def _gaps(self, span: Span) -> list[tuple[int, int]]:
+        parts, at = [], span.first
+        start, end = self._touched(span)
+        for one in self._spans[start:end]:
+            if one.first > at:
+                parts.append((at, one.first - 1))
+            at = max(at, one.last + 1)
+        if at <= span.last:
+            parts.append((at, span.last))
+        return parts
+
+
+class Told:
+    """Which sequences a Gap stands for already, by run and stream."""
+
+    def __init__(self) -> None:
+        self._streams: dict[tuple[bytes, str], Spans] = {}
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def add(self, run_id: bytes, stream: str, span: Span) -> None:
+        """A Gap stands for these."""
+        self._streams.setdefault((run_id, stream), Spans()).add(span)
+
+    def remaining(self, run_id: bytes, stream: str, span: Span) -> list[Span]:
+        """The parts of a span for which no Gap stands."""
+        told = self._streams.get((run_id, stream))
+        return told.remaining(span) if told else [span]
+
+    def has(self, run_id: bytes, stream: str, spans: Iterator[Span]) -> bool:
+        """Whether Gaps stand for all of them."""
+        return all(not self.remaining(run_id, stream, span) for span in spans)

@@ -1,0 +1,202 @@
+"""The agent's spool: what is to be sent lies on disk until the server has settled it."""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from scope_agentd.errors import RecordTooLarge, SpoolClosed
+from scope_agentd.pipeline.spool.home import Home
+from scope_agentd.pipeline.spool.keeper import Keeper
+from scope_agentd.pipeline.spool.log import Log
+from scope_agentd.pipeline.spool.outbox import Outbox, Outcome, Spooled
+from scope_agentd.pipeline.spool.recovery import find
+from scope_agentd.pipeline.spool.runs import OpenRun
+from scope_agentd.pipeline.spool.syncer import Syncer
+from scope_proto.scope.v1.record_pb2 import Record
+from scope_wire.limits import RECORD_BYTES
+
+_SEGMENTS = 8  # at least so many fit into the limit
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the spool holds.
+
+    Attributes:
+        bytes: on disk, in segments that have a record which is not settled.
+        limit_bytes: all segments together take no more.
+        records: that are not settled.
+        deferred_records: those of them that the server answered LATER, until they are sent again.
+        dropped_records: dropped for room or for a full disk, since the agent's start. Gaps tell the batches.
+        damaged_records: places on disk that were found damaged, since the agent's start.
+        disk_full: the disk takes nothing at the moment.
+    """
+
+    bytes: int
+    limit_bytes: int
+    records: int
+    deferred_records: int
+    dropped_records: int
+    damaged_records: int
+    disk_full: bool
+
+
+class Spool:
+    """A queue of records on disk, bounded: when it is full the oldest become a Gap.
+
+    Delivery is at least once: what was taken and not settled is taken again by the next life of the agent. `put` may be
+    called from any thread; the asynchronous methods, `settle` and `rewind` belong to one event loop, where one task
+    takes. Memory does not grow with what is spooled. What a crash may cost: see `syncer`.
+
+    Args:
+        directory: the spool's own; made if it is not there.
+        limit_bytes: all segments together take no more, as long as no record is larger than an eighth of it.
+        segment_bytes: a segment is closed at this size; at most an eighth of the limit.
+
+    Attributes:
+        open_runs: by run_id, the runs that an earlier life of the agent started and did not end.
+
+    Raises:
+        SpoolInUse: another agent uses the directory.
+        SpoolUnusable: the directory cannot be made or written to.
+    """
+
+    def __init__(self, directory: Path, limit_bytes: int = 1 << 30, segment_bytes: int = 8 << 20) -> None:
+        self._limit = limit_bytes
+        segment_bytes = min(segment_bytes, limit_bytes // _SEGMENTS)
+        self._lock = threading.Lock()
+        self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+        self._settled = asyncio.Event()
+        self._closed = False
+        self._home = Home(directory)
+        try:
+            found = find(self._home)
+            self.open_runs: Mapping[bytes, OpenRun] = found.runs.snapshot()
+            self._log = Log(self._home, segment_bytes, found.runs, found.segments, found.last_number)
+            self._keeper = Keeper(self._log, limit_bytes, segment_bytes)
+            self._outbox = Outbox(self._log, self._keeper)
+            self._keeper.start(found)
+        except BaseException:
+            self._home.close()
+            raise
+        self._syncer = Syncer(self._to_sync)
+        self._syncer.start()
+
+    def put(self, record: Record) -> None:
+        """Writes a record, which then outlives the process. Its sequences were given by the caller, without a hole.
+
+        A disk that is full or broken is no error here: batches then become a Gap, which is kept in memory, as are the
+        other records, until the disk takes them.
+
+        Raises:
+            RecordTooLarge: it has more than `limits.RECORD_BYTES`.
+            SpoolClosed: the spool is closed.
+        """
+        data = record.SerializeToString()
+        if len(data) > RECORD_BYTES:
+            raise RecordTooLarge(f"a record of {len(data)} bytes; the most is {RECORD_BYTES}: divide it")
+        with self._lock:
+            self._check_open()
+            self._keeper.put(record, data)
+            self._wake()
+
+    async def take(self) -> Spooled:
+        """The oldest record that waits, as soon as there is one. It is settled by its position.
+
+        Raises:
+            SpoolClosed: the spool is closed.
+        """
+        while True:
+            with self._lock:
+                self._check_open()
+                now = time.monotonic()
+                before = self._outbox.next(now)
+                if before is not None:
+                    return before
+                pause = self._outbox.pause(now)
+                filled = asyncio.Event()
+                self._waiting = (asyncio.get_running_loop(), filled)
+            self._settled.set()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await filled.wait()
+
+    def settle(self, position: int, outcome: Outcome) -> None:
+        """What the server answered. A record for LATER is taken again after a pause that grows from 2 s to 300 s."""
+        with self._lock:
+            self._outbox.settle(position, outcome, time.monotonic())
+            self._keeper.flush()  # what is settled may have made room
+            self._wake()
+        self._settled.set()
+
+    def rewind(self) -> None:
+        """The connection is lost: what was taken and not settled is taken again, in order."""
+        with self._lock:
+            self._outbox.rewind()
+            self._wake()
+
+    async def wait_until_empty(self) -> None:
+        """Returns when every record is settled."""
+        while self.held().records:
+            self._settled.clear()
+            await self._settled.wait()
+
+    def held(self) -> Held:
+        """How much is here."""
+        with self._lock:
+            segments = list(self._log.segments.values())
+            overflow = self._keeper.overflow
+            return Held(
+                bytes=sum(segment.size for segment in segments if segment.left),
+                limit_bytes=self._limit,
+                records=sum(segment.left for segment in segments) + len(overflow),
+                deferred_records=sum(segment.deferred for segment in segments),
+                dropped_records=self._keeper.dropped + overflow.dropped,
+                damaged_records=self._keeper.damaged,
+                disk_full=bool(overflow),
+            )
+
+    def runs(self) -> set[bytes]:
+        """Every run of which records are here, by run_id; some of them may be settled."""
+        with self._lock:
+            spooled = (segment.runs for segment in self._log.segments.values() if segment.left)
+            return self._keeper.overflow.runs().union(*spooled)
+
+    def close(self) -> None:
+        """Makes all durable and gives the directory back. A second call does nothing."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._wake()
+        self._syncer.stop()
+        with self._lock:
+            self._keeper.flush()
+            if not any(segment.left for segment in self._log.segments.values()):
+                with contextlib.suppress(OSError):
+                    self._log.roll()  # deletes what is settled: the next life of the agent need not send it again
+        self._syncer.sync()
+        self._outbox.close()
+        self._log.close()
+        self._home.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SpoolClosed("the spool is closed")
+
+    def _wake(self) -> None:
+        if self._waiting is not None:
+            (loop, filled), self._waiting = self._waiting, None
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(filled.set)
+
+    def _to_sync(self) -> list[int]:
+        with self._lock:
+            if self._keeper.overflow:
+                self._keeper.flush()
+                self._wake()
+            return self._log.to_sync()

@@ -1,0 +1,57 @@
+"""The thread that makes durable what was written.
+
+What a crash may cost:
+
+- `kill -9`, or any other end of the process: nothing for which `put` has returned, unless the disk was full then.
+- A power cut or a crash of the kernel: the records of the last `SYNC_EVERY_S`, and the time that the disk needs.
+- A dropped segment is deleted only after the Gap that stands for it is durable.
+"""
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+SYNC_EVERY_S = 1.0
+
+
+class Syncer(threading.Thread):
+    """Calls `work` every `SYNC_EVERY_S` until `stop`; syncs and closes the descriptors that it returns."""
+
+    def __init__(self, work: Callable[[], list[int]]) -> None:
+        super().__init__(name="spool-sync", daemon=True)
+        self._work = work
+        self._stopping = threading.Event()
+        self._failing = False
+
+    def run(self) -> None:
+        """The thread's work."""
+        while not self._stopping.wait(SYNC_EVERY_S):
+            self.sync()
+
+    def sync(self) -> None:
+        """One round."""
+        for descriptor in self._work():
+            try:
+                self._sync(descriptor)
+            finally:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+
+    def _sync(self, descriptor: int) -> None:
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if not self._failing:
+                log.error("the spool's disk cannot make records durable", extra={"reason": error.strerror})
+            self._failing = True
+        else:
+            self._failing = False
+
+    def stop(self) -> None:
+        """Ends the thread."""
+        self._stopping.set()
+        self.join()

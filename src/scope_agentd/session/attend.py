@@ -1,0 +1,84 @@
+"""Attend: takes what the server wants, tells what became of it, and that the agent is there."""
+
+import asyncio
+import time
+from typing import Any
+
+from scope_agentd.control.catalogue import list_probes
+from scope_agentd.control.messages import task_message
+from scope_agentd.errors import SessionEnded
+from scope_agentd.node import hello
+from scope_agentd.pipeline.spool import Spool
+from scope_agentd.session.stream import write
+from scope_agentd.tasks import Tasks
+from scope_proto.scope.v1 import control_pb2, session_pb2
+from scope_proto.scope.v1.session_pb2_grpc import SessionStub
+from scope_wire.limits import MESSAGE_BYTES, REPORT_EVERY_S
+
+_LEAST_PAUSE_S = 0.25  # between reports: changes that come together go together
+_MOST_TASKS_BYTES = MESSAGE_BYTES // 2  # of tasks in a report; the rest goes with the next
+
+
+class Attendance:
+    """The agent's side of the stream."""
+
+    def __init__(self, node: control_pb2.Node, tasks: Tasks, spool: Spool) -> None:
+        self._node, self._tasks, self._spool = node, tasks, spool
+        self._writing = asyncio.Lock()  # a stream takes one message at a time
+
+    async def run(self, stub: SessionStub, shown: tuple[tuple[str, str], ...], welcome: asyncio.Event) -> None:
+        """Attends until the stream breaks; sets `welcome` when the server has said for the first time what it wants.
+
+        Raises:
+            grpc.aio.AioRpcError: the stream broke, or the server refused it.
+            SessionEnded: the server ended it.
+        """
+        call: Any = stub.Attend(metadata=shown)  # type: ignore[call-arg]  # aio's has no iterator
+        await write(call, session_pb2.AttendRequest(hello=hello(self._node)))
+        async with asyncio.TaskGroup() as telling:
+            telling.create_task(self._report(call))
+            async for reply in call:
+                if reply.HasField("wanted"):
+                    self._tasks.take_wish(reply.wanted)
+                    welcome.set()
+                elif reply.HasField("probes_asked"):
+                    telling.create_task(self._tell_probes(call))
+            raise SessionEnded("the server ended the session")
+
+    async def _tell_probes(self, call: Any) -> None:
+        probes = await list_probes()
+        async with self._writing:
+            await write(call, session_pb2.AttendRequest(probes=probes))
+
+    async def _report(self, call: Any) -> None:
+        told: dict[str, control_pb2.Task] = {}
+        report = session_pb2.Report(open_runs=list(self._open_runs()))
+        while True:
+            seen = self._tasks.changes
+            self._fill(report, told)
+            async with self._writing:
+                await write(call, session_pb2.AttendRequest(report=report))
+            report = session_pb2.Report()
+            await asyncio.sleep(_LEAST_PAUSE_S)
+            await self._tasks.wait_for_change(seen, REPORT_EVERY_S - _LEAST_PAUSE_S)
+
+    def _fill(self, report: session_pb2.Report, told: dict[str, control_pb2.Task]) -> None:
+        """The clocks, the spool, and every task that is not as it was told last."""
+        room = _MOST_TASKS_BYTES
+        for task in self._tasks.all():
+            message = task_message(task)
+            if told.get(message.task_id) != message and room > 0:
+                told[message.task_id] = message
+                report.tasks.append(message)
+                room -= message.ByteSize()
+        held = self._spool.held()
+        report.spool.bytes, report.spool.limit_bytes = held.bytes, held.limit_bytes
+        report.spool.records, report.spool.dropped_records = held.records, held.dropped_records
+        report.spool.deferred_records = held.deferred_records
+        report.wanted_number = self._tasks.wanted_number
+        report.ktime_ns, report.utc_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns()
+
+    def _open_runs(self) -> set[bytes]:
+        """Every run of which records may still come."""
+        running = {task.run.run_id for task in self._tasks.all() if task.run and not task.run.over.is_set()}
+        return running | self._spool.runs()

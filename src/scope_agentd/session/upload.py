@@ -1,0 +1,82 @@
+"""Upload: sends what the spool holds, at most a window ahead of the answers, and settles what is answered."""
+
+import asyncio
+import logging
+from typing import Any
+
+from scope_agentd.errors import SessionEnded
+from scope_agentd.node import hello
+from scope_agentd.pipeline.spool import Outcome, Spool
+from scope_agentd.session.stream import write
+from scope_proto.scope.v1 import control_pb2, session_pb2
+from scope_proto.scope.v1.session_pb2_grpc import SessionStub
+from scope_wire.limits import WINDOW_BYTES
+
+log = logging.getLogger(__name__)
+
+_OUTCOMES = {
+    session_pb2.VERDICT_STORED: Outcome.STORED,
+    session_pb2.VERDICT_LATER: Outcome.LATER,
+    session_pb2.VERDICT_REFUSED: Outcome.REFUSED,
+}
+
+
+class Upload:
+    """The agent's side of the stream. Counters are since the agent's start.
+
+    Attributes:
+        answered: records by the answer that they got.
+    """
+
+    def __init__(self, node: control_pb2.Node, spool: Spool) -> None:
+        self._node, self._spool = node, spool
+        self.answered = dict.fromkeys(Outcome, 0)
+        self._ahead: dict[int, int] = {}  # position -> bytes, of what was sent and not answered
+        self._ahead_bytes = 0
+        self._room = asyncio.Event()
+
+    async def run(self, stub: SessionStub, shown: tuple[tuple[str, str], ...]) -> None:
+        """Uploads until the stream breaks; what was not answered then is sent again on the next one.
+
+        Raises:
+            grpc.aio.AioRpcError: the stream broke, or the server refused it.
+            SessionEnded: the server ended it.
+        """
+        call: Any = stub.Upload(metadata=shown)  # type: ignore[call-arg]  # aio's has no iterator
+        try:
+            await write(call, session_pb2.UploadRequest(hello=hello(self._node)))
+            async with asyncio.TaskGroup() as sending:
+                sending.create_task(self._send(call))
+                async for reply in call:
+                    for answer in reply.answers:
+                        self._settle(answer)
+                    self._room.set()
+                raise SessionEnded("the server ended the upload")
+        finally:
+            self._ahead.clear()
+            self._ahead_bytes = 0
+            self._spool.rewind()
+
+    async def _send(self, call: Any) -> None:
+        while True:
+            spooled = await self._spool.take()
+            self._ahead[spooled.position] = len(spooled.record)
+            self._ahead_bytes += len(spooled.record)
+            envelope = session_pb2.Envelope(position=spooled.position, record=spooled.record, crc32=spooled.crc32)
+            await write(call, session_pb2.UploadRequest(envelope=envelope))
+            while self._ahead_bytes > WINDOW_BYTES:
+                self._room.clear()
+                await self._room.wait()
+
+    def _settle(self, answer: session_pb2.Answer) -> None:
+        size = self._ahead.pop(answer.position, None)
+        outcome = _OUTCOMES.get(answer.verdict)
+        if size is None or outcome is None:
+            log.warning("an answer to nothing that was sent", extra={"position": answer.position})
+            return
+        self._ahead_bytes -= size
+        self.answered[outcome] += 1
+        if outcome is not Outcome.STORED:
+            kind = "keeps for later" if outcome is Outcome.LATER else "refused"
+            log.warning("the server %s a record", kind, extra={"reason": answer.reason})
+        self._spool.settle(answer.position, outcome)

@@ -1,0 +1,162 @@
+"""One task: kept running for as long as it is wanted, whatever becomes of its runs."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from scope_agentd.definition import Definition, check_definition
+from scope_agentd.errors import AgentError
+from scope_agentd.run import Run, Surroundings
+from scope_agentd.wanted import Wanted
+from scope_bpf.errors import ScopeBpfError, TargetNotFound
+from scope_bpf.proc import stat_of
+from scope_proto.scope.v1 import task_pb2
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 300.0
+_RAN_WELL_S = 60.0  # a run that lasted so long: the next failure is a new one
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Task:
+    """A wanted task and its latest run. For the event loop.
+
+    Attributes:
+        unwanted: why it is not wanted any more; UNSPECIFIED while it is.
+        definition: as checked at the latest try; None if it never could be.
+        error: why the latest start or run failed; empty while it runs.
+        next_try_ns: since 1970 UTC; 0: none is due.
+        tried: set once the first start has succeeded or failed.
+        over: set once nothing will come of it any more.
+    """
+
+    def __init__(self, wanted: Wanted, surroundings: Surroundings, keep: Callable[[], None]) -> None:
+        self.wanted = wanted
+        self.unwanted: task_pb2.TaskEnd.ValueType = task_pb2.TASK_END_UNSPECIFIED
+        self.definition: Definition | None = None
+        self.run: Run | None = None
+        self.failure: Exception | None = None
+        self.next_try_ns = 0
+        self.tried, self.over = asyncio.Event(), asyncio.Event()
+        self._surroundings, self._keep = surroundings, keep
+        self._released = asyncio.Event()  # nobody wants it: no pause need be waited for
+
+    @property
+    def error(self) -> str:
+        """Why the latest try failed; empty if it did not."""
+        return (str(self.failure) or type(self.failure).__name__) if self.failure else ""
+
+    @property
+    def records(self) -> bool:
+        """Whether a run of it records now."""
+        return self.run is not None and self.run.progress.state == task_pb2.TASK_STATE_RUNNING
+
+    def release(self, end: "task_pb2.TaskEnd.ValueType") -> None:
+        """It is not wanted any more; the first reason stays."""
+        if self.unwanted == task_pb2.TASK_END_UNSPECIFIED:
+            self.unwanted = end
+        self._released.set()
+        if self.run:
+            self.run.stop(self.unwanted)
+
+    async def pursue(self) -> None:
+        """Runs it, and again after each failure with growing pauses, until it is released or its time is over."""
+        pause_s = FIRST_PAUSE_S
+        while not self._released.is_set():
+            began = time.monotonic()
+            await self._try()
+            if self._released.is_set() or (self.run and self.run.progress.end == task_pb2.TASK_END_LEASE):
+                break
+            if time.monotonic() - began > _RAN_WELL_S:
+                pause_s = FIRST_PAUSE_S
+            await self._pause(pause_s * random.uniform(0.8, 1.2))
+            pause_s = min(2 * pause_s, LAST_PAUSE_S)
+        self.next_try_ns = 0
+        if self.unwanted == task_pb2.TASK_END_UNSPECIFIED:
+            self.unwanted = task_pb2.TASK_END_LEASE
+        self._keep()
+        self.over.set()
+        self._surroundings.changed()
+
+    async def _try(self) -> None:
+        """One run, from its start to its end, or the failure to start one."""
+        self.next_try_ns = 0
+        if self._left_s() <= 0:
+            self.release(task_pb2.TASK_END_LEASE)
+            self.tried.set()
+            return
+        try:
+            self.definition = await asyncio.to_thread(check_definition, self.wanted.definition)
+            self._check_target_is_the_same()
+        except (AgentError, ScopeBpfError) as error:
+            self._failed(error)
+            return
+        self.run = Run(self.wanted.task_id, self.definition, self.wanted.origin, self._surroundings)
+        self.run.start()
+        if self._released.is_set():  # while the definition was checked
+            self.run.stop(self.unwanted)
+        await self.run.settled.wait()
+        if self.run.progress.recorded:
+            self.failure = None
+            self._set_deadline()
+            self.tried.set()
+            await self._end_of_run(self.run)
+        else:
+            await self.run.over.wait()
+        if self.run.failure:
+            self._failed(self.run.failure)
+        self.tried.set()
+
+    async def _end_of_run(self, run: Run) -> None:
+        left_s = self._left_s()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(run.over.wait(), None if left_s == float("inf") else left_s)
+        if not run.over.is_set():
+            run.stop(task_pb2.TASK_END_LEASE)
+            await run.over.wait()
+
+    def _failed(self, error: Exception) -> None:
+        self.failure = error
+        self.tried.set()
+        log.warning("a task cannot run", extra={"task": self.wanted.task_id, "reason": self.error})
+        self._surroundings.changed()
+
+    async def _pause(self, seconds: float) -> None:
+        seconds = min(seconds, self._left_s())
+        self.next_try_ns = time.time_ns() + int(1e9 * seconds)
+        self._surroundings.changed()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._released.wait(), seconds)
+
+    def _left_s(self) -> float:
+        if not self.wanted.deadline_ns:
+            return float("inf")
+        return max(0.0, (self.wanted.deadline_ns - time.time_ns()) / 1e9)
+
+    def _set_deadline(self) -> None:
+        assert self.definition
+        if self.definition.duration_s is not None and not self.wanted.deadline_ns:
+            self.wanted.deadline_ns = time.time_ns() + int(1e9 * self.definition.duration_s)
+            self._keep()
+            self._surroundings.changed()
+
+    def _check_target_is_the_same(self) -> None:
+        """A pid is meant as the process that had it when the task was first tried."""
+        pid = self.wanted.definition.target.pid
+        if not pid:
+            return
+        boot = _BOOT_ID.read_text().strip()
+        try:
+            start = stat_of(pid).start_ticks
+        except OSError:
+            raise TargetNotFound(f"process {pid} has ended") from None
+        if not self.wanted.target_start:
+            self.wanted.target_start, self.wanted.boot = start, boot
+            self._keep()
+        elif (self.wanted.target_start, self.wanted.boot) != (start, boot):
+            raise TargetNotFound(f"process {pid} has ended; another one has its number now")

@@ -1,0 +1,90 @@
+"""What is wanted of this machine, in a file: an agent that starts again goes on without waiting for its server.
+
+STATE/tasks.json    a list of tasks, each as `Wanted` has it; replaced as a whole
+"""
+
+import json
+import logging
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import json_format
+
+from scope_proto.scope.v1 import task_pb2
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Wanted:
+    """A task that is wanted.
+
+    Attributes:
+        deadline_ns: since 1970 UTC, when its duration is over; 0 before its first start, or if it has none.
+        target_start: of a target by pid, when that process started (clock ticks since boot): with the same pid another
+            process is not meant. 0: not known yet.
+        boot: the boot that `target_start` counts from.
+    """
+
+    task_id: str
+    origin: "task_pb2.Origin.ValueType"
+    definition: task_pb2.Definition
+    deadline_ns: int = 0
+    target_start: int = 0
+    boot: str = ""
+
+
+class WantedFile:
+    """Reads and replaces the file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def read(self) -> list[Wanted]:
+        """What was wanted last; a damaged file is put aside, and said."""
+        try:
+            return [_from_json(one) for one in json.loads(self._file.read_text())]
+        except FileNotFoundError:
+            return []
+        except (ValueError, KeyError, TypeError, json_format.ParseError) as error:
+            aside = self._file.with_suffix(".damaged")
+            self._file.replace(aside)
+            log.error("the list of wanted tasks is damaged", extra={"kept": str(aside), "reason": str(error)})
+            return []
+
+    def write(self, wanted: Iterable[Wanted]) -> None:
+        """Replaces the list; a failure is logged: it would cost the tasks at the next start only."""
+        fresh = self._file.with_suffix(".new")
+        try:
+            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+                json.dump([_to_json(one) for one in wanted], out, indent=1)
+                out.flush()
+                os.fsync(out.fileno())
+            fresh.replace(self._file)
+        except OSError as error:
+            log.error("cannot keep what is wanted", extra={"file": str(self._file), "reason": error.strerror})
+
+
+def _to_json(wanted: Wanted) -> dict[str, Any]:
+    return {
+        "task_id": wanted.task_id,
+        "origin": task_pb2.Origin.Name(wanted.origin),
+        "definition": json_format.MessageToDict(wanted.definition, preserving_proto_field_name=True),
+        "deadline_ns": wanted.deadline_ns,
+        "target_start": wanted.target_start,
+        "boot": wanted.boot,
+    }
+
+
+def _from_json(kept: dict[str, Any]) -> Wanted:
+    return Wanted(
+        task_id=str(kept["task_id"]),
+        origin=task_pb2.Origin.Value(kept["origin"]),
+        definition=json_format.ParseDict(kept["definition"], task_pb2.Definition()),
+        deadline_ns=int(kept["deadline_ns"]),
+        target_start=int(kept["target_start"]),
+        boot=str(kept["boot"]),
+    )

@@ -1,0 +1,53 @@
+"""Machines as a table."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from scope_cli.quantities import age, duration, size
+
+CLOCK_TOLERANCE_NS = 10**9
+
+Node = dict[str, Any]
+
+
+def node_table(nodes: Sequence[Node], now: datetime | None = None) -> Table:
+    """A line a machine: what it is, whether its agent is connected, and what is to be said of it."""
+    now = now or datetime.now(UTC)
+    table = Table("hostname", "machine", "kernel", "cpus", "connected", "last seen", "remarks", box=None)
+    for node in nodes:
+        table.add_row(
+            Text(node["hostname"]),
+            node["machine_id"][:12],
+            Text(node["kernel"]),
+            str(node["cpus"]),
+            "yes" if node["connected"] else "no",
+            age((now - datetime.fromisoformat(node["last_seen"])).total_seconds()) if node["last_seen"] else "never",
+            Text("\n".join(remarks(node, now))),
+        )
+    return table
+
+
+def remarks(node: Node, now: datetime | None = None) -> list[str]:
+    """What a user should know of a machine: records that wait, a wrong clock, another machine with its id."""
+    said = []
+    spool = node["spool"]
+    if spool and spool["records"]:
+        said.append(f"spool: {spool['records']:,} records wait, {size(spool['bytes'])} of {size(spool['limit_bytes'])}")
+    if spool and spool["deferred_records"]:
+        said.append(f"spool: {spool['deferred_records']:,} of them wait for a newer server")
+    if spool and spool["dropped_records"]:
+        said.append(f"spool: {spool['dropped_records']:,} records were dropped")
+    ahead = node["clock_ahead_ns"]
+    if ahead is not None and abs(ahead) > CLOCK_TOLERANCE_NS:
+        said.append(f"clock: {duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} the server's")
+    if conflict := node["conflict"]:
+        passed = (now or datetime.now(UTC)) - datetime.fromisoformat(conflict["time"])
+        said.append(
+            f"conflict: another agent with this machine's id, on {conflict['hostname']}, "
+            f"was refused {age(passed.total_seconds())}"
+        )
+    return said

@@ -1,0 +1,88 @@
+"""A daemon of this command line as a part of the stack."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from scope_cli.flag import Flag
+from scope_cli.stack.supervisor import PartEnded
+from scope_server.store.postgres.log import LogFile
+
+STOP_S = 30.0
+
+
+class Child:
+    """A command in a process of its own; what it says goes to a log file.
+
+    Args:
+        name: for people.
+        command: the program and its arguments.
+        log: the file.
+        environment: variables that it gets beside those of this process.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+        self.name = name
+        self._command, self._environment = command, environment
+        self._log = LogFile(log)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def of_scope(cls, subcommand: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> "Child":
+        """A subcommand of `scope`."""
+        return cls(subcommand, [sys.executable, "-m", "scope_cli.main", subcommand, *arguments], log, environment)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, while it runs."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    def start(self, stop: Flag) -> None:
+        """Starts the process and waits for nothing more.
+
+        Raises:
+            PartEnded: it cannot be started.
+        """
+        try:
+            with self._log.opened() as output:
+                self._process = subprocess.Popen(
+                    # Ended with us, however we end: nothing may record on unseen.
+                    ["setpriv", "--pdeathsig", "TERM", *self._command],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env={**os.environ, **self._environment},
+                    start_new_session=True,  # Ctrl-C in the terminal is for us, who then end it in order
+                )
+        except OSError as error:
+            raise PartEnded("not started", str(error)) from None
+
+    def upkeep(self) -> None:
+        """Keeps its log within bounds."""
+        self._log.rotate()
+
+    def ending(self) -> PartEnded:
+        """How it ended, with the last line that it said. A status is a refusal: it said why."""
+        status = self._process.wait() if self._process else 0
+        said = self._log.said()
+        last = said[-1].strip().removeprefix("scope: ") if said else ""
+        if status < 0:
+            return PartEnded(f"killed by signal {-status}", last)
+        return PartEnded(f"status {status}", last, refused=status > 0)
+
+    def stop(self, hurry: Flag) -> None:
+        """Ends it in order, or by force if that takes too long."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        end = time.monotonic() + STOP_S
+        while self._process.poll() is None:
+            if hurry.is_set() or time.monotonic() > end:
+                self._process.kill()
+                self._process.wait()
+                return
+            time.sleep(0.02)

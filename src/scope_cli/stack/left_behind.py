@@ -1,0 +1,59 @@
+"""Daemons that a killed `scope up` left behind: they are told to end, but that takes them seconds."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+
+from scope_cli.errors import CommandError
+from scope_cli.flag import Flag
+
+ORDERLY_S = 15.0
+_FORCED_S = 5.0
+_MARK = "SCOPE_UP"
+
+
+def mark(state: Path) -> dict[str, str]:
+    """The environment by which the daemons of a state directory are known again."""
+    return {_MARK: str(state.resolve())}
+
+
+def end_left_behind(state: Path, say: Callable[[str], None], stop: Flag) -> None:
+    """Waits until the daemons that were left behind in a state directory have ended, by force if need be.
+
+    Call it as the owner of that directory, before any daemon of its own is started.
+
+    Raises:
+        CommandError: they do not end.
+    """
+    left = _left_in(state)
+    if not left:
+        return
+    say(f"waiting for what an earlier `scope up` left behind: {_listed(left)}")
+    for number, seconds in ((signal.SIGTERM, ORDERLY_S), (signal.SIGKILL, _FORCED_S)):
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            left = _left_in(state)
+            if not left or stop.wait(0.1):
+                return
+    raise CommandError(f"what an earlier `scope up` left behind does not end: {_listed(left)}")
+
+
+def _left_in(state: Path) -> list[int]:
+    wanted = f"{_MARK}={state.resolve()}".encode()
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError):  # it ended meanwhile, or is another user's
+                if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append(int(folder.name))
+    return [pid for pid in found if pid != os.getpid()]
+
+
+def _listed(pids: Collection[int]) -> str:
+    return ", ".join(f"process {pid}" for pid in pids)

@@ -1,0 +1,87 @@
+"""Whether addresses are free, and who has them if not."""
+
+import errno
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from scope_cli.errors import CommandError, UsageError
+from scope_wire.addresses import loopback_address
+from scope_wire.errors import InvalidAddress
+
+_LISTEN = "0A"  # TCP_LISTEN, as /proc/net/tcp writes it
+
+
+def checked(addresses: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+    """Host and port of addresses, each by the name of its option.
+
+    Raises:
+        UsageError: one is no address to listen on.
+    """
+    found = {}
+    for name, address in addresses.items():
+        try:
+            host, port = loopback_address(address, name)
+        except InvalidAddress as error:
+            raise UsageError(str(error)) from None
+        if not port:
+            raise UsageError(f"{name}: {address} has no port; the parts could not find each other")
+        found[name] = host, port
+    return found
+
+
+def require_free(addresses: Mapping[str, str]) -> None:
+    """Checks that nobody listens on addresses, each by the name of its option.
+
+    Raises:
+        UsageError: one is no address to listen on.
+        CommandError: one is taken; the message says by whom, as far as that can be seen.
+    """
+    for name, (host, port) in checked(addresses).items():
+        try:
+            _try(host, port)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise CommandError(f"cannot listen on {addresses[name]}: {error.strerror}") from None
+            raise CommandError(
+                f"{addresses[name]} is held by another program{_named(port)}; stop it, or choose another with --{name}"
+            ) from None
+
+
+def _try(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the parts do
+        tried.bind((host, port))
+        tried.listen()
+
+
+def _named(port: int) -> str:
+    sockets = {f"socket:[{inode}]" for inode in _listening(port)}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and sockets & _open_files(folder):
+            with suppress(OSError):
+                return f" (pid {folder.name}, {(folder / 'comm').read_text().strip()})"
+    return ""
+
+
+def _open_files(folder: Path) -> set[str]:
+    found = set()
+    with suppress(OSError):  # it ended meanwhile, or is another user's
+        for descriptor in (folder / "fd").iterdir():
+            with suppress(OSError):  # closed meanwhile
+                found.add(str(descriptor.readlink()))
+    return found
+
+
+def _listening(port: int) -> list[str]:
+    """The inodes of the sockets that listen on a port, of any address."""
+    found = []
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError):
+            for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+                    found.append(fields[9])
+    return found

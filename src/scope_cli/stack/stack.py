@@ -1,0 +1,138 @@
+"""The parts, composed: started in order, watched, and ended in the opposite order."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from scope_cli.client import Client
+from scope_cli.errors import CommandError, Interrupted
+from scope_cli.flag import Flag
+from scope_cli.installation import CONTROL, HTTP, INGEST, METRICS, postgres_dir, token_file, url_of
+from scope_cli.stack.child import Child
+from scope_cli.stack.database import Database
+from scope_cli.stack.left_behind import end_left_behind, mark
+from scope_cli.stack.place import owned
+from scope_cli.stack.ports import checked, require_free
+from scope_cli.stack.supervisor import Part, Supervisor
+from scope_wire.errors import InvalidToken
+from scope_wire.token import make_token, read_token
+
+ANSWER_S = 5.0  # the server looks for its database for 3 s before it says that it is away
+LONG_S = 30.0
+
+
+class Stack:
+    """Starts on entry, ends on exit; in between, what ends is started again.
+
+    Args:
+        state: the state directory.
+        say: told what it does, from any thread.
+        addresses: others than the usual ones, by `http`, `ingest`, `control` and `metrics`.
+        server: more arguments of `scope server`.
+        agent: more arguments of `scope agentd`.
+        stop: set when it is to end while it still starts.
+        hurry: set when an end may not take long.
+
+    Raises:
+        CommandError: a part refuses to start; the message says which and why.
+        Interrupted: `stop` was set before all parts were there.
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        say: Callable[[str], None],
+        addresses: dict[str, str] | None = None,
+        *,
+        server: Sequence[str] = (),
+        agent: Sequence[str] = (),
+        stop: Flag | None = None,
+        hurry: Flag | None = None,
+    ) -> None:
+        self._state, self._say = state, say
+        self._addresses = {"http": HTTP, "ingest": INGEST, "control": CONTROL, "metrics": METRICS, **(addresses or {})}
+        self._server, self._agent = server, agent
+        self._stop, self._hurry = stop or Flag(), hurry or Flag()
+        self._cleanup = ExitStack()
+        self._supervisors: list[Supervisor] = []
+        self.url = url_of(self._addresses["http"])
+
+    def __enter__(self) -> "Stack":
+        try:
+            self._start()
+        except BaseException:
+            self._cleanup.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cleanup.close()
+
+    def client(self, timeout_s: float = 30.0) -> Client:
+        """The API of this stack."""
+        return Client(self.url, token_file(self._state), timeout_s)
+
+    @property
+    def lines(self) -> list[str]:
+        """How each part stands, for people."""
+        return [supervisor.line for supervisor in self._supervisors]
+
+    def _start(self) -> None:
+        from scope_server.store.postgres import PrivatePostgres
+
+        checked(self._addresses)
+        self._cleanup.enter_context(owned(self._state))
+        try:
+            make_token(token_file(self._state))
+            read_token(token_file(self._state))
+        except InvalidToken as error:
+            raise CommandError(str(error)) from None
+        end_left_behind(self._state, self._say, self._stop)
+        require_free(self._addresses)
+        postgres = PrivatePostgres(postgres_dir(self._state))
+        self._run(Database(postgres), lambda supervisor: supervisor.running)
+        http, ingest = self._addresses["http"], self._addresses["ingest"]
+        arguments = ["--database", postgres.conninfo(), "--http", http, "--ingest", ingest, *self._server]
+        self._run(self._child("server", arguments), lambda _: self._agents() is not None)
+        arguments = ["--server", ingest, "--control", self._addresses["control"]]
+        arguments += ["--metrics", self._addresses["metrics"], "--exclude-pid", str(os.getpid()), *self._agent]
+        self._run(self._child("agentd", arguments), lambda _: bool(self._agents()))
+        for supervisor in self._supervisors:
+            supervisor.settle()
+
+    def _child(self, name: str, arguments: Sequence[str]) -> Child:
+        log = self._state / f"{name}.log"
+        return Child.of_scope(name, ["--state-dir", str(self._state), *arguments], log, mark(self._state))
+
+    def _run(self, part: Part, usable: Callable[[Supervisor], bool]) -> None:
+        """Has a part supervised, and waits until it is usable for the first time."""
+        self._say(f"starting {part.name}")
+        supervisor = Supervisor(part, self._say, self._hurry)
+        supervisor.start()
+        self._cleanup.callback(supervisor.stop)
+        self._supervisors.append(supervisor)
+        told_at = time.monotonic() + LONG_S
+        while not usable(supervisor):
+            self._check()
+            if time.monotonic() > told_at:
+                self._say(f"waiting for {part.name}; it says why in {self._state}")
+                told_at = float("inf")
+            if self._stop.wait(0.05):
+                raise Interrupted
+        self._check()
+
+    def _check(self) -> None:
+        if self._stop.is_set():
+            raise Interrupted
+        for supervisor in self._supervisors:
+            if supervisor.refusal is not None:
+                raise CommandError(f"{supervisor.name} did not start: {supervisor.refusal.said or 'it said nothing'}")
+
+    def _agents(self) -> int | None:
+        """How many agents are connected; None while the server does not answer."""
+        try:
+            return int(self.client(ANSWER_S).health()["agents"])
+        except (CommandError, KeyError, TypeError):
+            return None

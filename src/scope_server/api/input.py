@@ -1,0 +1,184 @@
+"""From a request to typed values: the one place where what a client sends is checked.
+
+Whatever is no good raises InvalidQuery, whose message names the parameter.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from aiohttp import web
+
+from scope_server.errors import InvalidQuery, UnknownThing
+
+BODY_BYTES = 64 << 10
+TEXT = 1000  # characters of a parameter
+PID = (1 << 31) - 1
+_DEEPEST = 16  # brackets of a body in each other
+_SHOWN = 60  # characters of what is quoted in a message
+
+
+def text(value: Any, name: str, longest: int = TEXT) -> str:
+    """A text that PostgreSQL and the agents take."""
+    if not isinstance(value, str):
+        raise InvalidQuery(f"{name}: a text is wanted")
+    if len(value) > longest:
+        raise InvalidQuery(f"{name}: it has more than {longest} characters")
+    if "\0" in value:
+        raise InvalidQuery(f"{name}: it has a NUL")
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise InvalidQuery(f"{name}: it is not UTF-8")
+    return value
+
+
+def quoted(value: object) -> str:
+    """A value as a message shows it."""
+    shown = str(value)
+    return f"'{shown[:_SHOWN]}…'" if len(shown) > _SHOWN else f"'{shown}'"
+
+
+def integer(value: str, name: str, least: int, most: int) -> int:
+    """A whole number in decimal digits."""
+    digits = value.removeprefix("-")
+    if digits.isascii() and digits.isdecimal() and len(digits) <= 20 and least <= int(value) <= most:
+        return int(value)
+    raise InvalidQuery(f"{name}: {quoted(value)} is no whole number from {least} to {most}")
+
+
+def moment(value: str, name: str) -> datetime:
+    """A time; without a zone it is UTC."""
+    try:
+        found = datetime.fromisoformat(value)
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise InvalidQuery(f"{name}: {quoted(value)} is no time; write it as 2026-01-31T12:00:00Z") from None
+
+
+class Parameters:
+    """The parameters in a request's address, each given once.
+
+    Args:
+        names: that the resource takes; a request with any other is refused. None: it looks at `others` itself.
+    """
+
+    def __init__(self, request: web.Request, names: Iterable[str] | None) -> None:
+        self._given: dict[str, str] = {}
+        for name, value in request.query.items():
+            text(name, "a parameter's name")
+            if name in self._given:
+                raise InvalidQuery(f"{quoted(name)} is given twice")
+            self._given[name] = text(value, name)
+        unknown = sorted(set(self._given) - set(names)) if names is not None else []
+        if unknown:
+            there = ", ".join(names or ()) or "none"
+            raise InvalidQuery(f"{quoted(unknown[0])} is no parameter; there are: {there}")
+
+    def text(self, name: str) -> str | None:
+        """Its text; None if it is not given."""
+        return self._given.get(name)
+
+    def integer(self, name: str, least: int, most: int) -> int | None:
+        """A whole number between bounds; None if it is not given."""
+        value = self._given.get(name)
+        return None if value is None else integer(value, name, least, most)
+
+    def moment(self, name: str) -> datetime | None:
+        """A time; None if it is not given."""
+        value = self._given.get(name)
+        return None if value is None else moment(value, name)
+
+    def choice(self, name: str, choices: Iterable[str]) -> str | None:
+        """One of the choices; None if it is not given."""
+        value = self._given.get(name)
+        if value is not None and value not in choices:
+            raise InvalidQuery(f"{name}: {quoted(value)} is not one of {', '.join(choices)}")
+        return value
+
+    def others(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """The parameters beside `names`."""
+        return ((name, value) for name, value in self._given.items() if name not in names)
+
+
+def identity(request: web.Request, name: str) -> str:
+    """A UUID in the request's path.
+
+    Raises:
+        UnknownThing: it is none, so nothing has it.
+    """
+    given = request.match_info[name]
+    try:
+        if len(given) > 36:
+            raise ValueError
+        return str(UUID(given))
+    except ValueError:
+        raise UnknownThing(f"{name}: {quoted(given.encode(errors='replace').decode())} is not the id of any") from None
+
+
+async def fields(request: web.Request, names: Iterable[str]) -> dict[str, Any]:
+    """The request's body, a JSON object with no members but these; without a body, none.
+
+    Its numbers are finite, its texts sound, and it is not nested deeply.
+    """
+    encoding = request.headers.get("Content-Encoding", "identity")
+    if encoding != "identity":
+        raise web.HTTPUnsupportedMediaType(text=f"Content-Encoding: {quoted(encoding)} is not taken; send plain JSON")
+    try:
+        found = json.loads((await request.read()).decode() or "{}", parse_constant=_no_constant, parse_int=_bounded)
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise InvalidQuery(f"the body is no JSON that is taken here: {reason}") from None
+    if not isinstance(found, dict):
+        raise InvalidQuery("the body must be a JSON object")
+    _check(found, "body", 0)
+    unknown = sorted(set(found) - set(names))
+    if unknown:
+        raise InvalidQuery(f"{quoted(unknown[0])} is no field; there are: {', '.join(names)}")
+    return found
+
+
+def only(value: Any, name: str, names: Iterable[str]) -> dict[str, Any]:
+    """A member of the body that is an object with no members but these, or absent."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InvalidQuery(f"{name}: an object is wanted")
+    unknown = sorted(set(value) - set(names))
+    if unknown:
+        raise InvalidQuery(f"{name}: {quoted(unknown[0])} is no field; there are: {', '.join(names)}")
+    return value
+
+
+def number(value: Any, name: str, above: float, most: float) -> float:
+    """A member of the body that is a number within bounds."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not above < value <= most:
+        raise InvalidQuery(f"{name}: {quoted(value)} is no number above {above:g} and up to {most:g}")
+    return float(value)
+
+
+def _check(value: Any, name: str, depth: int) -> None:
+    if depth > _DEEPEST:
+        raise InvalidQuery(f"{name}: it is nested too deeply")
+    if isinstance(value, str):
+        text(value, name, BODY_BYTES)
+    elif isinstance(value, float) and not math.isfinite(value):  # such as 1e999
+        raise InvalidQuery(f"{name}: a number is too large")
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            text(key, f"a name in {name}")
+            _check(inner, key, depth + 1)
+    elif isinstance(value, list):
+        for inner in value:
+            _check(inner, name, depth + 1)
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _bounded(digits: str) -> int:
+    if len(digits) > 20:
+        raise ValueError(f"the number {quoted(digits)} is too large")
+    return int(digits)

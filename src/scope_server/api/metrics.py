@@ -1,0 +1,67 @@
+"""GET /metrics: what the server counts, for Prometheus. Counters are since its start and never fall."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from scope_server.api.context import BACKLOG, DATABASE, SESSIONS
+from scope_server.errors import StoreUnavailable
+from scope_server.ingest.backlog import Backlog
+from scope_server.session.sessions import Sessions
+
+
+async def get_metrics(request: web.Request) -> web.Response:
+    """In the text format, or OpenMetrics if that is asked for; without the database, what the server itself knows."""
+    try:
+        (stored,) = await request.app[DATABASE].fetch("store_metrics")
+    except StoreUnavailable:
+        stored = {}
+    registry = CollectorRegistry()
+    registry.register(_Snapshot([*_live(request.app[SESSIONS], request.app[BACKLOG]), *_stored(stored)]))
+    encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+    return web.Response(body=encode(registry), headers={"Content-Type": content_type})
+
+
+class _Snapshot(Collector):
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._metrics
+
+
+def _live(sessions: Sessions, backlog: Backlog) -> Iterator[Metric]:
+    counts = backlog.counts
+    yield GaugeMetricFamily("scope_server_sessions", "Agents that are connected", len(sessions.all()))
+    yield CounterMetricFamily("scope_server_sessions_opened", "Sessions that began", sessions.opened)
+    yield CounterMetricFamily("scope_server_conflicts", "Agents refused for another of their id", sessions.refused)
+    yield GaugeMetricFamily("scope_server_held_bytes", "Of unpacked records that wait", backlog.held_bytes)
+    yield _by_code("scope_server_refused_records", "Records that were refused", counts.refused)
+    yield _by_code("scope_server_deferred_records", "Answers that a record is to come later", counts.deferred)
+    yield CounterMetricFamily("scope_server_redated_batches", "Batches dated by the server's clock", counts.redated)
+
+
+def _by_code(name: str, meaning: str, counts: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, meaning, labels=["code"])
+    for code, count in counts.items():
+        family.add_metric([code], count)
+    return family
+
+
+def _stored(row: Mapping[str, Any]) -> Iterator[Metric]:
+    yield GaugeMetricFamily("scope_server_database_up", "1 if the database answers", 1.0 if row else 0.0)
+    for name, meaning in (
+        ("quarantined_records", "Records that could not be stored, kept or not"),
+        ("quarantined_bytes", "Of those that are kept"),
+        ("partitions", "Tables of a day, of rows and of the catalogue of batches"),
+    ):
+        if row:
+            yield GaugeMetricFamily(f"scope_server_{name}", meaning, float(row[name]))
+
+
+ROUTES = [web.get("/metrics", get_metrics)]

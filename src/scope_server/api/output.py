@@ -1,0 +1,17 @@
+"""From rows to JSON."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+
+def plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with its times as text and its sums, which PostgreSQL makes of any size, as whole numbers."""
+    return {name: _plain(value) for name, value in row.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return int(value) if isinstance(value, Decimal) else value

@@ -1,0 +1,55 @@
+"""Tasks as the API shows them: with their runs and their books."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from scope_server.api.output import plain
+from scope_server.store.database import Database
+
+MOST_RUNS = 20  # of each task, the newest
+_AWAY = "the agent is not connected"
+
+
+async def shown(database: Database, rows: Sequence[dict[str, Any]], connected: Collection[str]) -> list[dict[str, Any]]:
+    """The tasks of these rows of the query `tasks`.
+
+    Args:
+        connected: machine ids.
+
+    Raises:
+        StoreUnavailable: the database cannot be reached.
+    """
+    ids = [row["task_id"] for row in rows]
+    runs: dict[str, list[dict[str, Any]]] = {task_id: [] for task_id in ids}
+    streams: dict[str, dict[str, dict[str, Any]]] = {task_id: {} for task_id in ids}
+    for run in await database.fetch("task_runs", {"task_ids": ids, "most": MOST_RUNS}):
+        runs[run.pop("task_id")].append(plain(run))
+    for books in await database.fetch("task_books", {"task_ids": ids}):
+        of_task = streams[books.pop("task_id")]
+        of_task[books["stream"]] = {**plain(books), "lost": []}
+    for loss in await database.fetch("task_losses", {"task_ids": ids}):
+        stream = streams[loss.pop("task_id")].get(loss.pop("stream"))
+        if stream:
+            stream["lost"].append(plain(loss))
+    return [
+        _shown(row, row["node"] in connected, runs[row["task_id"]], list(streams[row["task_id"]].values()))
+        for row in rows
+    ]
+
+
+def _shown(
+    row: dict[str, Any], connected: bool, runs: list[dict[str, Any]], streams: list[dict[str, Any]]
+) -> dict[str, Any]:
+    definition = row["definition"]
+    task = plain({name: value for name, value in row.items() if name not in ("id", "definition", "active")})
+    duration = definition.get("duration")
+    task |= {
+        "target": definition.get("target", {}),
+        "options": definition.get("options", {}),
+        "duration": float(duration.removesuffix("s")) if duration else None,
+    }
+    if not connected and row["state"] == "pending":
+        task["reason"] = row["reason"] or _AWAY
+    elif not connected and row["state"] == "stopping":
+        task["reason"] = f"{_AWAY}; it will be told when it is"
+    return {**task, "streams": streams, "runs": runs}

@@ -1,1 +1,0 @@
-"""The server's side of scope.v1.AgentControl: which agents are connected, and what they are to record."""

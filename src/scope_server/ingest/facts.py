@@ -1,0 +1,142 @@
+"""What records tell beside rows: accounts, processes, gaps, starts and ends of runs. Checked, as a writer takes them.
+
+Raises Rejected("hostile") for what no agent of ours would say.
+"""
+
+import re
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from scope_proto.scope.v1 import record_pb2, task_pb2
+from scope_server.errors import InvalidMessage, Rejected
+from scope_server.ingest.times import Clock
+from scope_server.machine import Machine
+from scope_server.session.reported import definition_json
+from scope_server.store.delivery import INGEST, SPOOL, Account, End, Gap, Loss, ProcessFacts, Span, Start
+from scope_wire.limits import MOST_COUNT
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")  # of a stream, place or reason
+_MOST_SEQUENCE = 1 << 62
+_MOST_STREAMS = 256
+_MOST_REASONS = 256
+_MOST_SPANS = 20_000
+_MOST_PROCESSES = 20_000
+_TEXT = 4_000  # characters kept of what is for people
+_BIGINT = (1 << 63) - 1
+
+_ENDS = {
+    task_pb2.TASK_END_REQUEST: ("stopped", "request"),
+    task_pb2.TASK_END_LEASE: ("stopped", "lease"),
+    task_pb2.TASK_END_FAILURE: ("failed", "failure"),
+    task_pb2.TASK_END_SHUTDOWN: ("stopped", "shutdown"),
+    task_pb2.TASK_END_KILLED: ("failed", "killed"),
+}
+
+
+def account(stream: str, told: record_pb2.Account, time_ns: int) -> Account:
+    """A stream's books as of a time (nanoseconds since 1970)."""
+    if len(told.lost) > _MOST_REASONS:
+        raise Rejected("hostile", f"{len(told.lost)} reasons of losses; at most {_MOST_REASONS} are taken")
+    lost = []
+    for loss in told.lost:
+        if loss.place in (INGEST, SPOOL):
+            raise Rejected("hostile", f"place '{loss.place}': an account does not tell of it")
+        lost.append(Loss(_name(loss.place, "place"), _name(loss.reason, "reason"), _count(loss.count)))
+    return Account(_name(stream, "stream"), _count(told.emitted), _count(told.incomplete), tuple(lost), time_ns)
+
+
+def accounts(told: record_pb2.Accounts, machine: Machine, clock: Clock) -> tuple[Account, ...]:
+    """The books of a run's streams."""
+    if len(told.streams) > _MOST_STREAMS:
+        raise Rejected("hostile", f"accounts of {len(told.streams)} streams; at most {_MOST_STREAMS} are taken")
+    time_ns = clock.moment(told.ktime_ns, told.boot_to_utc_ns, machine)
+    return tuple(account(stream, one, time_ns) for stream, one in told.streams.items())
+
+
+def processes(batch: record_pb2.Batch) -> tuple[ProcessFacts, ...]:
+    """What is known of processes."""
+    if len(batch.processes) > _MOST_PROCESSES:
+        raise Rejected("hostile", f"{len(batch.processes)} processes; at most {_MOST_PROCESSES} are taken")
+    return tuple(map(_process, batch.processes))
+
+
+def gap(told: record_pb2.Gap, machine: Machine, clock: Clock) -> Gap:
+    """Sequences that were given up."""
+    if told.place != SPOOL:
+        raise Rejected("hostile", f"place {told.place[:40]!r}: a gap is of the place '{SPOOL}'")
+    if len(told.spans) > _MOST_SPANS:
+        raise Rejected("hostile", f"{len(told.spans)} spans; at most {_MOST_SPANS} are taken")
+    for span in told.spans:
+        if not 0 < span.first <= span.last <= _MOST_SEQUENCE:
+            raise Rejected("hostile", f"sequences {span.first} to {span.last} are none")
+    return Gap(
+        stream=told.stream,
+        reason=_name(told.reason, "reason"),
+        spans=tuple(Span(span.first, span.last, _count(span.events)) for span in told.spans),
+        first_ns=clock.moment(told.first_ktime_ns, told.boot_to_utc_ns, machine),
+        last_ns=clock.moment(told.last_ktime_ns, told.boot_to_utc_ns, machine),
+    )
+
+
+def start(told: record_pb2.RunStart, clock: Clock) -> Start:
+    """How a run began."""
+    try:
+        definition = definition_json(told.definition)
+    except InvalidMessage as error:
+        raise Rejected("hostile", str(error)) from None
+    return Start(
+        probe=_name(told.definition.probe, "probe"),
+        definition=definition,
+        origin="server" if told.origin == task_pb2.ORIGIN_SERVER else "agent",
+        started_ns=clock.told(_ns(told.started)),
+        attach_point=_legible(told.attach_point),
+    )
+
+
+def end(told: record_pb2.RunEnd, clock: Clock) -> End:
+    """How a run ended."""
+    if len(told.last_sequences) > _MOST_STREAMS:
+        raise Rejected("hostile", f"{len(told.last_sequences)} streams; at most {_MOST_STREAMS} are taken")
+    last_sequences = {_name(stream, "stream"): last for stream, last in told.last_sequences.items()}
+    if any(last > _MOST_SEQUENCE for last in last_sequences.values()):
+        raise Rejected("hostile", "a last sequence above 2**62")
+    state, why = _ENDS.get(told.end, ("stopped", None))
+    return End(state, why, _legible(told.error), clock.told(_ns(told.ended)), last_sequences)
+
+
+def _process(told: record_pb2.Process) -> ProcessFacts:
+    if told.start_ns > _BIGINT:
+        raise Rejected("hostile", f"process {told.pid} starts after 2**63 ns")
+    return ProcessFacts(
+        pid=told.pid,
+        start_ns=told.start_ns,
+        parent_pid=told.parent_pid or None,
+        exe=_known(told.exe),
+        cmdline=tuple(word.replace("\0", "") for word in told.cmdline) or None,
+        cgroup=_known(told.cgroup),
+        container=_known(told.container),
+    )
+
+
+def _known(text: str) -> str | None:
+    return text.replace("\0", "") or None
+
+
+def _legible(text: str) -> str:
+    return text.replace("\0", "")[:_TEXT]
+
+
+def _name(text: str, what: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise Rejected("hostile", f"{what} {text[:40]!r}: it has 1 to 63 characters: a-z, 0-9, _")
+    return text
+
+
+def _count(number: int) -> int:
+    if number > MOST_COUNT:
+        raise Rejected("hostile", f"{number} events: that many cannot be counted")
+    return number
+
+
+def _ns(stamp: Timestamp) -> int:
+    return stamp.seconds * 10**9 + stamp.nanos

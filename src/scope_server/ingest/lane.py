@@ -1,0 +1,120 @@
+"""A thread that admits and writes what one lane of the backlog has."""
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from scope_server.errors import Deferred, StoreUnavailable
+from scope_server.ingest.admit import Admission
+from scope_server.ingest.backlog import Backlog, Pending
+from scope_server.store.delivery import Batch, Delivery, Outcome, Verdict
+from scope_server.store.writer import Writer
+
+_FIRST_PAUSE_S = 0.25
+_LONGEST_PAUSE_S = 5.0
+_SLOW_S = 30.0  # a group takes a fraction of a second
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Held:
+    # A group that the database does not take now.
+    since: datetime
+    reason: str
+    records: int
+
+
+class Lane:
+    """Runs from its making until the backlog is closed and drained, or it is told to stop.
+
+    Args:
+        number: of the lane.
+    """
+
+    def __init__(self, number: int, backlog: Backlog, admission: Admission, writer: Writer) -> None:
+        self._number, self._backlog, self._admission, self._writer = number, backlog, admission, writer
+        self._stopping = threading.Event()
+        self._held: _Held | None = None
+        self._busy_since: float | None = None
+        self._thread = threading.Thread(target=self._run, name=f"scope-writer-{number}", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def trouble(self) -> str:
+        """What keeps it from writing, or nothing."""
+        held, busy_since = self._held, self._busy_since
+        if not self.alive:
+            return f"writer {self._number} ended"
+        if held:
+            since = held.since.isoformat(timespec="seconds")
+            return f"writer {self._number} holds {held.records} records since {since}: {held.reason}"
+        if busy_since is not None and (busy_s := time.monotonic() - busy_since) > _SLOW_S:
+            return f"writer {self._number} has written one group for {busy_s:.0f} s"
+        return ""
+
+    def join(self, timeout_s: float) -> None:
+        """Waits for the thread's end."""
+        self._thread.join(timeout_s)
+
+    def stop(self) -> None:
+        """Has the thread give up what it does; what it had is not answered."""
+        self._stopping.set()
+        # Beside us: it asks the database, which may not answer.
+        threading.Thread(target=self._writer.cancel, daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set() and (group := self._backlog.take(self._number)):
+                self._busy_since = time.monotonic()
+                outcomes = self._outcomes(group)
+                self._busy_since = None
+                if outcomes is not None:
+                    self._backlog.settle(group, outcomes)
+        finally:
+            self._writer.close()
+
+    def _outcomes(self, group: Sequence[Pending]) -> list[Outcome] | None:
+        # None: told to stop.
+        try:
+            admitted = [self._admitted(pending) for pending in group]
+            written = self._written([one for one in admitted if isinstance(one, Delivery)])
+        except Exception as error:  # a fault of ours must not end the thread, nor lose what the agents still have
+            _log.exception("a group failed", extra={"records": len(group)})
+            self._writer.close()
+            return [Outcome(Verdict.LATER, f"the server failed: {error}", "failed")] * len(group)
+        if written is None:
+            return None
+        following = iter(written)
+        return [one if isinstance(one, Outcome) else next(following) for one in admitted]
+
+    def _admitted(self, pending: Pending) -> Delivery | Outcome:
+        try:
+            delivery = self._admission(pending.record, pending.machine, pending.rejected)
+        except Deferred as error:
+            return Outcome(Verdict.LATER, str(error), "newer")
+        if isinstance(delivery.content, Batch) and delivery.content.rows and delivery.content.rows.redated:
+            self._backlog.counts.redate()
+        return delivery
+
+    def _written(self, deliveries: Sequence[Delivery]) -> list[Outcome] | None:
+        pause_s = _FIRST_PAUSE_S
+        while not self._stopping.is_set():
+            try:
+                outcomes = self._writer.write(deliveries)
+                self._held = None
+                return outcomes
+            except StoreUnavailable as error:
+                since = self._held.since if self._held else datetime.now(UTC)
+                self._held = _Held(since, str(error), len(deliveries))
+                _log.warning("the database cannot be written to", extra={"reason": str(error), "retry_s": pause_s})
+            self._stopping.wait(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        return None

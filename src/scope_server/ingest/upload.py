@@ -1,0 +1,133 @@
+"""One agent's stream of records: checked, put in the backlog, answered when they are settled."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from functools import partial
+
+from scope_proto.scope.v1.session_pb2 import (
+    VERDICT_LATER,
+    VERDICT_REFUSED,
+    VERDICT_STORED,
+    Answer,
+    Envelope,
+    UploadReply,
+    UploadRequest,
+)
+from scope_server.errors import Deferred, Rejected
+from scope_server.ingest.admit import identify, weigh
+from scope_server.ingest.backlog import Backlog, Pending
+from scope_server.machine import Machine
+from scope_server.store.delivery import Outcome, Verdict
+from scope_wire.errors import DamagedRecord
+from scope_wire.frame import opened
+from scope_wire.limits import RECORD_BYTES
+
+log = logging.getLogger(__name__)
+
+_VERDICTS = {Verdict.STORED: VERDICT_STORED, Verdict.LATER: VERDICT_LATER, Verdict.REFUSED: VERDICT_REFUSED}
+_MOST_UNSENT = 10_000  # answers; an agent that does not take them is not read from
+_MOST_IN_A_REPLY = 1_000
+
+
+async def upload(
+    requests: AsyncIterator[UploadRequest], machine: Machine, backlog: Backlog
+) -> AsyncGenerator[UploadReply, None]:
+    """Answers every record of a stream whose Hello was read. Ends when the stream does and all is answered.
+
+    While the backlog is full the stream is not read. If the agent goes, what it sent is still written.
+
+    Args:
+        machine: for which the agent speaks; records of another one's runs are refused.
+    """
+    answers = _Answers()
+    reading = asyncio.create_task(_read(requests, machine, backlog, answers))
+    reading.add_done_callback(lambda _: answers.wake())
+    try:
+        while not (reading.done() and (answers.complete or reading.exception())):
+            if some := await answers.some():
+                yield UploadReply(answers=some)
+        await reading  # raises what ended it
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+class _Answers:
+    # Of one stream: those that wait to be sent, and how many are to come.
+
+    def __init__(self) -> None:
+        self._waiting: list[Answer] = []
+        self._due = 0
+        self._changed = asyncio.Event()
+        self._room = asyncio.Event()
+
+    @property
+    def complete(self) -> bool:
+        return not self._due and not self._waiting
+
+    def expect(self) -> None:
+        self._due += 1
+
+    def give(self, position: int, outcome: Outcome) -> None:
+        self._due -= 1
+        answer = Answer(position=position, verdict=_VERDICTS[outcome.verdict], reason=outcome.reason)
+        self._waiting.append(answer)
+        self.wake()
+
+    def wake(self) -> None:
+        self._changed.set()
+
+    async def some(self) -> list[Answer]:
+        # All there are, at most a reply's; waits for a change.
+        if not self._waiting:
+            await self._changed.wait()
+            self._changed.clear()
+        some, self._waiting = self._waiting[:_MOST_IN_A_REPLY], self._waiting[_MOST_IN_A_REPLY:]
+        self._room.set()
+        return some
+
+    async def taken(self) -> None:
+        # Waits until the agent has taken enough of them.
+        while len(self._waiting) > _MOST_UNSENT:
+            self._room.clear()
+            await self._room.wait()
+
+
+async def _read(requests: AsyncIterator[UploadRequest], machine: Machine, backlog: Backlog, answers: _Answers) -> None:
+    told: set[str] = set()
+    async for request in requests:
+        if request.WhichOneof("message") != "envelope":
+            continue
+        await answers.taken()
+        answers.expect()
+        answer = partial(answers.give, request.envelope.position)
+        try:
+            pending = _pending(request.envelope, machine, answer)
+        except Rejected as error:
+            outcome = Outcome(Verdict.REFUSED, str(error), error.code)
+            backlog.counts.refuse(error.code)
+        except Deferred as error:
+            outcome = Outcome(Verdict.LATER, str(error), "newer")
+            backlog.counts.defer("newer")
+        else:
+            await backlog.put(pending)
+            continue
+        if outcome.code not in told:  # one line a kind, however many an agent sends
+            told.add(outcome.code)
+            log.warning("record not taken", extra={"machine": machine.machine_id, "reason": outcome.reason})
+        answer(outcome)
+
+
+def _pending(envelope: Envelope, machine: Machine, answer: "partial[None]") -> Pending:
+    if len(envelope.record) > RECORD_BYTES:
+        raise Rejected("too_large", f"a record of {len(envelope.record)} bytes; at most {RECORD_BYTES} are taken")
+    try:
+        record = opened(envelope.record, envelope.crc32)
+    except DamagedRecord as error:
+        raise Rejected("damaged", str(error)) from None
+    identify(record)
+    try:
+        return Pending(record, machine, len(envelope.record) + weigh(record), answer)
+    except Rejected as error:
+        return Pending(record, machine, len(envelope.record), answer, error)

@@ -1,0 +1,75 @@
+"""Where the server listens. A port that a killed server has just left is waited for."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+import grpc
+from aiohttp import web
+
+from scope_proto.scope.v1.session_pb2_grpc import SessionServicer, add_SessionServicer_to_server
+from scope_server.errors import AddressTaken
+from scope_wire.addresses import loopback_address
+from scope_wire.channel import server_options
+
+_WAIT_S = 5.0
+_AGAIN_S = 0.2
+_GRACE_S = 1.0  # for streams, when the server stops
+
+
+async def serve_http(application: web.Application, address: str, cleanup: AsyncExitStack) -> str:
+    """Serves the API at host:port until `cleanup`; where it listens.
+
+    Raises:
+        AddressTaken: another program listens there.
+    """
+    host, port = loopback_address(address, "http")
+    # A packed body is refused by the API; were it unpacked here, one that is damaged would be an error of the server's.
+    runner = web.AppRunner(application, access_log=None, auto_decompress=False)
+    await runner.setup()
+    cleanup.push_async_callback(runner.cleanup)
+
+    async def listen() -> str:
+        site = web.TCPSite(runner, host, port, reuse_address=True)
+        try:
+            await site.start()
+        except OSError as error:
+            await site.stop()
+            raise AddressTaken("the API", address, error.strerror or str(error)) from None
+        return f"{host}:{runner.addresses[0][1]}"
+
+    return await _patiently(listen)
+
+
+async def serve_grpc(service: SessionServicer, address: str, streams: int, cleanup: AsyncExitStack) -> str:
+    """Serves agents at host:port until `cleanup`, at most so many streams at a time; where it listens.
+
+    Raises:
+        AddressTaken: another program listens there.
+    """
+    host, _ = loopback_address(address, "ingest")
+
+    async def listen() -> str:
+        server = grpc.aio.server(options=server_options(), maximum_concurrent_rpcs=streams)
+        add_SessionServicer_to_server(service, server)
+        try:
+            port = server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise AddressTaken("ingest", address, str(error)) from None
+        await server.start()
+        cleanup.push_async_callback(server.stop, _GRACE_S)
+        return f"{host}:{port}"
+
+    return await _patiently(listen)
+
+
+async def _patiently(listen: Callable[[], Awaitable[str]]) -> str:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _WAIT_S
+    while True:
+        try:
+            return await listen()
+        except AddressTaken:
+            if loop.time() > end:
+                raise
+            await asyncio.sleep(_AGAIN_S)

@@ -1,0 +1,91 @@
+"""What is wanted, changed: the API's side of `store.tasks`, and what the agent makes of it."""
+
+import asyncio
+import contextlib
+import uuid
+from typing import Any
+
+from scope_proto.scope.v1.task_pb2 import Definition
+from scope_server.errors import AgentRefused, InvalidQuery, NotOurs
+from scope_server.session.reported import definition_json
+from scope_server.session.reports import Reports
+from scope_server.session.sessions import Sessions
+from scope_server.store.database import Database
+
+ANSWER_S = 15.0  # so long a request waits for the agent
+_WISH_BYTES = 512 << 10  # of definitions of one machine: its wish is one message
+
+
+class Desired:
+    """Changes what is wanted of machines."""
+
+    def __init__(self, database: Database, sessions: Sessions, reports: Reports) -> None:
+        self._database, self._sessions, self._reports = database, sessions, reports
+
+    async def start(self, machine: int, machine_id: str, definition: Definition) -> str:
+        """Wants a task; returns its id when it records, or once that takes too long, or at once if no agent is there.
+
+        Raises:
+            AgentRefused: the agent says that the definition is no good; the task is not wanted any more.
+            InvalidQuery: the machine has as many tasks as its wish can hold.
+            StoreUnavailable: the database cannot be reached.
+        """
+        text = definition_json(definition)
+        (load,) = await self._database.fetch("wanted_bytes", {"machine": machine})
+        if load["bytes"] + len(text.encode()) > _WISH_BYTES:
+            raise InvalidQuery("node: this machine has as many tasks as it may; stop some")
+        task_id = str(uuid.uuid4())
+        row = {"task_id": task_id, "machine": machine, "probe": definition.probe, "definition": text}
+        await self._database.run("want_task", row)
+        await self._until_begun(machine_id, task_id)
+        return task_id
+
+    async def stop(self, task_id: str) -> None:
+        """Wants a task no more; returns when it has ended or that takes too long, or at once if no agent is there.
+
+        Raises:
+            NotOurs: it was started on the machine itself, which alone may stop it.
+            StoreUnavailable: the database cannot be reached.
+        """
+        progress = await self._progress(task_id)
+        if progress["origin"] == "agent":
+            if not progress["wanted"] and not progress["open"]:
+                return
+            raise NotOurs(
+                f"the task was started on {progress['hostname']} itself and is stopped there: "
+                f'grpcurl -d \'{{"task_id": "{task_id}"}}\' ... scope.v1.AgentControl/StopTask'
+            )
+        await self._database.run("unwant_task", {"task_id": task_id})
+        session = self._sessions.get(progress["machine_id"])
+        if session is None:
+            return
+        session.nudged.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_S):
+                while True:
+                    written = self._reports.next_write(session.machine)
+                    if not (await self._progress(task_id))["open"] or session.reason:
+                        return
+                    await written.wait()
+
+    async def _until_begun(self, machine_id: str, task_id: str) -> None:
+        session = self._sessions.get(machine_id)
+        if session is None:
+            return
+        session.nudged.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_S):
+                while True:
+                    written = self._reports.next_write(session.machine)
+                    progress = await self._progress(task_id)
+                    if progress["state"] not in (None, "starting") or session.reason:
+                        return
+                    if progress["state"] is None and progress["reason"]:
+                        await self._database.run("unwant_task", {"task_id": task_id})
+                        session.nudged.set()
+                        raise AgentRefused(progress["reason"])
+                    await written.wait()
+
+    async def _progress(self, task_id: str) -> dict[str, Any]:
+        (row,) = await self._database.fetch("task_progress", {"task_id": task_id})
+        return row

@@ -1,0 +1,105 @@
+"""Makes an agent and what is wanted of it agree: looked at again and again, and whenever either may have changed."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from datetime import datetime, timedelta
+from typing import Any
+
+from google.protobuf import json_format
+
+from scope_proto.scope.v1 import session_pb2
+from scope_server.errors import StoreUnavailable
+from scope_server.ingest.backlog import Backlog
+from scope_server.session.reports import Reports
+from scope_server.session.session import Session
+from scope_server.session.sessions import Sessions
+from scope_server.store.database import Share
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 5.0
+_BETWEEN_S = 0.1  # rounds of one agent, however often it is nudged
+
+
+class Reconciler:
+    """Follows sessions; one call of `follow` each."""
+
+    def __init__(self, database: Share, reports: Reports, backlog: Backlog, sessions: Sessions) -> None:
+        self._database, self._reports, self._backlog, self._sessions = database, reports, backlog, sessions
+
+    async def follow(self, session: Session) -> None:
+        """Runs until cancelled, from the agent's first report on."""
+        await session.reported.wait()
+        forgotten: list[int] | None = None
+        told: list[dict[str, Any]] | None = None
+        while True:
+            session.nudged.clear()
+            try:
+                if forgotten is None:
+                    forgotten = await self._find_forgotten(session)
+                    await self._reports.caught_up(session.machine)  # before it: what it has ended by itself
+                told = await self._tell(session, told)
+                forgotten = await self._close(session, forgotten)
+            except StoreUnavailable as error:
+                machine = session.machine.machine_id
+                log.warning("cannot look what is wanted", extra={"machine": machine, "reason": str(error)})
+            await asyncio.sleep(_BETWEEN_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(session.nudged.wait(), EVERY_S - _BETWEEN_S)
+
+    async def _tell(self, session: Session, told: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+        """Sends the wish if it is another than `told`, the last one; returns it."""
+        own = [task_id for task_id, origin in session.tasks.items() if origin == "agent"]
+        where = {"machine": session.machine.key, "own": own}
+        await self._database.run("end_overdue", where)
+        wanted = await self._database.fetch("wanted_tasks", where)
+        if wanted != told:
+            # Above whatever this agent was told before, also if the server's clock was set back between.
+            session.number = max(time.time_ns() // 1_000_000, session.number + 1)
+            session.wish(_message(session.number, wanted, session.clock_ahead_ns))
+        return wanted
+
+    async def _find_forgotten(self, session: Session) -> list[int]:
+        """Runs that this machine's agents have left open, of which it knows nothing.
+
+        Records are let in after this: whichever run they begin is not among these.
+        """
+        where = {"machine": session.machine.key, "open_runs": list(session.open_runs)}
+        found = [row["id"] for row in await self._database.fetch("forgotten_runs", where)]
+        session.takes_records = True
+        self._sessions.tell()
+        return found
+
+    async def _close(self, session: Session, forgotten: list[int]) -> list[int]:
+        """Closes the books of forgotten runs, once none of their records wait to be written; returns what is left."""
+        if not forgotten or self._backlog.holds(session.machine.key):
+            return forgotten
+        for number, run in enumerate(forgotten):
+            try:
+                await self._database.run("close_run", {"run": run})
+            except StoreUnavailable:
+                return forgotten[number:]
+        log.warning(
+            "runs were closed that no agent has", extra={"machine": session.machine.machine_id, "runs": forgotten}
+        )
+        return []
+
+
+def _message(number: int, wanted: list[dict[str, Any]], clock_ahead_ns: int) -> session_pb2.Wanted:
+    message = session_pb2.Wanted(number=number)
+    for row in wanted:
+        task = message.tasks.add(task_id=row["task_id"])
+        json_format.ParseDict(row["definition"], task.definition, ignore_unknown_fields=True)
+        if (deadline := _theirs(row["deadline"], clock_ahead_ns)) is not None:
+            task.deadline.FromDatetime(deadline)
+    return message
+
+
+def _theirs(moment: datetime | None, clock_ahead_ns: int) -> datetime | None:
+    """A time of ours on the agent's clock."""
+    try:
+        return moment and moment + timedelta(microseconds=clock_ahead_ns // 1000)
+    except OverflowError:
+        return None

@@ -1,0 +1,66 @@
+"""The catalogue of batches: what each holds, so that a query finds the batches first and then their rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from scope_server.store.connection import WriterConnection, integers, moments, strings
+from scope_server.store.delivery import Decoded
+from scope_server.store.rows import Holds
+
+_DRAW = "SELECT nextval('store.batch_ids') AS id FROM generate_series(1, {count})"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A batch that is stored; `run` and `machine` are keys."""
+
+    number: int
+    run: int
+    sequence: int
+    machine: int
+    stream: str
+    decoded: Decoded
+    holds: Holds
+
+
+class Catalogue:
+    """Enters batches over one connection. For one thread."""
+
+    def __init__(self, connection: WriterConnection) -> None:
+        self._connection = connection
+        self._numbers: list[int] = []
+
+    def numbers(self, count: int) -> list[int]:
+        """So many numbers for batches, growing. Those of a transaction that failed are given again."""
+        lacking = count - len(self._numbers)
+        if lacking > 0:
+            self._numbers += [row["id"] for row in self._connection.query(_DRAW.format(count=lacking))]
+        return self._numbers[:count]
+
+    def enter(self, entries: Sequence[Entry]) -> None:
+        """Writes entries, of which there is at least one."""
+        self._connection.ingest(
+            "store",
+            "batches",
+            pa.table(
+                {
+                    "id": integers(one.number for one in entries),
+                    "run": integers(one.run for one in entries),
+                    "sequence": integers(one.sequence for one in entries),
+                    "first_time": moments([one.decoded.first_ns for one in entries]),
+                    "last_time": moments([one.decoded.last_ns for one in entries]),
+                    "boot_to_utc_ns": integers(one.decoded.boot_to_utc_ns for one in entries),
+                    "event_count": integers(one.decoded.rows.num_rows for one in entries),
+                    "machine": pa.array([one.machine for one in entries], pa.int32()),
+                    "stream": strings(one.stream for one in entries),
+                    "processes": pa.array([one.holds.processes for one in entries], pa.list_(pa.int64())),
+                    "names": pa.array([one.holds.names for one in entries], pa.list_(pa.int64())),
+                }
+            ),
+        )
+
+    def committed(self, count: int) -> None:
+        """The first so many numbers are taken for good."""
+        del self._numbers[:count]

@@ -1,0 +1,60 @@
+"""One owner a directory."""
+
+import fcntl
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from scope_server.errors import DirectoryInUse
+
+_PID_WIDTH = 20
+
+
+class DirectoryLock:
+    """The lock file of a directory, with its owner's process id; the kernel lets go of it when the owner ends."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._file: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this object holds it."""
+        return self._file is not None
+
+    def take(self) -> None:
+        """Takes the lock.
+
+        Raises:
+            DirectoryInUse: another has it.
+            OSError: the lock file cannot be made.
+        """
+        if self.held:
+            raise DirectoryInUse(str(self._directory), os.getpid())
+        file = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = _owner(file)
+            os.close(file)
+            raise DirectoryInUse(str(self._directory), owner) from None
+        with suppress(OSError):  # on a full file system; of one width, so that it fits where the last one was
+            os.pwrite(file, str(os.getpid()).ljust(_PID_WIDTH).encode(), 0)
+        self._file = file
+
+    def release(self) -> None:
+        """Lets go of the lock, if this object holds it."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _owner(file: int) -> int:
+    # The owner writes its number just after it took the lock.
+    for _ in range(10):
+        said = os.pread(file, _PID_WIDTH, 0).strip()
+        if said.isdigit() and Path(f"/proc/{int(said)}").exists():
+            return int(said)
+        time.sleep(0.05)
+    return 0

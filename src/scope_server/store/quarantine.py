@@ -1,0 +1,107 @@
+"""Records that could not be stored though the database was there: shown, tried again, dropped."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from scope_proto.scope.v1.record_pb2 import Record
+from scope_server.errors import Rejected, StoreUnavailable, UnknownThing
+from scope_server.machine import Machine
+from scope_server.store.columns import StreamTable
+from scope_server.store.delivery import Delivery
+from scope_server.store.queries import queries
+from scope_server.store.writer import Writer
+
+Admit = Callable[[Record, Machine], Delivery]
+
+
+@dataclass(frozen=True)
+class Quarantined:
+    """A record that was refused.
+
+    Attributes:
+        stream, sequence: None if it is not a batch.
+        events: booked as lost at `ingest`, for `code`.
+        kept: whether its bytes are there, so that it can be tried again.
+    """
+
+    id: int
+    run_id: str
+    machine_id: str
+    hostname: str
+    stream: str | None
+    sequence: int | None
+    events: int
+    code: str
+    reason: str
+    received: datetime
+    bytes: int
+    kept: bool
+
+
+class Quarantine:
+    """The quarantine of a database. Blocks: call it from a thread.
+
+    Args:
+        conninfo: a libpq connection string.
+        tables: the streams that can be stored, by name.
+        admit: makes deliveries of records, such as an `Admission`.
+
+    Raises:
+        StoreUnavailable: from everything, if the database cannot be reached.
+    """
+
+    def __init__(self, conninfo: str, tables: Mapping[str, StreamTable], admit: Admit) -> None:
+        self._conninfo, self._tables, self._admit = conninfo, tables, admit
+
+    def entries(self, limit: int = 100) -> list[Quarantined]:
+        """What is in it, the newest first."""
+        return [Quarantined(**row) for row in self._run("quarantined", {"limit": limit})]
+
+    def retry(self, entry: int) -> None:
+        """Stores a record after all, and takes its events out of what is booked as lost, in one transaction.
+
+        Raises:
+            UnknownThing: there is no such entry, or its bytes were not kept.
+            Rejected: it cannot be stored still; nothing has changed.
+            Deferred: this server is older than the agent that made it.
+        """
+        found = self._run("quarantined_record", {"id": entry})
+        if not found or found[0]["record"] is None:
+            raise UnknownThing(f"entry {entry}: it is not in the quarantine, or its bytes were not kept")
+        row = found[0]
+        machine = Machine(row["machine"], row["machine_id"], row["installation"], row["boot_to_utc_ns"])
+        delivery = self._admit(Record.FromString(row["record"]), machine)
+        if delivery.rejected:
+            raise Rejected(delivery.rejected.code, str(delivery.rejected))
+        writer = Writer(self._conninfo, self._tables)
+        try:
+            writer.retry(entry, delivery)
+        finally:
+            writer.close()
+
+    def drop(self, entry: int) -> None:
+        """Removes an entry; what is booked as lost stays so.
+
+        Raises:
+            UnknownThing: there is no such entry.
+        """
+        if not self._run("drop_quarantined", {"id": entry}):
+            raise UnknownThing(f"entry {entry}: it is not in the quarantine")
+
+    def _run(self, name: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        with self._connection() as connection:
+            return connection.execute(queries()[name], parameters).fetchall()
+
+    @contextmanager
+    def _connection(self) -> Iterator[psycopg.Connection[dict[str, Any]]]:
+        try:
+            with psycopg.connect(self._conninfo, row_factory=dict_row, connect_timeout=5) as connection:
+                yield connection
+        except psycopg.OperationalError as error:
+            raise StoreUnavailable(str(error).strip().splitlines()[0]) from error

@@ -1,0 +1,79 @@
+"""Keys of texts: names, and stacks with their frames. A text is found by its digest, so it may be of any length."""
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from itertools import islice
+
+from scope_server.store.connection import WriterConnection, blobs, strings
+
+_REMEMBERED = 200_000  # keys, of each table
+
+_FIND = "SELECT id, digest FROM store.{table} WHERE digest = ANY($1::bytea[])"
+_MAKE = """
+INSERT INTO store.{table} (digest, {column}) SELECT digest, content::{type}
+FROM unnest($1::bytea[], $2::text[]) WITH ORDINALITY w (digest, content, place) ORDER BY place
+ON CONFLICT DO NOTHING RETURNING id, digest"""
+
+
+class Texts:
+    """The keys of a table's texts, remembered while the connection lives. For one thread.
+
+    New texts are inserted in the transaction that is open, sorted, so that two writers that make the same ones wait for
+    each other and never form a ring. A key is drawn only for a text that was looked for and not found.
+
+    Args:
+        table: in `store`; it has the columns id, digest and `column`.
+    """
+
+    def __init__(self, connection: WriterConnection, table: str, column: str = "text", type_: str = "text") -> None:
+        self._connection = connection
+        self._find = _FIND.format(table=table)
+        self._make = _MAKE.format(table=table, column=column, type=type_)
+        self._known: dict[bytes, int] = {}
+
+    def missing(self, texts: Iterable[str]) -> dict[bytes, str]:
+        """Those, by digest and in order of it, that are neither remembered nor in the table."""
+        asked = {digest: text for digest, text in digests(texts).items() if digest not in self._known}
+        if asked:
+            found = self._connection.query(self._find, {"digests": blobs(asked)})
+            self._remember({row["digest"]: row["id"] for row in found})
+        return {digest: asked[digest] for digest in sorted(asked) if digest not in self._known}
+
+    def make(self, contents: Mapping[bytes, str]) -> None:
+        """Inserts what is missing: contents by digest, in order of it."""
+        if not contents:
+            return
+        parameters = {"digests": blobs(contents), "contents": strings(contents.values())}
+        made = {row["digest"]: row["id"] for row in self._connection.query(self._make, parameters)}
+        self._remember(made)
+        raced = [digest for digest in contents if digest not in made]
+        if raced:  # another writer made them since they were looked for
+            found = self._connection.query(self._find, {"digests": blobs(raced)})
+            self._remember({row["digest"]: row["id"] for row in found})
+
+    def keys(self, texts: Iterable[str]) -> dict[str, int]:
+        """The keys of these; all were found or made."""
+        return {text: self._known[digest] for digest, text in digests(texts).items()}
+
+    def trim(self) -> None:
+        """Forgets the oldest if they have become too many: a quarter at once, so that a full memory is not slow."""
+        if len(self._known) > _REMEMBERED:
+            for digest in list(islice(self._known, len(self._known) - _REMEMBERED * 3 // 4)):
+                del self._known[digest]
+
+    def forget(self) -> None:
+        """The transaction was rolled back: what it made is not there."""
+        self._known.clear()
+
+    def _remember(self, found: Mapping[bytes, int]) -> None:
+        self._known |= found
+
+
+def digests(texts: Iterable[str]) -> dict[bytes, str]:
+    """The texts by digest."""
+    return {digest_of(text): text for text in texts}
+
+
+def digest_of(text: str) -> bytes:
+    """What a text is found by: BLAKE2b, 16 bytes, of its UTF-8."""
+    return blake2b(text.encode(), digest_size=16).digest()

@@ -1,0 +1,222 @@
+"""One group of deliveries over one connection: its rows, its catalogue and its books are committed together."""
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from scope_server.errors import Rejected, StoreUnavailable
+from scope_server.store.books import Books, Key
+from scope_server.store.catalogue import Catalogue, Entry
+from scope_server.store.columns import StreamTable
+from scope_server.store.connection import DataRefused, WriterConnection
+from scope_server.store.delivery import (
+    INGEST,
+    SPOOL,
+    STORED,
+    Batch,
+    Decoded,
+    Delivery,
+    End,
+    Gap,
+    Outcome,
+    Start,
+    Verdict,
+)
+from scope_server.store.described import Description
+from scope_server.store.dimensions import Dimensions
+from scope_server.store.partitions import Partition, Partitions, day_of
+from scope_server.store.rejections import keep, legible, take_back
+from scope_server.store.rows import Keys, Part, Process, StreamRows
+from scope_server.store.runs import Runs
+
+_ANOTHER_MACHINES = Outcome(Verdict.REFUSED, "the run or its task is another machine's", "another_machine")
+_SUMMARIZE_ROWS = 200_000  # of a partition, between two looks of its BRIN indexes at the newest pages
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Known:
+    # A delivery whose run is its machine's; `number` is the place in the group.
+    number: int
+    run: int
+    delivery: Delivery
+
+
+@dataclass(frozen=True)
+class _Rows:
+    # The rows of a delivery.
+    known: _Known
+    batch: Batch
+    decoded: Decoded
+
+    @property
+    def part(self) -> Part:
+        return Part(self.decoded.rows, self.known.delivery.machine.key, self.decoded.boot_to_utc_ns)
+
+    @property
+    def partitions(self) -> list[Partition]:
+        return [Partition("events", self.batch.stream, day) for day in self.decoded.days]
+
+
+class Session:
+    """A connection with what is known through it. For one thread.
+
+    Args:
+        kept_bytes: of rejected records.
+    """
+
+    def __init__(self, connection: WriterConnection, tables: Mapping[str, StreamTable], kept_bytes: int) -> None:
+        self.connection = connection
+        self._tables = tables
+        self._kept_bytes = kept_bytes
+        self._runs = Runs(connection)
+        self._dimensions = Dimensions(connection)
+        self._partitions = Partitions(connection)
+        self._catalogue = Catalogue(connection)
+        self._fresh: Counter[Partition] = Counter()
+
+    def write(self, deliveries: Sequence[Delivery], taken_back: int | None = None) -> list[Outcome]:
+        """Stores what was not stored before; how each ended, once that is committed.
+
+        Args:
+            taken_back: an entry of the quarantine that is undone in the same transaction.
+
+        Raises:
+            StoreUnavailable: nothing was stored, as far as is known.
+            DataRefused, Rejected, Exception: nothing was stored; call `forget`.
+        """
+        runs = self._runs.ensure(deliveries)
+        known = [
+            _Known(number, run, delivery)
+            for number, (run, delivery) in enumerate(zip(runs, deliveries, strict=True))
+            if run is not None
+        ]
+        by_stream = _rows_of(known)
+        self._ensure_partitions(by_stream)
+        streams = {name: StreamRows(self._tables[name], [one.part for one in rows]) for name, rows in by_stream.items()}
+        keys = self._ensure_dimensions(known, streams.values())
+        if taken_back is not None and not take_back(self.connection, taken_back):
+            raise Rejected("gone", "it is not in the quarantine any more")
+        books = Books(self.connection, _accounts(known))
+        numbers = self._catalogue.numbers(sum(len(rows) for rows in by_stream.values()))
+        kept: dict[int, int] = {}  # place in the group: number of the batch
+        outcomes = [_ANOTHER_MACHINES if run is None else STORED for run in runs]
+        for one in known:
+            outcomes[one.number] = self._enter(books, one, numbers, kept)
+        for name, rows in by_stream.items():
+            self._store(streams[name], rows, kept, keys)
+        books.write()
+        self._runs.begin({one.run: one.delivery.content for one in known if isinstance(one.delivery.content, Start)})
+        self._runs.end({one.run: one.delivery.content for one in known if isinstance(one.delivery.content, End)})
+        self.connection.commit()
+        self._catalogue.committed(len(kept))
+        self._summarize(by_stream, kept)
+        return outcomes
+
+    def forget(self) -> None:
+        """Rolls back, and forgets what may not hold any more.
+
+        Raises:
+            StoreUnavailable: the connection is gone.
+        """
+        self.connection.rollback()
+        self._runs.forget()
+        self._dimensions.forget()
+        self._partitions.forget()
+
+    def _enter(self, books: Books, one: _Known, numbers: Sequence[int], kept: dict[int, int]) -> Outcome:
+        delivery, content = one.delivery, one.delivery.content
+        for account in delivery.accounts:
+            books.tell(one.run, account)
+        if isinstance(content, End):
+            books.end(one.run, content.last_sequences)
+        elif isinstance(content, Gap):
+            books.give_up(one.run, content, SPOOL)
+        elif isinstance(content, Batch):
+            key = (one.run, content.stream)
+            if not books.settle(key, content.sequence):
+                return STORED
+            if delivery.rejected:
+                code, when = delivery.rejected.code, {"first_ns": content.first_ns, "last_ns": content.last_ns}
+                books.lose(key, INGEST, code, content.events, **when)
+            elif content.rows:
+                books.store(key, content.rows.rows.num_rows)
+                kept[one.number] = numbers[len(kept)]
+        if delivery.rejected:
+            keep(self.connection, one.run, delivery, delivery.rejected, self._kept_bytes)
+            return Outcome(Verdict.REFUSED, legible(str(delivery.rejected)), delivery.rejected.code)
+        return STORED
+
+    def _store(self, stream: StreamRows, rows: Sequence[_Rows], kept: Mapping[int, int], keys: Keys) -> None:
+        numbers = [kept.get(one.known.number) for one in rows]
+        entries = [
+            Entry(
+                number,
+                one.known.run,
+                one.batch.sequence,
+                one.known.delivery.machine.key,
+                stream.table.name,
+                one.decoded,
+                holds,
+            )
+            for number, one, holds in zip(numbers, rows, stream.holds(keys), strict=True)
+            if number is not None
+        ]
+        if entries:
+            self.connection.ingest("events", stream.table.name, stream.stored(numbers, keys))
+            self._catalogue.enter(entries)
+
+    def _ensure_partitions(self, by_stream: Mapping[str, Sequence[_Rows]]) -> None:
+        for_rows = {partition for rows in by_stream.values() for one in rows for partition in one.partitions}
+        days = {day_of(one.decoded.last_ns) for rows in by_stream.values() for one in rows}
+        self._partitions.ensure(for_rows | {Partition("store", "batches", day) for day in days})
+
+    def _ensure_dimensions(self, known: Sequence[_Known], streams: Collection[StreamRows]) -> Keys:
+        descriptions: dict[Process, Description] = {}
+        for one in known:
+            if isinstance(one.delivery.content, Batch):
+                for facts in one.delivery.content.processes:
+                    process = (one.delivery.machine.key, facts.pid, facts.start_ns)
+                    new = Description(facts, one.delivery.content.as_of_ns)
+                    earlier = descriptions.get(process)
+                    descriptions[process] = earlier.joined(new) if earlier else new
+        return self._dimensions.ensure(
+            {name for stream in streams for name in stream.names},
+            {stack for stream in streams for stack in stream.stacks},
+            {process for stream in streams for process in stream.processes},
+            descriptions,
+        )
+
+    def _summarize(self, by_stream: Mapping[str, Sequence[_Rows]], kept: Mapping[int, int]) -> None:
+        for one in (one for rows in by_stream.values() for one in rows if one.known.number in kept):
+            for partition in one.partitions:
+                self._fresh[partition] += one.decoded.rows.num_rows
+        for partition in [partition for partition, rows in self._fresh.items() if rows >= _SUMMARIZE_ROWS]:
+            del self._fresh[partition]
+            try:
+                self._partitions.summarize(partition)
+            except (DataRefused, StoreUnavailable):  # the rows are committed, whatever becomes of this
+                _log.exception("a BRIN index was not summarized", extra={"partition": partition.name})
+                return
+
+
+def _rows_of(known: Sequence[_Known]) -> dict[str, list[_Rows]]:
+    found: dict[str, list[_Rows]] = {}
+    for one in known:
+        batch = one.delivery.content
+        if isinstance(batch, Batch) and batch.rows and not one.delivery.rejected:
+            found.setdefault(batch.stream, []).append(_Rows(one, batch, batch.rows))
+    return found
+
+
+def _accounts(known: Sequence[_Known]) -> Iterator[Key]:
+    # All that the group may have to enter something in.
+    for one in known:
+        content = one.delivery.content
+        yield from ((one.run, account.stream) for account in one.delivery.accounts)
+        if isinstance(content, Batch | Gap):
+            yield one.run, content.stream
+        elif isinstance(content, End):
+            yield from ((one.run, stream) for stream in content.last_sequences)

@@ -1,0 +1,119 @@
+"""The account after a schedule: every event that was made is a row, once and right, or booked as lost."""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.world import PATIENCE_S, Load, World
+
+_RUNS = """
+SELECT t.task_id::text, r.run_id::text, b.stream, b.emitted, b.stored, b.lost, b.under_way, b.closed
+FROM scope.books b JOIN scope.runs r USING (run_id) JOIN scope.tasks t ON t.task_id = b.task_id ORDER BY 1, 2, 3"""
+
+
+def books(world: World) -> list[dict[str, Any]]:
+    """The books of every run and stream."""
+    names = ("task", "run", "stream", "emitted", "stored", "lost", "under_way", "closed")
+    return [dict(zip(names, row, strict=True)) for row in world.query(_RUNS)]
+
+
+def all_closed(world: World) -> bool:
+    """Whether every run has ended, and nothing more can come of any."""
+    open_runs = world.query("SELECT count(*) FROM scope.runs WHERE ended IS NULL")[0][0]
+    found = books(world)
+    return bool(found) and not open_runs and all(one["closed"] for one in found)
+
+
+def check_books(world: World) -> None:
+    """emitted = stored + lost; and what is said to be stored is there."""
+    for one in books(world):
+        assert one["under_way"] == 0, one
+        assert min(one["emitted"], one["stored"], one["lost"]) >= 0, one
+        rows = world.query(
+            f"SELECT count(*), count(DISTINCT (e.batch, e.ordinal)) FROM events.{one['stream']} e"
+            " WHERE e.batch IN (SELECT b.id FROM store.batches b JOIN store.runs r ON r.id = b.run"
+            " WHERE r.run_id = %s)",
+            one["run"],
+        )
+        assert rows == [(one["stored"], one["stored"])], one
+
+
+def check_calls(world: World, load: Load, lived_on: bool) -> None:
+    """Each call is numbered by its second argument: none is there twice, none is invented, none has another's values.
+
+    With an agent that lived on, every call made was emitted.
+    """
+    rows, distinct, first, last = world.query(
+        "SELECT count(*), count(DISTINCT arg1), min(arg1), max(arg1) FROM scope.syscall WHERE pid = %s", load.pid
+    )[0]
+    assert rows == distinct, f"{rows - distinct} rows are there twice"
+    if rows:
+        assert first >= 1
+        assert last <= load.calls
+    wrong = world.query(
+        "SELECT time, comm, name, arg1, ret FROM scope.syscall WHERE pid = %s"
+        " AND (ret IS DISTINCT FROM -9 OR comm IS DISTINCT FROM 'load' OR name IS DISTINCT FROM 'lseek') LIMIT 5",
+        load.pid,
+    )
+    assert not wrong
+    emitted = world.query(
+        "SELECT coalesce(sum(b.emitted), 0) FROM scope.books b JOIN scope.tasks t USING (task_id)"
+        " WHERE b.stream = 'syscall' AND (t.definition #>> '{target,pid}')::int = %s",
+        load.pid,
+    )[0][0]
+    assert emitted <= load.calls
+    if lived_on:
+        assert emitted == load.calls
+
+
+def check_programs(world: World, load: Load, lived_on: bool) -> None:
+    """Each program that a load ran has at most one exec and one exit; an agent that lived on emitted all of them."""
+    for stream in ("exec", "exit"):
+        rows, distinct = world.query(
+            f"SELECT count(*), count(DISTINCT pid) FROM scope.{stream} WHERE ppid = %s", load.pid
+        )[0]
+        assert rows == distinct <= load.programs
+    if lived_on:
+        emitted = world.query("SELECT coalesce(sum(emitted), 0) FROM scope.books WHERE stream = 'exec'")[0][0]
+        assert emitted == sum(one.programs for one in world.loads)
+
+
+def attached() -> set[tuple[str, int]]:
+    """Every BPF program and map that there is now."""
+    listed = {kind: subprocess.check_output(["bpftool", "-j", kind], text=True) for kind in ("prog", "map")}
+    return {(kind, item["id"]) for kind, text in listed.items() for item in json.loads(text)}
+
+
+def left_attached(before: set[tuple[str, int]]) -> set[tuple[str, int]]:
+    """What is attached now and was not before; the kernel frees some of it a little later."""
+    end = time.monotonic() + PATIENCE_S
+    while (left := attached() - before) and time.monotonic() < end:
+        time.sleep(0.1)
+    return left
+
+
+def resident_mb(pid: int) -> float:
+    """Memory of a process, 10^6 bytes."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) * 1024 / 1e6
+
+
+def descriptors(pid: int) -> int:
+    """Open files of a process."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Command lines of processes that mention a folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if str(folder) in words:
+                found.append(words)
+    return found

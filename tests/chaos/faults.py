@@ -1,0 +1,304 @@
+"""The faults: each breaks something and knows how to mend it."""
+
+import os
+import random
+import signal
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psycopg
+from tests.chaos.world import Part, World
+
+from scope_server.errors import PostgresError
+
+
+class Fault(ABC):
+    """One fault, done once.
+
+    Attributes:
+        ends_agent: whether the agent's life ends with it: what happens until the next one is not emitted at all.
+    """
+
+    ends_agent = False
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        self.world, self.chance = world, chance
+
+    @abstractmethod
+    def strike(self) -> None:
+        """Breaks it."""
+
+    @abstractmethod
+    def mend(self) -> None:
+        """Mends it; the effects may last longer."""
+
+
+class KillPart(Fault):
+    """kill -9, then a new life after a while."""
+
+    def part(self) -> Part:
+        return self.world.server
+
+    def strike(self) -> None:
+        self.part().kill()
+
+    def mend(self) -> None:
+        self.part().start()
+
+
+class KillServer(KillPart):
+    """The server dies."""
+
+
+class KillAgent(KillPart):
+    """The agent dies."""
+
+    ends_agent = True
+
+    def part(self) -> Part:
+        return self.world.agent
+
+
+class RestartServer(KillServer):
+    """The server ends in order, in the middle of whatever it does."""
+
+    def strike(self) -> None:
+        self.part().terminate()
+
+
+class RestartAgent(KillAgent):
+    """The agent ends in order."""
+
+    def strike(self) -> None:
+        self.part().terminate()
+
+
+class UpgradeAgent(RestartAgent):
+    """The agent's next life is of a newer build than its server may be: with a column that this one does not know."""
+
+    def mend(self) -> None:
+        self.world.agent.newer = True
+        self.world.agent.start()
+
+
+class UpgradeServer(RestartServer):
+    """The server's next life is of a newer build than its agent may be."""
+
+    def mend(self) -> None:
+        self.world.server.newer = True
+        self.world.server.start()
+
+
+class StopServer(KillServer):
+    """The server stands still: connections stay open, nothing is answered."""
+
+    def strike(self) -> None:
+        self.part().send(signal.SIGSTOP)
+
+    def mend(self) -> None:
+        self.part().send(signal.SIGCONT)
+
+
+class StopAgent(StopServer):
+    """The agent stands still; the kernel goes on emitting."""
+
+    def part(self) -> Part:
+        return self.world.agent
+
+
+class KillPostgres(Fault):
+    """kill -9 of the postmaster; somebody starts it again."""
+
+    def strike(self) -> None:
+        if pid := self.world.postgres.pid:
+            os.kill(pid, signal.SIGKILL)
+
+    def mend(self) -> None:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                self.world.postgres.stop(immediate=True)
+                self.world.postgres.start()
+                return
+            except PostgresError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+
+class KillBackend(Fault):
+    """kill -9 of a backend that writes: PostgreSQL throws everybody out and recovers."""
+
+    def strike(self) -> None:
+        with suppress(psycopg.Error):
+            pids = self.world.query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'")
+            with suppress(ProcessLookupError):
+                os.kill(self.chance.choice(pids)[0], signal.SIGKILL)
+
+    def mend(self) -> None:
+        pass
+
+
+class StopBackends(Fault):
+    """Every backend stands still, as under a storage that hangs."""
+
+    def strike(self) -> None:
+        self._stopped: list[int] = []
+        with suppress(psycopg.Error):
+            for (pid,) in self.world.query(
+                "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            ):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+                    self._stopped.append(pid)
+
+    def mend(self) -> None:
+        for pid in self._stopped:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+class LockTables(Fault):
+    """Somebody holds a lock that writers and readers want."""
+
+    def strike(self) -> None:
+        table = self.chance.choice(["store.tasks", "store.runs", "store.accounts", "store.names", "events.syscall"])
+        self._release = threading.Event()
+        self._thread = threading.Thread(target=self._hold, args=[table])
+        self._thread.start()
+
+    def _hold(self, table: str) -> None:
+        with suppress(psycopg.Error), psycopg.connect(self.world.postgres.conninfo()) as connection:
+            connection.execute(f"LOCK TABLE {table}".encode())
+            self._release.wait()
+
+    def mend(self) -> None:
+        self._release.set()
+        self._thread.join()
+
+
+class Cut(Fault):
+    """Every connection is reset; new ones work."""
+
+    def strike(self) -> None:
+        self.world.proxy.cut()
+
+    def mend(self) -> None:
+        pass
+
+
+class Refuse(Cut):
+    """The server cannot be reached for a while."""
+
+    def strike(self) -> None:
+        self.world.proxy.refuse(True)
+
+    def mend(self) -> None:
+        self.world.proxy.refuse(False)
+
+
+class Stall(Cut):
+    """The network swallows everything without a word."""
+
+    def strike(self) -> None:
+        self.world.proxy.stall(True)
+
+    def mend(self) -> None:
+        self.world.proxy.stall(False)
+
+
+class Slow(Cut):
+    """Every piece comes late."""
+
+    def strike(self) -> None:
+        self.world.proxy.delay(self.chance.uniform(0.05, 0.4))
+
+    def mend(self) -> None:
+        self.world.proxy.delay(0.0)
+
+
+class LoseReplies(Cut):
+    """What the server answers vanishes; then the connection breaks, and everything unanswered is delivered twice."""
+
+    def strike(self) -> None:
+        self.world.proxy.lose_replies(True)
+
+    def mend(self) -> None:
+        self.world.proxy.lose_replies(False)
+
+
+class FillDisk(Fault):
+    """A file system has no room left."""
+
+    def disk(self) -> Path:
+        return self.world.database_disk
+
+    def strike(self) -> None:
+        self._file = self.disk() / "filler"
+        with suppress(OSError), self._file.open("ab", buffering=0) as file:
+            while True:
+                file.write(bytes(256 << 10))
+
+    def mend(self) -> None:
+        self._file.unlink(missing_ok=True)
+
+
+class FillDatabaseDisk(FillDisk):
+    """PostgreSQL's."""
+
+
+class FillSpoolDisk(FillDisk):
+    """The agent's."""
+
+    def disk(self) -> Path:
+        return self.world.spool_disk
+
+
+class StepServerClock(Fault):
+    """A wall clock jumps, and is set right later."""
+
+    def part(self) -> Part:
+        return self.world.server
+
+    def strike(self) -> None:
+        day = 86_400
+        self.part().step_clock(self.chance.choice([-400 * day, -2 * day, -30, 30, 2 * day, -56 * 365 * day]))
+
+    def mend(self) -> None:
+        self.part().step_clock(0)
+
+
+class StepAgentClock(StepServerClock):
+    """The agent's; back to 1970, for one."""
+
+    def part(self) -> Part:
+        return self.world.agent
+
+
+FAULTS: tuple[Callable[[World, random.Random], Fault], ...] = (
+    KillServer,
+    KillAgent,
+    RestartServer,
+    RestartAgent,
+    UpgradeAgent,
+    UpgradeServer,
+    StopServer,
+    StopAgent,
+    KillPostgres,
+    KillBackend,
+    StopBackends,
+    LockTables,
+    Cut,
+    Refuse,
+    Stall,
+    Slow,
+    LoseReplies,
+    FillDatabaseDisk,
+    FillSpoolDisk,
+    StepServerClock,
+    StepAgentClock,
+)

@@ -1,0 +1,108 @@
+"""A TCP proxy of the tests' own between agent and server, which can do what networks do."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+_CHUNK = 64 << 10
+
+
+class Proxy:
+    """Forwards connections to 127.0.0.1:`target` in a thread of its own; its methods may be called from any thread.
+
+    Attributes:
+        port: where it listens.
+    """
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._flows = asyncio.Event()  # cleared: bytes wait, in both directions, and nobody is told
+        self._delay_s = 0.0
+        self._replies = True
+        self._refuses = False
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+        self._thread.start()
+        self.port: int = self._do(self._listen())
+
+    def cut(self) -> None:
+        """Resets every connection."""
+        self._do(self._cut())
+
+    def refuse(self, refuses: bool) -> None:
+        """Resets every connection, and new ones at once, or no more."""
+        self._refuses = refuses
+        self.cut()
+
+    def stall(self, stalls: bool) -> None:
+        """Forwards nothing and tells nobody, or goes on."""
+        self._loop.call_soon_threadsafe(self._flows.clear if stalls else self._flows.set)
+
+    def delay(self, seconds: float) -> None:
+        """Forwards each piece so much later."""
+        self._delay_s = seconds
+
+    def lose_replies(self, loses: bool) -> None:
+        """Forwards only what goes to the server; what comes back vanishes. Ends with a cut: a stream cannot go on."""
+        self._replies = not loses
+        if not loses:
+            self.cut()
+
+    def heal(self) -> None:
+        """Forwards as networks should."""
+        self._delay_s, self._replies, self._refuses = 0.0, True, False
+        self.stall(False)
+        self.cut()
+
+    def close(self) -> None:
+        """Ends it and its thread."""
+        self.cut()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+    async def _listen(self) -> int:
+        self._flows.set()
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def _cut(self) -> None:
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._refuses:
+            writer.transport.abort()
+            return
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._writers |= {writer, back}
+        pumps = [
+            asyncio.ensure_future(self._pump(reader, back, replies=False)),
+            asyncio.ensure_future(self._pump(there, writer, replies=True)),
+        ]
+        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        for pump in pumps:
+            pump.cancel()
+        for end in (writer, back):
+            end.transport.abort()
+        self._writers -= {writer, back}
+
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, replies: bool) -> None:
+        with suppress(OSError):
+            while piece := await source.read(_CHUNK):
+                await self._flows.wait()
+                if self._delay_s:
+                    await asyncio.sleep(self._delay_s)
+                if replies and not self._replies:
+                    continue
+                sink.write(piece)
+                await sink.drain()

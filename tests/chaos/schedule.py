@@ -1,0 +1,49 @@
+"""A schedule: which faults, when, for how long. The same seed makes the same one."""
+
+import random
+import time
+from dataclasses import dataclass
+
+from tests.chaos.faults import FAULTS, Fault, UpgradeAgent
+from tests.chaos.world import World
+
+LENGTH_S = 8.0
+MOST_FAULTS = 5
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A fault, and when it strikes and is mended, in seconds from the begin."""
+
+    fault: Fault
+    strikes_s: float
+    mended_s: float
+
+
+def plan(world: World, seed: int) -> list[Planned]:
+    """The faults of a seed. Two of a kind at once would mend each other; they are drawn apart."""
+    chance = random.Random(seed)
+    made = chance.sample(FAULTS, chance.randint(2, MOST_FAULTS))
+    planned = []
+    for make in made:
+        strikes_s = chance.uniform(0.5, LENGTH_S * 0.7)
+        planned.append(Planned(make(world, chance), strikes_s, strikes_s + chance.uniform(0.2, 4.0)))
+    return planned
+
+
+def play(world: World, planned: list[Planned]) -> None:
+    """Does the faults at their times, and mends everything in the end."""
+    began = time.monotonic()
+    moments = [(one.strikes_s, one, True) for one in planned] + [(one.mended_s, one, False) for one in planned]
+    for moment, one, strikes in sorted(moments, key=lambda entry: entry[0]):
+        time.sleep(max(0.0, began + moment - time.monotonic()))
+        world.say(f"{'strikes' if strikes else 'mends'} {type(one.fault).__name__}")
+        (one.fault.strike if strikes else one.fault.mend)()
+    time.sleep(max(0.0, began + LENGTH_S - time.monotonic()))
+    if any(isinstance(one.fault, UpgradeAgent) for one in planned) and not world.server.newer:
+        world.say("upgrades the server, too")
+        world.server.newer = True
+        world.server.terminate()
+    world.proxy.heal()
+    world.server.start()
+    world.agent.start()

@@ -1,0 +1,85 @@
+"""Seeded schedules of faults over a real stack under known loads; afterwards every event is accounted for.
+
+`make chaos SCHEDULES=500` plays as many; `make chaos SEED=N` plays one again. A failure prints its schedule.
+"""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.chaos import account
+from tests.chaos.schedule import plan, play
+from tests.chaos.world import World
+
+SCHEDULES = int(os.environ.get("SCHEDULES", "25"))
+SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else range(1, SCHEDULES + 1)
+HERE = Path(__file__).parent
+MOST_MB = 400.0
+MOST_DESCRIPTORS = 200
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The load, and the library that moves clocks."""
+    folder = tmp_path_factory.mktemp("programs")
+    subprocess.run(["gcc", "-O1", "-o", folder / "load", HERE / "load.c"], check=True)
+    flags = ["-O1", "-fPIC", "-shared"]
+    subprocess.run(["gcc", *flags, "-o", folder / "clock.so", HERE / "clock.c"], check=True)
+    return folder
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A short path: a socket has to lie in it."""
+    with tempfile.TemporaryDirectory(prefix="chaos") as made:
+        yield Path(made)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_event_is_accounted_for(seed: int, programs: Path, folder: Path) -> None:
+    """made = emitted, emitted = stored + lost for every run, no row twice, none wrong, nothing left behind."""
+    before = account.attached()
+    with World(folder, programs) as world:
+        try:
+            _play(world, seed)
+        except BaseException as error:
+            error.add_note(f"seed {seed}:\n" + "\n".join(world.log))
+            error.add_note(f"server: {world.server.said()}\nagent: {world.agent.said()}")
+            raise
+    assert not account.processes_of(folder)
+    assert account.left_attached(before) == set()
+
+
+def _play(world: World, seed: int) -> None:
+    loads = [world.start_load(1000, 20, 50), world.start_load(20_000, 1000, 10)]
+    tasks = [world.start_task("syscalls", load.pid, names="lseek") for load in loads]
+    tasks += [world.start_task("process", load.pid) for load in loads]
+    tasks.append(world.start_task("sched", loads[0].pid, mode="summary", interval_ms=200))
+    planned = plan(world, seed)
+    for load in loads:
+        load.go()
+    play(world, planned)
+    for load in loads:
+        load.end()
+    for part in (world.server, world.agent):
+        assert not part.ended_badly, part.ended_badly
+    for task in tasks:
+        world.eventually(lambda task=task: _stopped(world, task), "a task stops")  # type: ignore[misc]
+    world.eventually(lambda: account.all_closed(world), "the books of every run close")
+    lived_on = not any(one.fault.ends_agent for one in planned)
+    account.check_books(world)
+    for load in loads:
+        account.check_calls(world, load, lived_on)
+        account.check_programs(world, load, lived_on)
+    for part in (world.server, world.agent):
+        assert account.resident_mb(part.pid) < MOST_MB
+        assert account.descriptors(part.pid) < MOST_DESCRIPTORS
+        part.terminate()
+
+
+def _stopped(world: World, task: str) -> bool:
+    return world.client.post("tasks", task, "stop")["state"] in ("stopped", "failed")

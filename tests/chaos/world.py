@@ -1,0 +1,228 @@
+"""A whole stack that faults can be done to: PostgreSQL, server, proxy and agent, and loads of known counts."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import psycopg
+from tests.chaos.proxy import Proxy
+
+from scope_cli.client import Client
+from scope_cli.errors import CommandError
+from scope_server.store.postgres import PrivatePostgres
+
+HERE = Path(__file__).parent
+PATIENCE_S = 180.0  # for what has to happen; no figure of speed
+
+
+class Part:
+    """One `scope` daemon in a process of its own; what it says goes to a log."""
+
+    def __init__(self, name: str, arguments: list[str], folder: Path, library: Path) -> None:
+        self.name = name
+        self.newer = False
+        self._arguments, self._folder, self._library = arguments, folder, library
+        self._clock = folder / f"{name}.clock"
+        self.step_clock(0)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it, unless it runs."""
+        if self._process and self._process.poll() is None:
+            return
+        environment = {**os.environ, "LD_PRELOAD": str(self._library), "CHAOS_CLOCK": str(self._clock)}
+        environment |= {"SCOPE_LOG": "INFO", "PYTHONPATH": str(HERE / "newer") if self.newer else ""}
+        with (self._folder / f"{self.name}.log").open("ab") as log:
+            command = [sys.executable, "-X", "faulthandler", "-m", "scope_cli.main", self.name, *self._arguments]
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+            )
+
+    def send(self, number: int) -> None:
+        """Sends it a signal, if it runs."""
+        if self._process and self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kills it, stopped or not."""
+        self.send(signal.SIGKILL)
+        self.wait()
+
+    def terminate(self) -> None:
+        """Has it end in order.
+
+        Raises:
+            AssertionError: it does not, or not with status 0.
+        """
+        if self._process and self._process.poll() is None:
+            self.send(signal.SIGCONT)
+            self.send(signal.SIGTERM)
+            assert self.wait() == 0, f"{self.name} ended with {self._process.returncode}; {self.said()}"
+
+    def wait(self) -> int | None:
+        """Waits for its end; its status."""
+        return self._process.wait(PATIENCE_S) if self._process else None
+
+    def step_clock(self, seconds: int) -> None:
+        """Sets its wall clock so far ahead."""
+        self._clock.write_text(str(seconds))
+
+    @property
+    def ended_badly(self) -> str:
+        """How it ended by itself, if it did."""
+        status = self._process.poll() if self._process else None
+        return f"{self.name} ended with {status}; {self.said()}" if status else ""
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        assert self._process
+        return self._process.pid
+
+    def said(self) -> str:
+        """The last it logged."""
+        return (self._folder / f"{self.name}.log").read_text(errors="replace")[-2000:]
+
+
+class Load:
+    """A program of known counts, see load.c; held until `go`."""
+
+    def __init__(self, program: Path, pause_us: int, burst: int, exec_every: int) -> None:
+        words = [str(number) for number in (pause_us, burst, exec_every)]
+        self._process = subprocess.Popen(
+            [program, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        self.pid = self._process.pid
+        self.calls = self.programs = 0
+
+    def go(self) -> None:
+        """Lets it begin."""
+        assert self._process.stdin
+        self._process.stdin.write(b"\n")
+        self._process.stdin.close()
+        self._process.stdin = None
+
+    def end(self) -> None:
+        """Ends it, and reads how much it did."""
+        self._process.terminate()
+        said, _ = self._process.communicate(timeout=PATIENCE_S)
+        if said:
+            self.calls, self.programs = (int(word) for word in said.split())
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return int(one.getsockname()[1])
+
+
+class World:
+    """Started on entry; ended, whatever state it is in, on exit.
+
+    Attributes:
+        database_disk, spool_disk: file systems of their own, of a size at which they can be filled.
+    """
+
+    def __init__(self, folder: Path, programs: Path) -> None:
+        self.folder, self._programs = folder, programs
+        self._cleanup = ExitStack()
+        self.loads: list[Load] = []
+        self.log: list[str] = []
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._cleanup.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cleanup.close()
+
+    def _start(self) -> None:
+        self.database_disk, self.spool_disk = self._disk("d", 768), self._disk("a", 48)
+        self.postgres = PrivatePostgres(self.database_disk / "p")
+        self.postgres.start()
+        self._cleanup.callback(self._end_postgres)
+        library = self._programs / "clock.so"
+        http, ingest, control, metrics = (free_port() for _ in range(4))
+        state = self.folder / "s"
+        addresses = ["--http", f"127.0.0.1:{http}", "--ingest", f"127.0.0.1:{ingest}"]
+        words = ["--state-dir", str(state), "--database", self.postgres.conninfo(), *addresses]
+        self.server = Part("server", words, self.folder, library)
+        self._cleanup.callback(self.server.kill)
+        self.server.start()
+        self.eventually((state / "token").exists, "the server makes a token")
+        self.proxy = Proxy(ingest)
+        self._cleanup.callback(self.proxy.close)
+        token = (state / "token").read_text()
+        (self.spool_disk / "token").touch(0o600)
+        (self.spool_disk / "token").write_text(token)
+        own = ["--control", f"127.0.0.1:{control}", "--metrics", f"127.0.0.1:{metrics}"]
+        words = ["--state-dir", str(self.spool_disk), "--server", f"127.0.0.1:{self.proxy.port}", *own]
+        words += ["--spool-bytes", str(32 << 20), "--exclude-pid", str(os.getpid())]
+        self.agent = Part("agentd", words, self.folder, library)
+        self._cleanup.callback(self.agent.kill)
+        self.agent.start()
+        self.client = Client(f"http://127.0.0.1:{http}", state / "token")
+        self.eventually(lambda: self.client.get("health")["agents"] == 1, "the agent attends")
+
+    def _disk(self, name: str, megabytes: int) -> Path:
+        path = self.folder / name
+        path.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=700", "tmpfs", path], check=True)
+        self._cleanup.callback(subprocess.run, ["umount", "-l", path], check=False)
+        return path
+
+    def _end_postgres(self) -> None:
+        self.postgres.stop(immediate=True)
+
+    def start_load(self, pause_us: int, burst: int, exec_every: int) -> Load:
+        """A load, not going yet."""
+        load = Load(self._programs / "load", pause_us, burst, exec_every)
+        self.loads.append(load)
+        self._cleanup.callback(load.end)
+        return load
+
+    def start_task(self, probe: str, pid: int, **options: Any) -> str:
+        """Has the server want a task; returns its id when it records."""
+        body = {"probe": probe, "target": {"pid": pid}, "options": options}
+        task = self.client.post("tasks", body=body)
+        assert task["state"] == "running", task
+        return str(task["task_id"])
+
+    def say(self, what: str) -> None:
+        """Puts a line into the schedule's log."""
+        self.log.append(f"{time.monotonic():.2f} {what}")
+
+    def query(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Rows of a query, on a connection of its own."""
+        with psycopg.connect(self.postgres.conninfo(), autocommit=True, connect_timeout=10) as connection:
+            return connection.execute(statement.encode(), parameters).fetchall()
+
+    def eventually(self, condition: Callable[[], Any], what: str) -> None:
+        """Waits until a condition holds; errors of what is not there yet count as "not".
+
+        Raises:
+            AssertionError: it took longer than anybody's patience; `what` should have happened.
+        """
+        end = time.monotonic() + PATIENCE_S
+        reason = ""
+        while True:
+            try:
+                if condition():
+                    return
+                reason = "it does not hold"
+            except (CommandError, psycopg.Error, OSError) as error:
+                reason = str(error)
+            if time.monotonic() > end:
+                raise AssertionError(f"never: {what} ({reason})\n" + "\n".join(self.log))
+            time.sleep(0.1)

@@ -1,0 +1,249 @@
+"""`scope up` lasts: what dies comes back, whatever ends it ends it in order, and what is in its way is told."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.e2e.conftest import SCOPE, Up, free_addresses, run_up, until
+
+from scope_cli.errors import CommandError
+
+
+def test_it_ends_cleanly_and_comes_back_with_its_data() -> None:
+    """Ctrl-C ends all processes; the next start finds what was recorded and goes on with the wanted tasks."""
+    accounts = Path("/etc/passwd").read_text()
+    with tempfile.TemporaryDirectory(prefix="scope") as folder:
+        modes = Path(folder).stat().st_mode
+        first = run_up(Path(folder) / "state")
+        first.scope("start", "local", "files", "-o", "mode=summary")
+        until(lambda: bool(first.client.get("events", "syscall_summary", limit=1)["events"]))
+        before = first.client.get("events", "syscall_summary", limit=1, order="asc")["events"]
+        assert first.stop() == 0
+        assert not _processes_of(folder)
+        began = time.monotonic()
+        second = run_up(Path(folder) / "state")
+        assert time.monotonic() - began < 20
+        assert second.client.get("events", "syscall_summary", limit=1, order="asc")["events"] == before
+
+        def probes() -> list[str]:
+            return sorted(task["probe"] for task in second.client.get("tasks", state="running")["tasks"])
+
+        until(lambda: probes() == ["files", "process", "syscalls"])
+        assert second.stop() == 0
+        assert Path(folder).stat().st_mode == modes
+    assert Path("/etc/passwd").read_text() == accounts
+
+
+@contextmanager
+def _running() -> Iterator[Up]:
+    """A `scope up` that has said that it is there; its folder goes with it."""
+    with tempfile.TemporaryDirectory(prefix="scope") as folder:
+        up = run_up(Path(folder) / "state")
+        try:
+            _read_until_there(up)
+            yield up
+        finally:
+            up.process.kill()
+            up.process.communicate()
+
+
+def _read_until_there(up: Up) -> None:
+    assert up.process.stdout
+    lines: list[str] = []
+    while not lines or not lines[-1].startswith("API "):
+        line = up.process.stdout.readline()
+        assert line, lines
+        lines.append(line)
+
+
+def _processes_of(folder: str | Path) -> list[str]:
+    listed = subprocess.run(["ps", "-wweo", "pid=,args="], capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if str(folder) in line and "ps -wweo" not in line]
+
+
+def _pids(state: Path, part: str) -> list[int]:
+    """Of a part of a running `scope up`: its daemons and its postmaster are its children."""
+    own = (state / "lock").read_text().strip()
+    listed = subprocess.run(["ps", "-ww", "--ppid", own, "-o", "pid=,args="], capture_output=True, text=True).stdout
+    words = {"PostgreSQL": "bin/postgres"}.get(part, f"scope_cli.main {part}")
+    return [int(line.split()[0]) for line in listed.splitlines() if words in line]
+
+
+def _send(state: Path, part: str, number: int) -> int:
+    """Sends a part a signal; its process id."""
+    (pid,) = _pids(state, part)
+    os.kill(pid, number)
+    return pid
+
+
+def _calls(up: Up, pid: int) -> int:
+    """How many of a process's calls are stored; -1 while nobody can say."""
+    query = "SELECT count(*) FROM scope.syscall WHERE pid = %s AND time > now() - interval '1 h'"
+    try:
+        with psycopg.connect(host=str(up.state / "postgres"), user="scope", dbname="scope") as connection:
+            (count,) = connection.execute(query, [pid]).fetchone() or (0,)
+            return int(count)
+    except psycopg.OperationalError:
+        return -1
+
+
+def _ended(up: Up, number: int = signal.SIGINT) -> str:
+    """Ends it; what it printed. It ends with status 0 and leaves nothing behind."""
+    up.process.send_signal(number)
+    said = up.process.communicate(timeout=90)[0]
+    assert up.process.returncode == 0, said
+    assert "Traceback" not in said
+    until(lambda: not _processes_of(up.state))
+    return str(said)
+
+
+def test_whatever_is_killed_comes_back() -> None:
+    """PostgreSQL, server and agent are each started again and said to be; no row is lost meanwhile."""
+    workload = subprocess.Popen(
+        [sys.executable, "-c", "import os, sys\nfor _ in sys.stdin:\n    for _ in range(1009): os.getppid()"],
+        stdin=subprocess.PIPE,
+        text=True,
+    )
+    assert workload.stdin
+    with _running() as up:
+        task_id = up.scope(
+            "start", "local", "syscalls", "--pid", str(workload.pid), "-o", "names=getppid"
+        ).stdout.strip()
+        rounds = 0
+
+        def work() -> None:
+            nonlocal rounds
+            workload.stdin.write("\n")
+            workload.stdin.flush()
+            rounds += 1
+
+        work()
+        until(lambda: _calls(up, workload.pid) == 1009)
+        for part in ("PostgreSQL", "server"):  # meanwhile the agent records on, and sends it later
+            killed = _send(up.state, part, signal.SIGKILL)
+            work()
+            until(lambda part=part, killed=killed: _pids(up.state, part) not in ([], [killed]), 60)
+            until(lambda: _calls(up, workload.pid) == 1009 * rounds, 60)
+        _send(up.state, "agentd", signal.SIGKILL)
+
+        def runs_again() -> bool:
+            try:
+                task = up.client.get("tasks", task_id)
+            except CommandError:
+                return False
+            return len(task["runs"]) == 2 and task["state"] == "running"
+
+        until(runs_again, 60)
+        work()
+        until(lambda: _calls(up, workload.pid) == 1009 * rounds, 60)
+        (books,) = [stream for stream in up.client.get("tasks", task_id)["streams"] if stream["stream"] == "syscall"]
+        assert (books["emitted"], books["stored"], books["lost"]) == (1009 * rounds, 1009 * rounds, [])
+        workload.stdin.close()
+        workload.wait()
+        said = _ended(up)
+    for part in ("PostgreSQL", "server", "agentd"):
+        assert f"{part} ended (killed by signal 9), started again in 0.5 s; 1 restart" in said
+        assert f"{part} runs again" in said
+
+
+def test_killed_itself_it_can_be_started_again_at_once() -> None:
+    """Its parts end by themselves; the next one, on the same ports, waits for them and finds the data."""
+    with _running() as up:
+        until(lambda: bool(up.client.get("events", "syscall_summary", limit=1)["events"]))
+        oldest = up.client.get("events", "syscall_summary", limit=1, order="asc")["events"]
+        up.process.kill()
+        up.process.communicate()
+        command = [str(word) for word in up.process.args]
+        up.process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        _read_until_there(up)
+        assert up.client.get("events", "syscall_summary", limit=1, order="asc")["events"] == oldest
+        _ended(up)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.1, 0.2, 0.4, 0.7, 1.1, 1.6, 2.2])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_can_be_ended_at_any_moment(number: int, delay: float) -> None:
+    """In imports, initdb or starts: in order, without a traceback, with nothing left behind."""
+    with tempfile.TemporaryDirectory(prefix="scope") as folder:
+        addresses = zip(("http", "ingest", "control", "metrics"), free_addresses(4), strict=True)
+        words = [word for name, address in addresses for word in (f"--{name}", address)]
+        command = [*SCOPE, "up", "--state-dir", f"{folder}/state", *words]
+        process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        until(lambda: _catches_signals(process.pid))  # before, Python itself is not there yet
+        time.sleep(delay)
+        process.send_signal(number)
+        said = process.communicate(timeout=90)[0]
+        assert "Traceback" not in said
+        assert process.returncode == (0 if "API http" in said else 130), said
+        until(lambda: not _processes_of(folder))
+
+
+def _catches_signals(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (signal.SIGTERM - 1) & 1)
+
+
+def test_a_second_signal_hastens_the_end() -> None:
+    """What does not react is killed."""
+    with _running() as up:
+        for part in ("agentd", "server", "PostgreSQL"):
+            _send(up.state, part, signal.SIGSTOP)
+        up.process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        _ended(up)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "said"),
+    [
+        ("touch {state}", "there is a file in its place; choose another with --state-dir"),
+        ("touch {folder}/file && ln -s file/deeper {state}", "choose another with --state-dir"),
+        ("mkdir {state} && chown 4711 {state}", "belongs to user 4711; run as that user"),
+        ("mkdir {state} && mount -t tmpfs -o ro,mode=700 tmpfs {state}", "on a file system that is read-only"),
+        ("mkdir {state} && mount -t tmpfs -o size=20m,mode=700 tmpfs {state}", "no space for PostgreSQL in"),
+        ("mkdir -m 700 {state} && touch {state}/token && chmod 600 {state}/token", "holds no token; remove it"),
+        ("mkdir -m 700 -p {state}/postgres/data && echo 15 >{state}/postgres/data/PG_VERSION", "mode 0700"),
+        (
+            "mkdir -m 700 {state} {state}/postgres {state}/postgres/data && echo 15 >{state}/postgres/data/PG_VERSION",
+            "was made by PostgreSQL 15, this is 18",
+        ),
+    ],
+)
+def test_a_place_that_cannot_be_used_is_told(prepare: str, said: str) -> None:
+    """In one line that says what to do, at once."""
+    with tempfile.TemporaryDirectory(prefix="scope") as folder:
+        state = Path(folder) / "state"
+        subprocess.run(prepare.format(state=state, folder=folder), shell=True, check=True)
+        try:
+            began = subprocess.run(
+                [*SCOPE, "up", "--state-dir", str(state)], capture_output=True, text=True, timeout=60
+            )
+        finally:
+            subprocess.run(["umount", str(state)], capture_output=True)
+        assert began.returncode == 1
+        (line,) = began.stderr.splitlines()
+        assert said in line
+        assert not _processes_of(folder)
+
+
+@pytest.mark.parametrize("name", ["http", "ingest", "control", "metrics"])
+def test_a_silent_listener_is_told_at_once(name: str) -> None:
+    """It accepts and never answers: nothing is waited for, and its process is named."""
+    with socket.create_server(("127.0.0.1", 0)) as silent, tempfile.TemporaryDirectory(prefix="scope") as folder:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        others = dict(zip(("http", "ingest", "control", "metrics"), free_addresses(4), strict=True))
+        words = [word for option, free in (others | {name: address}).items() for word in (f"--{option}", free)]
+        command = [*SCOPE, "up", "--state-dir", f"{folder}/state", *words]
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (1, 1), refused.stderr
+    assert f"{address} is held by another program (pid {os.getpid()}, " in refused.stderr
+    assert f"choose another with --{name}" in refused.stderr

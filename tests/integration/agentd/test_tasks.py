@@ -1,0 +1,206 @@
+"""Tasks that are started on the machine itself, through AgentControl, on the real kernel."""
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+from tests.integration.agentd.conftest import call_metadata
+from tests.integration.agentd.driving import held_calls, request, run_to_end, start, stop, tasks_of, until
+from tests.integration.agentd.stand_in_server import StandInServer
+
+from scope_bpf.catalogue import probe_named, probes
+from scope_bpf.stream import fingerprint
+from scope_proto.scope.v1 import control_pb2, task_pb2
+
+StartAgent = Callable[..., Any]
+
+
+async def test_a_task_is_recorded_sent_and_accounted_for(start_agent: StartAgent, server: StandInServer) -> None:
+    """Every call of a workload of known count reaches the server, once, and the books balance and close."""
+    command = held_calls(100_003)
+    async with start_agent() as agent:
+        task = await start(agent, request(pid=command.pid, names="getppid"))
+        assert (task.run.state, task.origin) == (task_pb2.TASK_STATE_RUNNING, task_pb2.ORIGIN_AGENT)
+        assert task.run.attach_point
+        await run_to_end(command)
+        ended = await stop(agent, task.task_id)
+    assert (ended.run.state, ended.run.end) == (task_pb2.TASK_STATE_STOPPED, task_pb2.TASK_END_REQUEST)
+    run = server.of(task.task_id)
+    rows = run.rows("syscall")
+    assert len(rows) == 100_003
+    assert {(row["name"], row["pid"]) for row in rows} == {("getppid", command.pid)}
+    stream = run.stream("syscall")
+    assert (stream.account.emitted, stream.lost, stream.balance) == (100_003, {}, 0)
+    assert run.start and run.end and run.closed
+    assert run.start.definition.probe == "syscalls"
+    assert sorted(stream.batches) == list(range(1, len(stream.batches) + 1))
+    before = 0
+    for _, batch in sorted(stream.batches.items()):
+        assert batch.events_before == before
+        before += batch.event_count
+    probe = probe_named("syscalls")
+    assert {batch.schema_fingerprint for batch in stream.batches.values()} == {
+        fingerprint(probe.schema(probe.streams[0]))
+    }
+    assert server.tokens == {call_metadata()[0][1]}
+
+
+async def test_the_processes_of_rows_are_described(start_agent: StartAgent, server: StandInServer) -> None:
+    """Executable, command line and parent are told once a process, from exec events and from /proc."""
+    command = held_calls(101)
+    async with start_agent() as agent:
+        task = await start(agent, request("process", pid=command.pid))
+        calls = await start(agent, request(pid=command.pid, names="getppid"))
+        await run_to_end(command)
+        await stop(agent, task.task_id)
+        await stop(agent, calls.task_id)
+    (described,) = (one for one in server.of(task.task_id).processes.values() if one.pid == command.pid)
+    assert described.exe == os.path.realpath(command.path) or described.exe == command.path
+    assert described.cmdline[1] == "-S"
+    assert described.parent_pid == os.getpid()
+    with_rows = {key[0] for key in server.of(calls.task_id).processes}
+    assert with_rows <= {command.pid}
+
+
+async def test_a_task_goes_on_after_a_restart_with_another_run(start_agent: StartAgent, server: StandInServer) -> None:
+    """The task keeps its id; the run before has ended and its books are closed."""
+    async with start_agent() as agent:
+        task = await start(agent, request("process"))
+    async with start_agent() as agent:
+        await until(lambda: len([run for run in server.runs.values() if run.task_id == task.task_id]) == 2)
+        again = (await tasks_of(agent))[task.task_id]
+        assert again.run.run_id != task.run.run_id
+        await stop(agent, task.task_id)
+    first, second = (run for run in server.runs.values() if run.task_id == task.task_id)
+    assert first.end and second.end
+    assert (first.end.end, second.end.end) == (task_pb2.TASK_END_SHUTDOWN, task_pb2.TASK_END_REQUEST)
+    assert first.closed and second.closed
+    async with start_agent() as agent:
+        assert not await tasks_of(agent)
+
+
+async def test_a_lease_ends_by_itself_also_over_a_restart(start_agent: StartAgent) -> None:
+    """A task with a duration stops when that is over, counted from its first start."""
+    async with start_agent() as agent:
+        task = await start(agent, request("process", duration_s=3))
+    async with start_agent() as agent:
+        states = set()
+        async with asyncio.timeout(60):
+            async for change in agent.control.WatchTasks(control_pb2.WatchTasksRequest(), metadata=call_metadata()):
+                states.add(change.run.state)
+                if change.run.state == task_pb2.TASK_STATE_STOPPED:
+                    assert change.run.end == task_pb2.TASK_END_LEASE
+                    assert change.deadline == (await tasks_of(agent))[task.task_id].deadline
+                    break
+    async with start_agent() as agent:
+        assert not await tasks_of(agent)
+
+
+async def test_starting_the_same_task_again_changes_nothing(start_agent: StartAgent) -> None:
+    """A task's id with its definition gives that task; with another definition, a refusal."""
+    wanted = request("process", task_id="6f1c0d7e-0000-4000-8000-000000000001")
+    async with start_agent() as agent:
+        first = await start(agent, wanted)
+        again = await start(agent, wanted)
+        assert (again.task_id, again.run.run_id) == (first.task_id, first.run.run_id)
+        wanted.definition.probe = "sched"
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await start(agent, wanted)
+        assert refused.value.code() is grpc.StatusCode.ALREADY_EXISTS
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code", "said"),
+    [
+        (request(""), "INVALID_ARGUMENT", "probe: name one"),
+        (request("nonsense"), "INVALID_ARGUMENT", "no probe named 'nonsense'"),
+        (request(pid=4194303), "FAILED_PRECONDITION", "no process has pid 4194303"),
+        (request(pid=-1), "INVALID_ARGUMENT", "target.pid: -1 is no process"),
+        (request(mode="both"), "INVALID_ARGUMENT", "'both' is not one of events, summary"),
+        (request(ring_bytes=1.5), "INVALID_ARGUMENT", "1.5 is not a whole number"),
+        (request(nonsense=1), "INVALID_ARGUMENT", "no option named 'nonsense'"),
+        (request(task_id="mine"), "INVALID_ARGUMENT", "task_id: 'mine' is no UUID"),
+        (request(duration_s=0), "INVALID_ARGUMENT", "duration: give more than 0"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and " " in value else None,
+)
+async def test_what_cannot_run_is_refused(
+    start_agent: StartAgent, wanted: control_pb2.StartTaskRequest, code: str, said: str
+) -> None:
+    """A bad definition gets a status and a reason, and leaves no task."""
+    async with start_agent() as agent:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await start(agent, wanted)
+        assert refused.value.code().name == code
+        assert said in (refused.value.details() or "")
+        assert not await tasks_of(agent)
+
+
+async def test_an_unknown_task_is_not_found(start_agent: StartAgent) -> None:
+    """Stopping what is not there says so."""
+    async with start_agent() as agent:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await stop(agent, "none")
+    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_callers_who_give_up_leave_nothing_behind(start_agent: StartAgent) -> None:
+    """A deadline in the middle of a start ends the task, frees nothing in use, and leaves no program attached."""
+    before = _programs_and_maps()
+    async with start_agent() as agent:
+        for attempt in range(12):
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                await agent.control.StartTask(
+                    request("process" if attempt % 2 else "sched"),
+                    metadata=call_metadata(),
+                    timeout=0.02 + 0.03 * attempt,
+                )
+        await until(lambda: not _programs_and_maps() - before)
+        for task in (await tasks_of(agent)).values():
+            assert task.run.state != task_pb2.TASK_STATE_RUNNING
+
+
+async def test_a_task_can_be_stopped_while_it_starts(start_agent: StartAgent) -> None:
+    """A stop does not hang, nor does the start, whichever comes first."""
+    async with start_agent() as agent:
+        for pause_s in (0.0, 0.05, 0.2):
+            task_id = "6f1c0d7e-0000-4000-8000-00000000000" + str(int(100 * pause_s) % 10)
+            starting = asyncio.create_task(start(agent, request("process", task_id=task_id)))
+            await asyncio.sleep(pause_s)
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                async with asyncio.timeout(60):
+                    await stop(agent, task_id)
+            async with asyncio.timeout(60):
+                await asyncio.gather(starting, return_exceptions=True)
+
+
+async def test_an_agent_can_be_stopped_while_tasks_start(start_agent: StartAgent) -> None:
+    """A stop in the middle of starts ends in order; nothing stays attached."""
+    before = _programs_and_maps()
+    for pause_s in (0.0, 0.02, 0.1, 0.3):
+        async with start_agent() as agent:
+            calls = [asyncio.create_task(start(agent, request(name))) for name in ("process", "sched", "files")]
+            await asyncio.sleep(pause_s)
+        await asyncio.gather(*calls, return_exceptions=True)
+    await until(lambda: not _programs_and_maps() - before)
+
+
+async def test_a_stopped_agent_leaves_nothing_in_the_kernel(start_agent: StartAgent) -> None:
+    """Stopping the agent stops its tasks, detaches every program, frees every map and removes every pin."""
+    before = _programs_and_maps()
+    async with start_agent() as agent:
+        for name in (name for name, probe in probes().items() if not probe.sampler):
+            await start(agent, request(name))
+        assert _programs_and_maps() - before
+    await until(lambda: not _programs_and_maps() - before)
+
+
+def _programs_and_maps() -> set[tuple[str, int]]:
+    listed = {kind: subprocess.check_output(["bpftool", "-j", kind], text=True) for kind in ("prog", "map")}
+    return {(kind, item["id"]) for kind, text in listed.items() for item in json.loads(text)}

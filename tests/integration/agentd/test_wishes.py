@@ -1,0 +1,153 @@
+"""What the server wants, over Attend: taken whole, kept over restarts, tried again when it fails."""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+from tests.integration.agentd.driving import definition, held_calls, request, start, stop, tasks_of, until
+from tests.integration.agentd.stand_in_server import StandInServer, wanted
+
+from scope_bpf.catalogue import probes
+from scope_proto.scope.v1 import task_pb2
+
+StartAgent = Callable[..., Any]
+RUNNING, STOPPED, FAILED = task_pb2.TASK_STATE_RUNNING, task_pb2.TASK_STATE_STOPPED, task_pb2.TASK_STATE_FAILED
+
+
+def state(server: StandInServer, task_id: str) -> int:
+    """The state of a task as it was reported last; 0: it never was."""
+    return server.tasks[task_id].run.state if task_id in server.tasks else 0
+
+
+async def test_what_is_wanted_runs_and_what_is_not_ends(start_agent: StartAgent, server: StandInServer) -> None:
+    """A wish is whole: what is missing in the next one is stopped."""
+    first, second = str(uuid.uuid4()), str(uuid.uuid4())
+    server.want(wanted(first, definition("process")))
+    async with start_agent():
+        await until(lambda: state(server, first) == RUNNING)
+        server.want(wanted(second, definition("sched")))
+        await until(lambda: state(server, first) == STOPPED and state(server, second) == RUNNING)
+        assert server.reports[-1].wanted_number > 0
+        server.want()
+        await until(lambda: state(server, second) == STOPPED)
+    assert server.tasks[second].run.end == task_pb2.TASK_END_REQUEST
+
+
+async def test_a_task_of_the_machine_is_not_the_servers_to_stop(start_agent: StartAgent, server: StandInServer) -> None:
+    """What was started on the machine stays, whatever the server wants; and the other way round."""
+    mine = str(uuid.uuid4())
+    async with start_agent() as agent:
+        own = await start(agent, request("process"))
+        server.want(wanted(mine, definition("sched")))
+        await until(lambda: state(server, mine) == RUNNING)
+        await server.stop()
+        await server.start()
+        await until(lambda: len(server.hellos) > 1)
+        server.want()
+        await until(lambda: state(server, mine) == STOPPED)
+        assert (await tasks_of(agent))[own.task_id].run.state == RUNNING
+        server.want(wanted(mine, definition("sched")))
+        await until(lambda: state(server, mine) == RUNNING)
+        with pytest.raises(grpc.aio.AioRpcError, match="wanted by the server"):
+            await stop(agent, mine)
+
+
+async def test_an_agent_that_starts_without_its_server_goes_on(start_agent: StartAgent, server: StandInServer) -> None:
+    """What the server wanted last is recorded again at once, and delivered when it is back."""
+    task_id = str(uuid.uuid4())
+    server.want(wanted(task_id, definition("process")))
+    async with start_agent():
+        await until(lambda: state(server, task_id) == RUNNING)
+    await server.stop()
+    async with start_agent(stop_deadline_s=0.2) as agent:
+        async with asyncio.timeout(60):
+            while (await tasks_of(agent))[task_id].run.state != RUNNING:
+                await asyncio.sleep(0.05)
+        runs = len(server.runs)
+        await server.start()
+        await until(lambda: len(server.runs) > runs)
+
+
+async def test_a_start_that_fails_is_tried_again(start_agent: StartAgent, server: StandInServer) -> None:
+    """With the reason and the time of the next try shown; other tasks are not held up; it runs once it can."""
+    cgroup = "scope-test-" + uuid.uuid4().hex[:8]
+    late, other = str(uuid.uuid4()), str(uuid.uuid4())
+    described = definition("process")
+    described.target.cgroup = cgroup
+    server.want(wanted(late, described), wanted(other, definition("sched")))
+    async with start_agent():
+        await until(lambda: state(server, late) == FAILED and state(server, other) == RUNNING)
+        assert "there is no cgroup" in server.tasks[late].run.error
+        await until(lambda: server.tasks[late].HasField("next_try"))
+        from scope_bpf.host import cgroup_root
+
+        root = cgroup_root()
+        assert root
+        (root / cgroup).mkdir()
+        try:
+            await until(lambda: state(server, late) == RUNNING)
+        finally:
+            server.want()
+            await until(lambda: state(server, late) == STOPPED)
+            (root / cgroup).rmdir()
+
+
+async def test_another_process_with_the_pid_is_not_meant(start_agent: StartAgent, server: StandInServer) -> None:
+    """After a restart, a target by pid that has ended is not replaced by whoever has its number."""
+    task_id = str(uuid.uuid4())
+    command = held_calls(1)
+    server.want(wanted(task_id, definition("process", pid=command.pid)))
+    async with start_agent() as agent:
+        await until(lambda: state(server, task_id) == RUNNING)
+        file = agent.settings.state_dir / "tasks.json"
+    text = file.read_text()
+    start_ticks = next(line for line in text.splitlines() if "target_start" in line)
+    file.write_text(text.replace(start_ticks, '  "target_start": 1,'))  # as if that process were an earlier one
+    server.tasks.clear()
+    async with start_agent():
+        await until(lambda: state(server, task_id) == FAILED)
+    assert "another one has its number now" in server.tasks[task_id].run.error
+    command.close()
+
+
+async def test_a_damaged_list_of_tasks_is_put_aside(start_agent: StartAgent) -> None:
+    """The agent starts without it, keeps it, and says so."""
+    async with start_agent() as agent:
+        file = agent.settings.state_dir / "tasks.json"
+    file.write_text('[{"task_id": ')
+    async with start_agent() as agent:
+        assert not await tasks_of(agent)
+    assert file.with_suffix(".damaged").exists()
+
+
+async def test_the_catalogue_is_told_when_it_is_asked_for(start_agent: StartAgent, server: StandInServer) -> None:
+    """Over the stream that the agent opened: nothing calls it."""
+    async with start_agent():
+        await until(lambda: server.reports)
+        server.ask_for_probes()
+        await until(lambda: server.probes is not None)
+    assert server.probes
+    assert [probe.name for probe in server.probes.probes] == list(probes())
+
+
+async def test_runs_that_may_still_send_are_told(start_agent: StartAgent, server: StandInServer) -> None:
+    """The first report names them, so that the server can close the books of the others."""
+    async with start_agent() as agent:
+        task = await start(agent, request("process"))
+        await server.stop()
+        await server.start()
+        reports = len(server.reports)
+        await until(lambda: len(server.reports) > reports)
+        told = {run.hex() for report in server.reports[reports:] for run in report.open_runs}
+        assert uuid.UUID(task.run.run_id).hex in told
+
+
+async def test_reports_come_while_nothing_happens(start_agent: StartAgent, server: StandInServer) -> None:
+    """An idle agent is known to be there."""
+    async with start_agent():
+        await until(lambda: len(server.reports) >= 3)
+    times = [report.ktime_ns for report in server.reports]
+    assert times == sorted(times)

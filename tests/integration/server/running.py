@@ -1,0 +1,113 @@
+"""A server in this process, and what tests ask of it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psycopg
+
+from scope_cli.client import Client
+from scope_server.app import serve
+from scope_server.settings import Settings
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server; its addresses are host:port."""
+
+    http: str
+    ingest: str
+    token: Path
+    conninfo: str
+
+    @property
+    def authorization(self) -> str:
+        return f"Bearer {self.token.read_text().strip()}"
+
+    async def get(self, *path: str, **query: Any) -> Any:
+        """GET from the API as the command line does, without blocking the loop that serves it."""
+        client = Client(f"http://{self.http}", self.token)
+        return await asyncio.to_thread(lambda: client.get(*path, **query))
+
+    async def ask(self, method: str, path: str, **given: Any) -> tuple[int, Any]:
+        """The status and the JSON of any request to the API; `given` as aiohttp takes it."""
+        headers = {"Authorization": self.authorization, **given.pop("headers", {})}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, f"http://{self.http}/api/v1/{path}", headers=headers, **given) as answer,
+        ):
+            return answer.status, await answer.json(content_type=None)
+
+    async def start(self, **body: Any) -> str:
+        """Starts a task as a user does; its id."""
+        status, task = await self.ask("POST", "tasks", json={"probe": "syscalls", **body})
+        assert status == 201, task
+        return str(task["task_id"])
+
+    async def stop(self, task_id: str) -> Any:
+        """Stops a task as a user does; the task."""
+        status, task = await self.ask("POST", f"tasks/{task_id}/stop")
+        assert status == 200, task
+        return task
+
+    async def task(self, task_id: str) -> Any:
+        status, task = await self.ask("GET", f"tasks/{task_id}")
+        assert status == 200, task
+        return task
+
+    def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a statement; blocks."""
+        with psycopg.connect(self.conninfo, autocommit=True) as connection:
+            cursor = connection.execute(statement.encode(), values)
+            return cursor.fetchall() if cursor.description else []
+
+
+@asynccontextmanager
+async def running(settings: Settings, prepared: bool = True) -> AsyncIterator[Server]:
+    """While inside, the server runs; an error that ends it is raised.
+
+    Args:
+        prepared: wait until its database is.
+    """
+    stop = asyncio.Event()
+    listens: asyncio.Future[tuple[str, str]] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(serve(settings, stop, lambda http, ingest: listens.set_result((http, ingest))))
+    await asyncio.wait([serving, listens], return_when=asyncio.FIRST_COMPLETED)
+    if serving.done():
+        await serving
+    server = Server(*listens.result(), settings.token_file, settings.database)
+    try:
+        if prepared:
+            await until(lambda: _healthy(server, serving), bool)
+        yield server
+    finally:
+        stop.set()
+        await serving
+
+
+async def _healthy(server: Server, serving: "asyncio.Task[None]") -> bool:
+    if serving.done():
+        await serving
+    return (await server.ask("GET", "health"))[0] == 200
+
+
+async def until(ask: Callable[[], Awaitable[Any]], true: Callable[[Any], bool], seconds: float = 60) -> Any:
+    """Asks until the answer is as wanted."""
+    found: Any = None
+    try:
+        async with asyncio.timeout(seconds):
+            while not true(found := await ask()):
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise AssertionError(f"not within {seconds} s: {found}") from None
+    return found
+
+
+async def node(server: Server) -> Any:
+    """The only machine, as the API shows it."""
+    (found,) = (await server.get("nodes"))["nodes"]
+    return found

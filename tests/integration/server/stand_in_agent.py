@@ -1,0 +1,168 @@
+"""A stand-in for scope_agentd: attends over real gRPC, obeys the server and the test, records nothing."""
+
+import asyncio
+import itertools
+import time
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+from tests.integration.server.running import Server
+
+from scope_proto.scope.v1 import control_pb2, session_pb2, task_pb2
+from scope_proto.scope.v1.session_pb2_grpc import SessionStub
+from scope_wire.channel import client_options
+
+MACHINE = "0123456789abcdef0123456789abcdef"
+RUNNING, STOPPED, FAILED = task_pb2.TASK_STATE_RUNNING, task_pb2.TASK_STATE_STOPPED, task_pb2.TASK_STATE_FAILED
+_ENDED = (STOPPED, FAILED)
+_numbers = itertools.count(1)
+
+
+def new_run_id() -> str:
+    """Ordered by time, as UUIDv7 is."""
+    return str(uuid.UUID(int=(time.time_ns() // 1_000_000) << 80 | 7 << 76 | next(_numbers)))
+
+
+class StandInAgent:
+    """An agent of one installation; the tasks and what it was told outlive its connections.
+
+    Attributes:
+        refusal: why no task can start; empty: each starts at once.
+        wishes: what the server wanted, in the order of its messages.
+        every_s: how often it reports when nothing has changed; None: never.
+        ahead_ns: how far its clock is ahead.
+    """
+
+    def __init__(self, hostname: str = "stand-in", machine_id: str = MACHINE) -> None:
+        self.hostname, self.machine_id = hostname, machine_id
+        self.installation = str(uuid.uuid4())
+        self.tasks: dict[str, control_pb2.Task] = {}
+        self.wishes: list[session_pb2.Wanted] = []
+        self.open_runs: list[bytes] = []
+        self.probes = control_pb2.ListProbesResponse(probes=[control_pb2.Probe(name="syscalls", available=True)])
+        self.refusal = ""
+        self.every_s: float | None = 1.0
+        self.ahead_ns = 0
+        self.status: grpc.StatusCode | None = None  # with which its last stream ended
+        self.details = ""
+        self._changed = asyncio.Event()
+
+    def hello(self) -> session_pb2.Hello:
+        node = control_pb2.Node(
+            machine_id=self.machine_id,
+            installation_id=self.installation,
+            hostname=self.hostname,
+            kernel="6.1",
+            architecture="x86_64",
+            cpus=2,
+            memory_bytes=1 << 30,
+            agent_version="0.1",
+        )
+        boottime = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        return session_pb2.Hello(node=node, ktime_ns=boottime, utc_ns=time.time_ns() + self.ahead_ns)
+
+    @asynccontextmanager
+    async def attending(self, server: Server) -> AsyncIterator[Any]:
+        """While inside, it attends; returns its channel. Raises AioRpcError if it is not let in."""
+        async with grpc.aio.insecure_channel(server.ingest, options=client_options()) as channel:
+            call: Any = SessionStub(channel).Attend(metadata=shown(server))  # type: ignore[call-arg]
+            await call.write(session_pb2.AttendRequest(hello=self.hello()))
+            welcome = asyncio.Event()
+            work = [asyncio.create_task(one) for one in (self._report(call), self._listen(call, welcome))]
+            try:
+                waiting = asyncio.create_task(welcome.wait())
+                await asyncio.wait([waiting, *work], return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+                if not welcome.is_set():
+                    await work[1]
+                yield channel
+            finally:
+                for one in work:
+                    one.cancel()
+                await asyncio.gather(*work, return_exceptions=True)
+                call.cancel()
+
+    def change(self, task_id: str, state: "task_pb2.TaskState", **run: Any) -> control_pb2.Task:
+        """Has a task come to another state, and says so."""
+        task = self.tasks[task_id]
+        task.run.state = state
+        for name, value in run.items():
+            setattr(task.run, name, value)
+        if state in _ENDED and task.run.run_id:
+            task.run.ended.GetCurrentTime()
+        self._changed.set()
+        return task
+
+    def begin(self, task_id: str, definition: task_pb2.Definition, origin: "task_pb2.Origin") -> control_pb2.Task:
+        """Has a task run, as another run if it did before, and says so."""
+        task = self.tasks[task_id] = control_pb2.Task(task_id=task_id, origin=origin, definition=definition)
+        task.run.task_id = task_id
+        if self.refusal:
+            task.next_try.GetCurrentTime()
+            return self.change(task_id, FAILED, error=self.refusal)
+        task.run.started.GetCurrentTime()
+        if definition.HasField("duration"):
+            task.deadline.FromNanoseconds(time.time_ns() + self.ahead_ns + definition.duration.ToNanoseconds())
+        return self.change(task_id, RUNNING, run_id=new_run_id(), attach_point="nowhere")
+
+    def begin_own(self, probe: str = "syscalls") -> str:
+        """Starts a task of the machine's own; its id."""
+        task_id = str(uuid.uuid4())
+        self.begin(task_id, task_pb2.Definition(probe=probe), task_pb2.ORIGIN_AGENT)
+        return task_id
+
+    def restart(self) -> None:
+        """Forgets what ran, as an agent that was killed does; runs of its own tasks begin again."""
+        for task_id, task in list(self.tasks.items()):
+            del self.tasks[task_id]
+            if task.origin == task_pb2.ORIGIN_AGENT and task.run.state not in _ENDED:
+                self.begin(task_id, task.definition, task.origin)
+
+    async def _listen(self, call: Any, welcome: asyncio.Event) -> None:
+        try:
+            async for reply in call:
+                if reply.HasField("probes_asked"):
+                    await call.write(session_pb2.AttendRequest(probes=self.probes))
+                    continue
+                self.wishes.append(reply.wanted)
+                self._obey(reply.wanted)
+                welcome.set()
+        except grpc.aio.AioRpcError as error:
+            self.status, self.details = error.code(), error.details() or ""
+            raise
+
+    def _obey(self, wanted: session_pb2.Wanted) -> None:
+        ids = {one.task_id for one in wanted.tasks}
+        for task_id, task in self.tasks.items():
+            if task.origin == task_pb2.ORIGIN_SERVER and task_id not in ids and task.run.state == RUNNING:
+                self.change(task_id, STOPPED, end=task_pb2.TASK_END_REQUEST)
+        for one in wanted.tasks:
+            if one.task_id not in self.tasks:
+                self.begin(one.task_id, one.definition, task_pb2.ORIGIN_SERVER)
+
+    async def _report(self, call: Any) -> None:
+        open_runs = self.open_runs
+        while True:
+            self._changed.clear()
+            report = session_pb2.Report(
+                tasks=self.tasks.values(),
+                open_runs=open_runs,
+                wanted_number=self.wishes[-1].number if self.wishes else 0,
+                spool=session_pb2.Spool(bytes=11, limit_bytes=1 << 30, records=3),
+                ktime_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+                utc_ns=time.time_ns() + self.ahead_ns,
+            )
+            await call.write(session_pb2.AttendRequest(report=report))
+            open_runs = []
+            try:
+                await asyncio.wait_for(self._changed.wait(), self.every_s)
+            except TimeoutError:
+                continue
+
+
+def shown(server: Server) -> tuple[tuple[str, str], ...]:
+    """What a call to the server shows."""
+    return (("authorization", server.authorization),)

@@ -1,0 +1,154 @@
+"""What rows refer to: texts of any length, stacks as frames, processes described; keys that are not burnt."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from tests.integration.server.records import REFUSED, STORED, Line, Run, rows, stacks
+
+from scope_proto.scope.v1.record_pb2 import Process
+from scope_server.store import dimensions, texts
+
+KEYS = "SELECT coalesce(max(id), 0) FROM store.{}"
+
+
+def _incompressible(length: int, start: int = 0) -> str:
+    """A text of so many characters that hardly compresses."""
+    words = (f"{n * 2654435761 % (1 << 32):08x}" for n in range(start, start + length // 8 + 1))
+    return "".join(words)[:length]
+
+
+@pytest.mark.parametrize("length", [2_800, 53_000, 500_000])
+async def test_texts_of_any_length_are_names(line: Line, length: int) -> None:
+    """A name longer than an index entry may be is stored like any other, once, and found again."""
+    long, other = _incompressible(length), _incompressible(length, 1)
+    run = Run()
+    answers = await line.send(
+        run.batch(1, rows(101, comm=[long] * 101)),
+        run.batch(2, rows(103, 101, comm=[other, "short", long] * 34 + [other])),
+    )
+    assert [answer.verdict for answer in answers] == [STORED] * 2
+    assert line.query("SELECT count(*) FROM scope.syscall WHERE comm = %s", long) == [(101 + 34,)]
+    assert line.query("SELECT count(*) FROM store.names WHERE length(text) = %s", length) == [(2,)]
+
+
+@pytest.mark.parametrize("frames", [1, 600, 6_000])
+async def test_stacks_are_kept_as_frames(line: Line, frames: int) -> None:
+    """A stack's text comes back as it was; frames that stacks share are kept once."""
+    names = [f"frame {n} {_incompressible(80, 11 * n)}" for n in range(frames)]
+    deep, same, alone = ";".join(names), ";".join([*names[:-1], "leaf"]), "main"
+    batch = Run().batch(1, stacks([deep, None, same, alone, deep, ""]), stream="cuda_live")
+    assert [answer.verdict for answer in await line.send(batch)] == [STORED]
+    found = [stack for (stack,) in line.query("SELECT stack FROM scope.cuda_live ORDER BY ordinal")]
+    assert found == [deep, None, same, alone, deep, ""]
+    assert line.query("SELECT count(*) FROM store.stacks") == [(4,)]
+    assert line.query("SELECT count(*) FROM store.frames") == [(frames + 3,)]
+    assert line.query("SELECT pg_typeof(stack)::text FROM events.cuda_live LIMIT 1") == [("bigint",)]
+
+
+async def test_a_group_that_fails_again_and_again_burns_no_keys(line: Line) -> None:
+    """Halving tries a group many times over; keys are drawn for what is new, once."""
+    line.query(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'never'; END $$;"
+        "CREATE TRIGGER refuse BEFORE INSERT ON events.syscall FOR EACH ROW WHEN (NEW.arg0 % 1000 = 13)"
+        " EXECUTE FUNCTION refuse()"
+    )
+    run = Run()
+    batches = [
+        run.batch(
+            n + 1,
+            rows(
+                100,
+                100 * n,
+                start_ns=range(10**6 + 100 * n, 10**6 + 100 * n + 100),
+                comm=[f"comm {n} {k}" for k in range(100)],
+            ),
+        )
+        for n in range(40)
+    ]
+    answers = await line.send(*batches)
+    assert [answer.verdict for answer in answers].count(REFUSED) == 4
+    assert line.query("SELECT count(*) FROM store.quarantine") == [(4,)]
+    assert line.query(KEYS.format("processes")) == [(4000,)]
+    assert line.query(KEYS.format("names")) == [(4001,)]
+    assert line.query("SELECT last_value FROM store.batch_ids")[0][0] <= 50
+    for table, count in (("processes", 4000), ("names", 4001)):
+        drawn = f"SELECT last_value FROM pg_sequences WHERE sequencename = '{table}_id_seq'"
+        assert line.query(drawn) == [(count,)]
+
+
+async def test_what_was_forgotten_is_found_again(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bounded memory of keys costs time, never a key: rows say the same."""
+    monkeypatch.setattr(dimensions, "_REMEMBERED", 8)
+    monkeypatch.setattr(texts, "_REMEMBERED", 8)
+    for n in (0, 1, 2, 0, 1, 2):
+        names, starts = [f"{n} {k}" for k in range(50)], range(1000 * n, 1000 * n + 50)
+        (answer,) = await line.send(Run().batch(1, rows(50, start_ns=starts, comm=names)))
+        assert answer.verdict == STORED
+    distinct = "SELECT count(*), count(DISTINCT comm), count(DISTINCT start_ns) FROM scope.syscall"
+    assert line.query(distinct) == [(300, 150, 150)]
+    assert line.query(KEYS.format("processes")) == [(150,)]
+
+
+def _process(**facts: Any) -> Process:
+    return Process(pid=4711, start_ns=500, **facts)
+
+
+async def _described(line: Line, run: Run, sequence: int, process: Process, after_ns: int = 0) -> Mapping[str, Any]:
+    batch = run.batch(sequence, rows(3, 3 * sequence))
+    batch.batch.processes.append(process)
+    batch.batch.last_ktime_ns += after_ns
+    assert [answer.verdict for answer in await line.send(batch)] == [STORED]
+    columns = ("parent_pid", "exe", "cmdline", "cgroup", "container")
+    (row,) = line.query(f"SELECT {', '.join(columns)} FROM scope.processes WHERE pid = 4711")
+    return dict(zip(columns, row, strict=True))
+
+
+async def test_processes_are_described(line: Line) -> None:
+    """What is known is kept, what is new is added, an exec changes it; what comes late does not change it back."""
+    run = Run()
+    assert await _described(line, run, 1, _process(exe="/bin/sh")) == {
+        "parent_pid": None,
+        "exe": "/bin/sh",
+        "cmdline": None,
+        "cgroup": None,
+        "container": None,
+    }
+    full = _process(parent_pid=1, cmdline=["sh", "-c", 'a "b" {c}', ""], cgroup="/user", container="f00")
+    known = {
+        "parent_pid": 1,
+        "exe": "/bin/sh",
+        "cmdline": ["sh", "-c", 'a "b" {c}', ""],
+        "cgroup": "/user",
+        "container": "f00",
+    }
+    assert await _described(line, run, 2, full) == known
+    assert await _described(line, run, 3, _process()) == known
+    after_exec = known | {"exe": "/bin/python", "cmdline": ["python"]}
+    assert await _described(line, run, 4, _process(exe="/bin/python", cmdline=["python"]), after_ns=10**9) == after_exec
+    assert await _described(line, run, 5, _process(exe="/bin/late", cmdline=["late"])) == after_exec
+
+
+async def test_a_batch_knows_what_it_holds(line: Line) -> None:
+    """The catalogue names each batch's times, machine, processes and names, so that it can be skipped."""
+    run = Run()
+    await line.send(
+        run.batch(1, rows(2)), run.batch(2, rows(3, 2, pid=815, comm=["one", "else", "one"], name=[None] * 3))
+    )
+    held = """
+        SELECT b.sequence, array(SELECT pid FROM store.processes WHERE id = ANY(b.processes)),
+               array(SELECT text FROM store.names WHERE id = ANY(b.names) ORDER BY text)
+        FROM store.batches b ORDER BY b.sequence"""
+    assert line.query(held) == [(1, [4711], ["one", "read", "two\\xff"]), (2, [815], ["else", "one"])]
+    assert line.query(
+        "SELECT bool_and(b.first_time = e.first AND b.last_time = e.last AND b.machine = e.machine) "
+        "FROM store.batches b JOIN (SELECT batch, min(time) AS first, max(time) AS last, min(machine) AS machine "
+        "FROM events.syscall GROUP BY batch) e ON e.batch = b.id"
+    ) == [(True,)]
+
+
+async def test_times_of_processes_are_sane(line: Line) -> None:
+    """A process that starts after 2**63 ns is nobody's."""
+    batch = Run().batch(1, rows(3))
+    batch.batch.processes.append(Process(pid=1, start_ns=1 << 63))
+    assert [answer.verdict for answer in await line.send(batch)] == [REFUSED]

@@ -1,0 +1,73 @@
+"""Whether the server can write is tried, not assumed."""
+
+import asyncio
+import time
+
+import psycopg
+import pytest
+from tests.integration.server.records import STORED, Line, Run, lined, rows
+from tests.integration.server.running import until
+
+from scope_server.ingest.lane import Lane
+
+
+async def test_a_check_writes(line: Line) -> None:
+    """It changes a row, so that a database which only answers does not pass for one that stores."""
+    before = line.query("SELECT beat FROM store.pulse")
+    assert await line.writers.check(5) == ""
+    assert line.query("SELECT beat FROM store.pulse") > before
+
+
+async def test_a_database_that_takes_no_writes_is_told(line: Line) -> None:
+    """Health says so, also while nothing waits; records are held, and stored when it takes them again."""
+    name = psycopg.conninfo.conninfo_to_dict(line.conninfo)["dbname"]
+    line.query(f"ALTER DATABASE {name} SET default_transaction_read_only = on")  # as that of a standby is
+    assert "read-only" in await line.writers.check(5)
+    sending = asyncio.create_task(line.send(Run().batch(1, rows(101), emitted=101)))
+    said = await until(lambda: line.writers.check(5), lambda found: "holds 1 records since" in found)
+    assert "read-only" in said
+    assert "bytes wait" in said
+    line.query(f"BEGIN READ WRITE; ALTER DATABASE {name} RESET default_transaction_read_only; COMMIT")
+    assert [answer.verdict for answer in await sending] == [STORED]
+    assert await until(lambda: line.writers.check(5), lambda found: not found) == ""
+    assert line.books() == [(101, 101, 0, 0, False)]
+
+
+async def test_a_check_ends_in_time(line: Line) -> None:
+    """A database that does not answer is told as such, within the time that is given."""
+    with psycopg.connect(line.conninfo) as blocker:
+        blocker.execute("LOCK TABLE store.pulse IN ACCESS EXCLUSIVE MODE")
+        began = time.monotonic()
+        assert await line.writers.check(0.5) == "the database did not write within 0.5 s"
+        assert time.monotonic() - began < 20
+
+
+async def test_a_writer_that_ends_is_told(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread ends in silence: health names it, and whoever watches is woken."""
+    monkeypatch.setattr(Lane, "_run", lambda _: None)
+    async with lined(database, lanes=2) as line:
+        async with asyncio.timeout(30):
+            await line.writers.watch()
+        assert "writer 0 ended; writer 1 ended" in await line.writers.check(5)
+
+
+async def test_a_stop_leaves_what_cannot_be_written_to_the_agents(database: str) -> None:
+    """With the database away a stop ends in time and answers nothing: the agent will send it again."""
+    async with lined(database) as line:
+        records = [Run().batch(1, rows(101)) for _ in range(20)]
+        with psycopg.connect(database) as blocker:
+            blocker.execute("LOCK TABLE store.accounts IN ACCESS EXCLUSIVE MODE")
+            sending = asyncio.create_task(line.send(*records))
+            await until(lambda: _held(line), lambda held: held > 0)
+            began = time.monotonic()
+            await line.writers.stop(0.2)
+            assert time.monotonic() - began < 20
+            assert not sending.done()
+            sending.cancel()
+            await asyncio.wait([sending])
+    async with lined(database) as line:
+        assert line.query("SELECT count(*) FROM events.syscall") == [(0,)]
+
+
+async def _held(line: Line) -> int:
+    return line.backlog.held_bytes

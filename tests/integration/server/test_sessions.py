@@ -1,0 +1,222 @@
+"""Sessions: who is let in, how long a session lasts, and what is shown of it."""
+
+import asyncio
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from tests.integration.server.running import Server, node, until
+from tests.integration.server.stand_in_agent import StandInAgent, shown
+
+from scope_proto.scope.v1 import session_pb2
+from scope_proto.scope.v1.session_pb2_grpc import SessionStub
+from scope_server.session import service, sessions
+from scope_server.store.postgres import PrivatePostgres
+
+StartServer = Callable[..., Any]
+Code = grpc.StatusCode
+
+
+async def refusal(server: Server, method: str, *requests: Any, token: str | None = None) -> tuple[Code, str]:
+    """How a stream ends that begins with these messages."""
+    metadata = shown(server) if token is None else (("authorization", token),)
+    async with grpc.aio.insecure_channel(server.ingest) as channel:
+        call: Any = getattr(SessionStub(channel), method)(metadata=metadata)
+        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # it may be over while we write
+            for request in requests:
+                await call.write(request)
+        return await call.code(), await call.details()
+
+
+def hello(agent: StandInAgent, **node: Any) -> session_pb2.AttendRequest:
+    message = agent.hello()
+    for name, value in node.items():
+        setattr(message.node, name, value)
+    return session_pb2.AttendRequest(hello=message)
+
+
+@pytest.mark.parametrize("shown_token", ["", "guess", "Bearer guess", "Bearer "])
+@pytest.mark.parametrize("method", ["Attend", "Upload"])
+async def test_who_shows_no_token_is_refused(start_server: StartServer, method: str, shown_token: str) -> None:
+    """Before anything that it says is looked at."""
+    async with start_server() as server:
+        code, details = await refusal(server, method, token=shown_token)
+        assert (code, details) == (Code.UNAUTHENTICATED, "the token is missing or wrong")
+        assert server.query("SELECT count(*) FROM store.machines") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"machine_id": "short"}, "node.machine_id"),
+        ({"machine_id": "F" * 32}, "node.machine_id"),
+        ({"machine_id": "0" * 31 + "\0"}, "node.machine_id"),
+        ({"installation_id": ""}, "node.installation_id"),
+        ({"installation_id": "x" * 10_000}, "node.installation_id"),
+        ({"hostname": "a\0b"}, "node.hostname"),
+        ({"hostname": "a" * 256}, "node.hostname"),
+        ({"kernel": "\0"}, "node.kernel"),
+        ({"architecture": "a" * 64}, "node.architecture"),
+        ({"agent_version": "a" * 64}, "node.agent_version"),
+        ({"cpus": (1 << 32) - 1}, "node.cpus"),
+        ({"memory_bytes": (1 << 64) - 1}, "node.memory_bytes"),
+    ],
+)
+async def test_a_hello_is_checked(start_server: StartServer, changes: dict[str, Any], named: str) -> None:
+    """What cannot be kept is refused, with the field's name; nothing is entered."""
+    async with start_server() as server:
+        code, details = await refusal(server, "Attend", hello(StandInAgent(), **changes))
+        assert code is Code.INVALID_ARGUMENT
+        assert named in details
+        assert server.query("SELECT count(*) FROM store.machines") == [(0,)]
+
+
+async def test_a_stream_begins_with_a_hello(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another first message is refused, and so is none after a while."""
+    monkeypatch.setattr(service, "_HELLO_S", 0.3)
+    async with start_server() as server:
+        first = session_pb2.AttendRequest(report=session_pb2.Report())
+        assert await refusal(server, "Attend", first) == (
+            Code.INVALID_ARGUMENT,
+            "hello: the first message must be one",
+        )
+        assert await refusal(server, "Attend") == (Code.INVALID_ARGUMENT, "hello: nothing came within 0.3 s")
+
+
+async def test_a_connected_agent_is_shown(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what its reports tell: that it is there, its clock, its spool."""
+    monkeypatch.setattr("scope_server.session.reports._SEEN_EVERY_S", 0.2)
+    agent = StandInAgent()
+    agent.every_s, agent.ahead_ns = 0.1, 3600 * 10**9
+    async with start_server() as server:
+        async with agent.attending(server):
+            found = await until(lambda: node(server), lambda found: found["spool"] is not None)
+            assert (found["connected"], found["hostname"], found["spool"]["bytes"]) == (True, "stand-in", 11)
+            assert abs(found["clock_ahead_ns"] - 3600 * 10**9) < 60 * 10**9
+            seen = datetime.fromisoformat(found["last_seen"])
+            await until(lambda: node(server), lambda found: datetime.fromisoformat(found["last_seen"]) > seen)
+        await until(lambda: node(server), lambda found: not found["connected"])
+
+
+async def test_a_silent_agent_is_disconnected(start_server: StartServer) -> None:
+    """An agent that is cut off without a word is shown as gone about 15 s after its last sign of life."""
+    agent = StandInAgent()
+    agent.every_s = None
+    async with start_server() as server, agent.attending(server):
+        began = time.monotonic()
+        await asyncio.sleep(5)
+        assert (await node(server))["connected"]
+        await until(lambda: node(server), lambda found: not found["connected"])
+        assert time.monotonic() - began > 10
+        await until(lambda: _status(agent), lambda status: status is Code.UNAVAILABLE)
+        assert "nothing was heard of the agent for 15 s" in agent.details
+
+
+async def _status(agent: StandInAgent) -> Code | None:
+    return agent.status
+
+
+async def test_two_agents_with_one_machine_id_are_told_apart(start_server: StartServer) -> None:
+    """The second is refused while the first is there, is told what to do, and is shown; then it may come."""
+    first, second = StandInAgent("original"), StandInAgent("copy")
+    async with start_server() as server:
+        async with first.attending(server):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                async with second.attending(server):
+                    pass
+            assert refused.value.code() is Code.ALREADY_EXISTS
+            for said in ("'original'", "'copy'", "/etc/machine-id"):
+                assert said in (refused.value.details() or "")
+            found = await node(server)
+            assert (found["connected"], found["hostname"], found["conflict"]["hostname"]) == (True, "original", "copy")
+        await until(lambda: node(server), lambda found: not found["connected"])
+        async with second.attending(server):
+            found = await node(server)
+            assert (found["connected"], found["hostname"]) == (True, "copy")
+
+
+async def test_a_conflict_is_forgotten(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the other has not tried for a while."""
+    monkeypatch.setattr(sessions, "CONFLICT_S", 0.3)
+    async with start_server() as server, StandInAgent().attending(server):
+        with pytest.raises(grpc.aio.AioRpcError):
+            async with StandInAgent("copy").attending(server):
+                pass
+        await until(lambda: node(server), lambda found: found["conflict"] is None)
+
+
+async def test_an_agent_that_comes_again_replaces_its_old_session(start_server: StartServer) -> None:
+    """At once: its old connection may be one that nobody knows yet to be broken."""
+    agent = StandInAgent()
+    again = StandInAgent()
+    again.installation = agent.installation
+    async with start_server() as server, agent.attending(server), again.attending(server):
+        await until(lambda: _status(agent), lambda status: status is Code.UNAVAILABLE)
+        assert agent.details == "the same agent has connected anew"
+        assert (await node(server))["connected"]
+
+
+async def test_sessions_are_bounded(start_server: StartServer) -> None:
+    """One too many is told so; it may come when another has gone."""
+    other = StandInAgent("other", "f" * 32)
+    async with start_server(sessions=1) as server:
+        async with StandInAgent().attending(server):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                async with other.attending(server):
+                    pass
+            assert refused.value.code() is Code.RESOURCE_EXHAUSTED
+        await until(lambda: node(server), lambda found: not found["connected"])
+        async with other.attending(server):
+            pass
+
+
+async def test_records_need_a_session(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An Upload without an Attend, or of another installation, is refused; and ends with its session."""
+    monkeypatch.setattr(sessions, "_ATTEND_FIRST_S", 0.3)
+    agent, copy = StandInAgent(), StandInAgent("copy")
+    first = session_pb2.UploadRequest(hello=agent.hello())
+    async with start_server() as server:
+        code, details = await refusal(server, "Upload", first)
+        assert (code, "open Attend first" in details) == (Code.UNAVAILABLE, True)
+        async with agent.attending(server) as channel:
+            upload: Any = SessionStub(channel).Upload(metadata=shown(server))  # type: ignore[call-arg]
+            await upload.write(first)
+            await upload.initial_metadata()
+            taken = session_pb2.UploadRequest(hello=copy.hello())
+            assert (await refusal(server, "Upload", taken))[0] is Code.ALREADY_EXISTS
+            async with replaced(agent).attending(server):
+                assert await upload.code() is Code.UNAVAILABLE
+
+
+def replaced(agent: StandInAgent) -> StandInAgent:
+    """The same agent, about to connect anew."""
+    fresh = StandInAgent(agent.hostname, agent.machine_id)
+    fresh.installation = agent.installation
+    return fresh
+
+
+async def test_the_server_is_up_before_its_database(start_server: StartServer) -> None:
+    """It listens at once and says that the database is awaited; when it comes, everything works."""
+    with tempfile.TemporaryDirectory(prefix="scope") as folder:
+        late = PrivatePostgres(Path(folder) / "pg")
+        try:
+            async with start_server(prepared=False, database=late.conninfo()) as server:
+                status, problem = await server.ask("GET", "tasks")
+                assert status == 503
+                assert problem["detail"].startswith("the database cannot be reached: ")
+                status, health = await server.ask("GET", "health")
+                assert (status, health["healthy"]) == (503, False)
+                assert health["database"].startswith("the database cannot be reached: ")
+                assert (await refusal(server, "Attend", hello(StandInAgent())))[0] is Code.UNAVAILABLE
+                await asyncio.to_thread(late.start)
+                await until(lambda: server.ask("GET", "health"), lambda answer: answer[0] == 200)
+                async with StandInAgent().attending(server):
+                    assert (await node(server))["connected"]
+        finally:
+            late.stop(immediate=True)

@@ -1,0 +1,320 @@
+"""Tasks through the API: what is wanted stays wanted, and what comes of it is shown, whoever restarts."""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from tests.integration.server.running import Server, until
+from tests.integration.server.stand_in_agent import FAILED, MACHINE, RUNNING, STOPPED, StandInAgent
+
+from scope_proto.scope.v1 import task_pb2
+from scope_server.session import desired
+
+StartServer = Callable[..., Any]
+
+
+async def known(server: Server, agent: StandInAgent) -> None:
+    """Has the server know an agent that is away."""
+    async with agent.attending(server):
+        pass
+    await until(lambda: server.get("nodes"), lambda found: not found["nodes"][0]["connected"])
+
+
+async def test_a_task_is_answered_when_it_records(start_server: StartServer) -> None:
+    """With what was asked for, in the agent's wish as in the answer."""
+    agent = StandInAgent()
+    wanted = {
+        "probe": "syscalls",
+        "target": {"comm": "python3", "pid": 0},
+        "options": {"mode": "summary", "interval_ms": 500},
+        "duration": 3600.5,
+    }
+    async with start_server() as server, agent.attending(server):
+        status, task = await server.ask("POST", "tasks", json=wanted)
+        assert (status, task["state"], task["wanted"], task["origin"]) == (201, "running", True, "server")
+        assert (task["node"], task["hostname"], task["probe"]) == (MACHINE, "stand-in", "syscalls")
+        assert (task["target"], task["options"], task["duration"]) == (
+            {"comm": "python3"},
+            {"mode": "summary", "interval_ms": 500},
+            3600.5,
+        )
+        (run,) = task["runs"]
+        assert (run["state"], run["end"], run["attach_point"]) == ("running", None, "nowhere")
+        assert datetime.fromisoformat(task["deadline"]) > datetime.now(UTC)
+        (told,) = agent.wishes[-1].tasks
+        assert (told.task_id, told.definition.duration.ToNanoseconds()) == (task["task_id"], 3_600_500_000_000)
+
+
+async def test_a_refused_start_is_told_and_not_wanted_any_more(start_server: StartServer) -> None:
+    """The agent's reason is the answer's, and the task does not come back."""
+    agent = StandInAgent()
+    agent.refusal = "no process has pid 4711; `ps` lists those that run"
+    async with start_server() as server, agent.attending(server):
+        status, problem = await server.ask("POST", "tasks", json={"probe": "syscalls", "target": {"pid": 4711}})
+        assert (status, problem["detail"]) == (400, agent.refusal)
+        (task,) = (await server.get("tasks"))["tasks"]
+        assert (task["wanted"], task["state"], task["reason"]) == (False, "failed", agent.refusal)
+        assert (await server.get("tasks", state="active"))["tasks"] == []
+        await until(lambda: _last_wish(agent), lambda wish: not wish.tasks)
+
+
+async def _last_wish(agent: StandInAgent) -> Any:
+    return agent.wishes[-1]
+
+
+async def test_a_task_waits_for_a_machine_that_is_away(start_server: StartServer) -> None:
+    """It is pending, says why, and starts when the agent comes."""
+    agent = StandInAgent()
+    async with start_server() as server:
+        await known(server, agent)
+        status, task = await server.ask("POST", "tasks", json={"probe": "syscalls", "node": "stand-in"})
+        assert (status, task["state"], task["reason"]) == (201, "pending", "the agent is not connected")
+        async with agent.attending(server):
+            await until(lambda: server.task(task["task_id"]), lambda found: found["state"] == "running")
+
+
+async def test_a_task_for_nobody_is_refused(start_server: StartServer) -> None:
+    """Without a node there has to be an agent, and one only; a node that nobody knows is an error."""
+    async with start_server() as server:
+        status, problem = await server.ask("POST", "tasks", json={"probe": "syscalls"})
+        assert (status, "no agent is connected" in problem["detail"]) == (503, True)
+        status, problem = await server.ask("POST", "tasks", json={"probe": "syscalls", "node": "nobody"})
+        assert (status, "'nobody'" in problem["detail"]) == (404, True)
+        async with StandInAgent().attending(server), StandInAgent("other", "f" * 32).attending(server):
+            status, problem = await server.ask("POST", "tasks", json={"probe": "syscalls"})
+            assert (status, "name one" in problem["detail"]) == (400, True)
+
+
+async def test_a_stop_is_answered_when_the_task_has_ended(start_server: StartServer) -> None:
+    """And changes nothing when it is asked for again."""
+    agent = StandInAgent()
+    async with start_server() as server, agent.attending(server):
+        task_id = await server.start()
+        for _ in range(2):
+            task = await server.stop(task_id)
+            assert (task["state"], task["wanted"], task["runs"][0]["end"]) == ("stopped", False, "request")
+        assert (await server.ask("POST", f"tasks/{uuid.uuid4()}/stop"))[0] == 404
+
+
+async def test_a_stop_reaches_a_machine_that_is_away(start_server: StartServer) -> None:
+    """The answer comes at once and says that the agent is not connected; the task is stopped when it is."""
+    agent = StandInAgent()
+    async with start_server() as server:
+        async with agent.attending(server):
+            task_id = await server.start()
+        await until(lambda: server.get("nodes"), lambda found: not found["nodes"][0]["connected"])
+        task = await server.stop(task_id)
+        assert (task["state"], task["wanted"]) == ("stopping", False)
+        assert "the agent is not connected" in task["reason"]
+        async with agent.attending(server):
+            await until(lambda: server.task(task_id), lambda found: found["state"] == "stopped")
+
+
+async def test_what_is_wanted_survives_restarts(start_server: StartServer) -> None:
+    """Of the server in the middle, which then wants the same; of the agent, which goes on with another run."""
+    agent = StandInAgent()
+    async with start_server() as server, agent.attending(server):
+        task_id = await server.start()
+    async with start_server() as server:
+        async with agent.attending(server):
+            task = await until(lambda: server.task(task_id), lambda found: found["state"] == "running")
+            assert len(task["runs"]) == 1
+        agent.restart()
+        async with agent.attending(server):
+            task = await until(lambda: server.task(task_id), lambda found: len(found["runs"]) == 2)
+            assert [run["state"] for run in task["runs"]] == ["running", "failed"]
+            assert task["runs"][1]["end"] == "killed"
+    numbers = [wish.number for wish in agent.wishes]
+    assert numbers == sorted(set(numbers))
+
+
+async def test_a_wish_is_said_again_above_what_the_agent_knows(start_server: StartServer) -> None:
+    """A server whose clock was set back does not count backwards."""
+    agent = StandInAgent()
+    async with start_server() as server:
+        async with agent.attending(server):
+            await server.start()
+        agent.wishes[-1].number += 10**15
+        ahead = agent.wishes[-1].number
+        async with agent.attending(server):
+            assert agent.wishes[-1].number > ahead
+
+
+async def test_the_machines_own_tasks_are_its_own(start_server: StartServer) -> None:
+    """They are shown, never wanted by the server, stopped on the machine only, and outlive both sides."""
+    agent = StandInAgent()
+    async with start_server() as server, agent.attending(server):
+        task_id = agent.begin_own()
+        task = await until(lambda: server.ask("GET", f"tasks/{task_id}"), lambda answer: answer[0] == 200)
+        assert (task[1]["origin"], task[1]["wanted"]) == ("agent", True)
+        status, problem = await server.ask("POST", f"tasks/{task_id}/stop")
+        assert (status, "AgentControl/StopTask" in problem["detail"]) == (409, True)
+        assert agent.tasks[task_id].run.state == RUNNING
+    async with start_server() as server, agent.attending(server):
+        await until(lambda: server.task(task_id), lambda found: found["state"] == "running" and found["wanted"])
+        assert not any(wish.tasks for wish in agent.wishes)
+        agent.change(task_id, STOPPED, end=task_pb2.TASK_END_REQUEST)
+        await until(lambda: server.task(task_id), lambda found: not found["wanted"] and found["state"] == "stopped")
+        assert (await server.stop(task_id))["state"] == "stopped"
+
+
+async def test_an_own_task_that_its_agent_forgot_is_over(start_server: StartServer) -> None:
+    """The agent is the one who knows: what is not in its first report is not wanted."""
+    agent = StandInAgent()
+    async with start_server() as server:
+        async with agent.attending(server):
+            task_id = agent.begin_own()
+            await until(lambda: server.ask("GET", f"tasks/{task_id}"), lambda answer: answer[0] == 200)
+        agent.tasks.clear()
+        async with agent.attending(server):
+            await until(lambda: server.task(task_id), lambda found: not found["wanted"] and found["state"] == "failed")
+
+
+async def test_a_failure_keeps_a_task_wanted(start_server: StartServer) -> None:
+    """Its reason and next try are shown; when it runs again, they are gone."""
+    agent = StandInAgent()
+    async with start_server() as server, agent.attending(server):
+        task_id = await server.start()
+        agent.tasks[task_id].next_try.GetCurrentTime()
+        agent.change(task_id, FAILED, end=task_pb2.TASK_END_FAILURE, error="no descriptors")
+        task = await until(lambda: server.task(task_id), lambda found: found["state"] == "failed")
+        assert (task["wanted"], task["reason"]) == (True, "no descriptors")
+        assert task["next_try"]
+        assert [one["task_id"] for one in (await server.get("tasks", state="active"))["tasks"]] == [task_id]
+        assert [one.task_id for one in agent.wishes[-1].tasks] == [task_id]
+        agent.begin(task_id, agent.tasks[task_id].definition, task_pb2.ORIGIN_SERVER)
+        task = await until(lambda: server.task(task_id), lambda found: found["state"] == "running")
+        assert (task["reason"], task["next_try"], len(task["runs"])) == (None, None, 2)
+
+
+async def test_a_lease_ends_a_task(start_server: StartServer) -> None:
+    """The agent says that the duration is over, and the task is not wanted any more."""
+    agent = StandInAgent()
+    async with start_server() as server, agent.attending(server):
+        task_id = await server.start(duration=3600)
+        agent.change(task_id, STOPPED, end=task_pb2.TASK_END_LEASE)
+        await until(lambda: server.task(task_id), lambda found: not found["wanted"] and found["state"] == "stopped")
+        await until(lambda: _last_wish(agent), lambda wish: not wish.tasks)
+
+
+@pytest.mark.parametrize("ahead_h", [-2, 0, 2])
+async def test_a_deadline_is_the_servers_to_keep_too(start_server: StartServer, ahead_h: int) -> None:
+    """A task whose time is over is not wanted of an agent that comes later; whatever the agent's clock shows."""
+    agent = StandInAgent()
+    agent.ahead_ns = ahead_h * 3600 * 10**9
+    async with start_server() as server:
+        async with agent.attending(server):
+            over, going_on = await server.start(duration=1), await server.start(duration=3600)
+        await until(lambda: server.task(over), lambda found: not found["wanted"])
+        agent.tasks.clear()
+        async with agent.attending(server):
+            assert [one.task_id for one in agent.wishes[-1].tasks] == [going_on]
+            left_ns = agent.wishes[-1].tasks[0].deadline.ToNanoseconds() - agent.hello().utc_ns
+            assert 3000 * 10**9 < left_ns <= 3600 * 10**9
+
+
+async def test_an_agent_that_does_not_answer_is_not_waited_for_long(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start or stop that takes longer is answered with the state as it is."""
+    monkeypatch.setattr(desired, "ANSWER_S", 0.5)
+    agent = StandInAgent()
+    async with start_server() as server, agent.attending(server):
+        task_id = await server.start()
+        monkeypatch.setattr(agent, "_obey", lambda _: None)
+        assert (await server.stop(task_id))["state"] == "stopping"
+        status, task = await server.ask("POST", "tasks", json={"probe": "sched"})
+        assert (status, task["state"], task["reason"]) == (201, "pending", None)
+
+
+async def test_a_wish_has_room_for_so_many_tasks(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is one message; a task that does not fit is refused before it is wanted."""
+    monkeypatch.setattr(desired, "_WISH_BYTES", 60)
+    async with start_server() as server, StandInAgent().attending(server):
+        task_id = await server.start()
+        status, problem = await server.ask("POST", "tasks", json={"probe": "syscalls", "target": {"comm": "x"}})
+        assert (status, "stop some" in problem["detail"]) == (400, True)
+        await server.stop(task_id)
+        await server.start()
+
+
+async def test_only_the_newest_runs_are_shown(start_server: StartServer) -> None:
+    """At most 20, the newest first; the books are of all."""
+    agent = StandInAgent()
+    async with start_server() as server, agent.attending(server):
+        task_id = await server.start()
+        runs = []
+        for number in range(23):
+            agent.begin(task_id, agent.tasks[task_id].definition, task_pb2.ORIGIN_SERVER)
+            run = agent.tasks[task_id].run
+            run.accounts["syscall"].emitted, run.sent_bytes = 7, 11
+            agent.change(task_id, RUNNING)
+            runs.append(run.run_id)
+            await until(
+                lambda: server.task(task_id),
+                lambda found, number=number: found["streams"] and found["streams"][0]["emitted"] == 7 * (number + 1),
+            )
+        task = await server.task(task_id)
+        assert [run["run_id"] for run in task["runs"]] == runs[:-21:-1]
+        assert task["sent_bytes"] == 23 * 11
+
+
+async def test_no_sum_is_too_large(start_server: StartServer) -> None:
+    """Books that add up to more than 64 bits are shown, for everybody."""
+    agent, most = StandInAgent(), (1 << 63) - 1
+    async with start_server() as server, agent.attending(server):
+        task_id = await server.start()
+        run = agent.tasks[task_id].run.run_id
+        for reason in ("one", "two", "three"):
+            server.query(
+                "INSERT INTO store.losses SELECT id, 'syscall', 'ring', %s, now(), now(), now(), %s FROM store.runs"
+                " WHERE run_id = %s",
+                reason,
+                most,
+                run,
+            )
+            server.query(
+                "INSERT INTO store.accounts (run, stream, emitted, stored)"
+                " SELECT id, 'syscall' || %s, %s, 0 FROM store.runs WHERE run_id = %s",
+                reason,
+                most,
+                run,
+            )
+        server.query("UPDATE store.losses SET stream = 'syscallone'")
+        found = (await server.get("tasks"))["tasks"][0]["streams"]
+        assert sum(loss["count"] for stream in found for loss in stream["lost"]) == 3 * most
+        assert sum(stream["under_way"] for stream in found) == 3 * most
+
+
+async def test_tasks_are_listed_by_state(start_server: StartServer) -> None:
+    """Newest first; `active` is what is wanted or has not ended."""
+    agent = StandInAgent()
+    async with start_server() as server, agent.attending(server):
+        first, second = await server.start(), await server.start(target={"comm": "x"})
+        await server.stop(first)
+
+        async def listed(state: str | None) -> list[str]:
+            return [task["task_id"] for task in (await server.get("tasks", state=state))["tasks"]]
+
+        assert await listed(None) == [second, first]
+        assert await listed("active") == [second]
+        assert await listed("running") == [second]
+        assert await listed("stopped") == [first]
+        assert await listed("failed") == []
+
+
+async def test_an_agent_is_asked_what_it_can_record(start_server: StartServer) -> None:
+    """Over the stream that it opened; several who ask at once get one answer."""
+    agent = StandInAgent()
+    async with start_server() as server:
+        status, problem = await server.ask("GET", "probes")
+        assert (status, "no agent is connected" in problem["detail"]) == (503, True)
+        async with agent.attending(server):
+            answers = await asyncio.gather(*(server.get("probes", node="stand-in") for _ in range(3)))
+            assert answers == [{"probes": [{"name": "syscalls", "available": True}]}] * 3
+        await until(lambda: server.get("nodes"), lambda found: not found["nodes"][0]["connected"])
+        status, problem = await server.ask("GET", "probes", params={"node": MACHINE})
+        assert (status, "is not connected" in problem["detail"]) == (503, True)

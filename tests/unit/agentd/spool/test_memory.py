@@ -1,0 +1,38 @@
+"""Memory does not grow with what is spooled."""
+
+import contextlib
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from scope_agentd.pipeline.spool import Outcome, Spool, deferral
+from tests.unit.agentd.spool.model import Run
+
+RECORDS = 200_000
+
+
+async def test_two_hundred_thousand_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is kept of what lies on disk; five bytes of each record that was read and not settled."""
+    monkeypatch.setattr(deferral, "FIRST_PAUSE_S", 1000.0)
+    monkeypatch.setattr(deferral, "LAST_PAUSE_S", 1000.0)
+    record = Run(1).batch(size=1)
+    with contextlib.closing(Spool(tmp_path / "spool", 1 << 30, 1 << 20)) as spool:
+        spool.put(record)
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            for sequence in range(2, RECORDS + 1):
+                record.batch.sequence = sequence
+                spool.put(record)
+            put, most_put = tracemalloc.get_traced_memory()
+            for _ in range(RECORDS):
+                spool.settle((await spool.take()).position, Outcome.LATER)
+            deferred, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert spool.held().deferred_records == RECORDS
+        assert spool.held().bytes > 50 * RECORDS
+    assert put - before < 1 << 20
+    assert most_put - before < 4 << 20
+    assert deferred - put < 10 * RECORDS

@@ -1,0 +1,25 @@
+"""A run's books: emitted = lost + sequenced, once it has ended, whatever went wrong in between."""
+
+from scope_agentd.pipeline.books import Books
+from scope_bpf.account import Account
+
+
+def test_what_was_not_read_is_lost_at_the_end() -> None:
+    """The rest that nobody accounted for, and only that."""
+    books = Books(["syscall", "exec"])
+    books.set_kernel({"syscall": Account(1009, {"ring_full": 7}), "exec": Account(3)})
+    books.sequence("syscall", 900)
+    books.sequence("exec", 3)
+    books.lose("syscall", "batch", "unreadable", 13)
+    books.close()
+    lost = {(loss.place, loss.reason): loss.count for loss in books.account("syscall").lost}
+    assert lost == {("ring", "ring_full"): 7, ("batch", "unreadable"): 13, ("agent", "unread"): 1009 - 900 - 7 - 13}
+    assert not books.account("exec").lost
+
+
+def test_accounts_are_cumulative_and_tell_what_is_incomplete() -> None:
+    """A stream without events has an account too."""
+    books = Books(["cuda_launch"])
+    assert books.accounts()["cuda_launch"].emitted == 0
+    books.set_kernel({"cuda_launch": Account(5, {}, incomplete=2)})
+    assert (books.account("cuda_launch").emitted, books.account("cuda_launch").incomplete) == (5, 2)

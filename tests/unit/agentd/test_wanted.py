@@ -1,0 +1,42 @@
+"""The file of wanted tasks: what was written is read, and a damaged file is put aside."""
+
+from pathlib import Path
+
+import pytest
+
+from scope_agentd.wanted import Wanted, WantedFile
+from scope_proto.scope.v1 import task_pb2
+
+TASK = Wanted(
+    "6f1c0d7e-0000-4000-8000-000000000001",
+    task_pb2.ORIGIN_SERVER,
+    task_pb2.Definition(probe="process", target=task_pb2.Target(pid=7)),
+    deadline_ns=1_790_000_000_123_456_789,
+    target_start=99,
+    boot="a boot",
+)
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    """To the nanosecond; nothing is wanted before."""
+    file = WantedFile(tmp_path / "tasks.json")
+    assert file.read() == []
+    file.write([TASK])
+    assert file.read() == [TASK]
+    assert (tmp_path / "tasks.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("text", ["", "{}x", '[{"task_id": "x"}]', "[1]", '[{"task_id":"","origin":"NO"}]'])
+def test_a_damaged_file_is_put_aside(tmp_path: Path, text: str) -> None:
+    """It is kept for people; the agent starts."""
+    path = tmp_path / "tasks.json"
+    path.write_text(text)
+    assert WantedFile(path).read() == []
+    assert path.with_suffix(".damaged").read_text() == text
+    assert not path.exists()
+
+
+def test_a_list_that_cannot_be_written_is_no_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged; the tasks run on."""
+    WantedFile(tmp_path / "missing" / "tasks.json").write([TASK])
+    assert "cannot keep what is wanted" in caplog.text

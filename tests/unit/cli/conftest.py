@@ -1,0 +1,98 @@
+"""An API that answers as it is told to."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+TOKEN = "0123456789abcdef-of-a-test"
+
+
+class Api:
+    """Answers each path of /api/v1 with the next of its answers; the last one stays. Keeps what it was asked.
+
+    Attributes:
+        answers: "GET tasks" -> (status, body), one after another.
+        asked: method, path with query, and body of each request.
+    """
+
+    def __init__(self) -> None:
+        self.answers: dict[str, list[tuple[int, Any]]] = {}
+        self.asked: list[tuple[str, str, Any]] = []
+        self.url = ""
+
+    def answer(self, request: str, *bodies: Any, status: int = 200) -> None:
+        """Adds answers to a request."""
+        self.answers.setdefault(request, []).extend((status, body) for body in bodies)
+
+    def handle(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        """The answer to one request."""
+        self.asked.append((method, path, body))
+        left = self.answers.get(f"{method} {path.partition('?')[0]}")
+        if not left:
+            return 404, {"title": "Not Found", "detail": f"nothing is at {path}"}
+        return left.pop(0) if len(left) > 1 else left[0]
+
+
+def _handler(api: Api) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer(None)
+
+        def do_POST(self) -> None:
+            self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+        def _answer(self, body: Any) -> None:
+            if self.headers["Authorization"] != f"Bearer {TOKEN}":
+                status, answer = 401, {"title": "Unauthorized"}
+            else:
+                status, answer = api.handle(self.command, self.path.removeprefix("/api/v1/"), body)
+            sent = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(sent)))
+            self.end_headers()
+            self.wfile.write(sent)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    return Handler
+
+
+@pytest.fixture
+def api(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """A running API which the command line of this test finds in its state directory."""
+    made = Api()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(made))
+    made.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    (tmp_path / "token").write_text(TOKEN + "\n")
+    (tmp_path / "token").chmod(0o600)
+    (tmp_path / "api-url").write_text(made.url + "\n")
+    monkeypatch.setenv("SCOPE_STATE", str(tmp_path))
+    for name in ("SCOPE_URL", "SCOPE_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    yield made
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def scope(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs a command line in this process: its status, what it printed, its errors."""
+    from scope_cli.main import main
+
+    def run(*words: str) -> tuple[int, str, str]:
+        try:
+            status = main(words)
+        except SystemExit as ended:  # argparse's
+            status = int(ended.code or 0)
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return run

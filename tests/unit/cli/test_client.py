@@ -1,0 +1,119 @@
+"""How a subcommand finds the server, and what it says when it does not."""
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.conftest import Api
+
+from scope_cli.client import Client
+from scope_cli.errors import CommandError
+from scope_cli.installation import HTTP, tell_url, told_url, url_of
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def test_the_state_directory_says_where_the_server_is(api: Api, scope: Run) -> None:
+    """No option and no variable is needed for a `scope up` with other ports."""
+    api.answer("GET nodes", {"nodes": []})
+    assert scope("nodes", "--json") == (0, "[]\n", "")
+
+
+def test_a_given_url_comes_first(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SCOPE_URL is meant."""
+    monkeypatch.setenv("SCOPE_URL", "http://127.0.0.1:1/")
+    assert Client().url == "http://127.0.0.1:1"
+    assert Client(api.url).url == api.url
+
+
+def test_without_a_word_it_is_the_usual_place(tmp_path: Path) -> None:
+    """Also where what is written is no URL."""
+    assert told_url(tmp_path) == f"http://{HTTP}"
+    (tmp_path / "api-url").write_bytes(b"\xff\x00")
+    assert told_url(tmp_path) == f"http://{HTTP}"
+
+
+def test_what_is_told_is_found_and_private(tmp_path: Path) -> None:
+    """Written whole, again and again, for the owner alone; an IPv6 address gets its brackets."""
+    for address, url in (("127.0.0.1:81", "http://127.0.0.1:81"), ("::1:82", "http://[::1]:82")):
+        tell_url(tmp_path, url_of(address))
+        assert told_url(tmp_path) == url
+    assert url_of("[::1]:82") == "http://[::1]:82"
+    assert [(file.name, file.stat().st_mode & 0o777) for file in tmp_path.iterdir()] == [("api-url", 0o600)]
+
+
+def test_a_server_that_cannot_say_where_it_is_serves(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A state directory that is away is no end."""
+    tell_url(tmp_path / "nowhere", "http://127.0.0.1:81")
+    assert "cannot say where the API is" in caplog.text
+
+
+def test_a_proxy_is_for_others(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No proxy reaches this machine's loopback."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    api.answer("GET nodes", {"nodes": []})
+    assert Client().get("nodes") == {"nodes": []}
+
+
+def test_an_unhealthy_server_is_heard(api: Api) -> None:
+    """Its 503 has a body that says what is wrong."""
+    api.answer("GET health", {"healthy": False, "database": "away", "agents": 0}, status=503)
+    assert Client().health()["database"] == "away"
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]"])
+def test_an_answer_that_is_none_is_told(api: Api, body: bytes) -> None:
+    """Somebody else answers with 503, or nobody's words."""
+    api.answer("GET tasks", body, status=503)
+    with pytest.raises(CommandError, match="the server answered 503"):
+        Client().get("tasks")
+
+
+@pytest.mark.usefixtures("api")
+def test_a_problem_is_told_in_the_servers_words(scope: Run) -> None:
+    """One line, status 1."""
+    assert scope("nodes") == (1, "", "scope: nothing is at nodes\n")
+
+
+@pytest.mark.usefixtures("api")
+def test_nobody_there_is_told(scope: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the address, the reason, and what to do."""
+    monkeypatch.setenv("SCOPE_URL", "http://127.0.0.1:1")
+    status, _, said = scope("tasks")
+    assert (status, said) == (
+        1,
+        "scope: no server answers at http://127.0.0.1:1 ([Errno 111] Connection refused); start one with `scope up`\n",
+    )
+
+
+@pytest.mark.usefixtures("api")
+def test_a_silent_listener_is_not_waited_for() -> None:
+    """Not for longer than was allowed."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        client = Client(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.2)
+        with pytest.raises(CommandError, match="no server answers"):
+            client.get("health")
+
+
+@pytest.mark.usefixtures("api")
+@pytest.mark.parametrize(
+    ("content", "mode", "said"),
+    [
+        (None, 0, "there is no"),
+        ("", 0o600, "holds no token; remove it"),
+        ("short", 0o600, "holds no token; remove it"),
+        ("0123456789abcdef\x00\x01", 0o600, "holds no token; remove it"),
+        ("0123456789abcdef", 0o644, "`chmod 600` it"),
+    ],
+)
+def test_a_damaged_token_is_told_at_once(scope: Run, tmp_path: Path, content: str | None, mode: int, said: str) -> None:
+    """In one line that names the file and the remedy."""
+    token = tmp_path / "token"
+    token.unlink()
+    if content is not None:
+        token.write_text(content)
+        token.chmod(mode)
+    status, out, error = scope("tasks")
+    assert (status, out, error.count("\n")) == (1, "", 1)
+    assert said in error and str(token) in error

@@ -1,0 +1,80 @@
+"""How a daemon ends: on a signal in order, on an error with one line."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from scope_cli.daemon import run_until_signalled
+from scope_cli.errors import CommandError
+from scope_wire.background import background
+from scope_wire.errors import InvalidToken
+
+
+class DaemonError(Exception):
+    """The root of a daemon's errors."""
+
+
+class Taken(DaemonError):
+    """One of them."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
+    """It has time to clean up, and that is no error."""
+    cleaned = []
+
+    async def serve(stop: asyncio.Event) -> None:
+        os.kill(os.getpid(), number)
+        await stop.wait()
+        await asyncio.sleep(0.01)
+        cleaned.append(True)
+
+    run_until_signalled(serve, DaemonError)
+    assert cleaned == [True]
+
+
+@pytest.mark.parametrize("error", [Taken("another program listens there"), InvalidToken("it holds no token")])
+def test_an_error_of_its_own_is_one_line(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    """Made for users: it needs no traceback."""
+
+    async def serve(_: asyncio.Event) -> None:
+        raise error
+
+    with pytest.raises(CommandError) as told:
+        run_until_signalled(serve, DaemonError)
+    assert str(told.value) == str(error)
+    assert not caplog.records
+
+
+def test_of_work_in_the_background_the_cause_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """However deep it lies in groups; the log has it all."""
+
+    async def fails() -> None:
+        raise Taken("the spool's directory\nis gone")
+
+    async def serve(stop: asyncio.Event) -> None:
+        async with background(outer=_rest()), background(inner=fails()):
+            await stop.wait()
+
+    with pytest.raises(CommandError) as told:
+        run_until_signalled(serve, DaemonError)
+    assert str(told.value) == "the spool's directory; is gone"
+    assert any(record.message == "ended by an error" and record.exc_info for record in caplog.records)
+
+
+async def _rest() -> None:
+    await asyncio.sleep(1000)
+
+
+def test_an_error_of_ours_is_told_by_its_name(caplog: pytest.LogCaptureFixture) -> None:
+    """One line for the user; the traceback is in the log."""
+
+    async def serve(_: asyncio.Event) -> None:
+        raise KeyError("stream")
+
+    with pytest.raises(CommandError) as told:
+        run_until_signalled(serve, DaemonError)
+    assert str(told.value) == "KeyError: 'stream'"
+    assert any(record.exc_info for record in caplog.records)

@@ -1,0 +1,97 @@
+"""Where `scope up` may begin: a directory of its own, free addresses, nobody left from before."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scope_cli.errors import CommandError, UsageError
+from scope_cli.flag import Flag
+from scope_cli.stack.left_behind import end_left_behind, mark
+from scope_cli.stack.place import owned
+from scope_cli.stack.ports import require_free
+
+
+def test_a_directory_is_made_and_locked(tmp_path: Path) -> None:
+    """With mode 0700; a second owner is refused, by the first one's process id."""
+    state = tmp_path / "deep" / "state"
+    with owned(state):
+        assert state.stat().st_mode & 0o777 == 0o700
+        with pytest.raises(CommandError, match=rf"is in use by another `scope up` \(process {os.getpid()}\); stop it"):
+            owned(state).__enter__()
+    with owned(state):
+        assert [file.name for file in state.iterdir()] == ["lock"]
+
+
+def test_a_file_in_its_place_is_told(tmp_path: Path) -> None:
+    """Whether it is the directory itself or one above it."""
+    (tmp_path / "file").touch()
+    for state in (tmp_path / "file", tmp_path / "file" / "state"):
+        with pytest.raises(CommandError, match="there is a file in its place; choose another with --state-dir"):
+            owned(state).__enter__()
+
+
+def test_a_directory_that_others_may_write_to_is_told(tmp_path: Path) -> None:
+    """They could put a token of their own there."""
+    tmp_path.chmod(0o777)
+    with pytest.raises(CommandError, match=r"others may write to .*; `chmod go-w` it"):
+        owned(tmp_path).__enter__()
+
+
+@pytest.fixture
+def listener() -> Iterator[subprocess.Popen[bytes]]:
+    """A program that listens and never answers."""
+    script = "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        yield program
+        program.kill()
+
+
+def test_a_taken_address_is_told_with_its_holder(listener: subprocess.Popen[bytes]) -> None:
+    """Even if the holder says nothing at all."""
+    assert listener.stdout
+    address = f"127.0.0.1:{int(listener.stdout.readline())}"
+    with pytest.raises(CommandError) as told:
+        require_free({"http": address})
+    assert f"{address} is held by another program (pid {listener.pid}, " in str(told.value)
+    assert str(told.value).endswith("stop it, or choose another with --http")
+
+
+def test_a_free_address_is_none_of_it() -> None:
+    """Not even one on which connections of before still linger."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = server.getsockname()
+        with socket.create_connection(address), server.accept()[0]:
+            pass
+    require_free({"http": f"127.0.0.1:{address[1]}"})
+
+
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1", "192.0.2.1:80", "127.0.0.1:0", "127.0.0.1:99999"])
+def test_what_is_no_address_is_wrong_usage(address: str) -> None:
+    """The message names the option."""
+    with pytest.raises(UsageError, match="http: "):
+        require_free({"http": address})
+
+
+def test_what_was_left_behind_is_ended(tmp_path: Path) -> None:
+    """The daemons of this directory and no others, and it says that it waits."""
+    ours, others = (
+        subprocess.Popen(["sleep", "1000"], env={**os.environ, **mark(folder)})
+        for folder in (tmp_path, tmp_path / "other")
+    )
+    said: list[str] = []
+    try:
+        end_left_behind(tmp_path, said.append, Flag())
+        assert ours.wait(10) != 0
+        assert said == [f"waiting for what an earlier `scope up` left behind: process {ours.pid}"]
+        assert others.poll() is None
+    finally:
+        for one in (ours, others):
+            one.kill()
+            one.wait()
+    end_left_behind(tmp_path, said.append, Flag())
+    assert len(said) == 1
