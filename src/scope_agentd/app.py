@@ -57,7 +57,8 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
                     await stop.wait()
                 finally:
                     await tasks.stop_all()
-                await _deliver_rest(spool, settings.stop_deadline_s)
+                # With the server away nothing would be gained by waiting: the spool keeps it all.
+                await _deliver_rest(spool, settings.stop_deadline_s if link.connected else 0.0)
 
 
 def _state(settings: Settings, kept: ExitStack) -> tuple[Spool, Pins]:

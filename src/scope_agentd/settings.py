@@ -7,7 +7,7 @@ from scope_agentd.errors import InvalidSettings
 from scope_wire.addresses import loopback_address
 from scope_wire.errors import InvalidAddress
 
-LEAST_SPOOL_BYTES = 1 << 20
+LEAST_SPOOL_BYTES = 16 << 20  # eight segments of the largest records, twice
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Settings:
     metrics: str = "127.0.0.1:8473"
     spool_bytes: int = 1 << 30
     excluded_pids: tuple[int, ...] = ()
-    stop_deadline_s: float = 10.0
+    stop_deadline_s: float = 5.0
 
     def __post_init__(self) -> None:
         for name in ("server", "control", "metrics"):
@@ -41,4 +41,4 @@ class Settings:
             except InvalidAddress as error:
                 raise InvalidSettings(str(error)) from None
         if self.spool_bytes < LEAST_SPOOL_BYTES:
-            raise InvalidSettings(f"spool_bytes: {self.spool_bytes} is too small; give it 1 MiB or more")
+            raise InvalidSettings(f"spool_bytes: {self.spool_bytes} is too small; give it 16 MiB or more")

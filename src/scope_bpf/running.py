@@ -18,9 +18,10 @@ def run_probe(
     target: Target | None = None,
     excluded: Callable[[], Collection[int]] = tuple,
     command: str = "",
+    *,
     books: Path | None = None,
 ) -> RunningProbe:
     """What runs this probe, not started yet; see `Tracer` for the arguments."""
     if probe.sampler:
         return SampledTracer(probe, options, target)
-    return Tracer(probe, options, target, excluded, command, books)
+    return Tracer(probe, options, target, excluded, command, books=books)

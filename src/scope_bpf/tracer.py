@@ -56,6 +56,7 @@ class Tracer:
         target: Target | None = None,
         excluded: Callable[[], Collection[int]] = tuple,
         command: str = "",
+        *,
         books: Path | None = None,
     ) -> None:
         self.probe = probe

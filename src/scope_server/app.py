@@ -9,6 +9,7 @@ from scope_bpf.catalogue import probes
 from scope_server.api import context
 from scope_server.api.application import application
 from scope_server.errors import InvalidSettings
+from scope_server.ingest.admit import Admission
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.writers import Writers
 from scope_server.listen import serve_grpc, serve_http
@@ -20,6 +21,7 @@ from scope_server.session.sessions import Sessions
 from scope_server.settings import Settings
 from scope_server.store.columns import StreamTable, stream_tables
 from scope_server.store.database import Database, Share
+from scope_server.store.quarantine import Quarantine
 from scope_server.store.reader import Reader
 from scope_wire.background import background
 from scope_wire.errors import InvalidToken
@@ -54,6 +56,8 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str, s
         api[context.DATABASE], api[context.READER], api[context.TABLES] = database, Reader(database), tables
         api[context.SESSIONS], api[context.DESIRED] = sessions, Desired(database, sessions, reports)
         api[context.BACKLOG], api[context.WRITERS] = backlog, writers
+        admission = Admission(tables, settings.keep_days)
+        api[context.QUARANTINE] = Quarantine(settings.database, tables, admission)
         http = await serve_http(api, settings.http, cleanup)
         reconciler = Reconciler(share, reports, backlog, sessions)
         service = SessionService(token, sessions, reports, reconciler, backlog)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tests.chaos.faults import FAULTS, Fault, UpgradeAgent
 from tests.chaos.world import World
 
-LENGTH_S = 8.0
+LENGTH_S = 6.0
 MOST_FAULTS = 5
 
 

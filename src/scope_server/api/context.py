@@ -10,6 +10,7 @@ from scope_server.session.desired import Desired
 from scope_server.session.sessions import Sessions
 from scope_server.store.columns import StreamTable
 from scope_server.store.database import Database
+from scope_server.store.quarantine import Quarantine
 from scope_server.store.reader import Reader
 
 DATABASE = web.AppKey("database", Database)
@@ -18,4 +19,5 @@ SESSIONS = web.AppKey("sessions", Sessions)
 DESIRED = web.AppKey("desired", Desired)
 BACKLOG = web.AppKey("backlog", Backlog)
 WRITERS = web.AppKey("writers", Writers)
+QUARANTINE = web.AppKey("quarantine", Quarantine)
 TABLES: web.AppKey[Mapping[str, StreamTable]] = web.AppKey("tables", Mapping[str, StreamTable])

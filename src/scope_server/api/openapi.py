@@ -37,6 +37,13 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
     leaks = [_query(name, {"type": "integer", "minimum": 1, "maximum": most}) for name, most in bounds.items()]
     leaks.append(_query("node"))
     paths["/leaks"] = {"get": _operation("CUDA memory that is not freed, by stack", _listed("leaks"), leaks)}
+    paths["/quarantine"] = {
+        "get": _operation(
+            "Records that could not be stored", _listed("quarantine"), [_query("limit", {"type": "integer"})]
+        )
+    }
+    for verb, summary in (("retry", "Store a record after all"), ("drop", "Forget a record")):
+        paths[f"/quarantine/{{id}}/{verb}"] = {"post": _operation(summary, {"type": "object"}, [_path("id")])}
     for table in sorted(tables, key=lambda table: table.name):
         paths[f"/events/{table.name}"] = {"get": _events(table)}
     return {

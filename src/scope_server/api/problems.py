@@ -9,9 +9,11 @@ from aiohttp.typedefs import Middleware
 from scope_server.errors import (
     AgentRefused,
     AgentUnavailable,
+    Deferred,
     InvalidMessage,
     InvalidQuery,
     NotOurs,
+    Rejected,
     StoreUnavailable,
     UnknownThing,
 )
@@ -27,6 +29,8 @@ _STATUS: tuple[tuple[type[Exception], int, str], ...] = (
     (AgentRefused, 400, "The agent refused"),
     (UnknownThing, 404, "Not found"),
     (NotOurs, 409, "Not the server's"),
+    (Rejected, 409, "It cannot be stored"),
+    (Deferred, 409, "This server is older than the agent"),
     (AgentUnavailable, 503, "The agent cannot be reached"),
     (StoreUnavailable, 503, "The database cannot be reached"),
 )

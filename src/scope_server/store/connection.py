@@ -150,4 +150,6 @@ def _careful(conninfo: str) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    # What PostgreSQL says, without what the driver puts before it.
+    lines = [line.partition("ERROR:")[2].strip() or line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

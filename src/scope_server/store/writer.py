@@ -105,15 +105,20 @@ class Writer:
     def _refuse(self, delivery: Delivery, rejected: Rejected, where: Mapping[str, str]) -> Outcome:
         content = delivery.content if isinstance(delivery.content, Batch) else None
         bare = replace(content, rows=None, processes=()) if content else None
-        try:
-            outcome = self._attempt([replace(delivery, content=bare, accounts=(), rejected=rejected)])[0]
-        except StoreUnavailable:
-            raise
-        except Exception as failed:
-            _log.error("a record could be neither stored nor kept", extra=where, exc_info=failed)
-            return Outcome(Verdict.LATER, f"the server could not keep it: {legible(str(failed))}", "unkept")
-        _log.warning("record refused", extra={**where, "code": rejected.code})
-        return outcome
+        reason = ""
+        # The books that came with it may be what is at fault; of a record without rows they are all there is.
+        for accounts in (delivery.accounts, ()) if content else ((),):
+            try:
+                outcome = self._attempt([replace(delivery, content=bare, accounts=accounts, rejected=rejected)])[0]
+            except StoreUnavailable:
+                raise
+            except Exception as failed:
+                reason = legible(str(failed))
+                _log.error("a record could be neither stored nor kept", extra=where, exc_info=failed)
+            else:
+                _log.warning("record refused", extra={**where, "code": rejected.code})
+                return outcome
+        return Outcome(Verdict.LATER, f"the server could not keep it: {reason}", "unkept")
 
 
 def _rejection(error: Exception) -> Rejected:

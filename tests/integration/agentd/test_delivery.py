@@ -68,8 +68,8 @@ async def test_what_is_refused_is_not_sent_again(start_agent: StartAgent, server
 async def test_a_full_spool_drops_the_oldest_and_books_it(start_agent: StartAgent, server: StandInServer) -> None:
     """With the server gone and the spool full, what is dropped becomes gaps: emitted = stored + lost, and closed."""
     await server.stop()
-    command = held_calls(1_500_007)
-    async with start_agent(spool_bytes=4 << 20) as agent:
+    command = held_calls(4_000_037)
+    async with start_agent(spool_bytes=16 << 20) as agent:
         task = await start(agent, request(pid=command.pid))
         await run_to_end(command)
         await stop(agent, task.task_id)
@@ -77,7 +77,7 @@ async def test_a_full_spool_drops_the_oldest_and_books_it(start_agent: StartAgen
         await until(lambda: server.runs and server.of(task.task_id).closed)
     stream = server.of(task.task_id).stream("syscall")
     assert stream.given_up
-    assert stream.account.emitted >= 1_500_007
+    assert stream.account.emitted >= 4_000_037
     assert stream.balance == 0
 
 

@@ -1,7 +1,12 @@
 """Whether the server can write is tried, not assumed."""
 
 import asyncio
+import contextlib
+import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -9,6 +14,7 @@ from tests.integration.server.records import STORED, Line, Run, lined, rows
 from tests.integration.server.running import until
 
 from scope_server.ingest.lane import Lane
+from scope_server.store.postgres import PrivatePostgres
 
 
 async def test_a_check_writes(line: Line) -> None:
@@ -31,6 +37,41 @@ async def test_a_database_that_takes_no_writes_is_told(line: Line) -> None:
     assert [answer.verdict for answer in await sending] == [STORED]
     assert await until(lambda: line.writers.check(5), lambda found: not found) == ""
     assert line.books() == [(101, 101, 0, 0, False)]
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A disk that a PostgreSQL fits on, and little more."""
+    with tempfile.TemporaryDirectory(prefix="scope") as folder:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=420m,mode=700", "tmpfs", folder], check=True)
+        try:
+            yield Path(folder)
+        finally:
+            subprocess.run(["umount", "-l", folder], check=True)
+
+
+async def test_a_full_disk_loses_nothing(small_disk: Path) -> None:
+    """Health tells of it and since when; nothing is answered or refused until there is room, then all is stored."""
+    with PrivatePostgres(small_disk / "pg") as postgres:
+        async with lined(postgres.conninfo()) as line:
+            run, filler = Run(), small_disk / "filler"
+            records = [run.batch(n + 1, rows(9973, 9973 * n), emitted=9973 * (n + 1)) for n in range(20)]
+            await line.send(records[0])
+            _fill(filler)
+            sending = asyncio.create_task(line.send(*records[1:]))
+            said = await until(lambda: line.writers.check(5), lambda found: "No space left" in found)
+            assert "records since" in said
+            assert not sending.done()
+            filler.unlink()
+            assert {answer.verdict for answer in await sending} == {STORED}
+            assert await until(lambda: line.writers.check(5), lambda found: not found) == ""
+            assert line.books() == [(20 * 9973, 20 * 9973, 0, 0, False)]
+
+
+def _fill(file: Path) -> None:
+    with file.open("wb", buffering=0) as filler, contextlib.suppress(OSError):
+        while True:
+            filler.write(bytes(1 << 16))
 
 
 async def test_a_check_ends_in_time(line: Line) -> None:

@@ -1,11 +1,14 @@
-"""Gaps that the spool wrote and nobody has read yet: what is lost next of the same stream is added to them."""
+"""The Gaps that the spool writes. Until one is read, what is lost next of the same stream is added to it."""
 
 from typing import NamedTuple
 
+from scope_agentd.pipeline.spool.log import Log
 from scope_agentd.pipeline.spool.losses import Key, Lost
+from scope_agentd.pipeline.spool.overflow import Overflow
 from scope_agentd.pipeline.spool.segment import Segment
 
-MOST_SPANS = 256  # of one that is still added to
+_MOST_SPANS = 256  # of one that is still added to
+_MOST_OPEN = 4096  # kept in memory
 
 
 class OpenGap(NamedTuple):
@@ -17,26 +20,50 @@ class OpenGap(NamedTuple):
 
 
 class OpenGaps:
-    """One for each run, stream and reason, at most."""
+    """Gaps that nobody has read: one for each run, stream and reason, at most. For one thread at a time."""
 
     def __init__(self) -> None:
         self._by_key: dict[Key, OpenGap] = {}
         self._by_place: dict[tuple[int, int], Key] = {}
 
-    def put(self, gap: OpenGap) -> None:
-        """A Gap was written; it is closed at once if it has many spans already."""
-        if gap.lost.spans <= MOST_SPANS:
-            self._by_key[gap.lost.key] = gap
-            self._by_place[gap.segment.number, gap.offset] = gap.lost.key
-
-    def pop(self, key: Key) -> OpenGap | None:
-        """The one to add to. Another one is written in its place."""
-        gap = self._by_key.pop(key, None)
-        if gap is not None:
-            del self._by_place[gap.segment.number, gap.offset]
-        return gap
+    def tell(self, lost: Lost, log: Log, overflow: Overflow) -> bool:
+        """Writes a Gap for what is lost, in the place of an open one of the same key; False: the disk cannot."""
+        before = self._pop(lost.key)
+        whole = Lost(lost.key, lost.task_id)
+        for one in (before.lost, lost) if before else (lost,):
+            whole.absorb(one)
+        written: OpenGap | None = None
+        records = list(whole.records())
+        for record in records:
+            try:
+                written = OpenGap(whole, *log.append(record.SerializeToString(), record))
+            except OSError:
+                if written is None:
+                    if before is not None:
+                        self._put(before)
+                    return False
+                overflow.keep(record)
+        if before is not None and not before.segment.gone:
+            before.segment.supersede(before.offset)
+            log.release(before.segment)
+        if written is not None and len(records) == 1:
+            self._put(written)
+        return True
 
     def close(self, segment: Segment, offset: int) -> OpenGap | None:
         """Nothing is added any more to the one whose record lies here, if there is one."""
         key = self._by_place.get((segment.number, offset))
-        return self.pop(key) if key is not None else None
+        return self._pop(key) if key is not None else None
+
+    def _put(self, gap: OpenGap) -> None:
+        if gap.lost.spans <= _MOST_SPANS:
+            self._by_key[gap.lost.key] = gap
+            self._by_place[gap.segment.number, gap.offset] = gap.lost.key
+            if len(self._by_key) > _MOST_OPEN:
+                self._pop(next(iter(self._by_key)))
+
+    def _pop(self, key: Key) -> OpenGap | None:
+        gap = self._by_key.pop(key, None)
+        if gap is not None:
+            del self._by_place[gap.segment.number, gap.offset]
+        return gap

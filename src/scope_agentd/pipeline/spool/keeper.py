@@ -3,9 +3,10 @@
 import contextlib
 import errno
 import logging
+import time
 
 from scope_agentd.pipeline.spool.entries import Entry, carried, entries, opening_of
-from scope_agentd.pipeline.spool.gaps import OpenGap, OpenGaps
+from scope_agentd.pipeline.spool.gaps import OpenGaps
 from scope_agentd.pipeline.spool.layout import Damage, read_segment
 from scope_agentd.pipeline.spool.log import Log
 from scope_agentd.pipeline.spool.losses import Losses, Lost
@@ -20,12 +21,16 @@ from scope_proto.scope.v1.record_pb2 import Record
 
 log = logging.getLogger(__name__)
 
+_WARN_EVERY_S = 60.0
+
 
 class Keeper:
     """For one thread at a time.
 
     The limit is kept by dropping the oldest segment. What it has to leave behind is written first, into room that is
     never used otherwise; a crash between the two is noticed, and the drop completed, by the next life of the agent.
+    When half of the segments were dropped and there is still no room, all of it is ends of runs and Gaps: from there on
+    the oldest of those are given up, too.
 
     Attributes:
         gaps: Gaps that may still be added to.
@@ -40,6 +45,7 @@ class Keeper:
         self.overflow = Overflow()
         self.dropped = 0
         self.damaged = 0
+        self._warned: dict[bool, float] = {}
 
     def start(self, found: Found) -> None:
         """Goes on from what an earlier life of the agent left, which is in the log."""
@@ -173,8 +179,9 @@ class Keeper:
         remains = remains_of(segment, data, behind=behind, runs=self._log.runs, gaps=self.gaps, told=told)
         self.dropped += remains.batches
         self._reopen(remains.unended)
+        self._warn(give_up)
         if give_up:
-            self._give_up(len(remains.moved) + len(remains.gaps))
+            self.dropped += len(remains.moved) + len(remains.gaps)
         else:
             for record in remains.moved:
                 self._move(record)
@@ -187,10 +194,15 @@ class Keeper:
             self._note(error)
         self._log.remove(segment)
 
-    def _give_up(self, records: int) -> None:
-        # Half of the spool was dropped and there is no room: it is full of what is not to be lost.
-        self.dropped += records
-        log.error("the spool is full of ends of runs and Gaps; the oldest are given up", extra={"records": records})
+    def _warn(self, give_up: bool) -> None:
+        now = time.monotonic()
+        if now < self._warned.get(give_up, -_WARN_EVERY_S) + _WARN_EVERY_S:
+            return
+        self._warned[give_up] = now
+        if give_up:
+            log.error("the spool is full of ends of runs and Gaps; the oldest are given up")
+        else:
+            log.warning("the spool is full: its oldest batches become Gaps", extra={"dropped": self.dropped})
 
     def _move(self, record: Record) -> None:
         try:
@@ -210,30 +222,7 @@ class Keeper:
                 self.overflow.losses.absorb(lost)
 
     def _tell(self, lost: Lost) -> bool:
-        """Writes a Gap, in the place of one of the same key that nobody has read; False: the disk cannot."""
-        before = self.gaps.pop(lost.key)
-        whole = Lost(lost.key, lost.task_id)
-        for one in (before.lost, lost) if before else (lost,):
-            whole.absorb(one)
-        written: OpenGap | None = None
-        records = list(whole.records())
-        for record in records:
-            try:
-                segment, offset = self._log.append(record.SerializeToString(), record)
-            except OSError:
-                if written is None:
-                    if before is not None:
-                        self.gaps.put(before)
-                    return False
-                self.overflow.keep(record)
-                continue
-            written = OpenGap(whole, segment, offset)
-        if before is not None and not before.segment.gone:
-            before.segment.supersede(before.offset)
-            self._log.release(before.segment)
-        if written is not None and len(records) == 1:
-            self.gaps.put(written)
-        return True
+        return self.gaps.tell(lost, self._log, self.overflow)
 
     def examine(self, segment: Segment) -> None:
         """Something in this segment turned out to be damaged: tells what is missing."""

@@ -1,6 +1,6 @@
 """What was lost of a run's stream, and the Gap that says so."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from scope_agentd.pipeline.spool.spans import Span
@@ -53,11 +53,6 @@ class Lost:
         first = min(self._times.first_ktime_ns, times.first_ktime_ns)
         last = max(self._times.last_ktime_ns, times.last_ktime_ns)
         self._times = Times(first, last, max(self._times, times, key=lambda one: one.last_ktime_ns).boot_to_utc_ns)
-
-    @property
-    def sequences(self) -> int:
-        """How many there are."""
-        return sum(span.last - span.first + 1 for span, _ in self._spans)
 
     @property
     def spans(self) -> int:
@@ -119,6 +114,6 @@ class Losses:
         self._lost.pop(lost.key, None)
 
 
-def spans_of(gap: Gap) -> Iterable[Span]:
+def spans_of(gap: Gap) -> list[Span]:
     """The spans of a Gap."""
     return [Span(span.first, span.last, span.events) for span in gap.spans]

@@ -108,8 +108,8 @@ def _scanned(number: int, file: Path, data: bytes, timeline: Timeline, gaps: lis
             segment.add(part.end, part.record.run_id)
             if part.record.HasField("gap"):
                 gap = part.record.gap
-                spans = list(spans_of(gap))
-                gaps.append(_Gap(segment, part.offset, part.record.run_id, gap.stream, gap.reason, spans))
+                run_id = part.record.run_id
+                gaps.append(_Gap(segment, part.offset, run_id, gap.stream, gap.reason, spans_of(gap)))
         else:
             segment.bad[part.offset] = part.end
             log.error("a part of the spool is damaged", extra={"file": str(file), "offset": part.offset})
@@ -133,7 +133,7 @@ def _cut_tail(segment: Segment) -> None:
 def _settle_gaps(found: Found, gaps: list[_Gap]) -> None:
     """A Gap that was added to before anybody read it lies there twice: the later one is the one to send."""
     for gap in reversed(gaps):
-        if found.told.has(gap.run_id, gap.stream, iter(gap.spans)):
+        if found.told.has(gap.run_id, gap.stream, gap.spans):
             gap.segment.supersede(gap.offset)
             continue
         for span in gap.spans:

@@ -96,10 +96,6 @@ class OpenRuns:
         """Makes a run open, as it is described."""
         self._runs[run.run_id] = run
 
-    def forget(self, run_id: bytes) -> None:
-        """The run has ended, as another record says."""
-        self._runs.pop(run_id, None)
-
     def snapshot(self) -> dict[bytes, OpenRun]:
         """All of them as they are now, by run_id."""
         return {run_id: run.copy() for run_id, run in self._runs.items()}

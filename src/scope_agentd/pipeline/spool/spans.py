@@ -1,7 +1,7 @@
 """Sequences by run and stream, as spans with their events."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -74,6 +74,6 @@ class Told:
         told = self._streams.get((run_id, stream))
         return told.remaining(span) if told else [span]
 
-    def has(self, run_id: bytes, stream: str, spans: Iterator[Span]) -> bool:
+    def has(self, run_id: bytes, stream: str, spans: Iterable[Span]) -> bool:
         """Whether Gaps stand for all of them."""
         return all(not self.remaining(run_id, stream, span) for span in spans)

@@ -4,7 +4,7 @@ What a crash may cost:
 
 - `kill -9`, or any other end of the process: nothing for which `put` has returned, unless the disk was full then.
 - A power cut or a crash of the kernel: the records of the last `SYNC_EVERY_S`, and the time that the disk needs.
-- A dropped segment is deleted only after the Gap that stands for it is durable.
+- A dropped segment is deleted only after the Gap that stands for it is durable, unless the disk is full.
 """
 
 import contextlib

@@ -2,6 +2,10 @@
 
 A stream's sequences have no holes when they are written. So where the next batch, the run's end or the next segment's
 checkpoint says that a stream is further than what was read, the records between were damaged.
+
+Starts, Gaps and carried records are in no such chain: of one that is damaged the log is all there is. The sequences of
+several damaged neighbours are in one span unless their numbers can still be read, and a server that has stored some of
+them then refuses it.
 """
 
 from typing import NamedTuple

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from scope_agentd.pipeline.spool import Outcome, Spool, log
 from tests.unit.agentd.spool.model import Run, Server, drain
+
+from scope_agentd.pipeline.spool import Outcome, Spool
 
 DISK = 256 << 10
 
@@ -144,7 +144,7 @@ async def test_a_torn_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
                 raise OSError(28, "No space left on device")
             return written(descriptor, data[: len(data) // 2], offset)
 
-        monkeypatch.setattr(log.os, "pwrite", half)
+        monkeypatch.setattr(os, "pwrite", half)
         spool.put(run.batch())
         monkeypatch.undo()
         spool.put(run.batch())

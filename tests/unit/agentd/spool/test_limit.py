@@ -4,8 +4,9 @@ import contextlib
 import random
 from pathlib import Path
 
-from scope_agentd.pipeline.spool import Outcome, Spool
 from tests.unit.agentd.spool.model import Run, Server, disk_bytes, drain
+
+from scope_agentd.pipeline.spool import Outcome, Spool
 
 LIMIT, SEGMENT = 64 << 10, 4 << 10
 
@@ -36,19 +37,19 @@ async def test_the_oldest_becomes_a_gap(tmp_path: Path) -> None:
 
 async def test_an_outage_of_a_hundred_times_the_limit(tmp_path: Path) -> None:
     """The directory never has more than the limit, and the Gaps do not add up."""
-    directory = tmp_path / "spool"
-    with contextlib.closing(Spool(directory, LIMIT, SEGMENT)) as spool:
+    directory, limit = tmp_path / "spool", LIMIT // 2
+    with contextlib.closing(Spool(directory, limit, SEGMENT)) as spool:
         runs, server = [Run(1), Run(2)], Server()
         for run in runs:
             spool.put(run.start())
         most = 0
-        for at in range(100 * LIMIT // 250):
+        for at in range(100 * limit // 250):
             spool.put(runs[at % 2].batch(("cuda", "syscalls", "profile")[at % 3]))
             if at % 50 == 0:
                 spool.put(runs[at // 50 % 2].accounts())
                 most = max(most, disk_bytes(directory))
-        assert most <= LIMIT
-        assert spool.held().records * 250 > LIMIT // 2  # and it holds what it can
+        assert most <= limit
+        assert spool.held().records * 250 > limit // 2  # and it holds what it can
         for run in runs:
             spool.put(run.end())
         await drain(spool, server.receive)
@@ -108,10 +109,10 @@ async def test_an_earlier_life_and_a_gap_that_was_sent(tmp_path: Path) -> None:
 
 
 async def test_runs_without_end_do_not_fill_the_spool(tmp_path: Path) -> None:
-    """Starts and ends of very many runs are kept as long as there is room; then the oldest are given up, and counted."""
+    """Starts and ends of very many runs are kept while there is room; then the oldest are given up, and counted."""
     directory = tmp_path / "spool"
     with contextlib.closing(Spool(directory, LIMIT, SEGMENT)) as spool:
-        for name in range(3000):
+        for name in range(700):
             run = Run(name)
             spool.put(run.start())
             spool.put(run.batch())
@@ -119,7 +120,7 @@ async def test_runs_without_end_do_not_fill_the_spool(tmp_path: Path) -> None:
         assert disk_bytes(directory) <= LIMIT
         server = Server()
         await drain(spool, server.receive)
-        assert (2999).to_bytes(16) in server.started
+        assert (699).to_bytes(16) in server.started
         assert spool.held().dropped_records > 0
 
 

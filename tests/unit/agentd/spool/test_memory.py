@@ -5,9 +5,9 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from tests.unit.agentd.spool.model import Run
 
 from scope_agentd.pipeline.spool import Outcome, Spool, deferral
-from tests.unit.agentd.spool.model import Run
 
 RECORDS = 200_000
 

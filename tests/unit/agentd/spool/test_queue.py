@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.unit.agentd.spool.model import Run, Server, drain, nowhere, take_all
 
 from scope_agentd.errors import RecordTooLarge, SpoolClosed
 from scope_agentd.pipeline.spool import Outcome, Spool, deferral
 from scope_wire.limits import RECORD_BYTES
-from tests.unit.agentd.spool.model import Run, Server, drain, take_all
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ async def test_later_lets_the_others_go_on(spool: Spool, monkeypatch: pytest.Mon
 
 
 async def test_pauses_grow(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each time that a record is deferred it waits at least twice as long as at least the time before, up to a limit."""
+    """Each time that a record is deferred it waits twice as long at least, up to a limit."""
     monkeypatch.setattr(deferral, "FIRST_PAUSE_S", 0.05)
     monkeypatch.setattr(deferral, "LAST_PAUSE_S", 0.2)
     loop = asyncio.get_running_loop()
@@ -139,7 +139,7 @@ async def test_runs_of_which_records_are_here(spool: Spool) -> None:
     for run in runs:
         spool.put(run.start())
     assert spool.runs() == {run.run_id for run in runs}
-    await drain(spool, lambda record, crc32: None)
+    await drain(spool, nowhere)
     assert spool.runs() == set()
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.unit.agentd.spool.model import Run, Server, disk_bytes, drain
 
 from scope_agentd.pipeline.spool import Outcome, Spool, Spooled, deferral, log
 from scope_agentd.pipeline.spool.segment import Segment
 from scope_proto.scope.v1.record_pb2 import Record
-from tests.unit.agentd.spool.model import Run, Server, disk_bytes, drain
 
 LIMIT, SEGMENT = 96 << 10, 3 << 10
 STREAMS = ("cuda", "syscalls", "profile")
@@ -165,11 +165,11 @@ class World:
 async def test_all_that_was_emitted_is_stored_or_lost(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever the order of puts, sends, answers, broken connections, crashes in any write, restarts and full spools."""
+    """Whatever the order of puts, sends, answers, broken connections, crashes, restarts and full spools."""
     monkeypatch.setattr(deferral, "FIRST_PAUSE_S", 0.005)
     monkeypatch.setattr(deferral, "LAST_PAUSE_S", 0.02)
     world = World(seed, tmp_path, monkeypatch)
-    steps: list[tuple[float, Callable[[], None]]] = [
+    steps: list[tuple[float, Callable[[], object]]] = [
         (400, world.put),
         (world.chance.choice([10, 300, 500]), world.answer),
         (3, world.rewind),

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.unit.agentd.spool.model import Run, Server, drain, nowhere, take_all
 
 from scope_agentd.errors import SpoolInUse, SpoolUnusable
 from scope_agentd.pipeline.spool import Outcome, Spool
-from tests.unit.agentd.spool.model import Run, Server, drain, take_all
 
 LIMIT, SEGMENT = 1 << 20, 1 << 12
 
@@ -50,7 +50,7 @@ async def test_nothing_settled_is_left_after_a_clean_end(tmp_path: Path) -> None
     spool = Spool(directory, LIMIT, SEGMENT)
     for _ in range(100):
         spool.put(Run(1).batch())
-    await drain(spool, lambda record, crc32: None)
+    await drain(spool, nowhere)
     spool.close()
     assert len(segments(directory)) == 1
     with contextlib.closing(Spool(directory, LIMIT, SEGMENT)) as again:
@@ -69,7 +69,7 @@ async def test_open_runs(tmp_path: Path) -> None:
                 spool.put(run.batch(stream))
     spool.put(ended.end())
     spool.put(open_run.accounts())
-    await drain(spool, lambda record, crc32: None)
+    await drain(spool, nowhere)
     left = abandon(spool, directory, tmp_path / "left")
     with contextlib.closing(Spool(left, LIMIT, SEGMENT)) as again:
         assert list(again.open_runs) == [open_run.run_id]
@@ -192,7 +192,7 @@ async def test_records_are_made_durable_within_a_second(tmp_path: Path, monkeypa
     sync = os.fsync
 
     def fsync(descriptor: int) -> None:
-        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)

@@ -1,0 +1,54 @@
+"""`scope admin`: what an operator does now and then."""
+
+import argparse
+import json
+from typing import Any
+
+
+def register(subcommands: Any) -> None:
+    """Adds the subcommand."""
+    parser = subcommands.add_parser("admin", help="what an operator does now and then")
+    topics = parser.add_subparsers(metavar="TOPIC", required=True)
+    quarantine = topics.add_parser(
+        "quarantine",
+        help="records that could not be stored",
+        description="Lists records that the server refused, the newest first. Their events are booked as lost at "
+        "`ingest` until they are retried with success.",
+    )
+    what = quarantine.add_mutually_exclusive_group()
+    what.add_argument("--retry", type=int, metavar="ID", help="store a record after all")
+    what.add_argument("--drop", type=int, metavar="ID", help="forget a record; its events stay booked as lost")
+    quarantine.add_argument("--limit", type=int, default=100, metavar="N", help="list at most N records (default: 100)")
+    quarantine.add_argument("--json", action="store_true", help="as JSON")
+    quarantine.set_defaults(run=run_quarantine)
+
+
+def run_quarantine(arguments: argparse.Namespace) -> None:
+    """Lists, retries or drops."""
+    from scope_cli.client import Client
+
+    client = Client()
+    for verb, past in (("retry", "stored"), ("drop", "dropped")):
+        entry = getattr(arguments, verb)
+        if entry is not None:
+            client.post("quarantine", str(entry), verb)
+            print(f"{past} {entry}")
+            return
+    entries = client.get("quarantine", limit=arguments.limit)["quarantine"]
+    if arguments.json:
+        print(json.dumps(entries, indent=2))
+        return
+    for entry in entries:
+        print(_described(entry))
+    if not entries:
+        print("the quarantine is empty")
+
+
+def _described(entry: dict[str, Any]) -> str:
+    """Two lines: whose it is and how much, then why it was refused."""
+    from scope_cli.quantities import size
+
+    what = f"{entry['stream']} {entry['sequence']}, {entry['events']:,} events" if entry["stream"] else "no rows"
+    kept = size(entry["bytes"]) if entry["kept"] else "its bytes were not kept"
+    head = f"{entry['id']}  {entry['received'][:19]}  {entry['hostname']}  run {entry['run_id']}: {what}, {kept}"
+    return f"{head}\n    {entry['code']}: {entry['reason']}"
