@@ -38,7 +38,8 @@ class Part:
         if self._process and self._process.poll() is None:
             return
         environment = {**os.environ, "LD_PRELOAD": str(self._library), "CHAOS_CLOCK": str(self._clock)}
-        environment |= {"SCOPE_LOG": "INFO", "PYTHONPATH": str(HERE / "newer") if self.newer else ""}
+        paths = [*([str(HERE / "newer")] if self.newer else []), *os.environ.get("PYTHONPATH", "").split(":")]
+        environment |= {"SCOPE_LOG": "INFO", "PYTHONPATH": ":".join(filter(None, paths))}
         with (self._folder / f"{self.name}.log").open("ab") as log:
             command = [sys.executable, "-X", "faulthandler", "-m", "scope_cli.main", self.name, *self._arguments]
             self._process = subprocess.Popen(

@@ -1,0 +1,126 @@
+"""The books of runs whose agent was killed: from the kernel, what was told last, and what the spool has."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scope_agentd.left_runs import close_left_runs
+from scope_agentd.pins import LeftRun, Pins
+from scope_agentd.pipeline.spool import Spool
+from scope_bpf.account import Account
+from scope_proto.scope.v1 import record_pb2, task_pb2
+
+RUN, TASK = bytes(range(16)), bytes(16)
+
+
+class PinsOf(Pins):
+    """Stands in for the files and the BPF file system: what an earlier life left is given."""
+
+    def __init__(self, *left: LeftRun) -> None:
+        self._left, self.released = list(left), []
+
+    def left(self) -> list[LeftRun]:
+        return self._left
+
+    def release(self, run_id: bytes) -> None:
+        self.released.append(run_id)
+
+
+def start() -> record_pb2.Record:
+    return record_pb2.Record(run_id=RUN, task_id=TASK, start=record_pb2.RunStart())
+
+
+def batch(sequence: int, before: int, count: int, emitted: int, **lost: int) -> record_pb2.Record:
+    account = record_pb2.Account(emitted=emitted)
+    for reason, number in lost.items():
+        account.lost.add(place="ring", reason=reason, count=number)
+    told = record_pb2.Batch(
+        stream="syscall", sequence=sequence, event_count=count, events_before=before, account=account
+    )
+    return record_pb2.Record(run_id=RUN, task_id=TASK, batch=told)
+
+
+@contextlib.contextmanager
+def reopened(folder: Path, *records: record_pb2.Record) -> Iterator[Spool]:
+    """The spool of the agent's next life, after one that put these records and died."""
+    with contextlib.closing(Spool(folder)) as spool:
+        for record in records:
+            spool.put(record)
+    with contextlib.closing(Spool(folder)) as spool:
+        yield spool
+
+
+async def ends_of(spool: Spool) -> list[record_pb2.Record]:
+    """The ends among the records that wait."""
+    found = []
+    for _ in range(spool.held().records):
+        record = record_pb2.Record.FromString((await spool.take()).record)
+        if record.HasField("end"):
+            found.append(record)
+    return found
+
+
+def lost_of(end: record_pb2.RunEnd, stream: str) -> dict[str, int]:
+    return {f"{loss.place}/{loss.reason}": loss.count for loss in end.accounts.streams[stream].lost}
+
+
+async def test_what_the_kernel_counted_and_nobody_has_is_lost(tmp_path: Path) -> None:
+    """emitted = lost + what was given a sequence, exactly."""
+    left = LeftRun(RUN, start(), True, {"syscall": Account(1009, {"ring_full": 7}, incomplete=3)})
+    pins = PinsOf(left)
+    with reopened(tmp_path, start(), batch(1, 0, 100, 120), batch(2, 100, 50, 200, ring_full=5)) as spool:
+        close_left_runs(spool, pins)
+        (record,) = await ends_of(spool)
+    end = record.end
+    assert (record.run_id, record.task_id, end.end) == (RUN, TASK, task_pb2.TASK_END_KILLED)
+    assert dict(end.last_sequences) == {"syscall": 2}
+    account = end.accounts.streams["syscall"]
+    assert (account.emitted, account.incomplete) == (1009, 3)
+    assert lost_of(end, "syscall") == {"ring/ring_full": 7, "agent/killed": 1009 - 7 - 150}
+    assert pins.released == [RUN]
+
+
+async def test_without_the_kernels_books_they_close_with_what_was_told(tmp_path: Path) -> None:
+    """After a reboot, for one: what was told last counts."""
+    with reopened(tmp_path, start(), batch(1, 0, 100, 120)) as spool:
+        close_left_runs(spool, PinsOf())
+        (record,) = await ends_of(spool)
+    assert record.end.accounts.streams["syscall"].emitted == 120
+    assert lost_of(record.end, "syscall") == {"agent/killed": 20}
+
+
+async def test_a_run_that_the_spool_has_not_seen_is_told_whole(tmp_path: Path) -> None:
+    """Killed between attaching and recording: its start is told by the next life, and all of it is lost."""
+    left = LeftRun(RUN, start(), False, {"syscall": Account(31)})
+    with reopened(tmp_path) as spool:
+        close_left_runs(spool, PinsOf(left))
+        kinds = []
+        for _ in range(spool.held().records):
+            kinds.append(record_pb2.Record.FromString((await spool.take()).record).WhichOneof("content"))
+    assert kinds == ["start", "end"]
+
+
+@pytest.mark.parametrize("lives", [2, 3])
+async def test_a_run_is_closed_once(tmp_path: Path, lives: int) -> None:
+    """Also if the life that closed it was killed before it let go of the pins: nothing is booked again."""
+    left = LeftRun(RUN, start(), True, {"syscall": Account(1009)})
+    ends = []
+    with reopened(tmp_path, start(), batch(1, 0, 100, 120)):
+        pass
+    for _ in range(lives):
+        with contextlib.closing(Spool(tmp_path)) as spool:
+            close_left_runs(spool, PinsOf(left))
+            ends = await ends_of(spool)
+    assert len(ends) == 1
+    assert lost_of(ends[0].end, "syscall") == {"agent/killed": 909}
+
+
+async def test_a_run_that_ended_in_order_is_left_alone(tmp_path: Path) -> None:
+    """Its books are closed."""
+    ended = record_pb2.Record(run_id=RUN, task_id=TASK, end=record_pb2.RunEnd(end=task_pb2.TASK_END_REQUEST))
+    with reopened(tmp_path, start(), batch(1, 0, 100, 100), ended) as spool:
+        close_left_runs(spool, PinsOf())
+        (only,) = await ends_of(spool)
+    assert only.end.end == task_pb2.TASK_END_REQUEST
