@@ -49,6 +49,8 @@ class Alternative:
     """A way to attach: the programs it takes beside those of the probe's functions. `name` says which hooks they are.
 
     Attributes:
+        programs: attached in this order, detached in the opposite one: what sees the end of a call before what sees
+            its begin, so that no begin is kept whose end is missed.
         uprobe_multi: attach to all functions of a file at once, which kernels have since 6.6.
     """
 

@@ -3,6 +3,7 @@
 import platform
 import re
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,12 @@ import pyarrow.compute as pc
 import pytest
 from tests.probes.recording import Record
 
+from scope_bpf.catalogue import probe_named
+from scope_bpf.columns import to_arrow
+from scope_bpf.options import parse_options
 from scope_bpf.probes.syscalls import TABLE
+from scope_bpf.targets import Target
+from scope_bpf.tracer import Tracer
 
 X86 = platform.machine() == "x86_64"
 
@@ -156,3 +162,19 @@ def test_the_running_kernel_has_no_call_that_the_table_lacks(need: Callable[[str
     listed = Path("/sys/kernel/tracing/events/syscalls")
     calls = {path.name.removeprefix("sys_enter_") for path in listed.glob("sys_enter_*")}
     assert {KERNEL_NAMES.get(call, call) for call in calls} - set(TABLE.values()) == set()
+
+
+def test_attaching_in_the_middle_mixes_no_calls_up() -> None:
+    """A call that is under way when programs are attached or detached is missing, or right: never another's result."""
+    source = "import os\nwhile True:\n  try: os.lseek(9999, 1, 0)\n  except OSError: os.getppid()"
+    probe = probe_named("syscalls")
+    rows = []
+    with subprocess.Popen([sys.executable, "-S", "-c", source]) as load:
+        for _ in range(12):
+            with Tracer(probe, parse_options(probe.options, {"names": "lseek"}), Target(pid=load.pid)) as tracer:
+                tracer.start()
+                found = [*tracer.poll(20), *tracer.finish()]
+                rows += [row for raw in found for row in to_arrow(raw, ("ret", "name")).to_pylist()]
+        load.kill()
+    assert len(rows) > 12
+    assert {(row["name"], row["ret"]) for row in rows} == {("lseek", -9)}
