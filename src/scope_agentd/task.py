@@ -93,23 +93,24 @@ class Task:
         try:
             self.definition = await asyncio.to_thread(check_definition, self.wanted.definition)
             self._check_target_is_the_same()
-        except (AgentError, ScopeBpfError) as error:
+            run = Run(self.wanted.task_id, self.definition, self.wanted.origin, self._surroundings)
+            run.start()
+        except Exception as error:  # whatever it is, such as a want of descriptors, it may pass
             self._failed(error)
             return
-        self.run = Run(self.wanted.task_id, self.definition, self.wanted.origin, self._surroundings)
-        self.run.start()
+        self.run = run
         if self._released.is_set():  # while the definition was checked
-            self.run.stop(self.unwanted)
-        await self.run.settled.wait()
-        if self.run.progress.recorded:
+            run.stop(self.unwanted)
+        await run.settled.wait()
+        if run.progress.recorded:
             self.failure = None
             self._set_deadline()
             self.tried.set()
-            await self._end_of_run(self.run)
+            await self._end_of_run(run)
         else:
-            await self.run.over.wait()
-        if self.run.failure:
-            self._failed(self.run.failure)
+            await run.over.wait()
+        if run.failure:
+            self._failed(run.failure)
         self.tried.set()
 
     async def _end_of_run(self, run: Run) -> None:
@@ -123,7 +124,9 @@ class Task:
     def _failed(self, error: Exception) -> None:
         self.failure = error
         self.tried.set()
-        log.warning("a task cannot run", extra={"task": self.wanted.task_id, "reason": self.error})
+        expected = isinstance(error, AgentError | ScopeBpfError)
+        about = {"task": self.wanted.task_id, "reason": self.error}
+        log.warning("a task cannot run", extra=about, exc_info=None if expected else error)
         self._surroundings.changed()
 
     async def _pause(self, seconds: float) -> None:

@@ -1,6 +1,7 @@
 """What the server wants, over Attend: taken whole, kept over restarts, tried again when it fails."""
 
 import asyncio
+import errno
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from tests.integration.agentd.driving import definition, held_calls, request, start, stop, tasks_of, until
 from tests.integration.agentd.stand_in_server import StandInServer, wanted
 
+from scope_agentd.definition import Definition, check_definition
 from scope_bpf.catalogue import probes
 from scope_proto.scope.v1 import task_pb2
 
@@ -93,6 +95,26 @@ async def test_a_start_that_fails_is_tried_again(start_agent: StartAgent, server
             server.want()
             await until(lambda: state(server, late) == STOPPED)
             (root / cgroup).rmdir()
+
+
+async def test_a_passing_want_of_descriptors_drops_no_task(
+    start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a first start fails for, the task stays wanted; the agent goes on."""
+    task_id = str(uuid.uuid4())
+    failures = iter([OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")])
+
+    def fails_twice(wanted: task_pb2.Definition) -> Definition:
+        if error := next(failures, None):
+            raise error
+        return check_definition(wanted)
+
+    monkeypatch.setattr("scope_agentd.task.check_definition", fails_twice)
+    server.want(wanted(task_id, definition("process")))
+    async with start_agent():
+        await until(lambda: state(server, task_id) == FAILED)
+        assert "Too many open files" in server.tasks[task_id].run.error
+        await until(lambda: state(server, task_id) == RUNNING)
 
 
 async def test_another_process_with_the_pid_is_not_meant(start_agent: StartAgent, server: StandInServer) -> None:
