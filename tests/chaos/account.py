@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.chaos.world import PATIENCE_S, Load, World
 
+EVENTS_AN_ALLOCATION = 4  # cudaMalloc and cudaFree, and the driver's calls in them
 _RUNS = """
 SELECT t.task_id::text, r.run_id::text, b.stream, b.emitted, b.stored, b.lost, b.under_way, b.closed
 FROM scope.books b JOIN scope.runs r USING (run_id) JOIN scope.tasks t ON t.task_id = b.task_id ORDER BY 1, 2, 3"""
@@ -57,7 +58,7 @@ def check_calls(world: World, load: Load, lived_on: bool) -> None:
         " AND (ret IS DISTINCT FROM -9 OR comm IS DISTINCT FROM 'load' OR name IS DISTINCT FROM 'lseek') LIMIT 5",
         load.pid,
     )
-    assert not wrong
+    assert not wrong, wrong
     emitted = world.query(
         "SELECT coalesce(sum(b.emitted), 0) FROM scope.books b JOIN scope.tasks t USING (task_id)"
         " WHERE b.stream = 'syscall' AND (t.definition #>> '{target,pid}')::int = %s",
@@ -65,7 +66,28 @@ def check_calls(world: World, load: Load, lived_on: bool) -> None:
     )[0][0]
     assert emitted <= load.calls
     if lived_on:
-        assert emitted == load.calls
+        assert emitted == load.calls, f"{emitted} emitted, {load.calls} made"
+
+
+def check_allocations(world: World, load: Load, lived_on: bool) -> None:
+    """Each allocation is numbered by its size, which also says from which stack it was made."""
+    rows, distinct, last = world.query(
+        "SELECT count(*), count(DISTINCT bytes), max(bytes) FROM scope.cuda_call"
+        " WHERE pid = %s AND function = 'cudaMalloc' AND nested = 0",
+        load.pid,
+    )[0]
+    assert rows == distinct
+    assert not rows or last <= load.calls
+    wrong = world.query(
+        "SELECT bytes, stack FROM scope.cuda_call WHERE pid = %s AND function = 'cudaMalloc' AND nested = 0"
+        " AND (length(stack) - length(replace(stack, 'allocate', ''))) / 8 <> (bytes - 1) %% 31 + 1 LIMIT 5",
+        load.pid,
+    )
+    assert not wrong, wrong
+    emitted = world.query("SELECT coalesce(sum(emitted), 0) FROM scope.books WHERE stream = 'cuda_call'")[0][0]
+    assert emitted <= EVENTS_AN_ALLOCATION * load.calls
+    if lived_on:
+        assert emitted == EVENTS_AN_ALLOCATION * load.calls, f"{emitted} emitted, {load.calls} allocations made"
 
 
 def check_programs(world: World, load: Load, lived_on: bool) -> None:

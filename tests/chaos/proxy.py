@@ -59,9 +59,10 @@ class Proxy:
 
     def close(self) -> None:
         """Ends it and its thread."""
-        self.cut()
+        self._do(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.close()
 
     def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
@@ -74,6 +75,14 @@ class Proxy:
     async def _cut(self) -> None:
         for writer in list(self._writers):
             writer.transport.abort()
+
+    async def _end(self) -> None:
+        self._server.close()
+        await self._cut()
+        serving = asyncio.all_tasks() - {asyncio.current_task()}
+        for one in serving:
+            one.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._refuses:
@@ -89,12 +98,14 @@ class Proxy:
             asyncio.ensure_future(self._pump(reader, back, replies=False)),
             asyncio.ensure_future(self._pump(there, writer, replies=True)),
         ]
-        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-        for pump in pumps:
-            pump.cancel()
-        for end in (writer, back):
-            end.transport.abort()
-        self._writers -= {writer, back}
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            for end in (writer, back):
+                end.transport.abort()
+            self._writers -= {writer, back}
 
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, replies: bool) -> None:
         with suppress(OSError):

@@ -13,6 +13,7 @@ import pytest
 from tests.chaos import account
 from tests.chaos.schedule import plan, play
 from tests.chaos.world import World
+from tests.probes.cuda_programs import StandIn
 
 SCHEDULES = int(os.environ.get("SCHEDULES", "25"))
 SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else range(1, SCHEDULES + 1)
@@ -23,9 +24,13 @@ MOST_DESCRIPTORS = 200
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The load, and the library that moves clocks."""
+    """The loads, and the library that moves clocks."""
     folder = tmp_path_factory.mktemp("programs")
     subprocess.run(["gcc", "-O1", "-o", folder / "load", HERE / "load.c"], check=True)
+    runtime = StandIn(folder).folder / "libcudart.so.13"
+    frames = ["-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"]
+    linked = [f"-Wl,--no-as-needed,-rpath={folder}", runtime, folder / "libcuda.so.1"]
+    subprocess.run(["gcc", *frames, "-o", folder / "allocations", HERE / "allocations.c", *linked], check=True)
     flags = ["-O1", "-fPIC", "-shared"]
     subprocess.run(["gcc", *flags, "-o", folder / "clock.so", HERE / "clock.c"], check=True)
     return folder
@@ -55,15 +60,17 @@ def test_every_event_is_accounted_for(seed: int, programs: Path, folder: Path) -
 
 
 def _play(world: World, seed: int) -> None:
-    loads = [world.start_load(1000, 20, 50), world.start_load(20_000, 1000, 10)]
+    loads = [world.start_load("load", 1000, 20, 50), world.start_load("load", 20_000, 1000, 10)]
+    stacks = world.start_load("allocations", 2000, 7)
     tasks = [world.start_task("syscalls", load.pid, names="lseek") for load in loads]
+    tasks.append(world.start_task("cuda", stacks.pid))
     tasks += [world.start_task("process", load.pid) for load in loads]
     tasks.append(world.start_task("sched", loads[0].pid, mode="summary", interval_ms=200))
     planned = plan(world, seed)
-    for load in loads:
+    for load in world.loads:
         load.go()
     play(world, planned)
-    for load in loads:
+    for load in world.loads:
         load.end()
     for part in (world.server, world.agent):
         assert not part.ended_badly, part.ended_badly
@@ -75,6 +82,7 @@ def _play(world: World, seed: int) -> None:
     for load in loads:
         account.check_calls(world, load, lived_on)
         account.check_programs(world, load, lived_on)
+    account.check_allocations(world, stacks, lived_on)
     for part in (world.server, world.agent):
         assert account.resident_mb(part.pid) < MOST_MB
         assert account.descriptors(part.pid) < MOST_DESCRIPTORS
