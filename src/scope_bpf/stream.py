@@ -117,6 +117,36 @@ class Timeline:
     zero_if: str = ""
 
 
+class Failed(StrEnum):
+    """How a column tells that a row failed."""
+
+    BELOW_ZERO = "below_zero"  # such as -errno
+    NOT_ZERO = "not_zero"
+    COUNTED = "counted"  # of a summary: so many did
+
+
+@dataclass(frozen=True)
+class Rollup:
+    """What a stream's rows are added up to by the minute: a count, and of one column a sum and a histogram.
+
+    Attributes:
+        by: text columns that make a group, beside the machine.
+        count: of a summary, the column with how many a row stands for; empty: one.
+        measured: the column that is added up; of a summary, it is a sum already.
+        histogram: of a summary, the column with its counts by powers of two.
+        failed: a column that tells which failed, as `failed_if` says.
+        unless: a column; rows in which it is not 0 are left out.
+    """
+
+    by: tuple[str, ...] = ("comm",)
+    count: str = ""
+    measured: str = ""
+    histogram: str = ""
+    failed: str = ""
+    failed_if: Failed = Failed.BELOW_ZERO
+    unless: str = ""
+
+
 HEADER = {
     "ktime_ns": Column("when, on the clock that runs since boot (CLOCK_BOOTTIME)", "ns"),
     "start_ns": Column("when the process started, on the same clock: tells a reused pid apart", "ns"),
@@ -165,6 +195,7 @@ class Stream:
         labels: columns that label the numbers of the latest samples as metrics; none: they are no metrics.
         describes: what a row says of its own process, by field of scope.v1.Process: columns; `failed` names a column
             that is not 0 in rows that say nothing.
+        rollup: what its rows are added up to; None: they are counted, by comm if they have it.
     """
 
     name: str
@@ -185,6 +216,7 @@ class Stream:
     adds_up: str = ""
     labels: tuple[str, ...] = ()
     describes: Mapping[str, str] = field(default_factory=dict)
+    rollup: Rollup | None = None
 
     def layout(self, btf: Btf) -> Layout:
         """The layout of the stream's rows according to the object.

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,6 +16,7 @@ from scope_cli.errors import CommandError
 from scope_cli.flag import Flag
 from scope_cli.nodes import remarks
 from scope_cli.quantities import duration
+from scope_cli.storage import storage_line
 from scope_cli.tasks import task_table
 
 WINDOW_S = 5
@@ -33,6 +34,7 @@ class _Answers:
     rows: Sequence[dict[str, Any]] = ()
     rates: Rates = field(default_factory=dict)
     health: dict[str, Any] = field(default_factory=dict)
+    storage: dict[str, Any] = field(default_factory=dict)
     problem: str = ""  # why there is no newer answer
 
 
@@ -67,10 +69,10 @@ class Overview:
                 self._client.get("events", "syscall_summary", since=since, limit=1000)["events"],
                 self._rates(tasks),
                 self._client.health(),
+                self._client.get("storage"),
             )
         except CommandError as error:
-            last = self._answers
-            self._answers = _Answers(last.tasks, last.nodes, last.rows, {}, {}, str(error))
+            self._answers = replace(self._answers, rates={}, health={}, problem=str(error))
 
     def render(self) -> Group:
         """The view as of now; asks nobody."""
@@ -82,6 +84,7 @@ class Overview:
             *(Text(f"  {node['hostname']}: {remark}") for node in answers.nodes for remark in remarks(node)),
             Text(""),
             task_table(answers.tasks, answers.rates),
+            *([Text(storage_line(answers.storage), "dim")] if answers.storage else []),
             Text(f"\nbusiest by time in syscalls, last {WINDOW_S} s", "italic"),
             _busiest(answers.rows, ("comm", "pid")),
             Text(""),

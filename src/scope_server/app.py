@@ -19,10 +19,13 @@ from scope_server.session.reports import Reports
 from scope_server.session.service import SessionService
 from scope_server.session.sessions import Sessions
 from scope_server.settings import Settings
+from scope_server.store.chores import chores
 from scope_server.store.columns import StreamTable, stream_tables
 from scope_server.store.database import Database, Share
 from scope_server.store.quarantine import Quarantine
 from scope_server.store.reader import Reader
+from scope_server.store.retention import Closed, Disk, Retention, Sweep
+from scope_server.store.upkeep import Job, Upkeep
 from scope_wire.background import background
 from scope_wire.errors import InvalidToken
 from scope_wire.token import make_token, read_token
@@ -49,13 +52,19 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str, s
         await cleanup.enter_async_context(database)
         share = Share(database, max(1, settings.connections // 2))
         backlog = Backlog(settings.backlog_bytes, settings.writers)
-        writers = Writers(backlog, settings.database, tables, settings.keep_days, settings.quarantine_bytes)
+        disk = Disk(settings.free_floor, settings.keep_bytes)
+        limits = {"keep_days": settings.keep_days, "kept_bytes": settings.quarantine_bytes}
+        writers = Writers(backlog, settings.database, tables, **limits, disk=disk)
         cleanup.push_async_callback(writers.stop, settings.stop_deadline_s)
         sessions, reports = Sessions(database, settings.sessions), Reports(share)
         api = application(token)
         api[context.DATABASE], api[context.READER], api[context.TABLES] = database, Reader(database), tables
         api[context.SESSIONS], api[context.DESIRED] = sessions, Desired(database, sessions, reports)
         api[context.BACKLOG], api[context.WRITERS] = backlog, writers
+        retention = Retention(disk, settings.keep_days)
+        jobs: list[Job] = [retention, Sweep(), Closed(settings.keep_days), *chores(settings.database, tables)]
+        upkeep = Upkeep(settings.database, jobs, disk)
+        api[context.DISK], api[context.RETENTION], api[context.UPKEEP] = disk, retention, upkeep
         admission = Admission(tables, settings.keep_days)
         api[context.QUARANTINE] = Quarantine(settings.database, tables, admission)
         http = await serve_http(api, settings.http, cleanup)
@@ -64,13 +73,14 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str, s
         ingest = await serve_grpc(service, settings.ingest, 2 * settings.sessions + _WAITING, cleanup)
         log.info("server listens", extra={"http": http, "ingest": ingest})
         ready(http, ingest)
-        async with background(store=_store(database, tables, writers), reports=reports.run()):
+        async with background(store=_store(database, tables, writers, upkeep), reports=reports.run()):
             await stop.wait()
 
 
-async def _store(database: Database, tables: Mapping[str, StreamTable], writers: Writers) -> None:
+async def _store(database: Database, tables: Mapping[str, StreamTable], writers: Writers, upkeep: Upkeep) -> None:
     await database.prepare(tables.values())
-    await writers.watch()
+    async with background(upkeep=upkeep.run()):
+        await writers.watch()
 
 
 def _token(settings: Settings) -> str:

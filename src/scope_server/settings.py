@@ -21,6 +21,10 @@ class Settings:
         backlog_bytes: decompressed records held before the server stops reading from agents.
         quarantine_bytes: records kept that could not be stored.
         keep_days: rows older than so many days are dropped.
+        keep_bytes: while more is stored, the oldest days are dropped; None: 20 % of the database's disk, at most
+            20 GiB.
+        free_floor: bytes; while less is free on the database's disk, nothing is written; None: 512 MiB, or 2 % of the
+            disk if that is more.
         connections: at most so many connections for queries.
         sessions: at most so many agents connected at a time.
         statement_timeout_s: how long a query of the API may take.
@@ -35,6 +39,8 @@ class Settings:
     backlog_bytes: int = 256 << 20
     quarantine_bytes: int = 256 << 20
     keep_days: int = 30
+    keep_bytes: int | None = None
+    free_floor: int | None = None
     connections: int = 8
     sessions: int = 1000
     statement_timeout_s: float = 20.0
@@ -49,3 +55,5 @@ class Settings:
         for name in ("writers", "backlog_bytes", "keep_days", "connections", "sessions", "statement_timeout_s"):
             if getattr(self, name) <= 0:
                 raise InvalidSettings(f"{name}: {getattr(self, name)} is not above 0")
+        if self.keep_bytes is not None and self.keep_bytes <= 0:
+            raise InvalidSettings(f"keep_bytes: {self.keep_bytes} is not above 0")

@@ -103,6 +103,7 @@ def test_scope_leaves_itself_out(up: Up) -> None:
         (["agentd", "--spool-bytes", "1GB"], 2, "'1GB' is no number of bytes; write it as 512M or 2G"),
         (["agentd", "--spool-bytes", "1K"], 2, "spool_bytes: 1024 is too small"),
         (["server", "--database", "", "--keep-days", "0"], 2, "keep_days: 0 is not above 0"),
+        (["server", "--database", "", "--keep-bytes", "0"], 2, "keep_bytes: 0 is not above 0"),
         (["start", "elsewhere", "files"], 1, "no machine has the hostname or id 'elsewhere'"),
         (["start", "local", "files", "--pid", "4194303"], 1, "no process has pid 4194303"),
         (["start", "local", "files", "-o", "mode=both"], 1, "'both' is not one of events, summary"),

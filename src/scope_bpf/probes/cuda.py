@@ -1,6 +1,7 @@
 """CUDA: calls of the runtime and the driver, and launches with the names of their kernels."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from scope_bpf.cuda.functions import FUNCTIONS, RUNTIME, Copy, Kind, Memory, des
 from scope_bpf.errors import LayoutMismatch
 from scope_bpf.layout import layout_of
 from scope_bpf.options import Option
-from scope_bpf.stream import Column, Derived, Live, Mode, Rows, Stream, Timeline
+from scope_bpf.stream import Column, Derived, Failed, Live, Mode, Rollup, Rows, Stream, Timeline
 
 if TYPE_CHECKING:
     from scope_bpf.modules import Modules
@@ -146,6 +147,21 @@ _LIVE_NOW = {
 }
 _ENDED = Column("1 in the last row of a process: it has ended, and what was live is free")
 
+_CALLS = Rollup(
+    by=("comm", "function"),
+    measured="duration_ns",
+    failed="result",
+    failed_if=Failed.NOT_ZERO,
+    unless="nested",
+)
+_SUMMED = replace(
+    _CALLS,
+    count="count",
+    measured="total_ns",
+    histogram="latency",
+    failed="errors",
+    failed_if=Failed.COUNTED,
+)
 _STREAMS, _HELD_BY = ("device", "stream"), ("memory", "device")
 
 _CALL = Stream(
@@ -214,6 +230,7 @@ _CALL = Stream(
         counter="live_bytes",
         counter_by=_HELD_BY,
     ),
+    rollup=replace(_CALLS, by=("comm", "function", "kind")),
 )
 
 _LAUNCH = Stream(
@@ -239,6 +256,7 @@ _LAUNCH = Stream(
     null_unless={"device": "has_device", "offset": "inode", "result": "returned"},
     live=Live(by=("comm", "kernel", "result_name"), totals=("duration_ns",), quantiles="duration_ns", unless="nested"),
     timeline=Timeline(name="function", also_on=_STREAMS, also_named=("kernel",), unless="nested"),
+    rollup=replace(_CALLS, by=("comm", "kernel")),
 )
 
 _CALL_SUMMARY = Stream(
@@ -250,6 +268,7 @@ _CALL_SUMMARY = Stream(
     derive=_described,
     hidden=("function_id",),
     live=Live(by=("comm", "function"), totals=("count", "errors", "bytes", "total_ns"), unless="nested"),
+    rollup=_SUMMED,
 )
 
 _LAUNCH_SUMMARY = Stream(
@@ -262,6 +281,7 @@ _LAUNCH_SUMMARY = Stream(
     resolved=_KERNEL,
     hidden=("function_id", "inode", "offset", "name", "handle"),
     live=Live(by=("comm", "kernel"), totals=("count", "errors", "total_ns"), unless="nested"),
+    rollup=replace(_SUMMED, by=("comm", "kernel")),
 )
 
 _MEMORY_HELD = Stream(

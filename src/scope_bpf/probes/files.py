@@ -7,7 +7,7 @@ import numpy as np
 
 from scope_bpf.catalogue import Alternative, Probe
 from scope_bpf.probes.syscalls import NUMBERS, SELECTABLE
-from scope_bpf.stream import Column, Live, Mode, Names, Stream
+from scope_bpf.stream import Column, Failed, Live, Mode, Names, Rollup, Stream
 
 # enum file_call in files.bpf.c
 _CALLS = {
@@ -49,6 +49,7 @@ PROBE = Probe(
             hidden=("path_read",),
             null_unless={"path": "path_read"},
             live=Live(by=("comm", "path"), totals=("duration_ns",), failures="ret"),
+            rollup=Rollup(measured="duration_ns", failed="ret"),
         ),
         Stream(
             "file_name",
@@ -83,6 +84,13 @@ PROBE = Probe(
             live=Live(
                 by=("comm", "path"), totals=("reads", "read_bytes", "read_ns", "writes", "write_bytes", "write_ns")
             ),
+            rollup=Rollup(
+                count="reads",
+                measured="read_ns",
+                histogram="read_latency",
+                failed="read_errors",
+                failed_if=Failed.COUNTED,
+            ),
             names=Names(
                 "file_name",
                 ("device", "inode"),
@@ -92,6 +100,6 @@ PROBE = Probe(
         ),
     ),
     ring_bytes=4 << 20,
-    alternatives=(Alternative("tp_btf: sys_enter, sys_exit", ("file_enter", "file_exit")),),
+    alternatives=(Alternative("tp_btf: sys_enter, sys_exit", ("file_exit", "file_enter")),),
     constants=_constants,
 )

@@ -4,7 +4,7 @@ import resource
 
 from scope_bpf.catalogue import Alternative, Probe
 from scope_bpf.probes.syscalls import NUMBERS
-from scope_bpf.stream import Column, Live, Stream
+from scope_bpf.stream import Column, Live, Rollup, Stream
 
 _ALWAYS = ("exec_done", "fork_done", "exit_done")
 
@@ -27,6 +27,7 @@ PROBE = Probe(
             hidden=("filename_read", "args_read"),
             null_unless={"filename": "filename_read", "args": "args_read"},
             live=Live(latest=("pid", "ppid", "comm", "ret", "args")),
+            rollup=Rollup(failed="ret"),
             describes={"exe": "filename", "cmdline": "args", "parent_pid": "ppid", "failed": "ret"},
         ),
         Stream(
@@ -57,16 +58,17 @@ PROBE = Probe(
             live=Live(
                 latest=("pid", "comm", "exit_code", "signal", "lifetime_ns", "user_ns", "system_ns", "peak_rss_bytes")
             ),
+            rollup=Rollup(measured="lifetime_ns"),
         ),
     ),
     alternatives=(
         Alternative(
             "tp_btf: sched_process_exec, _fork, _exit; tracepoint: sys_enter_execve, sys_exit_execve and execveat's",
-            (*_ALWAYS, "execve_enter", "execve_exit", "execveat_enter", "execveat_exit"),
+            (*_ALWAYS, "execve_exit", "execve_enter", "execveat_exit", "execveat_enter"),
         ),
         Alternative(
             "tp_btf: sched_process_exec, _fork, _exit, sys_enter, sys_exit",
-            (*_ALWAYS, "any_call_enter", "any_call_exit"),
+            (*_ALWAYS, "any_call_exit", "any_call_enter"),
         ),
     ),
     constants=lambda _: {

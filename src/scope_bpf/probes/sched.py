@@ -1,7 +1,7 @@
 """The scheduler: who has a CPU, who waits for one, and for how long."""
 
 from scope_bpf.catalogue import Alternative, Probe
-from scope_bpf.stream import Column, Live, Mode, Stream
+from scope_bpf.stream import Column, Live, Mode, Rollup, Stream
 
 _TIMES = {
     "on_cpu_count": Column("times it left a CPU"),
@@ -34,6 +34,7 @@ PROBE = Probe(
             },
             null_unless={"on_cpu_ns": "on_cpu_ns"},
             live=Live(by=("comm", "pid"), totals=("preempted", "on_cpu_ns")),
+            rollup=Rollup(measured="on_cpu_ns"),
         ),
         Stream(
             "wakeup",
@@ -45,6 +46,7 @@ PROBE = Probe(
                 "waker_comm": Column("its name"),
             },
             live=Live(by=("comm", "pid"), totals=("run_queue_ns",)),
+            rollup=Rollup(measured="run_queue_ns"),
         ),
         Stream(
             "sched_summary",
@@ -52,6 +54,7 @@ PROBE = Probe(
             columns={"tid": Column("thread"), "thread_comm": Column("its name")} | _TIMES,
             mode=Mode.SUMMARY,
             live=Live(by=("comm", "pid", "thread_comm", "tid"), totals=("off_cpu_ns", "run_queue_ns", "on_cpu_ns")),
+            rollup=Rollup(by=("comm", "thread_comm"), count="on_cpu_count", measured="on_cpu_ns", histogram="on_cpu"),
         ),
         Stream(
             "sched_process_summary",
@@ -60,6 +63,7 @@ PROBE = Probe(
             mode=Mode.SUMMARY,
             live=Live(by=("comm", "pid"), totals=("off_cpu_ns", "run_queue_ns", "on_cpu_ns")),
             adds_up="sched_summary",
+            rollup=Rollup(count="on_cpu_count", measured="on_cpu_ns", histogram="on_cpu"),
         ),
     ),
     ring_bytes=8 << 20,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from scope_bpf import syscall_table
 from scope_bpf.catalogue import Alternative, Probe
 from scope_bpf.options import Option
-from scope_bpf.stream import Column, Derived, Live, Mode, Rows, Stream
+from scope_bpf.stream import Column, Derived, Failed, Live, Mode, Rollup, Rows, Stream
 
 TABLE = syscall_table.ARM64 if platform.machine() == "aarch64" else syscall_table.X86_64
 NUMBERS = {name: number for number, name in TABLE.items()}
@@ -58,6 +58,7 @@ PROBE = Probe(
             hidden=("compat", "returned"),
             null_unless={"ret": "returned"},
             live=Live(by=("comm", "name"), totals=("duration_ns",), failures="ret"),
+            rollup=Rollup(by=("comm", "name"), measured="duration_ns", failed="ret"),
         ),
         Stream(
             "syscall_summary",
@@ -74,10 +75,18 @@ PROBE = Probe(
             derive=_derive_name,
             hidden=("compat",),
             live=Live(by=("comm", "name"), totals=("count", "errors", "total_ns")),
+            rollup=Rollup(
+                by=("comm", "name"),
+                count="count",
+                measured="total_ns",
+                histogram="latency",
+                failed="errors",
+                failed_if=Failed.COUNTED,
+            ),
         ),
     ),
     ring_bytes=32 << 20,
-    alternatives=(Alternative("tp_btf: sys_enter, sys_exit", ("syscall_enter", "syscall_exit", "syscall_abandon")),),
+    alternatives=(Alternative("tp_btf: sys_enter, sys_exit", ("syscall_exit", "syscall_abandon", "syscall_enter")),),
     extra_options=(
         Option(
             "names",

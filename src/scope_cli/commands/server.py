@@ -7,7 +7,7 @@ from typing import Any
 from scope_cli.daemon import run_until_signalled
 from scope_cli.errors import UsageError
 from scope_cli.installation import HTTP, INGEST, state_dir, tell_url, token_file, url_of
-from scope_cli.limits import add_server_limits
+from scope_cli.limits import SERVER_LIMITS, add_server_limits
 
 
 def register(subcommands: Any) -> None:
@@ -30,13 +30,14 @@ def run(arguments: argparse.Namespace) -> None:
     from scope_server.settings import Settings
 
     state = arguments.state_dir or state_dir()
+    limits = {name: getattr(arguments, name) for name in SERVER_LIMITS}
     try:
         settings = Settings(
             database=arguments.database,
             token_file=token_file(state),
             http=arguments.http,
             ingest=arguments.ingest,
-            **({} if arguments.keep_days is None else {"keep_days": arguments.keep_days}),
+            **{name: value for name, value in limits.items() if value is not None},
         )
     except InvalidSettings as error:
         raise UsageError(str(error)) from None

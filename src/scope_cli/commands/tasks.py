@@ -18,14 +18,19 @@ def register(subcommands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints a line a task and stream."""
+    """Prints a line a task and stream, and how much is stored."""
     from rich.console import Console
+    from rich.text import Text
 
     from scope_cli.client import Client
+    from scope_cli.storage import storage_line
     from scope_cli.tasks import task_table
 
-    tasks = Client().get("tasks", state=None if arguments.all else "active")["tasks"]
+    client = Client()
+    tasks = client.get("tasks", state=None if arguments.all else "active")["tasks"]
     if arguments.json:
         print(json.dumps(tasks, indent=2))
     else:
-        Console().print(task_table(tasks))
+        console = Console()
+        console.print(task_table(tasks))
+        console.print(Text(storage_line(client.get("storage")), "dim"), soft_wrap=True)

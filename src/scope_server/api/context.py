@@ -12,6 +12,8 @@ from scope_server.store.columns import StreamTable
 from scope_server.store.database import Database
 from scope_server.store.quarantine import Quarantine
 from scope_server.store.reader import Reader
+from scope_server.store.retention import Disk, Retention
+from scope_server.store.upkeep import Upkeep
 
 DATABASE = web.AppKey("database", Database)
 READER = web.AppKey("reader", Reader)
@@ -20,4 +22,7 @@ DESIRED = web.AppKey("desired", Desired)
 BACKLOG = web.AppKey("backlog", Backlog)
 WRITERS = web.AppKey("writers", Writers)
 QUARANTINE = web.AppKey("quarantine", Quarantine)
+DISK = web.AppKey("disk", Disk)
+RETENTION = web.AppKey("retention", Retention)
+UPKEEP = web.AppKey("upkeep", Upkeep)
 TABLES: web.AppKey[Mapping[str, StreamTable]] = web.AppKey("tables", Mapping[str, StreamTable])

@@ -4,6 +4,7 @@ from aiohttp import web
 
 from scope_server.api.context import DATABASE, READER, TABLES
 from scope_server.api.input import Parameters, quoted
+from scope_server.api.machines import machines_named
 from scope_server.api.output import plain
 from scope_server.errors import InvalidQuery, UnknownThing
 from scope_server.store.columns import StreamTable
@@ -18,21 +19,12 @@ async def get_events(request: web.Request) -> web.Response:
     if stream not in tables:
         raise UnknownThing(f"there is no stream {quoted(stream)}; there are: {', '.join(sorted(tables))}")
     given = Parameters(request, None)
-    machines = await _machines(request, given.text("machine"))
+    machines = await machines_named(request, given.text("machine"))
     query = _query(given, tables[stream], machines)
     page = await request.app[READER].page(query)
     where = {"stream": stream, "machines": machines, "since": query.since, "until": query.until}
     losses = [plain(row) for row in await request.app[DATABASE].fetch("stream_losses", where)]
     return web.json_response({"events": page.events, "next": page.next or None, "losses": losses})
-
-
-async def _machines(request: web.Request, machine: str | None) -> list[int] | None:
-    if machine is None:
-        return None
-    rows = await request.app[DATABASE].fetch("find_machines", {"node": machine})
-    if not rows:
-        raise UnknownThing(f"machine: none has the hostname or id {quoted(machine)}; /api/v1/nodes lists them")
-    return [row["id"] for row in rows]
 
 
 def _query(given: Parameters, table: StreamTable, machines: list[int] | None) -> EventQuery:

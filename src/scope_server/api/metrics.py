@@ -9,10 +9,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from scope_server.api.context import BACKLOG, DATABASE, SESSIONS
+from scope_server.api.context import BACKLOG, DATABASE, DISK, RETENTION, SESSIONS
 from scope_server.errors import StoreUnavailable
 from scope_server.ingest.backlog import Backlog
 from scope_server.session.sessions import Sessions
+from scope_server.store.retention import Disk, Reason, Retention
 
 
 async def get_metrics(request: web.Request) -> web.Response:
@@ -22,7 +23,8 @@ async def get_metrics(request: web.Request) -> web.Response:
     except StoreUnavailable:
         stored = {}
     registry = CollectorRegistry()
-    registry.register(_Snapshot([*_live(request.app[SESSIONS], request.app[BACKLOG]), *_stored(stored)]))
+    live = _live(request.app[SESSIONS], request.app[BACKLOG])
+    registry.register(_Snapshot([*live, *_storage(request.app[DISK], request.app[RETENTION]), *_stored(stored)]))
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))
     return web.Response(body=encode(registry), headers={"Content-Type": content_type})
 
@@ -44,6 +46,23 @@ def _live(sessions: Sessions, backlog: Backlog) -> Iterator[Metric]:
     yield _by_code("scope_server_refused_records", "Records that were refused", counts.refused)
     yield _by_code("scope_server_deferred_records", "Answers that a record is to come later", counts.deferred)
     yield CounterMetricFamily("scope_server_redated_batches", "Batches dated by the server's clock", counts.redated)
+
+
+def _storage(disk: Disk, retention: Retention) -> Iterator[Metric]:
+    for name, meaning, value in (
+        ("storage_bytes", "Of rows and all that belongs to them", retention.storage.bytes),
+        ("storage_limit_bytes", "Beyond which the oldest days are dropped", disk.limit_bytes),
+        ("storage_free_bytes", "On the database's disk", disk.free_bytes),
+        ("storage_floor_bytes", "Free below which nothing is stored", disk.floor_bytes),
+    ):
+        if value is not None:
+            yield GaugeMetricFamily(f"scope_server_{name}", meaning, float(value))
+    days = CounterMetricFamily("scope_server_dropped_days", "Days that were dropped", labels=["reason"])
+    for reason in Reason:
+        days.add_metric([reason.value], retention.dropped_days[reason.value])
+    yield days
+    yield CounterMetricFamily("scope_server_dropped_rows", "Rows of dropped days", retention.dropped_rows)
+    yield CounterMetricFamily("scope_server_dropped_bytes", "Of dropped days", retention.dropped_bytes)
 
 
 def _by_code(name: str, meaning: str, counts: Mapping[str, int]) -> Metric:

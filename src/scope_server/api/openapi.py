@@ -11,6 +11,7 @@ from scope_server.api.leaks import LONGEST_H, MOST
 from scope_server.api.tasks import LONGEST_S, STATES
 from scope_server.store.columns import StreamTable
 from scope_server.store.reader import MOST_ROWS
+from scope_server.store.rollups.query import EVERY, MOST_GROUPS, ORDERS
 
 
 async def get_openapi(request: web.Request) -> web.Response:
@@ -24,6 +25,7 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
     task = {"type": "object", "properties": {"task_id": {"type": "string", "format": "uuid"}}}
     paths = {
         "/health": {"get": _operation("Whether the server can read and write", {"type": "object"}, extra=("503",))},
+        "/storage": {"get": _operation("How much is stored, and which days were dropped", {"type": "object"})},
         "/nodes": {"get": _operation("The machines", _listed("nodes"))},
         "/probes": {"get": _operation("What a machine can record", _listed("probes"), [_query("node")])},
         "/tasks": {
@@ -46,6 +48,7 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
         paths[f"/quarantine/{{id}}/{verb}"] = {"post": _operation(summary, {"type": "object"}, [_path("id")])}
     for table in sorted(tables, key=lambda table: table.name):
         paths[f"/events/{table.name}"] = {"get": _events(table)}
+        paths[f"/rollups/{table.name}"] = {"get": _rollup(table)}
     return {
         "openapi": "3.1.0",
         "info": {"title": "SCOPE", "version": "1"},
@@ -72,6 +75,21 @@ def _events(table: StreamTable) -> dict[str, Any]:
     parameters += [_query("order", {"enum": ["asc", "desc"]}), _query("limit", bounds)]
     parameters += [_query(name) for name in rows if name not in ("time", "machine_id", "hostname", "task_id")]
     return _operation(f"Rows of {table.name}, of the probe {table.probe}", answer, parameters)
+
+
+def _rollup(table: StreamTable) -> dict[str, Any]:
+    keys = [*table.rollup.by, "machine"]
+    top = {"type": "integer", "minimum": 1, "maximum": MOST_GROUPS, "default": 10}
+    parameters = [_query(name) for name in ("since", "until", "machine")]
+    parameters.append(_query("by", {"type": "string", "description": f"of {', '.join(keys)}, separated by commas"}))
+    parameters += [_query("every", {"enum": list(EVERY)}), _query("order", {"enum": list(ORDERS)}), _query("top", top)]
+    numbers = ("count", "failed", "sum", "mean", "p50", "p99")
+    group: dict[str, Any] = {name: {"type": ["string", "null"]} for name in keys}
+    group |= {name: {"type": ["number", "null"]} for name in numbers}
+    group["points"] = {"type": "array", "items": {"type": "object"}}
+    answer = _listed("groups")
+    answer["properties"]["groups"]["items"] = {"type": "object", "properties": group}
+    return _operation(f"What {table.name} adds up to, by the minute or longer", answer, parameters)
 
 
 def _operation(

@@ -11,6 +11,7 @@ from scope_server.errors import Deferred, StoreUnavailable
 from scope_server.ingest.admit import Admission
 from scope_server.ingest.backlog import Backlog, Pending
 from scope_server.store.delivery import Batch, Delivery, Outcome, Verdict
+from scope_server.store.retention import Disk
 from scope_server.store.writer import Writer
 
 _FIRST_PAUSE_S = 0.25
@@ -32,10 +33,14 @@ class Lane:
 
     Args:
         number: of the lane.
+        disk: while it is short, nothing is written.
     """
 
-    def __init__(self, number: int, backlog: Backlog, admission: Admission, writer: Writer) -> None:
+    def __init__(
+        self, number: int, backlog: Backlog, admission: Admission, writer: Writer, disk: Disk | None = None
+    ) -> None:
         self._number, self._backlog, self._admission, self._writer = number, backlog, admission, writer
+        self._disk = disk
         self._stopping = threading.Event()
         self._held: _Held | None = None
         self._busy_since: float | None = None
@@ -108,6 +113,8 @@ class Lane:
         pause_s = _FIRST_PAUSE_S
         while not self._stopping.is_set():
             try:
+                if self._disk and (shortage := self._disk.shortage()):
+                    raise StoreUnavailable(shortage)
                 outcomes = self._writer.write(deliveries)
                 self._held = None
                 return outcomes

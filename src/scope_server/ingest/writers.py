@@ -14,6 +14,7 @@ from scope_server.ingest.lane import Lane
 from scope_server.store.columns import StreamTable
 from scope_server.store.queries import queries
 from scope_server.store.rejections import KEPT_BYTES
+from scope_server.store.retention import Disk
 from scope_server.store.writer import Writer
 
 _WATCH_S = 1.0
@@ -28,6 +29,7 @@ class Writers:
         tables: the streams that can be stored, by name.
         keep_days: rows that are older are refused.
         kept_bytes: at most so many of refused records are kept.
+        disk: while it is short, nothing is written.
     """
 
     def __init__(
@@ -36,16 +38,21 @@ class Writers:
         conninfo: str,
         tables: Mapping[str, StreamTable],
         keep_days: int = 30,
+        *,
         kept_bytes: int = KEPT_BYTES,
+        disk: Disk | None = None,
     ) -> None:
-        self._backlog, self._conninfo = backlog, conninfo
+        self._backlog, self._conninfo, self._disk = backlog, conninfo, disk
         admission = Admission(tables, keep_days)
         self._lanes = [
-            Lane(number, backlog, admission, Writer(conninfo, tables, kept_bytes)) for number in range(backlog.lanes)
+            Lane(number, backlog, admission, Writer(conninfo, tables, kept_bytes), disk)
+            for number in range(backlog.lanes)
         ]
 
     async def check(self, timeout_s: float) -> str:
         """Writes to the database; what is wrong with that or with the threads, or nothing."""
+        if self._disk and (shortage := self._disk.shortage()):
+            return f"waits: {shortage}; {self._backlog.held_bytes} bytes wait"
         troubles = [lane.trouble for lane in self._lanes if lane.trouble]
         if troubles:
             return f"{'; '.join(troubles)}; {self._backlog.held_bytes} bytes wait"

@@ -7,7 +7,7 @@ from enum import StrEnum
 import pyarrow as pa
 
 from scope_bpf.catalogue import Probe
-from scope_bpf.stream import Column, Mode, fingerprint
+from scope_bpf.stream import Column, Mode, Rollup, Stream, fingerprint
 from scope_server.errors import SchemaConflict
 
 
@@ -40,6 +40,7 @@ class StreamTable:
         schema: of the batches that arrive.
         columns: the table's, beside those every table has (`BASE`).
         meanings: of the columns that the catalogue describes, with their units.
+        rollup: what its rows are added up to.
     """
 
     name: str
@@ -50,6 +51,7 @@ class StreamTable:
     columns: tuple[StoredColumn, ...]
     meaning: str
     meanings: Mapping[str, str]
+    rollup: Rollup
 
     @property
     def of_processes(self) -> bool:
@@ -71,7 +73,16 @@ BASE = {
     "ordinal": "integer NOT NULL",
 }
 IN_PROCESS = ("pid", "start_ns")  # kept in store.processes; rows about no process have that with pid 0
-RESERVED = (*(set(BASE) - {"ktime_ns"}), "machine_id", "hostname", "task_id")
+# What a block of rows has beside their columns: they are of one day, in order of time.
+OF_BLOCK = {
+    "first_time": "timestamptz NOT NULL",
+    "last_time": "timestamptz NOT NULL",
+    "row_count": "integer NOT NULL",
+    "machines": "bigint[] NOT NULL",
+    "processes": "bigint[] NOT NULL",
+    "names": "bigint[] NOT NULL",
+}
+RESERVED = (*(set(BASE) - {"ktime_ns"}), *OF_BLOCK, "machine_id", "hostname", "task_id")
 
 _LONGEST_NAME = 54  # of a table: its partitions add 9 characters for the day
 _NUMBERS = {
@@ -129,17 +140,30 @@ def stream_tables(probes: Mapping[str, Probe]) -> dict[str, StreamTable]:
             if len(stream.name) > _LONGEST_NAME:
                 raise SchemaConflict(f"stream '{stream.name}': its name has more than {_LONGEST_NAME} characters")
             own = [field for field in schema if field.name not in BASE and field.name not in IN_PROCESS]
+            columns = tuple(stored_column(field.name, field.type, described[field.name].stack) for field in own)
             found[stream.name] = StreamTable(
                 name=stream.name,
                 probe=probe.name,
                 mode=stream.mode,
                 schema=schema,
                 fingerprint=fingerprint(schema),
-                columns=tuple(stored_column(field.name, field.type, described[field.name].stack) for field in own),
+                columns=columns,
                 meaning=stream.meaning,
                 meanings={name: _said(column) for name, column in described.items()},
+                rollup=_rollup(stream, columns),
             )
     return found
+
+
+def _rollup(stream: Stream, columns: tuple[StoredColumn, ...]) -> Rollup:
+    kinds = {column.name: column.kind for column in columns}
+    rollup = stream.rollup or Rollup(by=("comm",) if kinds.get("comm") is Kind.NAME else ())
+    used = (rollup.count, rollup.measured, rollup.histogram, rollup.failed, rollup.unless)
+    unknown = [name for name in used if name and name not in kinds]
+    unknown += [name for name in rollup.by if kinds.get(name) is not Kind.NAME]
+    if unknown:
+        raise SchemaConflict(f"stream '{stream.name}': its rollup needs '{unknown[0]}', which is no such column")
+    return rollup
 
 
 def _said(column: Column) -> str:

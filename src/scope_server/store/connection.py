@@ -13,7 +13,9 @@ from scope_server.errors import StoreUnavailable
 # SQLSTATEs of the moment: connection, resources, operator, disk, deadlock, a lock not had in time, a standby, and
 # damage to the database's own files. The same statements may succeed later.
 _OF_THE_MOMENT = ("08", "53", "57", "58", "40", "55P03", "25006", "XX001", "XX002")
-_OF_THE_SCHEMA = ("42", "08P01")  # the latter: a column is of another type than what is sent
+# A table or column is not there, or a column is of another type than what is sent.
+_OF_THE_SCHEMA = ("42", "08P01")
+_NO_PARTITION = "no partition of relation"  # a day's was just dropped; its SQLSTATE is that of a violated CHECK, 23514
 _LOCK_S = 10  # a writer that waits for a lock is shown as waiting
 _CONNECT_S = 5
 _SILENCE_S = 15  # of a database that is reached over TCP
@@ -50,13 +52,17 @@ class WriterConnection:
 
     def query(self, statement: str, parameters: dict[str, pa.Array] | None = None) -> list[dict[str, Any]]:
         """Runs a statement; each parameter is an array, in the order of $1, $2, ... Returns its rows."""
+        return list(self.table(statement, parameters).to_pylist())
+
+    def table(self, statement: str, parameters: dict[str, pa.Array] | None = None) -> pa.Table:
+        """As `query`, with the rows as columns."""
         bound = None
         if parameters is not None:
             lists = [pa.array([values], pa.list_(values.type)) for values in parameters.values()]
             bound = pa.record_batch(lists, names=list(parameters))
         try:
             self._cursor.execute(statement, bound)
-            return list(self._cursor.fetch_arrow_table().to_pylist())
+            return self._cursor.fetch_arrow_table()
         except adbc.Error as error:
             raise self._judged(error) from error
 
@@ -98,6 +104,7 @@ class WriterConnection:
         state = error.sqlstate or ""
         # The driver itself looks for tables and columns; what it says of them has no SQLSTATE.
         of_schema = state.startswith(_OF_THE_SCHEMA) if state else isinstance(error, adbc.ProgrammingError)
+        of_schema = of_schema or _NO_PARTITION in str(error)  # the private PostgreSQL speaks English
         if (of_schema or not state.startswith(_OF_THE_MOMENT)) and self._answers():
             return DataRefused(_first_line(error), of_schema)
         self.close()

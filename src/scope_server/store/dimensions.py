@@ -10,6 +10,15 @@ from scope_server.store.texts import Texts
 
 _REMEMBERED = 200_000
 _COLUMNS = ("machine", "pid", "start_ns")
+_ENTER = "SELECT store.enter() AS sweep"
+_RESCUE = """
+DELETE FROM store.doomed d USING (
+    SELECT d.id FROM store.doomed d JOIN store.processes p ON p.id = d.id
+    JOIN unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (machine, pid, start_ns)
+      ON (p.pid, p.start_ns, p.machine) = (w.pid, w.start_ns, w.machine)
+    WHERE d.kind = 'processes' ORDER BY d.id FOR UPDATE OF d
+) found
+WHERE d.kind = 'processes' AND d.id = found.id RETURNING d.id"""
 _FIND = """
 SELECT p.id, p.machine::bigint AS machine, p.pid, p.start_ns FROM store.processes p
 JOIN unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (machine, pid, start_ns)
@@ -29,6 +38,7 @@ class Dimensions:
         self._frames = Texts(connection, "frames")
         self._stacks = Texts(connection, "stacks", "frames", "bigint[]")
         self._processes: dict[Process, int] = {}
+        self._sweep = 0  # for which the remembered keys hold; odd while it runs
 
     def ensure(
         self,
@@ -37,17 +47,18 @@ class Dimensions:
         processes: Collection[Process],
         descriptions: Mapping[Process, Description],
     ) -> Keys:
-        """The keys of all these, made where there are none, and committed.
+        """The keys of all these, made and committed where there are none.
 
-        In a transaction of its own: should the rows be refused, keys are not drawn again and again, and other writers
-        that make the same ones do not wait for the rows. What no row comes to refer to does no harm.
+        They hold in the transaction that is open on return, and in no other: between two, a sweep may begin that takes
+        away rows which nothing refers to. What is made is committed before, in a transaction of its own: should the
+        rows be refused, keys are not drawn again and again, and other writers that make the same ones do not wait for
+        the rows. What no row comes to refer to does no harm.
         """
-        made = self._ensure_names(names)
-        made = self._ensure_stacks(stacks) or made
-        made = self._ensure_processes([*processes, *descriptions]) or made
-        made = describe(self._connection, {self._processes[one]: what for one, what in descriptions.items()}) or made
-        if made:
+        self._enter()
+        while self._make(names, stacks, processes, descriptions):
             self._connection.commit()
+            descriptions = {}
+            self._enter()
         keys = Keys(
             self._names.keys(names), self._stacks.keys(stacks), {one: self._processes[one] for one in processes}
         )
@@ -55,22 +66,47 @@ class Dimensions:
         return keys
 
     def forget(self) -> None:
-        """The transaction was rolled back."""
+        """The transaction was rolled back, or a sweep has begun."""
         for texts in (self._names, self._frames, self._stacks):
             texts.forget()
         self._processes.clear()
 
+    @property
+    def _swept(self) -> bool:
+        return self._sweep % 2 == 1
+
+    def _enter(self) -> None:
+        # A sweep that begins after this waits for the end of the transaction before it takes anything away.
+        (row,) = self._connection.query(_ENTER)
+        sweep = row["sweep"]
+        if sweep != self._sweep:
+            self.forget()
+            self._sweep = sweep
+
+    def _make(
+        self,
+        names: Collection[str],
+        stacks: Collection[str],
+        processes: Collection[Process],
+        descriptions: Mapping[Process, Description],
+    ) -> bool:
+        # Whether anything was written.
+        made = self._ensure_names(names)
+        made = self._ensure_stacks(stacks) or made
+        made = self._ensure_processes([*processes, *descriptions]) or made
+        return describe(self._connection, {self._processes[one]: what for one, what in descriptions.items()}) or made
+
     def _ensure_names(self, names: Iterable[str]) -> bool:
-        missing = self._names.missing(names)
+        missing = self._names.missing(names, self._swept)
         self._names.make(missing)
         return bool(missing)
 
     def _ensure_stacks(self, stacks: Iterable[str]) -> bool:
-        missing = self._stacks.missing(stacks)
+        missing = self._stacks.missing(stacks, self._swept)
         if not missing:
             return False
         frames = {frame for stack in missing.values() for frame in stack.split(";")}
-        self._frames.make(self._frames.missing(frames))
+        self._frames.make(self._frames.missing(frames, self._swept))
         keys = self._frames.keys(frames)
         self._stacks.make(
             {digest: f"{{{','.join(str(keys[one]) for one in stack.split(';'))}}}" for digest, stack in missing.items()}
@@ -80,12 +116,14 @@ class Dimensions:
     def _ensure_processes(self, processes: Iterable[Process]) -> bool:
         missing = sorted({one for one in processes if one not in self._processes})
         made = False
-        for statement in (_FIND, _MAKE, _FIND):  # the last for those that another writer made meanwhile
+        # The last for those that another writer made meanwhile.
+        for statement in (*((_RESCUE,) if self._swept else ()), _FIND, _MAKE, _FIND):
             if missing:
                 made = made or statement is _MAKE
                 columns = zip(_COLUMNS, zip(*missing, strict=True), strict=True)
                 found = self._connection.query(statement, {name: integers(values) for name, values in columns})
-                self._processes |= {(row["machine"], row["pid"], row["start_ns"]): row["id"] for row in found}
+                if statement is not _RESCUE:
+                    self._processes |= {(row["machine"], row["pid"], row["start_ns"]): row["id"] for row in found}
                 missing = [one for one in missing if one not in self._processes]
         return made
 

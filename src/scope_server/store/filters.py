@@ -1,4 +1,4 @@
-"""From filters, as people write them, to conditions on rows and on batches of the catalogue."""
+"""From filters, as people write them, to conditions on rows, and on what may have them: batches, blocks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,10 +29,17 @@ class Filter:
 
 @dataclass
 class Conditions:
-    """What rows have to meet, and what the batches have to that can have such rows."""
+    """What rows have to meet, and what the batches of the catalogue and the blocks have to that can have such rows."""
 
     rows: list[sql.Composable] = field(default_factory=list)
     batches: list[sql.Composable] = field(default_factory=list)
+    blocks: list[sql.Composable] = field(default_factory=list)
+
+    def only_with(self, held: str, keys: Sequence[int]) -> None:
+        """Leaves batches and blocks that hold one of these keys."""
+        condition = sql.SQL("{} && {}").format(sql.Identifier(held), array(keys))
+        self.batches.append(condition)
+        self.blocks.append(condition)
 
 
 async def conditions(
@@ -46,8 +53,10 @@ async def conditions(
     """
     found = Conditions()
     if machines is not None:
-        for of_batch_or_row in (found.rows, found.batches):
-            of_batch_or_row.append(sql.SQL("machine = ANY({})").format(array(machines)))
+        of_machine = sql.SQL("machine = ANY({})").format(array(machines))
+        found.rows.append(of_machine)
+        found.batches.append(of_machine)
+        found.blocks.append(sql.SQL("machines && {}").format(array(machines)))
     of_process: dict[str, int] = {}
     for one in filters:
         if one.column in IN_PROCESS and table.of_processes:
@@ -98,7 +107,7 @@ async def _of_text(database: Database, column: StoredColumn, one: Filter, found:
         return True
     if keys:
         found.rows.append(sql.SQL("{} = {}").format(name, sql.Literal(keys[0])))
-        found.batches.append(sql.SQL("names && {}").format(array(keys)))
+        found.only_with("names", keys)
     return bool(keys)
 
 
@@ -111,7 +120,7 @@ async def _of_processes(
     keys = [row["id"] for row in await database.fetch("find_processes", asked)]
     if keys:
         found.rows.append(sql.SQL("process = ANY({})").format(array(keys)))
-        found.batches.append(sql.SQL("processes && {}").format(array(keys)))
+        found.only_with("processes", keys)
     return bool(keys)
 
 

@@ -41,6 +41,18 @@ class Partition:
         return f"{self.table}_{self.day:%Y%m%d}"
 
 
+def making(one: Partition) -> tuple[str, str]:
+    """The statements that make a partition.
+
+    It is made beside the table and then attached: that lets queries and writers of the table go on, where CREATE TABLE
+    ... PARTITION OF would wait for them all and hold up those behind it.
+    """
+    begin = datetime(one.day.year, one.day.month, one.day.day, tzinfo=UTC)
+    bounds = {"begin": begin.isoformat(), "end": (begin + timedelta(days=1)).isoformat()}
+    names = {"schema": one.schema, "table": one.table, "name": one.name}
+    return _MAKE.format(**names), _ATTACH.format(**names, **bounds)
+
+
 class Partitions:
     """Knows which partitions there are, as seen by one connection."""
 
@@ -49,19 +61,12 @@ class Partitions:
         self._known: set[Partition] = set()
 
     def ensure(self, wanted: Iterable[Partition]) -> None:
-        """Makes those that are missing, each in a transaction of its own.
-
-        The partition is made beside the table and then attached: that lets queries and writers of the table go on,
-        where CREATE TABLE ... PARTITION OF would wait for them all and hold up those behind it.
-        """
+        """Makes those that are missing, each in a transaction of its own."""
         for one in sorted(set(wanted) - self._known):
-            begin = datetime(one.day.year, one.day.month, one.day.day, tzinfo=UTC)
-            bounds = {"begin": begin.isoformat(), "end": (begin + timedelta(days=1)).isoformat()}
-            names = {"schema": one.schema, "table": one.table, "name": one.name}
             self._connection.query("SELECT pg_advisory_xact_lock(hashtext('scope.partitions'))")
-            if not self._connection.query(_ATTACHED.format(**names)):
-                self._connection.query(_MAKE.format(**names))
-                self._connection.query(_ATTACH.format(**names, **bounds))
+            if not self._connection.query(_ATTACHED.format(schema=one.schema, name=one.name)):
+                for statement in making(one):
+                    self._connection.query(statement)
                 _log.info("partition made", extra={"table": one.table, "day": one.day.isoformat()})
             self._connection.commit()
             self._known.add(one)

@@ -247,10 +247,9 @@ FROM (
     SELECT DISTINCT ON (machine_id, pid, start_ns, memory, device, stack_id)
            machine_id, hostname, pid, start_ns, comm, memory, device, live_bytes, live_count, allocations, mean_age_ns,
            stack, ended = 1 AS ended, time
-    FROM scope.cuda_live
+    FROM scope.cuda_live(now() - make_interval(secs => %(seconds)s))
     WHERE (%(pid)s::bigint IS NULL OR pid = %(pid)s)
       AND (%(machine)s::text IS NULL OR machine_id = %(machine)s)
-      AND time > now() - make_interval(secs => %(seconds)s)
     ORDER BY machine_id, pid, start_ns, memory, device, stack_id, time DESC
 ) AS latest
 WHERE live_count > 0
@@ -263,10 +262,9 @@ SELECT machine_id, hostname, pid, start_ns, comm, sum(unknown_frees)::bigint AS 
 FROM (
     SELECT DISTINCT ON (machine_id, pid, start_ns, memory, device)
            machine_id, hostname, pid, start_ns, comm, unknown_frees
-    FROM scope.cuda_memory
+    FROM scope.cuda_memory(now() - make_interval(secs => %(seconds)s))
     WHERE (%(pid)s::bigint IS NULL OR pid = %(pid)s)
       AND (%(machine)s::text IS NULL OR machine_id = %(machine)s)
-      AND time > now() - make_interval(secs => %(seconds)s)
     ORDER BY machine_id, pid, start_ns, memory, device, time DESC
 ) AS latest
 GROUP BY machine_id, hostname, pid, start_ns, comm
@@ -299,6 +297,21 @@ WHERE q.id = %(id)s;
 
 -- name: drop_quarantined
 DELETE FROM store.quarantine WHERE id = %(id)s RETURNING id;
+
+-- ---- retention
+
+-- name: dropped
+SELECT day, reason, sum(rows)::bigint AS rows, sum(bytes)::bigint AS bytes, max(dropped_at) AS dropped_at
+FROM scope.dropped
+GROUP BY day, reason
+ORDER BY max(dropped_at) DESC
+LIMIT %(most)s;
+
+-- name: dropped_days
+SELECT count(DISTINCT day) FILTER (WHERE reason = 'age') AS age,
+       count(DISTINCT day) FILTER (WHERE reason = 'limit') AS "limit",
+       count(DISTINCT day) FILTER (WHERE reason = 'floor') AS floor
+FROM scope.dropped;
 
 -- ---- events
 

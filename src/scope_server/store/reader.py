@@ -12,17 +12,19 @@ import psycopg
 from psycopg import sql
 
 from scope_server.errors import InvalidQuery
+from scope_server.store.blocks.rows import rows as rows_of
+from scope_server.store.blocks.rows import within
 from scope_server.store.columns import Kind, StreamTable
 from scope_server.store.database import Connection, Database
 from scope_server.store.filters import OPERATORS, Conditions, Filter, conditions
 from scope_server.store.views import joined
-from scope_server.store.window import Scope, look
+from scope_server.store.window import Scope, Window, look
 
 __all__ = ["MOST_ROWS", "OPERATORS", "EventQuery", "Filter", "Page", "Reader"]
 
 MOST_ROWS = 1000
 _FIRST_WINDOW = 16  # batches looked at first; grows until the page is full
-_WINDOW_GROWTH = 8
+_WINDOW_GROWTH = 3
 _CURSOR_LENGTH = 200
 _MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -120,28 +122,28 @@ async def _rows(
         window = await look(connection, scope, batches)
         rows = []
         if not window.empty:
-            statement = _statement(query, [*wanted.rows, *window.rows()], after)
+            statement = _statement(query, wanted, window, after)
             rows = await (await connection.execute(statement)).fetchall()
         if len(rows) > query.limit or window.whole:
             return rows
         batches *= _WINDOW_GROWTH
 
 
-def _statement(query: EventQuery, where: Sequence[sql.Composable], after: Place | None) -> sql.Composed:
+def _statement(query: EventQuery, wanted: Conditions, window: Window, after: Place | None) -> sql.Composed:
+    of_rows, of_blocks = within(*(sql.Literal(time) if time else None for time in (window.since, window.until)))
+    where = [*wanted.rows, *of_rows]
     if after:
         step = sql.SQL(">" if query.ascending else "<")
         place = sql.SQL(", ").join(map(sql.Literal, after))
-        where = [*where, sql.SQL("(time, batch, ordinal) {} ({})").format(step, place)]
+        where.append(sql.SQL("(time, batch, ordinal) {} ({})").format(step, place))
+    columns = [{"name": column.name, "sql": column.sql, "kind": column.kind.value} for column in query.table.columns]
+    found = rows_of(query.table.name, columns, where, window.of_batches(), [*wanted.blocks, *of_blocks])
     direction = sql.SQL("ASC" if query.ascending else "DESC")
-    rows = sql.SQL("SELECT * FROM {} WHERE {} ORDER BY time {d}, batch {d}, ordinal {d} LIMIT {}").format(
-        sql.Identifier("events", query.table.name),
-        sql.SQL(" AND ").join(where) if where else sql.SQL("true"),
-        sql.Literal(query.limit + 1),
-        d=direction,
+    first = sql.SQL("SELECT * FROM ({}) AS r ORDER BY time {d}, batch {d}, ordinal {d} LIMIT {}").format(
+        found, sql.Literal(query.limit + 1), d=direction
     )
-    columns = [{"name": column.name, "kind": column.kind.value} for column in query.table.columns]
     return sql.SQL("{} ORDER BY e.time {d}, e.batch {d}, e.ordinal {d}").format(
-        joined(rows, columns, query.table.of_processes, task=sql.SQL("NULL::text AS task_id, ")), d=direction
+        joined(first, columns, query.table.of_processes, task=sql.SQL("NULL::text AS task_id, ")), d=direction
     )
 
 

@@ -10,8 +10,10 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from scope_server.errors import SchemaConflict
+from scope_server.store.blocks.layout import Record, creation, definition
 from scope_server.store.columns import BASE, StoredColumn, StreamTable
-from scope_server.store.views import Record, comments, digest, view
+from scope_server.store.rollups import tables as rollups
+from scope_server.store.views import comments, digest, function, view
 
 Connection = psycopg.Connection[Any]
 
@@ -80,10 +82,12 @@ def _apply_stream(connection: Connection, table: StreamTable) -> None:
     columns = [*columns, *added]
     if not _exists(connection, "events", table.name):
         _create(connection, table, columns)
-    else:
-        for column in added:
-            where = sql.Identifier("events", table.name)
-            connection.execute(sql.SQL("ALTER TABLE {} ADD COLUMN {}").format(where, _definition(column)))
+    elif added:
+        _add(connection, sql.Identifier("events", table.name), map(_definition, added))
+    if not _exists(connection, "blocks", table.name):
+        connection.execute(creation(table.name, columns))
+    elif added:
+        _add(connection, sql.Identifier("blocks", table.name), map(definition, added))
     if table.fingerprint not in {fingerprint for _, fingerprint, _, _ in versions}:
         version += 1
         connection.execute(
@@ -92,6 +96,7 @@ def _apply_stream(connection: Connection, table: StreamTable) -> None:
         )
         _log.info("stream's table ready", extra={"stream": table.name, "version": version, "added": len(added)})
     _show(connection, table, columns, version, shown)
+    rollups.make(connection, table)
 
 
 def _added(table: StreamTable, columns: Sequence[Record]) -> list[StoredColumn]:
@@ -121,16 +126,24 @@ def _create(connection: Connection, table: StreamTable, columns: Sequence[Record
         )
 
 
+def _add(connection: Connection, relation: sql.Identifier, definitions: Iterable[sql.Composed]) -> None:
+    added = sql.SQL(", ").join(sql.SQL("ADD COLUMN {}").format(one) for one in definitions)
+    connection.execute(sql.SQL("ALTER TABLE {} {}").format(relation, added))
+
+
 def _show(connection: Connection, table: StreamTable, columns: Sequence[Record], version: int, shown: str) -> None:
     # Only if it is not as it was: replacing a view waits for everybody who reads it.
     name, query = sql.Identifier("scope", table.name), view(table, columns)
     of_table, of_view = comments(table, columns)
-    made = digest(query, of_table, of_view)
+    of_time = function(table, columns)
+    made = digest(query, of_time, of_table, of_view)
     if made == shown and _exists(connection, "scope", table.name):
         return
     connection.execute(of_table)
-    replace = sql.SQL("CREATE OR REPLACE VIEW {} AS {}").format(name, query)
-    anew = sql.SQL("DROP VIEW IF EXISTS {}; CREATE VIEW {} AS {}").format(name, name, query)
+    replace = sql.SQL("CREATE OR REPLACE VIEW {} AS {}; {}").format(name, query, of_time)
+    anew = sql.SQL("DROP FUNCTION IF EXISTS {}(timestamptz, timestamptz); DROP VIEW IF EXISTS {}; {}").format(
+        name, name, replace
+    )
     for statement in (replace, anew):
         try:
             with connection.transaction():

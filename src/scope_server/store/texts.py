@@ -9,6 +9,12 @@ from scope_server.store.connection import WriterConnection, blobs, strings
 _REMEMBERED = 200_000  # keys, of each table
 
 _FIND = "SELECT id, digest FROM store.{table} WHERE digest = ANY($1::bytea[])"
+_RESCUE = """
+DELETE FROM store.doomed d USING (
+    SELECT d.id FROM store.doomed d JOIN store.{table} t ON t.id = d.id
+    WHERE d.kind = '{table}' AND t.digest = ANY($1::bytea[]) ORDER BY d.id FOR UPDATE OF d
+) found
+WHERE d.kind = '{table}' AND d.id = found.id RETURNING d.id"""
 _MAKE = """
 INSERT INTO store.{table} (digest, {column}) SELECT digest, content::{type}
 FROM unnest($1::bytea[], $2::text[]) WITH ORDINALITY w (digest, content, place) ORDER BY place
@@ -28,13 +34,20 @@ class Texts:
     def __init__(self, connection: WriterConnection, table: str, column: str = "text", type_: str = "text") -> None:
         self._connection = connection
         self._find = _FIND.format(table=table)
+        self._rescue = _RESCUE.format(table=table)
         self._make = _MAKE.format(table=table, column=column, type=type_)
         self._known: dict[bytes, int] = {}
 
-    def missing(self, texts: Iterable[str]) -> dict[bytes, str]:
-        """Those, by digest and in order of it, that are neither remembered nor in the table."""
+    def missing(self, texts: Iterable[str], swept: bool) -> dict[bytes, str]:
+        """Those, by digest and in order of it, that are neither remembered nor in the table.
+
+        Args:
+            swept: rows of the table are being swept away; those that are found here are taken from the sweep first.
+        """
         asked = {digest: text for digest, text in digests(texts).items() if digest not in self._known}
         if asked:
+            if swept:
+                self._connection.query(self._rescue, {"digests": blobs(asked)})
             found = self._connection.query(self._find, {"digests": blobs(asked)})
             self._remember({row["digest"]: row["id"] for row in found})
         return {digest: asked[digest] for digest in sorted(asked) if digest not in self._known}

@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scope_server.errors import Rejected, StoreUnavailable
 from scope_server.store.books import Books, Key
@@ -27,6 +27,8 @@ from scope_server.store.described import Description
 from scope_server.store.dimensions import Dimensions
 from scope_server.store.partitions import Partition, Partitions, day_of
 from scope_server.store.rejections import keep, legible, take_back
+from scope_server.store.rollups.packed import FRESH, packed
+from scope_server.store.rollups.tally import tally
 from scope_server.store.rows import Keys, Part, Process, StreamRows
 from scope_server.store.runs import Runs
 
@@ -165,13 +167,18 @@ class Session:
             if number is not None
         ]
         if entries:
-            self.connection.ingest("events", stream.table.name, stream.stored(numbers, keys))
+            stored = stream.stored(numbers, keys)
+            self.connection.ingest("events", stream.table.name, stored)
+            added_up = packed(tally(stream.table, stored), stream.table.rollup.by, FRESH)
+            if added_up.num_rows:
+                self.connection.ingest("rollups", stream.table.name, added_up)
             self._catalogue.enter(entries)
 
     def _ensure_partitions(self, by_stream: Mapping[str, Sequence[_Rows]]) -> None:
         for_rows = {partition for rows in by_stream.values() for one in rows for partition in one.partitions}
         days = {day_of(one.decoded.last_ns) for rows in by_stream.values() for one in rows}
-        self._partitions.ensure(for_rows | {Partition("store", "batches", day) for day in days})
+        for_rollups = {replace(partition, schema="rollups") for partition in for_rows}
+        self._partitions.ensure(for_rows | for_rollups | {Partition("store", "batches", day) for day in days})
 
     def _ensure_dimensions(self, known: Sequence[_Known], streams: Collection[StreamRows]) -> Keys:
         descriptions: dict[Process, Description] = {}

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from psycopg import sql
 
+from scope_server.store.blocks.layout import MEANINGS, Record
+from scope_server.store.blocks.rows import rows, within
 from scope_server.store.columns import Kind, StreamTable
-
-Record = Mapping[str, str]  # of a column, as kept in store.streams
 
 # In the target list, so that only queries that name task_id pay for it: the catalogue is large.
 _TASK = sql.SQL(
@@ -33,9 +33,9 @@ _STORED = {
 
 
 def joined(
-    rows: sql.Composable, columns: Iterable[Record], of_processes: bool, task: sql.Composable = _TASK
+    found: sql.Composable, columns: Iterable[Record], of_processes: bool, task: sql.Composable = _TASK
 ) -> sql.Composed:
-    """A query of `rows`, rows of an event table, with keys replaced by what they stand for.
+    """A query of `found`, rows as a stream's table has them, with keys replaced by what they stand for.
 
     Args:
         task: how the task is found: nothing, for queries that find it by batch.
@@ -54,37 +54,55 @@ def joined(
             shown.append(sql.SQL("e.{}").format(name))
     return sql.SQL(
         "SELECT e.time, e.ktime_ns, m.machine_id, m.hostname, {task}{process}e.batch, e.ordinal, {shown} "
-        "FROM ({rows}) AS e "
+        "FROM ({found}) AS e "
         "LEFT JOIN store.machines AS m ON m.id = e.machine "
         "LEFT JOIN store.processes AS p ON p.id = e.process {joins}"
     ).format(
         task=task,
         process=sql.SQL("p.pid, p.start_ns, " if of_processes else ""),
         shown=sql.SQL(", ").join(shown),
-        rows=rows,
+        found=found,
         joins=sql.SQL(" ").join(joins),
     )
 
 
 def view(table: StreamTable, columns: Sequence[Record]) -> sql.Composed:
     """The query of a stream's view. Columns that came later stand last, so that views built on it can be kept."""
-    return joined(sql.SQL("SELECT * FROM {}").format(sql.Identifier("events", table.name)), columns, table.of_processes)
+    return joined(rows(table.name, columns), columns, table.of_processes)
+
+
+def function(table: StreamTable, columns: Sequence[Record]) -> sql.Composed:
+    """A statement that makes a function of the view's rows of a time.
+
+    A condition on the view's time is met by each row alone: no plan takes it as one on blocks. The function has both,
+    and PostgreSQL puts its query in the place of the call.
+    """
+    of_rows, of_blocks = within(sql.SQL("$1"), sql.SQL("$2"))
+    query = joined(rows(table.name, columns, of_rows, blocks=of_blocks), columns, table.of_processes)
+    return sql.SQL(
+        "CREATE OR REPLACE FUNCTION {name}(since timestamptz, until timestamptz DEFAULT 'infinity')"
+        " RETURNS SETOF {name} LANGUAGE sql STABLE PARALLEL SAFE AS {query}"
+    ).format(name=sql.Identifier("scope", table.name), query=sql.Literal(query.as_string(None)))
 
 
 def comments(table: StreamTable, columns: Sequence[Record]) -> tuple[sql.Composed, sql.Composed]:
-    """What the stream's table and its view say of themselves: statements for the one and for the other."""
+    """What the stream's tables say of themselves, and what its view and function do: statements."""
     own = [column["name"] for column in columns]
     of_process = [name for name in ("pid", "start_ns") if name in table.meanings]
     stored = {name: _STORED.get(name) or table.meanings.get(name, "") for name in [*_STORED, "ktime_ns", *own]}
     base = [*_BASE, "ktime_ns", *of_process]
     shown = {name: _BASE.get(name) or table.meanings.get(name, "") for name in [*base, *own]}
-    about = (
-        f"{table.meaning}. Rows of probe {table.probe}, as they are stored; read the view scope.{table.name} instead."
+    about = f"{table.meaning}. Rows of probe {table.probe}, {{}}; read the view scope.{table.name} instead."
+    of_tables = [
+        _said("TABLE", "events", table.name, about.format("as they are stored"), stored),
+        _said("TABLE", "blocks", table.name, about.format("those of closed days, many in one"), {**MEANINGS, **stored}),
+    ]
+    of_function = sql.SQL("COMMENT ON FUNCTION {} (timestamptz, timestamptz) IS {}").format(
+        sql.Identifier("scope", table.name),
+        sql.Literal(f"Rows of the view scope.{table.name} from since on and before until; reads what is of that time."),
     )
-    return (
-        _said("TABLE", "events", table.name, about, stored),
-        _said("VIEW", "scope", table.name, f"{table.meaning} (probe {table.probe}).", shown),
-    )
+    of_view = [_said("VIEW", "scope", table.name, f"{table.meaning} (probe {table.probe}).", shown), of_function]
+    return sql.SQL("; ").join(of_tables), sql.SQL("; ").join(of_view)
 
 
 def digest(*statements: sql.Composed) -> str:

@@ -50,13 +50,9 @@ class Window:
         """Whether it has no rows."""
         return self.whole and self.batches == []
 
-    def rows(self) -> list[sql.Composable]:
-        """Conditions on rows."""
+    def of_batches(self) -> list[sql.Composable]:
+        """Conditions on rows that its batches have: no others are looked for, and these are found by it."""
         found: list[sql.Composable] = []
-        if self.since:
-            found.append(sql.SQL("time >= {}").format(sql.Literal(self.since)))
-        if self.until:
-            found.append(sql.SQL("time < {}").format(sql.Literal(self.until)))
         if self.batches and len(self.batches) <= _MOST_LOOKED_UP:
             found.append(sql.SQL("batch = ANY({})").format(array(self.batches)))
         elif self.batches:

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from tests.integration.server.records import Line, lined
 from tests.integration.server.running import Server, running
@@ -37,6 +38,13 @@ async def line(database: str) -> AsyncIterator[Line]:
     """A server's line from an agent's stream to the test's database."""
     async with lined(database) as started:
         yield started
+
+
+@pytest.fixture
+def upkeep(line: Line) -> Iterator[psycopg.Connection[Any]]:
+    """A connection to the line's database as upkeep has it."""
+    with psycopg.connect(line.conninfo, autocommit=True) as connection:
+        yield connection
 
 
 @pytest.fixture

@@ -72,9 +72,8 @@ async def test_a_group_that_fails_again_and_again_burns_no_keys(line: Line) -> N
     assert line.query(KEYS.format("processes")) == [(4000,)]
     assert line.query(KEYS.format("names")) == [(4001,)]
     assert line.query("SELECT last_value FROM store.batch_ids")[0][0] <= 50
-    for table, count in (("processes", 4000), ("names", 4001)):
-        drawn = f"SELECT last_value FROM pg_sequences WHERE sequencename = '{table}_id_seq'"
-        assert line.query(drawn) == [(count,)]
+    for sequence, count in (("processes_id_seq", 4000), ("text_ids", 4001)):
+        assert line.query(f"SELECT last_value FROM store.{sequence}") == [(count,)]
 
 
 async def test_what_was_forgotten_is_found_again(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,42 +1,13 @@
 """The database's schema: made from the catalogue, explained to people, and robust against what they do to it."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 import psycopg
 import pyarrow as pa
 import pytest
 from tests.integration.server.records import STORED, Line, Run, lined, rows, stacks
+from tests.integration.server.tables import TABLES, migrated, with_column
 
-from scope_bpf.catalogue import probes
-from scope_bpf.stream import fingerprint
 from scope_server.errors import SchemaConflict
-from scope_server.store.columns import StreamTable, stored_column, stream_tables
 from scope_server.store.schema import migrate
-
-
-def _tables() -> dict[str, StreamTable]:
-    return stream_tables(probes())
-
-
-def _migrate(conninfo: str, tables: Mapping[str, StreamTable] | None = None) -> None:
-    with psycopg.connect(conninfo, autocommit=True) as connection:
-        migrate(connection, (tables or _tables()).values())
-
-
-def _with_column(name: str, type_: pa.DataType, meaning: str = "") -> dict[str, StreamTable]:
-    tables = _tables()
-    known = tables["syscall"]
-    schema = known.schema.append(pa.field(name, type_))
-    tables["syscall"] = replace(
-        known,
-        schema=schema,
-        fingerprint=fingerprint(schema),
-        columns=(*known.columns, stored_column(name, type_)),
-        meanings={**known.meanings, name: meaning},
-    )
-    return tables
-
 
 COMMENTS = """
 SELECT c.relname, a.attname, col_description(c.oid, a.attnum)
@@ -45,13 +16,16 @@ WHERE c.relnamespace = %s::regnamespace AND c.relkind IN ('v', 'p')"""
 
 
 async def test_every_stream_is_explained(line: Line) -> None:
-    """Each view of a stream, each of its columns, and each table says what it means, with the unit."""
-    streams = set(_tables())
-    for schema in ("scope", "events"):
+    """Each view and function of a stream, each column, and each table says what it means, with the unit."""
+    streams = set(TABLES)
+    for schema in ("scope", "events", "blocks"):
         said = {(name, column): text for name, column, text in line.query(COMMENTS, schema)}
         assert {name for name, _ in said} >= streams
         assert [where for where, text in said.items() if where[0] in streams and not text] == []
     assert "(ns)" in said["syscall", "duration_ns"]
+    functions = "SELECT proname, obj_description(oid) FROM pg_proc WHERE pronamespace = 'scope'::regnamespace"
+    told = dict(line.query(functions))
+    assert [stream for stream in streams if not told.get(stream)] == []
     (about,) = line.query("SELECT obj_description('scope.syscall'::regclass)")
     assert "probe syscalls" in about[0]
 
@@ -77,13 +51,13 @@ async def test_views_do_not_join_what_is_not_asked_for(line: Line) -> None:
 
 def test_a_restart_changes_nothing(database: str) -> None:
     """Servers migrate again and again, also beside somebody who reads a view for long."""
-    _migrate(database)
+    migrated(database)
     dump = "SELECT relname, pg_get_viewdef(oid) FROM pg_class WHERE relnamespace = 'scope'::regnamespace"
     with psycopg.connect(database) as reader:
         before = reader.execute(dump).fetchall()
         reader.execute("SELECT * FROM scope.syscall").fetchall()
         with psycopg.connect(database, options="-c lock_timeout=5s", autocommit=True) as connection:
-            migrate(connection, _tables().values())
+            migrate(connection, TABLES.values())
         assert reader.execute(dump).fetchall() == before
         assert reader.execute("SELECT count(*) FROM store.streams WHERE version > 1").fetchone() == (0,)
 
@@ -91,20 +65,21 @@ def test_a_restart_changes_nothing(database: str) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        "DROP VIEW scope.syscall",
-        "DROP VIEW scope.syscall; CREATE VIEW scope.syscall AS SELECT 1 AS one",
-        "DROP VIEW scope.syscall; CREATE VIEW scope.syscall AS SELECT 1 AS a; CREATE VIEW mine AS TABLE scope.syscall",
-        "DROP VIEW scope.syscall; CREATE TABLE scope.syscall (one integer)",
+        "DROP VIEW scope.syscall CASCADE",
+        "DROP VIEW scope.syscall CASCADE; CREATE VIEW scope.syscall AS SELECT 1 AS one",
+        "DROP VIEW scope.syscall CASCADE; CREATE VIEW scope.syscall AS SELECT 1 a; "
+        "CREATE VIEW mine AS TABLE scope.syscall",
+        "DROP VIEW scope.syscall CASCADE; CREATE TABLE scope.syscall (one integer)",
         "ALTER VIEW scope.syscall RENAME COLUMN pid TO process_id",
-        "DROP VIEW scope.syscall; DROP TABLE events.syscall",
+        "DROP VIEW scope.syscall CASCADE; DROP TABLE events.syscall",
     ],
 )
 async def test_what_people_did_to_a_view_stops_no_server(database: str, damage: str) -> None:
     """A dropped, changed or replaced view is mended if that harms nothing of theirs; rows are stored in any case."""
-    _migrate(database)
+    migrated(database)
     with psycopg.connect(database) as connection:
         connection.execute(damage.encode())
-    async with lined(database, tables=_with_column("added", pa.int64())) as line:
+    async with lined(database, tables=with_column("added", pa.int64())) as line:
         assert [answer.verdict for answer in await line.send(Run().batch(1, rows(101)))] == [STORED]
         assert line.query("SELECT count(*) FROM events.syscall") == [(101,)]
         if "CREATE TABLE" not in damage and "mine" not in damage:
@@ -116,7 +91,7 @@ async def test_a_view_built_on_a_streams_is_kept(database: str) -> None:
     async with lined(database) as line:
         await line.send(Run().batch(1, rows(101)))
         line.query("CREATE VIEW mine AS SELECT pid, arg0 FROM scope.syscall")
-    _migrate(database, _with_column("added", pa.int64(), "something (ns)"))
+    migrated(database, with_column("added", pa.int64(), "something (ns)"))
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT count(*) FROM mine").fetchone() == (101,)
         assert connection.execute("SELECT count(added), count(*) FROM scope.syscall").fetchone() == (0, 101)
@@ -124,7 +99,7 @@ async def test_a_view_built_on_a_streams_is_kept(database: str) -> None:
 
 async def test_an_older_server_goes_on_with_a_newer_catalogue(database: str, caplog: pytest.LogCaptureFixture) -> None:
     """Columns that it does not know stay empty, and it says that it may be older; the newer one comes back to them."""
-    newer = _with_column("added", pa.int64())
+    newer = with_column("added", pa.int64())
     for tables in (newer, None, newer, None):
         async with lined(database, tables=tables) as line:
             assert [answer.verdict for answer in await line.send(Run().batch(1, rows(7)))] == [STORED]
@@ -135,11 +110,11 @@ async def test_an_older_server_goes_on_with_a_newer_catalogue(database: str, cap
 
 def test_a_database_of_a_newer_server_is_refused(database: str) -> None:
     """The message says which version it is and what to do."""
-    _migrate(database)
+    migrated(database)
     with psycopg.connect(database) as connection:
         connection.execute("INSERT INTO store.schema_versions (version) VALUES (9999)")
     with pytest.raises(SchemaConflict, match=r"at schema version 9999, this server knows \d+; run the newer server"):
-        _migrate(database)
+        migrated(database)
 
 
 def test_a_database_that_cannot_be_taken_over_is_left_alone(database: str) -> None:
@@ -147,13 +122,13 @@ def test_a_database_that_cannot_be_taken_over_is_left_alone(database: str) -> No
     with psycopg.connect(database) as connection:
         connection.execute("CREATE SCHEMA scope; CREATE TABLE scope.schema_versions (version integer)")
     with pytest.raises(SchemaConflict, match="name another database"):
-        _migrate(database)
+        migrated(database)
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT to_regnamespace('store')").fetchone() == (None,)
 
 
 def test_a_column_that_changed_its_type_is_a_conflict(database: str) -> None:
     """It is told before anything is changed."""
-    _migrate(database, _with_column("added", pa.int64()))
+    migrated(database, with_column("added", pa.int64()))
     with pytest.raises(SchemaConflict, match="column 'added' is int64"):
-        _migrate(database, _with_column("added", pa.string()))
+        migrated(database, with_column("added", pa.string()))

@@ -9,6 +9,17 @@ from typing import Any
 import pytest
 
 TOKEN = "0123456789abcdef-of-a-test"
+STORAGE = {
+    "bytes": 3 << 30,
+    "limit_bytes": 20 << 30,
+    "free_bytes": 50 << 30,
+    "floor_bytes": 1 << 30,
+    "oldest_day": "2026-10-23",
+    "days": [],
+    "dropped_days": {"age": 7, "limit": 0, "floor": 0},
+    "dropped": [],
+    "problem": None,
+}
 
 
 class Api:
@@ -72,6 +83,7 @@ def api(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     (tmp_path / "token").write_text(TOKEN + "\n")
     (tmp_path / "token").chmod(0o600)
     (tmp_path / "api-url").write_text(made.url + "\n")
+    made.answer("GET storage", STORAGE)
     monkeypatch.setenv("SCOPE_STATE", str(tmp_path))
     for name in ("SCOPE_URL", "SCOPE_TOKEN_FILE"):
         monkeypatch.delenv(name, raising=False)

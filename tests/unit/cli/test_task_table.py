@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.unit.cli.conftest import Api
+from tests.unit.cli.conftest import STORAGE, Api
 
 Run = Callable[..., tuple[int, str, str]]
 TASK_ID = "0190c0de-0000-7000-8000-000000000001"
@@ -44,19 +44,43 @@ def test_the_books_of_a_stream_are_shown(api: Api, scope: Run) -> None:
     lost = [{"place": "spool", "reason": "full", "count": 97}, {"place": "ring", "reason": "ring_full", "count": 3}]
     task = _task(streams=[_stream(lost=lost), _stream(stream="syscall_summary")], cost={"cpu_share": 0.0123})
     api.answer("GET tasks", {"tasks": [task]})
-    head, first, second = _lines(scope("tasks"))
+    head, first, second, _ = _lines(scope("tasks"))
     assert head == ["task", "probe", "state", "stream", "events", "stored", "under", "way", "lost", "sent", "CPU"]
     books = ["1,009", "900", "9", "97", "spool/full,", "3", "ring/ring_full"]
     assert first == [TASK_ID[:8], "syscalls", "running", "syscall", *books, "2", "KiB", "1.23%"]
     assert second == ["syscall_summary", "1,009", "900", "9", "none"]
-    assert api.asked == [("GET", "tasks?state=active", None)]
+    assert api.asked == [("GET", "tasks?state=active", None), ("GET", "storage", None)]
 
 
 def test_a_task_without_rows_has_a_line(api: Api, scope: Run) -> None:
     """And `--all` asks for ended tasks as well."""
     api.answer("GET tasks", {"tasks": [_task(state="stopped")]})
     assert _lines(scope("tasks", "--all"))[1][:4] == [TASK_ID[:8], "syscalls", "stopped", "-"]
-    assert api.asked == [("GET", "tasks", None)]
+    assert api.asked == [("GET", "tasks", None), ("GET", "storage", None)]
+
+
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        ({}, "storage: 3 GiB of 20 GiB, since 2026-10-23"),
+        ({"bytes": None, "oldest_day": None}, "storage: not looked at yet of 20 GiB"),
+        (
+            {"dropped_days": {"age": 7, "limit": 1, "floor": 1}},
+            "storage: 3 GiB of 20 GiB, since 2026-10-23; 2 days dropped (limit, floor)",
+        ),
+        (
+            {"free_bytes": 312 << 20, "floor_bytes": 512 << 20},
+            "storage: 3 GiB of 20 GiB, since 2026-10-23; waits: only 312 MiB are free on the disk (floor 512 MiB)",
+        ),
+        ({"problem": "too much"}, "storage: 3 GiB of 20 GiB, since 2026-10-23; too much"),
+    ],
+)
+def test_the_last_line_tells_what_is_stored(api: Api, scope: Run, told: dict[str, Any], line: str) -> None:
+    """How much of how much, since when, days that had to go before they were old, and what is wrong."""
+    api.answers.clear()
+    api.answer("GET tasks", {"tasks": [_task()]})
+    api.answer("GET storage", {**STORAGE, **told})
+    assert scope("tasks")[1].splitlines()[-1] == line
 
 
 def test_why_a_task_does_not_run_is_shown(api: Api, scope: Run) -> None:
@@ -64,7 +88,7 @@ def test_why_a_task_does_not_run_is_shown(api: Api, scope: Run) -> None:
     reason = "no process has [red]pid 5"
     api.answer("GET tasks", {"tasks": [_task(state="pending", reason=reason, next_try=_in(100.9), origin="agent")]})
     lines = [" ".join(line) for line in _lines(scope("tasks"))]
-    assert lines[2:] == ["started on the machine itself", f"{reason}; next try in 101 s"]
+    assert lines[2:-1] == ["started on the machine itself", f"{reason}; next try in 101 s"]
 
 
 def test_a_machine_is_shown_with_what_is_to_be_said(api: Api, scope: Run) -> None:

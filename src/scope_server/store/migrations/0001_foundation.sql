@@ -1,10 +1,15 @@
--- Three schemas. `scope` is for people: views and functions, each commented. `events` has the rows: a partitioned table
--- a stream, made from the catalogue (`store/schema.py`). `store` has what rows refer to, the tasks and their books, and
--- the catalogue of batches; it is there already, with the versions of this schema.
+-- Five schemas. `scope` is for people: views and functions, each commented. `events` has the rows: a partitioned table
+-- a stream, made from the catalogue (`store/schema.py`). Likewise made: `blocks` has the rows of closed days, `rollups`
+-- what rows add up to. `store` has what rows refer to, the tasks and their books, and the catalogue of batches; it is
+-- there already, with the versions of this schema.
 CREATE SCHEMA scope;
 CREATE SCHEMA events;
+CREATE SCHEMA blocks;
+CREATE SCHEMA rollups;
 COMMENT ON SCHEMA scope IS 'SCOPE, for people: a view a stream, and what is known of machines, tasks, runs and losses.';
 COMMENT ON SCHEMA events IS 'SCOPE''s rows as they are stored; read the views in scope instead.';
+COMMENT ON SCHEMA rollups IS 'What SCOPE''s rows add up to by the minute, as it is stored; read scope.STREAM_minutes instead.';
+COMMENT ON SCHEMA blocks IS 'SCOPE''s rows of closed days, thousands in one; read the views in scope instead.';
 COMMENT ON SCHEMA store IS 'SCOPE''s own: what rows refer to, tasks, books, the catalogue of batches.';
 
 CREATE TABLE store.machines (
@@ -25,8 +30,10 @@ CREATE TABLE store.machines (
 
 -- ---- what rows refer to. Ids are drawn only for rows that are new; a text is found by its digest, so it may be long.
 
+CREATE SEQUENCE store.text_ids AS bigint;              -- names and stacks stand side by side in the catalogue
+
 CREATE TABLE store.names (
-    id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id     bigint PRIMARY KEY DEFAULT nextval('store.text_ids'),
     digest bytea NOT NULL UNIQUE,                        -- BLAKE2b, 16 bytes, of the text in UTF-8
     text   text NOT NULL
 );
@@ -38,7 +45,7 @@ CREATE TABLE store.frames (
 );
 
 CREATE TABLE store.stacks (
-    id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id     bigint PRIMARY KEY DEFAULT nextval('store.text_ids'),
     digest bytea NOT NULL UNIQUE,                        -- of the stack's text, as in names
     frames bigint[] NOT NULL                             -- outermost first
 );
@@ -168,6 +175,41 @@ CREATE INDEX ON store.batches USING gist (tstzrange(first_time, last_time, '[]')
 CREATE INDEX ON store.batches USING gin (processes);
 CREATE INDEX ON store.batches USING gin (names);
 
+-- ---- what retention keeps track of
+
+-- The days that were dropped, a row a stream; null stands for all that is no stream's, such as the catalogue of batches.
+CREATE TABLE store.dropped (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    day        date NOT NULL,
+    stream     text,
+    rows       bigint NOT NULL,                          -- of the batches that ended on that day
+    bytes      bigint NOT NULL,
+    reason     text NOT NULL CHECK (reason IN ('age', 'limit', 'floor')),
+    dropped_at timestamptz                               -- null: it is being dropped
+);
+
+-- Keys that a writer remembers hold while `number` does. A sweep takes away what nothing refers to; while one runs,
+-- `number` is odd and `doomed` has what it is about to take away. Whoever needs such a row removes it from there first.
+CREATE TABLE store.sweep (
+    one    boolean PRIMARY KEY DEFAULT true CHECK (one),
+    number bigint NOT NULL DEFAULT 0,
+    due    integer NOT NULL DEFAULT 0                    -- sweeps that are left to be done
+);
+INSERT INTO store.sweep DEFAULT VALUES;
+
+CREATE TABLE store.doomed (
+    kind text NOT NULL,                                  -- table of store
+    id   bigint NOT NULL,
+    PRIMARY KEY (kind, id)
+);
+
+-- First thing in a transaction that refers to keys: the sweep for which they hold. A sweep that begins later waits for
+-- the transaction's end. The number is read once the lock is had: each statement has a snapshot of its own.
+CREATE FUNCTION store.enter() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT pg_advisory_xact_lock_shared(377247);
+    SELECT number FROM store.sweep
+$$;
+
 -- What the catalogue's tables and views were made from.
 CREATE TABLE store.streams (
     stream      text NOT NULL,
@@ -188,6 +230,40 @@ CREATE TABLE store.pulse (
 INSERT INTO store.pulse (beat) VALUES (now());
 
 -- ---- for people
+
+-- The state: how many each of 64 buckets has, and behind them the share in millionths.
+CREATE FUNCTION store.percentile_step(state bigint[], share double precision, at_least bigint, count bigint)
+RETURNS bigint[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    bucket integer := 65 - position(B'1' IN greatest(at_least, 1)::bit(64));
+BEGIN
+    state[65] := round(share * 1000000);
+    state[bucket] := state[bucket] + count;
+    RETURN state;
+END $$;
+
+CREATE FUNCTION store.percentile_end(state bigint[])
+RETURNS double precision LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    wanted double precision := (SELECT sum(c) FROM unnest(state[:64]) c)::double precision * state[65] / 1000000;
+    below double precision := 0;
+BEGIN
+    FOR bucket IN 1..64 LOOP
+        IF state[bucket] > 0 AND below + state[bucket] >= wanted THEN
+            RETURN power(2, bucket - 1) * (1 + (wanted - below) / state[bucket]);
+        END IF;
+        below := below + state[bucket];
+    END LOOP;
+    RETURN NULL;
+END $$;
+
+CREATE AGGREGATE scope.percentile(share double precision, at_least bigint, count bigint) (
+    SFUNC = store.percentile_step, STYPE = bigint[], FINALFUNC = store.percentile_end,
+    INITCOND = '{0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,
+                 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}'
+);
+COMMENT ON AGGREGATE scope.percentile(double precision, bigint, bigint) IS
+    'A percentile, such as 0.99, of what scope.STREAM_histogram returns: an estimate within its power of two.';
 
 CREATE VIEW scope.machines AS
 SELECT machine_id, hostname, kernel, architecture, cpus, memory_bytes, agent_version, booted, clock_ahead_ns,
@@ -249,3 +325,11 @@ JOIN store.machines m ON m.id = t.machine;
 COMMENT ON VIEW scope.losses IS 'Lost events by place, reason and minute.';
 COMMENT ON COLUMN scope.losses.place IS 'ring, batch, agent, spool, or ingest, which is the server';
 COMMENT ON COLUMN scope.losses.first_time IS 'they were lost between this time and last_time';
+
+CREATE VIEW scope.dropped AS
+SELECT stream, day, rows, bytes, dropped_at, reason FROM store.dropped WHERE dropped_at IS NOT NULL;
+COMMENT ON VIEW scope.dropped IS 'Days of rows that were dropped to keep within the limits, for a year.';
+COMMENT ON COLUMN scope.dropped.stream IS 'null: the catalogue of batches and other tables that are no stream''s';
+COMMENT ON COLUMN scope.dropped.rows IS 'of the batches that ended on that day';
+COMMENT ON COLUMN scope.dropped.reason IS
+    'age: older than is kept; limit: more bytes than are kept; floor: too little was free on the disk';

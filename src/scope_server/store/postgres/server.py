@@ -35,6 +35,7 @@ _SETTINGS = {
     "port": "5432",
     "unix_socket_permissions": "0700",
     "max_connections": "40",
+    "max_locks_per_transaction": "512",  # a query without a time locks each day's tables and their indexes
     "shared_buffers": "128MB",  # more gained nothing: the kernel's cache has the rest
     "wal_level": "minimal",
     "max_wal_senders": "0",

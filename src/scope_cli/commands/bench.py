@@ -1,0 +1,158 @@
+"""`scope bench`: measures SCOPE itself."""
+
+import argparse
+import json
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_RATIO = 0.85
+_MOST_STATES = 1_000_000
+_MARKS = {True: "[green]✓[/green]", False: "[red]✗[/red]"}
+
+
+def register(subcommands: Any) -> None:
+    """Adds the subcommand."""
+    parser = subcommands.add_parser("bench", help="measure SCOPE itself")
+    what = parser.add_subparsers(metavar="WHAT", required=True)
+    store = what.add_parser(
+        "store",
+        help="fill a database as agents would, and measure what people ask of it",
+        epilog="Without --database it makes a PostgreSQL of its own, and removes it afterwards.",
+    )
+    store.add_argument("--rows", type=_count, default=5_000_000, metavar="N", help="how many (default: 5,000,000)")
+    store.add_argument("--days", type=float, default=3.0, metavar="D", help="spread over so many days (default: 3)")
+    store.add_argument("--machines", type=_count, default=50, metavar="M", help="of so many machines (default: 50)")
+    store.add_argument(
+        "--late", type=float, default=0.05, metavar="SHARE", help="of the batches, come up to 6 h late (default: 0.05)"
+    )
+    store.add_argument(
+        "--states", type=int, metavar="N", help="of memory held (default: a tenth of the rows, at most 10⁶)"
+    )
+    store.add_argument("--database", metavar="CONNINFO", help="an empty database to fill, as libpq names it")
+    store.add_argument("--dir", type=Path, metavar="DIR", help="keep the PostgreSQL that is made in this directory")
+    store.add_argument("--keep", action="store_true", help="leave the PostgreSQL in --dir when done")
+    store.add_argument("--json", action="store_true", help="as JSON")
+    store.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints a table: what was measured, beside what is wanted; status 1 if something was missed."""
+    import asyncio
+    import time
+    from dataclasses import asdict
+
+    import psycopg
+    from rich.console import Console
+
+    from scope_bpf.catalogue import probes
+    from scope_cli.bench_store.costs import sizes, written
+    from scope_cli.bench_store.fill import Filler
+    from scope_cli.bench_store.load import Load
+    from scope_cli.bench_store.questions import ask_all
+    from scope_cli.errors import UsageError
+    from scope_server.store.columns import stream_tables
+    from scope_server.store.schema import migrate
+
+    if arguments.keep and not arguments.dir:
+        raise UsageError("--keep needs --dir, which says where")
+    console = Console(stderr=True)
+    states = arguments.states if arguments.states is not None else min(_MOST_STATES, arguments.rows // 10)
+    load = Load(
+        arguments.rows,
+        machines=arguments.machines,
+        days=arguments.days,
+        late=arguments.late,
+        end_ns=time.time_ns(),
+        states=states,
+    )
+    tables = stream_tables(probes())
+    with ExitStack() as cleanup, console.status("making the database") as status:
+        conninfo = arguments.database or _made(arguments, cleanup)
+        with psycopg.connect(conninfo, autocommit=True) as connection:
+            migrate(connection, tables.values())
+        filler = Filler(conninfo, tables, load)
+        cleanup.callback(filler.close)
+        began = time.monotonic()
+        rows = filler.fill(load, lambda count: status.update(f"{count:,} rows"))
+        seconds = time.monotonic() - began
+        status.update("making blocks of closed days")
+        _compact(conninfo, tables)
+        status.update("vacuum")
+        with psycopg.connect(conninfo, autocommit=True) as connection:
+            connection.execute("VACUUM (ANALYZE)")
+        stored = sizes(conninfo)
+        answered = asyncio.run(ask_all(filler, load, lambda question: status.update(f"asking for {question}")))
+        status.update("comparing the writer with a bare ingest")
+        costs = written(filler, load)
+    found: dict[str, Any] = {
+        "rows": rows,
+        "filled_s": seconds,
+        "questions": [asdict(one) | {"met": one.met} for one in answered],
+        "stored": [asdict(one) | {"bytes_a_row": one.bytes / one.rows if one.rows else None} for one in stored],
+        "writer": asdict(costs) | {"goal_of_bare": _RATIO, "met": costs.of_bare >= _RATIO},
+    }
+    if arguments.json:
+        print(json.dumps(found, indent=2))
+    else:
+        _print(Console(), found)
+    return 0 if found["writer"]["met"] and all(one["met"] for one in found["questions"]) else 1
+
+
+def _made(arguments: argparse.Namespace, cleanup: ExitStack) -> str:
+    import shutil
+
+    from scope_server.store.postgres import PrivatePostgres
+
+    folder = arguments.dir or Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="scope")))
+    if arguments.dir and not arguments.keep:
+        cleanup.callback(shutil.rmtree, folder / "postgres", ignore_errors=True)
+    return cleanup.enter_context(PrivatePostgres(folder / "postgres")).conninfo()
+
+
+def _compact(conninfo: str, tables: Any) -> None:
+    import psycopg
+
+    from scope_server.store.blocks.compaction import Compaction
+
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        compaction = Compaction(tables)
+        while compaction.step(connection):
+            pass
+
+
+def _print(console: "Console", found: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    console.print(f"{found['rows']:,} rows stored in {found['filled_s']:,.0f} s")
+    table = Table("question", "p50 ms", "p95 ms", "goal", "", box=None)
+    for one in found["questions"]:
+        p50, p95, goal = (one[f"{name}_ms"] for name in ("p50", "p95", "goal"))
+        table.add_row(one["question"], f"{p50:.1f}", f"{p95:.1f}", f"≤ {goal:g}", _MARKS[one["met"]])
+    console.print(table)
+    table = Table("stored", "rows", "bytes a row", box=None)
+    for one in found["stored"]:
+        size = f"{one['bytes_a_row']:.2f}" if one["rows"] else f"{one['bytes']:,} bytes"
+        table.add_row(one["what"], f"{one['rows']:,}", size)
+    console.print(table)
+    table = Table("writing", "figure", "goal", "", box=None)
+    writer = found["writer"]
+    table.add_row(
+        "rows/s of the writer / bare adbc_ingest", f"{writer['of_bare']:.2f}", f"≥ {_RATIO}", _MARKS[writer["met"]]
+    )
+    table.add_row("rows/s of the writer", f"{writer['rows_a_second']:,.0f}", "", "")
+    table.add_row("CPU here, decoding included, µs a row", f"{writer['cpu_us']:.2f}", "", "")
+    if writer["postgres_cpu_us"] is not None:
+        table.add_row("CPU of PostgreSQL, vacuum included, µs a row", f"{writer['postgres_cpu_us']:.2f}", "", "")
+    console.print(table)
+
+
+def _count(text: str) -> int:
+    number = int(text.replace("_", "").replace(",", ""))
+    if number <= 0:
+        raise argparse.ArgumentTypeError("a whole number above 0 is wanted")
+    return number

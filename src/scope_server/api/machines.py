@@ -1,0 +1,21 @@
+"""Machines as requests name them."""
+
+from aiohttp import web
+
+from scope_server.api.context import DATABASE
+from scope_server.api.input import quoted
+from scope_server.errors import UnknownThing
+
+
+async def machines_named(request: web.Request, machine: str | None) -> list[int] | None:
+    """The keys of the machines with this hostname or id; None for all.
+
+    Raises:
+        UnknownThing: there is none.
+    """
+    if machine is None:
+        return None
+    rows = await request.app[DATABASE].fetch("find_machines", {"node": machine})
+    if not rows:
+        raise UnknownThing(f"machine: none has the hostname or id {quoted(machine)}; /api/v1/nodes lists them")
+    return [row["id"] for row in rows]

@@ -1,0 +1,59 @@
+"""What else the store has done in the background: blocks are made of closed days, and rollups are merged."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from scope_server.store.blocks.compaction import Compaction
+from scope_server.store.columns import StreamTable
+from scope_server.store.connection import WriterConnection
+from scope_server.store.rollups.merge import Merger
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Chore:
+    """A job of `Upkeep` that can wait, made of a function that does one step."""
+
+    name: str
+    every_s: float
+    step: Callable[[Connection], bool]
+    close: Callable[[], None] = lambda: None
+    frugal: bool = True
+    urgent: bool = False
+
+    def begin(self, connection: Connection) -> None:
+        """It needs no beginning."""
+
+    def end(self) -> None:
+        """Gives back what it holds."""
+        self.close()
+
+
+def chores(conninfo: str, tables: Mapping[str, StreamTable]) -> list[Chore]:
+    """The chores of these streams."""
+    merging = _Merging(conninfo, tables)
+    return [
+        Chore("merge", 10.0, merging.step, merging.close),
+        Chore("blocks", 60.0, Compaction(tables).step),
+    ]
+
+
+class _Merging:
+    # Columns travel over a connection of the writers' kind, made when there is a first step, and anew when it was lost.
+
+    def __init__(self, conninfo: str, tables: Mapping[str, StreamTable]) -> None:
+        self._conninfo, self._tables = conninfo, tables
+        self._connection: WriterConnection | None = None
+
+    def step(self, _: Connection) -> bool:
+        if self._connection is None or not self._connection.open:
+            self._connection = WriterConnection(self._conninfo)
+        return Merger(self._connection, self._tables.values()).step()
+
+    def close(self) -> None:
+        if self._connection:
+            self._connection.close()

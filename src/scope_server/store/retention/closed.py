@@ -1,0 +1,84 @@
+"""Tasks, runs and quarantined records of days that are gone: whatever nobody will add to any more."""
+
+import logging
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+import psycopg
+
+from scope_server.store.retention.days import measure
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+NEWEST_TASKS = 1000  # are kept whatever their age
+_RUNS_OF_A_TASK = 100  # likewise, the newest
+_RESENT = timedelta(days=7)  # an agent that was away sends again what it had sent: its run has to be known
+_SOME = 1000
+_log = logging.getLogger(__name__)
+
+# Ended before, with books that are closed, and referred to by nothing.
+_RUNS = """
+SELECT r.id FROM store.runs r JOIN store.tasks t ON t.id = r.task
+WHERE r.ended < %(before)s
+  AND (NOT t.wanted AND t.id NOT IN (SELECT id FROM store.tasks ORDER BY id DESC LIMIT %(tasks)s)
+       OR (SELECT count(*) FROM store.runs n WHERE n.task = r.task AND n.run_id > r.run_id) >= %(runs)s)
+  AND NOT EXISTS (
+      SELECT FROM store.accounts a
+      WHERE a.run = r.id
+        AND (a.last_sequence IS NULL OR NOT a.settled @> int8multirange(int8range(1, a.last_sequence + 1))))
+  AND NOT EXISTS (SELECT FROM store.quarantine q WHERE q.run = r.id)
+  AND r.id NOT IN (SELECT DISTINCT run FROM store.batches)
+ORDER BY r.id LIMIT %(some)s"""
+_TASKS = """
+DELETE FROM store.tasks t
+WHERE NOT wanted AND created < %(before)s
+  AND id NOT IN (SELECT id FROM store.tasks ORDER BY id DESC LIMIT %(tasks)s)
+  AND NOT EXISTS (SELECT FROM store.runs r WHERE r.task = t.id)"""
+_QUARANTINE = "DELETE FROM store.quarantine WHERE received < now() - make_interval(days => %s)"
+_DROPPED = "DELETE FROM store.dropped WHERE dropped_at < now() - interval '1 year'"
+
+
+class Closed:
+    """Forgets what is closed and old. A job of `Upkeep`.
+
+    Args:
+        keep_days: quarantined records that are older go.
+    """
+
+    name = "closed"
+    every_s = 3600.0
+    frugal = True
+    urgent = False
+
+    def __init__(self, keep_days: int) -> None:
+        self._keep_days = keep_days
+
+    def begin(self, connection: Connection) -> None:
+        """Nothing is remembered."""
+
+    def end(self) -> None:
+        """It holds nothing."""
+
+    def step(self, connection: Connection) -> bool:
+        """Forgets some; whether there is more.
+
+        Raises:
+            psycopg.Error: nothing, or not all, was forgotten.
+        """
+        connection.execute(_QUARANTINE, [self._keep_days])
+        connection.execute(_DROPPED)
+        where = {"before": _before(connection), "tasks": NEWEST_TASKS, "runs": _RUNS_OF_A_TASK, "some": _SOME}
+        with connection.transaction():
+            runs = [run for (run,) in connection.execute(_RUNS, where).fetchall()]
+            for table, key in (("losses", "run"), ("accounts", "run"), ("runs", "id")):
+                connection.execute(f"DELETE FROM store.{table} WHERE {key} = ANY(%s)".encode(), [runs])
+            tasks = connection.execute(_TASKS, where).rowcount
+        if runs or tasks:
+            _log.info("closed books forgotten", extra={"runs": len(runs), "tasks": tasks})
+        return len(runs) == _SOME
+
+
+def _before(connection: Connection) -> datetime:
+    now = datetime.now(UTC)
+    oldest = min(measure(connection).days, default=now.date())
+    return min(datetime.combine(oldest, time(), UTC), now - _RESENT)

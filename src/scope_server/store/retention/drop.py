@@ -1,0 +1,100 @@
+"""Takes the tables of a day away without locking out whoever reads or writes; begun again where it was interrupted."""
+
+import logging
+from datetime import date, timedelta
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from scope_server.store.retention.days import CATALOGUE, DayTable, State, Stored, measure
+from scope_server.store.retention.policy import Reason
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+# A detach waits for the readers and writers of that moment, and holds up nobody meanwhile. What finishes it holds up
+# writers that make the partition of a new day.
+_DETACH_S = 3
+_FINISH_S = 1
+_PASSES = 5
+
+_ROWS = "SELECT stream, sum(event_count)::bigint FROM store.batches WHERE last_time >= %s AND last_time < %s GROUP BY 1"
+_PLAN = "INSERT INTO store.dropped (day, stream, rows, bytes, reason) VALUES (%s, %s, %s, %s, %s)"
+_UNFINISHED = "SELECT DISTINCT day, reason FROM store.dropped WHERE dropped_at IS NULL ORDER BY day"
+_DROPPED = """
+UPDATE store.dropped SET dropped_at = now() WHERE day = %s AND dropped_at IS NULL
+RETURNING stream, rows, bytes, reason"""
+# See `Sweep`; the one that is running is one more.
+_SWEEP = "UPDATE store.sweep SET due = CASE number % 2 WHEN 1 THEN 3 ELSE 2 END"
+_log = logging.getLogger(__name__)
+
+
+def plan(connection: Connection, stored: Stored, day: date, reason: Reason) -> None:
+    """Enters that a day goes, with what it has: from then on it is gone through with, whoever is killed."""
+    bytes_: dict[str | None, int] = {}
+    for one in stored.of(day):
+        bytes_[one.stream] = bytes_.get(one.stream, 0) + one.bytes
+    rows: dict[str | None, int] = dict(connection.execute(_ROWS, [day, day + timedelta(days=1)]).fetchall())
+    with connection.transaction():
+        for stream, size in bytes_.items():
+            connection.execute(_PLAN, [day, stream, rows.get(stream, 0), size, reason.value])
+
+
+def unfinished(connection: Connection) -> list[tuple[date, Reason]]:
+    """The days that were entered and are not gone yet."""
+    return [(day, Reason(reason)) for day, reason in connection.execute(_UNFINISHED).fetchall()]
+
+
+def drop(connection: Connection, day: date) -> list[tuple[str | None, int, int]] | None:
+    """Drops all tables of a day that was entered.
+
+    Returns:
+        What went: stream, rows, bytes; None if not all could go yet, since somebody still reads it.
+
+    Raises:
+        psycopg.Error: the database went away.
+    """
+    # A late row may make a table of the day anew while the catalogue's is still there: such a row goes, too.
+    for _ in range(_PASSES):
+        tables = measure(connection).of(day)
+        if not tables:
+            return _finish(connection, day)
+        rows = [one for one in tables if (one.schema, one.table) != CATALOGUE]
+        # None is left out for another that waits; but the catalogue goes last.
+        waits = [one for one in rows if not _remove(connection, one)]
+        if waits or not all(_remove(connection, one) for one in tables if one not in rows):
+            return None
+    return None
+
+
+def _remove(connection: Connection, one: DayTable) -> bool:
+    parent, table = sql.Identifier(one.schema, one.table), sql.Identifier(one.schema, one.name)
+    detach = sql.SQL("ALTER TABLE {} DETACH PARTITION {} {}")
+    try:
+        if one.state is State.ATTACHED:
+            _patient(connection, _DETACH_S)
+            connection.execute(detach.format(parent, table, sql.SQL("CONCURRENTLY")))
+        elif one.state is State.PENDING:
+            _patient(connection, _FINISH_S)
+            connection.execute(detach.format(parent, table, sql.SQL("FINALIZE")))
+        _patient(connection, _DETACH_S)
+        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(table))
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.ObjectNotInPrerequisiteState) as error:
+        # The latter: another day of this table waits for its readers.
+        _log.info("a day's table is in use", extra={"table": one.name, "reason": str(error).splitlines()[0]})
+        return False
+    return True
+
+
+def _patient(connection: Connection, seconds: int) -> None:
+    connection.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(f"{seconds}s")))
+
+
+def _finish(connection: Connection, day: date) -> list[tuple[str | None, int, int]]:
+    with connection.transaction():
+        gone = connection.execute(_DROPPED, [day]).fetchall()
+        connection.execute(_SWEEP)
+    for stream, rows, size, reason in gone:
+        about = {"stream": stream or "catalogue", "day": day.isoformat(), "rows": rows, "bytes": size}
+        _log.info("day dropped", extra={**about, "reason": reason})
+    return [(stream, rows, size) for stream, rows, size, _ in gone]

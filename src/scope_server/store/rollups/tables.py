@@ -1,0 +1,198 @@
+"""The rollups' tables, and the SQL functions by which people read them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from scope_server.store.columns import StreamTable
+from scope_server.store.rollups.packed import EVERY_MACHINE, FRESH, HOURS, MINUTES
+
+_BASE = {
+    "hour": ("timestamptz NOT NULL", "when it begins"),
+    "machine": ("integer NOT NULL", "of store.machines; 0 in rows of all machines"),
+    "groups": ("integer NOT NULL", "how many it has"),
+    "first_second": ("integer", "of the hour, that per_second begins with"),
+    "level": ("smallint NOT NULL", "0: as a transaction wrote it; 1: merged, by minutes; 2: merged, by the hour"),
+    "minutes": ("smallint[]", "of the hour, of each group"),
+    "counts": ("bigint[]", "of each group"),
+    "sums": ("bigint[]", "of each group"),
+    "failed": ("bigint[]", "of each group"),
+    "bucket_minutes": ("smallint[]", "of the hour, of each bucket of the histograms"),
+    "buckets": ("smallint[]", "b has the values from 2**b to 2**(b+1)"),
+    "bucket_counts": ("bigint[]", "of each bucket"),
+    "per_second": ("bigint[]", "counts, a second each"),
+}
+
+
+def make(connection: psycopg.Connection[Any], table: StreamTable) -> None:
+    """Makes what a stream's rollup lacks, in the transaction that is open."""
+    relation = sql.Identifier("rollups", table.name)
+    found = connection.execute(
+        "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(format('rollups.%%I', %s::text)) AND attnum > 0",
+        [table.name],
+    ).fetchall()
+    there = {name for (name,) in found}
+    wanted = {name: type_ for name, (type_, _) in _BASE.items()}
+    wanted |= {column: "bigint[]" for name in table.rollup.by for column in (name, f"bucket_{name}")}
+    lacking = [
+        sql.SQL(f"{{}} {type_}").format(sql.Identifier(name)) for name, type_ in wanted.items() if name not in there
+    ]
+    if not there:
+        columns = sql.SQL(", ").join(lacking)
+        connection.execute(sql.SQL("CREATE TABLE {} ({}) PARTITION BY RANGE (hour)").format(relation, columns))
+        connection.execute(sql.SQL("CREATE INDEX ON {} (hour, machine)").format(relation))
+        connection.execute(sql.SQL("CREATE INDEX ON {} (hour) WHERE level = {}").format(relation, FRESH))
+    elif lacking:  # what was added up before has no such key
+        added = sql.SQL(", ").join([sql.SQL("ADD COLUMN {}").format(column) for column in lacking])
+        connection.execute(sql.SQL("ALTER TABLE {} {}").format(relation, added))
+    if lacking:
+        for statement in _comments(table, relation):
+            connection.execute(statement)
+    for name, (returned, body, about) in _functions(table).items():
+        _function(connection, f"{table.name}_{name}", returned, body, about)
+
+
+def _comments(table: StreamTable, relation: sql.Identifier) -> list[sql.Composed]:
+    about = f"{table.meaning}: added up. Rows hold arrays; read scope.{table.name}_minutes(since, until) instead."
+    said = {name: meaning for name, (_, meaning) in _BASE.items()}
+    for name in table.rollup.by:
+        said |= {name: "of store.names, of each group", f"bucket_{name}": "the same of each bucket"}
+    return [
+        sql.SQL("COMMENT ON TABLE {} IS {}").format(relation, sql.Literal(about)),
+        *(
+            sql.SQL("COMMENT ON COLUMN {}.{} IS {}").format(relation, sql.Identifier(name), sql.Literal(meaning))
+            for name, meaning in said.items()
+        ),
+    ]
+
+
+def _functions(table: StreamTable) -> dict[str, tuple[dict[str, str], sql.Composed, str]]:
+    # By name: columns with types, body, and what it is.
+    rollup = table.rollup
+    keys = dict.fromkeys(rollup.by, "text")
+    who = {"machine_id": "text", "hostname": "text"}
+    counted = f"count: {_meaning(table, rollup.count) if rollup.count else 'rows'}"
+    summed = f"; sum: of {rollup.measured}, {_meaning(table, rollup.measured)}" if rollup.measured else ""
+    failed = f"; failed: by {rollup.failed}" if rollup.failed else ""
+    left_out = f"; without rows in which {rollup.unless} is not 0" if rollup.unless else ""
+    about = f"{table.meaning}: added up by %s, machine{''.join(', ' + key for key in keys)}. {counted}{summed}{failed}"
+    about += left_out
+    values = dict.fromkeys(("count", "sum", "failed"), "bigint")
+    found = {
+        "minutes": ({"minute": "timestamptz", **who, **keys, **values}, _groups(table, MINUTES), about % "the minute"),
+        "hours": ({"hour": "timestamptz", **who, **keys, **values}, _groups(table, HOURS), about % "the hour"),
+        "seconds": (
+            {"second": "timestamptz", **who, "count": "bigint"},
+            _seconds(table),
+            f"{table.meaning}: count a second.{left_out.replace(';', '', 1)}",
+        ),
+    }
+    if rollup.measured:
+        found["histogram"] = (
+            {"minute": "timestamptz", **who, **keys, "at_least": "bigint", "count": "bigint"},
+            _histogram(table),
+            f"{rollup.measured} of {table.name} by powers of two: of count the value is at least at_least, and less "
+            "than twice that (0 counts as 1). For a percentile: scope.percentile(0.99, at_least, count).",
+        )
+    return found
+
+
+def _meaning(table: StreamTable, column: str) -> str:
+    return table.meanings.get(column, column)
+
+
+def _rows(level: int) -> sql.Composed:
+    levels = sql.SQL("r.level IN ({}, {})").format(FRESH, level)
+    return sql.SQL("r.machine <> {every} AND {levels} AND r.hour > $1 - interval '1 hour' AND r.hour < $2").format(
+        every=EVERY_MACHINE, levels=levels
+    )
+
+
+def _texts(table: StreamTable) -> tuple[sql.Composed, sql.Composed]:
+    # In the target list, so that only queries that name a key pay for it.
+    shown = [
+        sql.SQL("(SELECT n.text FROM store.names AS n WHERE n.id = u.{})").format(sql.Identifier(name))
+        for name in table.rollup.by
+    ]
+    aliases = [sql.Identifier(name) for name in table.rollup.by]
+    return _comma(shown), _comma(aliases)
+
+
+def _comma(parts: list[Any]) -> sql.Composed:
+    return sql.Composed([sql.SQL("{}, ").format(part) for part in parts])
+
+
+def _groups(table: StreamTable, level: int) -> sql.Composed:
+    shown, aliases = _texts(table)
+    minute = sql.SQL("r.hour + u.minute * interval '1 minute'")
+    whole = level == HOURS
+    return sql.SQL(
+        "SELECT {time}, m.machine_id, m.hostname, {shown}u.counts, u.sums, u.failed FROM rollups.{table} AS r"
+        " CROSS JOIN LATERAL unnest(r.minutes, {arrays}r.counts, r.sums, r.failed)"
+        " AS u (minute, {aliases}counts, sums, failed)"
+        " LEFT JOIN store.machines AS m ON m.id = r.machine WHERE {rows}{within}"
+    ).format(
+        time=sql.SQL("r.hour") if whole else minute,
+        shown=shown,
+        arrays=_comma([sql.SQL("r.{}").format(sql.Identifier(name)) for name in table.rollup.by]),
+        aliases=aliases,
+        table=sql.Identifier(table.name),
+        rows=_rows(level),
+        within=sql.SQL("" if whole else " AND {m} >= $1 AND {m} < $2").format(m=minute),
+    )
+
+
+def _histogram(table: StreamTable) -> sql.Composed:
+    shown, aliases = _texts(table)
+    minute = sql.SQL("r.hour + u.minute * interval '1 minute'")
+    return sql.SQL(
+        "SELECT {minute}, m.machine_id, m.hostname, {shown}1::bigint << u.bucket, u.counts FROM rollups.{table} AS r"
+        " CROSS JOIN LATERAL unnest(r.bucket_minutes, {arrays}r.buckets, r.bucket_counts)"
+        " AS u (minute, {aliases}bucket, counts)"
+        " LEFT JOIN store.machines AS m ON m.id = r.machine WHERE {rows} AND {minute} >= $1 AND {minute} < $2"
+    ).format(
+        minute=minute,
+        shown=shown,
+        arrays=_comma([sql.SQL("r.{}").format(sql.Identifier(f"bucket_{name}")) for name in table.rollup.by]),
+        aliases=aliases,
+        table=sql.Identifier(table.name),
+        rows=_rows(MINUTES),
+    )
+
+
+def _seconds(table: StreamTable) -> sql.Composed:
+    second = sql.SQL("r.hour + (r.first_second + u.place - 1) * interval '1 second'")
+    return sql.SQL(
+        "SELECT {second}, m.machine_id, m.hostname, u.counts FROM rollups.{table} AS r"
+        " CROSS JOIN LATERAL unnest(r.per_second) WITH ORDINALITY AS u (counts, place)"
+        " LEFT JOIN store.machines AS m ON m.id = r.machine"
+        " WHERE u.counts > 0 AND {rows} AND {second} >= $1 AND {second} < $2"
+    ).format(second=second, table=sql.Identifier(table.name), rows=_rows(MINUTES))
+
+
+def _function(
+    connection: psycopg.Connection[Any], name: str, columns: Mapping[str, str], body: sql.Composed, about: str
+) -> None:
+    function, text = sql.Identifier("scope", name), body.as_string(connection)
+    if (
+        connection.execute("SELECT FROM pg_proc WHERE proname = %s AND prosrc = %s", [name, text]).fetchone()
+        is not None
+    ):
+        return
+    returned = sql.SQL(", ").join(
+        sql.SQL(f"{{}} {type_}").format(sql.Identifier(key)) for key, type_ in columns.items()
+    )
+    create = sql.SQL(
+        "CREATE OR REPLACE FUNCTION {} (since timestamptz, until timestamptz DEFAULT 'infinity') RETURNS TABLE ({})"
+        " LANGUAGE sql STABLE PARALLEL SAFE AS {}"
+    ).format(function, returned, sql.Literal(text))
+    try:
+        with connection.transaction():
+            connection.execute(create)
+    except psycopg.errors.InvalidFunctionDefinition:  # it returns other columns now
+        connection.execute(sql.SQL("DROP FUNCTION {} (timestamptz, timestamptz)").format(function))
+        connection.execute(create)
+    said = sql.SQL("COMMENT ON FUNCTION {} (timestamptz, timestamptz) IS {}")
+    connection.execute(said.format(function, sql.Literal(about)))

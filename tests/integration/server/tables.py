@@ -1,0 +1,34 @@
+"""The catalogue's tables, as they are and as another version of SCOPE has them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import psycopg
+import pyarrow as pa
+
+from scope_bpf.catalogue import probes
+from scope_bpf.stream import fingerprint
+from scope_server.store.columns import StreamTable, stored_column, stream_tables
+from scope_server.store.schema import migrate
+
+TABLES = stream_tables(probes())
+
+
+def migrated(conninfo: str, tables: Mapping[str, StreamTable] = TABLES) -> None:
+    """Brings a database to these tables."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        migrate(connection, tables.values())
+
+
+def with_column(name: str, type_: pa.DataType, meaning: str = "") -> dict[str, StreamTable]:
+    """The tables, that of system calls with a column more."""
+    known = TABLES["syscall"]
+    schema = known.schema.append(pa.field(name, type_))
+    changed = replace(
+        known,
+        schema=schema,
+        fingerprint=fingerprint(schema),
+        columns=(*known.columns, stored_column(name, type_)),
+        meanings={**known.meanings, name: meaning},
+    )
+    return {**TABLES, "syscall": changed}

@@ -1,0 +1,38 @@
+"""`scope bench store`: what it fills is stored whole and booked, and every question has an answer."""
+
+import time
+
+import psycopg
+
+from scope_bpf.catalogue import probes
+from scope_cli.bench_store.costs import sizes
+from scope_cli.bench_store.fill import Filler
+from scope_cli.bench_store.load import STREAMS, Load
+from scope_cli.bench_store.questions import ask_all
+from scope_server.store.columns import stream_tables
+from scope_server.store.schema import migrate
+
+
+async def test_a_small_fleet(database: str) -> None:
+    """Rows of all its streams, late ones among them, as many as were asked for; sizes for each; answers to all."""
+    tables = stream_tables(probes())
+    with psycopg.connect(database, autocommit=True) as connection:
+        migrate(connection, tables.values())
+        load = Load(100_000, machines=3, days=0.5, late=0.3, end_ns=time.time_ns(), states=101)
+        filler = Filler(database, tables, load)
+        rows = filler.fill(load, lambda _: None)
+        books = "SELECT sum(stored)::bigint, sum(lost)::bigint, count(*) FROM scope.books"
+        assert connection.execute(books).fetchone() == (
+            rows,
+            0,
+            connection.execute("SELECT count(*) FROM store.runs").fetchone()[0],
+        )
+        stored = dict(
+            connection.execute("SELECT stream, sum(event_count)::bigint FROM store.batches GROUP BY 1").fetchall()
+        )
+        assert set(stored) == {*STREAMS, "cuda_live"}
+        assert stored["cuda_live"] == 101
+        assert {"syscall: rows", "syscall: rollups", "catalogue of batches"} <= {one.what for one in sizes(database)}
+        answered = await ask_all(filler, load, lambda _: None)
+        assert len({one.question for one in answered}) == len(answered) >= 15
+        filler.close()

@@ -1,0 +1,244 @@
+"""What is too old or too much goes by whole days, with all that only it needed, and nobody is locked out meanwhile."""
+
+import asyncio
+import subprocess
+import sys
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from tests.integration.server.keeping import TODAY, ago, retain, store, sweep
+from tests.integration.server.records import LATER, STORED, Line, Run, account, rows
+
+from scope_bpf.catalogue import probes
+from scope_server.store.blocks.compaction import compact
+from scope_server.store.columns import stream_tables
+from scope_server.store.retention import Closed
+from scope_server.store.retention import closed as closed_books
+
+PARTITIONS = """
+SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname IN ('events', 'rollups', 'blocks', 'store') AND c.relkind = 'r' AND c.relname ~ '_[0-9]{8}$'"""
+
+
+def days(line: Line) -> set[int]:
+    """How many days ago the rows are that there are."""
+    found = line.query("SELECT DISTINCT (time AT TIME ZONE 'UTC')::date FROM scope.syscall")
+    return {(TODAY - day).days for (day,) in found}
+
+
+async def test_days_go_by_age(line: Line, upkeep: psycopg.Connection[Any]) -> None:
+    """Rows, catalogue and rollups of days that are older than is kept are gone; the others are as they were."""
+    run = Run()
+    for number, day in enumerate((0, 1, 2, 5, 6)):
+        await store(line, run, day, number + 1, first=101 * number)
+    retention = retain(upkeep, keep_days=2)
+    assert days(line) == {0, 1, 2}
+    assert line.query("SELECT count(*), sum(event_count)::bigint FROM store.batches") == [(3, 303)]
+    left = {name[-8:] for (name,) in line.query(PARTITIONS)}
+    assert left == {f"{TODAY - timedelta(days=day):%Y%m%d}" for day in (0, 1, 2)}
+    assert retention.dropped_days == {"age": 2}
+    assert retention.dropped_rows == 202
+
+
+async def test_the_oldest_days_go_by_bytes(line: Line, upkeep: psycopg.Connection[Any]) -> None:
+    """As many as have to: what is left fits, and with one day more it would not."""
+    run = Run()
+    for number, day in enumerate((0, 1, 2, 3)):
+        await store(line, run, day, number + 1, count=20_011)
+    kept = retain(upkeep).storage
+    assert kept.bytes
+    limit = kept.bytes - 1
+    retention = retain(upkeep, keep_bytes=limit)
+    assert days(line) == {0, 1, 2}
+    assert retention.storage.bytes and retention.storage.bytes <= limit
+    assert retention.dropped_days == {"limit": 1}
+    assert list(retention.storage.days) == [TODAY - timedelta(days=day) for day in (2, 1, 0)]
+
+
+async def test_today_never_goes_by_bytes(
+    line: Line, upkeep: psycopg.Connection[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """If it alone is too much that is an error which is told, once an hour; what is recorded is stored all the same."""
+    run = Run()
+    await store(line, run, 0)
+    await store(line, run, 1, 2)
+    retention = retain(upkeep, keep_bytes=1)
+    retention.step(upkeep)
+    assert days(line) == {0}
+    assert "raise --keep-bytes" in retention.storage.problem
+    assert caplog.text.count("more is stored than is kept") == 1
+    await store(line, run, 0, 3)
+
+
+async def test_the_books_stay(line: Line, upkeep: psycopg.Connection[Any]) -> None:
+    """What was stored counts as stored also when its day is gone; that it went is told, by stream and day."""
+    run = Run()
+    await store(line, run, 9)
+    await store(line, run, 0, 2)
+    retain(upkeep, keep_days=3)
+    assert line.books() == [(202, 202, 0, 0, False)]
+    told = line.query("SELECT stream, day, rows, bytes > 0, reason FROM scope.dropped ORDER BY stream")
+    assert told == [
+        ("syscall", TODAY - timedelta(days=9), 101, True, "age"),
+        (None, TODAY - timedelta(days=9), 0, True, "age"),
+    ]
+
+
+async def test_a_late_row_makes_its_day_anew(line: Line, upkeep: psycopg.Connection[Any]) -> None:
+    """A writer that knew the partition of a day which was dropped stores what comes late, and it goes the next time."""
+    run = Run()
+    await store(line, run, 2)
+    await store(line, run, 0, 2)
+    stored = retain(upkeep).storage.bytes
+    assert stored
+    retain(upkeep, keep_bytes=stored - 1)
+    assert days(line) == {0}
+    await store(line, run, 2, 3)
+    assert days(line) == {0, 2}
+    retain(upkeep, keep_bytes=1)
+    assert days(line) == {0}
+    assert line.query("SELECT sum(rows)::bigint FROM scope.dropped") == [(202,)]
+
+
+async def test_nobody_is_locked_out(line: Line, upkeep: psycopg.Connection[Any]) -> None:
+    """A reader that lasts keeps the day that it reads; others read and write meanwhile; when it ends the day goes."""
+    run = Run()
+    await store(line, run, 5)
+    await store(line, run, 0, 2)
+    with psycopg.connect(line.conninfo) as reader:
+        assert reader.execute("SELECT count(*) FROM scope.syscall").fetchone() == (202,)
+        dropping = asyncio.create_task(asyncio.to_thread(retain, upkeep, 2))
+        sequence = 3
+        while not dropping.done():
+            async with asyncio.timeout(20):
+                await store(line, run, 0, sequence)
+            assert line.query("SELECT count(*) >= 101 FROM scope.syscall WHERE time > now() - interval '1 day'")
+            sequence += 1
+        retention = await dropping
+        assert retention.dropped_days == {}
+        assert "somebody still reads it" in retention.storage.problem
+        assert line.query("SELECT count(*) FROM scope.dropped") == [(0,)]
+    await asyncio.to_thread(retain, upkeep, 2)
+    assert days(line) == {0}
+    assert line.query("SELECT count(*) FROM scope.syscall") == [(101 * (sequence - 2),)]
+    assert line.books() == [(101 * (sequence - 1), 101 * (sequence - 1), 0, 0, False)]
+
+
+async def test_a_late_row_of_a_day_that_is_going_waits(line: Line, upkeep: psycopg.Connection[Any]) -> None:
+    """While a reader keeps the day from going, its agent keeps what comes late; what came with it is stored."""
+    run = Run()
+    await store(line, run, 5)
+    await store(line, run, 0, 2)
+    late = run.batch(3, rows(101), boot_to_utc_ns=ago(5))
+    with psycopg.connect(line.conninfo) as reader:
+        reader.execute("SELECT count(*) FROM events.syscall")
+        await asyncio.to_thread(retain, upkeep, 2)
+        answers = await line.send(late, run.batch(4, rows(101)))
+    assert [answer.verdict for answer in answers] == [LATER, STORED]
+    retain(upkeep, keep_days=2)
+    assert [answer.verdict for answer in await line.send(late)] == [STORED]
+
+
+KILLED = """
+import os, sys, psycopg
+from scope_server.store.retention import Disk, Retention, drop
+statements, at = [], int(sys.argv[2])
+class Connection(psycopg.Connection):
+    def execute(self, query, *args, **options):
+        text = query if isinstance(query, (str, bytes)) else query.as_string(self)
+        if any(word in str(text) for word in ("DETACH", "DROP TABLE", "UPDATE store.dropped")):
+            statements.append(text)
+            if len(statements) > at:
+                os.kill(os.getpid(), 9)
+        return super().execute(query, *args, **options)
+with Connection.connect(sys.argv[1], autocommit=True) as connection:
+    Retention(Disk(0, 1 << 40), 2).step(connection)
+"""
+
+
+@pytest.mark.parametrize("statements", range(8))
+async def test_what_was_interrupted_is_completed(line: Line, upkeep: psycopg.Connection[Any], statements: int) -> None:
+    """A server killed between any two statements leaves what the next one completes; nothing is counted twice."""
+    run = Run()
+    await store(line, run, 5)
+    await store(line, run, 0, 2)
+    command = [sys.executable, "-c", KILLED, line.conninfo, str(statements)]
+    killed = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
+    assert killed.returncode in (0, -9), killed.stderr
+    retain(upkeep, keep_days=2)
+    assert {name[-8:] for (name,) in line.query(PARTITIONS)} == {f"{TODAY:%Y%m%d}"}
+    assert line.query("SELECT count(*), sum(rows)::bigint FROM scope.dropped") == [(2, 101)]
+    assert line.query("SELECT due FROM store.sweep") == [(2,)]
+
+
+async def test_a_detach_that_was_not_finished_is_finished(line: Line, upkeep: psycopg.Connection[Any]) -> None:
+    """The server is killed while it waits for readers: PostgreSQL has the partition half detached."""
+    run = Run()
+    await store(line, run, 5)
+    await store(line, run, 0, 2)
+    with psycopg.connect(line.conninfo) as reader:
+        reader.execute("SELECT count(*) FROM events.syscall")
+        assert (await asyncio.to_thread(retain, upkeep, 2)).dropped_days == {}
+        assert line.query("SELECT count(*) FROM pg_inherits WHERE inhdetachpending") != [(0,)]
+    retain(upkeep, keep_days=2)
+    assert line.query("SELECT count(*) FROM pg_inherits WHERE inhdetachpending") == [(0,)]
+    assert days(line) == {0}
+
+
+async def test_tasks_that_are_over_are_forgotten(
+    line: Line, upkeep: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once their rows are gone and their books are closed; the newest tasks, and what is open or wanted, are kept."""
+    monkeypatch.setattr(closed_books, "NEWEST_TASKS", 1)
+    over, open_, wanted, newest = (Run() for _ in range(4))
+    for run in (over, open_, wanted, newest):
+        await line.send(run.start())
+        await store(line, run, 20)
+        if run is not open_:
+            await line.send(run.end({"syscall": 1}, {"syscall": account(101)}))
+    line.query("UPDATE store.runs SET ended = now() - interval '20 days' WHERE ended IS NOT NULL")
+    line.query("UPDATE store.tasks SET created = now() - interval '20 days', wanted = task_id = %s", wanted.task_id)
+    await store(line, Run(newest.task_id), 0)
+    closed = Closed(30)
+    closed.step(upkeep)
+    assert line.query("SELECT count(*) FROM store.tasks") == [(4,)]  # their rows are there
+    retain(upkeep, keep_days=10)
+    closed.step(upkeep)
+    left = {task for (task,) in line.query("SELECT task_id FROM store.tasks")}
+    assert left == {open_.task_id, wanted.task_id, newest.task_id}
+    assert line.query("SELECT count(*) FROM store.accounts a LEFT JOIN store.runs r ON r.id = a.run") == [(4,)]
+
+
+async def test_old_quarantined_records_go(line: Line, upkeep: psycopg.Connection[Any]) -> None:
+    """After as many days as rows."""
+    run = Run()
+    await line.send(run.batch(1, rows(3), arrow_ipc=b"x"), run.batch(2, rows(3), arrow_ipc=b"x"))
+    line.query("UPDATE store.quarantine SET received = now() - interval '31 days' WHERE sequence = 1")
+    Closed(30).step(upkeep)
+    assert line.query("SELECT sequence FROM store.quarantine") == [(2,)]
+
+
+async def test_rows_and_batches_without_each_other_are_shown(line: Line) -> None:
+    """For the moment in which the one is gone and the other not yet, queries answer with what there is."""
+    run = Run()
+    await store(line, run, 1)
+    await store(line, run, 0, 2)
+    line.query("DELETE FROM store.batches WHERE last_time < now() - interval '20 hours'")
+    line.query("DELETE FROM events.syscall WHERE time > now() - interval '20 hours'")
+    assert line.query("SELECT count(*), count(task_id), count(comm) FROM scope.syscall") == [(101, 0, 101)]
+
+
+async def test_days_in_blocks_go_alike(line: Line, upkeep: psycopg.Connection[Any]) -> None:
+    """Rows that lie in blocks are days like others; those that stay keep their texts."""
+    run, tables = Run(), stream_tables(probes())
+    await store(line, run, 5)
+    await store(line, run, 1, 2)
+    compact(upkeep, tables, {TODAY - timedelta(days=5), TODAY - timedelta(days=1)})
+    assert len(line.query("SELECT 1 FROM pg_inherits WHERE inhparent = 'blocks.syscall'::regclass")) == 2
+    retain(upkeep, keep_days=2)
+    sweep(upkeep)
+    assert {name[-8:] for (name,) in line.query(PARTITIONS)} == {f"{TODAY - timedelta(days=1):%Y%m%d}"}
+    assert line.query("SELECT count(*), count(comm), count(pid) FROM scope.syscall") == [(101, 101, 101)]
+    assert line.query("SELECT rows, reason FROM scope.dropped WHERE stream = 'syscall'") == [(101, "age")]

@@ -1,0 +1,291 @@
+"""Rollups: exactly what the rows add up to, whatever was late, repeated, refused or cut off, merged or not."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.integration.server.records import (
+    BOOT_TO_UTC_NS,
+    FIRST_KTIME_NS,
+    Line,
+    Run,
+    make_machine,
+    rows,
+)
+from tests.integration.server.running import Server
+
+from scope_bpf.catalogue import probe_named, probes
+from scope_server.errors import StoreUnavailable
+from scope_server.store.columns import stream_tables
+from scope_server.store.connection import WriterConnection
+from scope_server.store.rollups.merge import Merger
+
+MINUTE_NS = 60 * 10**9
+EVER = "'-infinity', 'infinity'"
+_LARGEST = (1 << 63) - 1
+
+# A measured value of 2**63 or more is stored as a negative number, and counts as the largest that there is.
+VALUE = f"CASE WHEN duration_ns < 0 THEN {_LARGEST} ELSE duration_ns END"
+BY_MINUTE = "date_trunc('minute', time, 'UTC'), machine_id, comm, name"
+OF_ROWS = f"""
+SELECT {BY_MINUTE}, count(*), least(sum({VALUE}), {_LARGEST})::bigint, count(*) FILTER (WHERE ret < 0)
+FROM scope.syscall GROUP BY 1, 2, 3, 4"""
+ADDED_UP = """
+SELECT minute, machine_id, comm, name, sum(count)::bigint, least(sum(sum), 9223372036854775807)::bigint,
+       sum(failed)::bigint
+FROM scope.syscall_minutes('-infinity') GROUP BY 1, 2, 3, 4"""
+BUCKETS_OF_ROWS = f"""
+SELECT {BY_MINUTE}, 1::bigint << (64 - position(B'1' IN greatest({VALUE}, 1)::bit(64))), count(*)
+FROM scope.syscall WHERE duration_ns IS NOT NULL GROUP BY 1, 2, 3, 4, 5"""
+BUCKETS = """
+SELECT minute, machine_id, comm, name, at_least, sum(count)::bigint
+FROM scope.syscall_histogram('-infinity') GROUP BY 1, 2, 3, 4, 5"""
+SECONDS_OF_ROWS = "SELECT date_trunc('second', time), machine_id, count(*) FROM scope.syscall GROUP BY 1, 2"
+SECONDS = """
+SELECT second, machine_id, sum(count)::bigint FROM scope.syscall_seconds('-infinity') GROUP BY 1, 2"""
+HOURS_OF_ROWS = "SELECT date_trunc('hour', time, 'UTC'), name, count(*) FROM scope.syscall GROUP BY 1, 2"
+HOURS = "SELECT hour, name, sum(count)::bigint FROM scope.syscall_hours('-infinity') GROUP BY 1, 2"
+PAIRS = [(OF_ROWS, ADDED_UP), (BUCKETS_OF_ROWS, BUCKETS), (SECONDS_OF_ROWS, SECONDS), (HOURS_OF_ROWS, HOURS)]
+
+
+def same(line: Line) -> int:
+    """Whether all that is added up is what the rows are; how many rows there are."""
+    for of_rows, added_up in PAIRS:
+        wanted = line.query(of_rows)
+        assert sorted(map(str, line.query(added_up))) == sorted(map(str, wanted))
+    return int(line.query("SELECT count(*) FROM events.syscall")[0][0])
+
+
+def merge(line: Line) -> int:
+    """Merges all that is fresh; in how many steps."""
+    connection = WriterConnection(line.conninfo)
+    merger = Merger(connection, stream_tables(probes()).values())
+    steps = 0
+    while merger.step(everything=True):
+        steps += 1
+    connection.close()
+    return steps
+
+
+def spread(count: int, minutes: float, first: int = 0) -> pa.RecordBatch:
+    """Rows spread over minutes from the machine's first second on."""
+    step = int(minutes * MINUTE_NS) // count
+    times = [FIRST_KTIME_NS + first * MINUTE_NS + n * step for n in range(count)]
+    return rows(count, ktime_ns=times, duration_ns=[n * n * n for n in range(count)])
+
+
+async def test_they_are_what_the_rows_add_up_to(line: Line) -> None:
+    """By minute, machine and the stream's keys; values of 64 bits, absent results and absent names too."""
+    one, two = Run(), Run()
+    await line.send(*[one.batch(n + 1, rows(1009, 1009 * n)) for n in range(5)])
+    other = make_machine(line.conninfo, "f" * 32)
+    await line.send(two.batch(1, spread(997, 97)), machine=other)
+    assert same(line) == 5 * 1009 + 997
+
+
+async def test_merging_changes_nothing(line: Line) -> None:
+    """Fresh rows and merged ones, and both beside each other, add up to the same; an hour becomes few rows."""
+    run = Run()
+    for sequence in range(1, 8):
+        await line.send(run.batch(sequence, spread(499, 50, first=sequence)))
+    assert merge(line) >= 1
+    assert same(line) == 7 * 499
+    assert line.query("SELECT DISTINCT level FROM rollups.syscall ORDER BY 1") == [(1,), (2,)]
+    assert line.query("SELECT max(n) FROM (SELECT count(*) n FROM rollups.syscall GROUP BY hour) q") == [(4,)]
+    await line.send(run.batch(8, spread(499, 50)), machine=make_machine(line.conninfo, "f" * 32))
+    await line.send(run.batch(8, spread(499, 50)))
+    assert same(line) == 8 * 499
+    assert merge(line) >= 1
+    assert same(line) == 8 * 499
+    every = "SELECT sum(c)::bigint FROM rollups.syscall, unnest(counts) c WHERE {} GROUP BY level"
+    assert line.query(every.format("machine = 0")) == line.query(every.format("machine <> 0")) == [(8 * 499,)] * 2
+
+
+async def test_what_comes_late_twice_or_not_at_all(line: Line) -> None:
+    """A repeated batch adds nothing, a late one is in its own minutes, a gap or the quarantine is in none."""
+    run = Run()
+    late = run.batch(2, spread(211, 3))
+    await line.send(run.batch(3, spread(211, 3, first=59)), run.batch(1, rows(101)))
+    merge(line)
+    await line.send(late, late, run.gap((4, 4, 7)), run.batch(4, rows(7)))
+    bad = run.batch(5, rows(13), event_count=12)
+    line.query(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$"
+        "BEGIN IF NEW.arg0 = 3000 THEN RAISE EXCEPTION 'unlucky'; END IF; RETURN NEW; END $$;"
+        "CREATE TRIGGER refuse BEFORE INSERT ON events.syscall FOR EACH ROW EXECUTE FUNCTION refuse()"
+    )
+    group = [run.batch(n, rows(101, 1000 * n - 4000)) for n in (6, 7, 8)]
+    await line.send(bad, *group, *group)
+    assert line.query("SELECT count(*) FROM store.quarantine") == [(2,)]
+    assert same(line) == 101 + 2 * 211 + 2 * 101
+    merge(line)
+    assert same(line) == 101 + 2 * 211 + 2 * 101
+
+
+async def test_a_merge_that_is_cut_off_loses_and_doubles_nothing(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step is a transaction: cut off between what it takes out and what it puts in, it has done nothing."""
+    run = Run()
+    for sequence in range(1, 4):
+        await line.send(run.batch(sequence, spread(499, 5)))
+    connection = WriterConnection(line.conninfo)
+    sound = connection.ingest
+    calls: Iterator[int] = iter(range(100))
+
+    def cut_off(schema: str, table: str, rows: pa.Table) -> None:
+        if next(calls) == 2:
+            line.query(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%rollups%'"
+                " AND pid <> pg_backend_pid() AND application_name = 'scope writer'"
+            )
+        sound(schema, table, rows)
+
+    monkeypatch.setattr(connection, "ingest", cut_off)
+    with pytest.raises(StoreUnavailable):
+        Merger(connection, stream_tables(probes()).values()).step(everything=True)
+    assert same(line) == 3 * 499
+    assert line.query("SELECT DISTINCT level FROM rollups.syscall") == [(0,)]
+    merge(line)
+    assert same(line) == 3 * 499
+
+
+async def test_a_writer_that_is_cut_off_adds_once(line: Line) -> None:
+    """The rows and what they add up to are committed together: the writer's backends are killed again and again."""
+    run = Run()
+    for sequence in range(1, 30):
+        if sequence % 7 == 0:
+            line.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'scope writer'")
+        await line.send(run.batch(sequence, spread(53, 2, first=sequence)))
+    assert same(line) == 29 * 53
+
+
+async def test_a_summary_brings_its_own_histogram(line: Line) -> None:
+    """Counts, errors and sums are the columns that say so, and the buckets are the kernel's."""
+    schema = probe_named("syscalls").schema(probe_named("syscalls").streams[1])
+    buckets = [[0] * 40 for _ in range(3)]
+    for number, (bucket, count) in enumerate([(7, 5), (8, 11), (39, 1)]):
+        buckets[number][bucket] = count
+    values: dict[str, Any] = {field.name: [None if pa.types.is_dictionary(field.type) else 0] * 3 for field in schema}
+    values |= {"ktime_ns": [FIRST_KTIME_NS] * 3, "pid": [7] * 3, "start_ns": [1] * 3, "comm": ["a", "a", "b"]}
+    values |= {"name": ["read"] * 3, "count": [5, 11, 1], "errors": [1, 2, 0], "total_ns": [900, 4000, 1 << 39]}
+    columns = pa.RecordBatch.from_pydict(values | {"latency": buckets}, schema=schema)
+    await line.send(Run().batch(1, columns, stream="syscall_summary"))
+    asked = "SELECT comm, name, count, sum, failed FROM scope.syscall_summary_minutes('-infinity') ORDER BY comm"
+    assert line.query(asked) == [("a", "read", 16, 4900, 3), ("b", "read", 1, 1 << 39, 0)]
+    asked = "SELECT comm, at_least, count FROM scope.syscall_summary_histogram('-infinity') ORDER BY 1, 2"
+    assert line.query(asked) == [("a", 128, 5), ("a", 256, 11), ("b", 1 << 39, 1)]
+    assert line.query("SELECT sum(count)::bigint FROM scope.syscall_summary_seconds('-infinity')") == [(17,)]
+
+
+async def test_percentiles_in_sql(line: Line) -> None:
+    """`scope.percentile` finds the bucket, and how far in, of what histograms of groups add up to."""
+    await line.send(Run().batch(1, rows(1000, duration_ns=[100] * 980 + [5000] * 20, name=["read"] * 1000)))
+    asked = "SELECT scope.percentile(0.5, at_least, count), scope.percentile(0.99, at_least, count) FROM {}"
+    ((median, p99),) = line.query(asked.format("scope.syscall_histogram('-infinity')"))
+    assert 64 <= median <= 128
+    assert 4096 <= p99 <= 8192
+
+
+async def _filled(server: Server) -> Line:
+    """Rows of the last three hours from two machines in the server's database."""
+    from tests.integration.server.records import lined
+
+    async with lined(server.conninfo) as line:
+        run = Run()
+        await line.send(*[run.batch(n + 1, spread(601, 50, first=20 * n)) for n in range(3)])
+        other = make_machine(line.conninfo, "f" * 32)
+        await line.send(Run().batch(1, spread(307, 50)), machine=other)
+    return line
+
+
+async def test_the_api_ranks(start_server: Callable[..., Any]) -> None:
+    """By count, by sum or by p99: the first groups with totals that are the rows', fresh and merged."""
+    async with start_server() as server:
+        line = await _filled(server)
+        for _ in range(2):
+            for order, by in (("count", "comm,name"), ("sum", "name"), ("p99", "name"), ("count", "machine,comm")):
+                since = datetime.fromtimestamp(BOOT_TO_UTC_NS / 1e9, UTC) - timedelta(minutes=1)
+                until = since + timedelta(hours=4)
+                path = f"rollups/syscall?order={order}&by={by}&top=3&since={since:%FT%TZ}&until={until:%FT%TZ}"
+                status, answer = await server.ask("GET", path)
+                assert status == 200, answer
+                keys = ", ".join("machine_id" if key == "machine" else key for key in by.split(","))
+                rank = {"count": "2", "sum": "3", "p99": "3"}[order]
+                wanted = server.query(
+                    f"SELECT ({keys})::text, count(*), sum(duration_ns)::bigint, count(*) FILTER (WHERE ret < 0)"
+                    f" FROM scope.syscall GROUP BY {keys} ORDER BY {rank} DESC"
+                )
+                found = [(group["count"], group["sum"], group["failed"]) for group in answer["groups"]]
+                assert sorted(found) == sorted(row[1:] for row in wanted)[-len(found) :]
+                assert answer["groups"][0]["p50"] <= answer["groups"][0]["p99"]
+            merge(line)
+
+
+async def test_the_api_gives_series(start_server: Callable[..., Any]) -> None:
+    """A point a step that has any, of as much as the rows of the step; by the second the count alone."""
+    async with start_server() as server:
+        line = await _filled(server)
+        since = datetime.fromtimestamp(BOOT_TO_UTC_NS / 1e9, UTC)
+        for _ in range(2):
+            for every, seconds in (("1s", 1), ("1m", 60), ("15m", 900), ("1h", 3600), ("1d", 86400)):
+                until = since + timedelta(hours=1.9)
+                path = f"rollups/syscall?every={every}&since={since:%FT%TZ}&until={until:%FT%TZ}"
+                status, answer = await server.ask("GET", path)
+                assert status == 200, answer
+                asked = (
+                    "SELECT to_timestamp(floor(extract(epoch FROM time) / %s) * %s) AS t, count(*)"
+                    " FROM scope.syscall GROUP BY t ORDER BY t"
+                )
+                points = [(datetime.fromisoformat(p["time"]), p["count"]) for p in answer["groups"][0]["points"]]
+                assert points == server.query(asked, seconds, seconds), every
+            status, answer = await server.ask("GET", f"rollups/syscall?every=5m&by=name,machine&since={since:%FT%TZ}")
+            assert {group["machine_id"] for group in answer["groups"]} == {"f" * 32, "0123456789abcdef" * 2}
+            assert all(sum(p["count"] for p in group["points"]) == group["count"] for group in answer["groups"])
+            status, answer = await server.ask("GET", f"rollups/syscall?every=5m&order=p99&since={since:%FT%TZ}")
+            assert all(p["p50"] <= p["p99"] for group in answer["groups"] for p in group["points"])
+            status, answer = await server.ask(
+                "GET", f"rollups/syscall?every=1s&by=machine&machine={'f' * 32}&since={since:%FT%TZ}"
+            )
+            assert [group["count"] for group in answer["groups"]] == [307]
+            merge(line)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("rollups/syscall?every=2m", "every"),
+        ("rollups/syscall?by=pid", "by"),
+        ("rollups/syscall?by=name,name", "by"),
+        ("rollups/syscall?by=a%00b", "by"),
+        ("rollups/syscall?top=0", "top"),
+        ("rollups/syscall?top=101", "top"),
+        ("rollups/syscall?order=worst", "order"),
+        ("rollups/fork?order=sum", "order"),
+        ("rollups/syscall?since=now", "since"),
+        ("rollups/syscall?since=0001-01-01T00:00:00", "since"),
+        ("rollups/syscall?until=0001-01-01T00:00:00", "since"),
+        ("rollups/syscall?until=9999-12-31T23:59:59", "until"),
+        ("rollups/syscall?since=2026-01-02T00:00:00&until=2026-01-01T00:00:00", "before"),
+        ("rollups/syscall?since=2026-01-01T00:00:00&until=2026-01-03T00:00:00&every=1s", "2 hours"),
+        ("rollups/syscall?since=2026-01-01T00:00:00&until=2026-01-03T00:00:00&every=1m", "points"),
+        ("rollups/syscall?every=1s&by=name", "second"),
+        ("rollups/syscall?nonsense=1", "nonsense"),
+    ],
+)
+async def test_what_cannot_be_asked(start_server: Callable[..., Any], path: str, said: str) -> None:
+    """A problem document that names the parameter."""
+    async with start_server() as server:
+        status, problem = await server.ask("GET", path)
+        assert (status, problem["status"]) == (400, 400), problem
+        assert said in problem["detail"]
+
+
+async def test_streams_that_there_are_not(start_server: Callable[..., Any]) -> None:
+    """An unknown stream or machine is not found; a stream that only counts has no percentiles; empty is empty."""
+    async with start_server() as server:
+        assert (await server.ask("GET", f"rollups/{uuid.uuid4()}"))[0] == 404
+        assert (await server.ask("GET", "rollups/syscall?machine=nowhere"))[0] == 404
+        status, answer = await server.ask("GET", "rollups/fork?every=1m&by=comm")
+        assert (status, answer["groups"], answer["quantiles"]) == (200, [], None)

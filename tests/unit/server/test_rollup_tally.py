@@ -1,0 +1,134 @@
+"""Adding up rows by columns: exact whole numbers, whatever the values, in any number of batches and merges."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from scope_bpf.catalogue import probes
+from scope_bpf.stream import Failed, Rollup
+from scope_server.errors import SchemaConflict
+from scope_server.store.columns import stream_tables
+from scope_server.store.rollups.packed import FRESH, HOURS, packed, unpacked
+from scope_server.store.rollups.tally import LARGEST, added_up, joined, tally, without
+
+SYSCALL = stream_tables(probes())["syscall"]
+KEYS = SYSCALL.rollup.by
+HOUR_US = 3_600_000_000
+
+
+def stored(count: int, spread_us: int, seed: int = 1, machines: int = 3) -> pa.Table:
+    """Rows as they are stored, of several machines, absent names and results among them."""
+    random = np.random.default_rng(seed)
+    times = 480_000 * HOUR_US + random.integers(0, spread_us, count)
+    return pa.table(
+        {
+            "time": pa.array(times).cast(pa.timestamp("us", "UTC")),
+            "machine": pa.array(random.integers(1, machines + 1, count).astype(np.int32)),
+            "comm": pa.array(random.integers(1, 1 << 40, 7)[random.integers(0, 7, count)]),
+            "name": pa.array(random.integers(0, 11, count), mask=random.random(count) < 0.1),
+            "duration_ns": pa.array(1 << random.integers(0, 62, count), mask=random.random(count) < 0.1),
+            "ret": pa.array(random.integers(-40, 40, count), mask=random.random(count) < 0.1),
+        }
+    )
+
+
+def by_hand(rows: pa.Table) -> dict[tuple[int, ...], list[int]]:
+    """count, sum and failures by hour, machine, comm, name and minute, a row at a time."""
+    found: dict[tuple[int, ...], list[int]] = {}
+    for row in rows.set_column(0, "time", rows.column("time").cast(pa.int64())).to_pylist():
+        hour, rest = divmod(row["time"], HOUR_US)
+        key = (hour, row["machine"], row["comm"], row["name"] or 0, rest // 60_000_000)
+        group = found.setdefault(key, [0, 0, 0])
+        group[0] += 1
+        group[1] += row["duration_ns"] or 0
+        group[2] += (row["ret"] or 0) < 0
+    return found
+
+
+def groups(table: pa.Table) -> dict[tuple[int, ...], list[int]]:
+    """The same of a tally."""
+    names = ("hour", "machine", *KEYS, "minute")
+    return {
+        tuple(row[name] for name in names): [row["counts"], row["sums"], row["failed"]] for row in table.to_pylist()
+    }
+
+
+@pytest.mark.parametrize("spread_us", [1, 7 * HOUR_US, 400 * 24 * HOUR_US])
+def test_groups_are_the_rows_added_up(spread_us: int) -> None:
+    """Whether they are few or as many as the rows."""
+    rows = stored(2003, spread_us)
+    found = tally(SYSCALL, rows)
+    wanted = by_hand(rows)
+    assert groups(found.groups) == {key: [c, min(s, LARGEST), f] for key, (c, s, f) in wanted.items()}
+    assert sum(found.seconds.column("counts").to_pylist()) == 2003
+    with_value = 2003 - rows.column("duration_ns").null_count
+    assert sum(found.buckets.column("counts").to_pylist()) == with_value
+
+
+def test_packing_keeps_all() -> None:
+    """Rows of arrays hold what went into them, a row an hour and machine, and many joined are the whole."""
+    rows = stored(3001, 5 * HOUR_US)
+    whole = tally(SYSCALL, rows)
+    packs = [packed(tally(SYSCALL, rows.slice(begin, 500)), KEYS, FRESH) for begin in range(0, 3001, 500)]
+    assert packs[0].num_rows <= 3 * 5
+    again = joined([unpacked(pack, KEYS) for pack in packs], KEYS)
+    assert groups(again.groups) == groups(whole.groups)
+    some = pc.greater(again.seconds.column("counts"), 0)
+    assert again.seconds.filter(some).sort_by([(name, "ascending") for name in ("hour", "machine", "second")]) == (
+        whole.seconds.sort_by([(name, "ascending") for name in ("hour", "machine", "second")])
+    )
+    by_hour = packed(joined([without(again, "minute")], KEYS), KEYS, HOURS)
+    assert "minutes" not in by_hour.column_names
+    assert sum(sum(counts) for counts in by_hour.column("counts").to_pylist()) == 3001
+
+
+def test_a_bucket_has_what_lies_between_two_powers() -> None:
+    """At the borders too, where floating point would round a number up into the next one."""
+    values = [0, 1, 2, 3, 4, (1 << 53) - 1, 1 << 53, (1 << 62) - 1, 1 << 62, LARGEST, -1]
+    rows = stored(len(values), 1, machines=1)
+    rows = rows.set_column(4, "duration_ns", pa.array(values)).set_column(3, "name", pa.array([5] * len(values)))
+    rows = rows.set_column(2, "comm", pa.array([5] * len(values)))
+    buckets = tally(SYSCALL, rows).buckets
+    found = dict(zip(buckets.column("bucket").to_pylist(), buckets.column("counts").to_pylist(), strict=True))
+    # -1 is how 2**64 - 1 is stored.
+    assert found == {0: 2, 1: 2, 2: 1, 52: 1, 53: 1, 61: 1, 62: 3}
+
+
+def test_sums_are_exact_or_the_largest() -> None:
+    """Beyond 53 bits, where floating point would not do, and beyond 63, where there is no number for them."""
+    same = np.zeros(3, np.int64)
+    values = np.array([(1 << 61) + 1, (1 << 61) + 3, (1 << 61) + 5])
+    assert added_up({"key": same}, {"sums": values}).column("sums").to_pylist() == [3 * (1 << 61) + 9]
+    assert added_up({"key": same}, {"sums": values * 2}).column("sums").to_pylist() == [LARGEST]
+
+
+def test_rows_that_are_left_out() -> None:
+    """A call in another call is not counted; if no other are there, there is nothing to write."""
+    table = stream_tables(probes())["cuda_launch"]
+    columns = {name: pa.array([1, 1]) for name in ("comm", "kernel", "duration_ns", "result", "machine")}
+    rows = pa.table(columns | {"time": pa.array([0, 1]).cast(pa.timestamp("us", "UTC")), "nested": pa.array([0, 1])})
+    found = tally(table, rows)
+    assert found.groups.column("counts").to_pylist() == found.groups.column("failed").to_pylist() == [1]
+    assert packed(tally(table, rows.slice(1)), table.rollup.by, FRESH).num_rows == 0
+
+
+def test_every_stream_has_a_rollup() -> None:
+    """Those that declare none are counted by comm, if they have it; all name columns that there are."""
+    tables = stream_tables(probes())
+    assert tables["syscall"].rollup == Rollup(by=("comm", "name"), measured="duration_ns", failed="ret")
+    assert tables["syscall_summary"].rollup.failed_if is Failed.COUNTED
+    assert tables["cuda_memory"].rollup == Rollup(by=("comm",))
+    assert tables["gpu_error"].rollup == Rollup(by=())
+
+
+def test_a_rollup_of_columns_that_there_are_not() -> None:
+    """A probe whose declaration names no text column is refused when the server starts."""
+    found = dict(probes())
+    stream = found["syscalls"].streams[0]
+    object.__setattr__(stream, "rollup", Rollup(by=("nr",)))
+    try:
+        with pytest.raises(SchemaConflict, match="nr"):
+            stream_tables(found)
+    finally:
+        object.__setattr__(stream, "rollup", SYSCALL.rollup)
