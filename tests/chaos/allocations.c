@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A load with stacks: cudaMalloc and cudaFree, linked with the tests' stand-in for the runtime. The n-th allocation is of
- * n bytes, from one of DEPTHS different stacks. Until SIGTERM; then it prints how many allocations it made, and 0.
+ * A load with stacks: cudaMalloc and cudaFree, linked with the tests' stand-in for the runtime. The n-th allocation is
+ *of n bytes, from one of DEPTHS different stacks. Until SIGTERM; then it prints how many allocations it made, and 0.
  *
  *	allocations PAUSE_US BURST
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A load of known counts. Calls lseek(-1, n, SEEK_SET) for n = 1, 2, ...: each fails, and its second argument numbers it.
- * Every EXEC_EVERY-th time it runs /bin/true, too. Bursts of BURST calls, then a pause, until SIGTERM; then it prints how
- * many calls it made, and how many programs it ran.
+ * A load of known counts. Calls lseek(-1, n, SEEK_SET) for n = 1, 2, ...: each fails, and its second argument numbers
+ *it. Every EXEC_EVERY-th time it runs /bin/true, too. Bursts of BURST calls, then a pause, until SIGTERM; then it
+ *prints how many calls it made, and how many programs it ran.
  *
  *	load PAUSE_US BURST EXEC_EVERY
  */
