@@ -33,7 +33,7 @@ def check_books(world: World) -> None:
         assert one["under_way"] == 0, one
         assert min(one["emitted"], one["stored"], one["lost"]) >= 0, one
         rows = world.query(
-            f"SELECT count(*), count(DISTINCT (e.batch, e.ordinal)) FROM events.{one['stream']} e"
+            f"SELECT count(*), count(DISTINCT (e.batch, e.ordinal)) FROM scope.{one['stream']} e"
             " WHERE e.batch IN (SELECT b.id FROM store.batches b JOIN store.runs r ON r.id = b.run"
             " WHERE r.run_id = %s)",
             one["run"],

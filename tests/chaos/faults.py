@@ -8,12 +8,16 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
 from tests.chaos.world import Part, World
 
+from scope_bpf.catalogue import probes
 from scope_server.errors import PostgresError
+from scope_server.store.blocks.compaction import compact
+from scope_server.store.columns import stream_tables
 
 
 class Fault(ABC):
@@ -258,6 +262,28 @@ class FillSpoolDisk(FillDisk):
         return self.world.spool_disk
 
 
+class Compact(Fault):
+    """Today is made into blocks while it is written to, again and again; other faults may end that anywhere."""
+
+    def strike(self) -> None:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._compact)
+        self._thread.start()
+
+    def _compact(self) -> None:
+        tables, days = stream_tables(probes()), {datetime.now(UTC).date()}
+        while not self._over.wait(0.2):
+            with (
+                suppress(psycopg.Error),
+                psycopg.connect(self.world.postgres.conninfo(), autocommit=True) as connection,
+            ):
+                compact(connection, tables, days)
+
+    def mend(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+
 class StepServerClock(Fault):
     """A wall clock jumps, and is set right later."""
 
@@ -299,6 +325,7 @@ FAULTS: tuple[Callable[[World, random.Random], Fault], ...] = (
     LoseReplies,
     FillDatabaseDisk,
     FillSpoolDisk,
+    Compact,
     StepServerClock,
     StepAgentClock,
 )

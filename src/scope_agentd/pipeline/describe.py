@@ -1,6 +1,7 @@
 """What is known of the processes that a run's rows are about: from exec events, and from /proc while they live."""
 
 import os
+import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,15 +19,17 @@ MOST_DESCRIBED_BYTES = 64 << 10  # of descriptions in one record
 _MOST_ARGUMENT_BYTES = 4 << 10  # of a command line; what is beyond is cut
 _MOST_KNOWN = 65_536  # processes remembered as described
 _MOST_WAITING = 4_096  # described and not sent yet; beyond, the oldest stay undescribed
+_FORGET_EVERY_S = 6 * 3600.0  # the server may have dropped the days in which a process was described
 _MOST_READ = 256  # looked up in /proc for one batch: some 60 us each
 
 Key = tuple[int, int]  # pid, start_ns
 
 
 class Describer:
-    """Describes each process once a run, and again after an exec. For one thread."""
+    """Describes each process of a run now and then, and again after an exec. For one thread."""
 
     def __init__(self) -> None:
+        self._forgets_at = 0.0
         self._known: OrderedDict[Key, None] = OrderedDict()
         self._waiting: OrderedDict[Key, record_pb2.Process] = OrderedDict()
 
@@ -37,6 +40,9 @@ class Describer:
         if raw.stream.describes:
             for described in _described_by(raw):
                 self._keep(described)
+        if time.monotonic() > self._forgets_at:
+            self._known.clear()
+            self._forgets_at = time.monotonic() + _FORGET_EVERY_S
         for pid, start_ns in _distinct(raw.rows):
             if (pid, start_ns) not in self._known:
                 process = described_in_proc(pid, start_ns)
