@@ -31,6 +31,7 @@ async def test_a_server_that_goes_and_comes_back_misses_nothing(start_agent: Sta
         server.verdict = STORED
         await server.start()
         await stop(agent, task.task_id)
+        await until(lambda: server.runs and server.of(task.task_id).closed)
     stream = server.of(task.task_id).stream("syscall")
     assert (stream.stored, stream.account.emitted, stream.balance) == (50_021, 50_021, 0)
 
