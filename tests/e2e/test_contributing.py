@@ -60,7 +60,7 @@ def test_table_api_and_books_find_the_example(source: Path) -> None:
             task_id = up.client.post("tasks", body=body)["task_id"]
             command.communicate(b"go\n")
             up.client.post("tasks", task_id, "stop")
-            until(lambda: [each["balance"] for each in up.client.get("tasks", task_id)["streams"]] == [0])
+            until(lambda: [each["under_way"] for each in up.client.get("tasks", task_id)["streams"]] == [0])
             (books,) = up.client.get("tasks", task_id)["streams"]
             events = up.client.get("events", "reap", pid=command.pid)["events"]
             with psycopg.connect(host=str(up.state / "postgres"), user="scope", dbname="scope") as connection:

@@ -73,7 +73,7 @@ def test_what_was_allocated_before_is_told_of(up: Up, program: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["leaks", "--pid", "0"], "pid: '0' is no whole number from 1 on"),
+        (["leaks", "--pid", "0"], "pid: '0' is no whole number from 1 to 2147483647"),
         (["leaks", "--node", "nonsense"], "no machine has the hostname or id 'nonsense'"),
     ],
 )

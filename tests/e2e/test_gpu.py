@@ -52,8 +52,8 @@ def test_rows_and_metrics_while_a_task_runs(up: Up) -> None:
         )
         assert named["hostname"]
         assert "pid" not in named, "a GPU is no process"
-        balance = connection.execute("SELECT bool_and(balance >= 0) FROM scope.books WHERE stream = 'gpu'").fetchone()
-        assert balance == (True,)
+        sound = connection.execute("SELECT bool_and(under_way >= 0) FROM scope.books WHERE stream = 'gpu'").fetchone()
+        assert sound == (True,)
     (node,) = up.client.get("nodes")["nodes"]
     assert up.client.get("events", "gpu", machine=node["machine_id"], limit=1)["events"]
     assert up.scope("events", "gpu", "pid=1").stderr.startswith(
@@ -62,7 +62,7 @@ def test_rows_and_metrics_while_a_task_runs(up: Up) -> None:
     assert up.scope("stop", task).returncode == 0
     assert not _metrics(up)
 
-    def balance() -> list[int]:
-        return [stream["balance"] for stream in up.client.get("tasks", task)["streams"]]
+    def under_way() -> list[int]:
+        return [stream["under_way"] for stream in up.client.get("tasks", task)["streams"]]
 
-    until(lambda: balance() == [0, 0, 0])
+    until(lambda: under_way() == [0, 0, 0])
