@@ -95,9 +95,10 @@ class AgentCollector(Collector):
                 counter.add_metric(list(key), count)
             yield counter
         share = GaugeMetricFamily("scope_cpu_share", "Of one CPU, by BPF programs", labels=["probe"])
-        shares: Counter[str] = Counter()
+        shares: dict[str, float] = {}
         for run in self._recording():
-            shares[run.definition.probe.name] += run.progress.cost.cpu_share  # type: ignore[assignment]  # a float
+            name = run.definition.probe.name
+            shares[name] = shares.get(name, 0.0) + run.progress.cost.cpu_share
         for name, value in shares.items():
             share.add_metric([name], value)
         yield share
