@@ -46,7 +46,7 @@ class Tracer:
         options: all of the probe's options, from `parse_options`.
         excluded: lists processes to be left out besides this one; asked while the probe starts.
         command: the path of a command that the target is about to run.
-        books: where in a BPF file system the kernel's books are pinned from before the first event until `close`.
+        books: where in a BPF file system the kernel's books are pinned before the first event; the caller's to remove.
     """
 
     def __init__(
@@ -141,6 +141,7 @@ class Tracer:
         self._object.map("scope_accounts").resize(len(self._numbers))
         self._object.load()
         if self._books:
+            self._books.unlink(missing_ok=True)  # of an alternative that could not be attached
             pin(self._object.map("scope_accounts"), self._books)
         self._make_rings(rings, ring_bytes)
         self._filter = Filter(self.probe.btf, self._object)
@@ -382,8 +383,6 @@ class Tracer:
         if self._object:
             self._object.close()
             self._object = None
-            if self._books:
-                self._books.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
