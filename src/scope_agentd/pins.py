@@ -87,6 +87,8 @@ class Pins:
             start = record_pb2.Record.FromString(b64decode(described["start"]))
         except (ValueError, KeyError) as error:  # a power cut in the middle of writing
             log.error("a run's file is damaged; removed", extra={"file": str(file), "reason": str(error)})
+            if self._folder:
+                (self._folder / file.stem).unlink(missing_ok=True)
             file.unlink()
             return None
         path, books = self.path(run_id), {}
