@@ -4,7 +4,6 @@ import os
 import random
 import signal
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,7 +14,6 @@ import psycopg
 from tests.chaos.world import Part, World
 
 from scope_bpf.catalogue import probes
-from scope_server.errors import PostgresError
 from scope_server.store.blocks.compaction import compact
 from scope_server.store.columns import stream_tables
 
@@ -122,16 +120,7 @@ class KillPostgres(Fault):
             os.kill(pid, signal.SIGKILL)
 
     def mend(self) -> None:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                self.world.postgres.stop(immediate=True)
-                self.world.postgres.start()
-                return
-            except PostgresError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
+        self.world.start_postgres()
 
 
 class KillBackend(Fault):

@@ -45,5 +45,6 @@ def play(world: World, planned: list[Planned]) -> None:
         world.server.newer = True
         world.server.terminate()
     world.proxy.heal()
+    world.start_postgres()
     world.server.start()
     world.agent.start()

@@ -16,6 +16,7 @@ from tests.chaos.proxy import Proxy
 
 from scope_cli.client import Client
 from scope_cli.errors import CommandError
+from scope_server.errors import PostgresError
 from scope_server.store.postgres import PrivatePostgres
 
 HERE = Path(__file__).parent
@@ -190,6 +191,18 @@ class World:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=700", "tmpfs", path], check=True)
         self._cleanup.callback(subprocess.run, ["umount", "-l", path], check=False)
         return path
+
+    def start_postgres(self) -> None:
+        """Starts PostgreSQL if it has ended, as `scope up` would: without room on its disk it may end by itself."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.postgres.pid is None:
+            try:
+                self.postgres.stop(immediate=True)
+                self.postgres.start()
+            except PostgresError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
 
     def _end_postgres(self) -> None:
         self.postgres.stop(immediate=True)
