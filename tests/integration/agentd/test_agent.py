@@ -2,9 +2,12 @@
 
 import asyncio
 import os
+import signal
 import socket
+import subprocess
+import sys
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -111,15 +114,30 @@ async def test_an_unusable_state_directory_is_one_clear_error(start_agent: Start
             pass
 
 
-async def test_the_agent_does_not_record_itself(start_agent: StartAgent, server: StandInServer) -> None:
-    """A task for the whole machine has no rows of the agent's own process."""
+@pytest.fixture
+def stranger() -> Iterator[int]:
+    """A process that calls the kernel again and again, and is no descendant of ours; its pid."""
+    calls = "import os, time\nprint(os.getpid(), flush=True)\nwhile True: time.sleep(0.02)"
+    command = ["setsid", "--fork", sys.executable, "-S", "-c", calls]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        pid = int(parent.stdout.readline())
+        parent.stdout.close()
+    yield pid
+    os.kill(pid, signal.SIGKILL)
+
+
+async def test_the_agent_does_not_record_itself(start_agent: StartAgent, server: StandInServer, stranger: int) -> None:
+    """A task for the whole machine has other programs' rows, and none of the agent's own process."""
+
+    def recorded() -> set[int]:
+        return {row["pid"] for run in server.runs.values() for row in run.rows("syscall")}
+
     async with start_agent() as agent:
         task = await start(agent, request())
-        await until(lambda: server.runs and server.of(task.task_id).stream("syscall").stored)
+        await until(lambda: stranger in recorded())
         await stop(agent, task.task_id)
-    rows = server.of(task.task_id).rows("syscall")
-    assert rows
-    assert os.getpid() not in {row["pid"] for row in rows}
+    assert os.getpid() not in recorded()
 
 
 async def test_an_agent_says_which_machine_and_installation_it_is(

@@ -27,7 +27,8 @@ STORED, LATER, REFUSED = session_pb2.VERDICT_STORED, session_pb2.VERDICT_LATER, 
 SYSCALLS = probe_named("syscalls")
 SCHEMA = SYSCALLS.schema(SYSCALLS.streams[0])
 FIRST_KTIME_NS = 10**9
-BOOT_TO_UTC_NS = (time.time_ns() // 10**9 - 3600) * 10**9  # the machine was booted an hour ago
+# The machine was booted at the beginning of the hour before this one: what it did in its first hour is of one day.
+BOOT_TO_UTC_NS = (time.time_ns() // (3600 * 10**9) - 1) * 3600 * 10**9
 
 
 def rows(count: int, first: int = 0, pid: int = 4711, **changed: Any) -> pa.RecordBatch:
