@@ -17,6 +17,11 @@ ADDRESSES = {
     "control": "127.0.0.1:18472",
     "metrics": "127.0.0.1:18473",
 }
+# All batches of a block are newer than those of the blocks that were there before.
+NEW_ROWS = """
+SELECT extract(epoch FROM clock_timestamp() - r.time)::float8, r.batch
+FROM fresh.syscall AS b, unnest(b.time, b.batch) AS r (time, batch)
+WHERE b.batch[1] > %s"""
 
 
 def run() -> list[Result]:
@@ -42,17 +47,13 @@ def run() -> list[Result]:
 
 
 def _delays(state: Path, rows: int) -> list[float]:
-    """One delay a row: from its time to the first poll that finds its batch."""
+    """One delay a row: from its time to the first poll that finds its block."""
     delays: list[float] = []
     newest = 0
     end = time.monotonic() + SECONDS + 20
     with psycopg.connect(host=str(state / "postgres"), user="scope", dbname="scope", autocommit=True) as connection:
         while len(delays) < rows and time.monotonic() < end:
-            found = connection.execute(
-                "SELECT extract(epoch FROM clock_timestamp() - time)::float8, batch FROM events.syscall"
-                " WHERE batch > %s",
-                [newest],
-            ).fetchall()
+            found = connection.execute(NEW_ROWS, [newest]).fetchall()
             delays += [delay for delay, _ in found]
             newest = max([newest, *(batch for _, batch in found)])
             time.sleep(0.02)

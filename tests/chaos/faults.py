@@ -6,16 +6,17 @@ import signal
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import suppress
-from datetime import UTC, datetime
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psycopg
 from tests.chaos.world import Part, World
 
 from scope_bpf.catalogue import probes
-from scope_server.store.blocks.compaction import compact
+from scope_server.errors import StoreUnavailable
+from scope_server.store.blocks.compaction import Compaction
 from scope_server.store.columns import stream_tables
+from scope_server.store.connection import DataRefused, WriterConnection
 
 
 class Fault(ABC):
@@ -159,7 +160,7 @@ class LockTables(Fault):
     """Somebody holds a lock that writers and readers want."""
 
     def strike(self) -> None:
-        table = self.chance.choice(["store.tasks", "store.runs", "store.accounts", "store.names", "events.syscall"])
+        table = self.chance.choice(["store.tasks", "store.runs", "store.accounts", "store.names", "fresh.syscall"])
         self._release = threading.Event()
         self._thread = threading.Thread(target=self._hold, args=[table])
         self._thread.start()
@@ -252,7 +253,7 @@ class FillSpoolDisk(FillDisk):
 
 
 class Compact(Fault):
-    """Today is made into blocks while it is written to, again and again; other faults may end that anywhere."""
+    """All blocks are packed while others are written, again and again; other faults may end that anywhere."""
 
     def strike(self) -> None:
         self._over = threading.Event()
@@ -260,13 +261,14 @@ class Compact(Fault):
         self._thread.start()
 
     def _compact(self) -> None:
-        tables, days = stream_tables(probes()), {datetime.now(UTC).date()}
+        compaction = Compaction(stream_tables(probes()).values())
         while not self._over.wait(0.2):
-            with (
-                suppress(psycopg.Error),
-                psycopg.connect(self.world.postgres.conninfo(), autocommit=True) as connection,
-            ):
-                compact(connection, tables, days)
+            with suppress(StoreUnavailable, DataRefused), closing(self._connection()) as connection:
+                while not self._over.is_set() and compaction.step(connection, everything=True):
+                    pass
+
+    def _connection(self) -> WriterConnection:
+        return WriterConnection(self.world.postgres.conninfo())
 
     def mend(self) -> None:
         self._over.set()

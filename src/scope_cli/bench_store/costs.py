@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from scope_cli.bench_store.fill import GROUP, Filler
 from scope_cli.bench_store.load import ROWS_A_BATCH, Load
+from scope_server.store.columns import BASE, StreamTable
 from scope_server.store.delivery import Batch, Delivery
 from scope_server.store.rows import Keys, Part, StreamRows
 
@@ -26,9 +27,10 @@ FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
 LEFT JOIN pg_class p ON p.oid = i.inhparent
-WHERE n.nspname IN ('events', 'blocks', 'rollups', 'store') AND c.relkind IN ('r', 'm')
+WHERE n.nspname IN ('fresh', 'packed', 'rollups', 'store') AND c.relkind IN ('r', 'm')
 GROUP BY 1, 2"""
 _DIMENSIONS = ("names", "stacks", "frames", "processes")
+_FRESH = 'SELECT coalesce(sum(row_count), 0)::bigint FROM fresh."{}"'
 _STORED = "SELECT stream, sum(event_count)::bigint FROM store.batches GROUP BY 1"
 
 
@@ -55,17 +57,16 @@ def sizes(conninfo: str) -> list[Size]:
     """What there is, by what it is for; of what is no stream's own, for the rows of all streams."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         stored: dict[str, int] = dict(connection.execute(_STORED).fetchall())
-        single = {
-            stream: (connection.execute(f'SELECT count(*) FROM events."{stream}"'.encode()).fetchone() or (0,))[0]
-            for stream in stored
+        fresh = {
+            stream: (connection.execute(_FRESH.format(stream).encode()).fetchone() or (0,))[0] for stream in stored
         }
         found: dict[str, Size] = {}
         for schema, table, size in connection.execute(_SIZES).fetchall():
             what, rows = "tasks, books and the like", sum(stored.values())
-            if schema == "events" and table in stored:
-                what, rows = f"{table}: rows", single[table]
-            elif schema == "blocks" and table in stored:
-                what, rows = f"{table}: rows in blocks", stored[table] - single[table]
+            if schema == "fresh" and table in stored:
+                what, rows = f"{table}: fresh blocks", fresh[table]
+            elif schema == "packed" and table in stored:
+                what, rows = f"{table}: packed blocks", stored[table] - fresh[table]
             elif schema == "rollups" and table in stored:
                 what, rows = f"{table}: rollups", stored[table]
             elif schema == "store" and table.startswith("batches"):
@@ -77,8 +78,11 @@ def sizes(conninfo: str) -> list[Size]:
 
 
 def written(filler: Filler, load: Load) -> Written:
-    """The writer and a bare adbc_ingest of the same rows of `syscall`, in turn, each into a table of the same kind."""
-    with psycopg.connect(filler.conninfo, autocommit=True) as connection, _bare_table(connection):
+    """The writer and a bare adbc_ingest of the same rows of `syscall`, in turn, the latter a row each."""
+    with (
+        psycopg.connect(filler.conninfo, autocommit=True) as connection,
+        _bare_table(connection, filler.tables["syscall"]),
+    ):
         filler.write(filler.deliveries(load.fresh(GROUP)))
         took: dict[str, list[float]] = {"writer": [], "bare": []}
         cpu = 0.0
@@ -97,7 +101,7 @@ def written(filler: Filler, load: Load) -> Written:
                 filler.write(deliveries)
             took["writer"].append(time.perf_counter() - began - decoding)
             cpu += time.process_time() - own
-            connection.execute("VACUUM events.syscall, rollups.syscall, store.batches")
+            connection.execute("VACUUM fresh.syscall, rollups.syscall, store.batches")
             after = _postgres_cpu_s(connection)
             if before is not None and after is not None:
                 of_postgres.append((after - before) * 1e6 / rows)
@@ -114,11 +118,15 @@ def written(filler: Filler, load: Load) -> Written:
 
 
 @contextmanager
-def _bare_table(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[None]:
+def _bare_table(connection: psycopg.Connection[tuple[object, ...]], table: StreamTable) -> Iterator[None]:
+    # A row each, with the index by time that any such table needs.
+    columns = BASE | {column.name: column.sql for column in table.columns}
+    fields = ", ".join(f'"{name}" {type_}' for name, type_ in columns.items())
     connection.execute("CREATE SCHEMA bench")
     try:
-        connection.execute("CREATE TABLE bench.syscall (LIKE events.syscall INCLUDING ALL) PARTITION BY RANGE (time)")
+        connection.execute(f"CREATE TABLE bench.syscall ({fields}) PARTITION BY RANGE (time)".encode())
         connection.execute("CREATE TABLE bench.syscall_all PARTITION OF bench.syscall DEFAULT")
+        connection.execute("CREATE INDEX ON bench.syscall USING brin (time)")
         yield
     finally:
         connection.execute("DROP SCHEMA bench CASCADE")

@@ -10,6 +10,7 @@ from scope_cli.errors import CommandError
 from scope_proto.scope.v1.record_pb2 import Record
 from scope_server.ingest.admit import Admission
 from scope_server.machine import Machine
+from scope_server.store.blocks.compaction import Compaction
 from scope_server.store.columns import StreamTable
 from scope_server.store.connection import WriterConnection
 from scope_server.store.delivery import Delivery, Verdict
@@ -46,14 +47,14 @@ class Filler:
         return sum(delivery.record.batch.event_count for delivery in deliveries)
 
     def fill(self, load: Load, told: Callable[[int], None]) -> int:
-        """Stores all of the load, and merges rollups beside it as a server does; how many rows there are now.
+        """Stores all of the load, and packs blocks and merges rollups beside it as a server does; how many rows it has.
 
         Args:
             told: is told how many there are, now and then.
         """
         rows, groups, group = 0, 0, []
-        merging = WriterConnection(self.conninfo)
-        merger = Merger(merging, self.tables.values())
+        connection = WriterConnection(self.conninfo)
+        merger, compaction = Merger(connection, self.tables.values()), Compaction(self.tables.values())
         for one in load.records():
             group.append(one)
             if len(group) == GROUP:
@@ -62,11 +63,13 @@ class Filler:
                 told(rows)
                 if groups % _MERGE_EVERY == 0:
                     merger.step()
+                    while compaction.step(connection):
+                        pass
         if group:
             rows += self.write(self.deliveries(group))
-        while merger.step():
+        while merger.step() or compaction.step(connection):
             told(rows)
-        merging.close()
+        connection.close()
         return rows
 
     def close(self) -> None:

@@ -80,8 +80,6 @@ def run(arguments: argparse.Namespace) -> int:
         began = time.monotonic()
         rows = filler.fill(load, lambda count: status.update(f"{count:,} rows"))
         seconds = time.monotonic() - began
-        status.update("making blocks of closed days")
-        _compact(conninfo, tables)
         status.update("vacuum")
         with psycopg.connect(conninfo, autocommit=True) as connection:
             connection.execute("VACUUM (ANALYZE)")
@@ -112,17 +110,6 @@ def _made(arguments: argparse.Namespace, cleanup: ExitStack) -> str:
     if arguments.dir and not arguments.keep:
         cleanup.callback(shutil.rmtree, folder / "postgres", ignore_errors=True)
     return cleanup.enter_context(PrivatePostgres(folder / "postgres")).conninfo()
-
-
-def _compact(conninfo: str, tables: Any) -> None:
-    import psycopg
-
-    from scope_server.store.blocks.compaction import Compaction
-
-    with psycopg.connect(conninfo, autocommit=True) as connection:
-        compaction = Compaction(tables)
-        while compaction.step(connection):
-            pass
 
 
 def _print(console: "Console", found: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The catalogue of batches: what each holds, so that a query finds the batches first and then their rows."""
+"""The catalogue of batches: when and whose the rows of each are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from scope_server.store.connection import WriterConnection, integers, moments, strings
 from scope_server.store.delivery import Decoded
-from scope_server.store.rows import Holds
 
 _DRAW = "SELECT nextval('store.batch_ids') AS id FROM generate_series(1, {count})"
 
@@ -22,7 +21,6 @@ class Entry:
     machine: int
     stream: str
     decoded: Decoded
-    holds: Holds
 
 
 class Catalogue:
@@ -55,8 +53,6 @@ class Catalogue:
                     "event_count": integers(one.decoded.rows.num_rows for one in entries),
                     "machine": pa.array([one.machine for one in entries], pa.int32()),
                     "stream": strings(one.stream for one in entries),
-                    "processes": pa.array([one.holds.processes for one in entries], pa.list_(pa.int64())),
-                    "names": pa.array([one.holds.names for one in entries], pa.list_(pa.int64())),
                 }
             ),
         )

@@ -1,4 +1,4 @@
-"""What else the store has done in the background: blocks are made of closed days, and rollups are merged."""
+"""What else the store has done in the background: fresh blocks are packed, and rollups are merged."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,24 +35,22 @@ class Chore:
 
 def chores(conninfo: str, tables: Mapping[str, StreamTable]) -> list[Chore]:
     """The chores of these streams."""
-    merging = _Merging(conninfo, tables)
-    return [
-        Chore("merge", 10.0, merging.step, merging.close),
-        Chore("blocks", 60.0, Compaction(tables).step),
-    ]
+    merging = _Columnar(conninfo, lambda connection: Merger(connection, tables.values()).step())
+    packing = _Columnar(conninfo, Compaction(tables.values()).step)
+    return [Chore("merge", 10.0, merging.step, merging.close), Chore("pack", 10.0, packing.step, packing.close)]
 
 
-class _Merging:
+class _Columnar:
     # Columns travel over a connection of the writers' kind, made when there is a first step, and anew when it was lost.
 
-    def __init__(self, conninfo: str, tables: Mapping[str, StreamTable]) -> None:
-        self._conninfo, self._tables = conninfo, tables
+    def __init__(self, conninfo: str, work: Callable[[WriterConnection], bool]) -> None:
+        self._conninfo, self._work = conninfo, work
         self._connection: WriterConnection | None = None
 
     def step(self, _: Connection) -> bool:
         if self._connection is None or not self._connection.open:
             self._connection = WriterConnection(self._conninfo)
-        return Merger(self._connection, self._tables.values()).step()
+        return self._work(self._connection)
 
     def close(self) -> None:
         if self._connection:

@@ -21,6 +21,9 @@ class Kind(StrEnum):
     UNSIGNED_LIST = "unsigned_list"
 
 
+KEYED = (Kind.NAME, Kind.STACK)
+
+
 @dataclass(frozen=True)
 class StoredColumn:
     """A column of an event table: `sql` is its type there, `stored` the Arrow type that is written to it."""
@@ -58,12 +61,17 @@ class StreamTable:
         """Whether its rows are about processes."""
         return "pid" in self.schema.names
 
+    @property
+    def keyed(self) -> tuple[str, ...]:
+        """The columns that have keys of names or stacks."""
+        return tuple(column.name for column in self.columns if column.kind in KEYED)
+
     def column(self, name: str) -> StoredColumn | None:
         """The column of this name, or None."""
         return next((column for column in self.columns if column.name == name), None)
 
 
-# What every event table has beside the stream's own columns.
+# What every row has beside its stream's own columns.
 BASE = {
     "time": "timestamptz NOT NULL",
     "ktime_ns": "bigint NOT NULL",
@@ -113,7 +121,8 @@ def stored_column(name: str, arrow: pa.DataType, stack: bool = False) -> StoredC
         return StoredColumn(name, arrow, sql, stored, Kind.UNSIGNED if arrow == pa.uint64() else Kind.PLAIN)
     if pa.types.is_dictionary(arrow) and arrow.value_type == pa.string():
         return StoredColumn(name, arrow, "bigint", pa.int64(), Kind.STACK if stack else Kind.NAME)
-    if (pa.types.is_list(arrow) or pa.types.is_fixed_size_list(arrow)) and arrow.value_type in _NUMBERS:
+    is_list = pa.types.is_list(arrow) or pa.types.is_fixed_size_list(arrow)
+    if is_list and arrow.value_type in _NUMBERS and arrow.value_type != pa.binary():
         sql, stored = _NUMBERS[arrow.value_type]
         kind = Kind.UNSIGNED_LIST if arrow.value_type == pa.uint64() else Kind.PLAIN
         return StoredColumn(name, arrow, f"{sql}[]", pa.list_(stored), kind)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from scope_server.errors import StoreUnavailable
+from scope_server.store.wire import with_arrays
 
 # SQLSTATEs of the moment: connection, resources, operator, disk, deadlock, a lock not had in time, a standby, and
 # damage to the database's own files. The same statements may succeed later.
@@ -69,7 +70,7 @@ class WriterConnection:
     def ingest(self, schema: str, table: str, rows: pa.Table) -> None:
         """Appends rows to a table."""
         try:
-            self._cursor.adbc_ingest(table, rows, mode="append", db_schema_name=schema)
+            self._cursor.adbc_ingest(table, with_arrays(rows), mode="append", db_schema_name=schema)
         except adbc.Error as error:
             raise self._judged(error) from error
 

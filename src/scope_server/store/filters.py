@@ -1,4 +1,4 @@
-"""From filters, as people write them, to conditions on rows, and on what may have them: batches, blocks."""
+"""From filters, as people write them, to conditions on rows, and on the blocks that may have them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,17 +29,14 @@ class Filter:
 
 @dataclass
 class Conditions:
-    """What rows have to meet, and what the batches of the catalogue and the blocks have to that can have such rows."""
+    """What rows have to meet, and what blocks have to that can have such rows."""
 
     rows: list[sql.Composable] = field(default_factory=list)
-    batches: list[sql.Composable] = field(default_factory=list)
     blocks: list[sql.Composable] = field(default_factory=list)
 
     def only_with(self, held: str, keys: Sequence[int]) -> None:
-        """Leaves batches and blocks that hold one of these keys."""
-        condition = sql.SQL("{} && {}").format(sql.Identifier(held), array(keys))
-        self.batches.append(condition)
-        self.blocks.append(condition)
+        """Leaves blocks that hold one of these keys."""
+        self.blocks.append(sql.SQL("{} && {}").format(sql.Identifier(held), array(keys)))
 
 
 async def conditions(
@@ -53,10 +50,8 @@ async def conditions(
     """
     found = Conditions()
     if machines is not None:
-        of_machine = sql.SQL("machine = ANY({})").format(array(machines))
-        found.rows.append(of_machine)
-        found.batches.append(of_machine)
-        found.blocks.append(sql.SQL("machines && {}").format(array(machines)))
+        found.rows.append(sql.SQL("machine = ANY({})").format(array(machines)))
+        found.only_with("machines", machines)
     of_process: dict[str, int] = {}
     for one in filters:
         if one.column in IN_PROCESS and table.of_processes:

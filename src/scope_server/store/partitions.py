@@ -14,11 +14,6 @@ _MAKE = 'CREATE TABLE "{schema}"."{name}" (LIKE "{schema}"."{table}" INCLUDING A
 _ATTACH = (
     'ALTER TABLE "{schema}"."{table}" ATTACH PARTITION "{schema}"."{name}" FOR VALUES FROM (\'{begin}\') TO (\'{end}\')'
 )
-_SUMMARIZE = """
-SELECT brin_summarize_new_values(i.indexrelid)
-FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
-WHERE a.amname = 'brin' AND i.indrelid = to_regclass('"{schema}"."{name}"')
-  AND NOT EXISTS (SELECT 1 FROM pg_locks l WHERE l.relation = i.indrelid AND l.mode = 'ShareUpdateExclusiveLock')"""
 _DAY_NS = 24 * 3600 * 10**9
 
 
@@ -70,14 +65,6 @@ class Partitions:
                 _log.info("partition made", extra={"table": one.table, "day": one.day.isoformat()})
             self._connection.commit()
             self._known.add(one)
-
-    def summarize(self, one: Partition) -> None:
-        """Has the partition's BRIN indexes take in its newest pages, in a transaction of its own.
-
-        Not while it is vacuumed: that does the same, and would be ended by somebody who waits.
-        """
-        self._connection.query(_SUMMARIZE.format(schema=one.schema, name=one.name))
-        self._connection.commit()
 
     def forget(self) -> None:
         """Looks again the next time: somebody may have dropped one."""

@@ -1,4 +1,4 @@
-"""Pages of events: composed queries over narrow rows, joined to text only for the page."""
+"""Pages of events: composed queries over blocks, joined to text only for the page."""
 
 import base64
 import binascii
@@ -12,8 +12,7 @@ import psycopg
 from psycopg import sql
 
 from scope_server.errors import InvalidQuery
-from scope_server.store.blocks.rows import rows as rows_of
-from scope_server.store.blocks.rows import within
+from scope_server.store.blocks.rows import places, rows_at, within
 from scope_server.store.columns import Kind, StreamTable
 from scope_server.store.database import Connection, Database
 from scope_server.store.filters import OPERATORS, Conditions, Filter, conditions
@@ -23,7 +22,7 @@ from scope_server.store.window import Scope, Window, look
 __all__ = ["MOST_ROWS", "OPERATORS", "EventQuery", "Filter", "Page", "Reader"]
 
 MOST_ROWS = 1000
-_FIRST_WINDOW = 16  # batches looked at first; grows until the page is full
+_FIRST_WINDOW = 3  # blocks looked at first; grows until the page is full
 _WINDOW_GROWTH = 3
 _CURSOR_LENGTH = 200
 _MICROSECOND = timedelta(microseconds=1)
@@ -78,8 +77,6 @@ class Reader:
             return Page([], "")
         try:
             async with self._database.connection() as connection, connection.transaction():
-                # A partition that was not analyzed yet looks as if its BRIN indexes were of no use.
-                await connection.execute("SET LOCAL enable_seqscan = off")
                 rows = await _rows(connection, query, wanted, after)
         except psycopg.errors.QueryCanceled:
             raise InvalidQuery("the query takes too long; narrow it with since, until or pid") from None
@@ -116,17 +113,14 @@ async def _rows(
         since = max(after[0], since) if since else after[0]
     elif after:
         until = min(after[0] + _MICROSECOND, until) if until else after[0] + _MICROSECOND
-    scope = Scope(query.table.name, wanted.batches, since, until, query.ascending)
-    batches = _FIRST_WINDOW
+    scope = Scope(query.table.name, wanted.blocks, since, until, query.ascending)
+    blocks = _FIRST_WINDOW
     while True:
-        window = await look(connection, scope, batches)
-        rows = []
-        if not window.empty:
-            statement = _statement(query, wanted, window, after)
-            rows = await (await connection.execute(statement)).fetchall()
+        window = await look(connection, scope, blocks)
+        rows = await (await connection.execute(_statement(query, wanted, window, after))).fetchall()
         if len(rows) > query.limit or window.whole:
             return rows
-        batches *= _WINDOW_GROWTH
+        blocks *= _WINDOW_GROWTH
 
 
 def _statement(query: EventQuery, wanted: Conditions, window: Window, after: Place | None) -> sql.Composed:
@@ -137,13 +131,15 @@ def _statement(query: EventQuery, wanted: Conditions, window: Window, after: Pla
         place = sql.SQL(", ").join(map(sql.Literal, after))
         where.append(sql.SQL("(time, batch, ordinal) {} ({})").format(step, place))
     columns = [{"name": column.name, "sql": column.sql, "kind": column.kind.value} for column in query.table.columns]
-    found = rows_of(query.table.name, columns, where, window.of_batches(), [*wanted.blocks, *of_blocks])
     direction = sql.SQL("ASC" if query.ascending else "DESC")
-    first = sql.SQL("SELECT * FROM ({}) AS r ORDER BY time {d}, batch {d}, ordinal {d} LIMIT {}").format(
-        found, sql.Literal(query.limit + 1), d=direction
+    found = sql.SQL("SELECT * FROM ({}) AS r ORDER BY time {d}, batch {d}, ordinal {d} LIMIT {}").format(
+        places(query.table.name, columns, where, [*wanted.blocks, *of_blocks]),
+        sql.Literal(query.limit + 1),
+        d=direction,
     )
-    return sql.SQL("{} ORDER BY e.time {d}, e.batch {d}, e.ordinal {d}").format(
-        joined(first, columns, query.table.of_processes, task=sql.SQL("NULL::text AS task_id, ")), d=direction
+    first = rows_at(query.table.name, columns, sql.Identifier("found"))
+    return sql.SQL("WITH found AS MATERIALIZED ({}) {} ORDER BY e.time {d}, e.batch {d}, e.ordinal {d}").format(
+        found, joined(first, columns, query.table.of_processes, task=sql.SQL("NULL::text AS task_id, ")), d=direction
     )
 
 

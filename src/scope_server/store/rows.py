@@ -7,11 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scope_server.store.columns import IN_PROCESS, Kind, StreamTable
+from scope_server.store.columns import IN_PROCESS, KEYED, Kind, StreamTable
 
 Process = tuple[int, int, int]  # machine (key), pid, start_ns
 Integers = npt.NDArray[np.int64]
-_KEYED = (Kind.NAME, Kind.STACK)
 
 
 @dataclass(frozen=True)
@@ -33,14 +32,6 @@ class Keys:
 
 
 @dataclass(frozen=True)
-class Holds:
-    """What a batch's rows refer to: distinct keys. `names` has those of stacks, too."""
-
-    processes: list[int]
-    names: list[int]
-
-
-@dataclass(frozen=True)
 class _Coded:
     # A column as codes into the distinct values that it has.
     codes: Integers
@@ -52,7 +43,7 @@ class StreamRows:
     """The rows of several batches of one stream, to be written at once.
 
     Attributes:
-        names, stacks, processes: what needs keys before `holds` and `stored` can be called.
+        names, stacks, processes: what needs keys before `stored` can be called.
     """
 
     def __init__(self, table: StreamTable, parts: Sequence[Part]) -> None:
@@ -64,25 +55,14 @@ class StreamRows:
         self._coded = {
             column.name: _coded(self._whole(column.name), column.kind)
             for column in table.columns
-            if column.kind in _KEYED
+            if column.kind in KEYED
         }
         self.names = self._texts(Kind.NAME)
         self.stacks = self._texts(Kind.STACK)
         self._process_codes, self.processes = self._distinct_processes()
 
-    def holds(self, keys: Keys) -> list[Holds]:
-        """What each part refers to."""
-        processes = self._by_part(self._process_codes, np.array([keys.processes[one] for one in self.processes]))
-        names: list[set[int]] = [set() for _ in self._counts]
-        for column in self._coded.values():
-            for found, more in zip(names, self._by_part(column.codes, _keys_of(column, keys)), strict=True):
-                found.update(more)
-        return [
-            Holds(sorted(of_part), sorted(more - {0})) for of_part, more in zip(map(set, processes), names, strict=True)
-        ]
-
     def stored(self, batches: Sequence[int | None], keys: Keys) -> pa.Table:
-        """The rows as the stream's table takes them.
+        """The rows with the columns of `BASE` and the stream's own, as they are stored.
 
         Args:
             batches: a number for each part, or None for one that is not to be stored.
@@ -100,7 +80,7 @@ class StreamRows:
             "ordinal": pa.array((np.arange(len(ktime)) - np.repeat(begins, self._counts)).astype(np.int32)),
         }
         for column in self.table.columns:
-            if column.kind in _KEYED:
+            if column.kind in KEYED:
                 coded = self._coded[column.name]
                 key = _keys_of(coded, keys)[coded.codes]
                 columns[column.name] = pa.array(key, mask=key == 0)
@@ -119,16 +99,6 @@ class StreamRows:
         return {
             text for column in self._coded.values() if column.kind is kind for text in column.values if text is not None
         }
-
-    def _by_part(self, codes: Integers, key_of: Integers) -> list[list[int]]:
-        # The distinct keys of each part. Part and code make one number: hashing integers is all that is done per row.
-        width = max(1, len(key_of))
-        parts = np.repeat(np.arange(len(self._counts)), self._counts)
-        distinct = pa.array(parts * width + codes).unique().to_numpy()
-        part, code = np.divmod(distinct, width)
-        order = np.argsort(part, kind="stable")
-        ends = np.searchsorted(part[order], np.arange(1, len(self._counts)))
-        return [keys.tolist() for keys in np.split(key_of[code[order]], ends)]
 
     def _distinct_processes(self) -> tuple[Integers, list[Process]]:
         # Three small dictionaries, joined in one number.

@@ -10,16 +10,14 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from scope_server.errors import SchemaConflict
-from scope_server.store.blocks.layout import Record, creation, definition
-from scope_server.store.columns import BASE, StoredColumn, StreamTable
+from scope_server.store.blocks.layout import FRESH, PACKED, Record, addition, creation
+from scope_server.store.columns import StoredColumn, StreamTable
 from scope_server.store.rollups import tables as rollups
 from scope_server.store.views import comments, digest, function, view
 
 Connection = psycopg.Connection[Any]
 
 _LOCK = 0x5C09E  # servers that start together migrate one after the other
-_EIGHT_BYTES = ("bigint", "double precision", "timestamptz")
-_WIDTHS = {"integer": 4, "real": 4, "smallint": 2, "boolean": 1}
 _log = logging.getLogger(__name__)
 
 
@@ -80,14 +78,11 @@ def _apply_stream(connection: Connection, table: StreamTable) -> None:
         about = {"stream": table.name, "columns": sorted(unknown)}
         _log.warning("the database has columns that this server does not know; is it older?", extra=about)
     columns = [*columns, *added]
-    if not _exists(connection, "events", table.name):
-        _create(connection, table, columns)
-    elif added:
-        _add(connection, sql.Identifier("events", table.name), map(_definition, added))
-    if not _exists(connection, "blocks", table.name):
-        connection.execute(creation(table.name, columns))
-    elif added:
-        _add(connection, sql.Identifier("blocks", table.name), map(definition, added))
+    for schema in (FRESH, PACKED):
+        if not _exists(connection, schema, table.name):
+            connection.execute(creation(schema, table.name, columns))
+        elif added:
+            connection.execute(addition(schema, table.name, added))
     if table.fingerprint not in {fingerprint for _, fingerprint, _, _ in versions}:
         version += 1
         connection.execute(
@@ -109,26 +104,6 @@ def _added(table: StreamTable, columns: Sequence[Record]) -> list[StoredColumn]:
                 f"and {column.arrow} ({column.kind}) in the catalogue; give the changed column another name"
             )
     return [column for column in table.columns if column.name not in known]
-
-
-def _create(connection: Connection, table: StreamTable, columns: Sequence[Record]) -> None:
-    # Widest first, so that PostgreSQL pads as little as it can; what has no fixed width comes last.
-    base = [{"name": name, "sql": type_} for name, type_ in BASE.items()]
-    ordered = sorted([*base, *columns], key=lambda column: -_width(column["sql"]))
-    relation = sql.Identifier("events", table.name)
-    definitions = sql.SQL(", ").join(map(_definition, ordered))
-    connection.execute(sql.SQL("CREATE TABLE {} ({}) PARTITION BY RANGE (time)").format(relation, definitions))
-    for column in ("time", "batch"):
-        connection.execute(
-            sql.SQL("CREATE INDEX ON {} USING brin ({}) WITH (pages_per_range = 32)").format(
-                relation, sql.Identifier(column)
-            )
-        )
-
-
-def _add(connection: Connection, relation: sql.Identifier, definitions: Iterable[sql.Composed]) -> None:
-    added = sql.SQL(", ").join(sql.SQL("ADD COLUMN {}").format(one) for one in definitions)
-    connection.execute(sql.SQL("ALTER TABLE {} {}").format(relation, added))
 
 
 def _show(connection: Connection, table: StreamTable, columns: Sequence[Record], version: int, shown: str) -> None:
@@ -170,14 +145,5 @@ def _exists(connection: Connection, schema: str, name: str) -> bool:
     return bool(found and found[0])
 
 
-def _width(sql_type: str) -> int:
-    words = sql_type.removesuffix(" NOT NULL")
-    return 8 if words in _EIGHT_BYTES else _WIDTHS.get(words, 0)
-
-
 def _record(column: StoredColumn) -> Record:
     return {"name": column.name, "type": str(column.arrow), "sql": column.sql, "kind": column.kind.value}
-
-
-def _definition(column: Record) -> sql.Composed:
-    return sql.SQL("{} {}").format(sql.Identifier(column["name"]), sql.SQL(column["sql"]))

@@ -1,15 +1,14 @@
 """One group of deliveries over one connection: its rows, its catalogue and its books are committed together."""
 
-import logging
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from scope_server.errors import Rejected, StoreUnavailable
+from scope_server.errors import Rejected
+from scope_server.store.blocks import layout, packing
 from scope_server.store.books import Books, Key
 from scope_server.store.catalogue import Catalogue, Entry
 from scope_server.store.columns import StreamTable
-from scope_server.store.connection import DataRefused, WriterConnection
+from scope_server.store.connection import WriterConnection
 from scope_server.store.delivery import (
     INGEST,
     SPOOL,
@@ -33,9 +32,6 @@ from scope_server.store.rows import Keys, Part, Process, StreamRows
 from scope_server.store.runs import Runs
 
 _ANOTHER_MACHINES = Outcome(Verdict.REFUSED, "the run or its task is another machine's", "another_machine")
-_SUMMARIZE_ROWS = 200_000  # of a partition, between two looks of its BRIN indexes at the newest pages
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,7 @@ class _Rows:
 
     @property
     def partitions(self) -> list[Partition]:
-        return [Partition("events", self.batch.stream, day) for day in self.decoded.days]
+        return [Partition(layout.FRESH, self.batch.stream, day) for day in self.decoded.days]
 
 
 class Session:
@@ -77,7 +73,6 @@ class Session:
         self._dimensions = Dimensions(connection)
         self._partitions = Partitions(connection)
         self._catalogue = Catalogue(connection)
-        self._fresh: Counter[Partition] = Counter()
 
     def write(self, deliveries: Sequence[Delivery], taken_back: int | None = None) -> list[Outcome]:
         """Stores what was not stored before; how each ended, once that is committed.
@@ -114,7 +109,6 @@ class Session:
         self._runs.end({one.run: one.delivery.content for one in known if isinstance(one.delivery.content, End)})
         self.connection.commit()
         self._catalogue.committed(len(kept))
-        self._summarize(by_stream, kept)
         return outcomes
 
     def forget(self) -> None:
@@ -161,14 +155,14 @@ class Session:
                 one.known.delivery.machine.key,
                 stream.table.name,
                 one.decoded,
-                holds,
             )
-            for number, one, holds in zip(numbers, rows, stream.holds(keys), strict=True)
+            for number, one in zip(numbers, rows, strict=True)
             if number is not None
         ]
         if entries:
             stored = stream.stored(numbers, keys)
-            self.connection.ingest("events", stream.table.name, stored)
+            blocks = packing.packed(stored, stream.table.keyed, packing.HOUR_US)
+            self.connection.ingest(layout.FRESH, stream.table.name, blocks)
             added_up = packed(tally(stream.table, stored), stream.table.rollup.by, FRESH)
             if added_up.num_rows:
                 self.connection.ingest("rollups", stream.table.name, added_up)
@@ -195,18 +189,6 @@ class Session:
             {process for stream in streams for process in stream.processes},
             descriptions,
         )
-
-    def _summarize(self, by_stream: Mapping[str, Sequence[_Rows]], kept: Mapping[int, int]) -> None:
-        for one in (one for rows in by_stream.values() for one in rows if one.known.number in kept):
-            for partition in one.partitions:
-                self._fresh[partition] += one.decoded.rows.num_rows
-        for partition in [partition for partition, rows in self._fresh.items() if rows >= _SUMMARIZE_ROWS]:
-            del self._fresh[partition]
-            try:
-                self._partitions.summarize(partition)
-            except (DataRefused, StoreUnavailable):  # the rows are committed, whatever becomes of this
-                _log.exception("a BRIN index was not summarized", extra={"partition": partition.name})
-                return
 
 
 def _rows_of(known: Sequence[_Known]) -> dict[str, list[_Rows]]:

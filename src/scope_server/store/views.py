@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from psycopg import sql
 
-from scope_server.store.blocks.layout import MEANINGS, Record
+from scope_server.store.blocks.layout import FRESH, MEANINGS, PACKED, Record
 from scope_server.store.blocks.rows import rows, within
 from scope_server.store.columns import Kind, StreamTable
 
@@ -94,8 +94,8 @@ def comments(table: StreamTable, columns: Sequence[Record]) -> tuple[sql.Compose
     shown = {name: _BASE.get(name) or table.meanings.get(name, "") for name in [*base, *own]}
     about = f"{table.meaning}. Rows of probe {table.probe}, {{}}; read the view scope.{table.name} instead."
     of_tables = [
-        _said("TABLE", "events", table.name, about.format("as they are stored"), stored),
-        _said("TABLE", "blocks", table.name, about.format("those of closed days, many in one"), {**MEANINGS, **stored}),
+        _said("TABLE", FRESH, table.name, about.format("in blocks as they came"), {**MEANINGS, **stored}),
+        _said("TABLE", PACKED, table.name, about.format("in large, compressed blocks"), {**MEANINGS, **stored}),
     ]
     of_function = sql.SQL("COMMENT ON FUNCTION {} (timestamptz, timestamptz) IS {}").format(
         sql.Identifier("scope", table.name),

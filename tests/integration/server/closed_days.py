@@ -1,15 +1,15 @@
-"""Rows of a day that is over, of any stream, and what is stored of them."""
+"""Rows of a day that is over, of any stream, the blocks that they lie in, and how these are packed."""
 
 import math
 import random
 from typing import Any
 
-import psycopg
 import pyarrow as pa
 from tests.integration.server.records import BOOT_TO_UTC_NS, FIRST_KTIME_NS, Line
 from tests.integration.server.tables import TABLES
 
-from scope_server.store.blocks import Compaction
+from scope_server.store.blocks.compaction import Compaction
+from scope_server.store.connection import WriterConnection
 
 DAY_NS = 24 * 3600 * 10**9
 LONG_AGO = BOOT_TO_UTC_NS - 3 * DAY_NS  # a clock of three days ago: its day is over, and the next one
@@ -54,20 +54,26 @@ def shown(line: Line, stream: str = "syscall") -> list[tuple[Any, ...]]:
     return line.query(f"SELECT r::text FROM scope.{stream} AS r ORDER BY time, batch, ordinal")
 
 
-def singly(line: Line, stream: str = "syscall") -> int:
-    """How many rows do not lie in blocks."""
-    return int(line.query(f"SELECT count(*) FROM events.{stream}")[0][0])
+def fresh(line: Line, stream: str = "syscall") -> tuple[int, int]:
+    """How many blocks there are as writers left them, and how many rows they have."""
+    return _blocks(line, f"fresh.{stream}")
 
 
-def in_blocks(line: Line, stream: str = "syscall") -> tuple[int, int]:
-    """How many blocks there are, and how many rows lie in them."""
-    ((blocks, rows),) = line.query(f"SELECT count(*), coalesce(sum(row_count), 0)::bigint FROM blocks.{stream}")
+def packed(line: Line, stream: str = "syscall") -> tuple[int, int]:
+    """How many packed blocks there are, and how many rows they have."""
+    return _blocks(line, f"packed.{stream}")
+
+
+def _blocks(line: Line, table: str) -> tuple[int, int]:
+    ((blocks, rows),) = line.query(f"SELECT count(*), coalesce(sum(row_count), 0)::bigint FROM {table}")
     return blocks, rows
 
 
-def compacted(line: Line, compaction: Compaction | None = None) -> None:
-    """Has all days that are over made into blocks."""
-    compaction = compaction or Compaction(TABLES)
-    with psycopg.connect(line.conninfo, autocommit=True) as connection:
-        while compaction.step(connection):
+def compacted(line: Line, compaction: Compaction | None = None, everything: bool = False) -> None:
+    """Has all blocks packed that are due."""
+    compaction, connection = compaction or Compaction(TABLES.values()), WriterConnection(line.conninfo)
+    try:
+        while compaction.step(connection, everything):
             pass
+    finally:
+        connection.close()

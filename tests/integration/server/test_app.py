@@ -101,7 +101,7 @@ async def test_what_was_not_answered_is_stored_by_the_next_server(start_server: 
     await asyncio.to_thread(blocker.close)
     async with start_server() as server, agent.attending(server) as channel, uploading(server, agent, channel) as call:
         assert await answers(call, *batches) == [STORED] * 11
-        assert server.query("SELECT count(*), count(DISTINCT arg0) FROM events.syscall") == [(11 * 97, 11 * 97)]
+        assert server.query("SELECT count(*), count(DISTINCT arg0) FROM scope.syscall") == [(11 * 97, 11 * 97)]
         (stream,) = (await server.task(str(run.task_id)))["streams"]
         assert (stream["emitted"], stream["stored"], stream["under_way"]) == (11 * 97, 11 * 97, 0)
 

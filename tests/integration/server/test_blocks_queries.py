@@ -1,5 +1,6 @@
-"""Rows in blocks are found as others are: by the view, by the function of a time, and page by page."""
+"""Rows are found in fresh blocks as in packed ones: by the view, by the function of a time, and page by page."""
 
+import asyncio
 import json
 import random
 import re
@@ -9,12 +10,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.integration.server.closed_days import LONG_AGO, compacted, in_blocks, singly
+from tests.integration.server.closed_days import DAY_NS, LONG_AGO, compacted, fresh, packed
 from tests.integration.server.records import FIRST_KTIME_NS, Line, Run, make_machine, rows
 from tests.integration.server.tables import TABLES
 
+from scope_server.machine import Machine
 from scope_server.store import reader, window
-from scope_server.store.blocks import Compaction, move
+from scope_server.store.blocks import compaction, packing
+from scope_server.store.blocks.compaction import Compaction
+from scope_server.store.connection import WriterConnection
 from scope_server.store.database import Database
 from scope_server.store.reader import EventQuery, Filter, Reader
 
@@ -36,32 +40,36 @@ def _nodes(plan: Any) -> Iterator[dict[str, Any]]:
 
 
 def _read(line: Line, statement: str, *values: Any) -> dict[str, float]:
-    """How many rows a statement takes out of tables of blocks, and out of tables of rows."""
+    """How many blocks a statement takes out of the tables of each kind, and out of how many such tables."""
     ((explained,),) = line.query(f"EXPLAIN (ANALYZE, VERBOSE, FORMAT JSON) {statement}", *values)
     plan = explained if isinstance(explained, list) else json.loads(explained)
-    found = {"blocks": 0.0, "events": 0.0}
+    found = {"fresh": 0.0, "packed": 0.0, "tables": 0.0}
     for node in _nodes(plan[0]["Plan"]):
-        if node.get("Schema") in found:
-            removed = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
-            found[node["Schema"]] += (node["Actual Rows"] + removed) * node["Actual Loops"]
+        if node.get("Schema") in ("fresh", "packed") and node["Actual Loops"]:
+            found[node["Schema"]] += node["Actual Rows"] * node["Actual Loops"]
+            found["tables"] += 1
     return found
 
 
 async def _hundreds_of_blocks(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     # A row a millisecond, ten a block.
-    monkeypatch.setattr(move, "BLOCK_ROWS", 10)
+    monkeypatch.setattr(packing, "BLOCK_ROWS", 10)
     run = Run()
     for number in range(3):
         ktimes = [FIRST_KTIME_NS + 10**6 * (1000 * number + n) for n in range(1000)]
         batch = run.batch(number + 1, rows(1000, 1000 * number, ktime_ns=ktimes), boot_to_utc_ns=LONG_AGO)
         await line.send(batch)
-    compacted(line)
-    assert in_blocks(line) == (300, 3000)
+    assert fresh(line) == (300, 3000)
 
 
-async def test_the_function_reads_what_is_of_its_time(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["fresh", "packed"])
+async def test_the_function_reads_what_is_of_its_time(line: Line, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two blocks of hundreds for a time that they have, as literals, as parameters and against now()."""
     await _hundreds_of_blocks(line, monkeypatch)
+    if kind == "packed":
+        compacted(line)
+        assert (fresh(line), packed(line)) == ((0, 0), (300, 3000))
+    two = {"fresh": 0, "packed": 0, "tables": 1 if kind == "fresh" else 2, kind: 2}
     first, last = BEGIN + timedelta(milliseconds=1_015), BEGIN + timedelta(milliseconds=1_025)
     ago = "now() - interval '{} us' - (now() - '{}'::timestamptz - interval '{} us')"
     since, until = (ago.format(7, time, 7) for time in (first, last))
@@ -70,17 +78,47 @@ async def test_the_function_reads_what_is_of_its_time(line: Line, monkeypatch: p
         f"SELECT * FROM scope.syscall({since}, {until})",
         f"SELECT count(*) FROM scope.syscall('{first}', '{last}') WHERE comm = 'one'",
     ):
-        assert _read(line, query) == {"blocks": 2, "events": 0}
+        assert _read(line, query) == two
     asked = "SELECT array_agg(arg0 ORDER BY arg0) FROM scope.syscall(%s, %s)"
     assert line.query(asked, first, last) == [(list(range(1015, 1025)),)]
-    assert _read(line, asked, first, last) == {"blocks": 2, "events": 0}
+    assert _read(line, asked, first, last) == two
     assert line.query("SELECT count(*) FROM scope.syscall(%s)", first) == [(1985,)]
     assert line.query("SELECT count(*) FROM scope.syscall('-infinity')") == [(3000,)]
+
+
+async def test_the_function_looks_at_no_other_days(line: Line) -> None:
+    """But the one before, of which a block may last until then: partitions are left out, whatever names the time."""
+    run = Run()
+    for days in range(5):
+        await line.send(run.batch(days + 1, rows(101), boot_to_utc_ns=LONG_AGO - days * DAY_NS))
+    compacted(line)
+    for since in (f"'{BEGIN}'::timestamptz", f"now() - (now() - '{BEGIN}'::timestamptz)"):
+        read = _read(line, f"SELECT * FROM scope.syscall({since}, {since} + interval '1 s')")
+        assert (read["fresh"], read["packed"]) == (0, 1)
+        assert read["tables"] <= 4
+
+
+@pytest.mark.parametrize("hour", [0, 1, 22, 23])
+async def test_a_block_may_last_all_day(line: Line, events: Reader, hour: int) -> None:
+    """What is in it is found, whether the time asked for is at its beginning or at its end."""
+    midnight = LONG_AGO // DAY_NS * DAY_NS
+    ktimes = [FIRST_KTIME_NS + n * DAY_NS // 96 for n in range(96)]  # a row every quarter of an hour
+    batch = Run().batch(1, rows(96, ktime_ns=ktimes), boot_to_utc_ns=midnight - FIRST_KTIME_NS)
+    await line.send(batch)
+    compacted(line)
+    assert packed(line) == (1, 96)
+    since = datetime.fromtimestamp(midnight / 1e9, UTC) + timedelta(hours=hour)
+    until, wanted = since + timedelta(hours=1), list(range(4 * hour, 4 * hour + 4))
+    asked = "SELECT array_agg(arg0 ORDER BY time) FROM scope.syscall(%s, %s)"
+    assert line.query(asked, since, until) == [(wanted,)]
+    page = await events.page(EventQuery(TABLES["syscall"], since=since, until=until, ascending=True))
+    assert [event["arg0"] for event in page.events] == wanted
 
 
 async def test_what_is_not_asked_for_is_not_unpacked(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """A query of few columns opens no other arrays of a block."""
     await _hundreds_of_blocks(line, monkeypatch)
+    compacted(line)
     plan = "EXPLAIN VERBOSE SELECT sum(arg0) FROM scope.syscall('2020-01-01', '2040-01-01') WHERE pid = 4711"
     said = "\n".join(text for (text,) in line.query(plan))
     opened = set(re.findall(r'array_append\([\w."]+\."?(\w+)"?,', said))
@@ -92,6 +130,7 @@ async def test_the_function_shows_what_the_view_does(line: Line) -> None:
     """All rows of the view, wherever they lie, with all its columns."""
     await line.send(Run().batch(1, rows(101), boot_to_utc_ns=LONG_AGO), Run().batch(1, rows(103)))
     compacted(line)
+    assert (fresh(line)[1], packed(line)[1]) == (103, 101)
     for part in ("", " WHERE pid = 4711 AND comm = 'one'"):
         both = f"SELECT count(*), md5(string_agg(r::text, '' ORDER BY time, batch, ordinal)) FROM {{}} r{part}"
         assert line.query(both.format("scope.syscall")) == line.query(both.format("scope.syscall('-infinity')"))
@@ -109,13 +148,8 @@ QUERIES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("ascending", [True, False])
-async def test_pages_are_the_same(line: Line, events: Reader, ascending: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether rows lie in blocks, singly, or some of each: every page, with a cursor from before going on after."""
-    monkeypatch.setattr(reader, "_FIRST_WINDOW", 2)
-    monkeypatch.setattr(reader, "_WINDOW_GROWTH", 2)
-    monkeypatch.setattr(window, "_MOST_LOOKED_UP", 2)
-    monkeypatch.setattr(move, "BLOCK_ROWS", 23)
+async def _thirty_batches(line: Line) -> Machine:
+    """Of two machines and two programs, that lie beside and across each other, on two days; the second machine."""
     other = make_machine(line.conninfo, "f" * 32)
     chance, run, others = random.Random(2), Run(), Run()
     for n in range(30):
@@ -126,8 +160,20 @@ async def test_pages_are_the_same(line: Line, events: Reader, ascending: bool, m
         whose = {"machine": other} if n % 5 == 4 else {}
         boot = LONG_AGO + (2 * 24 * 3600 * 10**9 if n >= 25 else 0)
         await line.send((others if whose else run).batch(n + 1, columns, boot_to_utc_ns=boot), **whose)
+    return other
 
-    async def every(query: EventQuery) -> list[Any]:
+
+@pytest.mark.parametrize("ascending", [True, False])
+async def test_pages_are_the_same(line: Line, events: Reader, ascending: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before and after all is packed, and when some is between any two pages: none lacks a row, or has one twice."""
+    monkeypatch.setattr(reader, "_FIRST_WINDOW", 2)
+    monkeypatch.setattr(reader, "_WINDOW_GROWTH", 2)
+    monkeypatch.setattr(packing, "BLOCK_ROWS", 23)
+    monkeypatch.setattr(compaction, "STEP_ROWS", 60)
+    other = await _thirty_batches(line)
+    connection, work = WriterConnection(line.conninfo), Compaction([TABLES["syscall"]])
+
+    async def every(query: EventQuery, packs: bool = False) -> list[Any]:
         found = []
         while True:
             page = await events.page(query)
@@ -135,6 +181,8 @@ async def test_pages_are_the_same(line: Line, events: Reader, ascending: bool, m
             if not page.next:
                 return found
             query = replace(query, cursor=page.next)
+            if packs:
+                work.step(connection, everything=True)
 
     def query(filters: dict[str, Any]) -> EventQuery:
         given = [
@@ -145,15 +193,44 @@ async def test_pages_are_the_same(line: Line, events: Reader, ascending: bool, m
         machines = [other.key] if "machines" in filters else None
         return EventQuery(TABLES["syscall"], given, machines=machines, ascending=ascending, limit=17)
 
-    begun, before = [], []
-    for filters in QUERIES:
-        before.append(await every(query(filters)))
-        page = await events.page(query(filters))
-        begun.append((page.events, replace(query(filters), cursor=page.next) if page.next else None))
+    before = [await every(query(filters)) for filters in QUERIES]
     assert [bool(found) for found in before] == [True] * (len(QUERIES) - 1) + [False]
-    compacted(line, Compaction(TABLES, closed_after=timedelta(days=1)))
-    assert singly(line) > 0
-    assert in_blocks(line)[0] > 10
+    assert packed(line) == (0, 0)
+    ordered = sorted(before[0], key=lambda event: (event["time"], event["ktime_ns"]), reverse=not ascending)
+    assert [event["time"] for event in before[0]] == [event["time"] for event in ordered]
+    assert sorted(event["arg0"] for event in before[0]) == list(range(600))
+    assert [await every(query(filters), packs=True) for filters in QUERIES] == before
+    while work.step(connection, everything=True):
+        pass
+    connection.close()
+    assert (fresh(line)[1], packed(line)[1]) == (0, 600)
+    assert packed(line)[0] > 10
     assert [await every(query(filters)) for filters in QUERIES] == before
-    for (first, following), whole in zip(begun, before, strict=True):
-        assert first + (await every(following) if following else []) == whole
+
+
+async def test_pages_are_whole_while_all_is_packed(line: Line, events: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At any moment, that between looking for blocks and reading them among them."""
+    monkeypatch.setattr(packing, "BLOCK_ROWS", 23)
+    monkeypatch.setattr(compaction, "STEP_ROWS", 60)
+    monkeypatch.setattr(reader, "_FIRST_WINDOW", 2)
+    await _thirty_batches(line)
+    connection, work = WriterConnection(line.conninfo), Compaction([TABLES["syscall"]])
+    looks: list[bool] = []
+
+    async def look_and_pack(*given: Any) -> Any:
+        found = await window.look(*given)
+        looks.append(await asyncio.to_thread(work.step, connection, True))
+        return found
+
+    monkeypatch.setattr(reader, "look", look_and_pack)
+    seen, query = [], EventQuery(TABLES["syscall"], limit=40)
+    while True:
+        page = await events.page(query)
+        seen += [event["arg0"] for event in page.events]
+        if not page.next:
+            break
+        query = replace(query, cursor=page.next)
+    connection.close()
+    assert sum(looks) > 5
+    assert len(seen) == 600
+    assert sorted(seen) == list(range(600))

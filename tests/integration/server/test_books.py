@@ -38,7 +38,7 @@ async def test_a_batch_that_comes_after_its_gap_changes_nothing(line: Line) -> N
     late = run.batch(2, rows(103, 101), emitted=204)
     answers = await line.send(run.batch(1, rows(101)), run.gap((2, 2, 103)), late)
     assert [answer.verdict for answer in answers] == [STORED] * 3
-    assert line.query("SELECT count(*) FROM events.syscall") == [(101,)]
+    assert line.query("SELECT count(*) FROM scope.syscall") == [(101,)]
     assert line.books() == [(204, 101, 103, 0, False)]
 
 
@@ -143,7 +143,7 @@ async def test_runs_of_one_task_have_their_own_sequences(line: Line) -> None:
     one, two = Run(task), Run(task)
     answers = await line.send(one.batch(1, rows(101), 101), two.batch(1, rows(103, 101), 103))
     assert [answer.verdict for answer in answers] == [STORED] * 2
-    assert line.query("SELECT count(*) FROM events.syscall") == [(204,)]
+    assert line.query("SELECT count(*) FROM scope.syscall") == [(204,)]
     assert sorted(line.books()) == [(101, 101, 0, 0, False), (103, 103, 0, 0, False)]
 
 

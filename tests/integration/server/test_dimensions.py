@@ -43,14 +43,14 @@ async def test_stacks_are_kept_as_frames(line: Line, frames: int) -> None:
     assert found == [deep, None, same, alone, deep, ""]
     assert line.query("SELECT count(*) FROM store.stacks") == [(4,)]
     assert line.query("SELECT count(*) FROM store.frames") == [(frames + 3,)]
-    assert line.query("SELECT pg_typeof(stack)::text FROM events.cuda_live LIMIT 1") == [("bigint",)]
+    assert line.query("SELECT pg_typeof(stack)::text FROM fresh.cuda_live LIMIT 1") == [("bigint[]",)]
 
 
 async def test_a_group_that_fails_again_and_again_burns_no_keys(line: Line) -> None:
     """Halving tries a group many times over; keys are drawn for what is new, once."""
     line.query(
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'never'; END $$;"
-        "CREATE TRIGGER refuse BEFORE INSERT ON events.syscall FOR EACH ROW WHEN (NEW.arg0 % 1000 = 13)"
+        "CREATE TRIGGER refuse BEFORE INSERT ON fresh.syscall FOR EACH ROW WHEN (NEW.arg0 && '{13, 1013, 2013, 3013}')"
         " EXECUTE FUNCTION refuse()"
     )
     run = Run()
@@ -128,22 +128,27 @@ async def test_processes_are_described(line: Line) -> None:
     assert await _described(line, run, 5, _process(exe="/bin/late", cmdline=["late"])) == after_exec
 
 
-async def test_a_batch_knows_what_it_holds(line: Line) -> None:
-    """The catalogue names each batch's times, machine, processes and names, so that it can be skipped."""
+async def test_a_block_knows_what_it_holds(line: Line) -> None:
+    """Machines, processes and names, so that it can be skipped; the catalogue has times and machine of each batch."""
     run = Run()
-    await line.send(
-        run.batch(1, rows(2)), run.batch(2, rows(3, 2, pid=815, comm=["one", "else", "one"], name=[None] * 3))
-    )
+    await line.send(run.batch(1, rows(2)))
+    await line.send(run.batch(2, rows(3, 2, pid=815, comm=["one", "else", "one"], name=[None] * 3)))
     held = """
-        SELECT b.sequence, array(SELECT pid FROM store.processes WHERE id = ANY(b.processes)),
-               array(SELECT text FROM store.names WHERE id = ANY(b.names) ORDER BY text)
-        FROM store.batches b ORDER BY b.sequence"""
-    assert line.query(held) == [(1, [4711], ["one", "read", "two\\xff"]), (2, [815], ["else", "one"])]
+        SELECT row_count, array(SELECT pid FROM store.processes WHERE id = ANY(b.processes) ORDER BY pid),
+               array(SELECT text FROM store.names WHERE id = ANY(b.names) ORDER BY text),
+               array(SELECT machine_id FROM store.machines WHERE id = ANY(b.machines))
+        FROM fresh.syscall b ORDER BY row_count"""
+    machines = [line.machine.machine_id]
+    assert line.query(held) == [
+        (2, [4711], ["one", "read", "two\\xff"], machines),
+        (3, [815], ["else", "one"], machines),
+    ]
     assert line.query(
-        "SELECT bool_and(b.first_time = e.first AND b.last_time = e.last AND b.machine = e.machine) "
-        "FROM store.batches b JOIN (SELECT batch, min(time) AS first, max(time) AS last, min(machine) AS machine "
-        "FROM events.syscall GROUP BY batch) e ON e.batch = b.id"
-    ) == [(True,)]
+        "SELECT b.sequence, b.first_time = e.first AND b.last_time = e.last AND b.machine = %s "
+        "FROM store.batches b JOIN (SELECT batch, min(time) AS first, max(time) AS last "
+        "FROM scope.syscall GROUP BY batch) e ON e.batch = b.id ORDER BY 1",
+        line.machine.key,
+    ) == [(1, True), (2, True)]
 
 
 async def test_times_of_processes_are_sane(line: Line) -> None:

@@ -12,7 +12,7 @@ from tests.integration.server.records import BOOT_TO_UTC_NS, FIRST_KTIME_NS, Lin
 
 from scope_bpf.catalogue import probes
 from scope_server.errors import InvalidQuery
-from scope_server.store import reader, window
+from scope_server.store import reader
 from scope_server.store.columns import stream_tables
 from scope_server.store.database import Database
 from scope_server.store.reader import EventQuery, Filter, Page, Reader
@@ -94,14 +94,13 @@ async def test_pages_are_complete_and_do_not_overlap(line: Line, events: Reader,
 
 
 @pytest.mark.parametrize("ascending", [True, False])
-@pytest.mark.parametrize("looked_up", [2, 128])
+@pytest.mark.parametrize("blocks", [1, 2])
 async def test_pages_of_filtered_rows_are_complete(
-    line: Line, events: Reader, ascending: bool, looked_up: int, monkeypatch: pytest.MonkeyPatch
+    line: Line, events: Reader, ascending: bool, blocks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same with filters that skip batches, where batches overlap, are late, are long, and share times."""
-    monkeypatch.setattr(reader, "_FIRST_WINDOW", 2)
+    """The same with filters that skip blocks, where these overlap, are late, are long, and share times."""
+    monkeypatch.setattr(reader, "_FIRST_WINDOW", blocks)
     monkeypatch.setattr(reader, "_WINDOW_GROWTH", 2)
-    monkeypatch.setattr(window, "_MOST_LOOKED_UP", looked_up)
     run = Run()
     batches, expected = [], []
     for n in range(40):

@@ -106,12 +106,12 @@ async def test_ingest_waits_for_room(small: PrivatePostgres, disk: Path, tmp_pat
             assert storage["free_bytes"] < storage["floor_bytes"] == FLOOR
             await asyncio.sleep(1.5)
             assert not sending.done()
-            assert server.query("SELECT count(*) FROM events.syscall") == [(1009,)]
+            assert server.query("SELECT count(*) FROM scope.syscall") == [(1009,)]
         assert await asyncio.wait_for(sending, 60) == [STORED] * 6
         assert (await until(lambda: server.ask("GET", "health"), lambda found: found[0] == 200))[1]["healthy"]
         books = "SELECT emitted, stored, lost, under_way FROM scope.books"
         assert server.query(books) == [(7 * 1009, 7 * 1009, 0, 0)]
-        assert server.query("SELECT count(*), count(DISTINCT arg0) FROM events.syscall") == [(7 * 1009, 7 * 1009)]
+        assert server.query("SELECT count(*), count(DISTINCT arg0) FROM scope.syscall") == [(7 * 1009, 7 * 1009)]
 
 
 async def test_ingest_itself_does_not_fill_the_disk(small: PrivatePostgres, disk: Path, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ async def test_old_days_make_room(small: PrivatePostgres, disk: Path, tmp_path: 
             dropped = "SELECT stream, rows, reason FROM scope.dropped WHERE stream IS NOT NULL"
             await until(lambda: asyncio.to_thread(server.query, dropped), lambda found: found)
             assert server.query(dropped) == [("syscall", 1009, "floor")]
-            assert server.query("SELECT count(*) FROM events.syscall") == [(2 * 1009,)]
+            assert server.query("SELECT count(*) FROM scope.syscall") == [(2 * 1009,)]
             storage = await server.get("storage")
             assert storage["dropped_days"] == {"age": 0, "limit": 0, "floor": 1}
             assert [day["reason"] for day in storage["dropped"]] == ["floor"]

@@ -32,7 +32,7 @@ from scope_server.ingest.upload import upload
 from scope_server.store.columns import stored_column, stream_tables
 from scope_server.store.postgres import PrivatePostgres
 
-COUNTED = "SELECT count(*), count(DISTINCT arg0) FROM events.syscall"
+COUNTED = "SELECT count(*), count(DISTINCT arg0) FROM scope.syscall"
 
 
 async def test_a_record_delivered_again_is_stored_once(line: Line) -> None:
@@ -230,9 +230,9 @@ async def test_a_database_that_is_killed_under_load_loses_nothing(mortal_postgre
         verdicts = [verdict for found in await asyncio.gather(*sending) for verdict in found]
         assert verdicts == [STORED] * (len(runs) * count)
         assert await until(lambda: line.writers.check(3), lambda found: not found) == ""
-        assert line.query("SELECT count(*) FROM events.syscall") == [(len(runs) * count * size,)]
+        assert line.query("SELECT count(*) FROM scope.syscall") == [(len(runs) * count * size,)]
         assert line.query(
-            "SELECT count(*) FROM (SELECT batch, ordinal FROM events.syscall GROUP BY 1, 2) AS places"
+            "SELECT count(*) FROM (SELECT batch, ordinal FROM scope.syscall GROUP BY 1, 2) AS places"
         ) == [(len(runs) * count * size,)]
         assert line.books() == [(count * size, count * size, 0, 0, False)] * len(runs)
 

@@ -1,19 +1,11 @@
-"""A partition a day: made when its first rows come, beside whoever reads and writes, and its indexes kept up."""
+"""A partition a day: made when its first rows come, beside whoever reads and writes."""
 
 import asyncio
 
 import psycopg
-import pytest
 from tests.integration.server.records import BOOT_TO_UTC_NS, STORED, Line, Run, lined, rows
 
-from scope_server.store import transaction
-
 DAY_NS = 24 * 3600 * 10**9
-INDEXES = """
-SELECT i.indexrelid::regclass::text
-FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
-JOIN pg_inherits h ON h.inhrelid = i.indrelid
-WHERE a.amname = 'brin' AND h.inhparent = 'events.syscall'::regclass"""
 
 
 async def test_writers_make_a_day_together(database: str) -> None:
@@ -38,17 +30,3 @@ async def test_a_new_day_waits_for_no_reader(line: Line) -> None:
         later = run.batch(2, rows(103, 101), boot_to_utc_ns=BOOT_TO_UTC_NS - DAY_NS)
         async with asyncio.timeout(30):
             assert [answer.verdict for answer in await line.send(later)] == [STORED]
-
-
-async def test_new_pages_are_summarized(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A query of the newest rows finds them by BRIN before vacuum has been there."""
-    monkeypatch.setattr(transaction, "_SUMMARIZE_ROWS", 1_000)
-    run = Run()
-    for number in range(8):
-        await line.send(run.batch(number + 1, rows(2_000, 2_000 * number)))
-    indexes = line.query(INDEXES)
-    assert len(indexes) == 2
-    for (index,) in indexes:
-        pages = "SELECT pg_relation_size('events.syscall_' || to_char(min(time), 'YYYYMMDD')) / 8192 FROM scope.syscall"
-        assert line.query(pages)[0][0] > 8 * 32
-        assert line.query("SELECT brin_summarize_new_values(%s)", index)[0][0] <= 1

@@ -13,11 +13,11 @@ from scope_server.store.columns import stream_tables
 from scope_server.store.quarantine import Quarantine
 from scope_server.store.rows import Keys, StreamRows
 
-# Raises for rows whose arg0 is 13, but not for a table that was dropped.
+# Raises for blocks with a row whose arg0 is 13, but not for a table that was dropped.
 TRIGGER = """
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN IF NEW.arg0 = 13 THEN RAISE EXCEPTION 'unlucky'; END IF; RETURN NEW; END $$;
-CREATE TRIGGER refuse BEFORE INSERT ON events.syscall FOR EACH ROW EXECUTE FUNCTION refuse()"""
+BEGIN IF 13 = ANY(NEW.arg0) THEN RAISE EXCEPTION 'unlucky'; END IF; RETURN NEW; END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON fresh.syscall FOR EACH ROW EXECUTE FUNCTION refuse()"""
 ENTRIES = "SELECT stream, sequence, events, code, record IS NOT NULL FROM store.quarantine ORDER BY id"
 
 
@@ -74,7 +74,7 @@ async def test_a_kept_record_is_stored_after_all(line: Line) -> None:
         quarantine.retry(entry.id)
     assert line.books() == [(99, 88, 11, 0, True)]
     assert quarantine.entries() == [entry]
-    line.query("DROP TRIGGER refuse ON events.syscall")
+    line.query("DROP TRIGGER refuse ON fresh.syscall")
     quarantine.retry(entry.id)
     assert line.books() == [(99, 99, 0, 0, True)]
     assert line.losses() == {}
@@ -132,7 +132,7 @@ async def test_what_cannot_even_be_kept_is_asked_for_later(line: Line) -> None:
     answers = await line.send(*group)
     assert [answer.verdict for answer in answers] == [STORED, LATER, *[STORED] * 7]
     assert line.books() == [(99, 88, 0, 11, False)]
-    line.query("DROP TRIGGER refuse ON events.syscall")
+    line.query("DROP TRIGGER refuse ON fresh.syscall")
     assert [answer.verdict for answer in await line.send(group[1])] == [STORED]
     assert line.books() == [(99, 99, 0, 0, False)]
 
@@ -142,10 +142,10 @@ async def test_tables_that_are_out_of_order_are_not_the_records_fault(line: Line
     run = Run()
     group = _group(run)
     await line.send(run.batch(100, rows(3), emitted=99))
-    line.query("ALTER TABLE events.syscall RENAME COLUMN arg0 TO argument")
+    line.query("ALTER TABLE fresh.syscall RENAME COLUMN arg0 TO argument")
     assert {answer.verdict for answer in await line.send(*group)} == {LATER}
     assert line.query(ENTRIES) == []
-    line.query("ALTER TABLE events.syscall RENAME COLUMN argument TO arg0")
+    line.query("ALTER TABLE fresh.syscall RENAME COLUMN argument TO arg0")
     assert {answer.verdict for answer in await line.send(*group)} == {STORED}
     assert line.losses() == {}
 
@@ -154,7 +154,7 @@ async def test_a_partition_that_was_dropped_is_made_again(line: Line) -> None:
     """Rows of a day whose partition went under the writer are stored, not refused."""
     run = Run()
     await line.send(run.batch(1, rows(101)))
-    parents = "('events.syscall'::regclass, 'store.batches'::regclass)"
+    parents = "('fresh.syscall'::regclass, 'store.batches'::regclass)"
     partitions = f"SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent IN {parents}"
     for (partition,) in line.query(partitions):
         line.query(f"DROP TABLE {partition}")

@@ -23,7 +23,7 @@ async def test_what_was_refused_can_be_stored_after_all(line: Line, start_server
         assert "unlucky" in entry["reason"]
         status, problem = await server.ask("POST", f"quarantine/{entry['id']}/retry")
         assert (status, line.books()) == (409, [(17, 0, 17, 0, True)]), problem
-        line.query("DROP TRIGGER refuse ON events.syscall")
+        line.query("DROP TRIGGER refuse ON fresh.syscall")
         assert (await server.ask("POST", f"quarantine/{entry['id']}/retry"))[0] == 200
         assert line.books() == [(17, 17, 0, 0, True)]
         assert (await server.ask("GET", "quarantine"))[1] == {"quarantine": []}

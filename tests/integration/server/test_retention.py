@@ -8,18 +8,16 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.integration.server.closed_days import compacted
 from tests.integration.server.keeping import TODAY, ago, retain, store, sweep
 from tests.integration.server.records import LATER, STORED, Line, Run, account, rows
 
-from scope_bpf.catalogue import probes
-from scope_server.store.blocks.compaction import compact
-from scope_server.store.columns import stream_tables
 from scope_server.store.retention import Closed
 from scope_server.store.retention import closed as closed_books
 
 PARTITIONS = """
 SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname IN ('events', 'rollups', 'blocks', 'store') AND c.relkind = 'r' AND c.relname ~ '_[0-9]{8}$'"""
+WHERE n.nspname IN ('fresh', 'packed', 'rollups', 'store') AND c.relkind = 'r' AND c.relname ~ '_[0-9]{8}$'"""
 
 
 def days(line: Line) -> set[int]:
@@ -133,7 +131,7 @@ async def test_a_late_row_of_a_day_that_is_going_waits(line: Line, upkeep: psyco
     await store(line, run, 0, 2)
     late = run.batch(3, rows(101), boot_to_utc_ns=ago(5))
     with psycopg.connect(line.conninfo) as reader:
-        reader.execute("SELECT count(*) FROM events.syscall")
+        reader.execute("SELECT count(*) FROM fresh.syscall")
         await asyncio.to_thread(retain, upkeep, 2)
         answers = await line.send(late, run.batch(4, rows(101)))
     assert [answer.verdict for answer in answers] == [LATER, STORED]
@@ -179,7 +177,7 @@ async def test_a_detach_that_was_not_finished_is_finished(line: Line, upkeep: ps
     await store(line, run, 5)
     await store(line, run, 0, 2)
     with psycopg.connect(line.conninfo) as reader:
-        reader.execute("SELECT count(*) FROM events.syscall")
+        reader.execute("SELECT count(*) FROM fresh.syscall")
         assert (await asyncio.to_thread(retain, upkeep, 2)).dropped_days == {}
         assert line.query("SELECT count(*) FROM pg_inherits WHERE inhdetachpending") != [(0,)]
     retain(upkeep, keep_days=2)
@@ -226,19 +224,25 @@ async def test_rows_and_batches_without_each_other_are_shown(line: Line) -> None
     await store(line, run, 1)
     await store(line, run, 0, 2)
     line.query("DELETE FROM store.batches WHERE last_time < now() - interval '20 hours'")
-    line.query("DELETE FROM events.syscall WHERE time > now() - interval '20 hours'")
+    line.query("DELETE FROM fresh.syscall WHERE first_time > now() - interval '20 hours'")
     assert line.query("SELECT count(*), count(task_id), count(comm) FROM scope.syscall") == [(101, 0, 101)]
 
 
-async def test_days_in_blocks_go_alike(line: Line, upkeep: psycopg.Connection[Any]) -> None:
-    """Rows that lie in blocks are days like others; those that stay keep their texts."""
-    run, tables = Run(), stream_tables(probes())
+async def test_packed_days_go_alike(line: Line, upkeep: psycopg.Connection[Any]) -> None:
+    """With packed blocks, fresh ones, or both; those that stay keep their texts."""
+    run = Run()
     await store(line, run, 5)
-    await store(line, run, 1, 2)
-    compact(upkeep, tables, {TODAY - timedelta(days=5), TODAY - timedelta(days=1)})
-    assert len(line.query("SELECT 1 FROM pg_inherits WHERE inhparent = 'blocks.syscall'::regclass")) == 2
+    await store(line, run, 6, 2)
+    await store(line, run, 1, 3)
+    compacted(line, everything=True)
+    await store(line, run, 5, 4)
+    await store(line, run, 7, 5)
+    packed_days = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'packed.syscall'::regclass"
+    assert line.query(packed_days) == [(3,)]
     retain(upkeep, keep_days=2)
     sweep(upkeep)
     assert {name[-8:] for (name,) in line.query(PARTITIONS)} == {f"{TODAY - timedelta(days=1):%Y%m%d}"}
+    assert line.query(packed_days) == [(1,)]
     assert line.query("SELECT count(*), count(comm), count(pid) FROM scope.syscall") == [(101, 101, 101)]
-    assert line.query("SELECT rows, reason FROM scope.dropped WHERE stream = 'syscall'") == [(101, "age")]
+    gone = "SELECT rows, reason FROM scope.dropped WHERE stream = 'syscall' ORDER BY day"
+    assert line.query(gone) == [(101, "age"), (101, "age"), (202, "age")]

@@ -56,7 +56,7 @@ def same(line: Line) -> int:
     for of_rows, added_up in PAIRS:
         wanted = line.query(of_rows)
         assert sorted(map(str, line.query(added_up))) == sorted(map(str, wanted))
-    return int(line.query("SELECT count(*) FROM events.syscall")[0][0])
+    return int(line.query("SELECT count(*) FROM scope.syscall")[0][0])
 
 
 def merge(line: Line) -> int:
@@ -114,8 +114,8 @@ async def test_what_comes_late_twice_or_not_at_all(line: Line) -> None:
     bad = run.batch(5, rows(13), event_count=12)
     line.query(
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$"
-        "BEGIN IF NEW.arg0 = 3000 THEN RAISE EXCEPTION 'unlucky'; END IF; RETURN NEW; END $$;"
-        "CREATE TRIGGER refuse BEFORE INSERT ON events.syscall FOR EACH ROW EXECUTE FUNCTION refuse()"
+        "BEGIN IF 3000 = ANY(NEW.arg0) THEN RAISE EXCEPTION 'unlucky'; END IF; RETURN NEW; END $$;"
+        "CREATE TRIGGER refuse BEFORE INSERT ON fresh.syscall FOR EACH ROW EXECUTE FUNCTION refuse()"
     )
     group = [run.batch(n, rows(101, 1000 * n - 4000)) for n in (6, 7, 8)]
     await line.send(bad, *group, *group)

@@ -18,7 +18,7 @@ WHERE c.relnamespace = %s::regnamespace AND c.relkind IN ('v', 'p')"""
 async def test_every_stream_is_explained(line: Line) -> None:
     """Each view and function of a stream, each column, and each table says what it means, with the unit."""
     streams = set(TABLES)
-    for schema in ("scope", "events", "blocks"):
+    for schema in ("scope", "fresh", "packed"):
         said = {(name, column): text for name, column, text in line.query(COMMENTS, schema)}
         assert {name for name, _ in said} >= streams
         assert [where for where, text in said.items() if where[0] in streams and not text] == []
@@ -71,7 +71,7 @@ def test_a_restart_changes_nothing(database: str) -> None:
         "CREATE VIEW mine AS TABLE scope.syscall",
         "DROP VIEW scope.syscall CASCADE; CREATE TABLE scope.syscall (one integer)",
         "ALTER VIEW scope.syscall RENAME COLUMN pid TO process_id",
-        "DROP VIEW scope.syscall CASCADE; DROP TABLE events.syscall",
+        "DROP VIEW scope.syscall CASCADE; DROP TABLE fresh.syscall",
     ],
 )
 async def test_what_people_did_to_a_view_stops_no_server(database: str, damage: str) -> None:
@@ -81,7 +81,7 @@ async def test_what_people_did_to_a_view_stops_no_server(database: str, damage: 
         connection.execute(damage.encode())
     async with lined(database, tables=with_column("added", pa.int64())) as line:
         assert [answer.verdict for answer in await line.send(Run().batch(1, rows(101)))] == [STORED]
-        assert line.query("SELECT count(*) FROM events.syscall") == [(101,)]
+        assert line.query("SELECT sum(row_count)::bigint FROM fresh.syscall") == [(101,)]
         if "CREATE TABLE" not in damage and "mine" not in damage:
             assert line.query("SELECT count(pid), count(added) FROM scope.syscall") == [(101, 0)]
 

@@ -15,12 +15,11 @@ from scope_server.store.dimensions import Dimensions
 from scope_server.store.retention import Sweep
 
 PROCESS = (1, 12, 500)
+# A block without rows.
 REFER = """
-INSERT INTO store.batches (id, run, sequence, first_time, last_time, boot_to_utc_ns, event_count, machine, stream,
-                           processes, names)
-SELECT 0, 0, 0, last_time, last_time, 0, 0, 0, 'syscall', '{{}}', '{{{key}}}' FROM store.batches LIMIT 1"""
-
-EMPTY = "DELETE FROM store.batches; DELETE FROM events.syscall; DELETE FROM events.cuda_live"
+INSERT INTO fresh.syscall (first_time, last_time, row_count, machines, processes, names)
+SELECT last_time, last_time, 0, '{{}}', '{{{processes}}}', '{{{names}}}' FROM fresh.syscall LIMIT 1"""
+EMPTY = "DELETE FROM fresh.syscall; DELETE FROM packed.syscall; DELETE FROM fresh.cuda_live"
 
 
 @pytest.fixture
@@ -57,7 +56,7 @@ async def test_a_transaction_that_is_under_way_is_waited_for(
     for _ in range(3):
         assert not job.step(upkeep)
     assert line.query("SELECT id FROM store.doomed WHERE kind = 'names' AND id = %s", found) == [(found,)]
-    writer.query(REFER.format(key=found))
+    writer.query(REFER.format(names=found, processes=""))
     writer.commit()
     sweep(upkeep)
     assert texts(line, found) == [("x",)]
@@ -78,8 +77,8 @@ async def test_a_writer_takes_what_it_needs_out_of_a_sweep(
     doomed = line.query("SELECT count(*) FROM store.doomed")[0][0]
     keys = dimensions.ensure({"x"}, {"a;b"}, {PROCESS}, {})
     job.step(upkeep)
-    writer.query(REFER.format(key=f"{keys.names['x']},{keys.stacks['a;b']}"))
-    writer.query(f"UPDATE store.batches SET processes = '{{{keys.processes[PROCESS]}}}' WHERE id = 0")
+    names = f"{keys.names['x']},{keys.stacks['a;b']}"
+    writer.query(REFER.format(names=names, processes=keys.processes[PROCESS]))
     writer.commit()
     sweep(upkeep)
     assert doomed >= 3

@@ -63,7 +63,7 @@ async def test_a_hostile_agent_makes_few_partitions(line: Line) -> None:
     spread = [run.batch(n, _at(FIRST_KTIME_NS + n * DAY_NS), boot_to_utc_ns=since) for n in range(1, 200)]
     await line.send(*spread)
     (events,), (batches,) = (
-        line.query(PARTITIONS.format("events.syscall")),
+        line.query(PARTITIONS.format("fresh.syscall")),
         line.query(PARTITIONS.format("store.batches")),
     )
     assert 25 <= events[0] <= 32

@@ -1,11 +1,11 @@
-"""A stream's rows, wherever they lie: singly in `events`, or in `blocks`."""
+"""A stream's rows, out of its blocks."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from psycopg import sql
 
-from scope_server.store.blocks.layout import Record, is_list, stored
+from scope_server.store.blocks.layout import FRESH, PACKED, Record, is_list, stored
 
 _NOTHING: Sequence[sql.Composable] = ()
 DAY = timedelta(days=1)  # a block's rows are of one
@@ -15,25 +15,42 @@ def rows(
     stream: str,
     columns: Iterable[Record],
     where: Sequence[sql.Composable] = _NOTHING,
-    singly: Sequence[sql.Composable] = _NOTHING,
     blocks: Sequence[sql.Composable] = _NOTHING,
 ) -> sql.Composed:
-    """A query of the stream's rows with all that its table has, in that order.
+    """A query of the stream's rows with all that they have, in the order of `stored`.
 
     Args:
         columns: the stream's.
         where: conditions on rows.
-        singly: more of them, for rows that lie singly; they help only to find these.
         blocks: conditions on blocks, `OF_BLOCK`: without any all blocks are read.
     """
     every = stored(columns)
     names = sql.SQL(", ").join(sql.Identifier(column["name"]) for column in every)
-    return sql.SQL("SELECT {names} FROM {table}{found} UNION ALL SELECT {names} FROM ({unpacked}) AS r{wanted}").format(
-        names=names,
-        table=sql.Identifier("events", stream),
-        found=_where([*where, *singly]),
-        unpacked=_unpacked(stream, every, blocks),
-        wanted=_where(where),
+    return _both(stream, names, every, where, blocks)
+
+
+def places(
+    stream: str, columns: Iterable[Record], where: Sequence[sql.Composable], blocks: Sequence[sql.Composable]
+) -> sql.Composed:
+    """A query of where rows lie, for `rows_at`, with what orders them: time, batch, ordinal.
+
+    Of other columns only those that `where` names are unpacked.
+    """
+    return _both(stream, sql.SQL("time, batch, ordinal, part, block, place"), stored(columns), where, blocks)
+
+
+def rows_at(stream: str, columns: Iterable[Record], found: sql.Composable) -> sql.Composed:
+    """A query of the rows at places, of which `found` is a table. Each block is unpacked once."""
+    every = stored(columns)
+    opened, taken = _unpacking(every)
+    return sql.SQL(" UNION ALL ").join(
+        sql.SQL(
+            "SELECT {taken} FROM (SELECT part, block, array_agg(place) AS places FROM {found} GROUP BY 1, 2) AS f"
+            " CROSS JOIN LATERAL"
+            " (SELECT {opened} FROM {table} WHERE tableoid = f.part AND ctid = f.block OFFSET 0) AS b"
+            " CROSS JOIN unnest(f.places) AS place (n)"
+        ).format(taken=taken, found=found, opened=opened, table=sql.Identifier(schema, stream))
+        for schema in (FRESH, PACKED)
     )
 
 
@@ -54,7 +71,32 @@ def within(
     return of_rows, of_blocks
 
 
-def _unpacked(stream: str, every: Sequence[Record], blocks: Sequence[sql.Composable]) -> sql.Composed:
+def _both(
+    stream: str,
+    wanted: sql.Composable,
+    every: Sequence[Record],
+    where: Sequence[sql.Composable],
+    blocks: Sequence[sql.Composable],
+) -> sql.Composed:
+    opened, taken = _unpacking(every)
+    return sql.SQL(" UNION ALL ").join(
+        sql.SQL(
+            "SELECT {wanted} FROM (SELECT b.part, b.block, place.n AS place, {taken}"
+            " FROM (SELECT tableoid AS part, ctid AS block, row_count, {opened} FROM {table}{of_blocks} OFFSET 0) AS b,"
+            " generate_series(1, b.row_count) AS place (n)) AS r{of_rows}"
+        ).format(
+            wanted=wanted,
+            taken=taken,
+            opened=opened,
+            table=sql.Identifier(schema, stream),
+            of_blocks=_where(blocks),
+            of_rows=_where(where),
+        )
+        for schema in (FRESH, PACKED)
+    )
+
+
+def _unpacking(every: Sequence[Record]) -> tuple[sql.Composed, sql.Composed]:
     # array_append makes of a packed array one whose elements are found at once, and OFFSET keeps it until the last of
     # them is read. Five times as fast as unnest, and what is not asked for is not unpacked.
     opened, taken = [], []
@@ -63,15 +105,7 @@ def _unpacked(stream: str, every: Sequence[Record], blocks: Sequence[sql.Composa
         opened.append(sql.SQL("array_append({n}, NULL) AS {n}").format(n=name))
         cast = sql.SQL(f"::{column['sql']}" if is_list(column) else "")
         taken.append(sql.SQL("(b.{n}[place.n]){cast} AS {n}").format(n=name, cast=cast))
-    return sql.SQL(
-        "SELECT {taken} FROM (SELECT row_count, {opened} FROM {table}{where} OFFSET 0) AS b,"
-        " generate_series(1, b.row_count) AS place (n)"
-    ).format(
-        taken=sql.SQL(", ").join(taken),
-        opened=sql.SQL(", ").join(opened),
-        table=sql.Identifier("blocks", stream),
-        where=_where(blocks),
-    )
+    return sql.SQL(", ").join(opened), sql.SQL(", ").join(taken)
 
 
 def _where(conditions: Sequence[sql.Composable]) -> sql.Composable:

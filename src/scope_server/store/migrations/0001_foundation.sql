@@ -1,15 +1,15 @@
--- Five schemas. `scope` is for people: views and functions, each commented. `events` has the rows: a partitioned table
--- a stream, made from the catalogue (`store/schema.py`). Likewise made: `blocks` has the rows of closed days, `rollups`
--- what rows add up to. `store` has what rows refer to, the tasks and their books, and the catalogue of batches; it is
--- there already, with the versions of this schema.
+-- Five schemas. `scope` is for people: views and functions, each commented. `fresh` and `packed` have the rows, in blocks:
+-- a partitioned table a stream in each, made from the catalogue (`store/schema.py`), and likewise `rollups`, what rows
+-- add up to. `store` has what rows refer to, the tasks and their books, and the catalogue of batches; it is there
+-- already, with the versions of this schema.
 CREATE SCHEMA scope;
-CREATE SCHEMA events;
-CREATE SCHEMA blocks;
+CREATE SCHEMA fresh;
+CREATE SCHEMA packed;
 CREATE SCHEMA rollups;
 COMMENT ON SCHEMA scope IS 'SCOPE, for people: a view a stream, and what is known of machines, tasks, runs and losses.';
-COMMENT ON SCHEMA events IS 'SCOPE''s rows as they are stored; read the views in scope instead.';
+COMMENT ON SCHEMA fresh IS 'SCOPE''s rows in blocks as they came; read the views in scope instead.';
+COMMENT ON SCHEMA packed IS 'SCOPE''s rows in large, compressed blocks; read the views in scope instead.';
 COMMENT ON SCHEMA rollups IS 'What SCOPE''s rows add up to by the minute, as it is stored; read scope.STREAM_minutes instead.';
-COMMENT ON SCHEMA blocks IS 'SCOPE''s rows of closed days, thousands in one; read the views in scope instead.';
 COMMENT ON SCHEMA store IS 'SCOPE''s own: what rows refer to, tasks, books, the catalogue of batches.';
 
 CREATE TABLE store.machines (
@@ -30,7 +30,7 @@ CREATE TABLE store.machines (
 
 -- ---- what rows refer to. Ids are drawn only for rows that are new; a text is found by its digest, so it may be long.
 
-CREATE SEQUENCE store.text_ids AS bigint;              -- names and stacks stand side by side in the catalogue
+CREATE SEQUENCE store.text_ids AS bigint;              -- names and stacks stand side by side in what is known of a block
 
 CREATE TABLE store.names (
     id     bigint PRIMARY KEY DEFAULT nextval('store.text_ids'),
@@ -151,7 +151,7 @@ CREATE TABLE store.quarantine (
     record         bytea                                 -- a serialized scope.v1.Record; null: the bound was reached
 );
 
--- ---- the catalogue of batches: what each holds, to find batches by. Goes with the rows, a partition a day.
+-- ---- the catalogue of batches: when and whose the rows of each are. Goes with the rows, a partition a day.
 
 CREATE SEQUENCE store.batch_ids AS bigint;
 
@@ -164,16 +164,9 @@ CREATE TABLE store.batches (
     boot_to_utc_ns bigint NOT NULL,                      -- as used for the rows' times
     event_count    bigint NOT NULL,
     machine        integer NOT NULL,
-    stream         text NOT NULL,
-    processes      bigint[] NOT NULL,                    -- distinct, of its rows
-    names          bigint[] NOT NULL                     -- distinct, of all name and stack columns of its rows
+    stream         text NOT NULL
 ) PARTITION BY RANGE (last_time);
 CREATE INDEX ON store.batches (id);
-CREATE INDEX ON store.batches (stream, last_time);
-CREATE INDEX ON store.batches (stream, first_time);
-CREATE INDEX ON store.batches USING gist (tstzrange(first_time, last_time, '[]'));
-CREATE INDEX ON store.batches USING gin (processes);
-CREATE INDEX ON store.batches USING gin (names);
 
 -- ---- what retention keeps track of
 

@@ -18,20 +18,18 @@ from typing import Any
 
 import psycopg
 
+from scope_server.store.blocks.layout import FRESH, PACKED
+
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 _LOCK = 377247  # of store.enter
 _CHUNK = 2_000
 _EVERY_S = 60.0
 
-# Names and stacks share an array in the catalogue, and the sequence that their keys are drawn from.
-_USED = {
-    "names": "SELECT unnest(names) AS id FROM store.batches",
-    "stacks": "SELECT unnest(names) AS id FROM store.batches",
-    "processes": "SELECT unnest(processes) AS id FROM store.batches",
-    "frames": "SELECT unnest(frames) AS id FROM store.stacks",
-}
-_KINDS = {2: ("names", "stacks", "processes"), 1: ("frames",)}  # by how many sweeps are left
+# What a block refers to is in arrays. Names and stacks share one, and the sequence that their keys are drawn from.
+_HELD = {"names": "names", "stacks": "names", "processes": "processes"}
+_KINDS = {2: tuple(_HELD), 1: ("frames",)}  # by how many sweeps are left
+_STREAMS = "SELECT DISTINCT stream FROM store.streams ORDER BY stream"
 
 _DOOM = """
 INSERT INTO store.doomed (kind, id)
@@ -95,14 +93,14 @@ class Sweep:
             return False  # for a writer: until the next time
         if not self._spared:
             for (kind,) in connection.execute("SELECT DISTINCT kind FROM store.doomed").fetchall():
-                connection.execute(_SPARE.format(kind=kind, used=_USED[kind]).encode())
+                connection.execute(_SPARE.format(kind=kind, used=_used(connection, kind)).encode())
             self._spared = True
             return True
         return self._delete(connection) or connection.execute(_END).rowcount == 1
 
     def _delete(self, connection: Connection) -> bool:
         # From where the last step came to, so that what is gone is not looked at again and again.
-        for kind in _USED:
+        for kind in (*_HELD, "frames"):
             statement = _DELETE.format(kind=kind, chunk=_CHUNK, after=self._after.get(kind, 0))
             gone = connection.execute(statement.encode()).fetchall()
             if gone:
@@ -115,7 +113,8 @@ class Sweep:
     def _doom(self, connection: Connection, kinds: tuple[str, ...]) -> bool:
         with connection.transaction():
             doomed = {
-                kind: connection.execute(_DOOM.format(kind=kind, used=_USED[kind]).encode()).rowcount for kind in kinds
+                kind: connection.execute(_DOOM.format(kind=kind, used=_used(connection, kind)).encode()).rowcount
+                for kind in kinds
             }
             connection.execute(_BEGIN)
         _log.info("sweep begins", extra=doomed)
@@ -128,3 +127,14 @@ class Sweep:
         holders = {holder for (holder,) in connection.execute(_HOLDERS).fetchall()}
         self._earlier = holders if self._earlier is None else self._earlier & holders
         return not self._earlier
+
+
+def _used(connection: Connection, kind: str) -> str:
+    # A query of the keys of this kind that something refers to.
+    if kind == "frames":
+        return "SELECT unnest(frames) AS id FROM store.stacks"
+    return " UNION ALL ".join(
+        f'SELECT unnest({_HELD[kind]}) AS id FROM {schema}."{stream}"'
+        for (stream,) in connection.execute(_STREAMS).fetchall()
+        for schema in (FRESH, PACKED)
+    )

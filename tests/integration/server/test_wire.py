@@ -1,0 +1,54 @@
+"""Arrays that are made here are the ones that PostgreSQL reads."""
+
+import math
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+from scope_server.store.connection import WriterConnection
+
+# Columns of arrays: their elements' type, and values of it.
+COLUMNS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
+    "eight": ("bigint[]", pa.int64(), [0, -1, (1 << 63) - 1, -(1 << 63)]),
+    "four": ("integer[]", pa.int32(), [0, -5, (1 << 31) - 1]),
+    "two": ("smallint[]", pa.int16(), [0, -5, 1 << 14]),
+    "words": ("text[]", pa.string(), ["", "ä", "x" * 5000, "NULL", '"{\\']),
+    "raw": ("bytea[]", pa.binary(), [b"", b"\0\xff"]),
+    "single": ("real[]", pa.float32(), [0.5, -1.25, math.inf]),
+    "double": ("double precision[]", pa.float64(), [0.1, -math.inf, -1e300, 5e-324]),
+    "yes": ("boolean[]", pa.bool_(), [True, False]),
+    "moments": ("timestamptz[]", pa.timestamp("us", "UTC"), [0, 1_763_000_000_123_456, -5]),
+}
+
+
+@pytest.fixture
+def connection(database: str) -> Iterator[WriterConnection]:
+    """With a table that has a column of each kind."""
+    columns = ", ".join(f"{name} {sql}" for name, (sql, _, _) in COLUMNS.items())
+    with psycopg.connect(database) as made:
+        made.execute(f"CREATE TABLE arrays (place integer, {columns})".encode())
+    connection = WriterConnection(database)
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_sent_is_read(connection: WriterConnection, seed: int) -> None:
+    """Of every type; empty, absent, with absent elements; of columns that begin elsewhere in their memory."""
+    chance = random.Random(seed)
+    rows, absent = chance.randrange(1, 7), chance.choice([0, 0.3])
+    columns: dict[str, pa.Array] = {"place": pa.array(range(rows), pa.int32())}
+    for name, (_, type_, values) in COLUMNS.items():
+        lists = [
+            [None if chance.random() < absent else chance.choice(values) for _ in range(chance.randrange(5))]
+            for _ in range(rows)
+        ]
+        columns[name] = pa.array([None if chance.random() < absent else one for one in lists], pa.list_(type_))
+    table = pa.table(columns)
+    table = pa.concat_tables([table, table]).slice(chance.randrange(rows), rows)
+    connection.ingest("public", "arrays", table)
+    assert connection.table("SELECT * FROM arrays").to_pylist() == table.to_pylist()
