@@ -26,7 +26,7 @@ FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
 LEFT JOIN pg_class p ON p.oid = i.inhparent
-WHERE n.nspname IN ('events', 'blocks', 'rollups', 'store') AND c.relkind IN ('r', 'm')
+WHERE n.nspname IN ('events', 'blocks', 'rollups', 'latest', 'ranked', 'store') AND c.relkind IN ('r', 'm')
 GROUP BY 1, 2"""
 _DIMENSIONS = ("names", "stacks", "frames", "processes")
 _STORED = "SELECT stream, sum(event_count)::bigint FROM store.batches GROUP BY 1"
@@ -68,6 +68,9 @@ def sizes(conninfo: str) -> list[Size]:
                 what, rows = f"{table}: rows in blocks", stored[table] - single[table]
             elif schema == "rollups" and table in stored:
                 what, rows = f"{table}: rollups", stored[table]
+            elif schema in ("latest", "ranked"):
+                what = f"{table}: latest states"
+                rows = stored.get(table, 0)
             elif schema == "store" and table.startswith("batches"):
                 what = "catalogue of batches"
             elif schema == "store" and table in _DIMENSIONS:

@@ -1,15 +1,19 @@
--- Five schemas. `scope` is for people: views and functions, each commented. `events` has the rows: a partitioned table
+-- Seven schemas. `scope` is for people: views and functions, each commented. `events` has the rows: a partitioned table
 -- a stream, made from the catalogue (`store/schema.py`). Likewise made: `blocks` has the rows of closed days, `rollups`
--- what rows add up to. `store` has what rows refer to, the tasks and their books, and the catalogue of batches; it is
+-- what rows add up to, `latest` the newest row of each state, `ranked` what states add up to. `store` has what rows refer to, the tasks and their books, and the catalogue of batches; it is
 -- there already, with the versions of this schema.
 CREATE SCHEMA scope;
 CREATE SCHEMA events;
 CREATE SCHEMA blocks;
 CREATE SCHEMA rollups;
+CREATE SCHEMA latest;
+CREATE SCHEMA ranked;
 COMMENT ON SCHEMA scope IS 'SCOPE, for people: a view a stream, and what is known of machines, tasks, runs and losses.';
 COMMENT ON SCHEMA events IS 'SCOPE''s rows as they are stored; read the views in scope instead.';
 COMMENT ON SCHEMA rollups IS 'What SCOPE''s rows add up to by the minute, as it is stored; read scope.STREAM_minutes instead.';
 COMMENT ON SCHEMA blocks IS 'SCOPE''s rows of closed days, thousands in one; read the views in scope instead.';
+COMMENT ON SCHEMA latest IS 'SCOPE''s newest rows of states, such as memory that is held.';
+COMMENT ON SCHEMA ranked IS 'SCOPE''s states in groups, the largest of which are found at once.';
 COMMENT ON SCHEMA store IS 'SCOPE''s own: what rows refer to, tasks, books, the catalogue of batches.';
 
 CREATE TABLE store.machines (

@@ -18,13 +18,16 @@ from typing import Any
 
 import psycopg
 
+from scope_server.store.latest.references import references
+
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 _LOCK = 377247  # of store.enter
 _CHUNK = 2_000
 _EVERY_S = 60.0
 
-# Names and stacks share an array in the catalogue, and the sequence that their keys are drawn from.
+# Beside what states refer to. Names and stacks share an array in the catalogue, and the sequence that their keys are
+# drawn from.
 _USED = {
     "names": "SELECT unnest(names) AS id FROM store.batches",
     "stacks": "SELECT unnest(names) AS id FROM store.batches",
@@ -95,7 +98,7 @@ class Sweep:
             return False  # for a writer: until the next time
         if not self._spared:
             for (kind,) in connection.execute("SELECT DISTINCT kind FROM store.doomed").fetchall():
-                connection.execute(_SPARE.format(kind=kind, used=_USED[kind]).encode())
+                connection.execute(_SPARE.format(kind=kind, used=_used(connection, kind)).encode())
             self._spared = True
             return True
         return self._delete(connection) or connection.execute(_END).rowcount == 1
@@ -115,7 +118,8 @@ class Sweep:
     def _doom(self, connection: Connection, kinds: tuple[str, ...]) -> bool:
         with connection.transaction():
             doomed = {
-                kind: connection.execute(_DOOM.format(kind=kind, used=_USED[kind]).encode()).rowcount for kind in kinds
+                kind: connection.execute(_DOOM.format(kind=kind, used=_used(connection, kind)).encode()).rowcount
+                for kind in kinds
             }
             connection.execute(_BEGIN)
         _log.info("sweep begins", extra=doomed)
@@ -128,3 +132,8 @@ class Sweep:
         holders = {holder for (holder,) in connection.execute(_HOLDERS).fetchall()}
         self._earlier = holders if self._earlier is None else self._earlier & holders
         return not self._earlier
+
+
+def _used(connection: Connection, kind: str) -> str:
+    of_states = references(connection, kind)
+    return f"{_USED[kind]} UNION ALL {of_states}" if of_states else _USED[kind]
