@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
-from tests.integration.server.keeping import ago, retain, sweep
+from tests.integration.server.keeping import TODAY, ago, retain, sweep
 from tests.integration.server.records import BOOT_TO_UTC_NS, STORED, Line, Run, lined, make_machine
 from tests.integration.server.states import FREES, HELD, assert_ranks, at_random, by_all_rows, told
 from tests.integration.server.tables import TABLES, migrated
@@ -17,6 +17,7 @@ from tests.integration.server.tables import TABLES, migrated
 from scope_bpf.stream import Latest
 from scope_server.store.database import Database
 from scope_server.store.latest.reader import States
+from scope_server.store.retention import Disk, Retention
 
 LIVE = TABLES["cuda_live"]
 BEGIN = datetime.fromtimestamp(BOOT_TO_UTC_NS / 1e9, UTC)
@@ -176,6 +177,21 @@ async def test_states_go_with_the_days_of_their_rows(line: Line, upkeep: psycopg
     assert line.query("SELECT pid FROM store.processes") == [(3,)]
     assert line.query("SELECT text FROM store.names") == [("after",)]
     assert line.query("SELECT store.stack_text(id) FROM store.stacks") == [("main;kept",)]
+
+
+async def test_a_short_disk_is_not_filled_by_deleting(line: Line, upkeep: psycopg.Connection[Any]) -> None:
+    """Days go at once then; their states go with the next day that goes in peace."""
+    run, count = Run(), "SELECT count(*) FROM latest.cuda_live"
+    await tell(line, run, 1, pid=1, days=5, live_count=1)
+    await tell(line, run, 2, pid=2, days=4, live_count=1)
+    short = Retention(Disk(1 << 60, 1 << 40), 30, lambda: TODAY)
+    short.begin(upkeep)
+    short.step(upkeep)
+    assert line.query("SELECT count(*) FROM scope.cuda_live") == [(1,)]
+    assert line.query(count) == [(2,)]
+    retain(upkeep, keep_days=2)
+    assert line.query(count) == [(0,)]
+    assert_ranks(line)
 
 
 async def test_any_stream_can_tell_states(database: str) -> None:
