@@ -147,6 +147,27 @@ class Rollup:
     unless: str = ""
 
 
+@dataclass(frozen=True)
+class Latest:
+    """Which states a stream's rows tell: of each, the newest row is kept at hand, and groups of them are added up.
+
+    Attributes:
+        key: columns that tell the states of a process apart; whole numbers or texts, like those of `by`.
+        by: columns that make a group of a process's states.
+        totals: columns that are added up; the first ranks the groups.
+        means: columns of which the mean is taken, each weighed by another column.
+        held: a column that is 0 in states that are over; empty: none ever is.
+        ended: a column that is not 0 in the last rows of a process; empty: none tells.
+    """
+
+    key: tuple[str, ...]
+    by: tuple[str, ...]
+    totals: tuple[str, ...]
+    means: Mapping[str, str] = field(default_factory=dict)
+    held: str = ""
+    ended: str = ""
+
+
 HEADER = {
     "ktime_ns": Column("when, on the clock that runs since boot (CLOCK_BOOTTIME)", "ns"),
     "start_ns": Column("when the process started, on the same clock: tells a reused pid apart", "ns"),
@@ -196,6 +217,7 @@ class Stream:
         describes: what a row says of its own process, by field of scope.v1.Process: columns; `failed` names a column
             that is not 0 in rows that say nothing.
         rollup: what its rows are added up to; None: they are counted, by comm if they have it.
+        latest: which states its rows tell; None: none.
     """
 
     name: str
@@ -217,6 +239,7 @@ class Stream:
     labels: tuple[str, ...] = ()
     describes: Mapping[str, str] = field(default_factory=dict)
     rollup: Rollup | None = None
+    latest: Latest | None = None
 
     def layout(self, btf: Btf) -> Layout:
         """The layout of the stream's rows according to the object.

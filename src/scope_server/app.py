@@ -22,6 +22,7 @@ from scope_server.settings import Settings
 from scope_server.store.chores import chores
 from scope_server.store.columns import StreamTable, stream_tables
 from scope_server.store.database import Database, Share
+from scope_server.store.latest.reader import States
 from scope_server.store.quarantine import Quarantine
 from scope_server.store.reader import Reader
 from scope_server.store.retention import Closed, Disk, Retention, Sweep
@@ -59,6 +60,7 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str, s
         sessions, reports = Sessions(database, settings.sessions), Reports(share)
         api = application(token)
         api[context.DATABASE], api[context.READER], api[context.TABLES] = database, Reader(database), tables
+        api[context.STATES] = States(database)
         api[context.SESSIONS], api[context.DESIRED] = sessions, Desired(database, sessions, reports)
         api[context.BACKLOG], api[context.WRITERS] = backlog, writers
         retention = Retention(disk, settings.keep_days)

@@ -15,7 +15,7 @@ from scope_bpf.cuda.functions import FUNCTIONS, RUNTIME, Copy, Kind, Memory, des
 from scope_bpf.errors import LayoutMismatch
 from scope_bpf.layout import layout_of
 from scope_bpf.options import Option
-from scope_bpf.stream import Column, Derived, Failed, Live, Mode, Rollup, Rows, Stream, Timeline
+from scope_bpf.stream import Column, Derived, Failed, Latest, Live, Mode, Rollup, Rows, Stream, Timeline
 
 if TYPE_CHECKING:
     from scope_bpf.modules import Modules
@@ -303,6 +303,13 @@ _MEMORY_HELD = Stream(
     live=Live(by=("comm", "pid", "device", "memory"), totals=("live_count", "peak_bytes", "live_bytes")),
     timeline=Timeline(counter="live_bytes", counter_by=_HELD_BY, zero_if="ended"),
     gauge=True,
+    latest=Latest(
+        key=_HELD_BY,
+        by=("comm", *_HELD_BY),
+        totals=("live_bytes", "live_count", "allocations", "unknown_frees"),
+        held="live_count",
+        ended="ended",
+    ),
 )
 
 _LIVE = Stream(
@@ -324,6 +331,14 @@ _LIVE = Stream(
         told_apart=("device", "stack_id"),
     ),
     gauge=True,
+    latest=Latest(
+        key=(*_HELD_BY, "stack_id"),
+        by=("comm", *_HELD_BY, "stack"),
+        totals=("live_bytes", "live_count", "allocations"),
+        means={"mean_age_ns": "live_count"},
+        held="live_count",
+        ended="ended",
+    ),
 )
 
 _ENDS = ("cuda_abandon", "cuda_replace")

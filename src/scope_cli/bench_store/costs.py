@@ -27,7 +27,7 @@ FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
 LEFT JOIN pg_class p ON p.oid = i.inhparent
-WHERE n.nspname IN ('fresh', 'packed', 'rollups', 'store') AND c.relkind IN ('r', 'm')
+WHERE n.nspname IN ('fresh', 'packed', 'rollups', 'latest', 'ranked', 'store') AND c.relkind IN ('r', 'm')
 GROUP BY 1, 2"""
 _DIMENSIONS = ("names", "stacks", "frames", "processes")
 _FRESH = 'SELECT coalesce(sum(row_count), 0)::bigint FROM fresh."{}"'
@@ -69,6 +69,9 @@ def sizes(conninfo: str) -> list[Size]:
                 what, rows = f"{table}: packed blocks", stored[table] - fresh[table]
             elif schema == "rollups" and table in stored:
                 what, rows = f"{table}: rollups", stored[table]
+            elif schema in ("latest", "ranked"):
+                what = f"{table}: latest states"
+                rows = stored.get(table, 0)
             elif schema == "store" and table.startswith("batches"):
                 what = "catalogue of batches"
             elif schema == "store" and table in _DIMENSIONS:

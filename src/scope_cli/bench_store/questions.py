@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from scope_cli.bench_store.fill import GROUP, Filler
-from scope_cli.bench_store.load import COMMON, RARE, Load
+from scope_cli.bench_store.load import COMMON, HELD, RARE, Load
 from scope_server.store.columns import StreamTable
 from scope_server.store.database import Database
+from scope_server.store.latest.reader import States
 from scope_server.store.reader import MOST_ROWS, EventQuery, Filter, Reader
 from scope_server.store.rollups.query import checked
 from scope_server.store.rollups.reader import Rollups
@@ -41,7 +42,7 @@ async def ask_all(filler: Filler, load: Load, told: Callable[[str], None]) -> li
     """Asks everything, warm; `told` hears each question."""
     async with Database(filler.conninfo, 2, 600.0) as database:
         await database.prepare(filler.tables.values())
-        asked = _Asked(database, filler.tables["syscall"], load)
+        asked = _Asked(database, filler.tables, load)
         found = []
         for question, (ask, goal_ms) in asked.questions().items():
             told(question)
@@ -52,8 +53,9 @@ async def ask_all(filler: Filler, load: Load, told: Callable[[str], None]) -> li
 
 
 class _Asked:
-    def __init__(self, database: Database, table: StreamTable, load: Load) -> None:
-        self._database, self._table, self._load = database, table, load
+    def __init__(self, database: Database, tables: Mapping[str, StreamTable], load: Load) -> None:
+        self._database, self._table, self._load = database, tables["syscall"], load
+        self._held_table, self._states = tables[HELD[0]], States(database)
         self._reader, self._rollups = Reader(database), Rollups(database)
         self._end = datetime.fromtimestamp(load.end_ns / 1e9, UTC) + timedelta(seconds=1)
         self._cursor = ""
@@ -76,7 +78,7 @@ class _Asked:
             "top 10 by comm of a machine over 24 h": (self._rollup(hours=24, by=("comm",), machines=[1]), 300),
             "tasks": (lambda: self._fetch("tasks", task_id=None, state=None, most=100), 100),
             "books of 100 tasks": (self._books, 100),
-            "states held": (lambda: self._fetch("leaks", pid=None, machine=None, seconds=10**9, limit=100), 100),
+            "states held": (self._held, 100),
         }
 
     async def after_commits(self, filler: Filler) -> Answered:
@@ -121,6 +123,9 @@ class _Asked:
             top=10,
         )
         return lambda: self._rollups.groups(query)
+
+    async def _held(self) -> object:
+        return await self._states.largest(self._held_table, since=self._end - timedelta(days=1), limit=_PAGE)
 
     async def _fetch(self, name: str, **given: object) -> object:
         return await self._database.fetch(name, given)

@@ -10,6 +10,7 @@ from scope_server.session.desired import Desired
 from scope_server.session.sessions import Sessions
 from scope_server.store.columns import StreamTable
 from scope_server.store.database import Database
+from scope_server.store.latest.reader import States
 from scope_server.store.quarantine import Quarantine
 from scope_server.store.reader import Reader
 from scope_server.store.retention import Disk, Retention
@@ -17,6 +18,7 @@ from scope_server.store.upkeep import Upkeep
 
 DATABASE = web.AppKey("database", Database)
 READER = web.AppKey("reader", Reader)
+STATES = web.AppKey("states", States)
 SESSIONS = web.AppKey("sessions", Sessions)
 DESIRED = web.AppKey("desired", Desired)
 BACKLOG = web.AppKey("backlog", Backlog)

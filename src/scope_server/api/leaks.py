@@ -1,8 +1,11 @@
 """GET /leaks: CUDA memory that was allocated and not freed, by who allocated it."""
 
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 from aiohttp import web
 
-from scope_server.api.context import DATABASE
+from scope_server.api.context import DATABASE, STATES, TABLES
 from scope_server.api.input import PID, Parameters
 from scope_server.api.nodes import find_machine
 from scope_server.api.output import plain
@@ -18,16 +21,19 @@ async def get_leaks(request: web.Request) -> web.Response:
     allocated before it was watched: there may be more of it than is told.
     """
     given = Parameters(request, ("pid", "node", "hours", "limit"))
-    node = given.text("node")
-    where = {
-        "pid": given.integer("pid", 1, PID),
-        "machine": None if node is None else (await find_machine(request, node))[1],
-        "seconds": 3600 * (given.integer("hours", 1, LONGEST_H) or 24),
-        "limit": given.integer("limit", 1, MOST) or 100,
-    }
+    node, pid = given.text("node"), given.integer("pid", 1, PID)
+    machine = None if node is None else (await find_machine(request, node))[0]
+    since = datetime.now(UTC) - timedelta(hours=given.integer("hours", 1, LONGEST_H) or 24)
+    limit = given.integer("limit", 1, MOST) or 100
     database = request.app[DATABASE]
-    found = {name: await database.fetch(name, where) for name in ("leaks", "unknown_frees")}
-    return web.json_response({name: [plain(row) for row in rows] for name, rows in found.items()})
+    processes = None
+    if pid is not None:
+        of = {"pid": pid, "start_ns": None, "machines": None if machine is None else [machine]}
+        processes = [row["id"] for row in await database.fetch("find_processes", of)]
+    where: dict[str, Any] = {"since": since, "machine": machine, "processes": processes, "limit": limit}
+    leaks = await request.app[STATES].largest(request.app[TABLES]["cuda_live"], **where)
+    frees = await database.fetch("unknown_frees", where)
+    return web.json_response({"leaks": [plain(row) for row in leaks], "unknown_frees": [plain(row) for row in frees]})
 
 
 ROUTES = [web.get("/api/v1/leaks", get_leaks)]

@@ -7,7 +7,7 @@ from enum import StrEnum
 import pyarrow as pa
 
 from scope_bpf.catalogue import Probe
-from scope_bpf.stream import Column, Mode, Rollup, Stream, fingerprint
+from scope_bpf.stream import Column, Latest, Mode, Rollup, Stream, fingerprint
 from scope_server.errors import SchemaConflict
 
 
@@ -44,6 +44,7 @@ class StreamTable:
         columns: the table's, beside those every table has (`BASE`).
         meanings: of the columns that the catalogue describes, with their units.
         rollup: what its rows are added up to.
+        latest: which states its rows tell, if any.
     """
 
     name: str
@@ -55,6 +56,7 @@ class StreamTable:
     meaning: str
     meanings: Mapping[str, str]
     rollup: Rollup
+    latest: Latest | None = None
 
     @property
     def of_processes(self) -> bool:
@@ -90,6 +92,15 @@ OF_BLOCK = {
     "processes": "bigint[] NOT NULL",
     "names": "bigint[] NOT NULL",
 }
+# What a group of states has beside the columns that make it (`store/latest/`).
+OF_GROUP = {
+    "total": "numeric NOT NULL",
+    "process": "bigint NOT NULL",
+    "machine": "integer NOT NULL",
+    "held": "integer NOT NULL",
+    "day": "date NOT NULL",
+}
+WHOLE = {"smallint": -(1 << 15), "integer": -(1 << 31), "bigint": -(1 << 63)}  # each type's smallest number
 RESERVED = (*(set(BASE) - {"ktime_ns"}), *OF_BLOCK, "machine_id", "hostname", "task_id")
 
 _LONGEST_NAME = 54  # of a table: its partitions add 9 characters for the day
@@ -160,6 +171,7 @@ def stream_tables(probes: Mapping[str, Probe]) -> dict[str, StreamTable]:
                 meaning=stream.meaning,
                 meanings={name: _said(column) for name, column in described.items()},
                 rollup=_rollup(stream, columns),
+                latest=_latest(stream, columns),
             )
     return found
 
@@ -173,6 +185,20 @@ def _rollup(stream: Stream, columns: tuple[StoredColumn, ...]) -> Rollup:
     if unknown:
         raise SchemaConflict(f"stream '{stream.name}': its rollup needs '{unknown[0]}', which is no such column")
     return rollup
+
+
+def _latest(stream: Stream, columns: tuple[StoredColumn, ...]) -> Latest | None:
+    latest = stream.latest
+    if latest is None:
+        return None
+    types = {column.name: column.sql for column in columns}
+    used = (*latest.totals, *latest.means, *latest.means.values(), latest.held, latest.ended)
+    unknown = [name for name in used if name and name not in types]
+    unknown += [name for name in (*latest.key, *latest.by) if types.get(name) not in WHOLE or name in OF_GROUP]
+    if unknown or not latest.totals:
+        lacking = f"'{unknown[0]}', which is no such column" if unknown else "a total that ranks them"
+        raise SchemaConflict(f"stream '{stream.name}': its latest states need {lacking}")
+    return latest
 
 
 def _said(column: Column) -> str:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Self
 
 import psycopg
+from psycopg import sql
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
@@ -106,9 +107,17 @@ class Database:
         Raises:
             StoreUnavailable: as for `connection`, or it takes too long.
         """
+        return await self.rows(queries()[name], parameters)
+
+    async def rows(self, query: bytes | sql.Composed, parameters: Mapping[str, Any] | None = None) -> list[DictRow]:
+        """The rows of a query.
+
+        Raises:
+            StoreUnavailable: as for `fetch`.
+        """
         try:
             async with self.connection() as connection:
-                return await (await connection.execute(queries()[name], parameters)).fetchall()
+                return await (await connection.execute(query, parameters)).fetchall()
         except psycopg.errors.QueryCanceled as error:
             raise StoreUnavailable(f"the database is too slow, or locked: {_first_line(error)}") from error
 

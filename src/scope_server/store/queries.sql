@@ -239,38 +239,24 @@ ORDER BY o.place, o.reason;
 
 -- ---- memory that is held
 
--- name: leaks
-SELECT machine_id, hostname, pid, start_ns, comm, memory, device, stack, ended, sum(live_bytes)::bigint AS live_bytes,
-       sum(live_count)::bigint AS live_count, sum(allocations)::bigint AS allocations,
-       (sum(mean_age_ns::numeric * live_count) / sum(live_count))::bigint AS mean_age_ns, max(time) AS time
-FROM (
-    SELECT DISTINCT ON (machine_id, pid, start_ns, memory, device, stack_id)
-           machine_id, hostname, pid, start_ns, comm, memory, device, live_bytes, live_count, allocations, mean_age_ns,
-           stack, ended = 1 AS ended, time
-    FROM scope.cuda_live(now() - make_interval(secs => %(seconds)s))
-    WHERE (%(pid)s::bigint IS NULL OR pid = %(pid)s)
-      AND (%(machine)s::text IS NULL OR machine_id = %(machine)s)
-    ORDER BY machine_id, pid, start_ns, memory, device, stack_id, time DESC
-) AS latest
-WHERE live_count > 0
-GROUP BY machine_id, hostname, pid, start_ns, comm, memory, device, stack, ended
-ORDER BY ended, live_bytes DESC
-LIMIT %(limit)s;
-
 -- name: unknown_frees
-SELECT machine_id, hostname, pid, start_ns, comm, sum(unknown_frees)::bigint AS unknown_frees
+SELECT m.machine_id, m.hostname, p.pid, p.start_ns, n.text AS comm,
+       least(l.frees, 9223372036854775807)::bigint AS unknown_frees
 FROM (
-    SELECT DISTINCT ON (machine_id, pid, start_ns, memory, device)
-           machine_id, hostname, pid, start_ns, comm, unknown_frees
-    FROM scope.cuda_memory(now() - make_interval(secs => %(seconds)s))
-    WHERE (%(pid)s::bigint IS NULL OR pid = %(pid)s)
-      AND (%(machine)s::text IS NULL OR machine_id = %(machine)s)
-    ORDER BY machine_id, pid, start_ns, memory, device, time DESC
-) AS latest
-GROUP BY machine_id, hostname, pid, start_ns, comm
-HAVING sum(unknown_frees) > 0
-ORDER BY unknown_frees DESC
-LIMIT %(limit)s;
+    SELECT machine, process, comm, sum(unknown_frees) AS frees
+    FROM latest.cuda_memory
+    WHERE time >= %(since)s
+      AND (%(machine)s::integer IS NULL OR machine = %(machine)s)
+      AND (%(processes)s::bigint[] IS NULL OR process = ANY(%(processes)s))
+    GROUP BY machine, process, comm
+    HAVING sum(unknown_frees) > 0
+    ORDER BY frees DESC
+    LIMIT %(limit)s
+) AS l
+LEFT JOIN store.machines AS m ON m.id = l.machine
+LEFT JOIN store.processes AS p ON p.id = l.process
+LEFT JOIN store.names AS n ON n.id = l.comm
+ORDER BY l.frees DESC;
 
 -- ---- ingest
 

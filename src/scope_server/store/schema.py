@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 from scope_server.errors import SchemaConflict
 from scope_server.store.blocks.layout import FRESH, PACKED, Record, addition, creation
 from scope_server.store.columns import StoredColumn, StreamTable
+from scope_server.store.latest import tables as latest
 from scope_server.store.rollups import tables as rollups
 from scope_server.store.views import comments, digest, function, view
 
@@ -92,6 +93,7 @@ def _apply_stream(connection: Connection, table: StreamTable) -> None:
         _log.info("stream's table ready", extra={"stream": table.name, "version": version, "added": len(added)})
     _show(connection, table, columns, version, shown)
     rollups.make(connection, table)
+    latest.make(connection, table)
 
 
 def _added(table: StreamTable, columns: Sequence[Record]) -> list[StoredColumn]:

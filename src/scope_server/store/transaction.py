@@ -24,6 +24,7 @@ from scope_server.store.delivery import (
 )
 from scope_server.store.described import Description
 from scope_server.store.dimensions import Dimensions
+from scope_server.store.latest.put import put_states
 from scope_server.store.partitions import Partition, Partitions, day_of
 from scope_server.store.rejections import keep, legible, take_back
 from scope_server.store.rollups.packed import FRESH, packed
@@ -102,7 +103,7 @@ class Session:
         outcomes = [_ANOTHER_MACHINES if run is None else STORED for run in runs]
         for one in known:
             outcomes[one.number] = self._enter(books, one, numbers, kept)
-        for name, rows in by_stream.items():
+        for name, rows in sorted(by_stream.items()):  # in one order for all writers
             self._store(streams[name], rows, kept, keys)
         books.write()
         self._runs.begin({one.run: one.delivery.content for one in known if isinstance(one.delivery.content, Start)})
@@ -166,6 +167,7 @@ class Session:
             added_up = packed(tally(stream.table, stored), stream.table.rollup.by, FRESH)
             if added_up.num_rows:
                 self.connection.ingest("rollups", stream.table.name, added_up)
+            put_states(self.connection, stream.table, stored)
             self._catalogue.enter(entries)
 
     def _ensure_partitions(self, by_stream: Mapping[str, Sequence[_Rows]]) -> None:

@@ -1,15 +1,20 @@
--- Five schemas. `scope` is for people: views and functions, each commented. `fresh` and `packed` have the rows, in blocks:
--- a partitioned table a stream in each, made from the catalogue (`store/schema.py`), and likewise `rollups`, what rows
--- add up to. `store` has what rows refer to, the tasks and their books, and the catalogue of batches; it is there
--- already, with the versions of this schema.
+-- Seven schemas. `scope` is for people: views and functions, each commented. `fresh` and `packed` have the rows, in
+-- blocks: a partitioned table a stream in each, made from the catalogue (`store/schema.py`). Likewise made: `rollups`,
+-- what rows add up to; `latest`, the newest row of each state; `ranked`, what states add up to. `store` has what rows
+-- refer to, the tasks and their books, and the catalogue of batches; it is there already, with the versions of this
+-- schema.
 CREATE SCHEMA scope;
 CREATE SCHEMA fresh;
 CREATE SCHEMA packed;
 CREATE SCHEMA rollups;
+CREATE SCHEMA latest;
+CREATE SCHEMA ranked;
 COMMENT ON SCHEMA scope IS 'SCOPE, for people: a view a stream, and what is known of machines, tasks, runs and losses.';
 COMMENT ON SCHEMA fresh IS 'SCOPE''s rows in blocks as they came; read the views in scope instead.';
 COMMENT ON SCHEMA packed IS 'SCOPE''s rows in large, compressed blocks; read the views in scope instead.';
 COMMENT ON SCHEMA rollups IS 'What SCOPE''s rows add up to by the minute, as it is stored; read scope.STREAM_minutes instead.';
+COMMENT ON SCHEMA latest IS 'SCOPE''s newest rows of states, such as memory that is held.';
+COMMENT ON SCHEMA ranked IS 'SCOPE''s states in groups, the largest of which are found at once.';
 COMMENT ON SCHEMA store IS 'SCOPE''s own: what rows refer to, tasks, books, the catalogue of batches.';
 
 CREATE TABLE store.machines (

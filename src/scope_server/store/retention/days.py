@@ -12,7 +12,14 @@ import psycopg
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 CATALOGUE = ("store", "batches")
-SCHEMAS = ("fresh", "packed", "rollups", "store")  # of which all is counted; in this order a day's tables go
+SCHEMAS = (
+    "fresh",
+    "packed",
+    "rollups",
+    "latest",
+    "ranked",
+    "store",
+)  # of which all is counted; in this order a day goes
 _NAME = re.compile(r"(.+)_(\d{8})")  # STREAM_YYYYMMDD
 
 # Sizes as the file system has them. A table that is not attached any more is a day's by its name.

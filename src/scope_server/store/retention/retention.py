@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 
+from scope_server.store.latest.forget import forget
 from scope_server.store.retention.days import Stored, measure
 from scope_server.store.retention.disk import Disk
 from scope_server.store.retention.drop import drop, plan, unfinished
@@ -97,6 +98,10 @@ class Retention:
             if choice:
                 plan(connection, stored, *choice)
                 begun = [choice]
+        # Before the rows; but not while the disk is short, since deleting takes room first: the next day that goes
+        # takes these states along.
+        if not short and any(forget(connection, day) for day, _ in begun):
+            return True
         gone = [self._drop(connection, day, reason) for day, reason in begun]
         if begun:
             stored = measure(connection)

@@ -19,6 +19,7 @@ from typing import Any
 import psycopg
 
 from scope_server.store.blocks.layout import FRESH, PACKED
+from scope_server.store.latest.references import references
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -133,8 +134,10 @@ def _used(connection: Connection, kind: str) -> str:
     # A query of the keys of this kind that something refers to.
     if kind == "frames":
         return "SELECT unnest(frames) AS id FROM store.stacks"
-    return " UNION ALL ".join(
+    of_blocks = [
         f'SELECT unnest({_HELD[kind]}) AS id FROM {schema}."{stream}"'
         for (stream,) in connection.execute(_STREAMS).fetchall()
         for schema in (FRESH, PACKED)
-    )
+    ]
+    of_states = references(connection, kind)
+    return " UNION ALL ".join([*of_blocks, *([of_states] if of_states else [])])

@@ -1,0 +1,165 @@
+"""What is held now: the largest groups of states."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from psycopg import sql
+from psycopg.rows import DictRow
+
+from scope_server.store.columns import Kind, StreamTable
+from scope_server.store.database import Database
+from scope_server.store.latest.layout import Layout, layout_of
+
+_LARGEST = (1 << 63) - 1  # what a sum that would be larger is told as
+_MORE = 4  # times as many groups are looked at if the first ones do not suffice
+
+_RANKED = """
+SELECT {columns} FROM ranked.{stream} AS g
+WHERE g.held > 0 AND g.day >= {day} AND {conditions} ORDER BY {order} LIMIT {most}"""
+# Day by day, each from its largest on: nothing is read of days that are not asked for.
+_BY_DAY = """
+SELECT {columns}
+FROM (SELECT generate_series(greatest({day}, min(day)), max(day), '1 day')::date AS day
+      FROM ranked.{stream} WHERE held > 0) AS d
+CROSS JOIN LATERAL (
+    SELECT * FROM ranked.{stream} AS g
+    WHERE g.held > 0 AND g.day = d.day AND {conditions} ORDER BY {order} LIMIT {most}
+) AS g
+ORDER BY {order} LIMIT {most}"""
+_ADDED_UP = """
+SELECT m.machine_id, m.hostname, p.pid, p.start_ns, {shown}, s.time, s.states, g.total AS bound
+FROM ({groups}) AS g
+CROSS JOIN LATERAL (
+    SELECT {sums}, max(l.time) AS time, count(*) AS states
+    FROM latest.{stream} AS l WHERE {same} AND {held} AND l.time >= {since}
+) AS s
+LEFT JOIN store.machines AS m ON m.id = g.machine
+LEFT JOIN store.processes AS p ON p.id = g.process
+{names}
+ORDER BY {order}"""
+
+
+class States:
+    """Asks for states. For any number of tasks."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def largest(
+        self,
+        table: StreamTable,
+        *,
+        since: datetime,
+        limit: int,
+        machine: int | None = None,
+        processes: Sequence[int] | None = None,
+    ) -> list[DictRow]:
+        """The groups of states that have most, as `Latest` of the stream says; those of ended processes come last.
+
+        Args:
+            since: states that were not told since then are left out.
+            machine: a key; only its.
+            processes: keys; only theirs.
+
+        Returns:
+            A row a group: machine_id, hostname, pid, start_ns, `by`, `ended`, `totals`, `means`, and the time of the
+            newest row.
+
+        Raises:
+            StoreUnavailable: the database cannot be reached, or is too slow.
+        """
+        layout = layout_of(table)
+        if layout is None:
+            return []
+        # A group's rank is of all its states, and those that are too old may have most of it. So what was found is
+        # the answer once it has more than whatever was not looked at can have.
+        most = limit
+        while True:
+            query = _query(layout, since, most, machine, processes)
+            rows = await self._database.rows(query)
+            found = sorted((row for row in rows if row["states"]), key=lambda row: _place(layout, row))[:limit]
+            whole = len(rows) < most
+            enough = len(found) == limit and _place(layout, found[-1]) <= _place(layout, rows[-1], "bound")
+            if whole or enough:
+                return [{name: row[name] for name in row if name not in ("states", "bound")} for row in found]
+            most *= _MORE
+
+
+def _place(layout: Layout, row: DictRow, by: str | None = None) -> tuple[Any, ...]:
+    return (*(row[name] for name in layout.ended), -row[by or layout.latest.totals[0]])
+
+
+def _query(
+    layout: Layout, since: datetime, most: int, machine: int | None, processes: Sequence[int] | None
+) -> sql.Composed:
+    latest = layout.latest
+    conditions: list[sql.Composable] = [sql.SQL("true")]
+    if machine is not None:
+        conditions.append(sql.SQL("g.machine = {}").format(machine))
+    if processes is not None:
+        conditions.append(sql.SQL("g.process = ANY({}::bigint[])").format(list(processes)))
+    given = {
+        "stream": sql.Identifier(layout.stream),
+        "since": sql.Literal(since),
+        "day": sql.SQL("({}::timestamptz AT TIME ZONE 'UTC')::date").format(since),
+        "most": sql.Literal(most),
+        "order": _listed([*(_of("g", name) for name in layout.ended), sql.SQL("g.total DESC")]),
+    }
+    groups = sql.SQL(_BY_DAY if processes is None else _RANKED).format(
+        columns=_listed([_of("g", name) for name in ("machine", *layout.group, "total")]),
+        conditions=sql.SQL(" AND ").join(conditions),
+        **given,
+    )
+    names = [name for name in latest.by if layout.column(name).kind is Kind.NAME]
+    return sql.SQL(_ADDED_UP).format(
+        groups=groups,
+        shown=_listed([*(_text(layout, name) for name in latest.by), *_shown(layout)]),
+        sums=_listed(_sums(layout)),
+        same=sql.SQL(" AND ").join(sql.SQL("{} = {}").format(_of("l", name), _of("g", name)) for name in layout.group),
+        held=sql.SQL("{} > 0").format(_of("l", latest.held)) if latest.held else sql.SQL("true"),
+        names=sql.SQL(" ").join(
+            sql.SQL("LEFT JOIN store.names AS {a} ON {a}.id = {n}").format(a=_name(name), n=_of("g", name))
+            for name in names
+        ),
+        **given,
+    )
+
+
+def _text(layout: Layout, name: str) -> sql.Composed:
+    column = layout.column(name)
+    if column.kind is Kind.NAME:
+        return sql.SQL("{}.text AS {}").format(_name(name), sql.Identifier(name))
+    if column.kind is Kind.STACK:
+        return sql.SQL("store.stack_text({}) AS {}").format(_of("g", name), sql.Identifier(name))
+    return sql.SQL("nullif({}, {}) AS {}").format(_of("g", name), layout.absent(name), sql.Identifier(name))
+
+
+def _shown(layout: Layout) -> list[sql.Composed]:
+    ended = [_of("g", name) for name in layout.ended]
+    return [*ended, *(_of("s", name) for name in (*layout.latest.totals, *layout.latest.means))]
+
+
+def _sums(layout: Layout) -> list[sql.Composed]:
+    # Products of two 64-bit numbers are larger than 64 bits.
+    total = sql.SQL("least(sum({v}), {most})::bigint AS {name}")
+    mean = sql.SQL("(sum({v}::numeric * {w}) / sum({w}))::bigint AS {name}")
+    return [
+        *(total.format(v=_of("l", name), most=_LARGEST, name=sql.Identifier(name)) for name in layout.latest.totals),
+        *(
+            mean.format(v=_of("l", name), w=_of("l", weight), name=sql.Identifier(name))
+            for name, weight in layout.latest.means.items()
+        ),
+    ]
+
+
+def _of(alias: str, name: str) -> sql.Composed:
+    return sql.SQL("{}.{}").format(sql.Identifier(alias), sql.Identifier(name))
+
+
+def _name(column: str) -> sql.Identifier:
+    return sql.Identifier(f"{column} name")  # no column has a blank in its name
+
+
+def _listed(parts: Sequence[sql.Composable]) -> sql.Composed:
+    return sql.SQL(", ").join(parts)

@@ -1,0 +1,30 @@
+"""Which texts and processes states need: a sweep leaves these."""
+
+from typing import Any
+
+import psycopg
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+# From the database alone: it may have streams that this server does not know.
+_COLUMNS = """
+SELECT c.relname, a.attname
+FROM pg_class c
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+LEFT JOIN (
+    SELECT DISTINCT s.stream, e ->> 'name' AS name, e ->> 'kind' AS kind
+    FROM store.streams s, jsonb_array_elements(s.columns) e
+) k ON k.stream = c.relname AND k.name = a.attname
+WHERE c.relnamespace = 'latest'::regnamespace AND c.relkind = 'r'
+  AND coalesce(k.kind, a.attname) = %s"""
+_CALLED = {"names": "name", "stacks": "stack", "processes": "process"}  # the columns' kind, or the column
+
+
+def references(connection: Connection, kind: str) -> str:
+    """A query of all ids of this kind (a table of `store`) that states refer to; empty if there can be none.
+
+    Raises:
+        psycopg.Error: the database went away.
+    """
+    columns = connection.execute(_COLUMNS, [_CALLED.get(kind)]).fetchall()
+    return " UNION ALL ".join(f'SELECT "{column}" AS id FROM latest."{table}"' for table, column in columns)

@@ -1,0 +1,80 @@
+"""States as rows tell them, and what all rows together say of them: the answer that the latest states have to give."""
+
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from tests.integration.server.records import FIRST_KTIME_NS, Line
+from tests.integration.server.tables import TABLES
+
+# The newest row of each state, found among all rows.
+HELD = """
+SELECT machine_id, hostname, pid, start_ns, comm, memory, device, stack, ended <> 0 AS ended,
+       sum(live_bytes)::bigint AS live_bytes, sum(live_count)::bigint AS live_count,
+       sum(allocations)::bigint AS allocations,
+       (sum(mean_age_ns::numeric * live_count) / sum(live_count))::bigint AS mean_age_ns, max(time) AS time
+FROM (
+    SELECT DISTINCT ON (machine_id, pid, start_ns, memory, device, stack_id) *
+    FROM scope.cuda_live(%s)
+    ORDER BY machine_id, pid, start_ns, memory, device, stack_id, time DESC, batch DESC, ordinal DESC
+) AS latest
+WHERE live_count > 0
+GROUP BY machine_id, hostname, pid, start_ns, comm, memory, device, stack, ended <> 0
+ORDER BY ended, live_bytes DESC"""
+FREES = """
+SELECT machine_id, hostname, pid, start_ns, comm, sum(unknown_frees)::bigint AS unknown_frees
+FROM (
+    SELECT DISTINCT ON (machine_id, pid, start_ns, memory, device) *
+    FROM scope.cuda_memory(%s)
+    ORDER BY machine_id, pid, start_ns, memory, device, time DESC, batch DESC, ordinal DESC
+) AS latest
+GROUP BY machine_id, hostname, pid, start_ns, comm
+HAVING sum(unknown_frees) > 0
+ORDER BY unknown_frees DESC"""
+GROUPS = """
+SELECT process, machine, comm, memory, device, stack, ended, count(*), sum(live_bytes)
+FROM latest.cuda_live WHERE live_count > 0 GROUP BY 1, 2, 3, 4, 5, 6, 7"""
+RANKED = "SELECT process, machine, comm, memory, device, stack, ended, held, total FROM ranked.cuda_live WHERE held > 0"
+
+
+def told(stream: str, count: int, **columns: Any) -> pa.RecordBatch:
+    """So many rows of a stream; what is not given is absent, or 0."""
+    schema = TABLES[stream].schema
+    values = {field.name: [None if pa.types.is_dictionary(field.type) else 0] * count for field in schema}
+    values |= {"ktime_ns": [FIRST_KTIME_NS + n for n in range(count)], "pid": [4711] * count, "start_ns": [500] * count}
+    return pa.RecordBatch.from_pydict(values | columns, schema=schema)
+
+
+def at_random(stream: str, count: int, random: np.random.Generator, seconds: range) -> pa.RecordBatch:
+    """Rows of few states, told again and again in no order, some over and some of ended processes."""
+
+    def some(*values: Any) -> list[Any]:
+        return [values[place] for place in random.integers(0, len(values), count)]
+
+    columns = {
+        "ktime_ns": (random.choice(np.array(seconds), count) * 10**9 + random.integers(0, 10**9, count)).tolist(),
+        "pid": some(1, 2, 3),
+        "comm": some("one", "one", "two", None),
+        "memory": some("device", "pinned", None),
+        "device": some(0, 1, None),
+        "live_bytes": random.integers(0, 1 << 40, count).tolist(),
+        "live_count": some(0, 1, 2, 7),
+        "allocations": random.integers(0, 100, count).tolist(),
+        "ended": some(0, 0, 0, 1),
+        "stack_id": random.integers(0, 5, count).tolist(),
+        "stack": some("main;a", "main;b", None),
+        "mean_age_ns": random.integers(0, 10**12, count).tolist(),
+        "unknown_frees": some(0, 0, 3),
+    }
+    return told(stream, count, **{name: columns[name] for name in TABLES[stream].schema.names if name in columns})
+
+
+def by_all_rows(line: Line, statement: str, since: datetime) -> list[tuple[Any, ...]]:
+    """What all rows since then say."""
+    return line.query(statement, since)
+
+
+def assert_ranks(line: Line) -> None:
+    """Groups are what their states add up to."""
+    assert sorted(line.query(RANKED), key=repr) == sorted(line.query(GROUPS), key=repr)

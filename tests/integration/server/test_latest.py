@@ -1,0 +1,216 @@
+"""The latest states: what all rows say, at once, whatever came late, twice or in no order."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+from tests.integration.server.keeping import TODAY, ago, retain, sweep
+from tests.integration.server.records import BOOT_TO_UTC_NS, STORED, Line, Run, lined, make_machine
+from tests.integration.server.states import FREES, HELD, assert_ranks, at_random, by_all_rows, told
+from tests.integration.server.tables import TABLES, migrated
+
+from scope_bpf.stream import Latest
+from scope_server.store.database import Database
+from scope_server.store.latest.reader import States
+from scope_server.store.retention import Disk, Retention
+
+LIVE = TABLES["cuda_live"]
+BEGIN = datetime.fromtimestamp(BOOT_TO_UTC_NS / 1e9, UTC)
+LONG_AGO = BEGIN - timedelta(days=400)
+
+
+@pytest.fixture
+async def database_of(line: Line) -> AsyncIterator[Database]:
+    """The line's, for queries."""
+    async with Database(line.conninfo, 4, 20) as database:
+        await database.prepare(TABLES.values())
+        yield database
+
+
+@pytest.fixture
+def states(database_of: Database) -> States:
+    """Asks for the line's states."""
+    return States(database_of)
+
+
+async def tell(line: Line, run: Run, sequence: int, stream: str = "cuda_live", count: int = 1, **columns: Any) -> None:
+    """Has rows of a stream stored; `days` ago."""
+    days = columns.pop("days", 0)
+    rows = told(stream, count, **{name: [value] * count for name, value in columns.items()})
+    sent = run.batch(sequence, rows, stream=stream, boot_to_utc_ns=ago(days))
+    assert [one.verdict for one in await line.send(sent)] == [STORED]
+
+
+async def held(states: States, since: datetime = LONG_AGO, limit: int = 100, **of: Any) -> list[tuple[Any, ...]]:
+    """The groups that have most."""
+    return [tuple(row.values()) for row in await states.largest(LIVE, since=since, limit=limit, **of)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_the_answer_is_that_of_all_rows(line: Line, states: States, database_of: Database, seed: int) -> None:
+    """Rows of several machines, processes and runs, absent values among them, for each time, limit, machine and pid."""
+    random = np.random.default_rng(seed)
+    machines = [line.machine, await asyncio.to_thread(make_machine, line.conninfo, "f" * 32)]
+    runs = {(machine.key, stream): Run() for machine in machines for stream in ("cuda_live", "cuda_memory")}
+    for sequence in range(1, 8):
+        for machine in machines:
+            sent = [
+                runs[machine.key, stream].batch(
+                    sequence,
+                    at_random(stream, int(random.integers(1, 60)), random, range(1, 600)),
+                    stream=stream,
+                    boot_to_utc_ns=ago(int(random.integers(0, 3))),
+                )
+                for stream in ("cuda_live", "cuda_memory")
+            ]
+            assert {one.verdict for one in await line.send(*sent, machine=machine)} == {STORED}
+    assert_ranks(line)
+    for since in (LONG_AGO, BEGIN - timedelta(days=1), BEGIN, *(BEGIN + timedelta(seconds=s) for s in (200, 500, 900))):
+        whole = by_all_rows(line, HELD, since)
+        for limit in (1, 3, 1000):
+            assert await held(states, since, limit) == whole[:limit]
+        for machine in machines:
+            of_machine = [row for row in whole if row[0] == machine.machine_id]
+            assert await held(states, since, 5, machine=machine.key) == of_machine[:5]
+        found = await database_of.fetch("find_processes", {"pid": 2, "start_ns": None, "machines": None})
+        of_pid = [row for row in whole if row[2] == 2]
+        assert await held(states, since, 5, processes=[row["id"] for row in found]) == of_pid[:5]
+        where = {"since": since, "machine": None, "processes": None, "limit": 1000}
+        frees = [tuple(row.values()) for row in await database_of.fetch("unknown_frees", where)]
+        assert sorted(frees, key=repr) == sorted(by_all_rows(line, FREES, since), key=repr)
+    assert await held(states, processes=[]) == []
+
+
+async def test_a_late_row_changes_nothing(line: Line, states: States) -> None:
+    """Neither the state, nor one that is over: that does not come back."""
+    run = Run()
+    await tell(line, run, 1, stack_id=1, ktime_ns=10**10, live_count=1, live_bytes=100)
+    await tell(line, run, 2, stack_id=2, ktime_ns=10**10, live_count=0, live_bytes=0)
+    await tell(line, run, 3, stack_id=1, ktime_ns=10**9, live_count=9, live_bytes=900)
+    await tell(line, run, 4, stack_id=2, ktime_ns=10**9, live_count=9, live_bytes=900)
+    assert [row[9:11] for row in await held(states)] == [(100, 1)]
+    assert_ranks(line)
+
+
+async def test_the_last_of_equal_times_counts(line: Line, states: States) -> None:
+    """By batch, then by the place there; a state that is told often in one batch is one."""
+    run = Run()
+    rows = told("cuda_live", 7, ktime_ns=[10**9] * 7, live_count=[1] * 7, live_bytes=list(range(1, 8)))
+    await line.send(run.batch(1, rows, stream="cuda_live"))
+    assert [row[9:11] for row in await held(states)] == [(7, 1)]
+    await tell(line, run, 2, ktime_ns=10**9, live_count=1, live_bytes=5)
+    assert [row[9:11] for row in await held(states)] == [(5, 1)]
+
+
+async def test_states_move_with_their_process(line: Line, states: States) -> None:
+    """To the group of its new name, and behind all others when it ends."""
+    run = Run()
+    await tell(line, run, 1, comm="before", live_count=1, live_bytes=700)
+    await tell(line, run, 2, pid=2, comm="other", live_count=1, live_bytes=100)
+    await tell(line, run, 3, comm="after", ktime_ns=2 * 10**9, live_count=1, live_bytes=700)
+    assert [(row[4], row[9]) for row in await held(states)] == [("after", 700), ("other", 100)]
+    await tell(line, run, 4, comm="after", ktime_ns=3 * 10**9, live_count=1, live_bytes=700, ended=1)
+    assert [(row[4], row[8]) for row in await held(states)] == [("other", False), ("after", True)]
+    assert_ranks(line)
+
+
+async def test_what_was_not_told_lately_is_not_added_up(line: Line, states: States) -> None:
+    """Groups whose states are mostly too old are told by the others: the largest is found behind many that were."""
+    run = Run()
+    for sequence, (first_s, bytes_) in enumerate([(1, 1 << 40), (100, 1)], 1):
+        rows = told(
+            "cuda_live",
+            101,
+            ktime_ns=[first_s * 10**9] * 101,
+            stack=[f"main;{n}" for n in range(101)],
+            stack_id=[n + 1000 * sequence for n in range(101)],
+            live_count=[1] * 101,
+            live_bytes=[bytes_ + n * (1 if sequence == 2 else -1) for n in range(101)],
+        )
+        await line.send(run.batch(sequence, rows, stream="cuda_live"))
+    found = await held(states, BEGIN + timedelta(seconds=50), limit=3)
+    assert [(row[7], row[9], row[10]) for row in found] == [(f"main;{n}", 1 + n, 1) for n in (100, 99, 98)]
+
+
+async def test_hostile_sums_are_told_as_the_largest_number(line: Line, states: States) -> None:
+    """They are more than 64 bits; the answer is one all the same."""
+    run = Run()
+    for number in (1, 2):
+        await tell(line, run, number, stack_id=number, live_count=1, live_bytes=(1 << 63) - 1)
+    assert [row[9] for row in await held(states)] == [(1 << 63) - 1]
+
+
+async def test_writers_of_the_same_states_agree(database: str, states: States) -> None:
+    """Two runs that watch the same processes, in two lanes, in whatever order: the newest rows stand."""
+    random = np.random.default_rng(5)
+    async with lined(database, lanes=2) as line:
+        runs = [Run() for _ in range(4)]
+        batches = [
+            [run.batch(n, at_random("cuda_live", 50, random, range(1, 600)), stream="cuda_live") for n in range(1, 9)]
+            for run in runs
+        ]
+        answers = await asyncio.gather(*(line.send(*sent) for sent in batches))
+        assert {one.verdict for sent in answers for one in sent} == {STORED}
+        assert_ranks(line)
+        assert await held(states, limit=1000) == by_all_rows(line, HELD, LONG_AGO)
+
+
+async def test_states_go_with_the_days_of_their_rows(line: Line, upkeep: psycopg.Connection[Any]) -> None:
+    """Also those that are over; one that was told since stays, and so do its texts and its process."""
+    run = Run()
+    await tell(line, run, 1, pid=1, days=5, stack="main;old", comm="old", live_count=1, live_bytes=1)
+    await tell(line, run, 2, pid=2, days=5, stack="main;over", comm="over")
+    await tell(line, run, 3, pid=3, days=5, stack="main;kept", comm="before", live_count=1, live_bytes=1)
+    await tell(line, run, 4, pid=3, stack="main;kept", comm="after", live_count=1, live_bytes=1)
+    retain(upkeep, keep_days=2)
+    assert line.query("SELECT p.pid FROM latest.cuda_live l JOIN store.processes p ON p.id = l.process") == [(3,)]
+    assert line.query("SELECT held, total FROM ranked.cuda_live WHERE held > 0") == [(1, 1)]
+    assert line.query("SELECT count(*) FROM ranked.cuda_live WHERE day < now() - interval '3 days'") == [(0,)]
+    # As if the rows were gone and the state had been left.
+    line.query("DELETE FROM store.batches")
+    sweep(upkeep)
+    assert line.query("SELECT pid FROM store.processes") == [(3,)]
+    assert line.query("SELECT text FROM store.names") == [("after",)]
+    assert line.query("SELECT store.stack_text(id) FROM store.stacks") == [("main;kept",)]
+
+
+async def test_a_short_disk_is_not_filled_by_deleting(line: Line, upkeep: psycopg.Connection[Any]) -> None:
+    """Days go at once then; their states go with the next day that goes in peace."""
+    run, count = Run(), "SELECT count(*) FROM latest.cuda_live"
+    await tell(line, run, 1, pid=1, days=5, live_count=1)
+    await tell(line, run, 2, pid=2, days=4, live_count=1)
+    short = Retention(Disk(1 << 60, 1 << 40), 30, lambda: TODAY)
+    short.begin(upkeep)
+    short.step(upkeep)
+    assert line.query("SELECT count(*) FROM scope.cuda_live") == [(1,)]
+    assert line.query(count) == [(2,)]
+    retain(upkeep, keep_days=2)
+    assert line.query(count) == [(0,)]
+    assert_ranks(line)
+
+
+async def test_any_stream_can_tell_states(database: str) -> None:
+    """One without processes that end, too; a new declaration begins with no states, and the same one keeps them."""
+    latest = Latest(key=("device", "kind"), by=("comm", "device"), totals=("used_bytes",), held="used_bytes")
+    tables = {**TABLES, "gpu_process": replace(TABLES["gpu_process"], latest=latest)}
+    rows = told("gpu_process", 4, pid=[1, 1, 2, 0], device=[0, 0, 1, 0], used_bytes=[10, 20, 25, 0])
+    rows = rows.set_column(
+        rows.schema.get_field_index("kind"),
+        rows.schema.field("kind"),
+        told("gpu_process", 4, kind=["compute", "graphics", "compute", "compute"]).column("kind"),
+    )
+    async with lined(database, tables=tables) as line, Database(line.conninfo, 2, 20) as queries:
+        await queries.prepare(tables.values())
+        await line.send(Run().batch(1, rows, stream="gpu_process"))
+        found = await States(queries).largest(tables["gpu_process"], since=LONG_AGO, limit=10)
+        assert [(row["pid"], row["device"], row["used_bytes"]) for row in found] == [(1, 0, 30), (2, 1, 25)]
+        migrated(database, tables)
+        assert line.query("SELECT count(*) FROM latest.gpu_process") == [(4,)]
+        migrated(database, {"gpu_process": replace(tables["gpu_process"], latest=replace(latest, by=("comm",)))})
+        assert line.query("SELECT count(*) FROM latest.gpu_process") == [(0,)]
+        assert line.query("SELECT count(*) FROM ranked.gpu_process") == [(0,)]

@@ -1,0 +1,38 @@
+"""What a stream declares of its states is checked before anything is made of it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scope_bpf.catalogue import probe_named
+from scope_bpf.stream import Latest
+from scope_server.errors import SchemaConflict
+from scope_server.store.columns import stream_tables
+
+GOOD = Latest(key=("stack_id",), by=("comm",), totals=("live_bytes",))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"key": ("nonsense",)}, "'nonsense'"),
+        ({"by": ("pid",)}, "'pid'"),  # kept in store.processes, and in every key already
+        ({"totals": ()}, "a total that ranks them"),
+        ({"totals": ("nonsense",)}, "'nonsense'"),
+        ({"means": {"mean_age_ns": "nonsense"}}, "'nonsense'"),
+        ({"held": "nonsense"}, "'nonsense'"),
+        ({"ended": "nonsense"}, "'nonsense'"),
+    ],
+)
+def test_what_no_column_can_tell_is_refused(wrong: dict[str, Any], said: str) -> None:
+    """The message names what the latest states need."""
+    probe = probe_named("cuda")
+    (stream,) = (stream for stream in probe.streams if stream.name == "cuda_live")
+    for latest in (GOOD, replace(GOOD, **wrong)):
+        changed = replace(probe, streams=(replace(stream, latest=latest),))
+        if latest is GOOD:
+            assert stream_tables({"cuda": changed})["cuda_live"].latest == GOOD
+        else:
+            with pytest.raises(SchemaConflict, match=f"latest states need {said}"):
+                stream_tables({"cuda": changed})
