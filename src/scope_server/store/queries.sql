@@ -43,7 +43,7 @@ SELECT id, machine_id, hostname FROM store.machines WHERE machine_id = %(node)s 
 SELECT (SELECT count(*) FROM store.quarantine) AS quarantined_records,
        (SELECT coalesce(sum(bytes), 0) FROM store.quarantine WHERE record IS NOT NULL) AS quarantined_bytes,
        (SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        WHERE c.relkind = 'r' AND c.relnamespace IN ('fresh'::regnamespace, 'packed'::regnamespace, 'rollups'::regnamespace, 'store'::regnamespace)) AS partitions;
+        WHERE c.relkind = 'r' AND c.relnamespace::regnamespace::text IN ('fresh', 'packed', 'store')) AS partitions;
 
 -- ---- what is wanted
 

@@ -16,7 +16,6 @@ from scope_server.store.blocks import compaction, packing
 from scope_server.store.blocks.compaction import Compaction
 from scope_server.store.blocks.packing import BLOCK_ROWS
 from scope_server.store.columns import Kind
-from scope_server.store.connection import WriterConnection
 
 HOUR_NS = DAY_NS // 24
 
@@ -126,23 +125,20 @@ async def test_a_day_in_progress_is_packed_by_and_by(line: Line, monkeypatch: py
     assert (fresh(line)[1], packed(line)[1]) == (0, 421)
 
 
+@pytest.mark.usefixtures("small")
 async def test_a_day_is_packed_to_its_last_row_when_it_is_closed(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """An hour after its end, whether its rows make whole blocks or not, and however many steps that takes."""
-    monkeypatch.setattr(compaction, "STEP_ROWS", 200)
     run = Run()
     for number in range(7):
         await line.send(run.batch(number + 1, rows(101, 101 * number), boot_to_utc_ns=LONG_AGO))
-    monkeypatch.setattr(compaction, "_CLOSED_S", 4 * 24 * 3600)
-    connection = WriterConnection(line.conninfo)
-    work = Compaction(TABLES.values())
-    while work.step(connection):
-        pass
-    assert 0 < fresh(line)[1] < 200
-    monkeypatch.setattr(compaction, "_CLOSED_S", 3600)
-    while work.step(connection):
-        pass
-    connection.close()
-    assert (fresh(line), packed(line)[1]) == ((0, 0), 707)
+    with monkeypatch.context() as patched:
+        patched.setattr(compaction, "_CLOSED_S", 4 * 24 * 3600)
+        compacted(line)
+        assert 0 < fresh(line)[1] < 200
+    late = run.batch(8, rows(503, 707), boot_to_utc_ns=LONG_AGO)
+    await line.send(late)
+    compacted(line)
+    assert (fresh(line), packed(line)[1]) == ((0, 0), 1210)
 
 
 async def test_everything_can_be_packed_at_once(line: Line) -> None:

@@ -19,7 +19,7 @@ def test_there_are_queries() -> None:
 
 @pytest.mark.parametrize("query", QUERIES)
 async def test_each_query_works(line: Line, query: str) -> None:
-    """Over rows that lie singly and in blocks."""
+    """Over rows that lie in fresh and in packed blocks."""
     just_now = (time.time_ns() - 10 * 10**9) // 1000 * 1000
     await line.send(
         Run().batch(1, rows(101), boot_to_utc_ns=just_now), Run().batch(1, rows(103), boot_to_utc_ns=LONG_AGO)

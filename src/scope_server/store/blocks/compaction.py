@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from scope_server.store.blocks.layout import FRESH, PACKED, Record, is_list, stored
 from scope_server.store.blocks.packing import BLOCK_ROWS, DAY_US, packed, unpacked
 from scope_server.store.columns import KEYED, StreamTable
-from scope_server.store.connection import WriterConnection, strings
+from scope_server.store.connection import DataRefused, WriterConnection, strings
 from scope_server.store.partitions import Partition, Partitions
 
 STEP_ROWS = 8 * BLOCK_ROWS
@@ -61,7 +61,16 @@ class Compaction:
             StoreUnavailable: the database cannot be used now.
             DataRefused: it refuses, perhaps since a partition was dropped meanwhile; nothing has changed.
         """
-        return any(self._pack(connection, stream, everything) for stream in self._streams)
+        for stream in tuple(self._streams):
+            try:
+                if self._pack(connection, stream, everything):
+                    return True
+            except DataRefused:
+                # It keeps nobody else waiting.
+                self._streams.remove(stream)
+                self._streams.append(stream)
+                raise
+        return False
 
     def _pack(self, connection: WriterConnection, stream: str, everything: bool) -> bool:
         where = {"stream": stream, "all": everything, "settled": _SETTLED_S, "closed": _CLOSED_S, "step": STEP_ROWS}
