@@ -7,7 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -16,6 +16,16 @@ from tests.chaos.world import Part, World
 from scope_bpf.catalogue import probes
 from scope_server.store.blocks.compaction import compact
 from scope_server.store.columns import stream_tables
+from scope_server.store.partitions import Partition, making
+from scope_server.store.retention.days import measure
+from scope_server.store.retention.drop import drop, plan
+from scope_server.store.retention.policy import Reason
+
+LOCKER = "chaos lock"  # its end is waited for: it must not be stopped meanwhile
+LONG_PAST = date(2001, 1, 1)
+PARTITIONED = """
+SELECT relnamespace::regnamespace::text, relname FROM pg_class
+WHERE relkind = 'p' AND relnamespace <> 'pg_catalog'::regnamespace"""
 
 
 class Fault(ABC):
@@ -144,6 +154,8 @@ class StopBackends(Fault):
         with suppress(psycopg.Error):
             for (pid,) in self.world.query(
                 "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+                " AND application_name <> %s",
+                LOCKER,
             ):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGSTOP)
@@ -165,7 +177,8 @@ class LockTables(Fault):
         self._thread.start()
 
     def _hold(self, table: str) -> None:
-        with suppress(psycopg.Error), psycopg.connect(self.world.postgres.conninfo()) as connection:
+        conninfo = self.world.postgres.conninfo()
+        with suppress(psycopg.Error), psycopg.connect(conninfo, application_name=LOCKER) as connection:
             connection.execute(f"LOCK TABLE {table}".encode())
             self._release.wait()
 
@@ -273,6 +286,36 @@ class Compact(Fault):
         self._thread.join()
 
 
+class DropDays(Fault):
+    """Days long past come and go while today is written to; the server sweeps up behind them.
+
+    They have no rows: what is dropped with a day is no loss that books could tell.
+    """
+
+    def strike(self) -> None:
+        self._over = threading.Event()
+        # Its end is not waited for: other faults may hold up its statements until they are mended.
+        threading.Thread(target=self._drop, daemon=True).start()
+
+    def _drop(self) -> None:
+        day = LONG_PAST
+        while not self._over.wait(0.2):
+            day += timedelta(days=1)
+            with (
+                suppress(psycopg.Error),
+                psycopg.connect(self.world.postgres.conninfo(), autocommit=True) as connection,
+            ):
+                for schema, table in connection.execute(PARTITIONED).fetchall():
+                    for statement in making(Partition(schema, table, day)):
+                        connection.execute(statement.encode())
+                plan(connection, measure(connection), day, Reason.AGE)
+                while drop(connection, day) is None:
+                    pass
+
+    def mend(self) -> None:
+        self._over.set()
+
+
 class StepServerClock(Fault):
     """A wall clock jumps, and is set right later."""
 
@@ -315,6 +358,7 @@ FAULTS: tuple[Callable[[World, random.Random], Fault], ...] = (
     FillDatabaseDisk,
     FillSpoolDisk,
     Compact,
+    DropDays,
     StepServerClock,
     StepAgentClock,
 )
