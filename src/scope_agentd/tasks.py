@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
 from scope_agentd.definition import check_definition
 from scope_agentd.errors import TaskConflict, UnknownTask
@@ -37,6 +37,7 @@ class Tasks:
         self._group: asyncio.TaskGroup | None = None
         self._keepers: set[asyncio.Task[None]] = set()
         self._ending = False
+        self._callers: dict[str, int] = {}  # task -> how many wait for its start, while nobody was told of it
         self.wanted_number = 0
         self._tasks = {wanted.task_id: self._made(wanted) for wanted in file.read()}
 
@@ -87,10 +88,12 @@ class Tasks:
         self._keep()
         self._touch()
 
-    async def start_own(self, definition: task_pb2.Definition, task_id: str = "") -> Task:
-        """Starts a task of this machine's own and returns when it records.
+    @asynccontextmanager
+    async def start_own(self, definition: task_pb2.Definition, task_id: str = "") -> AsyncIterator[Task]:
+        """Starts a task of this machine's own; the block, which has it when it records, tells the caller of it.
 
-        With the id and definition of one that is there, returns that. A caller who is cancelled meanwhile undoes it.
+        With the id and definition of one that is there, gives that. If all who wait for a task's start are cancelled,
+        or their blocks fail, the start is undone: nobody would know of the task.
 
         Raises:
             InvalidDefinition, TaskConflict: it cannot be; nothing has changed.
@@ -98,27 +101,29 @@ class Tasks:
         """
         checked = await asyncio.to_thread(check_definition, definition)
         task_id = task_id or str(uuid.uuid4())
-        known = self._tasks.get(task_id)
-        if known and not known.over.is_set():
-            if known.wanted.origin != task_pb2.ORIGIN_AGENT or known.wanted.definition != definition:
-                raise TaskConflict(f"task '{task_id}' exists and is defined otherwise; choose another id")
-            return known
-        if self._ending:
-            raise TaskConflict("the agent is ending; start the task when it runs again")
-        task = self._add(Wanted(task_id, task_pb2.ORIGIN_AGENT, definition))
-        task.definition = checked
-        self._keep()
+        task = await self._known(task_id)
+        if task is None:
+            self._check_it_goes_on()
+            self._callers[task_id] = 0
+            task = self._add(Wanted(task_id, task_pb2.ORIGIN_AGENT, definition))
+            task.definition = checked
+        elif task.wanted.origin != task_pb2.ORIGIN_AGENT or task.wanted.definition != definition:
+            raise TaskConflict(f"task '{task_id}' exists and is defined otherwise; choose another id")
+        if task_id not in self._callers:  # a caller was told of it before
+            yield task
+            return
+        self._callers[task_id] += 1
         try:
             await task.tried.wait()
-        except asyncio.CancelledError:
-            task.release(task_pb2.TASK_END_REQUEST)
+            if task.failure:
+                raise task.failure
+            self._check_it_goes_on()
             self._keep()
+            yield task
+        except BaseException:
+            self._give_up(task)
             raise
-        if task.failure:
-            task.release(task_pb2.TASK_END_FAILURE)
-            self._keep()
-            raise task.failure
-        return task
+        self._callers.pop(task_id, None)
 
     async def stop_own(self, task_id: str) -> Task:
         """Stops a task of this machine's own and returns when it has; one that has ended is returned as it is.
@@ -167,9 +172,34 @@ class Tasks:
             self._keepers.add(keeper)
             keeper.add_done_callback(self._keepers.discard)
 
+    def _check_it_goes_on(self) -> None:
+        if self._ending:
+            raise TaskConflict("the agent is ending; start the task when it runs again")
+
+    async def _known(self, task_id: str) -> Task | None:
+        """The task of this id, unless it has ended; the end of one that nobody wants any more is waited for."""
+        while (task := self._tasks.get(task_id)) and not task.over.is_set():
+            if not task.unwanted:
+                return task
+            await task.over.wait()
+        return None
+
+    def _give_up(self, task: Task) -> None:
+        """One caller of those who wait for a start is told nothing of the task."""
+        task_id = task.wanted.task_id
+        if task_id not in self._callers:  # another caller was told
+            return
+        self._callers[task_id] -= 1
+        if task.failure or not self._callers[task_id]:
+            del self._callers[task_id]
+            task.release(task_pb2.TASK_END_FAILURE if task.failure else task_pb2.TASK_END_REQUEST)
+            self._keep()
+
     def _keep(self) -> None:
+        """Writes down what is wanted; a start that somebody waits for only once it can be told of."""
         if not self._ending:
-            self._file.write(task.wanted for task in self.all() if not task.unwanted)
+            kept = (task for task in self.all() if task.tried.is_set() or task.wanted.task_id not in self._callers)
+            self._file.write(task.wanted for task in kept if not task.unwanted)
 
     def _touch(self) -> None:
         self.changes += 1

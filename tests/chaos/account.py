@@ -3,6 +3,8 @@
 import json
 import subprocess
 import time
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -122,9 +124,31 @@ def resident_mb(pid: int) -> float:
     return int(status.partition("VmRSS:")[2].split()[0]) * 1024 / 1e6
 
 
-def descriptors(pid: int) -> int:
-    """Open files of a process."""
-    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+def open_files(world: World) -> Counter[tuple[str, str]]:
+    """What the server and the agent hold open, by kind.
+
+    Without what comes and goes with the data: segments of the spool, and the server's connections to PostgreSQL, which
+    are its sockets that are not TCP's.
+    """
+    tcp = {line.split()[9] for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()}
+    found: Counter[tuple[str, str]] = Counter()
+    for part in (world.server, world.agent):
+        for entry in Path(f"/proc/{part.pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                kind = str(entry.readlink())
+                if kind.startswith("socket:"):
+                    kind = "TCP" if kind.strip("socket:[]") in tcp else ""
+                if kind and not kind.endswith(".segment"):
+                    found[part.name, kind] += 1
+    return found
+
+
+def left_open(world: World, idle: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
+    """What is open now beyond what idle ones held; it may take them a moment to let go."""
+    end = time.monotonic() + PATIENCE_S
+    while (left := open_files(world) - idle) and time.monotonic() < end:
+        time.sleep(0.1)
+    return left
 
 
 def processes_of(folder: Path) -> list[str]:

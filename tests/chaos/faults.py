@@ -7,6 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import closing, suppress
+from datetime import date, timedelta
 from pathlib import Path
 
 import psycopg
@@ -17,6 +18,16 @@ from scope_server.errors import StoreUnavailable
 from scope_server.store.blocks.compaction import Compaction
 from scope_server.store.columns import stream_tables
 from scope_server.store.connection import DataRefused, WriterConnection
+from scope_server.store.partitions import Partition, making
+from scope_server.store.retention.days import measure
+from scope_server.store.retention.drop import drop, plan
+from scope_server.store.retention.policy import Reason
+
+LOCKER = "chaos lock"  # its end is waited for: it must not be stopped meanwhile
+LONG_PAST = date(2001, 1, 1)
+PARTITIONED = """
+SELECT relnamespace::regnamespace::text, relname FROM pg_class
+WHERE relkind = 'p' AND relnamespace <> 'pg_catalog'::regnamespace"""
 
 
 class Fault(ABC):
@@ -145,6 +156,8 @@ class StopBackends(Fault):
         with suppress(psycopg.Error):
             for (pid,) in self.world.query(
                 "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+                " AND application_name <> %s",
+                LOCKER,
             ):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGSTOP)
@@ -166,7 +179,8 @@ class LockTables(Fault):
         self._thread.start()
 
     def _hold(self, table: str) -> None:
-        with suppress(psycopg.Error), psycopg.connect(self.world.postgres.conninfo()) as connection:
+        conninfo = self.world.postgres.conninfo()
+        with suppress(psycopg.Error), psycopg.connect(conninfo, application_name=LOCKER) as connection:
             connection.execute(f"LOCK TABLE {table}".encode())
             self._release.wait()
 
@@ -257,8 +271,8 @@ class Compact(Fault):
 
     def strike(self) -> None:
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._compact)
-        self._thread.start()
+        # Its end is not waited for: other faults may hold up its statements until they are mended.
+        threading.Thread(target=self._compact, daemon=True).start()
 
     def _compact(self) -> None:
         compaction = Compaction(stream_tables(probes()).values())
@@ -272,7 +286,36 @@ class Compact(Fault):
 
     def mend(self) -> None:
         self._over.set()
-        self._thread.join()
+
+
+class DropDays(Fault):
+    """Days long past come and go while today is written to; the server sweeps up behind them.
+
+    They have no rows: what is dropped with a day is no loss that books could tell.
+    """
+
+    def strike(self) -> None:
+        self._over = threading.Event()
+        # Its end is not waited for: other faults may hold up its statements until they are mended.
+        threading.Thread(target=self._drop, daemon=True).start()
+
+    def _drop(self) -> None:
+        day = LONG_PAST
+        while not self._over.wait(0.2):
+            day += timedelta(days=1)
+            with (
+                suppress(psycopg.Error),
+                psycopg.connect(self.world.postgres.conninfo(), autocommit=True) as connection,
+            ):
+                for schema, table in connection.execute(PARTITIONED).fetchall():
+                    for statement in making(Partition(schema, table, day)):
+                        connection.execute(statement.encode())
+                plan(connection, measure(connection), day, Reason.AGE)
+                while drop(connection, day) is None:
+                    pass
+
+    def mend(self) -> None:
+        self._over.set()
 
 
 class StepServerClock(Fault):
@@ -317,6 +360,7 @@ FAULTS: tuple[Callable[[World, random.Random], Fault], ...] = (
     FillDatabaseDisk,
     FillSpoolDisk,
     Compact,
+    DropDays,
     StepServerClock,
     StepAgentClock,
 )

@@ -19,7 +19,6 @@ SCHEDULES = int(os.environ.get("SCHEDULES", "25"))
 SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else range(1, SCHEDULES + 1)
 HERE = Path(__file__).parent
 MOST_MB = 400.0
-MOST_DESCRIPTORS = 200
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +59,7 @@ def test_every_event_is_accounted_for(seed: int, programs: Path, folder: Path) -
 
 
 def _play(world: World, seed: int) -> None:
+    idle = account.open_files(world)
     loads = [world.start_load("load", 1000, 20, 50), world.start_load("load", 20_000, 1000, 10)]
     stacks = world.start_load("allocations", 2000, 7)
     tasks = [world.start_task("syscalls", load.pid, names="lseek") for load in loads]
@@ -83,9 +83,9 @@ def _play(world: World, seed: int) -> None:
         account.check_calls(world, load, lived_on)
         account.check_programs(world, load, lived_on)
     account.check_allocations(world, stacks, lived_on)
+    assert not account.left_open(world, idle)
     for part in (world.server, world.agent):
         assert account.resident_mb(part.pid) < MOST_MB
-        world.eventually(lambda part=part: account.descriptors(part.pid) < MOST_DESCRIPTORS, f"{part.name} lets go")  # type: ignore[misc]
         part.terminate()
 
 

@@ -64,7 +64,12 @@ class ControlService(AgentControlServicer):
     @_with_status
     async def StartTask(self, request: control_pb2.StartTaskRequest, context: Any) -> control_pb2.Task:
         """Starts a task; answers when it records. A caller who gives up before has started none."""
-        return task_message(await self._tasks.start_own(request.definition, task_id_of(request)))
+        async with self._tasks.start_own(request.definition, task_id_of(request)) as task:
+            # gRPC may know of a caller who has gone before this coroutine does: then the sending fails, or the turn of
+            # the loop cancels. Past them only an answer under way can miss its caller, and no server can tell that.
+            await context.send_initial_metadata(())
+            await asyncio.sleep(0)
+            return task_message(task)
 
     @_with_status
     async def StopTask(self, request: control_pb2.StopTaskRequest, context: Any) -> control_pb2.Task:

@@ -1,6 +1,8 @@
 """What tests of the agent do again and again: definitions, workloads of a known count, waiting."""
 
 import asyncio
+import json
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -58,3 +60,9 @@ async def until(condition: Callable[[], Any], seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.02)
+
+
+def programs_and_maps() -> set[tuple[str, int]]:
+    """Every BPF program and map that there is now."""
+    listed = {kind: subprocess.check_output(["bpftool", "-j", kind], text=True) for kind in ("prog", "map")}
+    return {(kind, item["id"]) for kind, text in listed.items() for item in json.loads(text)}

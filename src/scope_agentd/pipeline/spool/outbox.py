@@ -53,6 +53,7 @@ class Outbox:
             spooled = self._from(segment)
             if spooled is not None:
                 return spooled
+        self._reader.close()  # a segment that is deleted while it is open would go on taking room
         return None
 
     def pause(self, now: float) -> float | None:

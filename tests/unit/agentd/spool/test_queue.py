@@ -40,6 +40,33 @@ async def test_records_are_taken_in_order_and_settled(spool: Spool) -> None:
     assert spool.held().bytes == 0
 
 
+async def test_what_is_settled_takes_no_room(tmp_path: Path) -> None:
+    """No deleted segment stays open once nothing is left to be sent, such as the last one of an earlier life."""
+    run = Run(1)
+    with contextlib.closing(Spool(tmp_path / "spool", 1 << 20, 1 << 12)) as earlier:
+        for _ in range(3):
+            earlier.put(run.batch())
+    with contextlib.closing(Spool(tmp_path / "spool", 1 << 20, 1 << 12)) as spool:
+        taken = [await spool.take() for _ in range(spool.held().records)]
+        waiting = asyncio.create_task(spool.take())
+        await asyncio.sleep(0)
+        for spooled in taken:
+            spool.settle(spooled.position, Outcome.STORED)
+        async with asyncio.timeout(30):
+            while _deleted_and_open(tmp_path):
+                await asyncio.sleep(0.05)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+
+def _deleted_and_open(folder: Path) -> list[str]:
+    opened = []
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the descriptor that lists them
+            opened.append(str(entry.readlink()))
+    return [file for file in opened if file.startswith(str(folder)) and file.endswith("(deleted)")]
+
+
 async def test_take_waits_for_a_put_of_another_thread(spool: Spool) -> None:
     """A thread's put wakes the loop that waits in take."""
     taking = asyncio.create_task(spool.take())

@@ -1,0 +1,197 @@
+"""Callers of StartTask who give up before they are answered: nothing may run that nobody knows of."""
+
+import asyncio
+import json
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from tests.integration.agentd.conftest import Agent, call_metadata
+from tests.integration.agentd.driving import programs_and_maps, request, start, stop, tasks_of, until
+
+from scope_bpf import running
+from scope_proto.scope.v1 import control_pb2, task_pb2
+
+StartAgent = Callable[..., Any]
+ATTEMPTS = 16
+OVER = (task_pb2.TASK_STATE_STOPPED, task_pb2.TASK_STATE_FAILED)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Starts of probes wait until it is set."""
+    opened, run_probe = threading.Event(), running.run_probe
+
+    def wait_and_run(*given: Any, **named: Any) -> running.RunningProbe:
+        opened.wait()
+        return run_probe(*given, **named)
+
+    monkeypatch.setattr(running, "run_probe", wait_and_run)
+    yield opened
+    opened.set()
+
+
+@pytest.fixture
+def named() -> control_pb2.StartTaskRequest:
+    """A request with an id of its own."""
+    return request("process", task_id=str(uuid.uuid4()))
+
+
+def _call(agent: Agent, wanted: control_pb2.StartTaskRequest, timeout_s: float | None = None) -> Any:
+    return agent.control.StartTask(wanted, metadata=call_metadata(), timeout=timeout_s)
+
+
+async def _listed(agent: Agent, task_id: str, known: Callable[[control_pb2.Run], bool]) -> control_pb2.Run:
+    """A task's run as ListTasks has it, once it is as it should be."""
+    async with asyncio.timeout(60):
+        while not ((tasks := await tasks_of(agent)).get(task_id) and known(tasks[task_id].run)):
+            await asyncio.sleep(0.02)
+    return tasks[task_id].run
+
+
+async def _starting(agent: Agent, task_id: str) -> None:
+    await _listed(agent, task_id, lambda run: run.state == task_pb2.TASK_STATE_STARTING)
+
+
+async def _over(agent: Agent, task_id: str) -> None:
+    await _listed(agent, task_id, lambda run: run.state in OVER)
+
+
+async def _no_answer(call: Any) -> None:
+    with pytest.raises((grpc.aio.AioRpcError, asyncio.CancelledError)):
+        await call
+
+
+@pytest.mark.parametrize("timeout_s", [None, 0.3], ids=["cancels", "has a deadline"])
+async def test_a_start_is_undone(
+    start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest, timeout_s: float | None
+) -> None:
+    """A caller who gives up in the middle of a start ends the task: it is never recorded and nothing stays attached."""
+    before = programs_and_maps()
+    async with start_agent() as agent:
+        call = _call(agent, named, timeout_s)
+        await _starting(agent, named.task_id)
+        if timeout_s is None:
+            call.cancel()
+        await _no_answer(call)
+        await _listed(agent, named.task_id, lambda run: run.end == task_pb2.TASK_END_REQUEST)
+        gate.set()
+        await _over(agent, named.task_id)
+        assert not (await tasks_of(agent))[named.task_id].run.run_id
+        await until(lambda: not programs_and_maps() - before)
+
+
+async def test_an_agent_that_is_busy_sees_it_before_it_answers(
+    start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest, tmp_path: Path
+) -> None:
+    """A caller who gave up is noticed even if the agent was too busy to be told until the start had succeeded."""
+    async with start_agent() as agent:
+        call = _call(agent, named)
+        await _starting(agent, named.task_id)
+        call.cancel()
+        gate.set()
+        _stand_still_until_recording(tmp_path)
+        await _no_answer(call)
+        await _over(agent, named.task_id)
+
+
+def _stand_still_until_recording(state: Path) -> None:
+    """Holds up the event loop, which is the agent's."""
+    end = time.monotonic() + 60
+    while not any(json.loads(file.read_text())["recorded"] for file in (state / "runs").glob("*.json")):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+async def test_a_task_lives_while_one_of_its_callers_waits(
+    start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest
+) -> None:
+    """Of two callers who ask for the same task one may give up; the other is answered when it records."""
+    async with start_agent() as agent:
+        first = _call(agent, named)
+        await _starting(agent, named.task_id)
+        second = asyncio.ensure_future(start(agent, named))
+        await asyncio.sleep(0.3)
+        first.cancel()
+        await _no_answer(first)
+        gate.set()
+        assert (await second).run.state == task_pb2.TASK_STATE_RUNNING
+        assert (await tasks_of(agent))[named.task_id].run.state == task_pb2.TASK_STATE_RUNNING
+
+
+async def test_who_asks_again_gets_a_new_start(
+    start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest
+) -> None:
+    """A caller who gives up and asks for the same task again is not given the one that ends."""
+    async with start_agent() as agent:
+        call = _call(agent, named)
+        await _starting(agent, named.task_id)
+        call.cancel()
+        await _listed(agent, named.task_id, lambda run: run.end == task_pb2.TASK_END_REQUEST)
+        again = asyncio.ensure_future(start(agent, named))
+        await asyncio.sleep(0.3)
+        gate.set()
+        assert (await again).run.state == task_pb2.TASK_STATE_RUNNING
+
+
+async def test_a_start_that_nobody_was_told_of_ends_with_its_agent(
+    start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest
+) -> None:
+    """An agent that ends in the middle of a start refuses it, and does not take it up in its next life."""
+    async with start_agent() as agent:
+        call = _call(agent, named)
+        await _starting(agent, named.task_id)
+        threading.Timer(0.3, gate.set).start()
+    await _no_answer(call)
+    async with start_agent() as agent:
+        assert not await tasks_of(agent)
+
+
+async def test_a_task_that_was_there_before_stays(start_agent: StartAgent, named: control_pb2.StartTaskRequest) -> None:
+    """Who asks for a task that runs, and gives up, changes nothing."""
+    async with start_agent() as agent:
+        there = await start(agent, named)
+        for pause_s in (0.0, 0.001, 0.002, 0.005):
+            call = _call(agent, named)
+            await asyncio.sleep(pause_s)
+            call.cancel()
+        assert (await start(agent, named)).run.run_id == there.run.run_id
+        assert (await tasks_of(agent))[named.task_id].run.state == task_pb2.TASK_STATE_RUNNING
+
+
+async def test_callers_who_give_up_leave_nothing_behind(start_agent: StartAgent) -> None:
+    """At whatever moment callers give up, their tasks end, and no program stays attached.
+
+    One moment is left in which no agent can do better: it has answered, and the answer, which is under way, misses its
+    caller. The task records by then; it is listed, and can be stopped. So a task that is not listed as recording right
+    after its caller gave up has to end by itself; one that is listed so may go on.
+    """
+    chance = random.Random()
+    before = programs_and_maps()
+    async with start_agent() as agent:
+        began = time.monotonic()
+        await stop(agent, (await start(agent, request("process"))).task_id)
+        longest_s = 1.2 * (time.monotonic() - began)
+        for attempt in range(ATTEMPTS):
+            wanted = request("process" if attempt % 2 else "sched", task_id=str(uuid.uuid4()))
+            pause_s = chance.uniform(0.0, longest_s)
+            call = _call(agent, wanted, pause_s if attempt % 4 < 2 else None)
+            asyncio.get_running_loop().call_later(pause_s, call.cancel)
+            try:
+                answer = await call
+            except (grpc.aio.AioRpcError, asyncio.CancelledError):
+                now = (await tasks_of(agent)).get(wanted.task_id)
+                if now and now.run.state != task_pb2.TASK_STATE_RUNNING:
+                    await _over(agent, wanted.task_id)
+            else:
+                assert answer.run.state == task_pb2.TASK_STATE_RUNNING
+            if wanted.task_id in await tasks_of(agent):
+                await stop(agent, wanted.task_id)
+        assert {task.run.state for task in (await tasks_of(agent)).values()} <= set(OVER)
+        await until(lambda: not programs_and_maps() - before)
