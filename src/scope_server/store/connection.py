@@ -74,6 +74,18 @@ class WriterConnection:
         except adbc.Error as error:
             raise self._judged(error) from error
 
+    def vacuum(self, schema: str, table: str) -> None:
+        """Makes room of what was deleted; commits before, and leaves out a table that somebody has locked."""
+        self.commit()
+        try:
+            self._connection.adbc_connection.set_autocommit(True)
+            try:
+                self._cursor.execute(f'VACUUM (SKIP_LOCKED) "{schema}"."{table}"')
+            finally:
+                self._connection.adbc_connection.set_autocommit(False)
+        except adbc.Error as error:
+            raise self._judged(error) from error
+
     def commit(self) -> None:
         """Commits; if this raises StoreUnavailable it is unknown whether it was."""
         try:

@@ -7,6 +7,7 @@ crash leaves all as it was.
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterable
 
 from scope_server.store.blocks.layout import FRESH, PACKED, Record, is_list, stored
@@ -16,6 +17,7 @@ from scope_server.store.connection import DataRefused, WriterConnection, strings
 from scope_server.store.partitions import Partition, Partitions
 
 STEP_ROWS = 8 * BLOCK_ROWS
+_VACUUM_ROWS = 4 * STEP_ROWS
 _SETTLED_S = 300  # what came in that time is joined by its neighbours first
 _CLOSED_S = 3600  # so long after its end a day is closed
 _LATE_AGAIN_S = 3600.0  # so that rows that come after that make few small blocks
@@ -50,9 +52,10 @@ class Compaction:
     def __init__(self, tables: Iterable[StreamTable]) -> None:
         self._streams = [table.name for table in tables]
         self._not_before: dict[Partition, float] = {}
+        self._vacated: Counter[Partition] = Counter()  # rows taken out since the last vacuum
 
     def step(self, connection: WriterConnection, everything: bool = False) -> bool:
-        """Packs some rows of a day of one stream, if that is due; whether it did: then more may be.
+        """Packs some rows of a day of one stream, if that is due, or makes room where they were; whether it did.
 
         Args:
             everything: all that is fresh is due.
@@ -81,7 +84,7 @@ class Compaction:
                 break
         else:
             connection.commit()
-            return False
+            return self._vacuum(connection, stream, 1)
         if due["closed"] and due["rows"] < STEP_ROWS:  # the last step that it takes
             self._not_before[fresh] = now + _LATE_AGAIN_S
         Partitions(connection).ensure([Partition(PACKED, stream, fresh.day)])
@@ -98,7 +101,17 @@ class Compaction:
         connection.commit()
         about = {"stream": stream, "day": fresh.day.isoformat(), "blocks": len(blocks), "rows": len(rows)}
         _log.debug("blocks packed", extra=about)
+        self._vacated[fresh] += len(rows)
+        self._vacuum(connection, stream, _VACUUM_ROWS)
         return True
+
+    def _vacuum(self, connection: WriterConnection, stream: str, least: int) -> bool:
+        # Soon, so that writers use the room again: the server's own vacuum takes its time.
+        for fresh in [one for one, rows in self._vacated.items() if one.table == stream and rows >= least]:
+            del self._vacated[fresh]
+            connection.vacuum(fresh.schema, fresh.name)
+            return True
+        return False
 
 
 def _taken(column: Record) -> str:
