@@ -18,6 +18,7 @@ from scope_server.store.blocks.packing import BLOCK_ROWS
 from scope_server.store.columns import Kind
 
 HOUR_NS = DAY_NS // 24
+SIZE = "SELECT sum(pg_total_relation_size(relid))::bigint FROM pg_partition_tree('fresh.syscall')"
 
 
 @pytest.fixture
@@ -217,6 +218,18 @@ async def test_columns_come_later(database: str, when: str) -> None:
         assert line.query(asked) == [wanted]
     migrated(database, added)
     assert line.query(asked) == [wanted]
+
+
+async def test_room_of_packed_blocks_is_used_again(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much is written and packed, what is fresh takes as much as it did at first."""
+    monkeypatch.setattr(compaction, "_VACUUM_ROWS", 1)
+    run, sizes = Run(), []
+    for sequence in range(1, 7):
+        await line.send(run.batch(sequence, _system_calls(20_000, sequence)))
+        ((size,),) = line.query(SIZE)
+        sizes.append(size)
+        compacted(line, everything=True)
+    assert max(sizes) < 1.5 * sizes[0]
 
 
 async def test_rows_in_blocks_are_small(line: Line) -> None:
