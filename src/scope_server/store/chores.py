@@ -37,7 +37,7 @@ def chores(conninfo: str, tables: Mapping[str, StreamTable]) -> list[Chore]:
     """The chores of these streams."""
     merging = _Columnar(conninfo, lambda connection: Merger(connection, tables.values()).step())
     packing = _Columnar(conninfo, Compaction(tables.values()).step)
-    return [Chore("merge", 10.0, merging.step, merging.close), Chore("pack", 10.0, packing.step, packing.close)]
+    return [Chore("merge", 10.0, merging.step, merging.close), Chore("pack", 30.0, packing.step, packing.close)]
 
 
 class _Columnar:
