@@ -1,13 +1,14 @@
 """A whole stack that faults can be done to: PostgreSQL, server, proxy and agent, and loads of known counts."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -135,9 +136,12 @@ class Load:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return int(one.getsockname()[1])
+    """A port of loopback that nobody listens on, and none that the kernel gives to those who connect meanwhile."""
+    first_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(first_given // 2, first_given)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class World:
@@ -150,6 +154,7 @@ class World:
     def __init__(self, folder: Path, programs: Path) -> None:
         self.folder, self._programs = folder, programs
         self._cleanup = ExitStack()
+        self._parts: list[Part] = []
         self.loads: list[Load] = []
         self.log: list[str] = []
 
@@ -175,8 +180,7 @@ class World:
         addresses = ["--http", f"127.0.0.1:{http}", "--ingest", f"127.0.0.1:{ingest}"]
         words = ["--state-dir", str(state), "--database", self.postgres.conninfo(), *addresses]
         self.server = Part("server", words, self.folder, library)
-        self._cleanup.callback(self.server.kill)
-        self.server.start()
+        self._begin(self.server)
         self.eventually((state / "token").exists, "the server makes a token")
         self.proxy = Proxy(ingest)
         self._cleanup.callback(self.proxy.close)
@@ -187,10 +191,14 @@ class World:
         words = ["--state-dir", str(self.spool_disk), "--server", f"127.0.0.1:{self.proxy.port}", *own]
         words += ["--spool-bytes", str(32 << 20), "--exclude-pid", str(os.getpid())]
         self.agent = Part("agentd", words, self.folder, library)
-        self._cleanup.callback(self.agent.kill)
-        self.agent.start()
+        self._begin(self.agent)
         self.client = Client(f"http://127.0.0.1:{http}", state / "token")
         self.eventually(lambda: self.client.get("health")["agents"] == 1, "the agent attends")
+
+    def _begin(self, part: Part) -> None:
+        self._parts.append(part)
+        self._cleanup.callback(part.kill)
+        part.start()
 
     def _disk(self, name: str, megabytes: int) -> Path:
         path = self.folder / name
@@ -253,5 +261,6 @@ class World:
             except (CommandError, psycopg.Error, OSError) as error:
                 reason = str(error)
             if time.monotonic() > end:
-                raise AssertionError(f"never: {what} ({reason})\n" + "\n".join(self.log))
+                said = [part.ended_badly or part.said() for part in self._parts]
+                raise AssertionError("\n".join([f"never: {what} ({reason})", *self.log, *said]))
             time.sleep(0.1)
