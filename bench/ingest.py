@@ -11,9 +11,9 @@ from scope_bpf.catalogue import probes
 from scope_cli.bench_store.costs import written
 from scope_cli.bench_store.fill import Filler
 from scope_cli.bench_store.load import Load
-from scope_server.store.columns import stream_tables
 from scope_server.store.postgres import PrivatePostgres
-from scope_server.store.schema import migrate
+from scope_server.store.schema.columns import stream_tables
+from scope_server.store.schema.migrate import migrate
 
 ROWS = 200_000  # that are there before
 MACHINES = 50

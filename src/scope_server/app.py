@@ -19,14 +19,14 @@ from scope_server.session.reports import Reports
 from scope_server.session.service import SessionService
 from scope_server.session.sessions import Sessions
 from scope_server.settings import Settings
-from scope_server.store.chores import chores
-from scope_server.store.columns import StreamTable, stream_tables
-from scope_server.store.database import Database, Share
 from scope_server.store.latest.reader import States
-from scope_server.store.quarantine import Quarantine
-from scope_server.store.reader import Reader
+from scope_server.store.reading.database import Database, Share
+from scope_server.store.reading.reader import Reader
 from scope_server.store.retention import Closed, Disk, Retention, Sweep
-from scope_server.store.upkeep import Job, Upkeep
+from scope_server.store.schema.columns import StreamTable, stream_tables
+from scope_server.store.upkeep.chores import chores
+from scope_server.store.upkeep.upkeep import Job, Upkeep
+from scope_server.store.writing.quarantine import Quarantine
 from scope_wire.background import background
 from scope_wire.errors import InvalidToken
 from scope_wire.token import make_token, read_token

@@ -16,12 +16,12 @@ from tests.chaos.world import Part, World
 from scope_bpf.catalogue import probes
 from scope_server.errors import StoreUnavailable
 from scope_server.store.blocks.compaction import Compaction
-from scope_server.store.columns import stream_tables
-from scope_server.store.connection import DataRefused, WriterConnection
-from scope_server.store.partitions import Partition, making
 from scope_server.store.retention.days import measure
 from scope_server.store.retention.drop import drop, plan
 from scope_server.store.retention.policy import Reason
+from scope_server.store.schema.columns import stream_tables
+from scope_server.store.schema.partitions import Partition, making
+from scope_server.store.writing.connection import DataRefused, WriterConnection
 
 LOCKER = "chaos lock"  # its end is waited for: it must not be stopped meanwhile
 LONG_PAST = date(2001, 1, 1)

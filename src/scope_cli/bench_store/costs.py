@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from scope_cli.bench_store.fill import GROUP, Filler
 from scope_cli.bench_store.load import ROWS_A_BATCH, Load
-from scope_server.store.columns import BASE, StreamTable
-from scope_server.store.delivery import Batch, Delivery
-from scope_server.store.rows import Keys, Part, StreamRows
+from scope_server.store.schema.columns import BASE, StreamTable
+from scope_server.store.writing.delivery import Batch, Delivery
+from scope_server.store.writing.rows import Keys, Part, StreamRows
 
 _ROUNDS = 5
 _GROUPS = 4  # a round

@@ -11,11 +11,11 @@ from scope_proto.scope.v1.record_pb2 import Record
 from scope_server.ingest.admit import Admission
 from scope_server.machine import Machine
 from scope_server.store.blocks.compaction import Compaction
-from scope_server.store.columns import StreamTable
-from scope_server.store.connection import WriterConnection
-from scope_server.store.delivery import Delivery, Verdict
 from scope_server.store.rollups.merge import Merger
-from scope_server.store.writer import Writer
+from scope_server.store.schema.columns import StreamTable
+from scope_server.store.writing.connection import WriterConnection
+from scope_server.store.writing.delivery import Delivery, Verdict
+from scope_server.store.writing.writer import Writer
 
 GROUP = 8  # batches a transaction
 _KEEP_DAYS = 3650

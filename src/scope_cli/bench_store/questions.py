@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 
 from scope_cli.bench_store.fill import GROUP, Filler
 from scope_cli.bench_store.load import COMMON, HELD, RARE, Load
-from scope_server.store.columns import StreamTable
-from scope_server.store.database import Database
 from scope_server.store.latest.reader import States
-from scope_server.store.reader import MOST_ROWS, EventQuery, Filter, Reader
+from scope_server.store.reading.database import Database
+from scope_server.store.reading.reader import MOST_ROWS, EventQuery, Filter, Reader
 from scope_server.store.rollups.query import checked
 from scope_server.store.rollups.reader import Rollups
+from scope_server.store.schema.columns import StreamTable
 
 _REPEATS = 20
 _AFTER_COMMITS = 10

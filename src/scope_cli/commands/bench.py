@@ -55,8 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
     from scope_cli.bench_store.load import Load
     from scope_cli.bench_store.questions import ask_all
     from scope_cli.errors import UsageError
-    from scope_server.store.columns import stream_tables
-    from scope_server.store.schema import migrate
+    from scope_server.store.schema.columns import stream_tables
+    from scope_server.store.schema.migrate import migrate
 
     if arguments.keep and not arguments.dir:
         raise UsageError("--keep needs --dir, which says where")

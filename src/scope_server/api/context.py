@@ -8,13 +8,13 @@ from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.writers import Writers
 from scope_server.session.desired import Desired
 from scope_server.session.sessions import Sessions
-from scope_server.store.columns import StreamTable
-from scope_server.store.database import Database
 from scope_server.store.latest.reader import States
-from scope_server.store.quarantine import Quarantine
-from scope_server.store.reader import Reader
+from scope_server.store.reading.database import Database
+from scope_server.store.reading.reader import Reader
 from scope_server.store.retention import Disk, Retention
-from scope_server.store.upkeep import Upkeep
+from scope_server.store.schema.columns import StreamTable
+from scope_server.store.upkeep.upkeep import Upkeep
+from scope_server.store.writing.quarantine import Quarantine
 
 DATABASE = web.AppKey("database", Database)
 READER = web.AppKey("reader", Reader)

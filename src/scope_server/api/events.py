@@ -7,8 +7,8 @@ from scope_server.api.input import Parameters, quoted
 from scope_server.api.machines import machines_named
 from scope_server.api.output import plain
 from scope_server.errors import InvalidQuery, UnknownThing
-from scope_server.store.columns import StreamTable
-from scope_server.store.reader import MOST_ROWS, OPERATORS, EventQuery, Filter
+from scope_server.store.reading.reader import MOST_ROWS, OPERATORS, EventQuery, Filter
+from scope_server.store.schema.columns import StreamTable
 
 OWN = ("since", "until", "machine", "limit", "cursor", "order")
 

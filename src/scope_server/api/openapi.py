@@ -9,9 +9,9 @@ from scope_server.api.context import TABLES
 from scope_server.api.input import PID, Parameters
 from scope_server.api.leaks import LONGEST_H, MOST
 from scope_server.api.tasks import LONGEST_S, STATES
-from scope_server.store.columns import StreamTable
-from scope_server.store.reader import MOST_ROWS
+from scope_server.store.reading.reader import MOST_ROWS
 from scope_server.store.rollups.query import EVERY, MOST_GROUPS, ORDERS
+from scope_server.store.schema.columns import StreamTable
 
 
 async def get_openapi(request: web.Request) -> web.Response:

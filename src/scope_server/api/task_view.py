@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from scope_server.api.output import plain
-from scope_server.store.database import Database
+from scope_server.store.reading.database import Database
 
 MOST_RUNS = 20  # of each task, the newest
 _AWAY = "the agent is not connected"

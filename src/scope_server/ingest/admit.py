@@ -15,8 +15,8 @@ from scope_server.ingest.decode import decode, table_of
 from scope_server.ingest.envelope import declared_bytes
 from scope_server.ingest.times import Clock
 from scope_server.machine import Machine
-from scope_server.store.columns import StreamTable
-from scope_server.store.delivery import Batch, Delivery
+from scope_server.store.schema.columns import StreamTable
+from scope_server.store.writing.delivery import Batch, Delivery
 
 DECOMPRESSED_LIMIT = 64 << 20  # bytes; sixty times the largest record
 _MOST_SEQUENCE = 1 << 62

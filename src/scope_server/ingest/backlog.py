@@ -14,7 +14,7 @@ from scope_proto.scope.v1.record_pb2 import Record
 from scope_server.errors import Rejected
 from scope_server.ingest.counts import Counts
 from scope_server.machine import Machine
-from scope_server.store.delivery import Outcome, Verdict
+from scope_server.store.writing.delivery import Outcome, Verdict
 
 GROUP_EVENTS = 65_536  # at most so many are written in one transaction, unless a single record has more
 _GROUP_BYTES = 64 << 20

@@ -12,8 +12,8 @@ from scope_proto.scope.v1.record_pb2 import Batch
 from scope_server.errors import Deferred, Rejected
 from scope_server.ingest.times import Clock
 from scope_server.machine import Machine
-from scope_server.store.columns import StreamTable
-from scope_server.store.delivery import Decoded
+from scope_server.store.schema.columns import StreamTable
+from scope_server.store.writing.delivery import Decoded
 
 MOST_ROWS = 1 << 20  # of a batch: a MiB of real ones has 150,000
 _MOST_DAYS = 8  # each has a partition

@@ -12,7 +12,7 @@ from scope_server.errors import InvalidMessage, Rejected
 from scope_server.ingest.times import Clock
 from scope_server.machine import Machine
 from scope_server.session.reported import definition_json
-from scope_server.store.delivery import INGEST, SPOOL, Account, End, Gap, Loss, ProcessFacts, Span, Start
+from scope_server.store.writing.delivery import INGEST, SPOOL, Account, End, Gap, Loss, ProcessFacts, Span, Start
 from scope_wire.limits import MOST_COUNT
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")  # of a stream, place or reason

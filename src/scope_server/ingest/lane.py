@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from scope_server.errors import Deferred, StoreUnavailable
 from scope_server.ingest.admit import Admission
 from scope_server.ingest.backlog import Backlog, Pending
-from scope_server.store.delivery import Batch, Delivery, Outcome, Verdict
 from scope_server.store.retention import Disk
-from scope_server.store.writer import Writer
+from scope_server.store.writing.delivery import Batch, Delivery, Outcome, Verdict
+from scope_server.store.writing.writer import Writer
 
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 5.0

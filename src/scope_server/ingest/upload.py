@@ -18,7 +18,7 @@ from scope_server.errors import Deferred, Rejected
 from scope_server.ingest.admit import identify, weigh
 from scope_server.ingest.backlog import Backlog, Pending
 from scope_server.machine import Machine
-from scope_server.store.delivery import Outcome, Verdict
+from scope_server.store.writing.delivery import Outcome, Verdict
 from scope_wire.errors import DamagedRecord
 from scope_wire.frame import opened
 from scope_wire.limits import RECORD_BYTES

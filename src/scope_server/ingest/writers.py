@@ -11,11 +11,11 @@ from psycopg.conninfo import make_conninfo
 from scope_server.ingest.admit import Admission
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.lane import Lane
-from scope_server.store.columns import StreamTable
-from scope_server.store.queries import queries
-from scope_server.store.rejections import KEPT_BYTES
+from scope_server.store.reading.queries import queries
 from scope_server.store.retention import Disk
-from scope_server.store.writer import Writer
+from scope_server.store.schema.columns import StreamTable
+from scope_server.store.writing.rejections import KEPT_BYTES
+from scope_server.store.writing.writer import Writer
 
 _WATCH_S = 1.0
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from scope_server.errors import AgentRefused, InvalidQuery, NotOurs
 from scope_server.session.reported import definition_json
 from scope_server.session.reports import Reports
 from scope_server.session.sessions import Sessions
-from scope_server.store.database import Database
+from scope_server.store.reading.database import Database
 
 ANSWER_S = 15.0  # so long a request waits for the agent
 _WISH_BYTES = 512 << 10  # of definitions of one machine: its wish is one message

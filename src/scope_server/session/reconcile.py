@@ -15,7 +15,7 @@ from scope_server.ingest.backlog import Backlog
 from scope_server.session.reports import Reports
 from scope_server.session.session import Session
 from scope_server.session.sessions import Sessions
-from scope_server.store.database import Share
+from scope_server.store.reading.database import Share
 
 log = logging.getLogger(__name__)
 

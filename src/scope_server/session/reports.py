@@ -12,7 +12,7 @@ import psycopg
 from scope_server.errors import StoreUnavailable
 from scope_server.machine import Machine
 from scope_server.session.reported import Reported
-from scope_server.store.database import Share
+from scope_server.store.reading.database import Share
 
 log = logging.getLogger(__name__)
 

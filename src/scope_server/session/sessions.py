@@ -10,7 +10,7 @@ from scope_server.errors import MachineTaken, NoSession, TooManySessions
 from scope_server.machine import Machine
 from scope_server.session.hello import Caller
 from scope_server.session.session import Session
-from scope_server.store.database import Database
+from scope_server.store.reading.database import Database
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,5 @@
-"""PostgreSQL: the private instance, the schema, what writes rows and what reads them.
+"""PostgreSQL: `schema` makes the tables, `writing` fills them, `reading` answers.
 
-Writing: delivery (what is handed over) - writer (halving, quarantine) - transaction - runs, dimensions (texts,
-described), partitions, rows, catalogue, books (sequences), rejections - connection (ADBC). Reading: reader - filters,
-window - database (pool), queries. Schema: columns - schema, views. By hand: quarantine.
+Rows lie in `blocks`, what they add up to in `rollups`, the newest row of each state in `latest`; `retention` takes old
+days away, and `upkeep` does in the background what all of these have to be done. `postgres` is the private instance.
 """

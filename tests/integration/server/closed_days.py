@@ -9,7 +9,7 @@ from tests.integration.server.records import BOOT_TO_UTC_NS, FIRST_KTIME_NS, Lin
 from tests.integration.server.tables import TABLES
 
 from scope_server.store.blocks.compaction import Compaction
-from scope_server.store.connection import WriterConnection
+from scope_server.store.writing.connection import WriterConnection
 
 DAY_NS = 24 * 3600 * 10**9
 LONG_AGO = BOOT_TO_UTC_NS - 3 * DAY_NS  # a clock of three days ago: its day is over, and the next one

@@ -18,8 +18,8 @@ from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.upload import upload
 from scope_server.ingest.writers import Writers
 from scope_server.machine import Machine
-from scope_server.store.columns import StreamTable, stream_tables
-from scope_server.store.schema import migrate
+from scope_server.store.schema.columns import StreamTable, stream_tables
+from scope_server.store.schema.migrate import migrate
 from scope_wire.frame import checksum
 
 STORED, LATER, REFUSED = session_pb2.VERDICT_STORED, session_pb2.VERDICT_LATER, session_pb2.VERDICT_REFUSED

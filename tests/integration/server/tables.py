@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from scope_bpf.catalogue import probes
 from scope_bpf.stream import fingerprint
-from scope_server.store.columns import StreamTable, stored_column, stream_tables
-from scope_server.store.schema import migrate
+from scope_server.store.schema.columns import StreamTable, stored_column, stream_tables
+from scope_server.store.schema.migrate import migrate
 
 TABLES = stream_tables(probes())
 

@@ -9,8 +9,8 @@ from scope_cli.bench_store.costs import sizes
 from scope_cli.bench_store.fill import Filler
 from scope_cli.bench_store.load import STREAMS, Load
 from scope_cli.bench_store.questions import ask_all
-from scope_server.store.columns import stream_tables
-from scope_server.store.schema import migrate
+from scope_server.store.schema.columns import stream_tables
+from scope_server.store.schema.migrate import migrate
 
 
 async def test_a_small_fleet(database: str) -> None:

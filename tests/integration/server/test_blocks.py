@@ -15,7 +15,7 @@ from tests.integration.server.tables import TABLES, migrated, with_column
 from scope_server.store.blocks import compaction, packing
 from scope_server.store.blocks.compaction import Compaction
 from scope_server.store.blocks.packing import BLOCK_ROWS
-from scope_server.store.columns import Kind
+from scope_server.store.schema.columns import Kind
 
 HOUR_NS = DAY_NS // 24
 SIZE = "SELECT sum(pg_total_relation_size(relid))::bigint FROM pg_partition_tree('fresh.syscall')"

@@ -19,7 +19,7 @@ from tests.integration.server.tables import TABLES, with_column
 from scope_server.errors import StoreUnavailable
 from scope_server.store.blocks import compaction, packing
 from scope_server.store.blocks.compaction import Compaction
-from scope_server.store.connection import DataRefused, WriterConnection
+from scope_server.store.writing.connection import DataRefused, WriterConnection
 
 WAITING = """
 SELECT count(*) FROM pg_locks

@@ -15,12 +15,12 @@ from tests.integration.server.records import FIRST_KTIME_NS, Line, Run, make_mac
 from tests.integration.server.tables import TABLES
 
 from scope_server.machine import Machine
-from scope_server.store import reader, window
 from scope_server.store.blocks import compaction, packing
 from scope_server.store.blocks.compaction import Compaction
-from scope_server.store.connection import WriterConnection
-from scope_server.store.database import Database
-from scope_server.store.reader import EventQuery, Filter, Reader
+from scope_server.store.reading import reader, window
+from scope_server.store.reading.database import Database
+from scope_server.store.reading.reader import EventQuery, Filter, Reader
+from scope_server.store.writing.connection import WriterConnection
 
 BEGIN = datetime.fromtimestamp((LONG_AGO + FIRST_KTIME_NS) / 1e9, UTC)
 

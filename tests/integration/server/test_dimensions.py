@@ -7,7 +7,7 @@ import pytest
 from tests.integration.server.records import REFUSED, STORED, Line, Run, rows, stacks
 
 from scope_proto.scope.v1.record_pb2 import Process
-from scope_server.store import dimensions, texts
+from scope_server.store.writing import dimensions, texts
 
 KEYS = "SELECT coalesce(max(id), 0) FROM store.{}"
 

@@ -12,10 +12,10 @@ from tests.integration.server.records import BOOT_TO_UTC_NS, FIRST_KTIME_NS, Lin
 
 from scope_bpf.catalogue import probes
 from scope_server.errors import InvalidQuery
-from scope_server.store import reader
-from scope_server.store.columns import stream_tables
-from scope_server.store.database import Database
-from scope_server.store.reader import EventQuery, Filter, Page, Reader
+from scope_server.store.reading import reader
+from scope_server.store.reading.database import Database
+from scope_server.store.reading.reader import EventQuery, Filter, Page, Reader
+from scope_server.store.schema.columns import stream_tables
 
 TABLES = stream_tables(probes())
 BEGIN = datetime.fromtimestamp((BOOT_TO_UTC_NS + FIRST_KTIME_NS) / 1e9, UTC)

@@ -29,8 +29,8 @@ from scope_bpf.stream import fingerprint
 from scope_proto.scope.v1.record_pb2 import Record
 from scope_proto.scope.v1.session_pb2 import UploadRequest
 from scope_server.ingest.upload import upload
-from scope_server.store.columns import stored_column, stream_tables
 from scope_server.store.postgres import PrivatePostgres
+from scope_server.store.schema.columns import stored_column, stream_tables
 
 COUNTED = "SELECT count(*), count(DISTINCT arg0) FROM scope.syscall"
 

@@ -15,8 +15,8 @@ from tests.integration.server.states import FREES, HELD, assert_ranks, at_random
 from tests.integration.server.tables import TABLES, migrated
 
 from scope_bpf.stream import Latest
-from scope_server.store.database import Database
 from scope_server.store.latest.reader import States
+from scope_server.store.reading.database import Database
 from scope_server.store.retention import Disk, Retention
 
 LIVE = TABLES["cuda_live"]

@@ -9,9 +9,9 @@ from scope_bpf.catalogue import probes
 from scope_proto.scope.v1.record_pb2 import Record
 from scope_server.errors import Rejected, UnknownThing
 from scope_server.ingest.admit import Admission
-from scope_server.store.columns import stream_tables
-from scope_server.store.quarantine import Quarantine
-from scope_server.store.rows import Keys, StreamRows
+from scope_server.store.schema.columns import stream_tables
+from scope_server.store.writing.quarantine import Quarantine
+from scope_server.store.writing.rows import Keys, StreamRows
 
 # Raises for blocks with a row whose arg0 is 13, but not for a table that was dropped.
 TRIGGER = """

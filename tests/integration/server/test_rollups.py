@@ -19,9 +19,9 @@ from tests.integration.server.running import Server
 
 from scope_bpf.catalogue import probe_named, probes
 from scope_server.errors import StoreUnavailable
-from scope_server.store.columns import stream_tables
-from scope_server.store.connection import WriterConnection
 from scope_server.store.rollups.merge import Merger
+from scope_server.store.schema.columns import stream_tables
+from scope_server.store.writing.connection import WriterConnection
 
 MINUTE_NS = 60 * 10**9
 EVER = "'-infinity', 'infinity'"

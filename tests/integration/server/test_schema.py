@@ -7,7 +7,7 @@ from tests.integration.server.records import STORED, Line, Run, lined, rows, sta
 from tests.integration.server.tables import TABLES, migrated, with_column
 
 from scope_server.errors import SchemaConflict
-from scope_server.store.schema import migrate
+from scope_server.store.schema.migrate import migrate
 
 COMMENTS = """
 SELECT c.relname, a.attname, col_description(c.oid, a.attnum)

@@ -10,9 +10,9 @@ import pytest
 from tests.integration.server.keeping import ago, retain, store, sweep
 from tests.integration.server.records import STORED, Line, Run, lined, rows, stacks
 
-from scope_server.store.connection import WriterConnection
-from scope_server.store.dimensions import Dimensions
 from scope_server.store.retention import Sweep
+from scope_server.store.writing.connection import WriterConnection
+from scope_server.store.writing.dimensions import Dimensions
 
 PROCESS = (1, 12, 500)
 # A block without rows.

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from tests.integration.server.running import until
 
-from scope_server.store.upkeep import Upkeep
+from scope_server.store.upkeep.upkeep import Upkeep
 
 
 class Disk:

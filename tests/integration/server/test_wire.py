@@ -9,7 +9,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from scope_server.store.connection import WriterConnection
+from scope_server.store.writing.connection import WriterConnection
 
 # Columns of arrays: their elements' type, and values of it.
 COLUMNS: dict[str, tuple[str, pa.DataType, list[Any]]] = {

@@ -14,8 +14,8 @@ from scope_proto.scope.v1.record_pb2 import Gap, Process, Record, RunEnd, RunSta
 from scope_server.errors import Deferred, Rejected
 from scope_server.ingest.admit import DECOMPRESSED_LIMIT, Admission, identify, weigh
 from scope_server.machine import Machine
-from scope_server.store.columns import stream_tables
-from scope_server.store.delivery import Batch, End, Start
+from scope_server.store.schema.columns import stream_tables
+from scope_server.store.writing.delivery import Batch, End, Start
 
 MACHINE = Machine(7, "0" * 32, str(uuid.uuid4()), BOOT_TO_UTC_NS)
 ADMIT = Admission(stream_tables(probes()), keep_days=30)

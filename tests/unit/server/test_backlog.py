@@ -9,7 +9,7 @@ import pytest
 from scope_proto.scope.v1.record_pb2 import Batch, Record
 from scope_server.ingest.backlog import GROUP_EVENTS, Backlog, Pending
 from scope_server.machine import Machine
-from scope_server.store.delivery import STORED, Outcome, Verdict
+from scope_server.store.writing.delivery import STORED, Outcome, Verdict
 
 MACHINE, OTHER = Machine(1, "a", "i", 0), Machine(2, "b", "i", 0)
 _sequences = count(1)

@@ -8,7 +8,7 @@ import pytest
 from scope_bpf.catalogue import probe_named
 from scope_bpf.stream import Latest
 from scope_server.errors import SchemaConflict
-from scope_server.store.columns import stream_tables
+from scope_server.store.schema.columns import stream_tables
 
 GOOD = Latest(key=("stack_id",), by=("comm",), totals=("live_bytes",))
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from scope_server.store.blocks.packing import BLOCK_ROWS, DAY_US, HOUR_US, packed, unpacked
-from scope_server.store.columns import BASE, OF_BLOCK
+from scope_server.store.schema.columns import BASE, OF_BLOCK
 
 KEYED = ("comm", "name")
 TEXTS = ["", "a", "NULL", "null", '"', "\\", '\\"', "{}", "a,b", "{a,b}", " ", "ä\n\t", "x" * 300]

@@ -8,9 +8,9 @@ import pytest
 from scope_bpf.catalogue import probes
 from scope_bpf.stream import Failed, Rollup
 from scope_server.errors import SchemaConflict
-from scope_server.store.columns import stream_tables
 from scope_server.store.rollups.packed import FRESH, HOURS, packed, unpacked
 from scope_server.store.rollups.tally import LARGEST, added_up, joined, tally, without
+from scope_server.store.schema.columns import stream_tables
 
 SYSCALL = stream_tables(probes())["syscall"]
 KEYS = SYSCALL.rollup.by

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from scope_server.store.sequences import Sequences
+from scope_server.store.writing.sequences import Sequences
 
 
 def _of(*spans: tuple[int, int]) -> Sequences:

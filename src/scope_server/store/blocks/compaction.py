@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 from scope_server.store.blocks.layout import FRESH, PACKED, Record, is_list, stored
 from scope_server.store.blocks.packing import BLOCK_ROWS, DAY_US, packed, unpacked
-from scope_server.store.columns import KEYED, StreamTable
-from scope_server.store.connection import DataRefused, WriterConnection, strings
-from scope_server.store.partitions import Partition, Partitions
+from scope_server.store.schema.columns import KEYED, StreamTable
+from scope_server.store.schema.partitions import Partition, Partitions
+from scope_server.store.writing.connection import DataRefused, WriterConnection, strings
 
 STEP_ROWS = 8 * BLOCK_ROWS
 _VACUUM_ROWS = 4 * STEP_ROWS

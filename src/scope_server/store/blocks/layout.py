@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from psycopg import sql
 
-from scope_server.store.columns import BASE, OF_BLOCK
+from scope_server.store.schema.columns import BASE, OF_BLOCK
 
 Record = Mapping[str, str]  # of a column, as kept in store.streams
 

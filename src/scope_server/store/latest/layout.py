@@ -7,7 +7,7 @@ ranks it: the largest groups are found by an index.
 from dataclasses import dataclass
 
 from scope_bpf.stream import Latest
-from scope_server.store.columns import BASE, WHOLE, StoredColumn, StreamTable
+from scope_server.store.schema.columns import BASE, WHOLE, StoredColumn, StreamTable
 
 # What every table of states has beside the stream's own columns. `ktime_ns` is in the rows.
 OF_STATE = tuple(name for name in BASE if name != "ktime_ns")

@@ -7,9 +7,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_server.store.columns import StreamTable
-from scope_server.store.connection import WriterConnection
 from scope_server.store.latest.layout import OF_STATE, Layout, layout_of
+from scope_server.store.schema.columns import StreamTable
+from scope_server.store.writing.connection import WriterConnection
 
 _NEWER = ("time", "batch", "ordinal")
 # A third of what it costs to send the columns as arrays.

@@ -7,9 +7,9 @@ from typing import Any
 from psycopg import sql
 from psycopg.rows import DictRow
 
-from scope_server.store.columns import Kind, StreamTable
-from scope_server.store.database import Database
 from scope_server.store.latest.layout import Layout, layout_of
+from scope_server.store.reading.database import Database
+from scope_server.store.schema.columns import Kind, StreamTable
 
 _LARGEST = (1 << 63) - 1  # what a sum that would be larger is told as
 _MORE = 4  # times as many groups are looked at if the first ones do not suffice

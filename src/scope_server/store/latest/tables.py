@@ -6,8 +6,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from scope_server.store.columns import BASE, OF_GROUP, StreamTable
 from scope_server.store.latest.layout import OF_STATE, Layout, layout_of
+from scope_server.store.schema.columns import BASE, OF_GROUP, StreamTable
 
 _ABOUT = {
     "latest": "the newest row of each state",

@@ -5,7 +5,7 @@ moment. Hence, in steps that may be interrupted anywhere:
 
 1. What nothing refers to is entered in `store.doomed`, and `store.sweep.number` becomes odd, in one transaction.
    A writer that begins later sees the number, forgets its keys, and takes what it needs out of `doomed` before it looks
-   it up (`store/dimensions.py`).
+   it up (`store/writing/dimensions.py`).
 2. Transactions of writers that began earlier are waited for; each holds a shared lock (`store.enter`).
 3. What they have come to refer to is taken out of `doomed`.
 4. The rest is deleted, a few rows at a time, and the number becomes even.

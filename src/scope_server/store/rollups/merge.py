@@ -10,10 +10,10 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_server.store.columns import StreamTable
-from scope_server.store.connection import WriterConnection
 from scope_server.store.rollups.packed import EVERY_MACHINE, FRESH, HOURS, MINUTES, packed, unpacked
 from scope_server.store.rollups.tally import joined, without
+from scope_server.store.schema.columns import StreamTable
+from scope_server.store.writing.connection import WriterConnection
 
 _LOCK = "SELECT pg_try_advisory_xact_lock(hashtext('scope.rollups.{table}')) AS had"
 # An hour is merged again when what is fresh would make a good part of it; once it is over, a smaller one.

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from psycopg import sql
 
 from scope_server.errors import InvalidQuery
-from scope_server.store.columns import StreamTable
 from scope_server.store.rollups.packed import EVERY_MACHINE, FRESH, HOURS, MINUTES
+from scope_server.store.schema.columns import StreamTable
 
 EVERY = {"1s": 1, "1m": 60, "5m": 300, "15m": 900, "1h": 3600, "6h": 6 * 3600, "1d": 24 * 3600}  # seconds
 ORDERS = ("count", "sum", "p99")

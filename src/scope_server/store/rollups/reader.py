@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 
 from scope_server.errors import InvalidQuery
-from scope_server.store.database import Connection, Database
+from scope_server.store.reading.database import Connection, Database
 from scope_server.store.rollups.query import MACHINE, RollupQuery, by_second, ranking, series
 
 _TEXTS = "SELECT id, text FROM store.names WHERE id = ANY(%s::bigint[])"

@@ -6,8 +6,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from scope_server.store.columns import StreamTable
 from scope_server.store.rollups.packed import EVERY_MACHINE, FRESH, HOURS, MINUTES
+from scope_server.store.schema.columns import StreamTable
 
 _BASE = {
     "hour": ("timestamptz NOT NULL", "when it begins"),

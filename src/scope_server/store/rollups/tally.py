@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scope_bpf.stream import Failed, Rollup
-from scope_server.store.columns import Kind, StreamTable
+from scope_server.store.schema.columns import Kind, StreamTable
 
 Integers = npt.NDArray[np.int64]
 

@@ -1,4 +1,4 @@
--- Queries by name; `store/queries.py` reads them. Those of events are composed in `store/reader.py`.
+-- Queries by name; `queries.py` reads them. Those of events are composed in `reader.py`.
 
 -- ---- machines
 

@@ -1,8 +1,8 @@
 -- Seven schemas. `scope` is for people: views and functions, each commented. `fresh` and `packed` have the rows, in
--- blocks: a partitioned table a stream in each, made from the catalogue (`store/schema.py`). Likewise made: `rollups`,
--- what rows add up to; `latest`, the newest row of each state; `ranked`, what states add up to. `store` has what rows
--- refer to, the tasks and their books, and the catalogue of batches; it is there already, with the versions of this
--- schema.
+-- blocks: a partitioned table a stream in each, made from the catalogue (`store/schema/migrate.py`). Likewise made:
+-- `rollups`, what rows add up to; `latest`, the newest row of each state; `ranked`, what states add up to. `store` has
+-- what rows refer to, the tasks and their books, and the catalogue of batches; it is there already, with the versions
+-- of this schema.
 CREATE SCHEMA scope;
 CREATE SCHEMA fresh;
 CREATE SCHEMA packed;

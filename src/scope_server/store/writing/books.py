@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from scope_server.errors import Rejected
-from scope_server.store.connection import WriterConnection, integers, moments, strings
-from scope_server.store.delivery import Account, Gap, Loss
-from scope_server.store.sequences import Sequences
+from scope_server.store.writing.connection import WriterConnection, integers, moments, strings
+from scope_server.store.writing.delivery import Account, Gap, Loss
+from scope_server.store.writing.sequences import Sequences
 from scope_wire.limits import MOST_COUNT
 
 Key = tuple[int, str]  # run (key), stream

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from scope_server.store.connection import WriterConnection, integers, moments, strings
-from scope_server.store.delivery import Decoded
+from scope_server.store.writing.connection import WriterConnection, integers, moments, strings
+from scope_server.store.writing.delivery import Decoded
 
 _DRAW = "SELECT nextval('store.batch_ids') AS id FROM generate_series(1, {count})"
 

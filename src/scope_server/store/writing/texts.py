@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from itertools import islice
 
-from scope_server.store.connection import WriterConnection, blobs, strings
+from scope_server.store.writing.connection import WriterConnection, blobs, strings
 
 _REMEMBERED = 200_000  # keys, of each table
 

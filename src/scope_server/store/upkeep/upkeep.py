@@ -12,7 +12,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from scope_server.errors import StoreUnavailable
-from scope_server.store.connection import DataRefused
+from scope_server.store.writing.connection import DataRefused
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

@@ -7,9 +7,9 @@ from typing import Any
 import psycopg
 
 from scope_server.store.blocks.compaction import Compaction
-from scope_server.store.columns import StreamTable
-from scope_server.store.connection import WriterConnection
 from scope_server.store.rollups.merge import Merger
+from scope_server.store.schema.columns import StreamTable
+from scope_server.store.writing.connection import WriterConnection
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

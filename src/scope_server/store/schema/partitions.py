@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from scope_server.store.connection import WriterConnection
+from scope_server.store.writing.connection import WriterConnection
 
 _log = logging.getLogger(__name__)
 

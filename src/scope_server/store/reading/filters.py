@@ -7,9 +7,9 @@ from typing import Any
 from psycopg import sql
 
 from scope_server.errors import InvalidQuery
-from scope_server.store.columns import IN_PROCESS, Kind, StoredColumn, StreamTable
-from scope_server.store.database import Database
-from scope_server.store.texts import digest_of
+from scope_server.store.reading.database import Database
+from scope_server.store.schema.columns import IN_PROCESS, Kind, StoredColumn, StreamTable
+from scope_server.store.writing.texts import digest_of
 
 OPERATORS = {"eq": "=", "ne": "<>", "gte": ">=", "lte": "<="}
 _WHOLE = ("bigint", "integer", "smallint")

@@ -5,11 +5,15 @@ from dataclasses import dataclass, replace
 
 from scope_server.errors import Rejected
 from scope_server.store.blocks import layout, packing
-from scope_server.store.books import Books, Key
-from scope_server.store.catalogue import Catalogue, Entry
-from scope_server.store.columns import StreamTable
-from scope_server.store.connection import WriterConnection
-from scope_server.store.delivery import (
+from scope_server.store.latest.put import put_states
+from scope_server.store.rollups.packed import FRESH, packed
+from scope_server.store.rollups.tally import tally
+from scope_server.store.schema.columns import StreamTable
+from scope_server.store.schema.partitions import Partition, Partitions, day_of
+from scope_server.store.writing.books import Books, Key
+from scope_server.store.writing.catalogue import Catalogue, Entry
+from scope_server.store.writing.connection import WriterConnection
+from scope_server.store.writing.delivery import (
     INGEST,
     SPOOL,
     STORED,
@@ -22,15 +26,11 @@ from scope_server.store.delivery import (
     Start,
     Verdict,
 )
-from scope_server.store.described import Description
-from scope_server.store.dimensions import Dimensions
-from scope_server.store.latest.put import put_states
-from scope_server.store.partitions import Partition, Partitions, day_of
-from scope_server.store.rejections import keep, legible, take_back
-from scope_server.store.rollups.packed import FRESH, packed
-from scope_server.store.rollups.tally import tally
-from scope_server.store.rows import Keys, Part, Process, StreamRows
-from scope_server.store.runs import Runs
+from scope_server.store.writing.described import Description
+from scope_server.store.writing.dimensions import Dimensions
+from scope_server.store.writing.rejections import keep, legible, take_back
+from scope_server.store.writing.rows import Keys, Part, Process, StreamRows
+from scope_server.store.writing.runs import Runs
 
 _ANOTHER_MACHINES = Outcome(Verdict.REFUSED, "the run or its task is another machine's", "another_machine")
 

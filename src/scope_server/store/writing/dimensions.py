@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 
-from scope_server.store.connection import WriterConnection, integers
-from scope_server.store.described import Description, describe
-from scope_server.store.rows import Keys, Process
-from scope_server.store.texts import Texts
+from scope_server.store.writing.connection import WriterConnection, integers
+from scope_server.store.writing.described import Description, describe
+from scope_server.store.writing.rows import Keys, Process
+from scope_server.store.writing.texts import Texts
 
 _REMEMBERED = 200_000
 _COLUMNS = ("machine", "pid", "start_ns")

@@ -8,7 +8,7 @@ from importlib.resources import files
 @cache
 def queries() -> dict[str, bytes]:
     """Each query's text by its name, as psycopg takes it."""
-    text = (files("scope_server.store") / "queries.sql").read_text()
+    text = (files("scope_server.store.reading") / "queries.sql").read_text()
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
     return {name: _statement(body) for name, body in zip(parts[::2], parts[1::2], strict=True)}
 

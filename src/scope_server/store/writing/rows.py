@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scope_server.store.columns import IN_PROCESS, KEYED, Kind, StreamTable
+from scope_server.store.schema.columns import IN_PROCESS, KEYED, Kind, StreamTable
 
 Process = tuple[int, int, int]  # machine (key), pid, start_ns
 Integers = npt.NDArray[np.int64]

@@ -9,7 +9,7 @@ import pyarrow as pa
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from scope_server.errors import StoreUnavailable
-from scope_server.store.wire import with_arrays
+from scope_server.store.writing.wire import with_arrays
 
 # SQLSTATEs of the moment: connection, resources, operator, disk, deadlock, a lock not had in time, a standby, and
 # damage to the database's own files. The same statements may succeed later.

@@ -12,9 +12,9 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from scope_server.errors import SchemaConflict, StoreUnavailable
-from scope_server.store.columns import StreamTable
-from scope_server.store.queries import queries
-from scope_server.store.schema import migrate
+from scope_server.store.reading.queries import queries
+from scope_server.store.schema.columns import StreamTable
+from scope_server.store.schema.migrate import migrate
 
 Connection = psycopg.AsyncConnection[DictRow]
 _CONNECT_S = 3.0

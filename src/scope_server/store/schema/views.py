@@ -7,7 +7,7 @@ from psycopg import sql
 
 from scope_server.store.blocks.layout import FRESH, MEANINGS, PACKED, Record
 from scope_server.store.blocks.rows import rows, within
-from scope_server.store.columns import Kind, StreamTable
+from scope_server.store.schema.columns import Kind, StreamTable
 
 # In the target list, so that only queries that name task_id pay for it: the catalogue is large.
 _TASK = sql.SQL(

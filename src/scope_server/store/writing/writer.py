@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from scope_server.errors import Rejected, StoreUnavailable
-from scope_server.store.columns import StreamTable
-from scope_server.store.connection import DataRefused, WriterConnection
-from scope_server.store.delivery import Batch, Delivery, Outcome, Verdict
-from scope_server.store.rejections import KEPT_BYTES, legible
-from scope_server.store.transaction import Session
+from scope_server.store.schema.columns import StreamTable
+from scope_server.store.writing.connection import DataRefused, WriterConnection
+from scope_server.store.writing.delivery import Batch, Delivery, Outcome, Verdict
+from scope_server.store.writing.rejections import KEPT_BYTES, legible
+from scope_server.store.writing.transaction import Session
 
 _log = logging.getLogger(__name__)
 

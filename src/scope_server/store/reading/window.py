@@ -8,7 +8,7 @@ from psycopg import sql
 
 from scope_server.store.blocks.layout import FRESH, PACKED
 from scope_server.store.blocks.rows import within
-from scope_server.store.database import Connection
+from scope_server.store.reading.database import Connection
 
 _MICROSECOND = timedelta(microseconds=1)
 

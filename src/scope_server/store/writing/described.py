@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from scope_server.store.connection import WriterConnection, integers, strings
-from scope_server.store.delivery import ProcessFacts
+from scope_server.store.writing.connection import WriterConnection, integers, strings
+from scope_server.store.writing.delivery import ProcessFacts
 
 _LOCK = "SELECT id FROM store.processes WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE"
 _DESCRIBE = """

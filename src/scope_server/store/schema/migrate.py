@@ -11,10 +11,10 @@ from psycopg.types.json import Jsonb
 
 from scope_server.errors import SchemaConflict
 from scope_server.store.blocks.layout import FRESH, PACKED, Record, addition, creation
-from scope_server.store.columns import StoredColumn, StreamTable
 from scope_server.store.latest import tables as latest
 from scope_server.store.rollups import tables as rollups
-from scope_server.store.views import comments, digest, function, view
+from scope_server.store.schema.columns import StoredColumn, StreamTable
+from scope_server.store.schema.views import comments, digest, function, view
 
 Connection = psycopg.Connection[Any]
 
@@ -37,7 +37,7 @@ def migrate(connection: Connection, tables: Iterable[StreamTable]) -> None:
 
 def migrations() -> dict[int, str]:
     """The numbered SQL files' texts by version, in order."""
-    folder = files("scope_server.store") / "migrations"
+    folder = files("scope_server.store.schema") / "migrations"
     found = {int(file.name[:4]): file.read_text() for file in folder.iterdir() if file.name.endswith(".sql")}
     return dict(sorted(found.items()))
 

@@ -3,8 +3,8 @@
 import pyarrow as pa
 
 from scope_server.errors import Rejected
-from scope_server.store.connection import WriterConnection, blobs, integers, moments, strings
-from scope_server.store.delivery import Batch, Delivery
+from scope_server.store.writing.connection import WriterConnection, blobs, integers, moments, strings
+from scope_server.store.writing.delivery import Batch, Delivery
 
 KEPT_BYTES = 256 << 20  # of all records, unless told otherwise
 _MOST = 10_000  # entries; what is rejected beyond is booked all the same

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from scope_server.store.connection import WriterConnection, integers, moments, strings
-from scope_server.store.delivery import Batch, Delivery, End, Start
+from scope_server.store.writing.connection import WriterConnection, integers, moments, strings
+from scope_server.store.writing.delivery import Batch, Delivery, End, Start
 
 _FIND = """
 SELECT r.id, r.run_id::text AS run_id, t.task_id::text AS task_id, t.machine::bigint AS machine

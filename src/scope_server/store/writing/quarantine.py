@@ -12,10 +12,10 @@ from psycopg.rows import dict_row
 from scope_proto.scope.v1.record_pb2 import Record
 from scope_server.errors import Rejected, StoreUnavailable, UnknownThing
 from scope_server.machine import Machine
-from scope_server.store.columns import StreamTable
-from scope_server.store.delivery import Delivery
-from scope_server.store.queries import queries
-from scope_server.store.writer import Writer
+from scope_server.store.reading.queries import queries
+from scope_server.store.schema.columns import StreamTable
+from scope_server.store.writing.delivery import Delivery
+from scope_server.store.writing.writer import Writer
 
 Admit = Callable[[Record, Machine], Delivery]
 

@@ -13,11 +13,11 @@ from psycopg import sql
 
 from scope_server.errors import InvalidQuery
 from scope_server.store.blocks.rows import places, rows_at, within
-from scope_server.store.columns import Kind, StreamTable
-from scope_server.store.database import Connection, Database
-from scope_server.store.filters import OPERATORS, Conditions, Filter, conditions
-from scope_server.store.views import joined
-from scope_server.store.window import Scope, Window, look
+from scope_server.store.reading.database import Connection, Database
+from scope_server.store.reading.filters import OPERATORS, Conditions, Filter, conditions
+from scope_server.store.reading.window import Scope, Window, look
+from scope_server.store.schema.columns import Kind, StreamTable
+from scope_server.store.schema.views import joined
 
 __all__ = ["MOST_ROWS", "OPERATORS", "EventQuery", "Filter", "Page", "Reader"]
 
