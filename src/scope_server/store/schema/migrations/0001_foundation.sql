@@ -2,7 +2,7 @@
 -- blocks: a partitioned table a stream in each, made from the catalogue (`store/schema/migrate.py`). Likewise made:
 -- `rollups`, what rows add up to; `latest`, the newest row of each state; `ranked`, what states add up to. `store` has
 -- what rows refer to, the tasks and their books, and the catalogue of batches; it is there already, with the versions
--- of this schema.
+-- of this schema. What each table, view and column means is said in 0002_meanings.sql.
 CREATE SCHEMA scope;
 CREATE SCHEMA fresh;
 CREATE SCHEMA packed;
@@ -20,7 +20,7 @@ COMMENT ON SCHEMA store IS 'SCOPE''s own: what rows refer to, tasks, books, the 
 CREATE TABLE store.machines (
     id             integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     machine_id     text NOT NULL UNIQUE,
-    installation   text NOT NULL,                        -- of the agent that registered last
+    installation   text NOT NULL,
     hostname       text NOT NULL,
     kernel         text NOT NULL,
     architecture   text NOT NULL,
@@ -28,7 +28,7 @@ CREATE TABLE store.machines (
     memory_bytes   bigint NOT NULL,
     agent_version  text NOT NULL,
     booted         timestamptz,
-    clock_ahead_ns bigint NOT NULL DEFAULT 0,            -- its clock less the server's, when it reported last
+    clock_ahead_ns bigint NOT NULL DEFAULT 0,
     first_seen     timestamptz NOT NULL DEFAULT now(),
     last_seen      timestamptz NOT NULL DEFAULT now()
 );
@@ -39,20 +39,20 @@ CREATE SEQUENCE store.text_ids AS bigint;              -- names and stacks stand
 
 CREATE TABLE store.names (
     id     bigint PRIMARY KEY DEFAULT nextval('store.text_ids'),
-    digest bytea NOT NULL UNIQUE,                        -- BLAKE2b, 16 bytes, of the text in UTF-8
+    digest bytea NOT NULL UNIQUE,
     text   text NOT NULL
 );
 
 CREATE TABLE store.frames (
     id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    digest bytea NOT NULL UNIQUE,                        -- as in names
+    digest bytea NOT NULL UNIQUE,
     text   text NOT NULL
 );
 
 CREATE TABLE store.stacks (
     id     bigint PRIMARY KEY DEFAULT nextval('store.text_ids'),
-    digest bytea NOT NULL UNIQUE,                        -- of the stack's text, as in names
-    frames bigint[] NOT NULL                             -- outermost first
+    digest bytea NOT NULL UNIQUE,
+    frames bigint[] NOT NULL
 );
 
 CREATE FUNCTION store.stack_text(wanted bigint) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS $$
@@ -66,8 +66,8 @@ CREATE TABLE store.processes (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     machine      integer NOT NULL,
     pid          bigint NOT NULL,
-    start_ns     bigint NOT NULL,                        -- CLOCK_BOOTTIME
-    described_ns bigint NOT NULL DEFAULT 0,              -- as of when the rest is, on the same clock
+    start_ns     bigint NOT NULL,
+    described_ns bigint NOT NULL DEFAULT 0,
     parent_pid   bigint,
     exe          text,
     cmdline      text[],
@@ -84,10 +84,10 @@ CREATE TABLE store.tasks (
     machine    integer NOT NULL REFERENCES store.machines,
     origin     text NOT NULL CHECK (origin IN ('server', 'agent')),
     probe      text NOT NULL,
-    definition jsonb NOT NULL,                           -- scope.v1.Definition as JSON
-    wanted     boolean NOT NULL,                         -- until somebody stops it or its time is over
-    deadline   timestamptz,                              -- set by the first start of a task with a duration
-    reason     text,                                     -- of the last start that failed
+    definition jsonb NOT NULL,
+    wanted     boolean NOT NULL,
+    deadline   timestamptz,
+    reason     text,
     next_try   timestamptz,
     created    timestamptz NOT NULL DEFAULT now()
 );
@@ -97,7 +97,7 @@ CREATE TABLE store.runs (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     run_id       uuid NOT NULL UNIQUE,
     task         bigint NOT NULL REFERENCES store.tasks,
-    installation text NOT NULL,                          -- of the agent that ran it
+    installation text NOT NULL,
     state        text NOT NULL
                  CHECK (state IN ('starting', 'running', 'stopping', 'stopped', 'failed')),
     "end"        text CHECK ("end" IN ('request', 'lease', 'failure', 'shutdown', 'killed')),
@@ -118,16 +118,15 @@ CREATE TABLE store.accounts (
     stream        text NOT NULL,
     emitted       bigint NOT NULL DEFAULT 0,
     stored        bigint NOT NULL DEFAULT 0,
-    lost          bigint NOT NULL DEFAULT 0,             -- all of store.losses
-    incomplete    bigint NOT NULL DEFAULT 0,             -- stored without a part, such as a stack, for want of room
-    told          jsonb NOT NULL DEFAULT '{}',           -- {"PLACE/REASON": count}: losses that the agent told
-    told_time     timestamptz,                           -- of the latest account
+    lost          bigint NOT NULL DEFAULT 0,
+    incomplete    bigint NOT NULL DEFAULT 0,
+    told          jsonb NOT NULL DEFAULT '{}',
+    told_time     timestamptz,
     settled       int8multirange NOT NULL DEFAULT '{}',
-    last_sequence bigint,                                -- told at the run's end; closed when all are settled
+    last_sequence bigint,
     PRIMARY KEY (run, stream)
 );
 
--- Lost events by the minute in which they were. Place 'ingest' is the server's own.
 CREATE TABLE store.losses (
     run        bigint NOT NULL REFERENCES store.runs,
     stream     text NOT NULL,
@@ -140,20 +139,19 @@ CREATE TABLE store.losses (
     PRIMARY KEY (run, stream, place, reason, minute)
 );
 
--- Records that could not be stored though the database was there: their bytes, bounded, for `scope admin quarantine`.
 CREATE TABLE store.quarantine (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     run            bigint NOT NULL REFERENCES store.runs,
-    stream         text,                                 -- of a batch, like the sequence
+    stream         text,
     sequence       bigint,
-    events         bigint NOT NULL,                      -- booked as lost at ingest/CODE
-    minute         timestamptz,                          -- in which they were
+    events         bigint NOT NULL,
+    minute         timestamptz,
     code           text NOT NULL,
     reason         text NOT NULL,
     received       timestamptz NOT NULL DEFAULT now(),
-    boot_to_utc_ns bigint NOT NULL,                      -- of the machine, by the server's clock
+    boot_to_utc_ns bigint NOT NULL,
     bytes          bigint NOT NULL,
-    record         bytea                                 -- a serialized scope.v1.Record; null: the bound was reached
+    record         bytea
 );
 
 -- ---- the catalogue of batches: when and whose the rows of each are. Goes with the rows, a partition a day.
@@ -166,7 +164,7 @@ CREATE TABLE store.batches (
     sequence       bigint NOT NULL,
     first_time     timestamptz NOT NULL,
     last_time      timestamptz NOT NULL,
-    boot_to_utc_ns bigint NOT NULL,                      -- as used for the rows' times
+    boot_to_utc_ns bigint NOT NULL,
     event_count    bigint NOT NULL,
     machine        integer NOT NULL,
     stream         text NOT NULL
@@ -175,15 +173,14 @@ CREATE INDEX ON store.batches (id);
 
 -- ---- what retention keeps track of
 
--- The days that were dropped, a row a stream; null stands for all that is no stream's, such as the catalogue of batches.
 CREATE TABLE store.dropped (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     day        date NOT NULL,
     stream     text,
-    rows       bigint NOT NULL,                          -- of the batches that ended on that day
+    rows       bigint NOT NULL,
     bytes      bigint NOT NULL,
     reason     text NOT NULL CHECK (reason IN ('age', 'limit', 'floor')),
-    dropped_at timestamptz                               -- null: it is being dropped
+    dropped_at timestamptz
 );
 
 -- Keys that a writer remembers hold while `number` does. A sweep takes away what nothing refers to; while one runs,
@@ -191,12 +188,12 @@ CREATE TABLE store.dropped (
 CREATE TABLE store.sweep (
     one    boolean PRIMARY KEY DEFAULT true CHECK (one),
     number bigint NOT NULL DEFAULT 0,
-    due    integer NOT NULL DEFAULT 0                    -- sweeps that are left to be done
+    due    integer NOT NULL DEFAULT 0
 );
 INSERT INTO store.sweep DEFAULT VALUES;
 
 CREATE TABLE store.doomed (
-    kind text NOT NULL,                                  -- table of store
+    kind text NOT NULL,
     id   bigint NOT NULL,
     PRIMARY KEY (kind, id)
 );
@@ -208,19 +205,17 @@ CREATE FUNCTION store.enter() RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT number FROM store.sweep
 $$;
 
--- What the catalogue's tables and views were made from.
 CREATE TABLE store.streams (
     stream      text NOT NULL,
     version     integer NOT NULL,
     probe       text NOT NULL,
     fingerprint text NOT NULL,
-    columns     jsonb NOT NULL,                          -- [{name, type, sql, kind}], in the order of the view
-    shown       text NOT NULL DEFAULT '',                -- tells whether view and comments are up to date
+    columns     jsonb NOT NULL,
+    shown       text NOT NULL DEFAULT '',
     created     timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (stream, version)
 );
 
--- Written now and then to know that writing works.
 CREATE TABLE store.pulse (
     one  boolean PRIMARY KEY DEFAULT true CHECK (one),
     beat timestamptz NOT NULL
@@ -267,36 +262,19 @@ CREATE VIEW scope.machines AS
 SELECT machine_id, hostname, kernel, architecture, cpus, memory_bytes, agent_version, booted, clock_ahead_ns,
        first_seen, last_seen
 FROM store.machines;
-COMMENT ON VIEW scope.machines IS 'Every machine that has ever registered.';
-COMMENT ON COLUMN scope.machines.clock_ahead_ns IS 'its clock less the server''s, in ns, when it reported last';
-COMMENT ON COLUMN scope.machines.booted IS 'when the machine was booted, by its own clock';
-COMMENT ON COLUMN scope.machines.last_seen IS 'when its agent was heard of last, by the server''s clock';
 
 CREATE VIEW scope.tasks AS
 SELECT t.task_id, m.machine_id, m.hostname, t.origin, t.probe, t.definition, t.wanted, t.deadline, t.reason, t.created
 FROM store.tasks t JOIN store.machines m ON m.id = t.machine;
-COMMENT ON VIEW scope.tasks IS 'What is, or was, to be recorded. What became of it: scope.runs.';
-COMMENT ON COLUMN scope.tasks.origin IS 'server: asked for here; agent: started on the machine';
-COMMENT ON COLUMN scope.tasks.definition IS 'probe, target, options and duration';
-COMMENT ON COLUMN scope.tasks.wanted IS 'until somebody stops it or its time is over';
-COMMENT ON COLUMN scope.tasks.reason IS 'of the last start that failed';
 
 CREATE VIEW scope.runs AS
 SELECT r.run_id, t.task_id, m.machine_id, m.hostname, t.probe, r.state, r."end", r.error, r.attach_point, r.started,
        r.ended, r.sent_bytes, r.cost
 FROM store.runs r JOIN store.tasks t ON t.id = r.task JOIN store.machines m ON m.id = t.machine;
-COMMENT ON VIEW scope.runs IS 'One execution of a task in one life of its agent. Its books: scope.books.';
-COMMENT ON COLUMN scope.runs."end" IS
-    'why it ended: request, lease (its time was over), failure, shutdown (of the agent), killed (the agent was)';
-COMMENT ON COLUMN scope.runs.attach_point IS 'the way to attach that the probe took';
-COMMENT ON COLUMN scope.runs.cost IS 'of its BPF programs: share of a CPU, ns a run, runs a second';
 
 CREATE VIEW scope.processes AS
 SELECT m.machine_id, m.hostname, p.pid, p.start_ns, p.parent_pid, p.exe, p.cmdline, p.cgroup, p.container
 FROM store.processes p JOIN store.machines m ON m.id = p.machine;
-COMMENT ON VIEW scope.processes IS 'Processes that rows are about. What could not be read of one is null.';
-COMMENT ON COLUMN scope.processes.start_ns IS 'when it started, since boot, in ns: tells a reused pid apart';
-COMMENT ON COLUMN scope.processes.cgroup IS 'path below the cgroup v2 root';
 
 CREATE VIEW scope.books AS
 SELECT t.task_id, r.run_id, a.stream, a.emitted, a.stored, a.lost, a.emitted - a.stored - a.lost AS under_way,
@@ -306,13 +284,6 @@ SELECT t.task_id, r.run_id, a.stream, a.emitted, a.stored, a.lost, a.emitted - a
 FROM store.accounts a
 JOIN store.runs r ON r.id = a.run
 JOIN store.tasks t ON t.id = r.task;
-COMMENT ON VIEW scope.books IS
-    'Per run and stream: emitted = stored + lost + under_way. closed: the run has ended and nothing more can come.';
-COMMENT ON COLUMN scope.books.emitted IS 'events that passed the filter in the kernel, or rows that a summary made';
-COMMENT ON COLUMN scope.books.lost IS 'where, why and when: scope.losses';
-COMMENT ON COLUMN scope.books.under_way IS 'not arrived yet';
-COMMENT ON COLUMN scope.books.closed IS 'the run has ended and nothing more can come';
-COMMENT ON COLUMN scope.books.incomplete IS 'stored without a part, such as a stack, for which there was no room';
 
 CREATE VIEW scope.losses AS
 SELECT t.task_id, r.run_id, m.machine_id, m.hostname, o.stream, o.place, o.reason, o.first_time, o.last_time, o.count
@@ -320,14 +291,6 @@ FROM store.losses o
 JOIN store.runs r ON r.id = o.run
 JOIN store.tasks t ON t.id = r.task
 JOIN store.machines m ON m.id = t.machine;
-COMMENT ON VIEW scope.losses IS 'Lost events by place, reason and minute.';
-COMMENT ON COLUMN scope.losses.place IS 'ring, batch, agent, spool, or ingest, which is the server';
-COMMENT ON COLUMN scope.losses.first_time IS 'they were lost between this time and last_time';
 
 CREATE VIEW scope.dropped AS
 SELECT stream, day, rows, bytes, dropped_at, reason FROM store.dropped WHERE dropped_at IS NOT NULL;
-COMMENT ON VIEW scope.dropped IS 'Days of rows that were dropped to keep within the limits, for a year.';
-COMMENT ON COLUMN scope.dropped.stream IS 'null: the catalogue of batches and other tables that are no stream''s';
-COMMENT ON COLUMN scope.dropped.rows IS 'of the batches that ended on that day';
-COMMENT ON COLUMN scope.dropped.reason IS
-    'age: older than is kept; limit: more bytes than are kept; floor: too little was free on the disk';
