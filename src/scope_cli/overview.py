@@ -1,5 +1,6 @@
 """What `scope up` shows: its parts; tasks with rates, losses and cost; the busiest processes and syscalls."""
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,6 +24,8 @@ WINDOW_S = 5
 SHOWN = 8
 
 Rates = dict[tuple[str, str], float]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,15 @@ class Overview:
                 self._client.get("storage"),
             )
         except CommandError as error:
-            self._answers = replace(self._answers, rates={}, health={}, problem=str(error))
+            self._stay(str(error))
+        except Exception as error:  # a thread that ends would leave a view that looks alive
+            problem = f"unexpected answer ({type(error).__name__}: {error})"
+            if problem != self._answers.problem:
+                _log.exception("overview failed")
+            self._stay(problem)
+
+    def _stay(self, problem: str) -> None:
+        self._answers = replace(self._answers, rates={}, health={}, problem=problem)
 
     def render(self) -> Group:
         """The view as of now; asks nobody."""

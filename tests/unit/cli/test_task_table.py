@@ -1,37 +1,13 @@
 """`scope tasks`, `scope nodes` and `scope start`: what they make of the API's answers."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.unit.cli.answers import MACHINE, TASK_ID, a_node, a_stream, a_task, in_seconds
 from tests.unit.cli.conftest import STORAGE, Api
 
 Run = Callable[..., tuple[int, str, str]]
-TASK_ID = "0190c0de-0000-7000-8000-000000000001"
-MACHINE = "0123456789abcdef0123456789abcdef"
-
-
-def _in(seconds: float) -> str:
-    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
-
-
-def _stream(**fields: Any) -> dict[str, Any]:
-    return {"stream": "syscall", "emitted": 1009, "stored": 900, "under_way": 9, "lost": [], **fields}
-
-
-def _task(**fields: Any) -> dict[str, Any]:
-    plain = {"task_id": TASK_ID, "node": MACHINE, "hostname": "here", "origin": "server", "probe": "syscalls"}
-    plain |= {"target": {}, "options": {}, "duration": None, "wanted": True, "state": "running", "reason": None}
-    plain |= {"next_try": None, "error": None, "attach_point": "tp_btf", "sent_bytes": 2048, "cost": None}
-    return {**plain, "created": _in(-60), "started": _in(-60), "ended": None, "runs": [], "streams": [], **fields}
-
-
-def _node(**fields: Any) -> dict[str, Any]:
-    plain = {"machine_id": MACHINE, "hostname": "here", "kernel": "6.1", "architecture": "x86_64", "cpus": 2}
-    plain |= {"memory_bytes": 1, "agent_version": "0.1", "booted": _in(-1000), "first_seen": _in(-1000)}
-    plain |= {"last_seen": _in(-180), "connected": True, "clock_ahead_ns": 0, "conflict": None, "spool": None}
-    return {**plain, **fields}
 
 
 def _lines(said: tuple[int, str, str]) -> list[list[str]]:
@@ -42,7 +18,7 @@ def _lines(said: tuple[int, str, str]) -> list[list[str]]:
 def test_the_books_of_a_stream_are_shown(api: Api, scope: Run) -> None:
     """Events, stored, under way, lost by place and reason, sent, CPU; the next stream has a line of its own."""
     lost = [{"place": "spool", "reason": "full", "count": 97}, {"place": "ring", "reason": "ring_full", "count": 3}]
-    task = _task(streams=[_stream(lost=lost), _stream(stream="syscall_summary")], cost={"cpu_share": 0.0123})
+    task = a_task(streams=[a_stream(lost=lost), a_stream(stream="syscall_summary")], cost={"cpu_share": 0.0123})
     api.answer("GET tasks", {"tasks": [task]})
     head, first, second, _ = _lines(scope("tasks"))
     assert head == ["task", "probe", "state", "stream", "events", "stored", "under", "way", "lost", "sent", "CPU"]
@@ -54,7 +30,7 @@ def test_the_books_of_a_stream_are_shown(api: Api, scope: Run) -> None:
 
 def test_a_task_without_rows_has_a_line(api: Api, scope: Run) -> None:
     """And `--all` asks for ended tasks as well."""
-    api.answer("GET tasks", {"tasks": [_task(state="stopped")]})
+    api.answer("GET tasks", {"tasks": [a_task(state="stopped")]})
     assert _lines(scope("tasks", "--all"))[1][:4] == [TASK_ID[:8], "syscalls", "stopped", "-"]
     assert api.asked == [("GET", "tasks", None), ("GET", "storage", None)]
 
@@ -78,7 +54,7 @@ def test_a_task_without_rows_has_a_line(api: Api, scope: Run) -> None:
 def test_the_last_line_tells_what_is_stored(api: Api, scope: Run, told: dict[str, Any], line: str) -> None:
     """How much of how much, since when, days that had to go before they were old, and what is wrong."""
     api.answers.clear()
-    api.answer("GET tasks", {"tasks": [_task()]})
+    api.answer("GET tasks", {"tasks": [a_task()]})
     api.answer("GET storage", {**STORAGE, **told})
     assert scope("tasks")[1].splitlines()[-1] == line
 
@@ -86,7 +62,8 @@ def test_the_last_line_tells_what_is_stored(api: Api, scope: Run, told: dict[str
 def test_why_a_task_does_not_run_is_shown(api: Api, scope: Run) -> None:
     """The reason, with the next try, and whose task it is. Text of others is no markup."""
     reason = "no process has [red]pid 5"
-    api.answer("GET tasks", {"tasks": [_task(state="pending", reason=reason, next_try=_in(100.9), origin="agent")]})
+    task = a_task(state="pending", reason=reason, next_try=in_seconds(100.9), origin="agent")
+    api.answer("GET tasks", {"tasks": [task]})
     lines = [" ".join(line) for line in _lines(scope("tasks"))]
     assert lines[2:-1] == ["started on the machine itself", f"{reason}; next try in 101 s"]
 
@@ -94,8 +71,8 @@ def test_why_a_task_does_not_run_is_shown(api: Api, scope: Run) -> None:
 def test_a_machine_is_shown_with_what_is_to_be_said(api: Api, scope: Run) -> None:
     """Connected, last seen as an age; a wrong clock, waiting records and a second machine with its id."""
     spool = {"bytes": 3 << 20, "limit_bytes": 1 << 30, "records": 1009, "dropped_records": 7, "deferred_records": 3}
-    conflict = {"hostname": "there", "time": _in(-7200)}
-    api.answer("GET nodes", {"nodes": [_node(clock_ahead_ns=-90 * 10**9, spool=spool, conflict=conflict)]})
+    conflict = {"hostname": "there", "time": in_seconds(-7200)}
+    api.answer("GET nodes", {"nodes": [a_node(clock_ahead_ns=-90 * 10**9, spool=spool, conflict=conflict)]})
     lines = [" ".join(line) for line in _lines(scope("nodes"))]
     assert lines[1].startswith(f"here {MACHINE[:12]} 6.1 2 yes 3 min ago ")
     assert "spool: 1,009 records wait, 3 MiB of 1 GiB" in lines[1]
@@ -110,13 +87,13 @@ def test_a_machine_is_shown_with_what_is_to_be_said(api: Api, scope: Run) -> Non
 def test_a_machine_in_order_has_no_remarks(api: Api, scope: Run) -> None:
     """A clock within a second, an empty spool."""
     spool = {"bytes": 0, "limit_bytes": 1 << 30, "records": 0, "dropped_records": 0, "deferred_records": 0}
-    api.answer("GET nodes", {"nodes": [_node(clock_ahead_ns=10**9, spool=spool, connected=False)]})
+    api.answer("GET nodes", {"nodes": [a_node(clock_ahead_ns=10**9, spool=spool, connected=False)]})
     assert _lines(scope("nodes"))[1:] == [["here", MACHINE[:12], "6.1", "2", "no", "3", "min", "ago"]]
 
 
 def test_a_started_task_is_told_by_its_id(api: Api, scope: Run) -> None:
     """With nothing beside it, once it records."""
-    api.answer("POST tasks", _task())
+    api.answer("POST tasks", a_task())
     assert scope("start", "here", "syscalls", "--pid", "5", "--duration", "7") == (0, f"{TASK_ID}\n", "")
     body = {"probe": "syscalls", "target": {"pid": 5}, "options": {}, "node": "here", "duration": 7.0}
     assert api.asked == [("POST", "tasks", body)]
@@ -126,13 +103,13 @@ def test_a_started_task_is_told_by_its_id(api: Api, scope: Run) -> None:
     ("fields", "why"),
     [
         ({"reason": "the agent is not connected"}, "the agent is not connected"),
-        ({"reason": "no file is free", "next_try": _in(-1)}, "no file is free; next try now"),
+        ({"reason": "no file is free", "next_try": in_seconds(-1)}, "no file is free; next try now"),
         ({"state": "starting"}, "the machine has not started it yet"),
     ],
 )
 def test_a_task_that_starts_later_is_told(api: Api, scope: Run, fields: dict[str, Any], why: str) -> None:
     """With its id, and why: that is no failure, since it stays wanted."""
-    api.answer("POST tasks", _task(**{"state": "pending", **fields}))
+    api.answer("POST tasks", a_task(**{"state": "pending", **fields}))
     status, out, error = scope("start", "here", "syscalls")
     assert (status, out) == (0, f"{TASK_ID}\n")
     assert error == f"scope: the task is pending: {why}; `scope tasks` shows it\n"
@@ -149,8 +126,8 @@ def test_a_task_that_is_refused_is_a_failure(api: Api, scope: Run) -> None:
 )
 def test_a_task_to_stop_is_one(api: Api, scope: Run, given: str, matching: str) -> None:
     """Its first characters are enough, if they are nobody else's."""
-    other = _task(task_id=TASK_ID.replace("0190", "0191"))
-    api.answer("GET tasks", {"tasks": [_task(), other]})
-    api.answer(f"POST tasks/{TASK_ID}/stop", _task(state="stopping"))
+    other = a_task(task_id=TASK_ID.replace("0190", "0191"))
+    api.answer("GET tasks", {"tasks": [a_task(), other]})
+    api.answer(f"POST tasks/{TASK_ID}/stop", a_task(state="stopping"))
     assert scope("stop", TASK_ID[:6]) == (0, f"{TASK_ID}\n", "")
     assert scope("stop", given) == (2, "", f"scope: {matching} with '{given}'; `scope tasks` lists them\n")

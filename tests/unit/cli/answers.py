@@ -1,0 +1,34 @@
+"""What the API answers of tasks and machines; fields as they are given."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+TASK_ID = "0190c0de-0000-7000-8000-000000000001"
+MACHINE = "0123456789abcdef0123456789abcdef"
+
+
+def in_seconds(seconds: float) -> str:
+    """The time in so many seconds."""
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+def a_stream(**fields: Any) -> dict[str, Any]:
+    """The books of a stream of a task."""
+    return {"stream": "syscall", "emitted": 1009, "stored": 900, "under_way": 9, "lost": [], **fields}
+
+
+def a_task(**fields: Any) -> dict[str, Any]:
+    """A task that runs."""
+    plain = {"task_id": TASK_ID, "node": MACHINE, "hostname": "here", "origin": "server", "probe": "syscalls"}
+    plain |= {"target": {}, "options": {}, "duration": None, "wanted": True, "state": "running", "reason": None}
+    plain |= {"next_try": None, "error": None, "attach_point": "tp_btf", "sent_bytes": 2048, "cost": None}
+    plain |= {"created": in_seconds(-60), "started": in_seconds(-60), "ended": None, "runs": [], "streams": []}
+    return {**plain, **fields}
+
+
+def a_node(**fields: Any) -> dict[str, Any]:
+    """A machine whose agent is connected."""
+    plain = {"machine_id": MACHINE, "hostname": "here", "kernel": "6.1", "architecture": "x86_64", "cpus": 2}
+    plain |= {"memory_bytes": 1, "agent_version": "0.1", "booted": in_seconds(-1000), "first_seen": in_seconds(-1000)}
+    plain |= {"last_seen": in_seconds(-180), "connected": True, "clock_ahead_ns": 0, "conflict": None, "spool": None}
+    return {**plain, **fields}

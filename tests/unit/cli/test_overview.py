@@ -1,0 +1,132 @@
+"""What `scope up` shows: whatever is wrong is said, and the view never looks alive when it is not."""
+
+import threading
+from collections.abc import Callable, Sequence
+from io import StringIO
+from typing import Any
+
+import pytest
+from rich.console import Console
+from tests.unit.cli.answers import TASK_ID, a_node, a_stream, a_task
+from tests.unit.cli.conftest import STORAGE, Api
+
+from scope_cli.client import Client
+from scope_cli.flag import Flag
+from scope_cli.overview import Overview
+
+HEALTHY = {"healthy": True, "database": "ok", "ingest": "ok", "agents": 1}
+RUNNING = ("PostgreSQL runs", "server runs", "agentd runs")
+
+
+@pytest.fixture
+def answering(api: Api) -> Api:
+    """An API that answers whatever the view asks, but for tasks and health."""
+    api.answer("GET nodes", {"nodes": [a_node()]})
+    row = {"comm": "x", "pid": 7, "name": "read", "count": 1009, "total_ns": 5}
+    api.answer("GET events/syscall_summary", {"events": [row]})
+    return api
+
+
+def _view(parts: Sequence[str] = RUNNING) -> Overview:
+    return Overview(Client(), "SCOPE records.", lambda: parts)
+
+
+def _shown(overview: Overview) -> list[str]:
+    """The lines as a terminal with colours gets them."""
+    console = Console(file=StringIO(), width=200, force_terminal=True, color_system="standard", legacy_windows=False)
+    with console.capture() as capture:
+        console.print(overview.render())
+    return capture.get().splitlines()
+
+
+def _line(overview: Overview, part: str) -> str:
+    """The line that has this in it, with its escape sequences."""
+    (found,) = [line for line in _shown(overview) if part in line]
+    return found
+
+
+def _asked(api: Api, *tasks: dict[str, Any]) -> Overview:
+    api.answer("GET tasks", {"tasks": list(tasks)})
+    overview = _view()
+    overview.ask()
+    return overview
+
+
+RED, BOLD_RED = "\x1b[31m", "\x1b[1;31m"
+
+
+def test_all_that_is_recorded_is_shown(answering: Api) -> None:
+    """Tasks with their books, storage in a line, the busiest processes and syscalls; nothing is red."""
+    answering.answer("GET health", HEALTHY)
+    overview = _asked(answering, a_task(streams=[a_stream()]))
+    assert "1,009" in _line(overview, TASK_ID[:8])
+    assert "storage: 3 GiB of 20 GiB" in _line(overview, "storage")
+    assert "1,009" in _line(overview, "read")
+    assert not [line for line in _shown(overview) if RED in line or BOLD_RED in line]
+
+
+@pytest.mark.usefixtures("answering")
+def test_a_part_that_ended_is_red() -> None:
+    """With how it ended; the others are not."""
+    overview = _view(("PostgreSQL runs", "server ended (with status 3), started again in 2 s"))
+    assert RED in _line(overview, "server ended")
+    assert RED not in _line(overview, "PostgreSQL")
+
+
+def test_what_the_server_cannot_do_is_said(answering: Api) -> None:
+    """Its own words of why it stores nothing, though it answers everything else."""
+    away = "only 100 MiB are free on the database's disk (floor 512 MiB)"
+    answering.answer("GET health", {**HEALTHY, "healthy": False, "ingest": away}, status=503)
+    overview = _asked(answering)
+    assert BOLD_RED in _line(overview, f"ingest: {away}")
+
+
+def test_what_is_wrong_with_the_storage_is_said(answering: Api) -> None:
+    """In the line of the storage."""
+    answering.answers["GET storage"] = [(200, {**STORAGE, "problem": "record less, or raise --keep-bytes"})]
+    answering.answer("GET health", HEALTHY)
+    assert "raise --keep-bytes" in _line(_asked(answering), "storage")
+
+
+def test_a_server_that_is_away_is_said(answering: Api) -> None:
+    """What it answered last stays, said to be old; once it answers again nothing is said any more."""
+    answering.answer("GET health", HEALTHY)
+    answering.answer("GET tasks", {"tasks": [a_task()]})
+    answering.answer("GET tasks", {"title": "no", "detail": "the database is away"}, status=503)
+    answering.answer("GET tasks", {"tasks": [a_task()]})
+    overview = _view()
+    overview.ask()
+    overview.ask()
+    said = _line(overview, "as it was when the server answered last")
+    assert BOLD_RED in said and "the database is away" in said
+    assert _line(overview, TASK_ID[:8])
+    overview.ask()
+    assert not [line for line in _shown(overview) if "answered last" in line]
+
+
+@pytest.mark.parametrize("nonsense", [{}, {"tasks": [{"task_id": "x"}]}, [], "tasks"])
+def test_an_unexpected_answer_does_not_freeze_the_view(
+    answering: Api, nonsense: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The thread that asks goes on: it is said in the view, logged once, and forgotten with the next good answer."""
+    answering.answer("GET health", HEALTHY)
+    answering.answer("GET tasks", nonsense, nonsense, {"tasks": [a_task()]})
+    overview, stop = _view(), Flag()
+    overview.ask()
+    assert BOLD_RED in _line(overview, "unexpected answer")
+    thread = threading.Thread(target=overview.keep_asking, args=(stop, 0.01))
+    thread.start()
+    try:
+        _wait(lambda: not any("unexpected answer" in line for line in _shown(overview)))
+    finally:
+        stop.set()
+        thread.join()
+    assert caplog.text.count("overview failed") == 1
+
+
+def _wait(done: Callable[[], bool]) -> None:
+    for _ in range(3000):
+        if done():
+            return
+        threading.Event().wait(0.01)
+    pytest.fail("the view stayed as it was")
