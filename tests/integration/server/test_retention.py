@@ -12,7 +12,7 @@ from tests.integration.server.closed_days import compacted
 from tests.integration.server.keeping import TODAY, ago, retain, store, sweep
 from tests.integration.server.records import LATER, STORED, Line, Run, account, rows
 
-from scope_server.store.retention import Closed
+from scope_server.store.retention import Closed, Disk, Retention
 from scope_server.store.retention import closed as closed_books
 
 PARTITIONS = """
@@ -38,6 +38,27 @@ async def test_days_go_by_age(line: Line, upkeep: psycopg.Connection[Any]) -> No
     assert left == {f"{TODAY - timedelta(days=day):%Y%m%d}" for day in (0, 1, 2)}
     assert retention.dropped_days == {"age": 2}
     assert retention.dropped_rows == 202
+
+
+async def test_a_clock_far_ahead_takes_nothing(
+    line: Line, upkeep: psycopg.Connection[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether the server begins with it or it leaps later; it is told. What is too much goes all the same."""
+    run = Run()
+    await store(line, run, 0)
+    await store(line, run, 1, 2)
+    clock = [TODAY, TODAY + timedelta(days=3650)]
+    leapt = Retention(Disk(0, 1 << 40), 30, lambda: clock[0])
+    leapt.step(upkeep)
+    assert leapt.storage.problem == ""
+    clock.pop(0)
+    for retention in (leapt, Retention(Disk(0, 1 << 40), 30, lambda: clock[0])):
+        assert not retention.step(upkeep)
+        assert "the clock has leapt" in retention.storage.problem
+        assert days(line) == {0, 1}
+    assert caplog.text.count("the clock has leapt") == 2
+    Retention(Disk(0, leapt.storage.bytes - 1 if leapt.storage.bytes else 0), 30, lambda: clock[0]).step(upkeep)
+    assert days(line) == {0}
 
 
 async def test_the_oldest_days_go_by_bytes(line: Line, upkeep: psycopg.Connection[Any]) -> None:
@@ -112,7 +133,8 @@ async def test_nobody_is_locked_out(line: Line, upkeep: psycopg.Connection[Any])
         while not dropping.done():
             async with asyncio.timeout(20):
                 await store(line, run, 0, sequence)
-            assert line.query("SELECT count(*) >= 101 FROM scope.syscall WHERE time > now() - interval '1 day'")
+            recent = "SELECT count(*) >= 101 FROM scope.syscall WHERE time > now() - interval '1 day'"
+            assert line.query(recent) == [(True,)]
             sequence += 1
         retention = await dropping
         assert retention.dropped_days == {}

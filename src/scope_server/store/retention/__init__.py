@@ -1,8 +1,8 @@
 """Retention: keeps what is stored within a time and a number of bytes, and the disk from running full.
 
-`disk` is the file system that the database lies on; `days` measures what there is by day; `policy` chooses a day that
-goes; `drop` takes its tables away; `sweep` what nothing refers to any more; `closed` tasks whose books are closed; and
-`retention` does these in turn.
+`disk` is the file system that the database lies on; `days` measures what there is by day; `calendar` says which day it
+is; `policy` chooses a day that goes; `drop` takes its tables away; `sweep` what nothing refers to any more; `closed`
+tasks whose books are closed; and `retention` does these in turn.
 """
 
 from scope_server.store.retention.closed import Closed

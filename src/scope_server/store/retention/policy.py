@@ -19,12 +19,12 @@ class Limits:
     """What is kept.
 
     Attributes:
-        keep_days: whole days that are older go.
+        keep_days: whole days that are older go; None: the clock is not believed, none goes for its age.
         keep_bytes: of all that is stored.
         short: less is free on the disk than has to stay so.
     """
 
-    keep_days: int
+    keep_days: int | None
     keep_bytes: int
     short: bool
 
@@ -38,7 +38,7 @@ def next_to_go(stored_bytes: int, days: Mapping[date, int], today: date, limits:
     oldest = min(days, default=today)
     if oldest >= today:
         return None
-    if oldest < today - timedelta(days=limits.keep_days):
+    if limits.keep_days is not None and oldest < today - timedelta(days=limits.keep_days):
         return oldest, Reason.AGE
     if limits.short:
         return oldest, Reason.FLOOR

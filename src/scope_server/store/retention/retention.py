@@ -5,12 +5,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any
 
 import psycopg
 
 from scope_server.store.latest.forget import forget
+from scope_server.store.retention.calendar import Calendar, utc_today
 from scope_server.store.retention.days import Stored, measure
 from scope_server.store.retention.disk import Disk
 from scope_server.store.retention.drop import drop, plan, unfinished
@@ -38,18 +39,13 @@ class Storage:
     problem: str = ""
 
 
-def utc_today() -> date:
-    """The day (UTC) that it is."""
-    return datetime.now(UTC).date()
-
-
 class Retention:
     """Keeps to the limits. A job of `Upkeep`.
 
     Args:
         disk: that the database lies on, with its limits.
         keep_days: days that are older go.
-        today: which never goes.
+        today: the clock's; it never goes.
 
     Attributes:
         storage: what was stored when it was looked at last.
@@ -62,7 +58,7 @@ class Retention:
     frugal = False
 
     def __init__(self, disk: Disk, keep_days: int, today: Callable[[], date] = utc_today) -> None:
-        self._disk, self._keep_days, self._today = disk, keep_days, today
+        self._disk, self._keep_days, self._calendar = disk, keep_days, Calendar(today)
         self.storage = Storage()
         self.dropped_days: Counter[str] = Counter()
         self.dropped_rows = self.dropped_bytes = 0
@@ -93,8 +89,9 @@ class Retention:
             self._looked_at = time.monotonic()
         begun = unfinished(connection)
         stored = measure(connection)
+        today = self._calendar.look(max(stored.days, default=None))
         if not begun:
-            choice = next_to_go(stored.bytes, stored.days, self._today(), self._limits(short))
+            choice = next_to_go(stored.bytes, stored.days, today, self._limits(short))
             if choice:
                 plan(connection, stored, *choice)
                 begun = [choice]
@@ -105,7 +102,7 @@ class Retention:
         gone = [self._drop(connection, day, reason) for day, reason in begun]
         if begun:
             stored = measure(connection)
-        self._tell(stored, [day for (day, _), one in zip(begun, gone, strict=True) if not one])
+        self._tell(stored, today, [day for (day, _), one in zip(begun, gone, strict=True) if not one])
         # A short disk may be so for a moment only: a day a minute, as `urgent` says.
         return bool(gone) and all(gone) and not short
 
@@ -119,18 +116,20 @@ class Retention:
         return True
 
     def _limits(self, short: bool) -> Limits:
-        return Limits(self._keep_days, self._disk.limit_bytes, short)
+        keep_days = None if self._calendar.doubt else self._keep_days
+        return Limits(keep_days, self._disk.limit_bytes, short)
 
-    def _tell(self, stored: Stored, waiting: Sequence[date]) -> None:
+    def _tell(self, stored: Stored, today: date, waiting: Sequence[date]) -> None:
         limit = self._disk.limit_bytes
-        problem = f"{waiting[0]} is to be dropped, and somebody still reads it" if waiting else ""
-        if stored.bytes > limit and next_to_go(stored.bytes, stored.days, self._today(), self._limits(False)) is None:
+        problem = f"{waiting[0]} is to be dropped, and somebody still reads it" if waiting else self._calendar.doubt
+        stuck = stored.bytes > limit and next_to_go(stored.bytes, stored.days, today, self._limits(False)) is None
+        if stuck:
             problem = (
                 f"{stored.bytes >> 20} MiB are stored without a day that could be dropped, more than the "
                 f"{limit >> 20} MiB that are kept: record less, or raise --keep-bytes"
             )
         self.storage = Storage(stored.bytes, stored.days, problem)
         now = time.monotonic()
-        if problem and not waiting and (self._told_at is None or now - self._told_at >= _TOLD_EVERY_S):
+        if stuck and not waiting and (self._told_at is None or now - self._told_at >= _TOLD_EVERY_S):
             self._told_at = now
             _log.error("more is stored than is kept", extra={"reason": problem})

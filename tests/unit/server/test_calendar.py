@@ -1,0 +1,74 @@
+"""Which day it is, and when the clock is not believed."""
+
+from datetime import date, timedelta
+
+import pytest
+
+from scope_server.store.retention import calendar
+from scope_server.store.retention.calendar import Calendar
+
+TODAY = date(2026, 11, 21)
+
+
+class Clock:
+    """A clock that is set."""
+
+    def __init__(self) -> None:
+        self.today = TODAY
+
+    def __call__(self) -> date:
+        return self.today
+
+
+def test_a_day_is_believed_as_it_comes() -> None:
+    """Day after day, also after a week without a look, or without rows at first."""
+    clock = Clock()
+    days = Calendar(clock)
+    for _ in range(20):
+        assert days.look(None) == clock.today
+        assert days.doubt == ""
+        clock.today += timedelta(days=7)
+
+
+@pytest.mark.parametrize(("newest", "doubted"), [(None, False), (0, False), (7, False), (8, True), (3650, True)])
+def test_the_first_day_is_compared_with_the_newest_rows(newest: int | None, doubted: bool) -> None:
+    """So many days ago; with none there is nothing to compare with, and nothing to lose."""
+    days = Calendar(Clock())
+    days.look(None if newest is None else TODAY - timedelta(days=newest))
+    assert bool(days.doubt) == doubted
+
+
+def test_a_leap_is_doubted_also_when_there_are_new_rows() -> None:
+    """Rows come with the wrong time at once; the doubt stays, and says from when to when."""
+    clock = Clock()
+    days = Calendar(clock)
+    days.look(TODAY)
+    clock.today = date(2036, 1, 1)
+    for _ in range(3):
+        days.look(clock.today)
+        assert "from 2026-11-21 to 2036-01-01" in days.doubt
+
+
+def test_a_clock_that_was_set_right_is_believed() -> None:
+    """At the next look."""
+    clock = Clock()
+    days = Calendar(clock)
+    clock.today = date(2036, 1, 1)
+    days.look(TODAY)
+    clock.today = TODAY
+    days.look(TODAY)
+    assert days.doubt == ""
+
+
+def test_the_doubt_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A day later, by a clock that nobody sets, what was recorded long ago is long ago."""
+    now = [1000.0]
+    monkeypatch.setattr(calendar.time, "monotonic", lambda: now[0])
+    days = Calendar(Clock())
+    days.look(TODAY - timedelta(days=100))
+    now[0] += 24 * 3600 - 1
+    days.look(TODAY)
+    assert days.doubt
+    now[0] += 2
+    days.look(TODAY)
+    assert days.doubt == ""
