@@ -11,6 +11,7 @@ import pytest
 from tests.integration.server.closed_days import DAY_NS, LONG_AGO, any_rows, compacted, fresh, packed, shown
 from tests.integration.server.records import FIRST_KTIME_NS, STORED, Line, Run, lined, rows
 from tests.integration.server.tables import TABLES, migrated, with_column
+from tests.integration.server.test_rollups import merge
 
 from scope_server.store.blocks import compaction, packing
 from scope_server.store.blocks.compaction import Compaction
@@ -233,17 +234,22 @@ async def test_room_of_packed_blocks_is_used_again(line: Line, monkeypatch: pyte
 
 
 async def test_rows_in_blocks_are_small(line: Line) -> None:
-    """At most 35 bytes a row of system calls, with indexes and the catalogue of batches."""
+    """At most 35 bytes a row of system calls, all told: indexes, the catalogue, rollups, names and processes."""
     run, sent = Run(), 0
     for number in range(24):
         await line.send(run.batch(number + 1, _system_calls(4_000, number), boot_to_utc_ns=LONG_AGO))
         sent += 4_000
     compacted(line)
+    merge(line)
     assert packed(line) == (sent // BLOCK_ROWS, sent)
     line.query("VACUUM fresh.syscall")  # as autovacuum does
-    tables = ("fresh.syscall", "packed.syscall", "store.batches")
-    size = "SELECT sum(pg_total_relation_size(relid))::bigint FROM pg_partition_tree('{}') WHERE isleaf"
-    assert sum(line.query(size.format(table))[0][0] for table in tables) / sent < 35
+    line.query("VACUUM rollups.syscall")
+    tables = ("fresh.syscall", "packed.syscall", "rollups.syscall", "store.batches", "store.names", "store.processes")
+    size = """
+        SELECT pg_total_relation_size('{0}') + coalesce(sum(pg_total_relation_size(relid)), 0)::bigint
+        FROM pg_partition_tree('{0}') WHERE isleaf AND level > 0"""
+    sizes = {table: line.query(size.format(table))[0][0] / sent for table in tables}
+    assert sum(sizes.values()) < 35, sizes
 
 
 def _system_calls(count: int, seed: int) -> pa.RecordBatch:
