@@ -17,6 +17,7 @@ from tests.integration.server.records import (
 )
 
 from scope_proto.scope.v1 import task_pb2
+from scope_proto.scope.v1.record_pb2 import Record
 from scope_wire.limits import MOST_COUNT
 
 
@@ -64,9 +65,28 @@ async def test_the_agents_losses_are_cumulative(line: Line) -> None:
     )
     for record in (early, late, early, late):
         await line.send(record)
+    assert line.query("SELECT count(*) FROM store.batches") == [(1,)]  # books without rows leave none
     assert line.books() == [(1120, 101, 1019, 0, False)]
     assert line.losses() == {"ring/ring_full": 1009, "batch/unreadable": 10}
     assert line.query("SELECT sum(count)::bigint = lost FROM store.losses, store.accounts GROUP BY lost") == [(True,)]
+
+
+async def test_reasons_without_end_are_refused(line: Line) -> None:
+    """A stream's losses have at most 500 reasons, told again as often as may be; a batch with more is lost, booked."""
+    run = Run()
+
+    def told(sequence: int, first: int, end: int) -> Record:
+        lost = {("ring", f"reason_{number}"): 1 for number in range(first, end)}
+        return run.batch(sequence, rows(101, 101 * sequence), emitted=101 * sequence + 500, lost=lost)
+
+    sent = [told(1, 0, 256), told(2, 244, 500), told(3, 0, 256), told(4, 500, 501), told(5, 400, 500)]
+    answers = [answer for record in sent for answer in await line.send(record)]
+    assert [answer.verdict for answer in answers] == [STORED, STORED, STORED, REFUSED, STORED]
+    assert "500 reasons already" in answers[3].reason
+    assert line.books() == [(1005, 404, 601, 0, False)]
+    losses = line.losses()
+    assert losses.pop("ingest/reasons") == 101
+    assert losses == {f"ring/reason_{number}": 1 for number in range(500)}
 
 
 async def test_incomplete_events_are_not_lost(line: Line) -> None:

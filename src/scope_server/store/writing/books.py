@@ -142,7 +142,7 @@ class Books:
         book.emitted = max(book.emitted, account.emitted)
         book.incomplete = max(book.incomplete, account.incomplete)
         since_ns = account.time_ns if book.told_ns is None else book.told_ns
-        if len(book.told) + len(account.lost) > _MOST_REASONS:
+        if len(book.told.keys() | map(_word, account.lost)) > _MOST_REASONS:
             raise Rejected("reasons", f"stream '{account.stream}' has lost events for {_MOST_REASONS} reasons already")
         for loss in account.lost:
             more = loss.count - book.told.get(_word(loss), 0)

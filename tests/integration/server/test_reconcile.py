@@ -1,0 +1,58 @@
+"""Agents and what is wanted of them are made to agree, whoever keeps silent."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.integration.server.running import node, until
+from tests.integration.server.stand_in_agent import StandInAgent
+
+from scope_server.session import desired, reconcile, session
+
+StartServer = Callable[..., Any]
+
+
+@pytest.fixture
+def silent() -> StandInAgent:
+    """An agent that reports when something has changed, and otherwise never."""
+    agent = StandInAgent()
+    agent.every_s = None
+    return agent
+
+
+async def test_what_is_wanted_is_looked_at_again(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch, silent: StandInAgent
+) -> None:
+    """A change that nobody told this server of, such as another server's, reaches the agent without its asking."""
+    monkeypatch.setattr(reconcile, "EVERY_S", 0.3)
+
+    async def wish() -> list[str]:
+        return [task.task_id for task in silent.wishes[-1].tasks]
+
+    async with start_server() as server, silent.attending(server):
+        task_id = await server.start()
+        monkeypatch.setattr(silent, "_obey", lambda _: None)  # so it has nothing to report, either
+        for wanted in (False, True, False):
+            server.query("UPDATE store.tasks SET wanted = %s", wanted)
+            await until(wish, lambda ids, wanted=wanted: ids == [task_id] * wanted, 12)
+
+
+async def test_an_agent_that_does_nothing_is_asked_again(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch, silent: StandInAgent
+) -> None:
+    """Stopped for long, it neither obeys nor reports: its session ends, its task stays wanted; back again it runs."""
+    monkeypatch.setattr(desired, "ANSWER_S", 0.5)
+    monkeypatch.setattr(session, "SILENCE_S", 2.0)
+    obey = silent._obey
+    async with start_server() as server:
+        async with silent.attending(server):
+            monkeypatch.setattr(silent, "_obey", lambda _: None)
+            status, task = await server.ask("POST", "tasks", json={"probe": "syscalls"})
+            assert (status, task["state"], task["wanted"]) == (201, "pending", True)
+            await until(lambda: node(server), lambda found: not found["connected"])
+            task = await server.task(task["task_id"])
+            assert (task["state"], task["wanted"]) == ("pending", True)
+            assert task["reason"] == "the agent is not connected"
+        monkeypatch.setattr(silent, "_obey", obey)
+        async with silent.attending(server):
+            await until(lambda: server.task(task["task_id"]), lambda found: found["state"] == "running")
