@@ -226,7 +226,7 @@ async def test_a_token_file_that_is_none_is_told(
     (tmp_path / "token").write_text(text)
     (tmp_path / "token").chmod(mode)
     with pytest.raises(InvalidSettings, match=r"token_file: .*(remove it|chmod 600)"):
-        async with start_server():
+        async with asyncio.timeout(20), start_server():
             pass
 
 

@@ -113,7 +113,7 @@ async def test_a_silent_agent_is_disconnected(start_server: StartServer) -> None
         await asyncio.sleep(5)
         assert (await node(server))["connected"]
         await until(lambda: node(server), lambda found: not found["connected"])
-        assert time.monotonic() - began > 10
+        assert 10 < time.monotonic() - began < 25
         await until(lambda: _status(agent), lambda status: status is Code.UNAVAILABLE)
         assert "nothing was heard of the agent for 15 s" in agent.details
 
