@@ -52,11 +52,12 @@ async def filled(database: str) -> str:
     return database
 
 
-def _with_next(monkeypatch: pytest.MonkeyPatch, text: str) -> int:
-    """Has the server come with a file more; its number."""
+def _with_next(monkeypatch: pytest.MonkeyPatch, *texts: str) -> int:
+    """Has the server come with more files; the number of the first."""
     known = migrate.migrations()
     number = max(known) + 1
-    monkeypatch.setattr(migrate, "migrations", lambda: {**known, number: text})
+    files = {**known, **dict(enumerate(texts, number))}
+    monkeypatch.setattr(migrate, "migrations", lambda: files)
     return number
 
 
@@ -81,10 +82,10 @@ async def test_a_filled_database_is_migrated(
 
 
 async def test_a_migration_that_fails_changes_nothing(filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not the statements before the one that fails, either; the server before goes on with the database."""
+    """Nor do the files and statements before the one that fails; the server before goes on with the database."""
     before = _kept(filled)
     with monkeypatch.context() as patched:
-        number = _with_next(patched, f"{NEXT} SELECT nothing FROM nowhere;")
+        number = _with_next(patched, NEXT, "DELETE FROM store.losses; SELECT nothing FROM nowhere")
         with pytest.raises(psycopg.errors.UndefinedTable):
             migrated(filled)
     assert _kept(filled) == before
