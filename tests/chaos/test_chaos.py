@@ -18,7 +18,7 @@ from tests.probes.cuda_programs import StandIn
 SCHEDULES = int(os.environ.get("SCHEDULES", "25"))
 SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else range(1, SCHEDULES + 1)
 HERE = Path(__file__).parent
-# Resident. What waits in the server has at most 256 MiB decompressed, beside what it has idle and what is being written.
+# Resident. Beside what it has idle, the server holds at most 256 MiB of what waits, and what is being written.
 MOST_MB = {"server": 500.0, "agentd": 400.0}
 
 
