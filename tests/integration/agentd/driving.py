@@ -1,16 +1,22 @@
 """What tests of the agent do again and again: definitions, workloads of a known count, waiting."""
 
 import asyncio
+import errno
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
+import pytest
 from google.protobuf import json_format
 from tests.integration.agentd.conftest import Agent, call_metadata
 
+from scope_bpf.columns import RawBatch
 from scope_bpf.command import HeldCommand
+from scope_bpf.errors import KernelError
+from scope_bpf.tracer import Tracer
 from scope_proto.scope.v1 import control_pb2, task_pb2
 
 SPIN = "import os\nfor _ in range({}): os.getppid()"
@@ -54,6 +60,40 @@ async def run_to_end(command: HeldCommand) -> None:
     command.release()
     while command.poll() is None:
         await asyncio.sleep(0.02)
+
+
+class Caller:
+    """A process that calls getppid as often as it is told, and goes on until its `with` block ends."""
+
+    CALLS = "import os, sys\nfor line in sys.stdin:\n for _ in range(int(line)): os.getppid()"
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            [sys.executable, "-S", "-c", self.CALLS], stdin=subprocess.PIPE, text=True, bufsize=1
+        )
+        self.pid = self._process.pid
+        return self
+
+    def call(self, count: int) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(f"{count}\n")
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+
+def recordings_that_fail(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Each time that it is set, the next look at a tracer fails."""
+    fails, poll = threading.Event(), Tracer.poll
+
+    def poll_or_fail(tracer: Tracer, timeout_ms: int) -> list[RawBatch]:
+        if fails.is_set():
+            fails.clear()
+            raise KernelError("made up", errno.EIO)
+        return poll(tracer, timeout_ms)
+
+    monkeypatch.setattr(Tracer, "poll", poll_or_fail)
+    return fails
 
 
 async def until(condition: Callable[[], Any], seconds: float = 60) -> None:

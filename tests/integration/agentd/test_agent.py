@@ -14,7 +14,17 @@ from typing import Any
 import grpc
 import pytest
 from tests.integration.agentd.conftest import call_metadata
-from tests.integration.agentd.driving import held_calls, request, run_to_end, start, stop, until
+from tests.integration.agentd.driving import (
+    Caller,
+    held_calls,
+    recordings_that_fail,
+    request,
+    run_to_end,
+    start,
+    stop,
+    tasks_of,
+    until,
+)
 from tests.integration.agentd.stand_in_server import StandInServer
 
 from scope_agentd.errors import AgentError, InvalidSettings, PortTaken, StateUnusable
@@ -57,28 +67,60 @@ async def _scraped(port: int) -> dict[str, float]:
     return {name: float(value) for name, _, value in lines}
 
 
-async def test_metrics_have_every_counter_and_no_open_label(start_agent: StartAgent) -> None:
-    """/metrics has events by probe and stream; no label is a pid or a name of a process; counters never fall."""
+@pytest.fixture
+def port() -> int:
+    """A port that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+        return int(free.getsockname()[1])
+
+
+SYSCALLS = 'scope_events_total{probe="syscalls",stream="syscall"}'
+
+
+async def test_metrics_have_every_counter_and_no_open_label(start_agent: StartAgent, port: int) -> None:
+    """/metrics has events by probe and stream; no label is a pid or a name of a process."""
     command = held_calls(1009)
-    emitted = 'scope_events_total{probe="syscalls",stream="syscall"}'
     async with start_agent(metrics=f"127.0.0.1:{port}") as agent:
         task = await start(agent, request(pid=command.pid, names="getppid"))
         await run_to_end(command)
         metrics: dict[str, float] = {}
-        while metrics.get(emitted) != 1009:
+        while metrics.get(SYSCALLS) != 1009:
             metrics = await _scraped(port)
         assert metrics['scope_tasks{state="running"}'] == 1
         assert metrics["scope_agent_spool_limit_bytes"] == agent.settings.spool_bytes
         assert not [name for name in metrics if str(command.pid) in name]
         await stop(agent, task.task_id)
-        assert (await _scraped(port))[emitted] == 1009
-        agent_tasks = await start(agent, request("process"))
-        await stop(agent, agent_tasks.task_id)
         after = await _scraped(port)
-        assert after[emitted] == 1009
-        assert after['scope_tasks{state="stopped"}'] == 2
+    assert (after[SYSCALLS], after['scope_tasks{state="stopped"}']) == (1009, 1)
+
+
+async def test_counters_never_fall(
+    start_agent: StartAgent, server: StandInServer, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run counts on when a retry has replaced it and when its task is forgotten, also if nobody scraped meanwhile."""
+    monkeypatch.setattr("scope_agentd.tasks.ENDED_TASKS_KEPT", 1)
+    monkeypatch.setattr("scope_agentd.task.FIRST_PAUSE_S", 0.1)
+    fails = recordings_that_fail(monkeypatch)
+    async with start_agent(metrics=f"127.0.0.1:{port}") as agent:
+        with Caller() as caller:
+            task = await start(agent, request(pid=caller.pid, names="getppid"))
+            await _call_and_see(caller, 1009, server, task.task_id)
+            fails.set()
+            await until(lambda: len([run for run in server.runs.values() if run.task_id == task.task_id]) == 2)
+            await _call_and_see(caller, 2003, server, task.task_id)
+            await stop(agent, task.task_id)
+        for _ in range(2):
+            other = await start(agent, request("process"))
+            await stop(agent, other.task_id)
+        assert task.task_id not in await tasks_of(agent)
+        metrics = await _scraped(port)
+        assert (metrics[SYSCALLS], metrics['scope_tasks{state="stopped"}']) == (3012, 2)
+        assert (await _scraped(port))[SYSCALLS] == 3012
+
+
+async def _call_and_see(caller: Caller, count: int, server: StandInServer, task_id: str) -> None:
+    caller.call(count)
+    await until(lambda: server.of(task_id).stream("syscall").account.emitted == count)
 
 
 async def test_ports_that_are_taken_are_named(start_agent: StartAgent) -> None:
