@@ -52,7 +52,9 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
             cleanup.callback(_serve_metrics(settings, registry(tasks, totals, spool, link, upload)))
             server, address = await start_server(settings, ControlService(node, tasks))
             cleanup.push_async_callback(server.stop, 1.0)
-            async with background(tasks=tasks.pursue(), session=link.run(), costs=sample_costs(tasks)):
+            async with background(
+                tasks=tasks.pursue(), session=link.run(), costs=sample_costs(tasks), spool=spool.watch()
+            ):
                 log.info("agent listens", extra={"control": address, "metrics": settings.metrics})
                 ready(address)
                 try:

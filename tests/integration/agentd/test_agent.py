@@ -27,7 +27,8 @@ from tests.integration.agentd.driving import (
 )
 from tests.integration.agentd.stand_in_server import StandInServer
 
-from scope_agentd.errors import AgentError, InvalidSettings, PortTaken, StateUnusable
+from scope_agentd.errors import AgentError, InvalidSettings, PortTaken, SpoolFailed, StateUnusable
+from scope_agentd.pipeline.spool.log import Log
 from scope_agentd.settings import Settings
 from scope_bpf.catalogue import probes
 from scope_proto.scope.v1 import control_pb2
@@ -154,6 +155,25 @@ async def test_an_unusable_state_directory_is_one_clear_error(start_agent: Start
     with pytest.raises(StateUnusable, match="cannot use the state directory"):
         async with start_agent(state_dir=tmp_path / "file"):
             pass
+
+
+async def test_an_agent_whose_spool_failed_ends(start_agent: StartAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the error, whoever is connected: what it wrote would not outlast a power cut, and nobody would know."""
+
+    def fails(_: Log) -> list[int]:
+        monkeypatch.undo()
+        raise RuntimeError("made up")
+
+    with pytest.raises(ExceptionGroup) as ended:
+        async with start_agent() as agent:
+            monkeypatch.setattr(Log, "to_sync", fails)
+            async with asyncio.timeout(60):
+                with pytest.raises(grpc.aio.AioRpcError):
+                    while True:
+                        await tasks_of(agent)
+                        await asyncio.sleep(0.05)
+    (error,) = ended.value.exceptions
+    assert isinstance(error, SpoolFailed) and "made up" in str(error.__cause__)
 
 
 @pytest.fixture
