@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,11 @@ import pytest
 from tests.integration.agentd.conftest import call_metadata
 from tests.integration.agentd.driving import (
     Caller,
+    Failure,
     held_calls,
-    recordings_that_fail,
     request,
     run_to_end,
+    scraped,
     start,
     stop,
     tasks_of,
@@ -31,6 +31,7 @@ from scope_agentd.errors import AgentError, InvalidSettings, PortTaken, SpoolFai
 from scope_agentd.pipeline.spool.log import Log
 from scope_agentd.settings import Settings
 from scope_bpf.catalogue import probes
+from scope_bpf.tracer import Tracer
 from scope_proto.scope.v1 import control_pb2
 
 StartAgent = Callable[..., Any]
@@ -62,19 +63,6 @@ async def test_probes_are_listed_with_where_they_attach(start_agent: StartAgent)
     assert {column.name: column.unit for column in syscalls.streams[0].columns}["duration_ns"] == "ns"
 
 
-async def _scraped(port: int) -> dict[str, float]:
-    text = await asyncio.to_thread(lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode())
-    lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
-    return {name: float(value) for name, _, value in lines}
-
-
-@pytest.fixture
-def port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
-
-
 SYSCALLS = 'scope_events_total{probe="syscalls",stream="syscall"}'
 
 
@@ -86,12 +74,12 @@ async def test_metrics_have_every_counter_and_no_open_label(start_agent: StartAg
         await run_to_end(command)
         metrics: dict[str, float] = {}
         while metrics.get(SYSCALLS) != 1009:
-            metrics = await _scraped(port)
+            metrics = await scraped(port)
         assert metrics['scope_tasks{state="running"}'] == 1
         assert metrics["scope_agent_spool_limit_bytes"] == agent.settings.spool_bytes
         assert not [name for name in metrics if str(command.pid) in name]
         await stop(agent, task.task_id)
-        after = await _scraped(port)
+        after = await scraped(port)
     assert (after[SYSCALLS], after['scope_tasks{state="stopped"}']) == (1009, 1)
 
 
@@ -101,27 +89,28 @@ async def test_counters_never_fall(
     """A run counts on when a retry has replaced it and when its task is forgotten, also if nobody scraped meanwhile."""
     monkeypatch.setattr("scope_agentd.tasks.ENDED_TASKS_KEPT", 1)
     monkeypatch.setattr("scope_agentd.task.FIRST_PAUSE_S", 0.1)
-    fails = recordings_that_fail(monkeypatch)
+    failure = Failure(monkeypatch, Tracer, "poll")
     async with start_agent(metrics=f"127.0.0.1:{port}") as agent:
         with Caller() as caller:
             task = await start(agent, request(pid=caller.pid, names="getppid"))
             await _call_and_see(caller, 1009, server, task.task_id)
-            fails.set()
-            await until(lambda: len([run for run in server.runs.values() if run.task_id == task.task_id]) == 2)
+            failure.begin()
+            await failure.end()
+            await until(lambda: len(server.of_all(task.task_id)) == 2)
             await _call_and_see(caller, 2003, server, task.task_id)
             await stop(agent, task.task_id)
         for _ in range(2):
             other = await start(agent, request("process"))
             await stop(agent, other.task_id)
         assert task.task_id not in await tasks_of(agent)
-        metrics = await _scraped(port)
+        metrics = await scraped(port)
         assert (metrics[SYSCALLS], metrics['scope_tasks{state="stopped"}']) == (3012, 2)
-        assert (await _scraped(port))[SYSCALLS] == 3012
+        assert (await scraped(port))[SYSCALLS] == 3012
 
 
 async def _call_and_see(caller: Caller, count: int, server: StandInServer, task_id: str) -> None:
     caller.call(count)
-    await until(lambda: server.of(task_id).stream("syscall").account.emitted == count)
+    await until(lambda: server.runs and server.of(task_id).stream("syscall").account.emitted == count)
 
 
 async def test_ports_that_are_taken_are_named(start_agent: StartAgent) -> None:
