@@ -23,6 +23,7 @@ from scope_agentd.session.link import Link
 from scope_agentd.session.upload import Upload
 from scope_agentd.settings import Settings
 from scope_agentd.tasks import Tasks
+from scope_agentd.totals import Totals
 from scope_agentd.wanted import WantedFile
 from scope_wire.background import background
 
@@ -40,17 +41,20 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
     with ExitStack() as kept:
         spool, pins = _state(settings, kept)
         node = describe_node(settings.state_dir)
+        totals = Totals()
         tasks = Tasks(
             WantedFile(settings.state_dir / "tasks.json"),
-            lambda changed: Surroundings(spool, pins, lambda: families(settings.excluded_pids), changed),
+            lambda changed: Surroundings(spool, pins, totals, lambda: families(settings.excluded_pids), changed),
         )
         upload = Upload(node, spool)
         link = Link(settings.server, settings.token_file, Attendance(node, tasks, spool), upload)
         async with AsyncExitStack() as cleanup:
-            cleanup.callback(_serve_metrics(settings, registry(tasks, spool, link, upload)))
+            cleanup.callback(_serve_metrics(settings, registry(tasks, totals, spool, link, upload)))
             server, address = await start_server(settings, ControlService(node, tasks))
             cleanup.push_async_callback(server.stop, 1.0)
-            async with background(tasks=tasks.pursue(), session=link.run(), costs=sample_costs(tasks)):
+            async with background(
+                tasks=tasks.pursue(), session=link.run(), costs=sample_costs(tasks), spool=spool.watch()
+            ):
                 log.info("agent listens", extra={"control": address, "metrics": settings.metrics})
                 ready(address)
                 try:

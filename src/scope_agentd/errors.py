@@ -41,6 +41,10 @@ class SpoolUnusable(AgentError, OSError):
     """The spool's directory cannot be made, read or written to."""
 
 
+class SpoolFailed(AgentError):
+    """The spool's own thread ended by an error that nobody expected."""
+
+
 class SpoolClosed(AgentError):
     """The spool was closed."""
 

@@ -1,7 +1,7 @@
 """/metrics: the counters of every stage, read where they are kept.
 
 No label has a pid, a comm or another open set, but for who holds memory of a GPU: these are few. Counters never fall:
-what ended tasks have counted is kept here when they are forgotten.
+see `totals`.
 """
 
 from collections import Counter
@@ -17,6 +17,7 @@ from scope_agentd.run import Run
 from scope_agentd.session.link import Link
 from scope_agentd.session.upload import Upload
 from scope_agentd.tasks import Tasks
+from scope_agentd.totals import Totals
 from scope_proto.scope.v1 import task_pb2
 
 if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
@@ -26,44 +27,11 @@ _NOT_MEASURED = ("ktime_ns", "start_ns", "uid")
 _STATES = {number: name.removeprefix("TASK_STATE_").lower() for name, number in task_pb2.TaskState.items() if number}
 
 
-class Totals:
-    """What the runs of this agent have counted, ended ones too. Each run is added up as it is, until it has ended."""
-
-    def __init__(self) -> None:
-        self._ended: dict[str, Counter[tuple[str, ...]]] = {"emitted": Counter(), "lost": Counter(), "cut": Counter()}
-        self._current: dict[bytes, Run] = {}
-        self._done: set[bytes] = set()  # ended, added up for good, and still listed
-
-    def collect(self, runs: list[Run]) -> dict[str, Counter[tuple[str, ...]]]:
-        """Counts by kind, then by probe, stream and, of losses, place and reason."""
-        self._done &= {run.run_id for run in runs}
-        self._current |= {run.run_id: run for run in runs if run.run_id not in self._done}
-        totals = {kind: Counter(counts) for kind, counts in self._ended.items()}
-        for run_id, run in list(self._current.items()):
-            over = run.over.is_set()  # asked first: what it counts after that is nothing
-            for counts in (totals, self._ended) if over else (totals,):
-                _add(counts, run)
-            if over:
-                del self._current[run_id]
-                self._done.add(run_id)
-        return totals
-
-
-def _add(counts: dict[str, Counter[tuple[str, ...]]], run: Run) -> None:
-    probe = run.definition.probe.name
-    for stream, account in run.books.accounts().items():
-        counts["emitted"][probe, stream] += account.emitted
-        counts["cut"][probe, stream] += account.incomplete
-        for loss in account.lost:
-            counts["lost"][probe, stream, loss.place, loss.reason] += loss.count
-
-
 class AgentCollector(Collector):
-    """Reads tasks, spool and connection at each scrape."""
+    """Reads tasks, totals, spool and connection at each scrape."""
 
-    def __init__(self, tasks: Tasks, spool: Spool, link: Link, upload: Upload) -> None:
-        self._tasks, self._spool, self._link, self._upload = tasks, spool, link, upload
-        self._totals = Totals()
+    def __init__(self, tasks: Tasks, totals: Totals, spool: Spool, link: Link, upload: Upload) -> None:
+        self._tasks, self._totals, self._spool, self._link, self._upload = tasks, totals, spool, link, upload
 
     def collect(self) -> Iterator[Metric]:
         """The metrics as they stand."""
@@ -83,15 +51,15 @@ class AgentCollector(Collector):
         for name in _STATES.values():
             family.add_metric([name], states[name])
         yield family
-        totals = self._totals.collect([task.run for task in self._tasks.all() if task.run])
+        counts = self._totals.counts()
         labels = ["probe", "stream"]
-        for name, meaning, kind, of in (
-            ("scope_events", "Events the kernel emitted", "emitted", labels),
-            ("scope_incomplete", "Events without a stack or name, for want of room", "cut", labels),
-            ("scope_lost", "Events lost before they were spooled", "lost", [*labels, "place", "reason"]),
+        for name, meaning, counted, of in (
+            ("scope_events", "Events the kernel emitted", counts["emitted"], labels),
+            ("scope_incomplete", "Events without a stack or name, for want of room", counts["incomplete"], labels),
+            ("scope_lost", "Events lost before they were spooled", counts["lost"], [*labels, "place", "reason"]),
         ):
             counter = CounterMetricFamily(name, meaning, labels=of)
-            for key, count in totals[kind].items():
+            for key, count in counted.items():
                 counter.add_metric(list(key), count)
             yield counter
         share = GaugeMetricFamily("scope_cpu_share", "Of one CPU, by BPF programs", labels=["probe"])
@@ -143,8 +111,8 @@ def _state(task: Any) -> str:
     return "failed" if task.failure else "pending"
 
 
-def registry(tasks: Tasks, spool: Spool, link: Link, upload: Upload) -> CollectorRegistry:
+def registry(tasks: Tasks, totals: Totals, spool: Spool, link: Link, upload: Upload) -> CollectorRegistry:
     """A registry of the agent's own metrics only."""
     made = CollectorRegistry()
-    made.register(AgentCollector(tasks, spool, link, upload))
+    made.register(AgentCollector(tasks, totals, spool, link, upload))
     return made

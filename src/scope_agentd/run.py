@@ -18,6 +18,7 @@ from scope_agentd.pins import Pins
 from scope_agentd.pipeline.books import Books
 from scope_agentd.pipeline.spool import Spool
 from scope_agentd.run_id import new_run_id
+from scope_agentd.totals import Totals
 from scope_bpf.statistics import Cost
 from scope_proto.scope.v1 import control_pb2, record_pb2, task_pb2
 
@@ -41,6 +42,7 @@ class Surroundings:
 
     spool: Spool
     pins: Pins
+    totals: Totals
     excluded: Callable[[], Collection[int]]
     changed: Callable[[], None]
 
@@ -94,6 +96,7 @@ class Run:
     def start(self) -> None:
         """Lets its thread begin."""
         self._thread.start()
+        self._surroundings.totals.begin(self.run_id, self.definition.probe.name, self.books)
 
     def stop(self, end: "task_pb2.TaskEnd.ValueType") -> None:
         """Asks it to end; what was recorded until then is still spooled. The first reason stays."""
@@ -203,6 +206,7 @@ class Run:
 
     def _end(self) -> None:
         self._thread.join()
+        self._surroundings.totals.end(self.run_id)
         progress = self.progress
         progress.state = task_pb2.TASK_STATE_FAILED if self.failure else task_pb2.TASK_STATE_STOPPED
         progress.end = task_pb2.TASK_END_FAILURE if self.failure else progress.end

@@ -117,3 +117,4 @@ class Proxy:
                     continue
                 sink.write(piece)
                 await sink.drain()
+            await self._flows.wait()  # of an end, too, nobody is told

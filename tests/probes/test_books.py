@@ -1,13 +1,17 @@
 """The books balance: what the kernel emitted was received or is counted as lost."""
 
+import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from tests.probes.cuda_programs import WORKLOADS, StandIn
 from tests.probes.recording import Record
 
 from scope_bpf.catalogue import probe_named
 from scope_bpf.command import HeldCommand
+from scope_bpf.object import BpfObject
 from scope_bpf.options import parse_options
 from scope_bpf.stream import Mode
 from scope_bpf.targets import Target
@@ -46,6 +50,36 @@ for n in range(17000):
     account = recording.accounts["file_summary"]
     assert account.lost["map_full"] > 0
     assert account.emitted == recording.count("file_summary") + account.lost["map_full"]
+
+
+def test_children_that_cannot_be_marked_are_counted(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for no more marks than the target's and our own, each child that goes unwatched is a loss."""
+    load = BpfObject.load
+
+    def load_with_little_room(loaded: BpfObject) -> None:
+        loaded.map("scope_pids").resize(2)
+        load(loaded)
+
+    monkeypatch.setattr(BpfObject, "load", load_with_little_room)
+    script = "import os\nfor _ in range(13):\n if not os.fork(): os._exit(0)\n os.wait()"
+    recording = record("process", [sys.executable, "-S", "-c", script])
+    lost = {stream: dict(account.lost) for stream, account in recording.accounts.items() if account.lost}
+    assert list(lost.values()) == [{"follow": 13}]
+    (stream,) = lost
+    assert recording.accounts[stream].emitted == recording.count(stream) + 13
+    assert {row["pid"] for row in recording.rows("exit")} == {recording.pid}
+
+
+def test_calls_too_deep_are_counted(record: Record, tmp_path: Path) -> None:
+    """Of calls seven deep the four outer ones are kept; the others have nowhere to be remembered, which is counted."""
+    StandIn(tmp_path)
+    libraries = [tmp_path / name for name in ("libcudart.so.13", "libcuda.so.1")]
+    flags = ["-O1", f"-Wl,--no-as-needed,-rpath={tmp_path}"]
+    subprocess.run(["gcc", *flags, "-o", tmp_path / "deep", WORKLOADS / "cuda_deep.c", *libraries], check=True)
+    recording = record("cuda", [str(tmp_path / "deep"), "1009"])
+    account = recording.accounts["cuda_call"]
+    assert (account.emitted, dict(account.lost)) == (7 * 1009, {"no_state": 3 * 1009})
+    assert recording.count("cuda_call") == 4 * 1009
 
 
 def test_switching_modes_loses_nothing(workload: Callable[[str], str], runnable: dict[str, str]) -> None:

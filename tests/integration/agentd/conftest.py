@@ -1,6 +1,7 @@
 """An agent in this process, and a stand-in for its server."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -36,6 +37,13 @@ async def server() -> AsyncIterator[StandInServer]:
     await stand_in.start()
     yield stand_in
     await stand_in.stop()
+
+
+@pytest.fixture
+def port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
 
 
 @pytest.fixture

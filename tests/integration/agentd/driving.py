@@ -2,13 +2,19 @@
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
+import threading
+import urllib.request
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
+import pytest
 from google.protobuf import json_format
-from tests.integration.agentd.conftest import Agent, call_metadata
+from tests.integration.agentd.conftest import TOKEN, Agent, call_metadata
+from tests.integration.agentd.stand_in_server import StandInServer
 
 from scope_bpf.command import HeldCommand
 from scope_proto.scope.v1 import control_pb2, task_pb2
@@ -45,6 +51,20 @@ async def tasks_of(agent: Agent) -> dict[str, control_pb2.Task]:
     return {task.task_id: task for task in listed.tasks}
 
 
+async def agent_process(state: Path, server: StandInServer) -> tuple[subprocess.Popen[bytes], str]:
+    """An agent in a process of its own, once its server knows of it, and its control address."""
+    (state / "token").write_text(TOKEN)
+    (state / "token").chmod(0o600)
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        control, metrics = (f"127.0.0.1:{free.getsockname()[1]}" for free in (one, two))
+    words = ["--state-dir", str(state), "--server", f"127.0.0.1:{server.port}", "--control", control]
+    process = subprocess.Popen([sys.executable, "-m", "scope_cli.main", "agentd", *words, "--metrics", metrics])
+    hellos = len(server.hellos)
+    await until(lambda: len(server.hellos) > hellos or process.poll() is not None)
+    assert process.poll() is None
+    return process, control
+
+
 def held_calls(count: int) -> HeldCommand:
     """A command that calls getppid so many times, once it is released."""
     return HeldCommand([sys.executable, "-S", "-c", SPIN.format(count)])
@@ -56,10 +76,65 @@ async def run_to_end(command: HeldCommand) -> None:
         await asyncio.sleep(0.02)
 
 
+class Caller:
+    """A process that calls getppid as often as it is told, until its `with` block ends."""
+
+    CALLS = "import os\nwhile line := input():\n for _ in range(int(line)): os.getppid()\n print(flush=True)"
+
+    def __enter__(self) -> Self:
+        command = [sys.executable, "-S", "-c", self.CALLS]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.pid = self._process.pid
+        return self
+
+    def call(self, count: int) -> None:
+        """Returns when it has."""
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(f"{count}\n")
+        self._process.stdout.readline()
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate("\n")
+
+
+class Failure:
+    """Has a method fail once: the call after `begin` waits, and raises at `end`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type, method: str) -> None:
+        self._begun, self._reached, self._ended = threading.Event(), threading.Event(), threading.Event()
+        works = getattr(owner, method)
+
+        def works_or_fails(*given: Any) -> Any:
+            if self._begun.is_set():
+                self._begun.clear()
+                self._reached.set()
+                self._ended.wait(60)
+                raise RuntimeError("made up")
+            return works(*given)
+
+        monkeypatch.setattr(owner, method, works_or_fails)
+
+    def begin(self) -> None:
+        self._begun.set()
+
+    async def end(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Does something while the call waits."""
+        await until(self._reached.is_set)
+        meanwhile()
+        self._ended.set()
+
+
 async def until(condition: Callable[[], Any], seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.02)
+
+
+async def scraped(port: int) -> dict[str, float]:
+    """What /metrics says."""
+    text = await asyncio.to_thread(lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode())
+    lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in lines}
 
 
 def programs_and_maps() -> set[tuple[str, int]]:

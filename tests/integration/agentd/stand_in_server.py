@@ -68,10 +68,11 @@ class Run:
 
 
 class StandInServer(SessionServicer):
-    """Each record is answered with `verdict`, or not at all while that is None."""
+    """Each record is answered with `verdict`, or not at all, though taken, while it does not answer."""
 
     def __init__(self) -> None:
-        self.verdict: int | None = STORED
+        self.verdict = STORED
+        self.answers = True
         self.runs: dict[str, Run] = {}
         self.deliveries = 0
         self.hellos: list[session_pb2.Hello] = []
@@ -127,13 +128,12 @@ class StandInServer(SessionServicer):
             if request.HasField("hello"):
                 continue
             self.deliveries += 1
-            if self.verdict is None:
-                continue
             record = opened(request.envelope.record, request.envelope.crc32)
             if self.verdict == STORED:
                 self.take(record)
-            answer = session_pb2.Answer(position=request.envelope.position, verdict=self.verdict)
-            yield session_pb2.UploadReply(answers=[answer])
+            if self.answers:
+                answer = session_pb2.Answer(position=request.envelope.position, verdict=self.verdict)
+                yield session_pb2.UploadReply(answers=[answer])
 
     def take(self, record: record_pb2.Record) -> None:
         """Does what the contract says of a record."""
@@ -178,7 +178,11 @@ class StandInServer(SessionServicer):
 
     def of(self, task_id: str) -> Run:
         """The latest run of a task."""
-        return [run for run in self.runs.values() if run.task_id == task_id][-1]
+        return self.of_all(task_id)[-1]
+
+    def of_all(self, task_id: str) -> list[Run]:
+        """Every run of a task, oldest first."""
+        return [run for run in self.runs.values() if run.task_id == task_id]
 
     async def start(self) -> None:
         self._server = grpc.aio.server(options=server_options())

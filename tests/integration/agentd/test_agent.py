@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,25 @@ from typing import Any
 import grpc
 import pytest
 from tests.integration.agentd.conftest import call_metadata
-from tests.integration.agentd.driving import held_calls, request, run_to_end, start, stop, until
+from tests.integration.agentd.driving import (
+    Caller,
+    Failure,
+    held_calls,
+    request,
+    run_to_end,
+    scraped,
+    start,
+    stop,
+    tasks_of,
+    until,
+)
 from tests.integration.agentd.stand_in_server import StandInServer
 
-from scope_agentd.errors import AgentError, InvalidSettings, PortTaken, StateUnusable
+from scope_agentd.errors import AgentError, InvalidSettings, PortTaken, SpoolFailed, StateUnusable
+from scope_agentd.pipeline.spool.log import Log
 from scope_agentd.settings import Settings
 from scope_bpf.catalogue import probes
+from scope_bpf.tracer import Tracer
 from scope_proto.scope.v1 import control_pb2
 
 StartAgent = Callable[..., Any]
@@ -51,34 +63,54 @@ async def test_probes_are_listed_with_where_they_attach(start_agent: StartAgent)
     assert {column.name: column.unit for column in syscalls.streams[0].columns}["duration_ns"] == "ns"
 
 
-async def _scraped(port: int) -> dict[str, float]:
-    text = await asyncio.to_thread(lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode())
-    lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
-    return {name: float(value) for name, _, value in lines}
+SYSCALLS = 'scope_events_total{probe="syscalls",stream="syscall"}'
 
 
-async def test_metrics_have_every_counter_and_no_open_label(start_agent: StartAgent) -> None:
-    """/metrics has events by probe and stream; no label is a pid or a name of a process; counters never fall."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+async def test_metrics_have_every_counter_and_no_open_label(start_agent: StartAgent, port: int) -> None:
+    """/metrics has events by probe and stream; no label is a pid or a name of a process."""
     command = held_calls(1009)
-    emitted = 'scope_events_total{probe="syscalls",stream="syscall"}'
     async with start_agent(metrics=f"127.0.0.1:{port}") as agent:
         task = await start(agent, request(pid=command.pid, names="getppid"))
         await run_to_end(command)
         metrics: dict[str, float] = {}
-        while metrics.get(emitted) != 1009:
-            metrics = await _scraped(port)
+        while metrics.get(SYSCALLS) != 1009:
+            metrics = await scraped(port)
         assert metrics['scope_tasks{state="running"}'] == 1
         assert metrics["scope_agent_spool_limit_bytes"] == agent.settings.spool_bytes
         assert not [name for name in metrics if str(command.pid) in name]
         await stop(agent, task.task_id)
-        assert (await _scraped(port))[emitted] == 1009
-        agent_tasks = await start(agent, request("process"))
-        await stop(agent, agent_tasks.task_id)
-        after = await _scraped(port)
-        assert after[emitted] == 1009
-        assert after['scope_tasks{state="stopped"}'] == 2
+        after = await scraped(port)
+    assert (after[SYSCALLS], after['scope_tasks{state="stopped"}']) == (1009, 1)
+
+
+async def test_counters_never_fall(
+    start_agent: StartAgent, server: StandInServer, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run counts on when a retry has replaced it and when its task is forgotten, also if nobody scraped meanwhile."""
+    monkeypatch.setattr("scope_agentd.tasks.ENDED_TASKS_KEPT", 1)
+    monkeypatch.setattr("scope_agentd.task.FIRST_PAUSE_S", 0.1)
+    failure = Failure(monkeypatch, Tracer, "poll")
+    async with start_agent(metrics=f"127.0.0.1:{port}") as agent:
+        with Caller() as caller:
+            task = await start(agent, request(pid=caller.pid, names="getppid"))
+            await _call_and_see(caller, 1009, server, task.task_id)
+            failure.begin()
+            await failure.end()
+            await until(lambda: len(server.of_all(task.task_id)) == 2)
+            await _call_and_see(caller, 2003, server, task.task_id)
+            await stop(agent, task.task_id)
+        for _ in range(2):
+            other = await start(agent, request("process"))
+            await stop(agent, other.task_id)
+        assert task.task_id not in await tasks_of(agent)
+        metrics = await scraped(port)
+        assert (metrics[SYSCALLS], metrics['scope_tasks{state="stopped"}']) == (3012, 2)
+        assert (await scraped(port))[SYSCALLS] == 3012
+
+
+async def _call_and_see(caller: Caller, count: int, server: StandInServer, task_id: str) -> None:
+    caller.call(count)
+    await until(lambda: server.runs and server.of(task_id).stream("syscall").account.emitted == count)
 
 
 async def test_ports_that_are_taken_are_named(start_agent: StartAgent) -> None:
@@ -112,6 +144,25 @@ async def test_an_unusable_state_directory_is_one_clear_error(start_agent: Start
     with pytest.raises(StateUnusable, match="cannot use the state directory"):
         async with start_agent(state_dir=tmp_path / "file"):
             pass
+
+
+async def test_an_agent_whose_spool_failed_ends(start_agent: StartAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the error, whoever is connected: what it wrote would not outlast a power cut, and nobody would know."""
+
+    def fails(_: Log) -> list[int]:
+        monkeypatch.undo()
+        raise RuntimeError("made up")
+
+    with pytest.raises(ExceptionGroup) as ended:
+        async with start_agent() as agent:
+            monkeypatch.setattr(Log, "to_sync", fails)
+            async with asyncio.timeout(60):
+                with pytest.raises(grpc.aio.AioRpcError):
+                    while True:
+                        await tasks_of(agent)
+                        await asyncio.sleep(0.05)
+    (error,) = ended.value.exceptions
+    assert isinstance(error, SpoolFailed) and "made up" in str(error.__cause__)
 
 
 @pytest.fixture

@@ -87,6 +87,21 @@ async def test_a_start_is_undone(
         await until(lambda: not programs_and_maps() - before)
 
 
+async def test_a_task_can_be_stopped_while_it_starts(
+    start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest
+) -> None:
+    """The stop is answered once the start has ended, in order; who asked for the start is told of that end."""
+    async with start_agent() as agent:
+        call = _call(agent, named)
+        await _starting(agent, named.task_id)
+        stopping = asyncio.create_task(stop(agent, named.task_id))
+        await _listed(agent, named.task_id, lambda run: run.end == task_pb2.TASK_END_REQUEST)
+        gate.set()
+        stopped = await asyncio.wait_for(stopping, 60)
+        assert (stopped.run.state, stopped.run.end) == (task_pb2.TASK_STATE_STOPPED, task_pb2.TASK_END_REQUEST)
+        assert (await asyncio.wait_for(call, 60)).run.state == task_pb2.TASK_STATE_STOPPED
+
+
 async def test_an_agent_that_is_busy_sees_it_before_it_answers(
     start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest, tmp_path: Path
 ) -> None:

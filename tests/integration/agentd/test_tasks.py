@@ -1,15 +1,20 @@
 """Tasks that are started on the machine itself, through AgentControl, on the real kernel."""
 
 import asyncio
-import contextlib
 import os
+import shutil
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from tests.integration.agentd.conftest import call_metadata
 from tests.integration.agentd.driving import (
+    Caller,
+    Failure,
+    agent_process,
     held_calls,
     programs_and_maps,
     request,
@@ -21,9 +26,13 @@ from tests.integration.agentd.driving import (
 )
 from tests.integration.agentd.stand_in_server import StandInServer
 
+from scope_agentd.pipeline.batch import Batcher
 from scope_bpf.catalogue import probe_named, probes
+from scope_bpf.command import HeldCommand
 from scope_bpf.stream import fingerprint
+from scope_bpf.tracer import Tracer
 from scope_proto.scope.v1 import control_pb2, task_pb2
+from scope_proto.scope.v1.control_pb2_grpc import AgentControlStub
 
 StartAgent = Callable[..., Any]
 
@@ -43,7 +52,7 @@ async def test_a_task_is_recorded_sent_and_accounted_for(start_agent: StartAgent
     assert len(rows) == 100_003
     assert {(row["name"], row["pid"]) for row in rows} == {("getppid", command.pid)}
     stream = run.stream("syscall")
-    assert (stream.account.emitted, stream.lost, stream.balance) == (100_003, {}, 0)
+    assert (stream.account.emitted, stream.lost, stream.balance, stream.repeats) == (100_003, {}, 0, 0)
     assert run.start and run.end and run.closed
     assert run.start.definition.probe == "syscalls"
     assert sorted(stream.batches) == list(range(1, len(stream.batches) + 1))
@@ -59,20 +68,33 @@ async def test_a_task_is_recorded_sent_and_accounted_for(start_agent: StartAgent
 
 
 async def test_the_processes_of_rows_are_described(start_agent: StartAgent, server: StandInServer) -> None:
-    """Executable, command line and parent are told once a process, from exec events and from /proc."""
-    command = held_calls(101)
+    """Executable, command line and parent are told once a process, from /proc while it lives."""
+    async with start_agent() as agent:
+        with Caller() as caller:
+            calls = await start(agent, request(pid=caller.pid, names="getppid"))
+            caller.call(101)
+            await until(lambda: server.runs and server.of(calls.task_id).processes)
+        await stop(agent, calls.task_id)
+    ((pid, _), described), *others = server.of(calls.task_id).processes.items()
+    assert (pid, described.parent_pid, others) == (caller.pid, os.getpid(), [])
+    assert described.exe == os.path.realpath(sys.executable)
+    assert list(described.cmdline) == [sys.executable, "-S", "-c", Caller.CALLS]
+
+
+async def test_processes_that_are_gone_are_described(
+    start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From their exec events: with nothing in /proc any more, executable and command line are there all the same."""
+    monkeypatch.setattr("scope_agentd.pipeline.describe.described_in_proc", lambda *_: None)
+    command = HeldCommand(["env", "true", "once"])
     async with start_agent() as agent:
         task = await start(agent, request("process", pid=command.pid))
-        calls = await start(agent, request(pid=command.pid, names="getppid"))
         await run_to_end(command)
         await stop(agent, task.task_id)
-        await stop(agent, calls.task_id)
-    (described,) = (one for one in server.of(task.task_id).processes.values() if one.pid == command.pid)
-    assert described.exe == os.path.realpath(command.path) or described.exe == command.path
-    assert described.cmdline[1] == "-S"
-    assert described.parent_pid == os.getpid()
-    with_rows = {key[0] for key in server.of(calls.task_id).processes}
-    assert with_rows <= {command.pid}
+    (described,) = server.of(task.task_id).processes.values()
+    assert described.pid == command.pid
+    assert described.exe == shutil.which("true")
+    assert list(described.cmdline) == ["true", "once"]
 
 
 async def test_a_task_goes_on_after_a_restart_with_another_run(start_agent: StartAgent, server: StandInServer) -> None:
@@ -107,6 +129,36 @@ async def test_a_lease_ends_by_itself_also_over_a_restart(start_agent: StartAgen
                     break
     async with start_agent() as agent:
         assert not await tasks_of(agent)
+
+
+@pytest.mark.parametrize(("owner", "method"), [(Tracer, "poll"), (Batcher, "build")])
+async def test_a_recording_that_fails_closes_its_books(
+    start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch, owner: type, method: str
+) -> None:
+    """What it had not read is lost and counted, its end says why, and a run follows that records on."""
+    monkeypatch.setattr("scope_agentd.task.FIRST_PAUSE_S", 0.1)
+    failure = Failure(monkeypatch, owner, method)
+    async with start_agent() as agent:
+        with Caller() as caller:
+            task = await start(agent, request(pid=caller.pid, names="getppid"))
+            caller.call(1009)
+            await until(lambda: server.runs and server.of(task.task_id).stream("syscall").stored == 1009)
+            failure.begin()
+            caller.call(1)
+            await failure.end(meanwhile=lambda: caller.call(50_021))
+            await until(lambda: len(server.of_all(task.task_id)) == 2)
+            caller.call(2003)
+            await stop(agent, task.task_id)
+        await until(lambda: server.of(task.task_id).closed)
+    first, second = server.of_all(task.task_id)
+    assert first.end and first.closed
+    assert (first.end.end, first.end.error) == (task_pb2.TASK_END_FAILURE, "made up")
+    failed = first.stream("syscall")
+    assert (failed.account.emitted, failed.balance) == (1009 + 1 + 50_021, 0)
+    assert failed.lost["agent/unread"] > 0
+    assert set(failed.lost) <= {"agent/unread", "ring/ring_full"}
+    assert second.end and second.end.end == task_pb2.TASK_END_REQUEST
+    assert (second.stream("syscall").stored, second.stream("syscall").balance) == (2003, 0)
 
 
 async def test_starting_the_same_task_again_changes_nothing(start_agent: StartAgent) -> None:
@@ -157,20 +209,6 @@ async def test_an_unknown_task_is_not_found(start_agent: StartAgent) -> None:
     assert refused.value.code() is grpc.StatusCode.NOT_FOUND
 
 
-async def test_a_task_can_be_stopped_while_it_starts(start_agent: StartAgent) -> None:
-    """A stop does not hang, nor does the start, whichever comes first."""
-    async with start_agent() as agent:
-        for pause_s in (0.0, 0.05, 0.2):
-            task_id = "6f1c0d7e-0000-4000-8000-00000000000" + str(int(100 * pause_s) % 10)
-            starting = asyncio.create_task(start(agent, request("process", task_id=task_id)))
-            await asyncio.sleep(pause_s)
-            with contextlib.suppress(grpc.aio.AioRpcError):
-                async with asyncio.timeout(60):
-                    await stop(agent, task_id)
-            async with asyncio.timeout(60):
-                await asyncio.gather(starting, return_exceptions=True)
-
-
 async def test_an_agent_can_be_stopped_while_tasks_start(start_agent: StartAgent) -> None:
     """A stop in the middle of starts ends in order; nothing stays attached."""
     before = programs_and_maps()
@@ -179,6 +217,24 @@ async def test_an_agent_can_be_stopped_while_tasks_start(start_agent: StartAgent
             calls = [asyncio.create_task(start(agent, request(name))) for name in ("process", "sched", "files")]
             await asyncio.sleep(pause_s)
         await asyncio.gather(*calls, return_exceptions=True)
+    await until(lambda: not programs_and_maps() - before)
+
+
+async def test_an_agent_that_is_told_to_end_while_tasks_start_exits_well(tmp_path: Path, server: StandInServer) -> None:
+    """SIGTERM in the middle of starts: status 0, and nothing stays attached."""
+    before = programs_and_maps()
+    process, control = await agent_process(tmp_path, server)
+    try:
+        async with grpc.aio.insecure_channel(control) as channel:
+            stub: Any = AgentControlStub(channel)  # type: ignore[no-untyped-call]
+            calls = [stub.StartTask(request(name), metadata=call_metadata()) for name in ("process", "sched", "files")]
+            await until(lambda: server.tasks)
+            process.terminate()
+            assert await asyncio.to_thread(process.wait, 60) == 0
+            await asyncio.gather(*calls, return_exceptions=True)
+    finally:
+        process.kill()
+        process.wait()
     await until(lambda: not programs_and_maps() - before)
 
 

@@ -2,18 +2,20 @@
 
 import asyncio
 import errno
+import threading
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 import grpc
 import pytest
+from tests.integration.agentd.conftest import Agent
 from tests.integration.agentd.driving import definition, held_calls, request, start, stop, tasks_of, until
 from tests.integration.agentd.stand_in_server import StandInServer, wanted
 
 from scope_agentd.definition import Definition, check_definition
 from scope_bpf.catalogue import probes
-from scope_proto.scope.v1 import task_pb2
+from scope_proto.scope.v1 import control_pb2, task_pb2
 
 StartAgent = Callable[..., Any]
 RUNNING, STOPPED, FAILED = task_pb2.TASK_STATE_RUNNING, task_pb2.TASK_STATE_STOPPED, task_pb2.TASK_STATE_FAILED
@@ -115,6 +117,36 @@ async def test_a_passing_want_of_descriptors_drops_no_task(
         await until(lambda: state(server, task_id) == FAILED)
         assert "Too many open files" in server.tasks[task_id].run.error
         await until(lambda: state(server, task_id) == RUNNING)
+
+
+async def test_a_first_start_that_fails_after_a_restart_drops_no_task(
+    start_agent: StartAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task of the machine's own was wanted before the restart and stays so: it is tried again, and kept meanwhile."""
+    async with start_agent() as agent:
+        task = await start(agent, request("process"))
+    failed = threading.Event()
+
+    def fails_until_seen(wanted: task_pb2.Definition) -> Definition:
+        if not failed.is_set():
+            raise OSError(errno.EMFILE, "Too many open files")
+        return check_definition(wanted)
+
+    monkeypatch.setattr("scope_agentd.task.check_definition", fails_until_seen)
+    async with start_agent() as agent:
+        assert "Too many open files" in (await _in_state(agent, task.task_id, FAILED)).error
+    async with start_agent() as agent:
+        await _in_state(agent, task.task_id, FAILED)
+        failed.set()
+        await _in_state(agent, task.task_id, RUNNING)
+        await stop(agent, task.task_id)
+
+
+async def _in_state(agent: Agent, task_id: str, state: int) -> control_pb2.Run:
+    async with asyncio.timeout(60):
+        while (run := (await tasks_of(agent))[task_id].run).state != state:
+            await asyncio.sleep(0.05)
+    return run
 
 
 async def test_another_process_with_the_pid_is_not_meant(start_agent: StartAgent, server: StandInServer) -> None:

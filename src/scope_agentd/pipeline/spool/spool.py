@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scope_agentd.errors import RecordTooLarge, SpoolClosed
+from scope_agentd.errors import RecordTooLarge, SpoolClosed, SpoolFailed
 from scope_agentd.pipeline.spool.home import Home
 from scope_agentd.pipeline.spool.keeper import Keeper
 from scope_agentd.pipeline.spool.log import Log
@@ -165,6 +165,17 @@ class Spool:
         with self._lock:
             spooled = (segment.runs for segment in self._log.segments.values() if segment.left)
             return self._keeper.overflow.runs().union(*spooled)
+
+    async def watch(self) -> None:
+        """Returns when the spool is closed.
+
+        Raises:
+            SpoolFailed: what is put is written, but nothing makes it durable any more.
+        """
+        ended = asyncio.wrap_future(self._syncer.ended)
+        await asyncio.wait([ended])  # which does not cancel it: the thread sets it once
+        if error := ended.exception():
+            raise SpoolFailed("nothing makes the spool durable any more; start the agent again") from error
 
     def close(self) -> None:
         """Makes all durable and gives the directory back. A second call does nothing."""

@@ -12,6 +12,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 
 log = logging.getLogger(__name__)
 
@@ -19,18 +20,28 @@ SYNC_EVERY_S = 1.0
 
 
 class Syncer(threading.Thread):
-    """Calls `work` every `SYNC_EVERY_S` until `stop`; syncs and closes the descriptors that it returns."""
+    """Calls `work` every `SYNC_EVERY_S` until `stop`; syncs and closes the descriptors that it returns.
+
+    Attributes:
+        ended: done when the thread is; it has the error that nobody expected, if one ended it.
+    """
 
     def __init__(self, work: Callable[[], list[int]]) -> None:
         super().__init__(name="spool-sync", daemon=True)
         self._work = work
         self._stopping = threading.Event()
         self._failing = False
+        self.ended: Future[None] = Future()
 
     def run(self) -> None:
         """The thread's work."""
-        while not self._stopping.wait(SYNC_EVERY_S):
-            self.sync()
+        try:
+            while not self._stopping.wait(SYNC_EVERY_S):
+                self.sync()
+        except Exception as error:
+            self.ended.set_exception(error)
+        else:
+            self.ended.set_result(None)
 
     def sync(self) -> None:
         """One round."""

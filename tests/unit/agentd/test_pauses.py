@@ -1,0 +1,79 @@
+"""What fails is tried again, each time twice as long after, up to a limit."""
+
+import asyncio
+import random
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from scope_agentd import task
+from scope_agentd.run import Surroundings
+from scope_agentd.session import link
+from scope_agentd.session.link import Link
+from scope_agentd.task import Task
+from scope_agentd.wanted import Wanted
+from scope_proto.scope.v1 import task_pb2
+from scope_wire.errors import InvalidToken
+
+FIRST_S, LAST_S = 0.01, 0.16
+TRIES = 12  # without a limit, the last pause would be 20 s
+
+
+class Tries:
+    """Fails each time that it is called, and knows when that was."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error, self.times = error, list[float]()
+
+    def __call__(self, _: Any) -> NoReturn:
+        self.times.append(time.monotonic())
+        raise self._error
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random, "uniform", lambda *_: 1.0)
+    for module in (task, link):
+        monkeypatch.setattr(module, "FIRST_PAUSE_S", FIRST_S)
+        monkeypatch.setattr(module, "LAST_PAUSE_S", LAST_S)
+
+
+async def pauses_of(trying: Coroutine[Any, Any, None], tries: Tries) -> list[float]:
+    """Seconds between the tries, of which there are as many as there should be in time."""
+    running = asyncio.create_task(trying)
+    async with asyncio.timeout(15):
+        while len(tries.times) < TRIES:
+            await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    return [later - earlier for earlier, later in zip(tries.times, tries.times[1:], strict=False)]
+
+
+def doubled(first_s: float) -> list[float]:
+    """The least that each pause may take, but for the resolution of clocks."""
+    return [0.99 * min(first_s * 2**number, LAST_S) for number in range(TRIES - 1)]
+
+
+async def test_a_task_that_never_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its start fails for."""
+    tries = Tries(OSError(24, "Too many open files"))
+    monkeypatch.setattr(task, "check_definition", tries)
+    wanted = Wanted("6f1c0d7e-0000-4000-8000-000000000001", task_pb2.ORIGIN_SERVER, task_pb2.Definition())
+    nothing: Any = None  # that no run needs which never starts
+    one = Task(wanted, Surroundings(nothing, nothing, nothing, nothing, changed=lambda: None), lambda: None)
+    pauses = await pauses_of(one.pursue(), tries)
+    assert all(pause > least for pause, least in zip(pauses, doubled(FIRST_S), strict=False))
+    assert one.unwanted == task_pb2.TASK_END_UNSPECIFIED
+
+
+async def test_a_server_that_is_never_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The connection is made again and again."""
+    tries = Tries(InvalidToken("made up"))
+    monkeypatch.setattr(link, "read_token", tries)
+    nothing: Any = None  # that no connection needs which is never made
+    one = Link("127.0.0.1:1", tmp_path, nothing, nothing)
+    pauses = await pauses_of(one.run(), tries)
+    assert all(pause > least for pause, least in zip(pauses, doubled(2 * FIRST_S), strict=False))

@@ -1,0 +1,97 @@
+"""From a tracer to records: rows that cannot become a record are booked, and hold up no others."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from scope_agentd.pipeline import batch
+from scope_agentd.pipeline.batch import MOST_BYTES, Batcher
+from scope_agentd.pipeline.books import Books
+from scope_agentd.pipeline.describe import Describer
+from scope_agentd.pipeline.record import Recorder
+from scope_bpf.account import Account
+from scope_bpf.columns import SampledBatch
+from scope_bpf.running import RunningProbe
+from scope_bpf.stream import Stream
+from scope_proto.scope.v1 import record_pb2
+
+THING = Stream("thing", "a thing", columns={})
+COMPRESSED = batch.compressed
+
+
+class TracerOf:
+    """Stands in for a tracer: gives these batches of `thing`, one a poll, the last one at the end."""
+
+    def __init__(self, stopping: threading.Event, *batches: SampledBatch) -> None:
+        self._stopping, self._batches = stopping, list(batches)
+        self._emitted = sum(one.count for one in batches)
+
+    def poll(self, timeout_ms: int) -> list[SampledBatch]:
+        given = self._batches.pop(0)
+        if len(self._batches) == 1:
+            self._stopping.set()
+        return [given]
+
+    def finish(self) -> list[SampledBatch]:
+        return [self._batches.pop()]
+
+    def accounts(self) -> dict[str, Account]:
+        return {"thing": Account(self._emitted)}
+
+
+def rows(*texts: str) -> SampledBatch:
+    return SampledBatch(THING, pa.RecordBatch.from_pydict({"ktime_ns": range(len(texts)), "text": texts}))
+
+
+def large() -> str:
+    """A text that no record has room for, however compressed."""
+    return np.random.default_rng(1).bytes(MOST_BYTES).hex()
+
+
+def recorded(*batches: SampledBatch) -> tuple[list[record_pb2.Batch], dict[str, int]]:
+    """What a recording put, and what it lost; its books are whole."""
+    books, stopping, put = Books(["thing"]), threading.Event(), list[record_pb2.Record]()
+    tracer = cast(RunningProbe, TracerOf(stopping, *batches))
+    batcher = Batcher(bytes(16), bytes(16), books, Describer())
+    thread = threading.Thread(target=Recorder(tracer, batcher, books, put.append).record, args=(stopping,))
+    thread.start()
+    thread.join(60)
+    books.close()
+    account = books.account("thing")
+    told = [record.batch for record in put if record.HasField("batch")]
+    assert [one.sequence for one in told] == list(range(1, len(told) + 1))
+    assert account.emitted == sum(one.event_count for one in told) + sum(loss.count for loss in account.lost)
+    return told, {f"{loss.place}/{loss.reason}": loss.count for loss in account.lost}
+
+
+def texts(told: list[record_pb2.Batch]) -> list[str]:
+    return [text for one in told for text in pa.ipc.open_stream(one.arrow_ipc).read_all()["text"].to_pylist()]
+
+
+def test_a_row_too_large_for_a_record_is_lost_alone() -> None:
+    """Its neighbours, in its batch and in the next one, are there."""
+    told, lost = recorded(rows("a", large(), "b"), rows("c", "d"), rows("e"))
+    assert texts(told) == ["a", "b", "c", "d", "e"]
+    assert [one.events_before for one in told] == [0, 1, 2, 4]
+    assert lost == {"batch/too_large": 1}
+
+
+def test_rows_that_cannot_be_read_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What became a record before counts as that, and so does what was too large; only the batch's rest is lost."""
+
+    def fails_later(columns: pa.RecordBatch, most_bytes: int) -> Iterator[Any]:
+        pieces = COMPRESSED(columns, most_bytes)
+        if columns["text"][0].as_py() == "a":
+            yield next(pieces)
+            yield next(pieces)
+            raise pa.ArrowInvalid("made up")
+        yield from pieces
+
+    monkeypatch.setattr(batch, "compressed", fails_later)
+    told, lost = recorded(rows("a", large(), "b", "c", "d", "e"), rows("f"), rows("g"))
+    assert texts(told) == ["a", "f", "g"]
+    assert lost == {"batch/too_large": 1, "batch/unreadable": 4}
