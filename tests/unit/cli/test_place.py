@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import time
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,8 +86,11 @@ def test_what_was_left_behind_is_ended(tmp_path: Path) -> None:
     )
     said: list[str] = []
     try:
+        for one in (ours, others):
+            while not Path(f"/proc/{one.pid}/environ").read_bytes():  # for a moment after its exec
+                time.sleep(0.01)
         end_left_behind(tmp_path, said.append, Flag())
-        assert ours.wait(10) != 0
+        assert ours.wait(60) != 0
         assert said == [f"waiting for what an earlier `scope up` left behind: process {ours.pid}"]
         assert others.poll() is None
     finally:
