@@ -3,8 +3,8 @@
 import os
 import socket
 import subprocess
-import time
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
