@@ -49,7 +49,7 @@ async def test_a_server_that_goes_and_comes_back_misses_nothing(start_agent: Sta
         server.answers = True
         await server.start()
         await stop(agent, task.task_id)
-        await until(lambda: server.of(task.task_id).closed)
+        await until(lambda: server.of_all(task.task_id) and server.of(task.task_id).closed)
     stream = server.of(task.task_id).stream("syscall")
     assert stream.repeats
     assert (stream.stored, stream.account.emitted, stream.balance) == (300_007, 300_007, 0)
@@ -71,7 +71,7 @@ async def test_a_silent_server_is_left(start_agent: StartAgent, server: StandInS
                     await asyncio.sleep(0.1)
             proxy.stall(False)
             await stop(agent, task.task_id)
-            await until(lambda: server.of(task.task_id).closed)
+            await until(lambda: server.of_all(task.task_id) and server.of(task.task_id).closed)
             assert (await scraped(port))["scope_agent_connections_total"] > 1
     stream = server.of(task.task_id).stream("syscall")
     assert (stream.stored, stream.balance) == (10_007, 0)
@@ -91,8 +91,8 @@ async def test_what_is_to_come_later_does_not_hold_up_the_rest(start_agent: Star
         await run_to_end(second)
         await stop(agent, other.task_id)
         await stop(agent, task.task_id)
-        await until(lambda: server.of(other.task_id).closed)
-        await until(lambda: server.of(task.task_id).closed)
+        await until(lambda: server.of_all(other.task_id) and server.of(other.task_id).closed)
+        await until(lambda: server.of_all(task.task_id) and server.of(task.task_id).closed)
     assert server.of(task.task_id).stream("syscall").stored == 300_007
     assert server.of(other.task_id).stream("syscall").stored == 10_007
 
