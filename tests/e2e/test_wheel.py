@@ -83,7 +83,8 @@ def test_it_brings_the_server_along(python: Path) -> None:
         "from importlib import resources\n"
         "import scope_server.app, scope_agentd.app, scope_proto.scope.v1.control_pb2_grpc\n"
         "store = resources.files('scope_server') / 'store'\n"
-        "print((store / 'queries.sql').is_file(), len(list((store / 'migrations').iterdir())) > 0)\n"
+        "print((store / 'reading' / 'queries.sql').is_file())\n"
+        "print(len(list((store / 'schema' / 'migrations').iterdir())) > 0)\n"
     )
     ran = hidden(python, "-c", script)
     assert ran.stdout.split() == ["True", "True"], ran.stderr
