@@ -18,8 +18,7 @@ from tests.probes.cuda_programs import StandIn
 SCHEDULES = int(os.environ.get("SCHEDULES", "25"))
 SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else range(1, SCHEDULES + 1)
 HERE = Path(__file__).parent
-# Resident. Beside what it has idle, the server holds at most 256 MiB of what waits, and what is being written.
-MOST_MB = {"server": 500.0, "agentd": 400.0}
+MOST_MB = 400.0
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +85,7 @@ def _play(world: World, seed: int) -> None:
     account.check_allocations(world, stacks, lived_on)
     assert not account.left_open(world, idle)
     for part in (world.server, world.agent):
-        assert account.resident_mb(part.pid) < MOST_MB[part.name]
+        assert account.resident_mb(part.pid) < MOST_MB
         part.terminate()
 
 
