@@ -27,7 +27,7 @@ help: ## list the targets
 packages: ## install the Debian packages that a build needs and this host lacks (as root)
 	@deploy/install-packages.sh build
 
-$(VENV)/.installed: pyproject.toml requirements.lock setup.py src/scope_bpf/_ffi_build.py $(wildcard src/scope_bpf/cdef/*.h src/scope_bpf/shim/* bpf/include/event.h)
+$(VENV)/.installed: pyproject.toml requirements.lock setup.py src/scope_bpf/binding/_ffi_build.py $(wildcard src/scope_bpf/binding/cdef/*.h src/scope_bpf/binding/shim/* bpf/include/event.h)
 	@deploy/install-packages.sh build
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing Python packages into $(VENV)"
@@ -130,4 +130,4 @@ lock: ## rewrite requirements.lock with the newest versions that pyproject.toml 
 
 .PHONY: clean
 clean: ## remove what a build made
-	rm -rf build dist $(VENV) src/scope_bpf/objects src/scope_bpf/_native.* src/scope_proto/scope src/*.egg-info
+	rm -rf build dist $(VENV) src/scope_bpf/objects src/scope_bpf/binding/_native.* src/scope_proto/scope src/*.egg-info

@@ -16,7 +16,7 @@ class BuildPackage(build_py):
 
 
 setup(
-    cffi_modules=["src/scope_bpf/_ffi_build.py:ffi"],
+    cffi_modules=["src/scope_bpf/binding/_ffi_build.py:ffi"],
     cmdclass={"build_py": BuildPackage},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

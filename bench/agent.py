@@ -8,11 +8,11 @@ from bench.measure import TRACER_CPU, Result, at_most, loop
 from scope_agentd.pipeline.batch import Batcher
 from scope_agentd.pipeline.books import Books
 from scope_agentd.pipeline.describe import Describer
-from scope_bpf.catalogue import probe_named
-from scope_bpf.command import HeldCommand
-from scope_bpf.options import parse_options
-from scope_bpf.targets import Target
-from scope_bpf.tracer import Tracer
+from scope_bpf.capture.command import HeldCommand
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.target import Target
+from scope_bpf.probes import probe_named
 
 CALLS = 5_000_000
 

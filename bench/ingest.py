@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 
 from bench.measure import Result, at_least
-from scope_bpf.catalogue import probes
+from scope_bpf.probes import probes
 from scope_cli.bench_store.costs import written
 from scope_cli.bench_store.fill import Filler
 from scope_cli.bench_store.load import Load

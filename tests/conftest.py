@@ -7,9 +7,9 @@ from functools import cache
 
 import pytest
 
-from scope_bpf.catalogue import probes
-from scope_bpf.doctor import examine
+from scope_bpf.capture.doctor import examine
 from scope_bpf.host import features
+from scope_bpf.probes import probes
 
 
 def _version(*command: str) -> str:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes src/scope_bpf/cuda/results.py, the names of CUDA's results, from a toolkit's headers.
+"""Makes src/scope_bpf/probes/cuda/results.py, the names of CUDA's results, from a toolkit's headers.
 
 The numbers of `enum cudaError` (driver_types.h) and `enum cudaError_enum` (cuda.h) are part of CUDA's ABI: they are
 never given to another result. To regenerate from the newest headers::
@@ -12,7 +12,7 @@ import re
 import sys
 from pathlib import Path
 
-OUTPUT = Path(__file__).parents[1] / "src/scope_bpf/cuda/results.py"
+OUTPUT = Path(__file__).parents[1] / "src/scope_bpf/probes/cuda/results.py"
 
 TEMPLATE = '''\
 # DO NOT EDIT: made by tools/generate_cuda_results.py from the headers of CUDA {version}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes src/scope_bpf/syscall_table.py, the names of Linux's system calls, from Debian's linux-libc-dev.
+"""Makes src/scope_bpf/probes/syscalls/table.py, the names of Linux's system calls, from Debian's linux-libc-dev.
 
 The package's headers are made from the kernel's own tables (arch/x86/entry/syscalls/syscall_64.tbl,
 scripts/syscall.tbl), one package for all architectures. Numbers are never reused, so the table of the newest kernel
@@ -23,7 +23,7 @@ import tempfile
 import textwrap
 from pathlib import Path
 
-OUTPUT = Path(__file__).parents[1] / "src/scope_bpf/syscall_table.py"
+OUTPUT = Path(__file__).parents[1] / "src/scope_bpf/probes/syscalls/table.py"
 HEADERS = {"X86_64": "x86/asm/unistd_64.h", "ARM64": "arm64/asm/unistd_64.h"}
 UAPI = "usr/lib/linux/uapi"
 

@@ -5,8 +5,8 @@ import logging
 import time
 
 from scope_agentd.tasks import Tasks
+from scope_bpf.binding.statistics import KernelStatistics
 from scope_bpf.errors import ScopeBpfError
-from scope_bpf.statistics import KernelStatistics
 from scope_proto.scope.v1 import control_pb2
 
 log = logging.getLogger(__name__)

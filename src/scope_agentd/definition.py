@@ -10,8 +10,8 @@ from scope_agentd.errors import InvalidDefinition
 from scope_proto.scope.v1 import task_pb2
 
 if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
-    from scope_bpf.catalogue import Probe
-    from scope_bpf.targets import Target
+    from scope_bpf.catalogue.probe import Probe
+    from scope_bpf.catalogue.target import Target
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ def check_definition(wanted: task_pb2.Definition) -> Definition:
         UnknownProbe, InvalidOption: the catalogue has no such thing.
         TargetNotFound: nobody is there to be watched.
     """
-    from scope_bpf.catalogue import probe_named
-    from scope_bpf.options import parse_options
-    from scope_bpf.targets import Target
+    from scope_bpf.catalogue.options import parse_options
+    from scope_bpf.catalogue.target import Target
+    from scope_bpf.probes import probe_named
 
     if not wanted.probe:
         raise InvalidDefinition("probe: name one; ListProbes has those there are")

@@ -5,8 +5,8 @@ import logging
 from scope_agentd.pins import LeftRun, Pins
 from scope_agentd.pipeline.books import AGENT, RING
 from scope_agentd.pipeline.spool import OpenRun, Spool
-from scope_bpf.account import Account
-from scope_bpf.clock import boot_ns, boot_to_utc_ns
+from scope_bpf.capture.account import Account
+from scope_bpf.capture.clock import boot_ns, boot_to_utc_ns
 from scope_proto.scope.v1 import record_pb2, task_pb2
 
 log = logging.getLogger(__name__)

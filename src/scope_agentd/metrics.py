@@ -21,7 +21,7 @@ from scope_agentd.totals import Totals
 from scope_proto.scope.v1 import task_pb2
 
 if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
-    from scope_bpf.stream import Stream
+    from scope_bpf.catalogue.stream import Stream
 
 _NOT_MEASURED = ("ktime_ns", "start_ns", "uid")
 _STATES = {number: name.removeprefix("TASK_STATE_").lower() for name, number in task_pb2.TaskState.items() if number}

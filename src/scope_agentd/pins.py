@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from scope_bpf.account import Account
+from scope_bpf.capture.account import Account
 from scope_proto.scope.v1 import record_pb2
 
 log = logging.getLogger(__name__)
@@ -78,8 +78,8 @@ class Pins:
                 self._folder.rmdir()
 
     def _read(self, file: Path) -> LeftRun | None:
+        from scope_bpf.capture.kernel_books import read_pinned
         from scope_bpf.errors import KernelError
-        from scope_bpf.kernel_books import read_pinned
 
         try:
             described = json.loads(file.read_text())

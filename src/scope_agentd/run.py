@@ -19,12 +19,12 @@ from scope_agentd.pipeline.books import Books
 from scope_agentd.pipeline.spool import Spool
 from scope_agentd.run_id import new_run_id
 from scope_agentd.totals import Totals
-from scope_bpf.statistics import Cost
+from scope_bpf.binding.statistics import Cost
 from scope_proto.scope.v1 import control_pb2, record_pb2, task_pb2
 
 if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
     from scope_agentd.pipeline.batch import Batcher
-    from scope_bpf.running import RunningProbe
+    from scope_bpf.capture.running import RunningProbe
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ class Run:
 
     def latest(self, stream: str) -> list[dict[str, Any]]:
         """The rows of its last look, if it is of samples and records."""
-        from scope_bpf.sampled import SampledTracer
+        from scope_bpf.capture.sampled import SampledTracer
 
         with self._lock:
             seen = self._tracer.latest if isinstance(self._tracer, SampledTracer) else {}
@@ -133,7 +133,7 @@ class Run:
         self._loop.call_soon_threadsafe(self._end)
 
     def _trace(self) -> None:
-        from scope_bpf.running import run_probe
+        from scope_bpf.capture.running import run_probe
 
         definition, pins = self.definition, self._surroundings.pins
         probe = definition.probe

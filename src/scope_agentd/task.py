@@ -12,8 +12,8 @@ from scope_agentd.definition import Definition, check_definition
 from scope_agentd.errors import AgentError
 from scope_agentd.run import Run, Surroundings
 from scope_agentd.wanted import Wanted
+from scope_bpf.code.proc import stat_of
 from scope_bpf.errors import ScopeBpfError, TargetNotFound
-from scope_bpf.proc import stat_of
 from scope_proto.scope.v1 import task_pb2
 
 log = logging.getLogger(__name__)

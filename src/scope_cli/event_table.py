@@ -9,8 +9,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from scope_bpf.catalogue import probes
-from scope_bpf.stream import Column
+from scope_bpf.catalogue.stream import Column
+from scope_bpf.probes import probes
 from scope_cli.errors import UsageError
 from scope_cli.quantities import quantity
 

@@ -6,8 +6,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from scope_bpf.account import Account
-from scope_bpf.stream import Stream
+from scope_bpf.capture.account import Account
+from scope_bpf.catalogue.stream import Stream
 from scope_cli.aggregate import Aggregate
 from scope_cli.quantities import quantity
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from scope_bpf.catalogue import Probe
-from scope_bpf.stream import Stream
+from scope_bpf.catalogue.probe import Probe
+from scope_bpf.catalogue.stream import Stream
 from scope_cli.aggregate import Aggregate
 from scope_cli.errors import CommandError
 

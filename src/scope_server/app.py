@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
-from scope_bpf.catalogue import probes
+from scope_bpf.probes import probes
 from scope_server.api import context
 from scope_server.api.application import application
 from scope_server.errors import InvalidSettings

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 from tests.chaos.world import Part, World
 
-from scope_bpf.catalogue import probes
+from scope_bpf.probes import probes
 from scope_server.errors import StoreUnavailable
 from scope_server.store.blocks.compaction import Compaction
 from scope_server.store.retention.days import measure

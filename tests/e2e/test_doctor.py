@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 
-from scope_bpf.catalogue import probes
+from scope_bpf.probes import probes
 
 SCOPE = [sys.executable, "-m", "scope_cli.main"]
 
@@ -46,7 +46,7 @@ def _programs_and_maps() -> set[tuple[str, int]]:
 def test_probes_needs_neither_privileges_nor_the_extension() -> None:
     """The catalogue is readable by anybody, also where the extension cannot be imported."""
     script = (
-        "import sys; sys.modules['scope_bpf._native'] = None\n"
+        "import sys; sys.modules['scope_bpf.binding._native'] = None\n"
         "from scope_cli.main import main; main(['probes', '--json'])"
     )
     command = ["setpriv", "--inh-caps=-all", "--bounding-set=-all", sys.executable, "-c", script]

@@ -59,7 +59,7 @@ def test_clang_and_libbpf_are_hidden(python: Path) -> None:
     assert hidden("clang", "--version").returncode != 0
     loads = hidden(python, "-c", "import ctypes; ctypes.CDLL('libbpf.so.1')")
     assert loads.returncode != 0
-    extension = ROOT / "src/scope_bpf" / f"_native.abi3{sysconfig.get_config_var('SHLIB_SUFFIX')}"
+    extension = ROOT / "src/scope_bpf/binding" / f"_native.abi3{sysconfig.get_config_var('SHLIB_SUFFIX')}"
     unbundled = hidden(python, "-c", f"import ctypes; ctypes.CDLL({str(extension)!r})")
     assert "libbpf" in unbundled.stderr, "the extension of the checkout needs the host's libbpf"
 

@@ -2,11 +2,11 @@
 
 from tests.gpu.report import Report
 
-from scope_bpf.catalogue import probe_named
-from scope_bpf.columns import to_arrow
+from scope_bpf.capture.columns import to_arrow
+from scope_bpf.capture.running import run_probe
+from scope_bpf.catalogue.options import parse_options
 from scope_bpf.errors import NoDevice
-from scope_bpf.options import parse_options
-from scope_bpf.running import run_probe
+from scope_bpf.probes import probe_named
 
 
 def tell_gpus(report: Report) -> None:

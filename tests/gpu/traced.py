@@ -13,11 +13,11 @@ from typing import Any
 
 from tests.probes.recording import Recording
 
-from scope_bpf.catalogue import probe_named
-from scope_bpf.command import HeldCommand
-from scope_bpf.options import parse_options
-from scope_bpf.targets import Target
-from scope_bpf.tracer import Tracer
+from scope_bpf.capture.command import HeldCommand
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.target import Target
+from scope_bpf.probes import probe_named
 
 Row = dict[str, Any]
 _LONGEST_S = 300.0

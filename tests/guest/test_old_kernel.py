@@ -9,7 +9,7 @@ from tests.guest.guest import fetch_kernel, run_in_guest
 from tests.probes import cuda_programs
 from tests.probes.cuda_programs import Nvcc, launches_of
 
-from scope_bpf.catalogue import probes
+from scope_bpf.probes import probes
 
 CACHE = Path(__file__).parents[1] / ".cache"
 

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from tests.probes.recording import Record, Recording
 
-from scope_bpf.catalogue import Probe, probe_named
-from scope_bpf.command import HeldCommand
+from scope_bpf.capture.command import HeldCommand
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.probe import Probe
+from scope_bpf.catalogue.target import Target
 from scope_bpf.errors import NotSupported
 from scope_bpf.host import require_bpf
-from scope_bpf.options import parse_options
-from scope_bpf.targets import Target
-from scope_bpf.tracer import Tracer
+from scope_bpf.probes import probe_named
 
 WORKLOADS = Path(__file__).parent / "workloads"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from scope_bpf.account import Account
-from scope_bpf.columns import RawBatch, to_arrow
+from scope_bpf.capture.account import Account
+from scope_bpf.capture.columns import RawBatch, to_arrow
 
 
 @dataclass

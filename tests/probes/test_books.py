@@ -9,13 +9,13 @@ import pytest
 from tests.probes.cuda_programs import WORKLOADS, StandIn
 from tests.probes.recording import Record
 
-from scope_bpf.catalogue import probe_named
-from scope_bpf.command import HeldCommand
-from scope_bpf.object import BpfObject
-from scope_bpf.options import parse_options
-from scope_bpf.stream import Mode
-from scope_bpf.targets import Target
-from scope_bpf.tracer import Tracer
+from scope_bpf.binding.object import BpfObject
+from scope_bpf.capture.command import HeldCommand
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.stream import Mode
+from scope_bpf.catalogue.target import Target
+from scope_bpf.probes import probe_named
 
 
 @pytest.mark.parametrize("probe", ["syscalls", "process", "files", "sched"])

@@ -17,13 +17,13 @@ import pytest
 from tests.probes.cuda_programs import WORKLOADS, Nvcc, StandIn
 from tests.probes.recording import Record, Recording
 
-from scope_bpf import gauge as gauge_module
-from scope_bpf import tracer as tracer_module
-from scope_bpf.catalogue import probe_named
-from scope_bpf.elf import ElfFile
-from scope_bpf.options import parse_options
-from scope_bpf.targets import Target
-from scope_bpf.tracer import Tracer
+from scope_bpf.capture import gauge as gauge_module
+from scope_bpf.capture import tracer as tracer_module
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.target import Target
+from scope_bpf.code.elf import ElfFile
+from scope_bpf.probes import probe_named
 
 MIB = 1 << 20
 

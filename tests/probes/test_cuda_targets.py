@@ -24,16 +24,16 @@ import pytest
 from tests.probes.cuda_programs import WORKLOADS, Nvcc, StandIn, toolkit
 from tests.probes.recording import Recording
 
-from scope_bpf.catalogue import probe_named
-from scope_bpf.command import HeldCommand
-from scope_bpf.cuda.functions import FUNCTIONS
-from scope_bpf.elf import ElfFile
+from scope_bpf.capture.command import HeldCommand
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.capture.uprobe import Uprobes
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.target import Target
+from scope_bpf.code.elf import ElfFile
+from scope_bpf.code.mappings import executable_mappings
 from scope_bpf.errors import KernelError, NotSupported
-from scope_bpf.mappings import executable_mappings
-from scope_bpf.options import parse_options
-from scope_bpf.targets import Target
-from scope_bpf.tracer import Tracer
-from scope_bpf.uprobe import Uprobes
+from scope_bpf.probes import probe_named
+from scope_bpf.probes.cuda.functions import FUNCTIONS
 
 RUNTIME = toolkit() / "lib/libcudart.so.13"
 NAMES = {name for function in FUNCTIONS for name in function.symbols}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.probes.recording import Record
 
-from scope_bpf.catalogue import probe_named
+from scope_bpf.probes import probe_named
 
 
 def test_an_exec_has_every_argument_in_full(record: Record) -> None:

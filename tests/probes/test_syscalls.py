@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 import pytest
 from tests.probes.recording import Record
 
-from scope_bpf.catalogue import probe_named
-from scope_bpf.columns import to_arrow
-from scope_bpf.options import parse_options
+from scope_bpf.capture.columns import to_arrow
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.target import Target
+from scope_bpf.probes import probe_named
 from scope_bpf.probes.syscalls import TABLE
-from scope_bpf.targets import Target
-from scope_bpf.tracer import Tracer
 
 X86 = platform.machine() == "x86_64"
 

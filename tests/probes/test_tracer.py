@@ -16,15 +16,16 @@ import pytest
 from tests.probes.recording import Record
 
 from scope_bpf import host
-from scope_bpf.catalogue import Alternative, Probe, probe_named, probes
-from scope_bpf.command import HeldCommand
-from scope_bpf.doctor import examine
+from scope_bpf.binding.statistics import KernelStatistics
+from scope_bpf.capture.command import HeldCommand
+from scope_bpf.capture.doctor import examine
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.stream import Column, Mode, Stream
+from scope_bpf.catalogue.target import Target
 from scope_bpf.errors import InvalidOption, LayoutMismatch, NotSupported, VerifierError
-from scope_bpf.options import parse_options
-from scope_bpf.statistics import KernelStatistics
-from scope_bpf.stream import Column, Mode, Stream
-from scope_bpf.targets import Target
-from scope_bpf.tracer import Tracer
+from scope_bpf.probes import probe_named, probes
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
@@ -52,7 +53,7 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compile:
         flags = ["-g", "-O2", "-target", "bpf", "-mcpu=v3", f"-D__TARGET_ARCH_{architecture}"]
         includes = [f"-I{ROOT}/bpf/include", f"-I{ROOT}/bpf/vmlinux/{architecture}"]
         subprocess.run(["clang", *flags, *includes, "-c", source, "-o", tmp_path / f"{name}.bpf.o"], check=True)
-        monkeypatch.setattr("scope_bpf.catalogue.OBJECTS", tmp_path)
+        monkeypatch.setattr("scope_bpf.catalogue.probe.OBJECTS", tmp_path)
 
     return build
 
@@ -169,7 +170,7 @@ def test_a_kernel_without_btf_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_object_that_was_not_built_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The error names the file and the target that makes it."""
-    monkeypatch.setattr("scope_bpf.catalogue.OBJECTS", tmp_path)
+    monkeypatch.setattr("scope_bpf.catalogue.probe.OBJECTS", tmp_path)
     with pytest.raises(NotSupported, match=r"syscalls.bpf.o is missing; run `make objects`"):
         start(replace(probe_named("syscalls")))
 
@@ -201,10 +202,10 @@ def test_a_kernel_that_refuses_fentry_is_passed_over(thing: "type[Probe]") -> No
 
 WITHOUT = """
 import os, sys
-from scope_bpf.catalogue import probe_named
+from scope_bpf.probes import probe_named
 from scope_bpf.errors import MissingCapability
-from scope_bpf.options import parse_options
-from scope_bpf.tracer import Tracer
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.capture.tracer import Tracer
 probe = probe_named(sys.argv[1])
 try:
     with Tracer(probe, parse_options(probe.options, {})) as tracer:

@@ -1,4 +1,4 @@
-"""Who may import whom: agent and server meet over the wire, and what both use knows neither."""
+"""Who may import whom: agent and server meet over the wire, what both use knows neither, and capture has layers."""
 
 import ast
 from pathlib import Path
@@ -14,15 +14,29 @@ FORBIDDEN = {
 }
 
 
-def _imported(file: Path) -> set[str]:
-    """The packages that a file imports, at its top or anywhere below."""
+# Of scope_bpf, from the bottom: each imports only those before it, whenever it does.
+LAYERS = ("errors", "host", "layout", "catalogue", "binding", "code", "capture")
+
+
+def _modules(file: Path) -> set[str]:
+    """The modules that a file imports, at its top or anywhere below."""
     found = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.partition(".")[0])
+            found.add(node.module)
     return found
+
+
+def _imported(file: Path) -> set[str]:
+    """The packages that a file imports."""
+    return {module.partition(".")[0] for module in _modules(file)}
+
+
+def _layer(path: str) -> str:
+    """Which part of scope_bpf a module is in: `code` of `scope_bpf.code.elf`."""
+    return path.split(".")[1]
 
 
 @pytest.mark.parametrize("package", FORBIDDEN)
@@ -32,3 +46,25 @@ def test_packages_keep_apart(package: str) -> None:
     assert len(files) > 5
     breaches = {str(file.relative_to(SRC)): named for file in files if (named := _imported(file) & FORBIDDEN[package])}
     assert breaches == {}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_layers_of_capture_know_only_those_below(layer: str) -> None:
+    """No part of scope_bpf imports one above itself, or a probe."""
+    forbidden = {*LAYERS[LAYERS.index(layer) + 1 :], "probes"}
+    place = SRC / "scope_bpf" / layer
+    files = list(place.rglob("*.py")) or [place.with_suffix(".py")]
+    assert all(file.exists() for file in files)
+    breaches = {}
+    for file in files:
+        named = {module for module in _modules(file) if module.startswith("scope_bpf.") and _layer(module) in forbidden}
+        if named:
+            breaches[str(file.relative_to(SRC))] = named
+    assert breaches == {}
+
+
+def test_only_the_binding_imports_the_extension() -> None:
+    """Everybody else sees functions and classes with types."""
+    files = [file for file in SRC.rglob("*.py") if "binding" not in file.parts]
+    extension = {"scope_bpf.binding.ffi", "scope_bpf.binding._native"}
+    assert [str(file) for file in files if _modules(file) & extension] == []

@@ -8,8 +8,8 @@ from scope_proto.scope.v1 import control_pb2
 
 async def list_probes() -> control_pb2.ListProbesResponse:
     """Every probe, tried on this host."""
-    from scope_bpf.catalogue import probes
-    from scope_bpf.doctor import examine
+    from scope_bpf.capture.doctor import examine
+    from scope_bpf.probes import probes
 
     known = list(probes().values())
     findings = [await asyncio.to_thread(examine, probe) for probe in known]

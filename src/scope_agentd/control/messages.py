@@ -11,9 +11,9 @@ from scope_agentd.task import Task
 from scope_proto.scope.v1 import control_pb2, task_pb2
 
 if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
-    from scope_bpf.catalogue import Probe
-    from scope_bpf.doctor import Finding
-    from scope_bpf.options import Option
+    from scope_bpf.capture.doctor import Finding
+    from scope_bpf.catalogue.options import Option
+    from scope_bpf.catalogue.probe import Probe
 
 
 def task_id_of(request: control_pb2.StartTaskRequest) -> str:
@@ -75,7 +75,7 @@ def _recorded(task_id: str, run: Run) -> control_pb2.Run:
 
 def probe_message(probe: "Probe", finding: "Finding") -> control_pb2.Probe:
     """A probe of the catalogue, and what this host makes of it."""
-    from scope_bpf.stream import fingerprint
+    from scope_bpf.catalogue.stream import fingerprint
 
     message = control_pb2.Probe(
         name=probe.name,

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterable, Mapping
 
-from scope_bpf.account import Account
+from scope_bpf.capture.account import Account
 from scope_proto.scope.v1 import record_pb2
 
 RING, BATCH, AGENT = "ring", "batch", "agent"  # the places where something may be lost before it has a sequence

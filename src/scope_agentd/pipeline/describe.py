@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from scope_bpf.columns import Batch, RawBatch, to_arrow
-from scope_bpf.proc import TICK_NS, stat_of
-from scope_bpf.targets import container_of
+from scope_bpf.capture.columns import Batch, RawBatch, to_arrow
+from scope_bpf.catalogue.target import container_of
+from scope_bpf.code.proc import TICK_NS, stat_of
 from scope_proto.scope.v1 import record_pb2
 
 MOST_DESCRIBED_BYTES = 64 << 10  # of descriptions in one record

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from scope_agentd.pipeline.batch import Batcher
 from scope_agentd.pipeline.books import BATCH, Books
-from scope_bpf.columns import Batch
+from scope_bpf.binding.ring import prefer_this_thread
+from scope_bpf.capture.columns import Batch
+from scope_bpf.capture.running import RunningProbe
 from scope_bpf.errors import ScopeBpfError
-from scope_bpf.ring import prefer_this_thread
-from scope_bpf.running import RunningProbe
 from scope_proto.scope.v1 import record_pb2
 
 log = logging.getLogger(__name__)

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from scope_bpf.catalogue import Alternative, Probe
+from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.stream import Column, Failed, Live, Mode, Names, Rollup, Stream
 from scope_bpf.probes.syscalls import NUMBERS, SELECTABLE
-from scope_bpf.stream import Column, Failed, Live, Mode, Names, Rollup, Stream
 
 # enum file_call in files.bpf.c
 _CALLS = {

@@ -2,9 +2,9 @@
 
 import resource
 
-from scope_bpf.catalogue import Alternative, Probe
+from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.stream import Column, Live, Rollup, Stream
 from scope_bpf.probes.syscalls import NUMBERS
-from scope_bpf.stream import Column, Live, Rollup, Stream
 
 _ALWAYS = ("exec_done", "fork_done", "exit_done")
 

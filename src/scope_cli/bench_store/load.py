@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from scope_bpf.catalogue import probe_named
-from scope_bpf.stream import fingerprint
+from scope_bpf.catalogue.stream import fingerprint
+from scope_bpf.probes import probe_named
 from scope_proto.scope.v1.record_pb2 import Account, Batch, Record
 
 STREAMS = {

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     import psycopg
     from rich.console import Console
 
-    from scope_bpf.catalogue import probes
+    from scope_bpf.probes import probes
     from scope_cli.bench_store.costs import sizes, written
     from scope_cli.bench_store.fill import Filler
     from scope_cli.bench_store.load import Load

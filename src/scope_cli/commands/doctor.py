@@ -16,9 +16,9 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Tries every probe; status 1 if one cannot run, though the host has what it is about."""
-    from scope_bpf.catalogue import probes
-    from scope_bpf.doctor import examine
+    from scope_bpf.capture.doctor import examine
     from scope_bpf.host import features
+    from scope_bpf.probes import probes
 
     findings = [examine(probe) for probe in probes().values()]
     if arguments.json:

@@ -17,8 +17,8 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints all probes in short, or one in full."""
-    from scope_bpf.catalogue import probe_named, probes
     from scope_bpf.errors import UnknownProbe
+    from scope_bpf.probes import probe_named, probes
 
     try:
         chosen = [probe_named(arguments.name)] if arguments.name else list(probes().values())

@@ -13,9 +13,9 @@ from scope_cli.definition import add_options, add_target, given_options, given_t
 from scope_cli.errors import CommandError, UsageError
 
 if TYPE_CHECKING:
-    from scope_bpf.account import Account
-    from scope_bpf.command import HeldCommand
-    from scope_bpf.running import RunningProbe
+    from scope_bpf.capture.account import Account
+    from scope_bpf.capture.command import HeldCommand
+    from scope_bpf.capture.running import RunningProbe
     from scope_cli.sinks import Sink
 
 POLL_MS = 100
@@ -45,12 +45,12 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Traces until the command, the time or the user ends it; then says what was recorded and lost."""
-    from scope_bpf.catalogue import probe_named
-    from scope_bpf.command import HeldCommand
+    from scope_bpf.capture.command import HeldCommand
+    from scope_bpf.capture.running import run_probe
+    from scope_bpf.catalogue.options import parse_options
+    from scope_bpf.catalogue.target import Target
     from scope_bpf.errors import InvalidOption, ScopeBpfError, TargetNotFound, UnknownProbe
-    from scope_bpf.options import parse_options
-    from scope_bpf.running import run_probe
-    from scope_bpf.targets import Target
+    from scope_bpf.probes import probe_named
 
     if arguments.command and arguments.pid:
         raise UsageError("give a command to trace or a --pid, not both")
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_output(arguments: argparse.Namespace, tracer: "RunningProbe") -> None:
-    from scope_bpf.stream import Mode
+    from scope_bpf.catalogue.stream import Mode
 
     if not arguments.perfetto:
         return
@@ -107,8 +107,8 @@ class _Recording(threading.Thread):
     """Polls and feeds the sink until it is stopped, then takes what is left."""
 
     def __init__(self, tracer: "RunningProbe", sink: "Sink") -> None:
-        from scope_bpf.columns import to_arrow
-        from scope_bpf.ring import prefer_this_thread
+        from scope_bpf.binding.ring import prefer_this_thread
+        from scope_bpf.capture.columns import to_arrow
 
         super().__init__(name="recording")
         self._prefer_this_thread = prefer_this_thread

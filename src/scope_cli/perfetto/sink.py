@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from scope_bpf.account import Account
-from scope_bpf.stream import HEADER, PROCESS, Stream, Timeline
+from scope_bpf.capture.account import Account
+from scope_bpf.catalogue.stream import HEADER, PROCESS, Stream, Timeline
 from scope_cli.errors import CommandError
 from scope_cli.groups import groups_of
 from scope_cli.perfetto.messages import Column, Messages

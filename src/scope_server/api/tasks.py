@@ -5,9 +5,9 @@ from typing import Any
 from aiohttp import web
 from google.protobuf import json_format
 
-from scope_bpf.catalogue import probe_named
+from scope_bpf.catalogue.options import parse_options
 from scope_bpf.errors import ScopeBpfError
-from scope_bpf.options import parse_options
+from scope_bpf.probes import probe_named
 from scope_proto.scope.v1.task_pb2 import Definition
 from scope_server.api.context import DATABASE, DESIRED, SESSIONS
 from scope_server.api.input import PID, Parameters, fields, identity, number, only, quoted, text

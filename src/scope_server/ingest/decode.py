@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.stream import fingerprint
+from scope_bpf.catalogue.stream import fingerprint
 from scope_proto.scope.v1.record_pb2 import Batch
 from scope_server.errors import Deferred, Rejected
 from scope_server.ingest.times import Clock

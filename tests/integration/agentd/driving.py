@@ -16,7 +16,7 @@ from google.protobuf import json_format
 from tests.integration.agentd.conftest import TOKEN, Agent, call_metadata
 from tests.integration.agentd.stand_in_server import StandInServer
 
-from scope_bpf.command import HeldCommand
+from scope_bpf.capture.command import HeldCommand
 from scope_proto.scope.v1 import control_pb2, task_pb2
 
 SPIN = "import os\nfor _ in range({}): os.getppid()"

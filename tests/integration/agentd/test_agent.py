@@ -30,8 +30,8 @@ from tests.integration.agentd.stand_in_server import StandInServer
 from scope_agentd.errors import AgentError, InvalidSettings, PortTaken, SpoolFailed, StateUnusable
 from scope_agentd.pipeline.spool.log import Log
 from scope_agentd.settings import Settings
-from scope_bpf.catalogue import probes
-from scope_bpf.tracer import Tracer
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.probes import probes
 from scope_proto.scope.v1 import control_pb2
 
 StartAgent = Callable[..., Any]

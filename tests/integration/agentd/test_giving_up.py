@@ -15,7 +15,7 @@ import pytest
 from tests.integration.agentd.conftest import Agent, call_metadata
 from tests.integration.agentd.driving import programs_and_maps, request, start, stop, tasks_of, until
 
-from scope_bpf import running
+from scope_bpf.capture import running
 from scope_proto.scope.v1 import control_pb2, task_pb2
 
 StartAgent = Callable[..., Any]

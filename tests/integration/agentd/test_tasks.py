@@ -27,10 +27,10 @@ from tests.integration.agentd.driving import (
 from tests.integration.agentd.stand_in_server import StandInServer
 
 from scope_agentd.pipeline.batch import Batcher
-from scope_bpf.catalogue import probe_named, probes
-from scope_bpf.command import HeldCommand
-from scope_bpf.stream import fingerprint
-from scope_bpf.tracer import Tracer
+from scope_bpf.capture.command import HeldCommand
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.stream import fingerprint
+from scope_bpf.probes import probe_named, probes
 from scope_proto.scope.v1 import control_pb2, task_pb2
 from scope_proto.scope.v1.control_pb2_grpc import AgentControlStub
 

@@ -14,7 +14,7 @@ from tests.integration.agentd.driving import definition, held_calls, request, st
 from tests.integration.agentd.stand_in_server import StandInServer, wanted
 
 from scope_agentd.definition import Definition, check_definition
-from scope_bpf.catalogue import probes
+from scope_bpf.probes import probes
 from scope_proto.scope.v1 import control_pb2, task_pb2
 
 StartAgent = Callable[..., Any]

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 
-from scope_bpf.catalogue import probe_named, probes
-from scope_bpf.stream import fingerprint
+from scope_bpf.catalogue.stream import fingerprint
+from scope_bpf.probes import probe_named, probes
 from scope_proto.scope.v1 import session_pb2, task_pb2
 from scope_proto.scope.v1.record_pb2 import Account, Accounts, Batch, Gap, Loss, Record, RunEnd, RunStart, Span
 from scope_server.ingest.backlog import Backlog

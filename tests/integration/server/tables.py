@@ -6,8 +6,8 @@ from dataclasses import replace
 import psycopg
 import pyarrow as pa
 
-from scope_bpf.catalogue import probes
-from scope_bpf.stream import fingerprint
+from scope_bpf.catalogue.stream import fingerprint
+from scope_bpf.probes import probes
 from scope_server.store.schema.columns import StreamTable, stored_column, stream_tables
 from scope_server.store.schema.migrate import migrate
 

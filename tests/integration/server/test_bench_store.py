@@ -4,7 +4,7 @@ import time
 
 import psycopg
 
-from scope_bpf.catalogue import probes
+from scope_bpf.probes import probes
 from scope_cli.bench_store.costs import sizes
 from scope_cli.bench_store.fill import Filler
 from scope_cli.bench_store.load import STREAMS, Load

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.integration.server.records import BOOT_TO_UTC_NS, FIRST_KTIME_NS, Line, Run, make_machine, rows, stacks
 
-from scope_bpf.catalogue import probes
+from scope_bpf.probes import probes
 from scope_server.errors import InvalidQuery
 from scope_server.store.reading import reader
 from scope_server.store.reading.database import Database

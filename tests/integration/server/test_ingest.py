@@ -24,8 +24,8 @@ from tests.integration.server.records import (
 )
 from tests.integration.server.running import until
 
-from scope_bpf.catalogue import probes
-from scope_bpf.stream import fingerprint
+from scope_bpf.catalogue.stream import fingerprint
+from scope_bpf.probes import probes
 from scope_proto.scope.v1.record_pb2 import Record
 from scope_proto.scope.v1.session_pb2 import UploadRequest
 from scope_server.ingest.upload import upload

@@ -14,7 +14,7 @@ from tests.integration.server.records import BOOT_TO_UTC_NS, STORED, Line, Run, 
 from tests.integration.server.states import FREES, HELD, assert_ranks, at_random, by_all_rows, told
 from tests.integration.server.tables import TABLES, migrated
 
-from scope_bpf.stream import Latest
+from scope_bpf.catalogue.stream import Latest
 from scope_server.store.latest.reader import States
 from scope_server.store.reading.database import Database
 from scope_server.store.retention import Disk, Retention

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from tests.integration.server.records import LATER, REFUSED, STORED, Line, Run, account, lined, rows
 
-from scope_bpf.catalogue import probes
+from scope_bpf.probes import probes
 from scope_proto.scope.v1.record_pb2 import Record
 from scope_server.errors import Rejected, UnknownThing
 from scope_server.ingest.admit import Admission

@@ -17,7 +17,7 @@ from tests.integration.server.records import (
 )
 from tests.integration.server.running import Server
 
-from scope_bpf.catalogue import probe_named, probes
+from scope_bpf.probes import probe_named, probes
 from scope_server.errors import StoreUnavailable
 from scope_server.store.rollups.merge import Merger
 from scope_server.store.schema.columns import stream_tables

@@ -1,7 +1,7 @@
 """A run's books: emitted = lost + sequenced, once it has ended, whatever went wrong in between."""
 
 from scope_agentd.pipeline.books import Books
-from scope_bpf.account import Account
+from scope_bpf.capture.account import Account
 
 
 def test_what_was_not_read_is_lost_at_the_end() -> None:

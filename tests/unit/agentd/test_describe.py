@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scope_agentd.pipeline.describe import described_in_proc
-from scope_bpf.proc import TICK_NS, stat_of
+from scope_bpf.code.proc import TICK_NS, stat_of
 
 
 def start_ns_of(pid: int) -> int:

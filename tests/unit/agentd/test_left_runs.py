@@ -9,7 +9,7 @@ import pytest
 from scope_agentd.left_runs import close_left_runs
 from scope_agentd.pins import LeftRun, Pins
 from scope_agentd.pipeline.spool import Spool
-from scope_bpf.account import Account
+from scope_bpf.capture.account import Account
 from scope_proto.scope.v1 import record_pb2, task_pb2
 
 RUN, TASK = bytes(range(16)), bytes(16)

@@ -13,10 +13,10 @@ from scope_agentd.pipeline.batch import MOST_BYTES, Batcher
 from scope_agentd.pipeline.books import Books
 from scope_agentd.pipeline.describe import Describer
 from scope_agentd.pipeline.record import Recorder
-from scope_bpf.account import Account
-from scope_bpf.columns import SampledBatch
-from scope_bpf.running import RunningProbe
-from scope_bpf.stream import Stream
+from scope_bpf.capture.account import Account
+from scope_bpf.capture.columns import SampledBatch
+from scope_bpf.capture.running import RunningProbe
+from scope_bpf.catalogue.stream import Stream
 from scope_proto.scope.v1 import record_pb2
 
 THING = Stream("thing", "a thing", columns={})

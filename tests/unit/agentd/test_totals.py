@@ -2,7 +2,7 @@
 
 from scope_agentd.pipeline.books import Books
 from scope_agentd.totals import Totals
-from scope_bpf.account import Account
+from scope_bpf.capture.account import Account
 
 SYSCALL = ("syscalls", "syscall")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scope_bpf.btf import Btf, Struct
-from scope_bpf.catalogue import probes
+from scope_bpf.layout.btf import Btf, Struct
+from scope_bpf.probes import probes
 
 ROOT = Path(__file__).parents[3]
 ARCHITECTURES = sorted(path.parent.name for path in (ROOT / "bpf/vmlinux").glob("*/vmlinux.h"))

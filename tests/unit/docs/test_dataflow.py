@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from scope_bpf.kernel_books import LOSS_REASONS
+from scope_bpf.capture.kernel_books import LOSS_REASONS
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "dataflow.md").read_text()

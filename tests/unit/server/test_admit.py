@@ -8,7 +8,7 @@ import pytest
 from google.protobuf.struct_pb2 import Value
 from tests.integration.server.records import BOOT_TO_UTC_NS, SCHEMA, Run, account, rows
 
-from scope_bpf.catalogue import probes
+from scope_bpf.probes import probes
 from scope_proto.scope.v1 import task_pb2
 from scope_proto.scope.v1.record_pb2 import Gap, Process, Record, RunEnd, RunStart, Span
 from scope_server.errors import Deferred, Rejected

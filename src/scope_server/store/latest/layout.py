@@ -6,7 +6,7 @@ ranks it: the largest groups are found by an index.
 
 from dataclasses import dataclass
 
-from scope_bpf.stream import Latest
+from scope_bpf.catalogue.stream import Latest
 from scope_server.store.schema.columns import BASE, WHOLE, StoredColumn, StreamTable
 
 # What every table of states has beside the stream's own columns. `ktime_ns` is in the rows.

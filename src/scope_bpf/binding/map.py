@@ -1,0 +1,157 @@
+"""Maps: those of a loaded object, which owns them, and others by their file descriptors."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scope_bpf.binding.ffi import check, ffi, lib
+from scope_bpf.errors import KernelError
+
+
+def possible_cpus() -> int:
+    """How many values a per-CPU map holds for each key."""
+    return check(lib.libbpf_num_possible_cpus(), "cannot count the CPUs")
+
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class Map:
+    """One map; keys and values are bytes."""
+
+    def __init__(self, native: Any, name: str) -> None:
+        self._map = native
+        self.name = name
+
+    @property
+    def fd(self) -> int:
+        """The file descriptor; valid once the object is loaded."""
+        return int(lib.bpf_map__fd(self._map))
+
+    @property
+    def key_size(self) -> int:
+        """Bytes of a key."""
+        return int(lib.bpf_map__key_size(self._map))
+
+    @property
+    def value_size(self) -> int:
+        """Bytes of a value."""
+        return int(lib.bpf_map__value_size(self._map))
+
+    @property
+    def max_entries(self) -> int:
+        """How many keys fit."""
+        return int(lib.bpf_map__max_entries(self._map))
+
+    def resize(self, entries: int) -> None:
+        """Sets how many entries it holds. Before the object is loaded."""
+        check(lib.bpf_map__set_max_entries(self._map, entries), f"cannot resize the map '{self.name}'")
+
+    def update(self, key: bytes, value: bytes) -> None:
+        """Sets an entry.
+
+        Raises:
+            KernelError: the kernel refused, E2BIG if the map is full.
+        """
+        result = lib.bpf_map_update_elem(self.fd, ffi.from_buffer(key), ffi.from_buffer(value), lib.BPF_ANY)
+        check(result, f"cannot update the map '{self.name}'")
+
+    def lookup(self, key: bytes) -> bytes:
+        """The value of a key.
+
+        Raises:
+            KernelError: there is none (ENOENT).
+        """
+        value = ffi.new("char[]", self.value_size)
+        result = lib.bpf_map_lookup_elem(self.fd, ffi.from_buffer(key), value)
+        check(result, f"cannot read the map '{self.name}'")
+        return bytes(ffi.buffer(value))
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key; None if there is none."""
+        try:
+            return self.lookup(key)
+        except KernelError:
+            return None
+
+    def delete(self, key: bytes) -> None:
+        """Removes an entry, if it is there."""
+        lib.bpf_map_delete_elem(self.fd, ffi.from_buffer(key))
+
+    def list_keys(self) -> list[bytes]:
+        """Every key; those that come or go meanwhile may be missing."""
+        found: list[bytes] = []
+        previous, following = ffi.NULL, ffi.new("char[]", self.key_size)
+        while lib.bpf_map_get_next_key(self.fd, previous, following) == 0:
+            found.append(bytes(ffi.buffer(following)))
+            previous = ffi.from_buffer(found[-1])
+        return found
+
+    def read_all(self) -> tuple[Bytes, Bytes]:
+        """All keys and values as bytes, shapes (count, key size) and (count, value size).
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        keys = np.empty((self.max_entries, self.key_size), np.uint8)
+        values = np.empty((self.max_entries, self.value_size), np.uint8)
+        found = lib.scope_read_map(self.fd, ffi.from_buffer(keys), ffi.from_buffer(values), self.max_entries)
+        count = check(found, f"cannot read the map '{self.name}'")
+        return keys[:count], values[:count]
+
+    def delete_all(self, keys: Bytes) -> None:
+        """Takes entries out; shape (count, key size). Those that are not there are passed over."""
+        kept = np.ascontiguousarray(keys)
+        lib.scope_delete_keys(self.fd, ffi.from_buffer(kept), self.key_size, len(kept))
+
+    def pin(self, path: Path) -> None:
+        """Pins it, so that it outlives this process.
+
+        Raises:
+            KernelError: the directory is in no BPF file system, or the path is taken.
+        """
+        check(lib.bpf_obj_pin(self.fd, os.fsencode(path)), f"cannot pin the map '{self.name}' at {path}")
+
+
+def take_all(fd: int, key_size: int, value_size: int, entries: int) -> tuple[Bytes, Bytes]:
+    """All keys and values of a map that no program uses any more, which is empty then; shapes as of `read_all`.
+
+    Raises:
+        KernelError: the kernel refused.
+    """
+    keys, values = np.empty((entries, key_size), np.uint8), np.empty((entries, value_size), np.uint8)
+    taken = lib.scope_read_summary(fd, ffi.from_buffer(keys), ffi.from_buffer(values), entries)
+    count = check(taken, "cannot read a map")
+    return keys[:count], values[:count]
+
+
+def read_per_cpu(fd: int, key: int, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+    """The values of one key of a per-CPU array, shape (possible CPUs,), of a dtype as large as the map's values.
+
+    Raises:
+        KernelError: the map has no such key.
+    """
+    per_cpu = np.zeros(possible_cpus(), dtype)
+    result = lib.bpf_map_lookup_elem(fd, ffi.from_buffer(key.to_bytes(4, "little")), ffi.from_buffer(per_cpu))
+    check(result, "cannot read a value that the kernel keeps for each CPU")
+    return per_cpu
+
+
+def open_pinned(path: Path) -> int:
+    """A descriptor, the caller's, of what is pinned at a path.
+
+    Raises:
+        KernelError: nothing is pinned there.
+    """
+    return check(lib.bpf_obj_get(os.fsencode(path)), f"cannot open what is pinned at {path}")
+
+
+def value_size_of(fd: int) -> int:
+    """Bytes of a map's values.
+
+    Raises:
+        KernelError: the descriptor is no map's.
+    """
+    return check(lib.scope_map_value_size(fd), "cannot look at a map")

@@ -1,0 +1,147 @@
+"""A BPF object: opened from bytes, configured, loaded, closed."""
+
+import re
+from collections.abc import Collection, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from scope_bpf.binding.ffi import check, ffi, lib, libbpf_log
+from scope_bpf.binding.link import Link
+from scope_bpf.binding.map import Map
+from scope_bpf.errors import KernelError, LayoutMismatch, VerifierError
+from scope_bpf.layout.btf import Btf
+
+_REFUSED = re.compile(r"prog '(\w+)': -- BEGIN PROG LOAD LOG --")
+
+
+class BpfObject:
+    """Owns the programs and maps of one object, and the links that `attach` makes; `close` frees all of them."""
+
+    def __init__(self, elf: bytes, btf: Btf, name: str) -> None:
+        self.name = name
+        self._btf = btf
+        self._elf = ffi.from_buffer(elf)
+        self._links: list[Link] = []
+        self._object = lib.scope_object_open(self._elf, len(elf), name.encode())
+        if self._object == ffi.NULL:
+            raise KernelError(f"cannot open the BPF object of '{name}'", ffi.errno, libbpf_log())
+
+    def set_constants(self, values: Mapping[str, Any]) -> None:
+        """Gives read-only variables their values. Before `load`.
+
+        Raises:
+            LayoutMismatch: the object has no such variable, or the value does not fit.
+        """
+        size = ffi.new("size_t *")
+        rodata = lib.bpf_map__initial_value(self.map(".rodata")._map, size)
+        for name, value in values.items():
+            variable = self._btf.variables.get(name)
+            if variable is None or variable.section != ".rodata":
+                raise LayoutMismatch(f"probe '{self.name}': C has no constant '{name}'")
+            data = value.tobytes() if isinstance(value, np.ndarray) else int(value).to_bytes(variable.size, "little")
+            if len(data) != variable.size:
+                raise LayoutMismatch(f"probe '{self.name}': constant '{name}' is {variable.size} bytes in C")
+            ffi.memmove(rodata + variable.offset, data, len(data))
+
+    def select_programs(self, names: Collection[str]) -> None:
+        """Loads these programs and no others. Before `load`."""
+        program = lib.bpf_object__next_program(self._object, ffi.NULL)
+        while program != ffi.NULL:
+            lib.bpf_program__set_autoload(program, ffi.string(lib.bpf_program__name(program)).decode() in names)
+            program = lib.bpf_object__next_program(self._object, program)
+
+    def expect_uprobes(self, names: Collection[str]) -> None:
+        """Says which programs will be attached to many functions at once. Before `load`."""
+        for name in names:
+            lib.scope_expect_uprobes(self.program(name))
+
+    def load(self) -> None:
+        """Makes the maps and has the programs verified.
+
+        Raises:
+            VerifierError: the kernel refused a program.
+            KernelError: anything else went wrong.
+        """
+        libbpf_log()
+        result = lib.bpf_object__load(self._object)
+        if result == 0:
+            return
+        log = libbpf_log()
+        refused = _REFUSED.search(log)
+        if refused:
+            raise VerifierError(refused[1], -result, log)
+        raise KernelError(f"cannot load the BPF object of '{self.name}'", -result, log)
+
+    def attach(self, program: str) -> None:
+        """Attaches a loaded program where its section says.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        self._links.append(Link(self.program(program), program))
+
+    def run(self, program: str, argument: int) -> None:
+        """Runs a loaded raw_tp program once, in this thread, with one argument.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        fd = lib.bpf_program__fd(self.program(program))
+        check(lib.scope_run_raw_tp(fd, argument), f"cannot run the BPF program '{program}'")
+
+    def detach(self) -> None:
+        """Detaches every program, in the opposite order."""
+        while self._links:
+            self._links.pop().close()
+
+    def program_fds(self) -> list[int]:
+        """File descriptors of the programs that are attached."""
+        return [link.program_fd for link in self._links]
+
+    def map(self, name: str) -> Map:
+        """A map by name; data sections by theirs (".data.filter").
+
+        Raises:
+            LayoutMismatch: there is none.
+        """
+        found = lib.bpf_object__find_map_by_name(self._object, name.encode())
+        if found == ffi.NULL:
+            raise LayoutMismatch(f"probe '{self.name}': the object has no map '{name}'")
+        return Map(found, name)
+
+    def create_like(self, name: str, entries: int) -> int:
+        """Makes another map like the one of this name; returns its file descriptor, the caller's.
+
+        Raises:
+            KernelError: the kernel refused, ENOMEM for one.
+        """
+        fd = lib.scope_create_like(self._object, self.map(name)._map, entries)
+        return check(fd, f"cannot make a map like '{name}'")
+
+    def close(self) -> None:
+        """Detaches and frees everything. May be called again."""
+        self.detach()
+        if self._object != ffi.NULL:
+            lib.bpf_object__close(self._object)
+            self._object = ffi.NULL
+
+    def program(self, name: str) -> Any:
+        """libbpf's own handle of a program, the object's.
+
+        Raises:
+            LayoutMismatch: there is none.
+        """
+        program = lib.bpf_object__find_program_by_name(self._object, name.encode())
+        if program == ffi.NULL:
+            raise LayoutMismatch(f"probe '{self.name}': the object has no program '{name}'")
+        return program
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,46 @@
+"""Rows as the drain gives them, a `scope_rows *`: their fixed parts, and columns of the texts in their tails."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from scope_bpf.binding.ffi import check, ffi, lib
+
+
+def fixed_parts(rows: Any) -> Any:
+    """The rows' fixed parts as a buffer, row after row; valid as long as the rows are."""
+    return ffi.buffer(rows.rows, rows.count * rows.row_size)
+
+
+def texts(rows: Any, offset: int, stream: str, *, are_paths: bool) -> pa.Array:
+    """A column of strings; `offset` says where in its fixed part a row names them, in bytes.
+
+    Raises:
+        KernelError: a record names text outside itself (EINVAL): it was not made by this stream's program.
+    """
+    gather = lib.scope_paths if are_paths else lib.scope_texts
+    ends = np.zeros(rows.count + 1, np.int32)
+    ends_ = ffi.from_buffer("int32_t[]", ends) + 1
+    size = check(gather(rows, offset, ends_, ffi.NULL), f"a record of '{stream}' is damaged")
+    data = np.empty(size, np.uint8)
+    gather(rows, offset, ends_, ffi.from_buffer("uint8_t[]", data))
+    return pa.StringArray.from_buffers(rows.count, pa.py_buffer(ends), pa.py_buffer(data))
+
+
+def text_lists(rows: Any, offset: int, stream: str) -> pa.Array:
+    """A column of lists of strings, likewise.
+
+    Raises:
+        KernelError: as of `texts`.
+    """
+    lists = np.zeros(rows.count + 1, np.int32)
+    lists_ = ffi.from_buffer("int32_t[]", lists) + 1
+    count = ffi.new("int64_t *")
+    size = lib.scope_text_lists(rows, offset, lists_, count, ffi.NULL, ffi.NULL)
+    check(size, f"a record of '{stream}' is damaged")
+    ends, data = np.zeros(count[0] + 1, np.int32), np.empty(size, np.uint8)
+    ends_ = ffi.from_buffer("int32_t[]", ends) + 1
+    lib.scope_text_lists(rows, offset, lists_, count, ends_, ffi.from_buffer("uint8_t[]", data))
+    every = pa.StringArray.from_buffers(count[0], pa.py_buffer(ends), pa.py_buffer(data))
+    return pa.ListArray.from_arrays(pa.array(lists), every)

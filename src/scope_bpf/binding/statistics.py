@@ -1,0 +1,49 @@
+"""What BPF programs cost, by the kernel's own count."""
+
+import os
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from scope_bpf.binding.ffi import check, ffi, lib
+
+
+class KernelStatistics:
+    """While entered, the kernel measures the run time of every BPF program, which itself costs some 50 ns a run.
+
+    Raises:
+        KernelError: the kernel refused (on entry).
+    """
+
+    def __enter__(self) -> Self:
+        fd = lib.bpf_enable_stats(lib.BPF_STATS_RUN_TIME)
+        self._fd = check(fd if fd >= 0 else -ffi.errno, "cannot switch on the kernel's BPF statistics")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._fd)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What programs have cost: run time in ns and number of runs, counted while statistics were on.
+
+    Attributes:
+        missed: runs that the kernel left out, always counted: the program was running on that CPU already.
+    """
+
+    run_time_ns: int = 0
+    run_count: int = 0
+    missed: int = 0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.run_time_ns + other.run_time_ns, self.run_count + other.run_count, self.missed + other.missed)
+
+
+def program_cost(fd: int) -> Cost:
+    """The cost of one program."""
+    run_time_ns, run_count, missed = (ffi.new("uint64_t *") for _ in range(3))
+    check(lib.scope_program_cost(fd, run_time_ns, run_count, missed), "cannot read a program's statistics")
+    return Cost(run_time_ns[0], run_count[0], missed[0])

@@ -1,0 +1,80 @@
+"""A program at places of a file: at offsets in it, by which whoever executes the code there is seen."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from scope_bpf.binding.ffi import check, extension_file, ffi, lib, libbpf_log
+from scope_bpf.errors import KernelError
+
+EXTENSION = extension_file  # loaded already, and called by nobody: where attaching can be tried
+
+
+class UprobeLinks:
+    """Attaches loaded programs until `close`.
+
+    Args:
+        programs: by name.
+        multi: one link for all places of a program in a file, which kernels have since 6.6, instead of one for each.
+    """
+
+    def __init__(self, programs: Mapping[str, Any], multi: bool) -> None:
+        self._programs, self._multi = programs, multi
+        self._links: list[int | Any] = []  # descriptors, or libbpf's own
+
+    @property
+    def program_fds(self) -> list[int]:
+        """File descriptors of the programs."""
+        return [int(lib.bpf_program__fd(program)) for program in self._programs.values()]
+
+    @property
+    def count(self) -> int:
+        """How many links there are; what `detach` takes."""
+        return len(self._links)
+
+    def attach(self, program: str, path: str, cookies: Mapping[int, int], *, at_return: bool) -> None:
+        """Attaches to places of a file, by offset; the program is told each one's cookie.
+
+        Raises:
+            KernelError: the kernel refused; some of the places may be attached to.
+        """
+        if self._multi:
+            self._attach_together(program, path, cookies, at_return)
+        else:
+            self._attach_singly(program, path, cookies, at_return)
+
+    def _attach_together(self, program: str, path: str, cookies: Mapping[int, int], at_return: bool) -> None:
+        offsets = np.fromiter(cookies, np.uint64, len(cookies))
+        values = np.fromiter(cookies.values(), np.uint64, len(cookies))
+        fd = lib.scope_attach_uprobes(
+            self._programs[program],
+            path.encode(),
+            ffi.from_buffer("uint64_t[]", offsets),
+            ffi.from_buffer("uint64_t[]", values),
+            len(cookies),
+            at_return,
+        )
+        self._links.append(check(fd, f"cannot attach the BPF program '{program}' to functions of {path}"))
+
+    def _attach_singly(self, program: str, path: str, cookies: Mapping[int, int], at_return: bool) -> None:
+        for offset, cookie in cookies.items():
+            libbpf_log()
+            link = lib.scope_attach_uprobe(self._programs[program], path.encode(), offset, cookie, at_return)
+            if link == ffi.NULL:
+                action = f"cannot attach the BPF program '{program}' to a function of {path}"
+                raise KernelError(action, ffi.errno, libbpf_log())
+            self._links.append(link)
+
+    def detach(self, keep: int = 0) -> None:
+        """Detaches the last links, but for the first so many."""
+        while len(self._links) > keep:
+            link = self._links.pop()
+            if isinstance(link, int):
+                lib.close(link)
+            else:
+                lib.bpf_link__destroy(link)
+
+    def close(self) -> None:
+        """Detaches from every file. May be called again."""
+        self.detach()

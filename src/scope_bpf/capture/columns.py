@@ -1,0 +1,143 @@
+"""From records to columns: a `RawBatch` is what the kernel wrote, `to_arrow` makes an Arrow record batch of it."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from scope_bpf.binding.rows import fixed_parts, text_lists, texts
+from scope_bpf.catalogue.stream import INTERVAL, Mode, Names, Rows, Stream
+from scope_bpf.code.resolver import Resolver
+from scope_bpf.layout.fields import Field, Kind, Layout
+
+
+@dataclass(frozen=True)
+class RawBatch:
+    """Records of one stream.
+
+    Attributes:
+        rows: structured array, shape (count,), of the layout's dtype.
+        schema: what `to_arrow` makes of it.
+        native: the `scope_rows *` that holds the rows and their tails; None for a summary.
+        names: batches of the stream that gives this one's names.
+        resolver: what computes the stream's resolved columns.
+    """
+
+    stream: Stream
+    layout: Layout
+    schema: pa.Schema
+    rows: Rows
+    native: Any = None
+    names: tuple["RawBatch", ...] = ()
+    resolver: Resolver | None = None
+
+    @property
+    def count(self) -> int:
+        """How many records."""
+        return len(self.rows)
+
+    @property
+    def first_ktime_ns(self) -> int:
+        """The earliest time in it, CLOCK_BOOTTIME."""
+        return int(self.rows["ktime_ns"].min())
+
+    @property
+    def last_ktime_ns(self) -> int:
+        """The latest time in it, CLOCK_BOOTTIME."""
+        return int(self.rows["ktime_ns"].max())
+
+
+@dataclass(frozen=True)
+class SampledBatch:
+    """Rows of a stream of samples, which are columns already."""
+
+    stream: Stream
+    rows: pa.RecordBatch
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The stream's."""
+        return self.rows.schema
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return int(self.rows.num_rows)
+
+
+Batch = RawBatch | SampledBatch
+
+
+def raw_batch(
+    stream: Stream, layout: Layout, schema: pa.Schema, native: Any, resolver: Resolver | None = None
+) -> RawBatch:
+    """A batch over the records of a `scope_rows *`, without a copy."""
+    return RawBatch(stream, layout, schema, np.frombuffer(fixed_parts(native), layout.dtype), native, resolver=resolver)
+
+
+def to_arrow(raw: Batch, only: Collection[str] | None = None) -> pa.RecordBatch:
+    """The columns of a batch, or only those named; nothing in it refers to memory of the kernel's records.
+
+    Raises:
+        KernelError: a record names text outside itself (EINVAL): it was not made by this stream's program.
+    """
+    if isinstance(raw, SampledBatch):
+        return raw.rows if only is None else raw.rows.select([name for name in raw.schema.names if name in only])
+    stream = raw.stream
+    schema = raw.schema if only is None else pa.schema([field for field in raw.schema if field.name in only])
+    columns = {field.name: _column(raw, field) for field in raw.layout.fields if field.name in schema.names}
+    if stream.mode is Mode.SUMMARY:
+        columns |= {name: pa.array(raw.rows[name]) for name in INTERVAL.names or ()}
+    if stream.derive and not columns.keys() >= set(schema.names):
+        columns |= stream.derive(raw.rows)
+    if raw.resolver and stream.resolved and not columns.keys() >= set(schema.names):
+        columns |= raw.resolver.resolve(stream, raw.rows)
+    if stream.names and stream.names.text in schema.names:
+        columns[stream.names.text] = _joined(raw, stream.names)
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def _column(raw: RawBatch, field: Field) -> pa.Array:
+    if field.kind is Kind.NUMBER:
+        values = np.array(raw.rows[field.name])  # a copy even of one row, which is contiguous as it is
+        switch = raw.stream.null_unless.get(field.name)
+        return pa.array(values, mask=raw.rows[switch] == 0 if switch else None)
+    if field.kind is Kind.NAME:
+        return _names(raw.rows[field.name])
+    if field.kind is Kind.HISTOGRAM:
+        flat = np.array(raw.rows[field.name], order="C").reshape(-1)
+        return pa.FixedSizeListArray.from_arrays(pa.array(flat), type=field.arrow)
+    if field.kind is Kind.TEXT_LIST:
+        return _nulled(raw, field, text_lists(raw.native, field.offset, raw.stream.name))
+    return _nulled(raw, field, texts(raw.native, field.offset, raw.stream.name, are_paths=field.kind is Kind.PATH))
+
+
+def _nulled(raw: RawBatch, field: Field, column: pa.Array) -> pa.Array:
+    switch = raw.stream.null_unless.get(field.name)
+    return pc.if_else(pa.array(raw.rows[switch] != 0), column, None) if switch else column
+
+
+def _joined(raw: RawBatch, names: Names) -> pa.Array:
+    if not raw.names:
+        return pa.nulls(raw.count, pa.string())
+    known = pa.concat_arrays([_keys(batch.rows, names.keys) for batch in raw.names])
+    texts = pa.concat_arrays([to_arrow(batch)[names.text] for batch in raw.names])
+    return texts.take(pc.index_in(_keys(raw.rows, names.keys), known))
+
+
+def _keys(rows: Rows, names: tuple[str, ...]) -> pa.Array:
+    packed = np.empty(len(rows), [(name, rows.dtype[name]) for name in names])
+    for name in names:
+        packed[name] = rows[name]
+    return pa.Array.from_buffers(pa.binary(packed.dtype.itemsize), len(rows), [None, pa.py_buffer(packed)])
+
+
+def _names(values: Rows) -> pa.DictionaryArray:
+    width = values.dtype.itemsize
+    buffer = pa.py_buffer(np.ascontiguousarray(values))
+    encoded = pa.Array.from_buffers(pa.binary(width), len(values), [None, buffer]).dictionary_encode()
+    names = [value.partition(b"\0")[0].decode(errors="backslashreplace") for value in encoded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(names, pa.string()))

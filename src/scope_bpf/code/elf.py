@@ -1,0 +1,258 @@
+"""An ELF file of a watched process, as it lies on disk: where its functions are, what it imports, where text is.
+
+Read by pread alone: the file is somebody else's, and one that is truncated under a mapping would end the reader with
+SIGBUS. Formats: the System V ABI's chapters 4 and 5, elf(5).
+"""
+
+import os
+import struct
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from io import FileIO
+from typing import Any
+
+import numpy as np
+
+from scope_bpf.code.symbols import SYMBOL, Symbols
+from scope_bpf.errors import NotElf
+
+_HEADER = np.dtype(
+    [
+        *(("magic", "V6"), ("ident", "V10"), ("type", "<u2"), ("machine", "<u2"), ("version", "<u4"), ("entry", "<u8")),
+        *(("part_offset", "<u8"), ("section_offset", "<u8"), ("flags", "<u4"), ("header_size", "<u2")),
+        *(("part_size", "<u2"), ("parts", "<u2"), ("section_size", "<u2"), ("sections", "<u2"), ("names", "<u2")),
+    ]
+)
+_PART = np.dtype(
+    [
+        *(("type", "<u4"), ("flags", "<u4"), ("offset", "<u8"), ("address", "<u8"), ("physical", "<u8")),
+        *(("size", "<u8"), ("memory", "<u8"), ("align", "<u8")),
+    ]
+)
+_SECTION = np.dtype(
+    [
+        *(("name", "<u4"), ("type", "<u4"), ("flags", "<u8"), ("address", "<u8"), ("offset", "<u8"), ("size", "<u8")),
+        *(("link", "<u4"), ("info", "<u4"), ("align", "<u8"), ("entry", "<u8")),
+    ]
+)
+_RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
+_MAGIC = np.void(b"\x7fELF\x02\x01")  # ELFCLASS64, ELFDATA2LSB
+_PT_LOAD, _PT_INTERP, _SHT_NOBITS = 1, 3, 8
+# What damaged files may say beyond this is left out
+_MOST_NAMES = 1 << 20  # bytes of sections' names
+_LONGEST_NAME = 64
+_MOST_SEGMENTS = 64
+_MOST_ADDRESS = 1 << 62  # user space's are below
+_MOST_TABLE = 1 << 29  # bytes of a section
+_LONGEST_PATH = 4096
+_MOST_NOTES = 4096  # bytes
+_PT_NOTE, _BUILD_ID = 4, (3, b"GNU\0")  # NT_GNU_BUILD_ID, by its owner
+X86_64 = 62  # EM_X86_64
+_RELATIVE = {X86_64: 8, 183: 1027}  # R_X86_64_RELATIVE, R_AARCH64_RELATIVE
+_NOTE = struct.Struct("<III")  # sizes of owner and text, type
+_ENDBR64 = b"\xf3\x0f\x1e\xfa"
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of the file that is mapped: `size` bytes at `offset` in the file are at `address` in memory.
+
+    There `memory` bytes are taken, the rest filled with zeros.
+    """
+
+    offset: int
+    address: int
+    size: int
+    memory: int
+    executable: bool
+    writable: bool
+
+
+class ElfFile:
+    """An ELF file of 64 bits, little-endian.
+
+    Its headers are read here and not by pyelftools, which takes 20 ms for a library: while that lasts, the program that
+    has just mapped it runs on unseen.
+
+    Args:
+        file: open for reading; the caller's, needed as long as this is.
+
+    Attributes:
+        machine: for which it is, e_machine.
+        segments: what of it is mapped.
+        size: the file's, in bytes.
+
+    Raises:
+        NotElf: it is none, or damaged.
+    """
+
+    def __init__(self, file: FileIO) -> None:
+        self._file, self._fd = file, file.fileno()
+        header = self._array(0, 1, _HEADER)
+        if not len(header) or header[0]["magic"] != _MAGIC:
+            raise NotElf("no ELF file of 64 bits, little-endian")
+        (only,) = header
+        self.machine = int(only["machine"])
+        self._parts = self._array(int(only["part_offset"]), int(only["parts"]), _PART)
+        self.size = os.fstat(self._fd).st_size
+        loaded = self._parts[self._parts["type"] == _PT_LOAD]
+        ends = loaded["address"].astype(float) + loaded["memory"] + loaded["size"]
+        loaded = loaded[ends < _MOST_ADDRESS][:_MOST_SEGMENTS]
+        self.segments = tuple(
+            Segment(
+                offset=int(part["offset"]),
+                address=int(part["address"]),
+                size=max(0, min(int(part["size"]), self.size - int(part["offset"]))),
+                memory=int(part["memory"]),
+                executable=bool(part["flags"] & 1),
+                writable=bool(part["flags"] & 2),
+            )
+            for part in loaded
+        )
+        sections = self._array(int(only["section_offset"]), int(only["sections"]), _SECTION)
+        names = b""
+        if only["names"] < len(sections):
+            named = sections[only["names"]]
+            names = self.read(int(named["offset"]), min(int(named["size"]), _MOST_NAMES))
+        places = sections["name"].tolist()
+        texts = [names[at : at + _LONGEST_NAME].partition(b"\0")[0] for at in places]
+        self._sections = dict(zip(texts, sections, strict=True))
+
+    def _array(self, offset: int, count: int, dtype: np.dtype[Any]) -> Array:
+        """As many of `count` as the file has."""
+        data = self.read(offset, count * dtype.itemsize)
+        return np.frombuffer(data[: len(data) // dtype.itemsize * dtype.itemsize], dtype)
+
+    @cached_property
+    def interpreter(self) -> str:
+        """The loader that the program asks for; empty if it needs none."""
+        for part in self._parts[self._parts["type"] == _PT_INTERP]:
+            path = self.read(int(part["offset"]), min(int(part["size"]), _LONGEST_PATH))
+            return path.rstrip(b"\0").decode(errors="surrogateescape")
+        return ""
+
+    @cached_property
+    def build_id(self) -> str:
+        """What tells this build from any other, hexadecimal; empty if the linker left none. Format: elf(5), notes."""
+        for part in self._parts[self._parts["type"] == _PT_NOTE]:
+            notes, at = self.read(int(part["offset"]), min(int(part["size"]), _MOST_NOTES)), 0
+            while at + _NOTE.size <= len(notes):
+                owner_size, size, kind = _NOTE.unpack_from(notes, at)
+                owner = notes[at + _NOTE.size : at + _NOTE.size + owner_size]
+                text = at + _NOTE.size + (owner_size + 3 & ~3)
+                if (kind, owner) == _BUILD_ID:
+                    return notes[text : text + size].hex()
+                at = text + (size + 3 & ~3)
+        return ""
+
+    def functions(self, names: Collection[str]) -> dict[str, int]:
+        """Offsets in the file of functions that are defined here, by name; those that are local too."""
+        found: dict[str, int] = {}
+        for symbols in (self.dynamic_symbols, self.symbols):
+            if symbols:
+                found = symbols.addresses(names) | found
+        offsets = {name: self.offset_of(address) for name, address in found.items()}
+        return {name: offset for name, offset in offsets.items() if offset is not None}
+
+    @cached_property
+    def dynamic_symbols(self) -> Symbols | None:
+        """What the file shares with others."""
+        return self._table(".dynsym", ".dynstr")
+
+    @cached_property
+    def symbols(self) -> Symbols | None:
+        """All of its symbols; None if it was stripped."""
+        return self._table(".symtab", ".strtab")
+
+    def _table(self, table: str, names: str) -> Symbols | None:
+        symbols, strings = self._section(table, SYMBOL), self._section(names, np.dtype("u1"))
+        return Symbols(symbols, strings.tobytes()) if len(symbols) and len(strings) else None
+
+    def _section(self, name: str, dtype: np.dtype[Any]) -> Array:
+        """What a section holds; nothing if there is no such section."""
+        header = self._sections.get(name.encode())
+        if header is None or header["type"] == _SHT_NOBITS:
+            return np.empty(0, dtype)
+        return self._array(int(header["offset"]), min(int(header["size"]), _MOST_TABLE) // dtype.itemsize, dtype)
+
+    def slots(self, name: str) -> list[int]:
+        """Addresses of the slots that the loader fills with the address of an imported function."""
+        found: list[int] = []
+        if self.dynamic_symbols is None:
+            return found
+        indices = self.dynamic_symbols.indices(name)
+        for section in (".rela.plt", ".rela.dyn"):
+            relocations = self._section(section, _RELOCATION) if len(indices) else np.empty(0, _RELOCATION)
+            found += relocations["offset"][np.isin(relocations["symbol"], indices)].tolist()
+        return found
+
+    def has_section(self, name: str) -> bool:
+        """Whether there is a section of this name."""
+        return name.encode() in self._sections
+
+    def is_code(self, address: int) -> bool:
+        """Whether code lies at an address."""
+        return any(part.executable and part.address <= address < part.address + part.size for part in self.segments)
+
+    def is_data(self, address: int) -> bool:
+        """Whether a variable may lie at an address."""
+        return any(part.writable and part.address <= address < part.address + part.memory for part in self.segments)
+
+    def pointer_at(self, address: int) -> int | None:
+        """The address within the file that the loader puts in a slot; None if it is not said, or another file's."""
+        relocations = self._relocations
+        at = int(np.searchsorted(relocations["offset"], address))
+        if at == len(relocations) or relocations["offset"][at] != address:
+            return None
+        if relocations["type"][at] == _RELATIVE.get(self.machine):
+            return int(relocations["addend"][at])
+        return self.dynamic_symbols.address_of(int(relocations["symbol"][at])) if self.dynamic_symbols else None
+
+    @cached_property
+    def _relocations(self) -> Array:
+        found = np.concatenate([self._section(name, _RELOCATION) for name in (".rela.dyn", ".rela.plt")])
+        return found[np.argsort(found["offset"], kind="stable")]
+
+    def offset_of(self, address: int) -> int | None:
+        """Where in the file an address lies; None if nowhere."""
+        for part in self.segments:
+            if part.address <= address < part.address + part.size:
+                return address - part.address + part.offset
+        return None
+
+    def address_of(self, offset: int) -> int | None:
+        """The address that an offset in the file is mapped to; None if it is not."""
+        for part in self.segments:
+            if part.offset <= offset < part.offset + part.size:
+                return offset - part.offset + part.address
+        return None
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes at an offset; fewer if the file has no more."""
+        size = max(0, min(size, os.fstat(self._fd).st_size - offset))  # sizes in a damaged file are anything
+        parts = []
+        while size and (part := os.pread(self._fd, size, offset)):
+            parts.append(part)
+            offset, size = offset + len(part), size - len(part)
+        return b"".join(parts)
+
+    def text_at(self, address: int, most: int = 4096) -> str | None:
+        """The C string at an address; None if there is none of at most `most` bytes."""
+        offset = self.offset_of(address)
+        if offset is None:
+            return None
+        text, end, _ = self.read(offset, most).partition(b"\0")
+        return text.decode(errors="backslashreplace") if end else None
+
+    def cheapest_probe(self, offset: int) -> int:
+        """Where a function is probed at the least cost, with arguments and return address still in their places.
+
+        x86 kernels emulate `push` and single-step `endbr64`, which costs ten times as much (arch/x86/kernel/uprobes.c);
+        where a function begins with both, the second is taken.
+        """
+        code = self.read(offset, 6)
+        is_push = code[4:5] and (0x50 <= code[4] <= 0x57 or (code[4] == 0x41 and code[5:6] and 0x50 <= code[5] <= 0x57))
+        return offset + 4 if self.machine == X86_64 and code.startswith(_ENDBR64) and is_push else offset

@@ -1,0 +1,108 @@
+"""From a C struct to columns: which numpy field and which Arrow column each member becomes.
+
+The names are the members'; a header's and a process's members stand for themselves, `pad` is left out.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from scope_bpf.errors import LayoutMismatch
+from scope_bpf.layout.btf import Array, Integer, Struct, Type
+
+
+class Kind(Enum):
+    """How the bytes of a field are read."""
+
+    NUMBER = "number"  # an integer
+    NAME = "name"  # char[N], NUL-padded, few distinct values: a dictionary of strings
+    TEXT = "text"  # struct scope_text: a string in the tail
+    TEXT_LIST = "text_list"  # struct scope_text_list
+    PATH = "path"  # struct scope_path
+    HISTOGRAM = "histogram"  # struct scope_histogram: counts per power of two
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column of a stream: where its bytes lie in the fixed part (offset in bytes) and what they become."""
+
+    name: str
+    offset: int
+    kind: Kind
+    dtype: np.dtype[Any]
+    arrow: pa.DataType
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The fixed part of a record: its size in bytes and its fields in order."""
+
+    size: int
+    fields: tuple[Field, ...]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """A structured dtype of the fixed part, padding included."""
+        return np.dtype(
+            {
+                "names": [field.name for field in self.fields],
+                "formats": [field.dtype for field in self.fields],
+                "offsets": [field.offset for field in self.fields],
+                "itemsize": self.size,
+            }
+        )
+
+
+_TAIL_KINDS = {
+    "scope_text": (Kind.TEXT, pa.string()),
+    "scope_text_list": (Kind.TEXT_LIST, pa.list_(pa.string())),
+    "scope_path": (Kind.PATH, pa.string()),
+}
+_FLATTENED = ("scope_header", "scope_process")
+_UNSEEN = (("scope_header", "stream"),)  # how a record finds its layout
+_SLICE = np.dtype([("offset", "<u4"), ("length", "<u4")])
+
+
+def layout_of(*structs: Struct) -> Layout:
+    """The layout of one struct, or of several one behind the other.
+
+    Raises:
+        LayoutMismatch: a member has a type that is no column.
+    """
+    fields: list[Field] = []
+    begin = 0
+    for struct in structs:
+        fields.extend(_fields(struct, begin))
+        begin += struct.size
+    return Layout(begin, tuple(fields))
+
+
+def _fields(struct: Struct, begin: int) -> list[Field]:
+    fields: list[Field] = []
+    for member in struct.members:
+        if member.name == "pad" or (struct.name, member.name) in _UNSEEN:
+            continue
+        offset = begin + member.offset
+        if isinstance(member.type, Struct) and member.type.name in _FLATTENED:
+            fields.extend(_fields(member.type, offset))
+        else:
+            fields.append(_field(struct, member.name, offset, member.type))
+    return fields
+
+
+def _field(struct: Struct, name: str, offset: int, type_: Type) -> Field:
+    if isinstance(type_, Integer):
+        dtype = np.dtype(f"<{'i' if type_.signed else 'u'}{type_.size}")
+        return Field(name, offset, Kind.NUMBER, dtype, pa.from_numpy_dtype(dtype))
+    if isinstance(type_, Array) and isinstance(type_.element, Integer) and type_.element.name == "char":
+        return Field(name, offset, Kind.NAME, np.dtype(f"S{type_.count}"), pa.dictionary(pa.int32(), pa.string()))
+    if isinstance(type_, Struct) and type_.name in _TAIL_KINDS:
+        kind, arrow = _TAIL_KINDS[type_.name]
+        return Field(name, offset, kind, _SLICE, arrow)
+    if isinstance(type_, Struct) and type_.name == "scope_histogram":
+        buckets = type_.size // 8
+        return Field(name, offset, Kind.HISTOGRAM, np.dtype(("<u8", buckets)), pa.list_(pa.uint64(), buckets))
+    raise LayoutMismatch(f"struct {struct.name}: member '{name}' has a type that is no column")

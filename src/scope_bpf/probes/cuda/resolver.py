@@ -1,0 +1,40 @@
+"""What takes more than the records to know of CUDA: names of kernels, and stacks."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from scope_bpf.binding.object import BpfObject
+from scope_bpf.catalogue.stream import Rows, Stream
+from scope_bpf.code.modules import Module, Modules
+from scope_bpf.code.stacks import StackNames
+from scope_bpf.probes.cuda.kernel_names import KernelNames
+
+
+class CudaResolver:
+    """The resolved columns of the probe's streams; see `scope_bpf.code.resolver.Resolver`."""
+
+    def __init__(self, object_: BpfObject, modules: Modules) -> None:
+        self._kernels = KernelNames(object_, modules)
+        self._stacks = StackNames(object_, modules)
+
+    def add_module(self, module: Module) -> bool:
+        """Keeps files that have kernels."""
+        return self._kernels.add_module(module)
+
+    def find_functions(self, module: Module) -> dict[str, int]:
+        """What launches kernels, in a program that has the runtime linked in and was stripped."""
+        return self._kernels.find_functions(module)
+
+    def add_process(self, pid: int, modules: Mapping[int, Module]) -> None:
+        """Reads which handles the process has got."""
+        self._kernels.add_process(pid, modules)
+
+    def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
+        """The stream's resolved columns."""
+        columns: dict[str, pa.Array] = {}
+        if "kernel" in stream.resolved:
+            columns |= self._kernels.columns(rows)
+        if "stack" in stream.resolved:
+            columns["stack"] = self._stacks.column(rows)
+        return columns

@@ -1,0 +1,157 @@
+"""Records made by hand, turned into columns; test_text.py has what is special to text."""
+
+import random
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from scope_bpf.binding.ffi import ffi
+from scope_bpf.capture.columns import RawBatch, raw_batch, to_arrow
+from scope_bpf.catalogue.stream import Column, Derived, Names, Stream
+from scope_bpf.layout.fields import Field, Kind, Layout
+
+SLICE = np.dtype([("offset", "<u4"), ("length", "<u4")])
+
+
+def batch(kind: Kind, arrow: pa.DataType, tails: Sequence[bytes], spans: Sequence[tuple[int, int]] = ()) -> RawBatch:
+    """A batch of one text column; a span (offset, length) per record, by default its whole tail."""
+    layout = Layout(8, (Field("it", 0, kind, SLICE, arrow),))
+    fixed = b"".join(struct.pack("<II", *span) for span in spans or [(0, len(tail)) for tail in tails])
+    starts = np.cumsum([0, *map(len, tails)])[:-1].astype(np.uint64)
+    native = ffi.new("scope_rows *")
+    native.count, native.row_size, native.tail_bytes = len(tails), 8, sum(map(len, tails))
+    kept = [
+        ffi.from_buffer("uint8_t[]", fixed),
+        ffi.from_buffer("uint8_t[]", b"".join(tails)),
+        ffi.from_buffer("uint64_t[]", starts),
+    ]
+    native.rows, native.tails, native.tail_starts = kept
+    raw = raw_batch(Stream("thing", "a thing", columns={}), layout, pa.schema([("it", arrow)]), native)
+    KEPT.append((native, kept))
+    return raw
+
+
+KEPT: list[Any] = []  # what the batches' pointers refer to
+
+
+def escaped(text: bytes) -> str:
+    """What Python makes of bytes, and of NUL, which no text column may hold."""
+    return text.decode(errors="backslashreplace").replace("\0", "\\x00")
+
+
+def test_any_bytes_become_valid_text() -> None:
+    """Random bytes, with many lead and continuation bytes among them, come out as Python has them, and valid."""
+    dice = random.Random(1009)
+    likely = [0, 0x41, 0x80, 0xBF, 0xC2, 0xE0, 0xE2, 0xED, 0xF0, 0xF4, 0xFF]
+    samples = [
+        bytes(dice.choice(likely) if dice.random() < 0.8 else dice.randrange(256) for _ in range(dice.randrange(13)))
+        for _ in range(5003)
+    ]
+    column = to_arrow(batch(Kind.TEXT, pa.string(), samples))["it"]
+    column.validate(full=True)
+    # Python takes a run of bytes that begins a sequence as one error, which it escapes byte by byte: the same text
+    assert column.to_pylist() == [escaped(sample) for sample in samples]
+
+
+def test_a_slice_up_to_the_end_is_whole() -> None:
+    """The last byte of a tail belongs to it."""
+    raw = batch(Kind.TEXT, pa.string(), [b"abc", b"def"], [(1, 2), (3, 0)])
+    assert to_arrow(raw)["it"].to_pylist() == ["bc", ""]
+
+
+@pytest.mark.parametrize("kind", [Kind.TEXT, Kind.PATH, Kind.TEXT_LIST], ids=lambda kind: kind.value)
+def test_a_batch_of_nothing_has_its_columns(kind: Kind) -> None:
+    """No record makes a batch of no rows, of the same schema."""
+    arrow = pa.list_(pa.string()) if kind is Kind.TEXT_LIST else pa.string()
+    made = to_arrow(batch(kind, arrow, []))
+    assert (made.num_rows, made.schema) == (0, pa.schema([("it", arrow)]))
+
+
+def plain(
+    rows: np.ndarray[Any, np.dtype[Any]], schema: pa.Schema, fields: tuple[Field, ...], **stream: Any
+) -> RawBatch:
+    """A batch without tails."""
+    return RawBatch(Stream("thing", "a thing", columns={}, **stream), Layout(rows.itemsize, fields), schema, rows)
+
+
+def test_names_end_at_the_first_nul() -> None:
+    """What older kernels leave behind the end of a name is not part of it; names that are no text are escaped."""
+    names = pa.dictionary(pa.int32(), pa.string())
+    rows = np.array([(b"sh",), (b"ls\0old",), (b"full-16-bytes-xx",), (b"\xff",), (b"sh",)], [("comm", "S16")])
+    field = Field("comm", 0, Kind.NAME, np.dtype("S16"), names)
+    column = to_arrow(plain(rows, pa.schema([("comm", names)]), (field,)))["comm"]
+    assert column.to_pylist() == ["sh", "ls", "full-16-bytes-xx", "\\xff", "sh"]
+    assert len(column.dictionary) == 4
+
+
+def test_a_number_is_null_where_its_switch_is_off() -> None:
+    """`null_unless` makes the value absent, rather than 0, in just those rows."""
+    rows = np.array([(7, 1), (0, 1), (9, 0)], [("ret", "<i4"), ("returned", "u1")])
+    fields = (
+        Field("ret", 0, Kind.NUMBER, np.dtype("<i4"), pa.int32()),
+        Field("returned", 4, Kind.NUMBER, np.dtype("u1"), pa.uint8()),
+    )
+    raw = plain(rows, pa.schema([("ret", pa.int32())]), fields, null_unless={"ret": "returned"}, hidden=("returned",))
+    assert to_arrow(raw)["ret"].to_pylist() == [7, 0, None]
+
+
+def test_only_the_columns_asked_for_are_made() -> None:
+    """A reader that needs one column pays for one; derived ones are not computed in vain."""
+
+    def derive(rows: Any) -> dict[str, pa.Array]:
+        calls.append(len(rows))
+        return {"twice": pa.array(rows["a"] * 2)}
+
+    calls: list[int] = []
+    rows = np.array([(1,), (2,)], [("a", "<i8")])
+    field = Field("a", 0, Kind.NUMBER, np.dtype("<i8"), pa.int64())
+    schema = pa.schema([("a", pa.int64()), ("twice", pa.int64())])
+    raw = plain(rows, schema, (field,), derive=derive, derived={"twice": Derived(Column("a, twice"), pa.int64())})
+    assert to_arrow(raw, only=["a"]).schema.names == ["a"]
+    assert calls == []
+    assert to_arrow(raw, only=["twice"])["twice"].to_pylist() == [2, 4]
+    assert to_arrow(raw).to_pydict() == {"a": [1, 2], "twice": [2, 4]}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_columns_outlive_the_batch(count: int) -> None:
+    """Nothing in an Arrow batch refers to the memory of the records, which the shim frees: a single row's neither."""
+    rows = np.array([(1, [2, 3])] * count, [("a", "<i8"), ("latency", "<u8", 2)])
+    histogram = pa.list_(pa.uint64(), 2)
+    fields = (
+        Field("a", 0, Kind.NUMBER, rows.dtype["a"], pa.int64()),
+        Field("latency", 8, Kind.HISTOGRAM, rows.dtype["latency"], histogram),
+    )
+    made = to_arrow(plain(rows, pa.schema([("a", pa.int64()), ("latency", histogram)]), fields))
+    rows[:] = (0, [0, 0])
+    assert made.to_pylist() == [{"a": 1, "latency": [2, 3]}] * count
+
+
+def test_histograms_are_lists_of_one_length() -> None:
+    """A histogram's buckets stay together, in order."""
+    rows = np.array([([1, 2, 3],), ([4, 5, 6],)], [("latency", "<u8", 3)])
+    arrow = pa.list_(pa.uint64(), 3)
+    field = Field("latency", 0, Kind.HISTOGRAM, rows.dtype["latency"], arrow)
+    made = to_arrow(plain(rows, pa.schema([("latency", arrow)]), (field,)))
+    assert made["latency"].to_pylist() == [[1, 2, 3], [4, 5, 6]]
+
+
+def test_names_are_joined_by_key() -> None:
+    """A summary's text comes from the stream that names its keys; a key that was never named has none."""
+    names = batch(Kind.TEXT, pa.string(), [b"/one", b"/two"])
+    keyed = np.array([(5, 1), (5, 2)], [("device", "<u4"), ("inode", "<u8")])
+    known = RawBatch(names.stream, names.layout, names.schema, keyed, names.native)
+    rows = np.array([(5, 2), (6, 2), (5, 1)], keyed.dtype)
+    fields = tuple(
+        Field(name, 0, Kind.NUMBER, rows.dtype[name], pa.from_numpy_dtype(rows.dtype[name]))
+        for name in ("device", "inode")
+    )
+    joined = Names("thing", ("device", "inode"), "it", Column("its name"))
+    raw = plain(rows, pa.schema([("inode", pa.uint64()), ("it", pa.string())]), fields, names=joined)
+    assert to_arrow(raw)["it"].to_pylist() == [None, None, None]
+    with_names = RawBatch(raw.stream, raw.layout, raw.schema, rows, names=(known,))
+    assert to_arrow(with_names)["it"].to_pylist() == ["/two", None, "/one"]

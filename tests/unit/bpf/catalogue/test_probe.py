@@ -1,0 +1,141 @@
+"""The catalogue: what every probe promises, held against its compiled object."""
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from scope_bpf import probes as found
+from scope_bpf.catalogue import probe as catalogue
+from scope_bpf.catalogue.probe import Probe
+from scope_bpf.catalogue.stream import IMPLIED, Column, Stream, fingerprint
+from scope_bpf.errors import LayoutMismatch, UnknownProbe
+from scope_bpf.probes import probe_named, probes
+
+ALL = list(probes().values())
+STREAMS = [(probe, stream) for probe in ALL for stream in probe.streams]
+every_probe = pytest.mark.parametrize("probe", ALL, ids=lambda probe: probe.name)
+every_stream = pytest.mark.parametrize(("probe", "stream"), STREAMS, ids=[stream.name for _, stream in STREAMS])
+
+
+def test_probes_are_found_not_listed() -> None:
+    """A probe is a module or package, with an object unless it is of samples; each of both is one."""
+    modules = {path.stem for path in Path(found.__file__).parent.glob("[a-z]*")}
+    objects = {path.name.removesuffix(".bpf.o") for path in catalogue.OBJECTS.glob("*.bpf.o")}
+    assert set(probes()) == modules
+    assert {probe.name for probe in ALL if not probe.sampler} == objects
+
+
+def test_the_catalogue_needs_neither_extension_nor_privileges() -> None:
+    """Names, columns and options are known where nothing can be loaded."""
+    script = (
+        "import os, sys; sys.modules['scope_bpf.binding._native'] = None\n"
+        "from scope_bpf.probes import probes\n"
+        "all_ = [probe.schema(stream) for probe in probes().values() for stream in probe.streams]\n"
+        "assert 'scope_bpf.binding.ffi' not in sys.modules and all(all_)\n"
+        "assert all(probe.options for probe in probes().values())"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@every_probe
+def test_a_probe_says_what_it_is(probe: Probe) -> None:
+    """One snake_case name everywhere, a meaning, a way to attach whose programs the object has, or to look."""
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", probe.name)
+    assert probe.meaning
+    assert bool(probe.alternatives) != bool(probe.sampler)
+    for alternative in probe.alternatives:
+        assert alternative.name
+        assert all(re.search(rb"\0" + program.encode() + rb"\0", probe.elf) for program in alternative.programs)
+    assert all(option.meaning for option in probe.options)
+    assert all(option.parse(option.default) == option.default for option in probe.options)
+
+
+@every_stream
+def test_a_stream_is_what_its_struct_is(probe: Probe, stream: Stream) -> None:
+    """Columns are the struct's fields, described, with the common ones first and in one order."""
+    schema = probe.schema(stream)
+    implied = IMPLIED[stream.mode]
+    assert schema.names[: len(implied)] == list(implied)
+    assert schema.names == list(stream.described())
+    assert all(column.meaning for column in stream.described().values())
+    assert not set(stream.hidden) & set(schema.names)
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", stream.name)
+
+
+@every_stream
+def test_a_unit_is_in_the_name(probe: Probe, stream: Stream) -> None:
+    """A column in nanoseconds or bytes says so in its name, histograms and the rest of the header apart."""
+    types = {field.name: field.type for field in probe.schema(stream)}
+    for name, column in stream.described().items():
+        if column.unit in ("ns", "bytes") and not pa.types.is_fixed_size_list(types[name]):
+            assert name == column.unit or name.endswith(f"_{column.unit}")
+
+
+@every_stream
+def test_a_live_table_shows_columns_of_its_own(probe: Probe, stream: Stream) -> None:
+    """What is grouped, added up or listed exists."""
+    for live in (stream.live, *stream.also_live):
+        single = {live.failures, live.quantiles, live.unless, live.only, live.failed, live.rate} - {""}
+        assert {*live.by, *live.totals, *live.latest, *live.told_apart, *single} <= set(probe.schema(stream).names)
+    assert set(stream.labels) <= set(probe.schema(stream).names)
+
+
+def test_c_and_python_name_the_same_fields() -> None:
+    """A field that one side lacks is named, with the side that lacks it, whichever and however many."""
+    probe = probe_named("process")
+    (exec_, *_) = probe.streams
+    less = replace(exec_, columns={name: column for name, column in exec_.columns.items() if name != "ppid"})
+    with pytest.raises(LayoutMismatch, match="stream 'exec', struct exec_event: Python lacks 'ppid'"):
+        probe.layout(less)
+    more = replace(exec_, columns={**exec_.columns, "shoe_size": Column("of the user"), "age": Column("likewise")})
+    with pytest.raises(LayoutMismatch, match="C lacks 'age', C lacks 'shoe_size'"):
+        probe.layout(more)
+
+
+def test_a_stream_without_a_struct_is_named() -> None:
+    """The message says what is missing in C."""
+    with pytest.raises(LayoutMismatch, match="no struct nonsense_event; is SCOPE_STREAM declared"):
+        probe_named("process").layout(Stream("nonsense", "", columns={}))
+
+
+def test_an_unknown_probe_is_told_with_those_there_are() -> None:
+    """The message lists the names to choose from."""
+    with pytest.raises(
+        UnknownProbe, match=r"no probe named 'nonsense'; there are: cuda, files, gpu, process, sched, syscalls"
+    ):
+        probe_named("nonsense")
+
+
+def test_two_probes_cannot_share_a_stream(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A stream is a table: the second probe that names one is refused, with both named."""
+    import scope_bpf.probes
+
+    (tmp_path / "again.py").write_text(
+        "from dataclasses import replace\nfrom scope_bpf.probes.sched import PROBE as SCHED\n"
+        "PROBE = replace(SCHED, name='again')"
+    )
+    monkeypatch.setattr(scope_bpf.probes, "__path__", [*scope_bpf.probes.__path__, str(tmp_path)])
+    try:
+        with pytest.raises(LayoutMismatch, match="probes 'again' and 'sched' both have 'switch'"):
+            probes.__wrapped__()
+    finally:
+        sys.modules.pop("scope_bpf.probes.again", None)
+
+
+def test_a_fingerprint_tells_schemas_apart() -> None:
+    """Names, types and order count; metadata does not."""
+    schema = pa.schema([("a", pa.int32()), ("b", pa.string())])
+    others = [
+        pa.schema([("b", pa.string()), ("a", pa.int32())]),
+        pa.schema([("a", pa.int64()), ("b", pa.string())]),
+        pa.schema([("a", pa.int32()), ("c", pa.string())]),
+        pa.schema([("a", pa.int32())]),
+    ]
+    assert len({fingerprint(each) for each in [schema, *others]}) == 5
+    assert fingerprint(schema.with_metadata({"k": "v"})) == fingerprint(schema)
+    assert re.fullmatch(r"[0-9a-f]{16}", fingerprint(schema))

@@ -1,0 +1,94 @@
+"""Targets become what the filter compares."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scope_bpf.catalogue import target as targets
+from scope_bpf.catalogue.target import Target
+from scope_bpf.errors import TargetNotFound
+from scope_bpf.probes import probe_named
+
+CONTAINER = "0123456789ab" + "cd" * 26
+
+
+@pytest.fixture
+def cgroups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree as container engines make it."""
+    for path in (f"system.slice/docker-{CONTAINER}.scope/init.scope", "user.slice", f"other/{CONTAINER}/x-{CONTAINER}"):
+        (tmp_path / path).mkdir(parents=True)
+    monkeypatch.setattr(targets, "cgroup_root", lambda: tmp_path)
+    return tmp_path
+
+
+def test_no_target_is_the_whole_machine() -> None:
+    """An empty target has no condition."""
+    assert Target().conditions() == {}
+
+
+def test_conditions_are_members_of_the_filter() -> None:
+    """Every condition is a member of struct scope_filter."""
+    struct = probe_named("syscalls").btf.struct("scope_filter")
+    assert struct is not None
+    conditions = Target(comm="sh", exe=sys.executable).conditions()
+    assert set(conditions) <= {member.name for member in struct.members}
+    assert conditions["comm"] == b"sh"
+
+
+@pytest.mark.parametrize(("comm", "fits"), [("x" * 15, True), ("x" * 16, False), ("é" * 7, True), ("é" * 8, False)])
+def test_a_name_has_15_bytes_at_most(comm: str, fits: bool) -> None:
+    """Bytes count, not characters; a longer name could never match and is refused."""
+    if fits:
+        assert Target(comm=comm).conditions()["comm"] == comm.encode()
+    else:
+        with pytest.raises(TargetNotFound, match="names have at most 15 bytes"):
+            Target(comm=comm).conditions()
+
+
+def test_an_executable_has_to_be_a_file(tmp_path: Path) -> None:
+    """Links are followed; which inode it is the kernel is asked for, so that there is no condition to give yet."""
+    program = tmp_path / "program"
+    program.touch()
+    (tmp_path / "link").symlink_to(program)
+    assert Target(exe=str(tmp_path / "link")).conditions() == {}
+    for name, said in (("nothing", "No such file"), (".", "it is not a file")):
+        with pytest.raises(TargetNotFound, match=said):
+            Target(exe=str(tmp_path / name)).conditions()
+
+
+def test_a_cgroup_is_its_id_and_depth(cgroups: Path) -> None:
+    """The id is the directory's inode, the level its depth below the root; slashes at the ends do not matter."""
+    for given in ("system.slice", "/system.slice/"):
+        conditions = Target(cgroup=given).conditions()
+        assert (conditions["cgroup_id"], conditions["cgroup_level"]) == ((cgroups / "system.slice").stat().st_ino, 1)
+    with pytest.raises(TargetNotFound, match="there is no cgroup"):
+        Target(cgroup="nonsense").conditions()
+
+
+@pytest.mark.parametrize("length", [12, 20, 64])
+def test_a_container_is_its_outermost_cgroup(cgroups: Path, length: int) -> None:
+    """An id, or its first 12 digits or more, finds the container whatever engine named the directory."""
+    conditions = Target(container=CONTAINER[:length]).conditions()
+    outermost = {cgroups / f"system.slice/docker-{CONTAINER}.scope", cgroups / "other" / CONTAINER}
+    assert conditions["cgroup_level"] == 2
+    assert conditions["cgroup_id"] in {path.stat().st_ino for path in outermost}
+
+
+@pytest.mark.parametrize("container", ["0123456789a", "0123456789AB", "../../../etc", "0123456789a*"])
+@pytest.mark.usefixtures("cgroups")
+def test_what_is_no_container_id_is_refused(container: str) -> None:
+    """Short ones could mean several; other characters could mean other paths."""
+    with pytest.raises(TargetNotFound, match="is no container id"):
+        Target(container=container).conditions()
+
+
+def test_a_process_has_to_run() -> None:
+    """A pid that is gone is refused."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    with pytest.raises(TargetNotFound, match=f"no process has pid {ended.pid}"):
+        Target(pid=ended.pid).conditions()
+    assert Target(pid=os.getpid()).conditions() == {}

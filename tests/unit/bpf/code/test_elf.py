@@ -1,0 +1,160 @@
+"""ELF files as they lie on disk: functions, stubs, damage."""
+
+import platform
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from io import FileIO
+from pathlib import Path
+
+import pytest
+
+from scope_bpf.code.elf import ElfFile
+from scope_bpf.code.libraries import files_of_command, installed_libraries
+from scope_bpf.errors import NotElf
+
+SOURCE = """
+#include <math.h>
+#include <stdio.h>
+__attribute__((noinline)) int shared_one(int a) { return puts("x") + a; }
+__attribute__((noinline)) static int local_one(int a) { volatile int b = a; return shared_one(b); }
+#ifdef __x86_64__
+__asm__(".type without_push, @function; without_push: endbr64; sub $8, %rsp; add $8, %rsp; ret;"
+        ".size without_push, .-without_push");
+#endif
+int main(int argc, char **argv) { return local_one(argc) + (int)cos(argc); }
+"""
+
+Build = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """Compiles SOURCE with some flags."""
+    folder = tmp_path_factory.mktemp("elf")
+    (folder / "source.c").write_text(SOURCE)
+
+    def made(name: str, *flags: str) -> Path:
+        command = ["gcc", "-O1", "-fno-omit-frame-pointer", *flags, "-o", folder / name, folder / "source.c", "-lm"]
+        subprocess.run(command, check=True)
+        return folder / name
+
+    return made
+
+
+def test_functions_by_name(build: Build) -> None:
+    """Shared and local ones are found with their offsets as nm has their addresses; imported ones are not theirs."""
+    path = build("program")
+    listed = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
+    addresses = {words[2]: int(words[0], 16) for line in listed.splitlines() if len(words := line.split()) == 3}
+    with FileIO(path) as file:
+        elf = ElfFile(file)
+        found = elf.functions(["shared_one", "local_one", "main", "puts", "one"])
+        assert {name: elf.address_of(offset) for name, offset in found.items()} == {
+            name: addresses[name] for name in ("shared_one", "local_one", "main")
+        }
+        assert elf.symbols
+        assert elf.symbols.name_at(addresses["local_one"] + 3) == "local_one"
+        assert elf.symbols.name_at(addresses["local_one"], begin=True) == "local_one"
+        assert elf.symbols.name_at(addresses["local_one"] + 3, begin=True) is None
+        assert len(elf.slots("puts")) == 1
+        assert elf.slots("shared_one") == []
+
+
+def test_a_stripped_file_has_what_it_shares(build: Build) -> None:
+    """Local functions are gone; what a library exports is not."""
+    with FileIO(build("library", "-shared", "-fPIC", "-s")) as file:
+        elf = ElfFile(file)
+        assert elf.symbols is None
+        assert list(elf.functions(["shared_one", "local_one"])) == ["shared_one"]
+
+
+def test_the_cheapest_instruction(build: Build) -> None:
+    """endbr64 is passed over where a push follows it, and nowhere else."""
+    x86 = (
+        ("main", ["-fcf-protection=full"], b"\xf3\x0f\x1e\xfa\x55", 4),
+        ("main", ["-fcf-protection=none"], b"\x55", 0),
+        ("without_push", [], b"\xf3\x0f\x1e\xfa\x48", 0),
+    )
+    others: tuple[tuple[str, list[str], bytes, int], ...] = (("main", [], b"", 0),)
+    for name, flags, code, skipped in x86 if platform.machine() == "x86_64" else others:
+        with FileIO(build("program", *flags)) as file:
+            elf = ElfFile(file)
+            offset = elf.functions([name])[name]
+            assert elf.read(offset, len(code)) == code
+            assert elf.cheapest_probe(offset) == offset + skipped
+
+
+def test_what_is_no_elf_file_is_refused(tmp_path: Path) -> None:
+    """Text, nothing, and files of 32 bits."""
+    for number, content in enumerate((b"", b"#!/bin/sh\n", b"\x7fELF", b"\x7fELF\x01\x01" + bytes(60))):
+        path = tmp_path / str(number)
+        path.write_bytes(content)
+        with FileIO(path) as file, pytest.raises(NotElf):
+            ElfFile(file)
+
+
+def test_a_damaged_file_does_no_harm(build: Build, tmp_path: Path) -> None:
+    """Whatever the bytes of a hostile file are, reading it ends, with an answer or with NotElf."""
+    whole = build("damaged").read_bytes()
+    chance = random.Random(7)
+    for number in range(200):
+        damaged = bytearray(whole[: chance.randrange(64, len(whole))] if number % 2 else whole)
+        for _ in range(40):
+            damaged[chance.randrange(6, min(len(damaged), 4096 if number % 3 else len(damaged)))] = chance.randrange(
+                256
+            )
+        path = tmp_path / "damaged"
+        path.write_bytes(damaged)
+        with FileIO(path) as file:
+            try:
+                elf = ElfFile(file)
+            except NotElf:
+                continue
+            for offset in elf.functions(["main", "shared_one", "puts"]).values():
+                elf.cheapest_probe(offset)
+            elf.slots("puts")
+            elf.pointer_at(0x4000)
+            elf.text_at(0x2000)
+            if elf.symbols:
+                elf.symbols.name_at(0x1234)
+
+
+def test_the_files_of_a_command(build: Build, tmp_path: Path) -> None:
+    """A program's libraries by its loader's own account; a script's are its interpreter's."""
+    path = build("program")
+    files = files_of_command(str(path))
+    assert files[0] == str(path)
+    assert {Path(name).name.partition(".")[0] for name in files[1:]} >= {"libm", "libc"}
+    script = tmp_path / "script"
+    script.write_text(f"#!{path} -x\n")
+    assert files_of_command(str(script)) == files
+    (tmp_path / "text").write_text("no program")
+    assert files_of_command(str(tmp_path / "text")) == []
+
+
+@pytest.mark.parametrize("path", [sys.executable, "/bin/sh", "/bin/ls"])
+def test_the_build_id(path: str) -> None:
+    """As readelf has it; none where the linker left none."""
+    said = subprocess.run(["readelf", "-n", path], capture_output=True, text=True, check=True).stdout
+    wanted = re.search(r"Build ID: ([0-9a-f]+)", said)
+    with FileIO(path) as file:
+        assert ElfFile(file).build_id == (wanted[1] if wanted else "")
+
+
+def test_no_build_id(tmp_path: Path) -> None:
+    program = tmp_path / "none"
+    source = b"int main(void) { return 0; }"
+    subprocess.run(["gcc", "-x", "c", "-", "-Wl,--build-id=none", "-o", program], input=source, check=True)
+    with FileIO(program) as file:
+        assert ElfFile(file).build_id == ""
+
+
+def test_installed_libraries() -> None:
+    """Those in the loader's cache, by how their names begin; every path is there."""
+    found = installed_libraries(("libc.so", "libnothing"))
+    assert found
+    assert {Path(path).name for path in found} == {"libc.so.6"}
+    assert all(Path(path).exists() for path in found)

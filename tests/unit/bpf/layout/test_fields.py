@@ -1,0 +1,50 @@
+"""From structs to columns."""
+
+import pytest
+
+from scope_bpf.errors import LayoutMismatch
+from scope_bpf.layout.btf import Array, Integer, Member, Struct
+from scope_bpf.layout.fields import Kind, layout_of
+
+U32, S64 = Integer("__u32", 4, signed=False), Integer("__s64", 8, signed=True)
+CHAR = Integer("char", 1, signed=True)
+HEADER = Struct("scope_header", 16, (Member("pid", 0, U32), Member("stream", 4, U32), Member("ret", 8, S64)))
+
+
+def test_a_header_stands_for_its_members() -> None:
+    """Its columns come first, under their own names; padding and the stream's number are none."""
+    event = Struct("thing_event", 24, (Member("header", 0, HEADER), Member("more", 16, U32), Member("pad", 20, U32)))
+    layout = layout_of(event)
+    assert [(field.name, field.offset) for field in layout.fields] == [("pid", 0), ("ret", 8), ("more", 16)]
+    assert (layout.size, layout.dtype.itemsize) == (24, 24)
+    assert [str(field.arrow) for field in layout.fields] == ["uint32", "int64", "uint32"]
+
+
+def test_structs_lie_one_behind_the_other() -> None:
+    """A summary's row is its key and then its value."""
+    key, value = Struct("a_key", 8, (Member("k", 0, U32),)), Struct("a_value", 8, (Member("v", 0, S64),))
+    assert [(field.name, field.offset) for field in layout_of(key, value).fields] == [("k", 0), ("v", 8)]
+
+
+@pytest.mark.parametrize(
+    ("type_", "kind", "arrow"),
+    [
+        (Array(CHAR, 16), Kind.NAME, "dictionary<values=string, indices=int32, ordered=0>"),
+        (Struct("scope_text", 8, ()), Kind.TEXT, "string"),
+        (Struct("scope_text_list", 8, ()), Kind.TEXT_LIST, "list<item: string>"),
+        (Struct("scope_path", 8, ()), Kind.PATH, "string"),
+        (Struct("scope_histogram", 320, ()), Kind.HISTOGRAM, "fixed_size_list<item: uint64>[40]"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Struct | Kind) else "",
+)
+def test_types_become_columns(type_: Array | Struct, kind: Kind, arrow: str) -> None:
+    """The types of event.h say how their bytes are read."""
+    (field,) = layout_of(Struct("an_event", 400, (Member("it", 0, type_),))).fields
+    assert (field.kind, str(field.arrow)) == (kind, arrow)
+
+
+@pytest.mark.parametrize("type_", [None, Array(U32, 4), Struct("other", 8, ())], ids=["pointer", "array", "struct"])
+def test_a_type_that_is_no_column_is_refused(type_: Array | Struct | None) -> None:
+    """The error names the struct and the member."""
+    with pytest.raises(LayoutMismatch, match="struct an_event: member 'it' has a type that is no column"):
+        layout_of(Struct("an_event", 16, (Member("it", 0, type_),)))
