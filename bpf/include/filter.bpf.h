@@ -6,7 +6,11 @@
 #ifndef SCOPE_FILTER_BPF_H
 #define SCOPE_FILTER_BPF_H
 
-#define SCOPE_EXCLUDED 0 /* the mark of processes that are left out */
+enum scope_mark {
+	SCOPE_EXCLUDED, /* the mark of processes that are left out; any other is the family of a target */
+};
+
+SCOPE_SHARED(enum, scope_mark);
 
 struct scope_filter {
 	__u32 generation;	    /* grows with every change of this struct or of scope_pids; starts at 1 */

@@ -9,22 +9,19 @@ import numpy as np
 
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.target import Target
-from scope_bpf.errors import LayoutMismatch, TargetNotFound
+from scope_bpf.errors import TargetNotFound
 from scope_bpf.layout.btf import Btf
-from scope_bpf.layout.fields import layout_of
+from scope_bpf.layout.records import enum_values, record_dtype
 
 FIND_INODE = "scope_find_inode"  # filter.bpf.h
-_EXCLUDED = 0  # SCOPE_EXCLUDED in filter.bpf.h
 
 
 class Filter:
     """The filter of a loaded object, filter.bpf.h. Changeable while programs run."""
 
     def __init__(self, btf: Btf, loaded: BpfObject) -> None:
-        struct = btf.struct("scope_filter")
-        if struct is None:
-            raise LayoutMismatch("the object has no struct scope_filter")
-        self._dtype = layout_of(struct).dtype
+        self._dtype = record_dtype(btf, "scope_filter")
+        self._left_out = enum_values(btf, "scope_mark")["SCOPE_EXCLUDED"]
         self._object = loaded
         self._section, self._pids = loaded.map(".data.filter"), loaded.map("scope_pids")
         self._exe_fd = -1  # holds the executable's inode, whose address the kernel compares
@@ -53,7 +50,7 @@ class Filter:
         self.close()
         self._exe_fd = exe_fd
         if self._target.pid != target.pid and self._target.pid in self._excluded:
-            self._mark(self._target.pid, _EXCLUDED)
+            self._mark(self._target.pid, self._left_out)
         self._target = target
 
     def _hold(self, exe: str) -> tuple[int, int]:
@@ -90,7 +87,7 @@ class Filter:
         """Leaves these processes and the children they start out, but not the target while it is that."""
         self._excluded.update(pids)
         for pid in self._excluded - {self._target.pid}:
-            self._mark(pid, _EXCLUDED)
+            self._mark(pid, self._left_out)
 
     def _mark(self, pid: int, mark: int) -> None:
         self._pids.update(_integer(pid), _integer(mark))

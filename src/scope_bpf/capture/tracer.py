@@ -320,7 +320,7 @@ class Tracer:
         books = self._object.map("scope_accounts").fd
         accounts = {}
         for name, number in self._numbers.items():
-            accounts[name] = account = read_account(books, number)
+            accounts[name] = account = read_account(books, number, self.probe.btf)
             unkept = self._drain.unkept(number) if self._drain and number < len(self._events) else 0
             if unkept:
                 accounts[name] = replace(account, lost={**account.lost, "unkept": unkept})
