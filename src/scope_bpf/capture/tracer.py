@@ -17,9 +17,10 @@ from scope_bpf.binding.statistics import Cost, program_cost
 from scope_bpf.capture.account import Account
 from scope_bpf.capture.attacher import Attacher
 from scope_bpf.capture.columns import RawBatch, raw_batch
-from scope_bpf.capture.filter import FIND_INODE, Filter
+from scope_bpf.capture.filter import Filter
 from scope_bpf.capture.gauge import EndedProcesses, GaugeReader, Sweeper
 from scope_bpf.capture.kernel_books import read_account
+from scope_bpf.capture.lookup import QUESTIONS
 from scope_bpf.capture.summary import Shape, SummaryReader
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.stream import Mode, Stream
@@ -29,7 +30,7 @@ from scope_bpf.code.mappings import running_processes
 from scope_bpf.code.modules import FIND_CODE
 from scope_bpf.code.resolver import Resolver
 from scope_bpf.errors import KernelError, NotSupported, ScopeBpfError, VerifierError
-from scope_bpf.host import require_bpf
+from scope_bpf.host import require_bpf, require_host_pids
 
 FOLLOW, FORGET = "scope_follow_fork", "scope_forget_process"  # filter.bpf.h
 MOST_RINGS = 16  # more CPUs share
@@ -101,6 +102,8 @@ class Tracer:
             TargetNotFound: the target does not exist.
         """
         require_bpf()
+        if self.probe.reads_processes:
+            require_host_pids()
         self._target.conditions()
         for alternative in self.probe.alternatives:
             try:
@@ -124,7 +127,7 @@ class Tracer:
         in_functions = {name for function in self.probe.functions for name in (function.entry, function.leave)}
         rings = 1 << (min(possible_cpus(), MOST_RINGS).bit_length() - 1)
         numbers = {f"stream_{name}": number for name, number in self._numbers.items()}
-        self._object.select_programs((*programs, *in_functions, FIND_INODE, FIND_CODE))
+        self._object.select_programs((*programs, *in_functions, *QUESTIONS, FIND_CODE))
         if alternative.uprobe_multi:
             self._object.expect_uprobes(in_functions)
         ring_bytes = self._ring_bytes(rings)
@@ -305,7 +308,7 @@ class Tracer:
         self._target = target
 
     def watched_pids(self) -> set[int]:
-        """The processes that are marked, by pid: watched by this or an earlier target, or left out."""
+        """The processes that are marked, by the host's pid: watched by this or an earlier target, or left out."""
         return self._filter.marked() if self._filter else set()
 
     def set_mode(self, mode: Mode) -> None:
