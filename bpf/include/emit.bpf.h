@@ -115,20 +115,48 @@ static __always_inline void scope_fill_header(struct scope_header *header, struc
 	copy_comm(header->comm, task);
 }
 
-/* Room for a whole event of a fixed size, its header filled; NULL if there is none, which has been counted. */
-static __always_inline void *scope_reserve(struct task_struct *task, __u16 stream, __u64 ktime_ns, __u32 size)
+static __always_inline void *scope_room(__u16 stream, __u32 size)
 {
-	void *ring = scope_this_ring();
-	struct scope_header *event;
+	void *ring = scope_this_ring(), *event;
 
 	if (!ring)
 		return NULL;
 	event = bpf_ringbuf_reserve(ring, size, 0);
-	if (!event) {
+	if (!event)
 		scope_count_loss(stream, SCOPE_LOST_RING_FULL);
+	return event;
+}
+
+/* Room for a whole event of a fixed size, its header filled; NULL if there is none, which has been counted. */
+static __always_inline void *scope_reserve(struct task_struct *task, __u16 stream, __u64 ktime_ns, __u32 size)
+{
+	struct scope_header *event = scope_room(stream, size);
+
+	if (event)
+		scope_fill_header(event, task, stream, ktime_ns);
+	return event;
+}
+
+/* The same for an event of a process that need not be the running one; NULL: of none. */
+static __always_inline void *scope_reserve_for(const struct scope_identity *whose, __u16 stream, __u64 ktime_ns,
+					       __u32 size)
+{
+	static const struct scope_identity nobody;
+	struct scope_header *event = scope_room(stream, size);
+
+	if (!event)
 		return NULL;
-	}
-	scope_fill_header(event, task, stream, ktime_ns);
+	if (!whose)
+		whose = &nobody;
+	event->ktime_ns = ktime_ns;
+	event->start_ns = whose->start_ns;
+	event->cgroup_id = whose->cgroup_id;
+	event->pid = whose->pid;
+	event->tid = whose->tid;
+	event->uid = whose->uid;
+	event->cpu = bpf_get_smp_processor_id();
+	event->stream = stream;
+	__builtin_memcpy(event->comm, whose->comm, sizeof(event->comm));
 	return event;
 }
 

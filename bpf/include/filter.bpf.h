@@ -74,6 +74,12 @@ static __always_inline bool scope_changeable_passes(struct task_struct *task)
 	       cgroup_ancestor_id(task->cgroups->dfl_cgrp, scope_filter.cgroup_level) == scope_filter.cgroup_id;
 }
 
+/* Is what is of no process watched? Where the whole machine is. */
+static __always_inline bool scope_nobody_passes(void)
+{
+	return !scope_filter.family && !scope_filter.by_comm && !scope_filter.exe_inode && !scope_filter.by_cgroup;
+}
+
 /* Is this task watched? For programs that run rarely; the others keep the pid's verdict, see thread.bpf.h. */
 static __always_inline bool scope_passes(struct task_struct *task)
 {

@@ -21,6 +21,17 @@ static __always_inline void copy_comm(char comm[SCOPE_COMM_SIZE], struct task_st
 		comm[i] = task->comm[i];
 }
 
+static __always_inline void fill_identity(struct scope_identity *identity, struct task_struct *task)
+{
+	identity->start_ns = task_start_ns(task);
+	identity->cgroup_id = task_cgroup_id(task);
+	identity->pid = task->tgid;
+	identity->tid = task->pid;
+	identity->uid = task->cred->uid.val;
+	copy_comm(identity->comm, task);
+	__builtin_memset(identity->pad, 0, sizeof(identity->pad));
+}
+
 static __always_inline void fill_process(struct scope_process *process, struct task_struct *task)
 {
 	process->start_ns = task_start_ns(task);

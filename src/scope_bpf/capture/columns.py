@@ -1,7 +1,9 @@
 """From records to columns: a `RawBatch` is what the kernel wrote, `to_arrow` makes an Arrow record batch of it."""
 
-from collections.abc import Collection
+import socket
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scope_bpf.binding.rows import fixed_parts, text_lists, texts
-from scope_bpf.catalogue.stream import INTERVAL, Mode, Names, Rows, Stream
+from scope_bpf.catalogue.stream import IDENTITY, INTERVAL, Mode, Names, Rows, Stream
 from scope_bpf.code.resolver import Resolver
 from scope_bpf.layout.fields import Field, Kind, Layout
 
@@ -88,7 +90,12 @@ def to_arrow(raw: Batch, only: Collection[str] | None = None) -> pa.RecordBatch:
         return raw.rows if only is None else raw.rows.select([name for name in raw.schema.names if name in only])
     stream = raw.stream
     schema = raw.schema if only is None else pa.schema([field for field in raw.schema if field.name in only])
-    columns = {field.name: _column(raw, field) for field in raw.layout.fields if field.name in schema.names}
+    nobodys = _of_nobody(raw)
+    columns = {
+        field.name: _column(raw, field, nobodys.get(field.name))
+        for field in raw.layout.fields
+        if field.name in schema.names
+    }
     if stream.mode is Mode.SUMMARY:
         columns |= {name: pa.array(raw.rows[name]) for name in INTERVAL.names or ()}
     if stream.derive and not columns.keys() >= set(schema.names):
@@ -100,24 +107,46 @@ def to_arrow(raw: Batch, only: Collection[str] | None = None) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
-def _column(raw: RawBatch, field: Field) -> pa.Array:
+def _of_nobody(raw: RawBatch) -> dict[str, Rows]:
+    """Where columns that are a process's are absent, shape (count,), bool, by column; empty: nowhere.
+
+    What runs and is no process, such as `swapper/0`, still has its name.
+    """
+    if not raw.stream.of_processes or "pid" not in (raw.rows.dtype.names or ()):
+        return {}
+    nobodys = raw.rows["pid"] == 0
+    if not nobodys.any():
+        return {}
+    return dict.fromkeys(IDENTITY, nobodys) | {"comm": nobodys & (raw.rows["comm"] == b"")}
+
+
+def _column(raw: RawBatch, field: Field, absent: Rows | None) -> pa.Array:
+    if switch := raw.stream.null_unless.get(field.name):
+        absent = raw.rows[switch] == 0
+    if field.kind in (Kind.TEXT, Kind.TEXT_LIST, Kind.PATH):
+        return _nulled(_from_tails(raw, field), absent)
+    values = raw.rows[field.name]
     if field.kind is Kind.NUMBER:
-        values = np.array(raw.rows[field.name])  # a copy even of one row, which is contiguous as it is
-        switch = raw.stream.null_unless.get(field.name)
-        return pa.array(values, mask=raw.rows[switch] == 0 if switch else None)
-    if field.kind is Kind.NAME:
-        return _names(raw.rows[field.name])
+        return pa.array(np.array(values), mask=absent)  # a copy even of one row, which is contiguous as it is
     if field.kind is Kind.HISTOGRAM:
-        flat = np.array(raw.rows[field.name], order="C").reshape(-1)
+        flat = np.array(values, order="C").reshape(-1)
         return pa.FixedSizeListArray.from_arrays(pa.array(flat), type=field.arrow)
+    makers: dict[Kind, Callable[[bytes], str | None]] = {
+        Kind.NAME: _name,
+        Kind.ENUM: partial(_enumerator, field),
+        Kind.ADDRESS: _address,
+    }
+    return _dictionary(values, makers[field.kind], absent)
+
+
+def _from_tails(raw: RawBatch, field: Field) -> pa.Array:
     if field.kind is Kind.TEXT_LIST:
-        return _nulled(raw, field, text_lists(raw.native, field.offset, raw.stream.name))
-    return _nulled(raw, field, texts(raw.native, field.offset, raw.stream.name, are_paths=field.kind is Kind.PATH))
+        return text_lists(raw.native, field.offset, raw.stream.name)
+    return texts(raw.native, field.offset, raw.stream.name, are_paths=field.kind is Kind.PATH)
 
 
-def _nulled(raw: RawBatch, field: Field, column: pa.Array) -> pa.Array:
-    switch = raw.stream.null_unless.get(field.name)
-    return pc.if_else(pa.array(raw.rows[switch] != 0), column, None) if switch else column
+def _nulled(column: pa.Array, absent: Rows | None) -> pa.Array:
+    return column if absent is None else pc.if_else(pa.array(~absent), column, None)
 
 
 def _joined(raw: RawBatch, names: Names) -> pa.Array:
@@ -135,9 +164,28 @@ def _keys(rows: Rows, names: tuple[str, ...]) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(packed.dtype.itemsize), len(rows), [None, pa.py_buffer(packed)])
 
 
-def _names(values: Rows) -> pa.DictionaryArray:
-    width = values.dtype.itemsize
+def _dictionary(values: Rows, text_of: Callable[[bytes], str | None], absent: Rows | None) -> pa.DictionaryArray:
+    """A text for each value, by its bytes; made once for those that are the same."""
     buffer = pa.py_buffer(np.ascontiguousarray(values))
-    encoded = pa.Array.from_buffers(pa.binary(width), len(values), [None, buffer]).dictionary_encode()
-    names = [value.partition(b"\0")[0].decode(errors="backslashreplace") for value in encoded.dictionary.to_pylist()]
-    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(names, pa.string()))
+    encoded = pa.Array.from_buffers(pa.binary(values.dtype.itemsize), len(values), [None, buffer]).dictionary_encode()
+    found = pa.array([text_of(value) for value in encoded.dictionary.to_pylist()], pa.string()).dictionary_encode()
+    indices = found.indices.take(encoded.indices)
+    return pa.DictionaryArray.from_arrays(_nulled(indices, absent), found.dictionary)
+
+
+def _name(value: bytes) -> str:
+    return value.partition(b"\0")[0].decode(errors="backslashreplace")
+
+
+def _enumerator(field: Field, value: bytes) -> str:
+    """The name of an enum's value; of one without a name, the number."""
+    number = int(np.frombuffer(value, field.dtype)[0])
+    return field.names.get(number, str(number))
+
+
+def _address(value: bytes) -> str | None:
+    """Of a struct scope_address; None: of no family that has addresses here."""
+    family, octets = int.from_bytes(value[:4], "little"), value[4:]
+    if family == socket.AF_INET:
+        return socket.inet_ntop(socket.AF_INET, octets[:4])
+    return socket.inet_ntop(socket.AF_INET6, octets) if family == socket.AF_INET6 else None

@@ -172,16 +172,20 @@ HEADER = {
     "ktime_ns": Column("when, on the clock that runs since boot (CLOCK_BOOTTIME)", "ns"),
     "start_ns": Column("when the process started, on the same clock: tells a reused pid apart", "ns"),
     "cgroup_id": Column("cgroup v2 of the thread"),
-    "pid": Column("process, as the initial pid namespace numbers it"),
+    "pid": Column("process, as the initial pid namespace numbers it; absent, with all that is a process's, if of none"),
     "tid": Column("thread"),
     "uid": Column("user, as the initial user namespace numbers it"),
     "cpu": Column("where it happened"),
     "comm": Column("name of the thread"),
 }
 
-PROCESS = {
+OF_INTERVAL = {
     "ktime_ns": Column("end of the interval, on the clock that runs since boot (CLOCK_BOOTTIME)", "ns"),
     "interval_ns": Column("length of the interval", "ns"),
+}
+
+PROCESS = {
+    **OF_INTERVAL,
     "start_ns": HEADER["start_ns"],
     "cgroup_id": Column("cgroup v2 of the process"),
     "pid": HEADER["pid"],
@@ -191,7 +195,7 @@ PROCESS = {
 
 SAMPLED = {"ktime_ns": HEADER["ktime_ns"]}
 
-IMPLIED = {Mode.EVENTS: HEADER, Mode.SUMMARY: PROCESS, Mode.SAMPLES: SAMPLED}  # the columns of every stream of a mode
+IDENTITY = ("start_ns", "cgroup_id", "pid", "tid", "uid", "comm")  # absent in rows of no process
 
 INTERVAL = np.dtype([("ktime_ns", "<u8"), ("interval_ns", "<u8")])  # added to a summary's rows by its reader
 
@@ -211,6 +215,7 @@ class Stream:
         names: a text column joined from another stream.
         internal: only read for `names`; no rows of it leave the tracer.
         resolved: columns computed by the probe's resolver.
+        of_processes: its rows are of processes; False: a summary whose key has no struct scope_process.
         gauge: a summary that tells a state, in every mode: rows for what has changed since the interval before.
         adds_up: another summary of the probe, whose rows it adds up by process; it has nothing of its own in C.
         labels: columns that label the numbers of the latest samples as metrics; none: they are no metrics.
@@ -234,12 +239,20 @@ class Stream:
     timeline: Timeline | None = None
     names: Names | None = None
     internal: bool = False
+    of_processes: bool = True
     gauge: bool = False
     adds_up: str = ""
     labels: tuple[str, ...] = ()
     describes: Mapping[str, str] = field(default_factory=dict)
     rollup: Rollup | None = None
     latest: Latest | None = None
+
+    @property
+    def implied(self) -> Mapping[str, Column]:
+        """The columns that it has without naming them: of its mode, and of a process."""
+        if self.mode is Mode.SUMMARY:
+            return PROCESS if self.of_processes else OF_INTERVAL
+        return HEADER if self.mode is Mode.EVENTS else SAMPLED
 
     def layout(self, btf: Btf) -> Layout:
         """The layout of the stream's rows according to the object.
@@ -250,13 +263,15 @@ class Stream:
         suffixes = ("event",) if self.mode is Mode.EVENTS else ("key", "value")
         structs = [self._struct(btf, f"{self.adds_up or self.name}_{suffix}") for suffix in suffixes]
         layout = layout_of(*structs)
-        implied = IMPLIED[self.mode]
+        implied = self.implied
         if self.adds_up:
             kept = tuple(field for field in layout.fields if field.name in implied or field.name in self.columns)
             layout = replace(layout, fields=kept)
         declared = set(self.columns) | set(self.hidden)
-        found = {f.name for f in layout.fields} - set(implied)
-        complaints = [f"C lacks '{name}'" for name in sorted(declared - found)]
+        there = {f.name for f in layout.fields}
+        found = there - set(implied)
+        lacking = (declared - found) | (set(implied) - there - set(OF_INTERVAL))
+        complaints = [f"C lacks '{name}'" for name in sorted(lacking)]
         complaints += [f"Python lacks '{name}'" for name in sorted(found - declared)]
         if complaints:
             raise LayoutMismatch(f"stream '{self.name}', struct {structs[0].name}: {', '.join(complaints)}")
@@ -283,7 +298,7 @@ class Stream:
         derived = {name: derived.column for name, derived in (*self.derived.items(), *self.resolved.items())}
         if self.names:
             derived[self.names.text] = self.names.column
-        return dict(IMPLIED[self.mode]) | derived | dict(self.columns)
+        return dict(self.implied) | derived | dict(self.columns)
 
 
 def fingerprint(schema: pa.Schema) -> str:

@@ -3,18 +3,19 @@
 The names are the members'; a header's and a process's members stand for themselves, `pad` is left out.
 """
 
-from dataclasses import dataclass
-from enum import Enum
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from scope_bpf.errors import LayoutMismatch
-from scope_bpf.layout.btf import Array, Integer, Struct, Type
+from scope_bpf.layout.btf import Array, Enum, Integer, Struct, Type
 
 
-class Kind(Enum):
+class Kind(enum.Enum):
     """How the bytes of a field are read."""
 
     NUMBER = "number"  # an integer
@@ -23,17 +24,24 @@ class Kind(Enum):
     TEXT_LIST = "text_list"  # struct scope_text_list
     PATH = "path"  # struct scope_path
     HISTOGRAM = "histogram"  # struct scope_histogram: counts per power of two
+    ENUM = "enum"  # an enum: a dictionary of its enumerators' names
+    ADDRESS = "address"  # struct scope_address: a dictionary of addresses as text
 
 
 @dataclass(frozen=True)
 class Field:
-    """One column of a stream: where its bytes lie in the fixed part (offset in bytes) and what they become."""
+    """One column of a stream: where its bytes lie in the fixed part (offset in bytes) and what they become.
+
+    Attributes:
+        names: of an enum, the text of each value.
+    """
 
     name: str
     offset: int
     kind: Kind
     dtype: np.dtype[Any]
     arrow: pa.DataType
+    names: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,8 @@ _TAIL_KINDS = {
 }
 _FLATTENED = ("scope_header", "scope_process")
 _UNSEEN = (("scope_header", "stream"),)  # how a record finds its layout
+_NAMES = pa.dictionary(pa.int32(), pa.string())
+_ADDRESS = np.dtype([("family", "<u4"), ("bytes", "u1", 16)])
 _SLICE = np.dtype([("offset", "<u4"), ("length", "<u4")])
 
 
@@ -93,12 +103,30 @@ def _fields(struct: Struct, begin: int) -> list[Field]:
     return fields
 
 
+def enumerators(type_: Enum) -> dict[int, str]:
+    """What the values of an enum are called: in lower case, without the words that all names begin with.
+
+    TCP_SYN_SENT is `syn_sent` among others that begin with TCP. Of two names of one value the first is taken.
+    """
+    words = [name.lower().split("_") for name, _ in type_.values]
+    common = 0
+    while words and all(len(each) > common + 1 and each[common] == words[0][common] for each in words):
+        common += 1
+    named = zip(type_.values, words, strict=True)
+    return {value: "_".join(each[common:]) for (_, value), each in reversed(list(named))}
+
+
 def _field(struct: Struct, name: str, offset: int, type_: Type) -> Field:
     if isinstance(type_, Integer):
         dtype = np.dtype(f"<{'i' if type_.signed else 'u'}{type_.size}")
         return Field(name, offset, Kind.NUMBER, dtype, pa.from_numpy_dtype(dtype))
     if isinstance(type_, Array) and isinstance(type_.element, Integer) and type_.element.name == "char":
-        return Field(name, offset, Kind.NAME, np.dtype(f"S{type_.count}"), pa.dictionary(pa.int32(), pa.string()))
+        return Field(name, offset, Kind.NAME, np.dtype(f"S{type_.count}"), _NAMES)
+    if isinstance(type_, Enum):
+        dtype = np.dtype(f"<{'i' if type_.signed else 'u'}{type_.size}")
+        return Field(name, offset, Kind.ENUM, dtype, _NAMES, enumerators(type_))
+    if isinstance(type_, Struct) and type_.name == "scope_address":
+        return Field(name, offset, Kind.ADDRESS, _ADDRESS, _NAMES)
     if isinstance(type_, Struct) and type_.name in _TAIL_KINDS:
         kind, arrow = _TAIL_KINDS[type_.name]
         return Field(name, offset, kind, _SLICE, arrow)

@@ -176,14 +176,14 @@ class _Drawing:
         places = column.indices.fill_null(0) if column.null_count else column.indices
         return [(text,) for text in column.dictionary.to_pylist() or [None]], places.to_numpy()
 
-    def _process(self, pid: int, start_ns: int, name: str = "") -> int:
-        return self._tracks.process(pid, start_ns, name)
+    def _process(self, pid: int | None, start_ns: int | None, name: str = "") -> int:
+        return self._tracks.process(pid or 0, start_ns or 0, name if pid else "no process")
 
-    def _thread(self, pid: int, start_ns: int, tid: int, comm: str) -> int:
+    def _thread(self, pid: int | None, start_ns: int | None, tid: int | None, comm: str) -> int:
         process = self._process(pid, start_ns, comm if tid == pid else "")
-        return self._tracks.thread(process, pid, tid, comm)
+        return self._tracks.thread(process, pid or 0, tid or 0, comm)
 
-    def _other(self, pid: int, start_ns: int, tid: int, *values: Any, comm: str) -> int:
+    def _other(self, pid: int | None, start_ns: int | None, tid: int | None, *values: Any, comm: str) -> int:
         """A track in one of the outer columns' values; 0 where the innermost is absent."""
         if values[-1] is None:
             return 0
@@ -195,7 +195,7 @@ class _Drawing:
             track = self._tracks.named(track, f"{name} {shown}", tid if innermost else None)
         return track
 
-    def _counter(self, pid: int, start_ns: int, *values: Any, comm: str) -> int:
+    def _counter(self, pid: int | None, start_ns: int | None, *values: Any, comm: str) -> int:
         named = zip(self._timeline.counter_by, values, strict=True)
         words = ", ".join(f"{name} {value}" for name, value in named if value is not None)
         process = self._process(pid, start_ns, "" if "tid" in self._batch.schema.names else comm)

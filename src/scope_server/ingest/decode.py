@@ -19,7 +19,6 @@ MOST_ROWS = 1 << 20  # of a batch: a MiB of real ones has 150,000
 _MOST_DAYS = 8  # each has a partition
 _DAY_US = 24 * 3600 * 10**6
 _IN_THIS_THREAD = pa.ipc.IpcReadOptions(use_threads=False)  # others cost more than they save on so little
-_REQUIRED = ("ktime_ns", "pid", "start_ns")  # where the stream has them
 
 
 def decode(batch: Batch, table: StreamTable, machine: Machine, clock: Clock) -> Decoded | None:
@@ -88,7 +87,7 @@ def _completed(rows: pa.Table, table: StreamTable) -> pa.Table:
 
 def _check_values(rows: pa.Table) -> None:
     for field, column in zip(rows.schema, rows.columns, strict=True):
-        if field.name in _REQUIRED and column.null_count:
+        if field.name == "ktime_ns" and column.null_count:
             raise Rejected("corrupt", f"column '{field.name}' is absent in {column.null_count} rows")
         for chunk in column.chunks:
             text = _text_of(chunk)
@@ -97,7 +96,7 @@ def _check_values(rows: pa.Table) -> None:
                     "nul_in_text", f"column '{field.name}' has text with a NUL, which PostgreSQL cannot keep"
                 )
     clocks = [name for name in ("ktime_ns", "start_ns") if name in rows.schema.names]
-    if any(pc.max(rows.column(name)).as_py() >= 1 << 63 for name in clocks):
+    if any((pc.max(rows.column(name)).as_py() or 0) >= 1 << 63 for name in clocks):  # None: of no process, all of them
         raise Rejected("bad_time", "a time since boot has more than 63 bits")
     if "ktime_ns" not in rows.schema.names:
         raise Rejected("corrupt", "column 'ktime_ns' is missing")

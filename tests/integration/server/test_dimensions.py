@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.integration.server.records import REFUSED, STORED, Line, Run, rows, stacks
 
@@ -30,6 +31,21 @@ async def test_texts_of_any_length_are_names(line: Line, length: int) -> None:
     assert [answer.verdict for answer in answers] == [STORED] * 2
     assert line.query("SELECT count(*) FROM scope.syscall WHERE comm = %s", long) == [(101 + 34,)]
     assert line.query("SELECT count(*) FROM store.names WHERE length(text) = %s", length) == [(2,)]
+
+
+async def test_rows_of_no_process_stand_beside_others(line: Line) -> None:
+    """What is of no process has neither pid nor start; with others in a batch, and alone in one."""
+    nobodys: dict[str, Any] = {name: [None] * 5 for name in ("start_ns", "tid", "uid", "cgroup_id", "comm")}
+    alone = rows(5, **nobodys)
+    place = alone.schema.get_field_index("pid")
+    alone = alone.set_column(place, alone.schema.field(place), pa.nulls(5, pa.int32()))
+    both = pa.Table.from_batches([rows(7, 5), alone])
+    mixed = both.unify_dictionaries().combine_chunks().to_batches()[0]
+    answers = await line.send((run := Run()).batch(1, alone), run.batch(2, mixed))
+    assert [answer.verdict for answer in answers] == [STORED] * 2
+    counted = "SELECT pid, start_ns, tid, uid, comm IS NULL, count(*) FROM scope.syscall GROUP BY 1, 2, 3, 4, 5"
+    assert (None, None, None, None, True, 10) in line.query(counted)
+    assert line.query("SELECT count(*) FROM scope.syscall WHERE pid = 4711 AND start_ns = 500") == [(7,)]
 
 
 @pytest.mark.parametrize("frames", [1, 600, 6_000])

@@ -118,7 +118,7 @@ class StreamRows:
 
     def _process_column(self, name: str) -> pa.Array:
         if self.table.of_processes:
-            return self._whole(name)
+            return self._whole(name).fill_null(0)  # a row of no process, as store.processes has it
         return pa.array(np.zeros(self._rows.num_rows, np.int64))
 
 

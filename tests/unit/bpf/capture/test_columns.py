@@ -1,5 +1,6 @@
 """Records made by hand, turned into columns; test_text.py has what is special to text."""
 
+import ipaddress
 import random
 import struct
 from collections.abc import Sequence
@@ -86,6 +87,43 @@ def test_names_end_at_the_first_nul() -> None:
     column = to_arrow(plain(rows, pa.schema([("comm", names)]), (field,)))["comm"]
     assert column.to_pylist() == ["sh", "ls", "full-16-bytes-xx", "\\xff", "sh"]
     assert len(column.dictionary) == 4
+
+
+def test_an_enum_is_its_names() -> None:
+    """A value without a name is its number; the dictionary has what the rows have."""
+    names = pa.dictionary(pa.int32(), pa.string())
+    rows = np.array([(1,), (-7,), (2,), (1,)], [("state", "<i4")])
+    field = Field("state", 0, Kind.ENUM, np.dtype("<i4"), names, {1: "idle", 2: "busy", 3: "gone"})
+    column = to_arrow(plain(rows, pa.schema([("state", names)]), (field,)))["state"]
+    assert column.to_pylist() == ["idle", "-7", "busy", "idle"]
+    assert sorted(column.dictionary.to_pylist()) == ["-7", "busy", "idle"]
+
+
+def test_addresses_are_text_as_people_write_it() -> None:
+    """IPv4 and IPv6 by their family, whatever lies behind the first; what has no address is absent."""
+    names = pa.dictionary(pa.int32(), pa.string())
+    dtype = np.dtype([("family", "<u4"), ("bytes", "u1", 16)])
+    six = list(ipaddress.ip_address("2001:db8::1").packed)
+    given = [(2, [10, 0, 0, 1] + [0] * 12), (10, six), (2, [10, 0, 0, 1] + [9] * 12), (0, [0] * 16), (1, six)]
+    rows = np.array([(each,) for each in given], [("source", dtype)])
+    field = Field("source", 0, Kind.ADDRESS, dtype, names)
+    column = to_arrow(plain(rows, pa.schema([("source", names)]), (field,)))["source"]
+    assert column.to_pylist() == ["10.0.0.1", "2001:db8::1", "10.0.0.1", None, None]
+    assert len(column.dictionary) == 2
+
+
+def test_rows_of_no_process_have_none() -> None:
+    """Where the pid is 0 all that is a process's is absent; the name of what runs, such as the idle thread, stays."""
+    names = pa.dictionary(pa.int32(), pa.string())
+    dtype = [("pid", "<i4"), ("uid", "<u4"), ("cpu", "<u2"), ("comm", "S16")]
+    rows = np.array([(7, 0, 1, b"sh"), (0, 0, 1, b""), (0, 0, 0, b"swapper/0")], dtype)
+    types = {"pid": pa.int32(), "uid": pa.uint32(), "cpu": pa.uint16(), "comm": names}
+    fields = tuple(
+        Field(name, 0, Kind.NAME if name == "comm" else Kind.NUMBER, rows.dtype[name], type_)
+        for name, type_ in types.items()
+    )
+    made = to_arrow(plain(rows, pa.schema(types), fields)).to_pydict()
+    assert made == {"pid": [7, None, None], "uid": [0, None, None], "cpu": [1, 1, 0], "comm": ["sh", None, "swapper/0"]}
 
 
 def test_a_number_is_null_where_its_switch_is_off() -> None:

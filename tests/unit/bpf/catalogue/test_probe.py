@@ -12,7 +12,7 @@ import pytest
 from scope_bpf import probes as found
 from scope_bpf.catalogue import probe as catalogue
 from scope_bpf.catalogue.probe import Probe
-from scope_bpf.catalogue.stream import IMPLIED, Column, Stream, fingerprint
+from scope_bpf.catalogue.stream import Column, Stream, fingerprint
 from scope_bpf.errors import LayoutMismatch, UnknownProbe
 from scope_bpf.probes import probe_named, probes
 
@@ -59,7 +59,7 @@ def test_a_probe_says_what_it_is(probe: Probe) -> None:
 def test_a_stream_is_what_its_struct_is(probe: Probe, stream: Stream) -> None:
     """Columns are the struct's fields, described, with the common ones first and in one order."""
     schema = probe.schema(stream)
-    implied = IMPLIED[stream.mode]
+    implied = stream.implied
     assert schema.names[: len(implied)] == list(implied)
     assert schema.names == list(stream.described())
     assert all(column.meaning for column in stream.described().values())

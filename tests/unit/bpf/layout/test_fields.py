@@ -3,8 +3,8 @@
 import pytest
 
 from scope_bpf.errors import LayoutMismatch
-from scope_bpf.layout.btf import Array, Integer, Member, Struct
-from scope_bpf.layout.fields import Kind, layout_of
+from scope_bpf.layout.btf import Array, Enum, Integer, Member, Struct
+from scope_bpf.layout.fields import Kind, enumerators, layout_of
 
 U32, S64 = Integer("__u32", 4, signed=False), Integer("__s64", 8, signed=True)
 CHAR = Integer("char", 1, signed=True)
@@ -33,11 +33,17 @@ def test_structs_lie_one_behind_the_other() -> None:
         (Struct("scope_text", 8, ()), Kind.TEXT, "string"),
         (Struct("scope_text_list", 8, ()), Kind.TEXT_LIST, "list<item: string>"),
         (Struct("scope_path", 8, ()), Kind.PATH, "string"),
+        (
+            Enum("tcp_state", 4, False, (("TCP_SYN_SENT", 2),)),
+            Kind.ENUM,
+            "dictionary<values=string, indices=int32, ordered=0>",
+        ),
+        (Struct("scope_address", 20, ()), Kind.ADDRESS, "dictionary<values=string, indices=int32, ordered=0>"),
         (Struct("scope_histogram", 320, ()), Kind.HISTOGRAM, "fixed_size_list<item: uint64>[40]"),
     ],
-    ids=lambda value: value.name if isinstance(value, Struct | Kind) else "",
+    ids=lambda value: value.name if isinstance(value, Struct | Enum | Kind) else "",
 )
-def test_types_become_columns(type_: Array | Struct, kind: Kind, arrow: str) -> None:
+def test_types_become_columns(type_: Array | Enum | Struct, kind: Kind, arrow: str) -> None:
     """The types of event.h say how their bytes are read."""
     (field,) = layout_of(Struct("an_event", 400, (Member("it", 0, type_),))).fields
     assert (field.kind, str(field.arrow)) == (kind, arrow)
@@ -48,3 +54,25 @@ def test_a_type_that_is_no_column_is_refused(type_: Array | Struct | None) -> No
     """The error names the struct and the member."""
     with pytest.raises(LayoutMismatch, match="struct an_event: member 'it' has a type that is no column"):
         layout_of(Struct("an_event", 16, (Member("it", 0, type_),)))
+
+
+@pytest.mark.parametrize(
+    ("names", "called"),
+    [
+        (["TCP_ESTABLISHED", "TCP_SYN_SENT"], ["established", "syn_sent"]),
+        (["COPY_TO", "COPY_TO_DEVICE"], ["to", "to_device"]),
+        (["READ", "WRITE"], ["read", "write"]),
+        (["STATE_IDLE"], ["idle"]),
+        (["RED", "REDDISH"], ["red", "reddish"]),
+    ],
+    ids=lambda names: names[0],
+)
+def test_enumerators_lose_the_words_they_all_begin_with(names: list[str], called: list[str]) -> None:
+    """Whole words in front go, as long as something is left of each name; letters are small."""
+    type_ = Enum("an_enum", 4, False, tuple((name, value) for value, name in enumerate(names)))
+    assert [enumerators(type_)[value] for value in range(len(names))] == called
+
+
+def test_the_first_name_of_a_value_counts() -> None:
+    """An alias, such as the number of enumerators, does not take a name's place."""
+    assert enumerators(Enum("an_enum", 4, False, (("A_ONE", 1), ("A_LAST", 1)))) == {1: "one"}

@@ -1,0 +1,185 @@
+"""A probe of any kind is new files only: those of `throw_away/`, laid over the tree, are built, traced and stored.
+
+Of each kind one: in an interrupt, of no process, a summary without processes, with addresses and enums, of samples.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from tests.e2e.conftest import run_up, until
+
+ROOT = Path(__file__).parents[2]
+THROW_AWAY = Path(__file__).parent / "throw_away"
+SCOPE = [sys.executable, "-m", "scope_cli.main"]
+
+ALARMS = """
+import signal, time
+rung = 0
+def rings(*_):
+    global rung
+    rung += 1
+signal.signal(signal.SIGALRM, rings)
+for _ in range(101):
+    before = rung
+    signal.setitimer(signal.ITIMER_REAL, 0.003)
+    while rung == before:
+        time.sleep(0.001)
+"""
+
+SENDS = """
+import socket
+four, six = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+for n in range(103):
+    four.sendto(b"x" * n, ("127.0.0.3", 9))
+for n in range(107):
+    six.sendto(b"x" * n, ("::1", 9))
+"""
+
+# Prints the kernel's own counts before, at the start, at the end and after, and what was recorded in between.
+SOFTIRQS = """
+import json, sys
+from collections import Counter
+from pathlib import Path
+from scope_bpf.capture.columns import to_arrow
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.target import Target
+from scope_bpf.probes import probe_named
+
+def counted():
+    lines = Path("/proc/softirqs").read_text().splitlines()[1:]
+    return {name.strip().lower(): sum(map(int, each.split())) for name, _, each in (x.partition(":") for x in lines)}
+
+mode, pid = sys.argv[1], int(sys.argv[2])
+probe = probe_named("softirqs")
+counts, found, batches = [counted()], Counter(), []
+with Tracer(probe, parse_options(probe.options, {"mode": mode, "interval_ms": 100}), Target(pid=pid)) as tracer:
+    tracer.start()
+    counts.append(counted())
+    while counted()["timer"] - counts[1]["timer"] < 53:
+        batches += tracer.poll(50)
+    counts.append(counted())
+    batches += tracer.finish()
+    counts.append(counted())
+    for raw in batches:
+        for row in to_arrow(raw).to_pylist():
+            found[row["kind"]] += row.get("count", 1)
+            assert all(row.get(name) is None for name in ("pid", "start_ns", "tid", "uid", "cgroup_id", "comm")), row
+    lost = {name: dict(account.lost) for name, account in tracer.accounts().items() if account.lost}
+columns = list(probe.streams[1].described())
+print(json.dumps({"counts": counts, "found": found, "lost": lost, "columns": columns}))
+"""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """src/ of a copy of the tree with the probes' files, none of which was there."""
+    copy = tmp_path_factory.mktemp("copy")
+    for part in ("bpf", "src", "Makefile"):
+        (shutil.copytree if (ROOT / part).is_dir() else shutil.copy)(ROOT / part, copy / part)
+    for file in filter(Path.is_file, THROW_AWAY.rglob("*")):
+        placed = copy / file.relative_to(THROW_AWAY)
+        assert not placed.exists()
+        placed.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, placed)
+    subprocess.run(["make", "objects"], cwd=copy, check=True, capture_output=True)
+    return copy / "src"
+
+
+def _run(source: Path, *command: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def _traced(source: Path, probe: str, *command: str) -> list[dict[str, Any]]:
+    """The rows that `scope trace` gives of a command."""
+    lines = _run(source, *SCOPE, "trace", probe, "--json", "--", *command).splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_what_an_interrupt_learns_is_of_its_process(source: Path) -> None:
+    """Each alarm is told once, for the process that set it, though other tasks run when it rings."""
+    rows = _traced(source, "alarms", sys.executable, "-S", "-c", ALARMS)
+    assert len(rows) == 101
+    (pid,) = {row["pid"] for row in rows}
+    assert {(row["tid"], row["uid"], row["comm"]) for row in rows} == {(pid, os.getuid(), rows[0]["comm"])}
+    assert all(row["start_ns"] and row["cgroup_id"] for row in rows)
+    assert {row["interrupted_pid"] for row in rows} - {pid}
+
+
+@pytest.mark.parametrize("mode", ["events", "summary"])
+def test_what_is_of_no_process_has_none(source: Path, mode: str) -> None:
+    """As many soft interrupts as /proc/softirqs has, by the names of an enum; what has no name is a number."""
+    told = json.loads(_run(source, sys.executable, "-c", SOFTIRQS, mode, "0"))
+    before, started, ending, after = told["counts"]
+    assert told["lost"] == {}
+    assert told["columns"] == ["ktime_ns", "interval_ns", "kind", "count"]
+    assert set(told["found"]) <= {*(set(before) - {"rcu"}), "9"}
+    for kind, name in [("timer", "timer"), ("sched", "sched"), ("9", "rcu"), ("net_rx", "net_rx")]:
+        found = told["found"].get(kind, 0)
+        assert ending[name] - started[name] <= found <= after[name] - before[name]
+    assert told["found"]["timer"] >= 53
+
+
+def test_a_target_leaves_out_what_is_of_no_process(source: Path) -> None:
+    """Who watches one process is told nothing that is nobody's."""
+    told = json.loads(_run(source, sys.executable, "-c", SOFTIRQS, "events", str(os.getpid())))
+    assert told["found"] == {}
+
+
+def test_addresses_are_text(source: Path) -> None:
+    """Both families, as people write them."""
+    rows = _traced(source, "datagrams", sys.executable, "-S", "-c", SENDS)
+    counted = Counter((row["source"], row["destination"], row["port"]) for row in rows)
+    assert counted == {("127.0.0.1", "127.0.0.3", 9): 103, ("::1", "::1", 9): 107}
+
+
+def test_agent_and_server_take_them_on(source: Path) -> None:
+    """Tables, API and rollups have each kind: rows without a process, a summary without processes, enums, samples."""
+    with tempfile.TemporaryDirectory(prefix="scope") as folder:
+        up = run_up(Path(folder) / "state", PYTHONPATH=str(source))
+        try:
+            tasks = {
+                "softirq": {"probe": "softirqs"},
+                "softirq_summary": {"probe": "softirqs", "options": {"mode": "summary", "interval_ms": 100}},
+                "load": {"probe": "loads", "options": {"interval_ms": 100}},
+            }
+            started = {stream: up.client.post("tasks", body=body)["task_id"] for stream, body in tasks.items()}
+            for stream, task in started.items():
+                until(lambda stream=stream: len(up.client.get("events", stream)["events"]) > 3)  # type: ignore[misc]
+                up.client.post("tasks", task, "stop")
+                until(lambda task=task: not any(_under_way(up.client.get("tasks", task))))  # type: ignore[misc]
+            events = {stream: up.client.get("events", stream)["events"] for stream in tasks}
+            books = {stream: up.client.get("tasks", task)["streams"] for stream, task in started.items()}
+            with psycopg.connect(host=str(up.state / "postgres"), user="scope", dbname="scope") as connection:
+                query = "SELECT count(*), count(pid), count(comm) FROM scope.softirq"
+                ((stored, with_pid, with_comm),) = connection.execute(query).fetchall()
+                query = "SELECT kind, sum(count)::bigint FROM scope.softirq_summary GROUP BY kind"
+                summed = dict(connection.execute(query).fetchall())
+                query = "SELECT kind, sum(count)::bigint FROM scope.softirq_summary_minutes GROUP BY kind"
+                by_minute = dict(connection.execute(query).fetchall())
+        finally:
+            up.stop()
+    assert {event["pid"] for event in events["softirq"]} == {event["comm"] for event in events["softirq"]} == {None}
+    assert "timer" in {event["kind"] for event in events["softirq"]} | summed.keys()
+    assert (with_pid, with_comm) == (0, 0)
+    (book,) = (book for book in books["softirq"] if book["stream"] == "softirq")
+    assert stored == book["stored"] == book["emitted"]
+    assert "pid" not in events["softirq_summary"][0]
+    assert by_minute == summed
+    assert all(event["tasks"] > 1 for event in events["load"])
+
+
+def _under_way(task: dict[str, Any]) -> list[int]:
+    return [stream["under_way"] for stream in task["streams"]]

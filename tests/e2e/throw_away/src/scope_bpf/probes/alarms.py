@@ -1,0 +1,18 @@
+"""Alarms: learnt of in an interrupt, for the process that has set them."""
+
+from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.stream import Column, Live, Stream
+
+PROBE = Probe(
+    name="alarms",
+    meaning="alarms of processes",
+    streams=(
+        Stream(
+            "alarm",
+            "an alarm that a process has set rings",
+            columns={"interrupted_pid": Column("the process that ran on the CPU, 0 if none did")},
+            live=Live(by=("comm",)),
+        ),
+    ),
+    alternatives=(Alternative("tp_btf: itimer_expire, itimer_state", ("alarm_rings", "alarm_set")),),
+)

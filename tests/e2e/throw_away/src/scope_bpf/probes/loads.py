@@ -1,0 +1,42 @@
+"""The load of the machine: looked at, without programs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from scope_bpf.catalogue.probe import Probe
+from scope_bpf.catalogue.stream import Column, Derived, Live, Mode, Stream
+
+
+class _Sampler:
+    source = "/proc/loadavg"
+
+    def sample(self) -> Mapping[str, list[dict[str, Any]]]:
+        """One row of one stream."""
+        words = Path(self.source).read_text().split()
+        return {"load": [{"one_minute": float(words[0]), "tasks": int(words[3].partition("/")[2])}]}
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+PROBE = Probe(
+    name="loads",
+    meaning="the load of the machine",
+    streams=(
+        Stream(
+            "load",
+            "the load as it is",
+            columns={},
+            mode=Mode.SAMPLES,
+            derived={
+                "one_minute": Derived(Column("of the last minute"), pa.float64()),
+                "tasks": Derived(Column("threads there are"), pa.uint32()),
+            },
+            live=Live(latest=("one_minute", "tasks")),
+        ),
+    ),
+    sampler=_Sampler,
+)
