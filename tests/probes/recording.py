@@ -37,3 +37,4 @@ class Recording:
 
 
 Record = Callable[..., Recording]
+Compile = Callable[[str, str], None]

@@ -16,7 +16,7 @@ from scope_bpf.errors import KernelError
 LOSS_REASONS = ("ring_full", "no_state", "map_full", "follow")  # enum scope_loss in emit.bpf.h
 
 _ACCOUNT = np.dtype(  # struct scope_account in emit.bpf.h
-    [("emitted", "<u8"), ("lost", "<u8", len(LOSS_REASONS)), ("incomplete", "<u8"), ("unsignalled", "<u8")]
+    [("emitted", "<u8"), ("lost", "<u8", len(LOSS_REASONS)), ("incomplete", "<u8")]
 )
 
 

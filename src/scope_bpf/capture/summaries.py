@@ -1,0 +1,196 @@
+"""Summaries: what programs counted by key in an interval, read from maps that take turns."""
+
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from scope_bpf.binding.map import take_all
+from scope_bpf.binding.object import BpfObject
+from scope_bpf.capture.account import Account
+from scope_bpf.capture.columns import Batch, RawBatch
+from scope_bpf.capture.events import Events
+from scope_bpf.capture.part import Part
+from scope_bpf.catalogue.probe import Probe
+from scope_bpf.catalogue.stream import INTERVAL, PROCESS, Mode, Rows, Stream
+from scope_bpf.layout.fields import Kind, Layout
+
+KEYS = 16384  # an interval; more are counted as lost
+_FIRST = (0).to_bytes(4, "little")
+
+
+class Summaries(Part):
+    """Reads every summary of a probe once an interval, while the mode is Mode.SUMMARY.
+
+    Args:
+        streams: the probe's of Mode.SUMMARY that are no states, those that add others up among them.
+        events: gives the names that summaries are joined with.
+    """
+
+    def __init__(
+        self, probe: Probe, streams: Sequence[Stream], events: Events, options: Mapping[str, Any], mode: Mode
+    ) -> None:
+        self._own = [Shape.of(probe, stream) for stream in streams if not stream.adds_up]
+        self._sums = [Shape.of(probe, stream) for stream in streams if stream.adds_up]
+        self._events, self._interval_s = events, options["interval_ms"] / 1000
+        self._mode = mode
+        self._object: BpfObject | None = None
+        self._readers: list[SummaryReader] = []
+        self._next = math.inf
+        self._names: dict[str, list[RawBatch]] = {}  # of the interval before
+
+    def start(self, object_: BpfObject) -> None:
+        """Makes the maps, if they are wanted at once."""
+        self._object = object_
+        self.set_mode(self._mode)
+
+    def set_mode(self, mode: Mode) -> None:
+        """Has programs count from now on, or emit events."""
+        assert self._object
+        if mode is Mode.SUMMARY and not self._readers:  # 30 MB of maps that events do without
+            self._readers = [self._reader(shape, self._object) for shape in self._own]
+        self._object.map(".data.mode").update(_FIRST, bytes([mode is Mode.SUMMARY]))
+        self._next = time.monotonic() + self._interval_s if self._readers else math.inf
+
+    def _reader(self, shape: "Shape", object_: BpfObject) -> "SummaryReader":
+        sums = [other for other in self._sums if other.stream.adds_up == shape.stream.name]
+        return SummaryReader(shape, sums, object_)
+
+    def due_s(self) -> float:
+        """Until the next reading."""
+        return self._next - time.monotonic()
+
+    def poll(self) -> list[Batch]:
+        """What was counted, if it is time to read."""
+        if self.due_s() > 0:
+            return []
+        self._next += self._interval_s
+        return self.rest()
+
+    def rest(self) -> list[Batch]:
+        """What was counted since the last reading."""
+        read = [batch for reader in self._readers for batch in reader.read()]
+        events = self._events.rest() if any(batch.stream.names for batch in read) else []
+        # Reading the rest of the rings may have run ahead of the summary, into names that the next one needs.
+        older, self._names = self._names, self._events.names()
+        return events + [
+            replace(batch, names=(*self._names.get(source.stream, ()), *older.get(source.stream, ())))
+            if (source := batch.stream.names)
+            else batch
+            for batch in read
+        ]
+
+    def count(self, accounts: dict[str, Account]) -> None:
+        """Adds the rows made."""
+        for reader in self._readers:
+            add_rows(accounts, reader.rows_made)
+
+    def close(self) -> None:
+        """Frees the maps."""
+        while self._readers:
+            self._readers.pop().close()
+
+
+def add_rows(accounts: dict[str, Account], made: Mapping[str, int]) -> None:
+    """Adds rows that user space made of what is in maps to the books of their streams."""
+    for name, rows in made.items():
+        account = accounts.get(name, Account())
+        accounts[name] = replace(account, emitted=account.emitted + rows)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A summary's stream and what its rows are like."""
+
+    stream: Stream
+    layout: Layout
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, probe: Probe, stream: Stream) -> Self:
+        """That of one of the probe's streams."""
+        return cls(stream, probe.layout(stream), probe.schema(stream))
+
+
+class SummaryReader:
+    """Two maps that take turns in the slot the programs look in: the map in maps that is named as the stream.
+
+    Args:
+        sums: the streams that add the rows up by process.
+
+    Raises:
+        KernelError: the kernel has no memory for the maps.
+    """
+
+    def __init__(self, own: Shape, sums: Sequence[Shape], object_: BpfObject) -> None:
+        self._own, self._sums = own, sums
+        name = own.stream.name
+        self._slot, first = object_.map(name), object_.map(f"{name}_first")
+        self._key_size, self._value_size = first.key_size, first.value_size
+        self._made = [object_.create_like(first.name, KEYS), object_.create_like(first.name, KEYS)]
+        self._current = 0
+        self._slot.update(_FIRST, self._made[0].to_bytes(4, "little"))
+        self._since_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        self.rows_made = {shape.stream.name: 0 for shape in (own, *sums)}
+
+    def read(self) -> list[RawBatch]:
+        """What was counted since the last read: one row a key, then one row a process for each stream of sums.
+
+        Raises:
+            KernelError: the kernel refused; what was counted is still there for the next read.
+        """
+        idle = 1 - self._current
+        self._slot.update(_FIRST, self._made[idle].to_bytes(4, "little"))  # returns when no program uses the old map
+        filled, self._current = self._made[self._current], idle
+        now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        rows = self._take(filled)
+        rows["ktime_ns"], rows["interval_ns"] = now_ns, now_ns - self._since_ns
+        self._since_ns = now_ns
+        if not len(rows):
+            return []
+        summed = [(shape, _by_process(rows, shape.layout)) for shape in self._sums]
+        return [self._batch(shape, of_shape) for shape, of_shape in ((self._own, rows), *summed)]
+
+    def _batch(self, shape: Shape, rows: Rows) -> RawBatch:
+        self.rows_made[shape.stream.name] += len(rows)
+        return RawBatch(shape.stream, shape.layout, shape.schema, rows)
+
+    def _take(self, fd: int) -> Rows:
+        keys, values = take_all(fd, self._key_size, self._value_size, KEYS)
+        layout = self._own.layout
+        packed = np.concatenate((keys, values), axis=1).view(layout.dtype).reshape(len(keys))
+        rows = np.empty(len(keys), with_interval(layout))
+        for field in layout.fields:
+            rows[field.name] = packed[field.name]
+        return rows
+
+    def close(self) -> None:
+        """Frees the maps. May be called again."""
+        while self._made:
+            os.close(self._made.pop())
+
+
+def with_interval(layout: Layout) -> np.dtype[Any]:
+    """The dtype of a summary's rows: the interval, then the layout's fields."""
+    return np.dtype([*INTERVAL.descr, *((field.name, field.dtype) for field in layout.fields)])
+
+
+def _by_process(rows: Rows, layout: Layout) -> Rows:
+    """The rows of each process added up: numbers and histograms that do not describe it."""
+    keys = [field.name for field in layout.fields if field.name in PROCESS]
+    packed = np.empty(len(rows), [(name, rows.dtype[name]) for name in keys])
+    for name in keys:
+        packed[name] = rows[name]
+    _, first, places = np.unique(packed, return_index=True, return_inverse=True)
+    sums = np.zeros(len(first), with_interval(layout))
+    for name in (*(INTERVAL.names or ()), *keys):
+        sums[name] = rows[name][first]
+    for field in layout.fields:
+        if field.name not in PROCESS and field.kind in (Kind.NUMBER, Kind.HISTOGRAM):
+            np.add.at(sums[field.name], places, rows[field.name])
+    return sums
