@@ -3,7 +3,7 @@
 import os
 import resource
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from scope_bpf.capture.account import Account
 from scope_bpf.capture.columns import Batch, RawBatch, raw_batch
 from scope_bpf.capture.part import Part
 from scope_bpf.catalogue.probe import Probe
-from scope_bpf.catalogue.stream import Mode, Stream
+from scope_bpf.catalogue.stream import Mode
 
 MOST_RINGS = 16  # more CPUs share; as many as emit.bpf.h counts bytes for
 SUMMARY_RING_BYTES = 1 << 20  # for names only
@@ -25,16 +25,12 @@ WAITING_BYTES = 32 << 20  # of batches that nobody has polled yet; more waits in
 
 
 class Events(Part):
-    """Rings, and the drain that reads them.
+    """Rings, and the drain that reads them. A stream's place among the probe's is its number in the records."""
 
-    Args:
-        streams: the probe's of events; a stream's place here is its number in the records.
-    """
-
-    def __init__(self, probe: Probe, streams: Sequence[Stream], options: Mapping[str, Any], mode: Mode) -> None:
-        self._streams = streams
-        self._layouts = [probe.layout(stream) for stream in streams]
-        self._schemas = [probe.schema(stream) for stream in streams]
+    def __init__(self, probe: Probe, options: Mapping[str, Any], mode: Mode) -> None:
+        self._streams = probe.event_streams
+        self._layouts = [probe.layout(stream) for stream in self._streams]
+        self._schemas = [probe.schema(stream) for stream in self._streams]
         self._rings = 1 << (min(possible_cpus(), MOST_RINGS).bit_length() - 1)
         suitable = SUMMARY_RING_BYTES if mode is Mode.SUMMARY else probe.ring_bytes
         self._ring_bytes = _ring_bytes(options["ring_bytes"] or min(suitable, MOST_BYTES_OF_RINGS // self._rings))

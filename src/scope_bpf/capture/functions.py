@@ -31,7 +31,6 @@ class Functions(Part):
 
     def __init__(self, probe: Probe, multi: bool, command: str, watched: Callable[[], Collection[int]]) -> None:
         self._probe, self._multi, self._command, self._watched = probe, multi, command, watched
-        self.programs = {name for function in probe.functions for name in (function.entry, function.leave)}
         self._attacher: Attacher | None = None
         self._follower: _Follower | None = None
 
@@ -42,7 +41,7 @@ class Functions(Part):
     def prepare(self, object_: BpfObject) -> None:
         """Says how the programs will be attached."""
         if self._multi:
-            object_.expect_uprobes(self.programs)
+            object_.expect_uprobes(self._probe.programs_of_functions)
 
     def attach(self, object_: BpfObject) -> None:
         """Attaches in what is installed, in what the command will run, and in what watched processes do."""

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from scope_bpf.capture.columns import Batch, RawBatch
 from scope_bpf.capture.part import Part
 from scope_bpf.capture.summaries import Shape, add_rows, with_interval
 from scope_bpf.catalogue.probe import Probe
-from scope_bpf.catalogue.stream import Rows, Stream
+from scope_bpf.catalogue.stream import Rows
 from scope_bpf.code.proc import TICK_NS, stat_of
 from scope_bpf.layout.fields import Layout
 
@@ -27,14 +27,10 @@ SWEEP_EVERY_S = 10.0
 
 
 class States(Part):
-    """Reads the probe's states, whatever the mode, and sweeps its maps of what goes with a process.
+    """Reads the probe's states, whatever the mode, and sweeps its maps of what goes with a process."""
 
-    Args:
-        streams: the probe's states.
-    """
-
-    def __init__(self, probe: Probe, streams: Sequence[Stream], options: Mapping[str, Any]) -> None:
-        self._shapes = [Shape.of(probe, stream) for stream in streams]
+    def __init__(self, probe: Probe, options: Mapping[str, Any]) -> None:
+        self._shapes = [Shape.of(probe, stream) for stream in probe.states]
         self._kept = {name: probe.key_layout(name) for name in probe.kept_by_process}
         self._interval_s = options.get("interval_ms", 0) / 1000
         self._readers: list[StateReader] = []

@@ -28,15 +28,12 @@ class Summaries(Part):
     """Reads every summary of a probe once an interval, while the mode is Mode.SUMMARY.
 
     Args:
-        streams: the probe's of Mode.SUMMARY that are no states, those that add others up among them.
         events: gives the names that summaries are joined with.
     """
 
-    def __init__(
-        self, probe: Probe, streams: Sequence[Stream], events: Events, options: Mapping[str, Any], mode: Mode
-    ) -> None:
-        self._own = [Shape.of(probe, stream) for stream in streams if not stream.adds_up]
-        self._sums = [Shape.of(probe, stream) for stream in streams if stream.adds_up]
+    def __init__(self, probe: Probe, events: Events, options: Mapping[str, Any], mode: Mode) -> None:
+        self._own = [Shape.of(probe, stream) for stream in probe.summaries if not stream.adds_up]
+        self._sums = [Shape.of(probe, stream) for stream in probe.summaries if stream.adds_up]
         self._events, self._interval_s = events, options["interval_ms"] / 1000
         self._mode = mode
         self._object: BpfObject | None = None

@@ -1,9 +1,7 @@
-"""A probe that runs: an object, whom it watches, and the parts that its rows come from."""
+"""A probe that runs: its programs in the kernel, and the parts that its rows come from."""
 
 import math
-import os
 import threading
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,28 +10,22 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from scope_bpf.binding.object import BpfObject
-from scope_bpf.binding.statistics import Cost, program_cost
+from scope_bpf.binding.statistics import Cost
 from scope_bpf.capture.account import Account
 from scope_bpf.capture.books import KernelBooks
 from scope_bpf.capture.columns import Batch, RawBatch
 from scope_bpf.capture.events import Events
-from scope_bpf.capture.filter import FIND_INODE, Filter
 from scope_bpf.capture.functions import Functions
 from scope_bpf.capture.part import Part
+from scope_bpf.capture.programs import Programs
 from scope_bpf.capture.samples import Samples
 from scope_bpf.capture.states import States
 from scope_bpf.capture.summaries import Summaries
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.stream import Mode
 from scope_bpf.catalogue.target import Target
-from scope_bpf.code.mappings import running_processes
-from scope_bpf.code.modules import FIND_CODE
 from scope_bpf.errors import InvalidOption, KernelError, NotSupported, ScopeBpfError, VerifierError
 from scope_bpf.host import require_bpf
-
-FOLLOW, FORGET = "scope_follow_fork", "scope_forget_process"  # filter.bpf.h
-FORGET_EVERY_S = 10.0
 
 
 class Tracer:
@@ -71,13 +63,11 @@ class Tracer:
         self._lock = threading.RLock()  # around what other threads ask for, and what would take it from under them
         self._polling = threading.Lock()  # whoever closes waits for a poll under way
         self._parts: list[Part] = []
-        self._object: BpfObject | None = None
-        self._filter: Filter | None = None
+        self._programs: Programs | None = None
         self._events: Events | None = None
         self._functions: Functions | None = None
         self._samples: Samples | None = None
         self._woken = threading.Event()
-        self._next_forgetting = 0.0
         self._ended_cost: Cost | None = None
         self._last_accounts: dict[str, Account] = {}
 
@@ -125,49 +115,25 @@ class Tracer:
             self._samples, self._parts = samples, [samples]
 
     def _start(self, alternative: Alternative) -> None:
-        object_ = BpfObject(self.probe.elf, self.probe.btf, self.probe.name)
+        programs = Programs(self.probe, alternative, self._target)
         with self._lock:
-            self._object = object_
-            self._parts = parts = self._make_parts(alternative)
-        programs = (FOLLOW, *alternative.programs, FORGET)
-        in_functions = self._functions.programs if self._functions else set()
-        object_.select_programs((*programs, *in_functions, FIND_INODE, FIND_CODE))
-        constants = dict(self.probe.constants(self.options))
-        for part in parts:
-            constants |= part.constants()
-            part.prepare(object_)
-        object_.set_constants(constants)
-        object_.load()
-        for part in parts:
-            part.start(object_)
-        self._filter = Filter(self.probe.btf, object_)
-        self._filter.apply(self._target)
-        object_.attach(FOLLOW)
-        # Whoever is started from now on is left out by the kernel; who was started before is listed here.
-        self._filter.exclude((os.getpid(), *self._excluded()))
-        for program in programs[1:]:
-            object_.attach(program)
-        for part in parts:
-            part.attach(object_)
+            self._programs, self._parts = programs, self._make_parts(alternative, programs)
+        programs.start(self._parts, self.options, self._excluded)
 
-    def _make_parts(self, alternative: Alternative) -> list[Part]:
-        """Those that the probe's streams and places ask for, books first."""
+    def _make_parts(self, alternative: Alternative, programs: Programs) -> list[Part]:
+        """Those that the probe's streams and functions ask for; what others count is added to the kernel's books."""
         probe = self.probe
-        self._events = Events(probe, probe.event_streams, self.options, self.mode)
+        self._events = Events(probe, self.options, self.mode)
         parts: list[Part] = [KernelBooks(probe.counted_streams, self._books_path), self._events]
         if probe.summaries:
-            parts.append(Summaries(probe, probe.summaries, self._events, self.options, self.mode))
+            parts.append(Summaries(probe, self._events, self.options, self.mode))
         if probe.states or probe.kept_by_process:
-            parts.append(States(probe, probe.states, self.options))
+            parts.append(States(probe, self.options))
         if probe.functions:
-            self._functions = Functions(probe, alternative.uprobe_multi, self._command, self._possible_processes)
+            multi, watched = alternative.uprobe_multi, programs.possibly_watched
+            self._functions = Functions(probe, multi, self._command, watched)
             parts.append(self._functions)
         return parts
-
-    def _possible_processes(self) -> Collection[int]:
-        """Those that the target may be about: a pid's family, or anybody, of whom the programs leave out the others."""
-        assert self._filter
-        return self._filter.watched() if self._target.pid else running_processes()
 
     def poll(self, timeout_ms: int) -> list[Batch]:
         """Waits until there are rows or the time is over; the batches since the last poll, of every stream.
@@ -181,9 +147,8 @@ class Tracer:
                 self._events.wait(seconds)
             elif self._woken.wait(max(0.0, seconds)):
                 self._woken.clear()
-            if self._filter and time.monotonic() >= self._next_forgetting:
-                self._next_forgetting = time.monotonic() + FORGET_EVERY_S
-                self._filter.forget_ended()
+            if self._programs:
+                self._programs.forget_ended()
             return self._resolved([batch for part in self._parts for batch in part.poll()])
 
     def _resolved(self, batches: list[Batch]) -> list[Batch]:
@@ -217,13 +182,12 @@ class Tracer:
         Raises:
             TargetNotFound: it does not exist; the old one stays.
         """
-        assert self._filter
-        self._filter.apply(target)
-        self._target = target
+        assert self._programs
+        self._programs.retarget(target)
 
     def watched_pids(self) -> set[int]:
         """The processes that are marked, by pid: watched by this or an earlier target, or left out."""
-        return self._filter.marked() if self._filter else set()
+        return self._programs.marked() if self._programs else set()
 
     def set_mode(self, mode: Mode) -> None:
         """Switches between events and summary while running. From the polling thread."""
@@ -251,10 +215,8 @@ class Tracer:
         with self._lock:
             if self._ended_cost is not None:
                 return self._ended_cost
-            return self._cost_of(self._object.program_fds() if self._object else [])
-
-    def _cost_of(self, attached: Collection[int]) -> Cost:
-        return sum((program_cost(fd) for fd in attached), sum((part.cost() for part in self._parts), Cost()))
+            own = self._programs.cost() if self._programs else Cost()
+            return sum((part.cost() for part in self._parts), own)
 
     def finish(self) -> list[Batch]:
         """Detaches and returns all that was not polled yet.
@@ -270,12 +232,10 @@ class Tracer:
         with self._lock:
             if self._ended_cost is not None:
                 return
-            programs = self._object.program_fds() if self._object else []
             for part in reversed(self._parts):
                 part.detach()
-            if self._object:
-                self._object.detach()
-            self._ended_cost = self._cost_of(programs)
+            own = self._programs.detach() if self._programs else Cost()
+            self._ended_cost = sum((part.cost() for part in self._parts), own)
 
     def _free(self) -> None:
         """Undoes a start."""
@@ -283,12 +243,9 @@ class Tracer:
             while self._parts:
                 self._parts.pop().close()
             self._events = self._functions = None
-            if self._filter:
-                self._filter.close()
-                self._filter = None
-            if self._object:
-                self._object.close()
-                self._object = None
+            if self._programs:
+                self._programs.close()
+                self._programs = None
 
     def close(self) -> None:
         """Detaches and frees everything. May be called again."""

@@ -141,6 +141,11 @@ class Probe:
         return (*self.event_streams, *counted)
 
     @property
+    def programs_of_functions(self) -> set[str]:
+        """The programs that are attached to functions."""
+        return {name for function in self.functions for name in (function.entry, function.leave)}
+
+    @property
     def public_streams(self) -> tuple[Stream, ...]:
         """The streams whose rows leave the tracer, and which have tables."""
         return tuple(stream for stream in self.streams if not stream.internal)
