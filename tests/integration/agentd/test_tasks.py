@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.integration.agentd.conftest import call_metadata
+from tests.integration.agentd.conftest import call_metadata, control_of
 from tests.integration.agentd.driving import (
     Caller,
     Failure,
@@ -32,7 +32,6 @@ from scope_bpf.command import HeldCommand
 from scope_bpf.stream import fingerprint
 from scope_bpf.tracer import Tracer
 from scope_proto.scope.v1 import control_pb2, task_pb2
-from scope_proto.scope.v1.control_pb2_grpc import AgentControlStub
 
 StartAgent = Callable[..., Any]
 
@@ -226,7 +225,7 @@ async def test_an_agent_that_is_told_to_end_while_tasks_start_exits_well(tmp_pat
     process, control = await agent_process(tmp_path, server)
     try:
         async with grpc.aio.insecure_channel(control) as channel:
-            stub: Any = AgentControlStub(channel)  # type: ignore[no-untyped-call]
+            stub = control_of(channel)
             calls = [stub.StartTask(request(name), metadata=call_metadata()) for name in ("process", "sched", "files")]
             await until(lambda: server.tasks)
             process.terminate()
