@@ -83,7 +83,7 @@ async def test_the_processes_of_rows_are_described(start_agent: StartAgent, serv
 async def test_processes_that_are_gone_are_described(
     start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From their exec events: with nothing in /proc any more, executable and command line are there all the same."""
+    """From their exec events: with nothing in /proc any more, executable, command line and parent are there."""
     monkeypatch.setattr("scope_agentd.pipeline.describe.described_in_proc", lambda *_: None)
     command = HeldCommand(["env", "true", "once"])
     async with start_agent() as agent:
@@ -91,7 +91,7 @@ async def test_processes_that_are_gone_are_described(
         await run_to_end(command)
         await stop(agent, task.task_id)
     (described,) = server.of(task.task_id).processes.values()
-    assert described.pid == command.pid
+    assert (described.pid, described.parent_pid) == (command.pid, os.getpid())
     assert described.exe == shutil.which("true")
     assert list(described.cmdline) == ["true", "once"]
 
