@@ -161,10 +161,10 @@ class Run:
         self.progress.attach_point = tracer.attach_point
         self.progress.started_ns = time.time_ns()
         self._put(self._start_record())
-        self._surroundings.pins.recording(self.run_id)
-        self.progress.recorded = True
-        self._loop.call_soon_threadsafe(self._recording)
-        try:
+        try:  # what the spool has the start of gets its end, whatever fails from here on
+            self._surroundings.pins.recording(self.run_id)
+            self.progress.recorded = True
+            self._loop.call_soon_threadsafe(self._recording)
             Recorder(tracer, batcher, self.books, self._put).record(self._stopping)
         except Exception as error:
             self.failure = error

@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.integration.agentd.conftest import call_metadata
+from tests.integration.agentd.conftest import call_metadata, control_of
 from tests.integration.agentd.driving import (
     Caller,
     Failure,
@@ -32,7 +32,6 @@ from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.stream import fingerprint
 from scope_bpf.probes import probe_named, probes
 from scope_proto.scope.v1 import control_pb2, task_pb2
-from scope_proto.scope.v1.control_pb2_grpc import AgentControlStub
 
 StartAgent = Callable[..., Any]
 
@@ -84,7 +83,7 @@ async def test_the_processes_of_rows_are_described(start_agent: StartAgent, serv
 async def test_processes_that_are_gone_are_described(
     start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From their exec events: with nothing in /proc any more, executable and command line are there all the same."""
+    """From their exec events: with nothing in /proc any more, executable, command line and parent are there."""
     monkeypatch.setattr("scope_agentd.pipeline.describe.described_in_proc", lambda *_: None)
     command = HeldCommand(["env", "true", "once"])
     async with start_agent() as agent:
@@ -92,7 +91,7 @@ async def test_processes_that_are_gone_are_described(
         await run_to_end(command)
         await stop(agent, task.task_id)
     (described,) = server.of(task.task_id).processes.values()
-    assert described.pid == command.pid
+    assert (described.pid, described.parent_pid) == (command.pid, os.getpid())
     assert described.exe == shutil.which("true")
     assert list(described.cmdline) == ["true", "once"]
 
@@ -226,7 +225,7 @@ async def test_an_agent_that_is_told_to_end_while_tasks_start_exits_well(tmp_pat
     process, control = await agent_process(tmp_path, server)
     try:
         async with grpc.aio.insecure_channel(control) as channel:
-            stub: Any = AgentControlStub(channel)  # type: ignore[no-untyped-call]
+            stub = control_of(channel)
             calls = [stub.StartTask(request(name), metadata=call_metadata()) for name in ("process", "sched", "files")]
             await until(lambda: server.tasks)
             process.terminate()
