@@ -170,10 +170,12 @@ class Run:
             self.failure = error
             log.exception("recording failed", extra={"task": str(self._task_id), "probe": self.definition.probe.name})
         finally:
-            tracer.close()
-            self.books.set_kernel(tracer.accounts())
-            self.books.close()
-            self._put(self._end_record(batcher))
+            try:
+                tracer.close()
+                self.books.set_kernel(tracer.accounts())
+            finally:  # without its last word they close with what the kernel told before
+                self.books.close()
+                self._put(self._end_record(batcher))
 
     def _put(self, record: record_pb2.Record) -> None:
         self.progress.spooled_bytes += record.ByteSize()

@@ -1,10 +1,11 @@
 """Tasks that are started on the machine itself, through AgentControl, on the real kernel."""
 
 import asyncio
+import errno
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,12 @@ from tests.integration.agentd.driving import (
 from tests.integration.agentd.stand_in_server import StandInServer
 
 from scope_agentd.pipeline.batch import Batcher
+from scope_bpf.capture.account import Account
+from scope_bpf.capture.columns import Batch
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.stream import fingerprint
+from scope_bpf.errors import KernelError
 from scope_bpf.probes import probe_named, probes
 from scope_proto.scope.v1 import control_pb2, task_pb2
 
@@ -157,6 +161,44 @@ async def test_a_recording_that_fails_closes_its_books(
     assert failed.lost["agent/unread"] > 0
     assert set(failed.lost) <= {"agent/unread", "ring/ring_full"}
     assert second.end and second.end.end == task_pb2.TASK_END_REQUEST
+    assert (second.stream("syscall").stored, second.stream("syscall").balance) == (2003, 0)
+
+
+async def test_a_recording_whose_kernel_books_cannot_be_read_closes_them(
+    start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what the kernel told before; the run that follows reads its own."""
+    monkeypatch.setattr("scope_agentd.task.FIRST_PAUSE_S", 0.1)
+    accounts, broken = Tracer.accounts, list[Tracer]()
+
+    def accounts_unless_broken(tracer: Tracer) -> dict[str, Account]:
+        if tracer in broken:
+            raise KernelError("cannot read the books", errno.EIO)
+        return accounts(tracer)
+
+    def break_now(tracer: Tracer, timeout_ms: int) -> Sequence[Batch]:
+        monkeypatch.setattr(Tracer, "poll", poll)
+        broken.append(tracer)
+        return poll(tracer, timeout_ms)
+
+    poll = Tracer.poll
+    monkeypatch.setattr(Tracer, "accounts", accounts_unless_broken)
+    async with start_agent() as agent:
+        with Caller() as caller:
+            task = await start(agent, request(pid=caller.pid, names="getppid"))
+            caller.call(1009)
+            await until(lambda: server.runs and server.of(task.task_id).stream("syscall").stored == 1009)
+            monkeypatch.setattr(Tracer, "poll", break_now)
+            await until(lambda: broken)
+            caller.call(1)
+            await until(lambda: len(server.of_all(task.task_id)) == 2)
+            caller.call(2003)
+            await stop(agent, task.task_id)
+        await until(lambda: server.of(task.task_id).closed)
+    first, second = server.of_all(task.task_id)
+    assert first.end and first.closed
+    assert "cannot read the books" in first.end.error
+    assert first.stream("syscall").balance == 0
     assert (second.stream("syscall").stored, second.stream("syscall").balance) == (2003, 0)
 
 
