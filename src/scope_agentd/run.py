@@ -155,19 +155,21 @@ class Run:
         self.progress.attach_point = tracer.attach_point
         self.progress.started_ns = time.time_ns()
         self._put(self._start_record())
-        self._surroundings.pins.recording(self.run_id)
-        self.progress.recorded = True
-        self._loop.call_soon_threadsafe(self._recording)
-        try:
+        try:  # what the spool has the start of gets its end, whatever fails from here on
+            self._surroundings.pins.recording(self.run_id)
+            self.progress.recorded = True
+            self._loop.call_soon_threadsafe(self._recording)
             Recorder(tracer, batcher, self.books, self._put).record(self._stopping)
         except Exception as error:
             self.failure = error
             log.exception("recording failed", extra={"task": str(self._task_id), "probe": self.definition.probe.name})
         finally:
-            tracer.close()
-            self.books.set_kernel(tracer.accounts())
-            self.books.close()
-            self._put(self._end_record(batcher))
+            try:
+                tracer.close()
+                self.books.set_kernel(tracer.accounts())
+            finally:  # without its last word they close with what the kernel told before
+                self.books.close()
+                self._put(self._end_record(batcher))
 
     def _put(self, record: record_pb2.Record) -> None:
         self.progress.spooled_bytes += record.ByteSize()
