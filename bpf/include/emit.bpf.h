@@ -6,6 +6,12 @@
 #ifndef SCOPE_EMIT_BPF_H
 #define SCOPE_EMIT_BPF_H
 
+/*
+ * Has user space find a struct or an enum in the object's BTF, from which compilers leave out what no variable has. The
+ * pointer is never used.
+ */
+#define SCOPE_SHARED(kind, name) const kind name *const shared_##name __attribute__((used)) = 0
+
 enum scope_loss {
 	SCOPE_LOST_RING_FULL, /* no room in the ring: user space was slower */
 	SCOPE_LOST_NO_STATE,  /* no memory for, or no access to, what is kept per thread */
@@ -13,6 +19,8 @@ enum scope_loss {
 	SCOPE_LOST_FOLLOW,    /* a child could not be marked as watched: scope_pids is full */
 	SCOPE_LOSS_REASONS,
 };
+
+SCOPE_SHARED(enum, scope_loss);
 
 struct scope_account {
 	__u64 emitted; /* events that passed the filter, lost ones included */
@@ -54,13 +62,10 @@ struct scope_unsignalled {
 
 struct scope_unsignalled scope_unsignalled[SCOPE_MOST_RINGS] SEC(".data.rings");
 
-/*
- * Declares an event stream: its number is given at load; the pointer, never used, makes the compiler keep the layout
- * of struct NAME_event in BTF.
- */
+/* Declares an event stream, of records struct NAME_event; its number is given at load. */
 #define SCOPE_STREAM(name)                                                                                             \
 	const volatile __u16 stream_##name;                                                                            \
-	const struct name##_event *const layout_##name __attribute__((used)) = 0
+	SCOPE_SHARED(struct, name##_event)
 
 /* Counters are added to atomically: an interrupt may emit in the middle. */
 static __always_inline void scope_count_loss(__u32 stream, enum scope_loss reason)

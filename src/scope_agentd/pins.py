@@ -80,7 +80,8 @@ class Pins:
 
     def _read(self, file: Path) -> LeftRun | None:
         from scope_bpf.capture.kernel_books import read_pinned
-        from scope_bpf.errors import KernelError
+        from scope_bpf.errors import ScopeBpfError
+        from scope_bpf.probes import probe_named
 
         try:
             described = json.loads(file.read_text())
@@ -95,8 +96,9 @@ class Pins:
         path, books = self.path(run_id), {}
         if path and path.exists():
             try:
-                books = read_pinned(path, described["streams"])
-            except KernelError as error:
+                probe = probe_named(start.start.definition.probe)
+                books = read_pinned(path, described["streams"], probe.btf)
+            except ScopeBpfError as error:
                 log.error("the kernel's books of a run cannot be read", extra={"reason": str(error)})
         return LeftRun(run_id, start, described["recorded"], books)
 

@@ -20,6 +20,8 @@ enum file_call {
 	CALL_WRITE,   /* (fd, ...) */
 };
 
+SCOPE_SHARED(enum, file_call);
+
 #define SYSCALLS 1024
 #define CREAT_FLAGS 01101 /* O_CREAT | O_WRONLY | O_TRUNC, include/uapi/asm-generic/fcntl.h */
 #define S_IFMT 0170000

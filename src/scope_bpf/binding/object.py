@@ -29,7 +29,7 @@ class BpfObject:
             raise KernelError(f"cannot open the BPF object of '{name}'", ffi.errno, libbpf_log())
 
     def set_constants(self, values: Mapping[str, Any]) -> None:
-        """Gives read-only variables their values. Before `load`.
+        """Gives read-only variables their values; an array shorter than C's is filled up with 0. Before `load`.
 
         Raises:
             LayoutMismatch: the object has no such variable, or the value does not fit.
@@ -41,6 +41,8 @@ class BpfObject:
             if variable is None or variable.section != ".rodata":
                 raise LayoutMismatch(f"probe '{self.name}': C has no constant '{name}'")
             data = value.tobytes() if isinstance(value, np.ndarray) else int(value).to_bytes(variable.size, "little")
+            if isinstance(value, np.ndarray):
+                data = data.ljust(variable.size, b"\0")
             if len(data) != variable.size:
                 raise LayoutMismatch(f"probe '{self.name}': constant '{name}' is {variable.size} bytes in C")
             ffi.memmove(rodata + variable.offset, data, len(data))

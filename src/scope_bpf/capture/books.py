@@ -1,6 +1,6 @@
 """The kernel's books of a probe that runs: which stream has which number in them, and what they say."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ from scope_bpf.binding.object import BpfObject
 from scope_bpf.capture.account import Account
 from scope_bpf.capture.kernel_books import read_account
 from scope_bpf.capture.part import Part
-from scope_bpf.catalogue.stream import Stream
+from scope_bpf.catalogue.probe import Probe
 
 ACCOUNTS = "scope_accounts"  # emit.bpf.h
 
@@ -17,12 +17,12 @@ class KernelBooks(Part):
     """The map in which programs count what they emit and lose.
 
     Args:
-        streams: those that programs emit, in the order of their numbers; events are first.
         pinned: where in a BPF file system the map is pinned before the first event; the caller's to remove.
     """
 
-    def __init__(self, streams: Sequence[Stream], pinned: Path | None) -> None:
-        self.names = [stream.name for stream in streams]
+    def __init__(self, probe: Probe, pinned: Path | None) -> None:
+        self.names = [stream.name for stream in probe.counted_streams]
+        self._btf = probe.btf
         self._pinned = pinned
         self._fd = -1
 
@@ -44,5 +44,5 @@ class KernelBooks(Part):
 
     def count(self, accounts: dict[str, Account]) -> None:
         """What the kernel has counted, by stream; nothing before the start."""
-        is_started = self._fd >= 0
-        accounts |= {name: read_account(self._fd, n) if is_started else Account() for n, name in enumerate(self.names)}
+        for number, name in enumerate(self.names):
+            accounts[name] = read_account(self._fd, number, self._btf) if self._fd >= 0 else Account()

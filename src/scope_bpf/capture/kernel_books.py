@@ -7,27 +7,31 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from scope_bpf.binding.map import open_pinned, read_per_cpu, value_size_of
 from scope_bpf.capture.account import Account
 from scope_bpf.errors import KernelError
+from scope_bpf.layout.btf import Btf
+from scope_bpf.layout.records import enum_values, record_dtype
 
-LOSS_REASONS = ("ring_full", "no_state", "map_full", "follow")  # enum scope_loss in emit.bpf.h
-
-_ACCOUNT = np.dtype(  # struct scope_account in emit.bpf.h
-    [("emitted", "<u8"), ("lost", "<u8", len(LOSS_REASONS)), ("incomplete", "<u8")]
-)
+_LOST = "SCOPE_LOST_"
 
 
-def read_account(fd: int, number: int) -> Account:
+def loss_reasons(btf: Btf) -> list[str]:
+    """Why programs lose events, in the order of their counters: `enum scope_loss` of an object."""
+    return [name.removeprefix(_LOST).lower() for name in enum_values(btf, "scope_loss") if name.startswith(_LOST)]
+
+
+def read_account(fd: int, number: int, btf: Btf) -> Account:
     """The books of one stream, by its number, from the descriptor of a `scope_accounts` map.
+
+    Args:
+        btf: of the object that the map belongs to.
 
     Raises:
         KernelError: the map has no such stream.
     """
-    per_cpu = read_per_cpu(fd, number, _ACCOUNT)
-    lost = dict(zip(LOSS_REASONS, per_cpu["lost"].sum(axis=0).tolist(), strict=True))
+    per_cpu = read_per_cpu(fd, number, record_dtype(btf, "scope_account"))
+    lost = dict(zip(loss_reasons(btf), per_cpu["lost"].sum(axis=0).tolist(), strict=True))
     return Account(
         int(per_cpu["emitted"].sum()),
         {reason: count for reason, count in lost.items() if count},
@@ -35,16 +39,19 @@ def read_account(fd: int, number: int) -> Account:
     )
 
 
-def read_pinned(path: Path, streams: Sequence[str]) -> dict[str, Account]:
+def read_pinned(path: Path, streams: Sequence[str], btf: Btf) -> dict[str, Account]:
     """The books behind a pin, by stream; `streams` are in the order of their numbers.
+
+    Args:
+        btf: of the object that the map belongs to, as it was built for this process.
 
     Raises:
         KernelError: nothing is pinned there, or a map of another build.
     """
     fd = open_pinned(path)
     try:
-        if value_size_of(fd) != _ACCOUNT.itemsize:
+        if value_size_of(fd) != record_dtype(btf, "scope_account").itemsize:
             raise KernelError(f"the books pinned at {path} are those of another build", 22)
-        return {name: read_account(fd, number) for number, name in enumerate(streams)}
+        return {name: read_account(fd, number, btf) for number, name in enumerate(streams)}
     finally:
         os.close(fd)

@@ -7,7 +7,8 @@ from typing import Any
 
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.binding.statistics import Cost, program_cost
-from scope_bpf.capture.filter import FIND_INODE, Filter
+from scope_bpf.capture.filter import Filter
+from scope_bpf.capture.lookup import QUESTIONS
 from scope_bpf.capture.part import Part
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.target import Target
@@ -39,7 +40,7 @@ class Programs:
             TargetNotFound: the target does not exist.
         """
         programs = (FOLLOW, *self._alternative.programs, FORGET)
-        self._object.select_programs({*programs, *self._probe.programs_of_functions, FIND_INODE, FIND_CODE})
+        self._object.select_programs({*programs, *self._probe.programs_of_functions, *QUESTIONS, FIND_CODE})
         constants = dict(self._probe.constants(options))
         for part in parts:
             constants |= part.constants()
@@ -77,7 +78,7 @@ class Programs:
         return self._filter.watched() if self._target.pid else running_processes()
 
     def marked(self) -> set[int]:
-        """The processes that are marked, by pid: watched by this or an earlier target, or left out."""
+        """The processes that are marked, by the host's pid: watched by this or an earlier target, or left out."""
         return self._filter.marked() if self._filter else set()
 
     def forget_ended(self) -> None:

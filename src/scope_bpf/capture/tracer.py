@@ -25,7 +25,7 @@ from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.stream import Mode
 from scope_bpf.catalogue.target import Target
 from scope_bpf.errors import InvalidOption, KernelError, NotSupported, ScopeBpfError, VerifierError
-from scope_bpf.host import require_bpf
+from scope_bpf.host import require_bpf, require_host_pids
 
 
 class Tracer:
@@ -89,6 +89,8 @@ class Tracer:
             self._start_sampling()
             return
         require_bpf()
+        if self.probe.reads_processes:
+            require_host_pids()
         self._target.conditions()
         for alternative in self.probe.alternatives:
             try:
@@ -124,7 +126,7 @@ class Tracer:
         """Those that the probe's streams and functions ask for; what others count is added to the kernel's books."""
         probe = self.probe
         self._events = Events(probe, self.options, self.mode)
-        parts: list[Part] = [KernelBooks(probe.counted_streams, self._books_path), self._events]
+        parts: list[Part] = [KernelBooks(probe, self._books_path), self._events]
         if probe.summaries:
             parts.append(Summaries(probe, self._events, self.options, self.mode))
         if probe.states or probe.kept_by_process:
@@ -186,7 +188,7 @@ class Tracer:
         self._programs.retarget(target)
 
     def watched_pids(self) -> set[int]:
-        """The processes that are marked, by pid: watched by this or an earlier target, or left out."""
+        """The processes that are marked, by the host's pid: watched by this or an earlier target, or left out."""
         return self._programs.marked() if self._programs else set()
 
     def set_mode(self, mode: Mode) -> None:

@@ -146,6 +146,12 @@ class Probe:
         return {name for function in self.functions for name in (function.entry, function.leave)}
 
     @property
+    def reads_processes(self) -> bool:
+        """Whether user space looks in /proc at the processes that events are of: for their files, or for their end."""
+        states = any(stream.gauge for stream in self.streams)
+        return bool(self.functions or self.kept_by_process or self.resolver or states)
+
+    @property
     def public_streams(self) -> tuple[Stream, ...]:
         """The streams whose rows leave the tracer, and which have tables."""
         return tuple(stream for stream in self.streams if not stream.internal)

@@ -1,1 +1,1 @@
-"""From C structs, by the types in a compiled object (`btf`), to fields of numpy and Arrow (`fields`)."""
+"""From C structs, by the types in a compiled object (`btf`), to records of numpy (`records`) and columns (`fields`)."""

@@ -32,6 +32,16 @@ class Integer:
 
 
 @dataclass(frozen=True)
+class Enum:
+    """A C enum: its size in bytes, and its enumerators in order, each with its value."""
+
+    name: str
+    size: int
+    signed: bool
+    values: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
 class Array:
     """`count` elements of one type."""
 
@@ -57,7 +67,7 @@ class Struct:
     members: tuple[Member, ...]
 
 
-Type = Integer | Array | Struct | None  # None: a pointer, a function, void
+Type = Integer | Enum | Array | Struct | None  # None: a pointer, a function, a union, a float, void
 
 
 @dataclass(frozen=True)
@@ -95,7 +105,9 @@ class Btf:
         self._text = data[header + text_offset : header + text_offset + text_length]
         self._types = data[header + type_offset : header + type_offset + type_length]
         self._at = [0, *self._walk()]  # type id -> offset in _types; id 0 is void
-        self._structs = {self._name(at): at for at in self._at[1:] if self._kind(at) == _STRUCT and self._name(at)}
+        named = [(self._kind(at), self._name(at), at) for at in self._at[1:]]
+        self._structs = {name: at for kind, name, at in named if kind == _STRUCT and name}
+        self._enums = {name: at for kind, name, at in named if kind in (_ENUM, _ENUM64) and name}
 
     @classmethod
     def from_file(cls, path: Path) -> "Btf":
@@ -105,10 +117,23 @@ class Btf:
     def struct(self, name: str) -> Struct | None:
         """The struct of this name, or None."""
         at = self._structs.get(name)
-        if at is None:
-            return None
-        size = _TYPE.unpack_from(self._types, at)[2]
-        return Struct(name, size, tuple(self._members(at)))
+        return None if at is None else self._struct(at)
+
+    def enum(self, name: str) -> dict[str, int] | None:
+        """The values of this enum by enumerator, in order, or None."""
+        at = self._enums.get(name)
+        return None if at is None else dict(self._enum(at).values)
+
+    def _struct(self, at: int) -> Struct:
+        return Struct(self._name(at), self._size(at), tuple(self._members(at)))
+
+    def _enum(self, at: int) -> Enum:
+        """Four bytes are read as signed: compilers before LLVM 15 do not tell which they are."""
+        value = struct.Struct("<Ii" if self._kind(at) == _ENUM else "<Iq" if self._flag(at) else "<IQ")
+        begin = at + _TYPE.size
+        pairs = value.iter_unpack(self._types[begin : begin + value.size * self._vlen(at)])
+        values = tuple((self._text_at(name), number) for name, number in pairs)
+        return Enum(self._name(at), self._size(at), any(number < 0 for _, number in values), values)
 
     def _kind(self, at: int) -> int:
         return int(_TYPE.unpack_from(self._types, at)[1]) >> 24 & 0x1F
@@ -116,8 +141,17 @@ class Btf:
     def _vlen(self, at: int) -> int:
         return int(_TYPE.unpack_from(self._types, at)[1]) & 0xFFFF
 
+    def _flag(self, at: int) -> bool:
+        return bool(_TYPE.unpack_from(self._types, at)[1] >> 31)
+
+    def _size(self, at: int) -> int:
+        """Of a modifier, the type that it is of."""
+        return int(_TYPE.unpack_from(self._types, at)[2])
+
     def _name(self, at: int) -> str:
-        begin = _TYPE.unpack_from(self._types, at)[0]
+        return self._text_at(_TYPE.unpack_from(self._types, at)[0])
+
+    def _text_at(self, begin: int) -> str:
         return self._text[begin : self._text.index(b"\0", begin)].decode()
 
     def _walk(self) -> Iterator[int]:
@@ -140,28 +174,30 @@ class Btf:
             at += 12 + extra.get(kind, 0)
 
     def _members(self, at: int) -> Iterator[Member]:
-        bitfields = _TYPE.unpack_from(self._types, at)[1] >> 31
+        bitfields = self._flag(at)
         for index in range(self._vlen(at)):
             name, type_id, bits = _TYPE.unpack_from(self._types, at + 12 + 12 * index)
             offset = bits & 0xFFFFFF if bitfields else bits
-            text = self._text[name : self._text.index(b"\0", name)].decode()
-            yield Member(text, offset // 8, self._type(type_id))
+            yield Member(self._text_at(name), offset // 8, self._type(type_id))
 
     def _type(self, type_id: int) -> Type:
         at = self._at[type_id]
         kind = self._kind(at) if type_id else 0
         if kind in _MODIFIERS:
-            name = self._name(at)
-            resolved = self._type(_TYPE.unpack_from(self._types, at)[2])
-            if kind == _TYPEDEF and isinstance(resolved, Integer) and resolved.name not in ("char",):
-                return Integer(name, resolved.size, resolved.signed)
-            return resolved
+            return self._renamed(at)
         if kind == _INT:
             encoding = struct.unpack_from("<I", self._types, at + 12)[0]
-            return Integer(self._name(at), _TYPE.unpack_from(self._types, at)[2], bool(encoding >> 24 & 1))
+            return Integer(self._name(at), self._size(at), bool(encoding >> 24 & 1))
         if kind == _ARRAY:
             element, _, count = _TYPE.unpack_from(self._types, at + 12)
             return Array(self._type(element), count)
-        if kind == _STRUCT:
-            return self.struct(self._name(at))
-        return None
+        if kind in (_ENUM, _ENUM64):
+            return self._enum(at)
+        return self._struct(at) if kind == _STRUCT else None
+
+    def _renamed(self, at: int) -> Type:
+        """What a modifier is of; an integer has the name of its outermost typedef, save `char`."""
+        name, resolved = self._name(at), self._type(self._size(at))
+        if self._kind(at) == _TYPEDEF and isinstance(resolved, Integer) and resolved.name != "char":
+            return Integer(name, resolved.size, resolved.signed)
+        return resolved

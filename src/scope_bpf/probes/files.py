@@ -3,29 +3,24 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.stream import Column, Failed, Live, Mode, Names, Rollup, Stream
-from scope_bpf.probes.syscalls import NUMBERS, SELECTABLE
+from scope_bpf.layout.records import enum_values
+from scope_bpf.probes.syscalls import by_number
 
-# enum file_call in files.bpf.c
 _CALLS = {
-    "open": 1,
-    "creat": 2,
-    "openat": 3,
-    "openat2": 4,
-    **dict.fromkeys(("read", "readv", "pread64", "preadv", "preadv2"), 5),
-    **dict.fromkeys(("write", "writev", "pwrite64", "pwritev", "pwritev2"), 6),
+    "open": "CALL_OPEN",  # arm64 has no open and no creat
+    "creat": "CALL_CREAT",
+    "openat": "CALL_OPENAT",
+    "openat2": "CALL_OPENAT2",
+    **dict.fromkeys(("read", "readv", "pread64", "preadv", "preadv2"), "CALL_READ"),
+    **dict.fromkeys(("write", "writev", "pwrite64", "pwritev", "pwritev2"), "CALL_WRITE"),
 }
 
 
 def _constants(_: Mapping[str, Any]) -> Mapping[str, Any]:
-    calls = np.zeros(SELECTABLE, np.uint8)
-    for name, call in _CALLS.items():
-        if name in NUMBERS:  # arm64 has no open and no creat
-            calls[NUMBERS[name]] = call
-    return {"file_calls": calls}
+    kinds = enum_values(PROBE.btf, "file_call")
+    return {"file_calls": by_number({name: kinds[kind] for name, kind in _CALLS.items()})}
 
 
 PROBE = Probe(

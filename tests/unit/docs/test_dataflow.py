@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from scope_bpf.capture.kernel_books import LOSS_REASONS
+from scope_bpf.capture.kernel_books import loss_reasons
+from scope_bpf.probes import probe_named
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "dataflow.md").read_text()
@@ -18,7 +19,7 @@ def test_the_files_exist() -> None:
 
 def test_every_loss_is_in_the_table() -> None:
     """What the kernel may lose, and what the agent may lose, has its row."""
-    for reason in (*LOSS_REASONS, "missed_run", "unkept"):
+    for reason in (*loss_reasons(probe_named("syscalls").btf), "missed_run", "unkept"):
         assert f"`ring/{reason}`" in TEXT
     for place in ("batch/unreadable", "agent/unread", "agent/killed", "agent/forgotten", "spool/full", "spool/damaged"):
         assert f"`{place}`" in TEXT

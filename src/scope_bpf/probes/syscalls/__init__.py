@@ -23,9 +23,17 @@ from scope_bpf.probes.syscalls import table as syscall_table
 
 TABLE = syscall_table.ARM64 if platform.machine() == "aarch64" else syscall_table.X86_64
 NUMBERS = {name: number for number, name in TABLE.items()}
-SELECTABLE = 1024  # SYSCALLS in syscalls.bpf.c
 
 _NAMES = pa.array([TABLE.get(number) for number in range(max(TABLE) + 1)], pa.string())
+
+
+def by_number(values: Mapping[str, int]) -> Rows:
+    """A table by number of call, for programs: uint8, the value of each call that this architecture has; else 0."""
+    table = np.zeros(max(TABLE) + 1, np.uint8)
+    for name, value in values.items():
+        if name in NUMBERS:
+            table[NUMBERS[name]] = value
+    return table
 
 
 def _derive_name(rows: Rows) -> dict[str, pa.Array]:
@@ -39,9 +47,7 @@ def _derive_name(rows: Rows) -> dict[str, pa.Array]:
 
 
 def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    selected = np.zeros(SELECTABLE, np.uint8)
-    selected[[NUMBERS[name] for name in options["names"]]] = 1
-    return {"select_by_name": bool(options["names"]), "selected": selected}
+    return {"select_by_name": bool(options["names"]), "selected": by_number(dict.fromkeys(options["names"], 1))}
 
 
 _NAME = Derived(

@@ -1,11 +1,13 @@
 """BTF as the compiler writes it, read back."""
 
+import shutil
+import struct
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from scope_bpf.layout.btf import Array, Btf, Integer, Struct
+from scope_bpf.layout.btf import Array, Btf, Enum, Integer, Struct
 
 SOURCE = """
 typedef unsigned char __u8;
@@ -13,6 +15,7 @@ typedef unsigned int __u32;
 typedef unsigned long long __u64;
 typedef __u32 again;
 enum colour { RED };
+enum sign { BELOW = -1, NEITHER, ABOVE = 70000 };
 union either { int a; long b; };
 struct inner { char name[16]; volatile const again word; };
 struct outer {
@@ -27,6 +30,7 @@ struct outer {
 	float real;
 };
 struct bits { unsigned int few : 3; unsigned int many : 29; int whole; };
+enum sign sign;
 struct outer outer;
 struct bits bits;
 const volatile __u32 constant = 7;
@@ -36,11 +40,14 @@ int changeable __attribute__((section(".data.own"))) = 1;
 
 @pytest.fixture(scope="module")
 def btf(tmp_path_factory: pytest.TempPathFactory) -> Btf:
-    folder = tmp_path_factory.mktemp("btf")
-    (folder / "types.c").write_text(SOURCE)
+    return Btf.from_file(_compiled(tmp_path_factory.mktemp("btf"), SOURCE))
+
+
+def _compiled(folder: Path, source: str) -> Path:
+    (folder / "types.c").write_text(source)
     command = ["clang", "-g", "-O2", "-target", "bpf", "-c", folder / "types.c", "-o", folder / "types.o"]
     subprocess.run(command, check=True)
-    return Btf.from_file(folder / "types.o")
+    return folder / "types.o"
 
 
 def test_members_lie_where_the_compiler_put_them(btf: Btf) -> None:
@@ -79,6 +86,28 @@ def test_bit_fields_keep_their_byte(btf: Btf) -> None:
     bits = btf.struct("bits")
     assert bits is not None
     assert [(member.name, member.offset) for member in bits.members] == [("few", 0), ("many", 0), ("whole", 4)]
+
+
+def test_enums_have_names_and_values(btf: Btf) -> None:
+    """Enumerators are in C's order with C's values, negative ones too; a member's type knows them."""
+    assert btf.enum("sign") == {"BELOW": -1, "NEITHER": 0, "ABOVE": 70000}
+    assert btf.enum("outer") is None
+    outer = btf.struct("outer")
+    assert outer is not None
+    assert {member.name: member.type for member in outer.members}["colour"] == Enum("colour", 4, False, (("RED", 0),))
+
+
+def test_wide_enums_are_read(tmp_path: Path) -> None:
+    """Enumerators of 64 bits, which compilers write since LLVM 15: halves, low first, signed if the enum says so."""
+    text = b"\0wide\0MOST\0below\0LEAST\0"
+    wide = struct.pack("<IIIIQ", 1, 19 << 24 | 1, 8, 6, (1 << 64) - 1)
+    below = struct.pack("<IIIIq", 11, 1 << 31 | 19 << 24 | 1, 8, 17, -(1 << 40))
+    header = struct.pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(wide + below), len(wide + below), len(text))
+    (tmp_path / "btf").write_bytes(header + wide + below + text)
+    add = ["--remove-section=.BTF", f"--add-section=.BTF={tmp_path / 'btf'}"]
+    subprocess.run([shutil.which("llvm-objcopy") or "objcopy", *add, _compiled(tmp_path, "int a;")], check=True)
+    btf = Btf.from_file(tmp_path / "types.o")
+    assert (btf.enum("wide"), btf.enum("below")) == ({"MOST": (1 << 64) - 1}, {"LEAST": -(1 << 40)})
 
 
 def test_variables_are_found_by_section(btf: Btf) -> None:

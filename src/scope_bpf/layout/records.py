@@ -1,0 +1,55 @@
+"""From a C struct to a numpy dtype, member by member: for what user space shares with programs beside events."""
+
+from typing import Any
+
+import numpy as np
+
+from scope_bpf.errors import LayoutMismatch
+from scope_bpf.layout.btf import Array, Btf, Enum, Integer, Struct, Type
+
+
+def record_dtype(btf: Btf, name: str) -> np.dtype[Any]:
+    """The dtype of `struct NAME`, padding included: structs within it and arrays of them too, `char[N]` as bytes.
+
+    Raises:
+        LayoutMismatch: there is no such struct, or a member (a pointer, a union) has no dtype.
+    """
+    struct = btf.struct(name)
+    if struct is None:
+        raise LayoutMismatch(f"the object has no struct {name}")
+    return _struct(struct)
+
+
+def enum_values(btf: Btf, name: str) -> dict[str, int]:
+    """The values of `enum NAME` by enumerator, in order.
+
+    Raises:
+        LayoutMismatch: there is no such enum.
+    """
+    values = btf.enum(name)
+    if values is None:
+        raise LayoutMismatch(f"the object has no enum {name}")
+    return values
+
+
+def _struct(struct: Struct) -> np.dtype[Any]:
+    return np.dtype(
+        {
+            "names": [member.name for member in struct.members],
+            "formats": [_dtype(struct, member.name, member.type) for member in struct.members],
+            "offsets": [member.offset for member in struct.members],
+            "itemsize": struct.size,
+        }
+    )
+
+
+def _dtype(struct: Struct, name: str, type_: Type) -> np.dtype[Any]:
+    if isinstance(type_, Integer | Enum):
+        return np.dtype(f"<{'i' if type_.signed else 'u'}{type_.size}")
+    if isinstance(type_, Array):
+        if isinstance(type_.element, Integer) and type_.element.name == "char":
+            return np.dtype(f"S{type_.count}")
+        return np.dtype((_dtype(struct, name, type_.element), type_.count))
+    if isinstance(type_, Struct):
+        return _struct(type_)
+    raise LayoutMismatch(f"struct {struct.name}: member '{name}' has a type that is no record's")
