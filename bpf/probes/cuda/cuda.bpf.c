@@ -3,6 +3,7 @@
 #include "scope.bpf.h"
 
 #include "call.bpf.h"
+#include "code.bpf.h"
 #include "stack.bpf.h"
 
 #include "cuda.h"
