@@ -9,7 +9,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from scope_bpf.binding.statistics import Cost
-from scope_bpf.capture.account import Account
+from scope_bpf.capture.account import Account, PlaceAccount
 from scope_bpf.capture.columns import SampledBatch
 from scope_bpf.catalogue.probe import Probe, Sampler
 from scope_bpf.catalogue.stream import Mode
@@ -90,6 +90,10 @@ class SampledTracer:
     def accounts(self) -> dict[str, Account]:
         """The rows made so far, by stream; none is ever lost here."""
         return {name: Account(rows) for name, rows in self._rows.items()}
+
+    def places(self) -> list[PlaceAccount]:
+        """None: it is attached to nothing."""
+        return []
 
     def cost(self) -> Cost:
         """No program runs for it."""

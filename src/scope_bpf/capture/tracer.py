@@ -14,13 +14,14 @@ from scope_bpf.binding.map import possible_cpus
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.binding.ring import Drain, create_ring
 from scope_bpf.binding.statistics import Cost, program_cost
-from scope_bpf.capture.account import Account
+from scope_bpf.capture.account import Account, PlaceAccount
 from scope_bpf.capture.attacher import Attacher
 from scope_bpf.capture.columns import RawBatch, raw_batch
 from scope_bpf.capture.filter import FIND_INODE, Filter
 from scope_bpf.capture.gauge import EndedProcesses, GaugeReader, Sweeper
 from scope_bpf.capture.kernel_books import read_account
 from scope_bpf.capture.summary import Shape, SummaryReader
+from scope_bpf.capture.uprobe import Places, make_room
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.stream import Mode, Stream
 from scope_bpf.catalogue.target import Target
@@ -79,6 +80,7 @@ class Tracer:
         self._object: BpfObject | None = None
         self._drain: Drain | None = None
         self._filter: Filter | None = None
+        self._places: Places | None = None
         self._attacher: Attacher | None = None
         self._summaries: dict[str, SummaryReader] = {}
         self._gauges: list[GaugeReader] = []
@@ -91,6 +93,7 @@ class Tracer:
         self._last_accounts: dict[str, Account] = {}
         self._ended_cost = Cost()
         self._ended_functions = 0
+        self._ended_places: list[PlaceAccount] = []
 
     def start(self) -> None:
         """Takes the first alternative that this host loads and attaches.
@@ -121,12 +124,13 @@ class Tracer:
     def _start(self, alternative: Alternative) -> None:
         self._object = BpfObject(self.probe.elf, self.probe.btf, self.probe.name)
         programs = (FOLLOW, *alternative.programs, FORGET)
-        in_functions = {name for function in self.probe.functions for name in (function.entry, function.leave)}
+        places = self.probe.places(self.options)
+        at_places = {program for place in places for program in place.programs}
         rings = 1 << (min(possible_cpus(), MOST_RINGS).bit_length() - 1)
         numbers = {f"stream_{name}": number for name, number in self._numbers.items()}
-        self._object.select_programs((*programs, *in_functions, FIND_INODE, FIND_CODE))
-        if alternative.uprobe_multi:
-            self._object.expect_uprobes(in_functions)
+        self._object.select_programs((*programs, *at_places, FIND_INODE, FIND_CODE))
+        if places:
+            make_room(self._object, places, alternative.uprobe_multi)
         ring_bytes = self._ring_bytes(rings)
         self._object.set_constants(
             {
@@ -135,7 +139,7 @@ class Tracer:
                 "scope_ring_mask": rings - 1,
                 # Several streams and CPUs may share a ring: none is signalled late, with the ring nearly full.
                 "scope_wakeup_bytes": min(MOST_WAKEUP_BYTES, ring_bytes // 8),
-                **({"scope_page_shift": mmap.PAGESIZE.bit_length() - 1} if in_functions else {}),
+                **({"scope_page_shift": mmap.PAGESIZE.bit_length() - 1} if places else {}),
             }
         )
         self._object.map("scope_rings").resize(rings)
@@ -155,13 +159,14 @@ class Tracer:
             self._object.attach(program)
         by_process = self.probe.kept_by_process
         self._sweepers = [Sweeper(self._object.map(name), self.probe.key_layout(name)) for name in by_process]
-        if in_functions:
-            self._attach_functions(alternative.uprobe_multi)
+        if places:
+            self._places = Places(self.probe, self._object, places, alternative.uprobe_multi)
+            self._attach_at(self._places)
         self._forget_ended()
 
-    def _attach_functions(self, multi: bool) -> None:
+    def _attach_at(self, places: Places) -> None:
         assert self._object
-        self._attacher = Attacher(self.probe, self._object, multi)
+        self._attacher = Attacher(self.probe, self._object, places)
         if self.probe.libraries:
             self._attacher.look_at_installed(installed_libraries(self.probe.libraries))
         if self._command:
@@ -294,6 +299,10 @@ class Tracer:
         """To how many functions of user space the probe is, or was, attached: the same one counts in each file."""
         return self._attacher.functions if self._attacher else self._ended_functions
 
+    def places(self) -> list[PlaceAccount]:
+        """The books of every place of the probe, by number; after `close`, as they stood then."""
+        return self._places.accounts() if self._places else self._ended_places
+
     def retarget(self, target: Target) -> None:
         """Watches another target from the next event on.
 
@@ -373,6 +382,8 @@ class Tracer:
             self._ended_functions = self._attacher.functions
             self._attacher.close()
             self._attacher = None
+        if self._places:
+            self._ended_places, self._places = self._places.accounts(), None
         for reader in self._summaries.values():
             reader.close()
         self._summaries, self._gauges, self._sweepers = {}, [], []
