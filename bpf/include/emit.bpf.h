@@ -17,6 +17,8 @@ enum scope_loss {
 	SCOPE_LOST_NO_STATE,  /* no memory for, or no access to, what is kept per thread */
 	SCOPE_LOST_MAP_FULL,  /* a summary had no room for a new key */
 	SCOPE_LOST_FOLLOW,    /* a child could not be marked as watched: scope_pids is full */
+	SCOPE_LOST_LEFT,      /* an exception, longjmp() or exec left a call, which never returns */
+	SCOPE_LOST_TOO_DEEP,  /* a call within as many others as are kept of a thread */
 	SCOPE_LOSS_REASONS,
 };
 

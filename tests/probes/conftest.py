@@ -53,7 +53,7 @@ def record(runnable: dict[str, str]) -> Record:
                         recording.add(raw)
                 for raw in tracer.finish():
                     recording.add(raw)
-                recording.accounts = tracer.accounts()
+                recording.accounts, recording.places = tracer.accounts(), tracer.places()
         finally:
             held.close()
         recording.status = held.poll()

@@ -5,13 +5,16 @@ import mmap
 import os
 import select
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.binding.statistics import Cost, program_cost
+from scope_bpf.capture.account import PlaceAccount
 from scope_bpf.capture.attacher import Attacher
 from scope_bpf.capture.part import Part
+from scope_bpf.capture.uprobe import Places, make_room
+from scope_bpf.catalogue.place import Place
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.code.libraries import files_of_command, installed_libraries
 from scope_bpf.code.resolver import Resolver
@@ -24,28 +27,38 @@ class Functions(Part):
     """Attaches in every file that watched processes run, until it is detached.
 
     Args:
-        multi: attach to all functions of a file at once.
+        places: the probe's, for its options.
+        multi: attach to all places of a file at once.
         command: the path of a command that is about to run.
         watched: lists the processes that the target may be about.
     """
 
-    def __init__(self, probe: Probe, multi: bool, command: str, watched: Callable[[], Collection[int]]) -> None:
-        self._probe, self._multi, self._command, self._watched = probe, multi, command, watched
+    def __init__(
+        self, probe: Probe, places: Sequence[Place], multi: bool, command: str, watched: Callable[[], Collection[int]]
+    ) -> None:
+        self._probe, self._wanted, self._multi = probe, places, multi
+        self._command, self._watched = command, watched
+        self._places: Places | None = None
+        self._ended_places: list[PlaceAccount] = []
         self._attacher: Attacher | None = None
         self._follower: _Follower | None = None
+
+    def programs(self) -> Collection[str]:
+        """Those that run at the places."""
+        return {program for place in self._wanted for program in place.programs}
 
     def constants(self) -> Mapping[str, Any]:
         """How the kernel counts what is mapped."""
         return {"scope_page_shift": mmap.PAGESIZE.bit_length() - 1}
 
     def prepare(self, object_: BpfObject) -> None:
-        """Says how the programs will be attached."""
-        if self._multi:
-            object_.expect_uprobes(self._probe.programs_of_functions)
+        """Has room for what is kept of the places."""
+        make_room(object_, self._wanted, self._multi)
 
     def attach(self, object_: BpfObject) -> None:
         """Attaches in what is installed, in what the command will run, and in what watched processes do."""
-        self._attacher = attacher = Attacher(self._probe, object_, self._multi)
+        self._places = Places(self._probe, object_, self._wanted, self._multi)
+        self._attacher = attacher = Attacher(self._probe, object_, self._places)
         if self._probe.libraries:
             attacher.look_at_installed(installed_libraries(self._probe.libraries))
         if self._command:
@@ -63,6 +76,10 @@ class Functions(Part):
     def attached(self) -> int:
         """To how many functions it is, or was, attached: the same one counts in each file."""
         return self._attacher.functions if self._attacher else 0
+
+    def accounts(self) -> list[PlaceAccount]:
+        """The books of every place, by number; after `close`, as they stood then."""
+        return self._places.accounts() if self._places else self._ended_places
 
     def poll(self) -> list[Any]:
         """No rows of its own.
@@ -91,6 +108,8 @@ class Functions(Part):
         self.detach()
         if self._attacher:
             self._attacher.close()
+        if self._places:
+            self._ended_places, self._places = self._places.accounts(), None
 
 
 class _Follower(threading.Thread):

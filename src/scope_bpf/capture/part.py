@@ -1,7 +1,7 @@
 """What a tracer is made of."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from scope_bpf.binding.object import BpfObject
@@ -14,11 +14,15 @@ from scope_bpf.catalogue.stream import Mode
 class Part:
     """One way in which rows of a probe come about. A part leaves alone what is no business of its own.
 
-    A tracer calls, from the thread that polls and in this order: `constants` and `prepare` before the object is loaded,
+    A tracer calls, from the thread that polls and in this order: `programs`, `constants` and `prepare` before loading,
     `start` before any program runs, `attach` when all of the object's run, `poll` again and again, `detach`, `rest` and
     `close`. `count` and `cost` may come from any thread until then, one at a time and never beside `close`. Every step
     may raise KernelError.
     """
+
+    def programs(self) -> Collection[str]:
+        """Programs of the object that it attaches itself."""
+        return ()
 
     def constants(self) -> Mapping[str, Any]:
         """Values of the object's read-only variables."""

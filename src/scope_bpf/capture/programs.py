@@ -40,7 +40,8 @@ class Programs:
             TargetNotFound: the target does not exist.
         """
         programs = (FOLLOW, *self._alternative.programs, FORGET)
-        self._object.select_programs({*programs, *self._probe.programs_of_functions, *QUESTIONS, FIND_CODE})
+        of_parts = {program for part in parts for program in part.programs()}
+        self._object.select_programs({*programs, *of_parts, *QUESTIONS, FIND_CODE})
         constants = dict(self._probe.constants(options))
         for part in parts:
             constants |= part.constants()

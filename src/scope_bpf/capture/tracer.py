@@ -11,7 +11,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from scope_bpf.binding.statistics import Cost
-from scope_bpf.capture.account import Account
+from scope_bpf.capture.account import Account, PlaceAccount
 from scope_bpf.capture.books import KernelBooks
 from scope_bpf.capture.columns import Batch, RawBatch
 from scope_bpf.capture.events import Events
@@ -89,7 +89,7 @@ class Tracer:
             self._start_sampling()
             return
         require_bpf()
-        if self.probe.reads_processes:
+        if self.probe.reads_processes(self.options):
             require_host_pids()
         self._target.conditions()
         for alternative in self.probe.alternatives:
@@ -123,7 +123,7 @@ class Tracer:
         programs.start(self._parts, self.options, self._excluded)
 
     def _make_parts(self, alternative: Alternative, programs: Programs) -> list[Part]:
-        """Those that the probe's streams and functions ask for; what others count is added to the kernel's books."""
+        """Those that the probe's streams and places ask for; what others count is added to the kernel's books."""
         probe = self.probe
         self._events = Events(probe, self.options, self.mode)
         parts: list[Part] = [KernelBooks(probe, self._books_path), self._events]
@@ -131,9 +131,9 @@ class Tracer:
             parts.append(Summaries(probe, self._events, self.options, self.mode))
         if probe.states or probe.kept_by_process:
             parts.append(States(probe, self.options))
-        if probe.functions:
+        if places := probe.places(self.options):
             multi, watched = alternative.uprobe_multi, programs.possibly_watched
-            self._functions = Functions(probe, multi, self._command, watched)
+            self._functions = Functions(probe, places, multi, self._command, watched)
             parts.append(self._functions)
         return parts
 
@@ -172,6 +172,11 @@ class Tracer:
     def functions_attached(self) -> int:
         """To how many functions of user space the probe is, or was, attached: the same one counts in each file."""
         return self._functions.attached if self._functions else 0
+
+    def places(self) -> list[PlaceAccount]:
+        """The books of every place of the probe, by number; after `close`, as they stood then. From any thread."""
+        with self._lock:
+            return self._functions.accounts() if self._functions else []
 
     @property
     def latest(self) -> Mapping[str, pa.RecordBatch]:

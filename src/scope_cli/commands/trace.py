@@ -162,10 +162,19 @@ def _trace(tracer: "Tracer", sink: "Sink", command: "HeldCommand | None", durati
         lines = sink.close()
     except OSError as error:
         raise CommandError(f"cannot write the rest: {error.strerror or error}") from None
-    if tracer.probe.functions and not tracer.functions_attached:
-        lines.append(f"no watched process has run a file with functions that '{tracer.probe.name}' attaches to")
+    lines += _describe_places(tracer)
     _summarize(recording.rows, seconds, tracer.accounts(), lines, command)
     return 0
+
+
+def _describe_places(tracer: "Tracer") -> list[str]:
+    """What to know where a probe of functions may have seen nothing."""
+    places = tracer.places()
+    if places and not tracer.functions_attached:
+        return [f"no watched process has run a file with functions that '{tracer.probe.name}' attaches to"]
+    if places and not any(place.hits for place in places):
+        return [f"attached to {tracer.functions_attached:,} functions; no watched process has called one"]
+    return []
 
 
 Display = Callable[[Callable[[], bool], _Recording, float], None]
