@@ -82,7 +82,8 @@ def test_calls_too_deep_are_counted(record: Record, tmp_path: Path) -> None:
     assert (account.emitted, dict(account.lost)) == (7 * 1009, {"too_deep": 3 * 1009})
     assert recording.count("cuda_call") == 4 * 1009
     (place,) = [place for place in recording.places if place.hits]
-    assert place == PlaceAccount("cudaDeviceSynchronize", 1, 7 * 1009, {"too_deep": 3 * 1009})
+    assert place == PlaceAccount("cudaDeviceSynchronize", place.files, 7 * 1009, {"too_deep": 3 * 1009})
+    assert place.files >= 1, "the stand-in's, and those of runtimes that are installed"
 
 
 def test_switching_modes_loses_nothing(workload: Callable[[str], str], runnable: dict[str, str]) -> None:
