@@ -18,7 +18,7 @@ struct scope_filter {
 	char comm[SCOPE_COMM_SIZE]; /* of the thread, exactly */
 	__u64 cgroup_id;	    /* this cgroup and those below it ... */
 	__u64 exe_inode;	    /* of the executable, by its address, see scope_find_inode; 0: any */
-	__u32 cgroup_level;	    /* ... which is this deep */
+	__u32 cgroup_level;	    /* ... which is this deep below the root of all */
 	__u8 by_comm;
 	__u8 by_cgroup;
 	__u8 pad[2];
@@ -27,8 +27,9 @@ struct scope_filter {
 struct scope_filter scope_filter SEC(".data.filter");
 
 /*
- * Marks of single processes (by tgid), handed on to their children: SCOPE_EXCLUDED, or the family of a target. Another
- * target is another family, so that what was started for the old one is no longer watched.
+ * Marks of single processes (by tgid, in the initial pid namespace), handed on to their children: SCOPE_EXCLUDED, or
+ * the family of a target. Another target is another family, so that what was started for the old one is no longer
+ * watched.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -77,24 +78,6 @@ static __always_inline bool scope_changeable_passes(struct task_struct *task)
 static __always_inline bool scope_passes(struct task_struct *task)
 {
 	return scope_pid_passes(task) && scope_changeable_passes(task);
-}
-
-__u64 scope_found_inode SEC(".data.found");
-
-/*
- * Never attached: user space runs it to learn where the inode lies that it holds open as the descriptor args[0]. While
- * it does the address is the file's one true name: what stat says of it, device and number, is what a file system
- * chooses to say (overlayfs and btrfs: not what the inode has).
- */
-SEC("raw_tp")
-int scope_find_inode(struct bpf_raw_tracepoint_args *ctx)
-{
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct file **files = BPF_CORE_READ(task, files, fdt, fd), *file = NULL;
-
-	bpf_probe_read_kernel(&file, sizeof(file), files + ctx->args[0]);
-	scope_found_inode = (__u64)BPF_CORE_READ(file, f_inode);
-	return 0;
 }
 
 /* A mark holds for the children too. sched_process_fork runs before the child first does. */

@@ -17,6 +17,7 @@
 
 #include "emit.bpf.h"
 #include "filter.bpf.h"
+#include "find.bpf.h"
 #include "summary.bpf.h"
 #include "thread.bpf.h"
 

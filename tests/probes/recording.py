@@ -38,3 +38,4 @@ class Recording:
 
 
 Record = Callable[..., Recording]
+Compile = Callable[[str, str], None]

@@ -28,12 +28,12 @@ def test_emitted_is_received(record: Record, probe: str) -> None:
 
 
 def test_a_ring_too_small_loses_by_number(record: Record, workload: Callable[[str], str]) -> None:
-    """What does not fit into the ring is counted: emitted is the program's own count, and received plus lost."""
-    command = [workload("spin"), "100003"]
+    """What nobody takes and no ring has room for is counted: emitted is the program's count, and received plus lost."""
+    command = [workload("spin"), "1000003"]
     recording = record("syscalls", command, names="getppid", ring_bytes=4096, poll=False)
     account = recording.accounts["syscall"]
-    assert account.emitted == 100_003
-    assert account.lost["ring_full"] > 90_000
+    assert account.emitted == 1_000_003
+    assert account.lost["ring_full"] > 500_000
     assert recording.count("syscall") == account.emitted - account.lost["ring_full"]
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from scope_bpf.capture.columns import Batch, RawBatch, to_arrow
 from scope_bpf.catalogue.target import container_of
 from scope_bpf.code.proc import TICK_NS, stat_of
+from scope_bpf.host import has_host_pids
 from scope_proto.scope.v1 import record_pb2
 
 MOST_DESCRIBED_BYTES = 64 << 10  # of descriptions in one record
@@ -29,6 +30,7 @@ class Describer:
     """Describes each process of a run now and then, and again after an exec. For one thread."""
 
     def __init__(self) -> None:
+        self._reads_proc = has_host_pids()  # elsewhere the pids of rows are not those of /proc
         self._forgets_at = 0.0
         self._known: OrderedDict[Key, None] = OrderedDict()
         self._waiting: OrderedDict[Key, record_pb2.Process] = OrderedDict()
@@ -43,7 +45,7 @@ class Describer:
         if time.monotonic() > self._forgets_at:
             self._known.clear()
             self._forgets_at = time.monotonic() + _FORGET_EVERY_S
-        for pid, start_ns in _distinct(raw.rows):
+        for pid, start_ns in _distinct(raw.rows) if self._reads_proc else ():
             if (pid, start_ns) not in self._known:
                 process = described_in_proc(pid, start_ns)
                 if process:

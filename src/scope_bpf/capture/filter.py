@@ -1,19 +1,24 @@
-"""The filter in the kernel: which tasks the programs of a loaded object watch."""
+"""The filter in the kernel: which tasks the programs of a loaded object watch.
+
+The kernel has the pids of the initial pid namespace, and so have marks and rows; callers name processes as their own
+namespace does.
+"""
 
 import os
-import sys
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from scope_bpf.binding.object import BpfObject
+from scope_bpf.capture.lookup import Lookup
 from scope_bpf.catalogue.target import Target
+from scope_bpf.code.mappings import running_processes
 from scope_bpf.errors import TargetNotFound
+from scope_bpf.host import has_host_pids
 from scope_bpf.layout.btf import Btf
 from scope_bpf.layout.records import enum_values, record_dtype
-
-FIND_INODE = "scope_find_inode"  # filter.bpf.h
 
 
 class Filter:
@@ -22,12 +27,12 @@ class Filter:
     def __init__(self, btf: Btf, loaded: BpfObject) -> None:
         self._dtype = record_dtype(btf, "scope_filter")
         self._left_out = enum_values(btf, "scope_mark")["SCOPE_EXCLUDED"]
-        self._object = loaded
         self._section, self._pids = loaded.map(".data.filter"), loaded.map("scope_pids")
+        self._lookup = Lookup(btf, loaded)
         self._exe_fd = -1  # holds the executable's inode, whose address the kernel compares
         self._generation = 0
-        self._excluded: set[int] = set()
-        self._target = Target()
+        self._excluded: set[int] = set()  # by the host's pid, like the target's
+        self._target_pid = 0
 
     def apply(self, target: Target) -> None:
         """Watches the target from the next event on, and nothing else.
@@ -35,32 +40,48 @@ class Filter:
         Raises:
             TargetNotFound: it does not exist; the filter stays as it was.
         """
-        conditions = target.conditions()
-        exe_fd, exe_inode = self._hold(target.exe) if target.exe else (-1, 0)
-        self._generation += 1
+        generation = self._generation + 1
         value = np.zeros((), self._dtype)
-        value["generation"] = self._generation
-        value["exe_inode"] = exe_inode
-        if target.pid:
-            value["family"] = self._generation
-            self._mark(target.pid, self._generation)
-        for name, condition in conditions.items():
+        value["generation"] = generation
+        for name, condition in target.conditions().items():
             value[name] = condition
+        pid = self._host_pid(target.pid) if target.pid else 0
+        if pid:
+            value["family"] = generation
+        if folder := target.cgroup_folder():
+            value["by_cgroup"] = 1
+            value["cgroup_id"], value["cgroup_level"] = self._cgroup(folder)
+        exe_fd = self._hold(target.exe) if target.exe else -1
+        if exe_fd >= 0:
+            value["exe_inode"] = self._lookup.inode(exe_fd)
+        self._generation = generation
+        if pid:
+            self._mark(pid, generation)
         self._section.update(_integer(0), value.tobytes())
         self.close()
         self._exe_fd = exe_fd
-        if self._target.pid != target.pid and self._target.pid in self._excluded:
-            self._mark(self._target.pid, self._left_out)
-        self._target = target
+        if self._target_pid != pid and self._target_pid in self._excluded:
+            self._mark(self._target_pid, self._left_out)
+        self._target_pid = pid
 
-    def _hold(self, exe: str) -> tuple[int, int]:
-        """Opens an executable; the descriptor, and the address of the inode for as long as that is open."""
+    def _host_pid(self, pid: int) -> int:
         try:
-            fd = os.open(exe, os.O_PATH | os.O_CLOEXEC)
+            return self._lookup.process(pid)
+        except OSError:
+            raise TargetNotFound(f"no process has pid {pid}; `ps` lists those that run") from None
+
+    def _cgroup(self, folder: Path) -> tuple[int, int]:
+        try:
+            return self._lookup.cgroup(folder)
+        except OSError:
+            raise TargetNotFound(f"there is no cgroup '{folder}'") from None
+
+    def _hold(self, exe: str) -> int:
+        """A descriptor of an executable."""
+        try:
+            return os.open(exe, os.O_PATH | os.O_CLOEXEC)
         except OSError as error:
             raise TargetNotFound(f"cannot watch the executable '{exe}': {error.strerror}") from None
-        self._object.run(FIND_INODE, fd)
-        return fd, int.from_bytes(self._object.map(".data.found").lookup(_integer(0))[:8], sys.byteorder)
 
     def close(self) -> None:
         """Lets go of the executable. May be called again."""
@@ -69,25 +90,37 @@ class Filter:
             self._exe_fd = -1
 
     def marked(self) -> set[int]:
-        """The processes that have a mark of their own, by pid: of this target, of an earlier one, or left out."""
+        """The processes that have a mark, by the host's pid: of this target, of an earlier one, or left out."""
         return {int.from_bytes(key, "little") for key in self._pids.list_keys()}
 
     def watched(self) -> set[int]:
-        """The processes that are watched by their pid: the target and the children it has started."""
+        """The processes that are watched by their pid, the host's: the target and the children it has started."""
         family = _integer(self._generation)
         return {int.from_bytes(key, "little") for key in self._pids.list_keys() if self._pids.get(key) == family}
 
     def forget_ended(self) -> None:
         """Takes back the marks of processes that ended without the kernel's taking them back."""
-        for pid in self.marked():
-            if not Path(f"/proc/{pid}").exists():
-                self._pids.delete(_integer(pid))
+        for pid in self._ended(self.marked()):
+            self._pids.delete(_integer(pid))
+
+    def _ended(self, pids: set[int]) -> set[int]:
+        if has_host_pids():
+            return {pid for pid in pids if not Path(f"/proc/{pid}").exists()}
+        return pids - self._host_pids(running_processes())  # a mark is only handed down: they all are in this namespace
 
     def exclude(self, pids: Collection[int]) -> None:
         """Leaves these processes and the children they start out, but not the target while it is that."""
-        self._excluded.update(pids)
-        for pid in self._excluded - {self._target.pid}:
+        self._excluded |= self._host_pids(pids)
+        for pid in self._excluded - {self._target_pid}:
             self._mark(pid, self._left_out)
+
+    def _host_pids(self, pids: Collection[int]) -> set[int]:
+        """Of those that still run."""
+        found = set()
+        for pid in pids:
+            with suppress(OSError):
+                found.add(self._lookup.process(pid))
+        return found
 
     def _mark(self, pid: int, mark: int) -> None:
         self._pids.update(_integer(pid), _integer(mark))

@@ -99,6 +99,37 @@ class Probe:
         """Whether any stream is of this mode."""
         return any(stream.mode is mode for stream in self.streams)
 
+    def mode_of(self, options: Mapping[str, Any]) -> Mode:
+        """The mode that validated options ask for, or the only one that the probe has."""
+        if self.sampler:
+            return Mode.SAMPLES
+        return Mode(options.get("mode", Mode.EVENTS if self.has_mode(Mode.EVENTS) else Mode.SUMMARY))
+
+    @property
+    def event_streams(self) -> tuple[Stream, ...]:
+        """The streams with a row for each event."""
+        return tuple(stream for stream in self.streams if stream.mode is Mode.EVENTS)
+
+    @property
+    def summaries(self) -> tuple[Stream, ...]:
+        """The streams of what is counted by interval, those that add others up among them."""
+        return tuple(stream for stream in self.streams if stream.mode is Mode.SUMMARY and not stream.gauge)
+
+    @property
+    def states(self) -> tuple[Stream, ...]:
+        """The streams of states that programs keep."""
+        return tuple(stream for stream in self.streams if stream.mode is Mode.SUMMARY and stream.gauge)
+
+    @property
+    def counted_streams(self) -> tuple[Stream, ...]:
+        """The streams that programs count rows and losses of, in the order of their numbers: events first."""
+        counted = [stream for stream in (*self.summaries, *self.states) if not stream.adds_up]
+        return (*self.event_streams, *counted)
+
+    def reads_processes(self, options: Mapping[str, Any]) -> bool:
+        """Whether user space looks in /proc at the processes that events are of: for their files, or for their end."""
+        return bool(self.places(options) or self.kept_by_process or self.resolver or self.states)
+
     @property
     def public_streams(self) -> tuple[Stream, ...]:
         """The streams whose rows leave the tracer, and which have tables."""

@@ -20,10 +20,10 @@ class Target:
     """Whom to watch; empty: the whole machine. Fields that are set all have to hold.
 
     Attributes:
-        pid: a process, and the children it starts from now on.
+        pid: a process, as this process's pid namespace numbers it, and the children it starts from now on.
         comm: the name of a thread, exactly.
         exe: path of an executable, as this process sees it.
-        cgroup: path below the cgroup v2 root; what is below it counts as well.
+        cgroup: path below the cgroup v2 root that is mounted here; what is below it counts as well.
         container: id of a container, or the begin of one: 12 hexadecimal digits or more.
     """
 
@@ -34,7 +34,7 @@ class Target:
     container: str = ""
 
     def conditions(self) -> Mapping[str, Any]:
-        """Members of `struct scope_filter` by name; those that the kernel has to be asked for, the filter adds.
+        """Members of `struct scope_filter` by name; the filter adds those for which the kernel has to be asked.
 
         Raises:
             TargetNotFound: something named does not exist; the message says what to do.
@@ -49,15 +49,26 @@ class Target:
             conditions |= {"by_comm": 1, "comm": name}
         if self.exe:
             _check_executable(self.exe)
+        self.cgroup_folder()
+        return conditions
+
+    def cgroup_folder(self) -> Path | None:
+        """The directory of the cgroup to watch, the container's too; None: any.
+
+        Raises:
+            TargetNotFound: there is none.
+        """
+        if not self.cgroup and not self.container:
+            return None
         if self.cgroup and self.container:
             raise TargetNotFound("a cgroup and a container cannot both be the target; give one")
-        if self.cgroup or self.container:
-            root = cgroup_root()
-            if root is None:
-                raise TargetNotFound("no cgroup v2 is mounted here, so a cgroup cannot be the target")
-            path = _container_cgroup(root, self.container) if self.container else root / self.cgroup.strip("/")
-            conditions |= _cgroup_conditions(root, path)
-        return conditions
+        root = cgroup_root()
+        if root is None:
+            raise TargetNotFound("no cgroup v2 is mounted here, so a cgroup cannot be the target")
+        folder = _container_cgroup(root, self.container) if self.container else root / self.cgroup.strip("/")
+        if not folder.is_dir() or folder.stat().st_dev != root.stat().st_dev:
+            raise TargetNotFound(f"there is no cgroup '{folder}'")
+        return folder
 
 
 def _check_process(pid: int) -> None:
@@ -77,14 +88,6 @@ def _check_executable(exe: str) -> None:
         raise TargetNotFound(f"cannot watch the executable '{exe}': {error.strerror}") from None
     if not stat.S_ISREG(mode):
         raise TargetNotFound(f"cannot watch the executable '{exe}': it is not a file")
-
-
-def _cgroup_conditions(root: Path, path: Path) -> dict[str, Any]:
-    try:
-        inode = path.stat().st_ino  # a cgroup's id is its directory's inode, kernfs since 5.5
-    except OSError:
-        raise TargetNotFound(f"there is no cgroup '{path}'") from None
-    return {"by_cgroup": 1, "cgroup_id": inode, "cgroup_level": len(path.relative_to(root).parts)}
 
 
 def container_of(cgroup: str) -> str:

@@ -59,22 +59,21 @@ def test_an_executable_has_to_be_a_file(tmp_path: Path) -> None:
             Target(exe=str(tmp_path / name)).conditions()
 
 
-def test_a_cgroup_is_its_id_and_depth(cgroups: Path) -> None:
-    """The id is the directory's inode, the level its depth below the root; slashes at the ends do not matter."""
+def test_a_cgroup_is_a_directory_of_the_hierarchy(cgroups: Path) -> None:
+    """It lies below the root; slashes at the ends do not matter. A file, or what is elsewhere, is no cgroup."""
     for given in ("system.slice", "/system.slice/"):
-        conditions = Target(cgroup=given).conditions()
-        assert (conditions["cgroup_id"], conditions["cgroup_level"]) == ((cgroups / "system.slice").stat().st_ino, 1)
-    with pytest.raises(TargetNotFound, match="there is no cgroup"):
-        Target(cgroup="nonsense").conditions()
+        assert Target(cgroup=given).cgroup_folder() == cgroups / "system.slice"
+    (cgroups / "cgroup.procs").touch()
+    for given in ("nonsense", "cgroup.procs", "../../../../../../../proc"):
+        with pytest.raises(TargetNotFound, match="there is no cgroup"):
+            Target(cgroup=given).conditions()
 
 
 @pytest.mark.parametrize("length", [12, 20, 64])
 def test_a_container_is_its_outermost_cgroup(cgroups: Path, length: int) -> None:
     """An id, or its first 12 digits or more, finds the container whatever engine named the directory."""
-    conditions = Target(container=CONTAINER[:length]).conditions()
     outermost = {cgroups / f"system.slice/docker-{CONTAINER}.scope", cgroups / "other" / CONTAINER}
-    assert conditions["cgroup_level"] == 2
-    assert conditions["cgroup_id"] in {path.stat().st_ino for path in outermost}
+    assert Target(container=CONTAINER[:length]).cgroup_folder() in outermost
 
 
 @pytest.mark.parametrize("container", ["0123456789a", "0123456789AB", "../../../etc", "0123456789a*"])
