@@ -25,7 +25,7 @@ class PlaceAccount:
 
     Attributes:
         name: the place's.
-        files: how many files it was found and attached to in; 0: nothing that could be attached to was run.
+        files: how many files it was found and attached to in, those that are only installed included.
         hits: calls by watched threads, lost ones included; 0 where `files` is not: attached, and not called.
         lost: of these, by reason: calls that become no rows.
     """
