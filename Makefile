@@ -10,11 +10,14 @@ ARCH   := $(patsubst aarch64,arm64,$(patsubst x86_64,x86,$(shell uname -m)))
 
 PROBES  := $(notdir $(patsubst %/,%,$(wildcard bpf/probes/*/)))
 OBJECTS := $(PROBES:%=src/scope_bpf/objects/%.bpf.o)
+HOLD    := src/scope_bpf/objects/hold
 PROTOS  := $(wildcard proto/scope/v1/*.proto)
 STUBS   := $(PROTOS:proto/%.proto=src/scope_proto/%_pb2.py)
 
 CLANG     ?= clang
 STRIP     ?= llvm-strip
+HOLD_FLAGS := -std=gnu11 -O2 -static -nostdlib -ffreestanding -fno-stack-protector -fno-pie -no-pie -s -Wall -Wextra \
+	-Werror -Wl,--build-id=none -Wl,-z,noseparate-code
 BPF_FLAGS := -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$(ARCH) -Wall -Werror -Ibpf/include -Ibpf/vmlinux/$(ARCH)
 
 .PHONY: help
@@ -41,7 +44,7 @@ build: $(VENV)/.installed objects stubs ## make .venv/bin/scope and all it needs
 # ---- generated, never committed ---------------------------------------------------------------------------------
 
 .PHONY: objects
-objects: $(OBJECTS) ## compile bpf/probes/*/ to CO-RE objects
+objects: $(OBJECTS) $(HOLD) ## compile bpf/probes/*/ to CO-RE objects, and what holds a command until it is traced
 
 .SECONDEXPANSION:
 src/scope_bpf/objects/%.bpf.o: bpf/probes/%/$$*.bpf.c $$(wildcard bpf/probes/$$*/*.h) $(wildcard bpf/include/*.h) bpf/vmlinux/$(ARCH)/vmlinux.h
@@ -49,6 +52,10 @@ src/scope_bpf/objects/%.bpf.o: bpf/probes/%/$$*.bpf.c $$(wildcard bpf/probes/$$*
 	$(CLANG) $(BPF_FLAGS) -Ibpf/probes/$* -c $< -o $@.tmp
 	@$(STRIP) -g $@.tmp
 	@mv $@.tmp $@
+
+$(HOLD): src/scope_bpf/binding/hold.c
+	@mkdir -p $(@D)
+	$(CC) $(HOLD_FLAGS) $< -o $@
 
 .PHONY: stubs
 stubs: $(STUBS) ## generate src/scope_proto from proto/

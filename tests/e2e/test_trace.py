@@ -47,6 +47,29 @@ def test_the_command_keeps_its_output_and_its_status_is_told() -> None:
     assert "the command ended with status 3" in traced.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "reason", "status"),
+    [("/nonsense", "No such file or directory", 127), ("/etc/passwd", "Permission denied", 126)],
+)
+def test_a_command_that_is_none_ends_it_as_a_shell(command: str, reason: str, status: int) -> None:
+    """What cannot be run is said with the reason, in one line; the status is the one that a shell would have."""
+    called = scope("trace", "syscalls", "--", command)
+    assert (called.returncode, called.stdout) == (status, "")
+    assert called.stderr == f"scope: cannot run '{command}': {reason}\n"
+
+
+def test_an_exec_that_fails_is_recorded_and_said(tmp_path: Path) -> None:
+    """A file that turns out to be no program: its exec is among the rows, the error its own, the status a shell's."""
+    file = tmp_path / "file"
+    file.write_text("no program")
+    file.chmod(0o755)
+    traced = scope("trace", "process", "--json", "--", str(file))
+    assert traced.returncode == 126
+    assert traced.stderr.splitlines()[-1] == f"scope: cannot run '{file}': Exec format error"
+    rows = [json.loads(line) for line in traced.stdout.splitlines()]
+    assert [(row["filename"], row["ret"]) for row in rows if row["type"] == "exec"] == [(str(file), -8)]
+
+
 def test_options_behind_the_dashes_are_the_commands_own() -> None:
     """Words behind -- are never read as options of scope."""
     traced = scope("trace", "process", "--", "sh", "-c", "echo $0 $1", "--json", "--pid")
@@ -103,7 +126,6 @@ def test_a_duration_ends_it() -> None:
         (["trace", "syscalls", "--cgroup", "/nonsense"], "there is no cgroup"),
         (["trace", "syscalls", "--container", "zz"], "'zz' is no container id"),
         (["trace", "syscalls", "--duration", "-1"], "--duration must be more than 0 seconds"),
-        (["trace", "syscalls", "--", "/nonsense"], "there is no command '/nonsense' to run"),
         (["trace", "syscalls", "--pid", "1", "--", "ls"], "not both"),
         (["doctor", "--", "ls"], "only `scope trace` takes a command"),
         (["nonsense"], "invalid choice: 'nonsense'"),

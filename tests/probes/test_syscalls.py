@@ -39,6 +39,14 @@ def test_every_call_is_recorded_with_arguments_and_result(record: Record, worklo
     assert recording.accounts["syscall"].emitted == len(rows)
 
 
+def test_a_held_command_begins_with_its_exec(record: Record) -> None:
+    """The exec is the first call, under the command's name, and takes no longer for the time that it was held."""
+    rows = record("syscalls", ["/bin/true"], hold=1.0).rows("syscall")
+    assert (rows[0]["name"], rows[0]["ret"], rows[-1]["name"]) == ("execve", 0, "exit_group")
+    assert rows[0]["duration_ns"] < 1e9
+    assert {row["comm"] for row in rows} == {"true"}
+
+
 @pytest.mark.skipif(not X86, reason="32-bit calls by int 0x80 are x86's")
 def test_a_name_is_right_or_absent(record: Record, workload: Callable[[str], str]) -> None:
     """Numbers of the 32-bit table and numbers no table has get no name, rather than another call's."""

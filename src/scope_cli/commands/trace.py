@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scope_cli.definition import add_options, add_target, given_options, given_target
-from scope_cli.errors import CommandError, UsageError
+from scope_cli.errors import CommandError, NotRun, UsageError
 
 if TYPE_CHECKING:
     from scope_bpf.capture.account import Account
@@ -43,13 +43,13 @@ def register(subcommands: Any) -> None:
     parser.set_defaults(run=run, takes_command=True)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Traces until the command, the time or the user ends it; then says what was recorded and lost."""
     from scope_bpf.capture.command import HeldCommand
     from scope_bpf.capture.running import run_probe
     from scope_bpf.catalogue.options import parse_options
     from scope_bpf.catalogue.target import Target
-    from scope_bpf.errors import InvalidOption, ScopeBpfError, TargetNotFound, UnknownProbe
+    from scope_bpf.errors import CannotRun, InvalidOption, ScopeBpfError, TargetNotFound, UnknownProbe
     from scope_bpf.probes import probe_named
 
     if arguments.command and arguments.pid:
@@ -67,7 +67,11 @@ def run(arguments: argparse.Namespace) -> int:
             _check_output(arguments, tracer)
             tracer.start()
             sink = _sink(arguments, tracer)  # no file is overwritten where nothing can be recorded
-            return _trace(tracer, sink, command, arguments.duration)
+            _trace(tracer, sink, command, arguments.duration)
+        if command and command.failure:
+            raise command.failure
+    except CannotRun as error:
+        raise NotRun(str(error), error.status) from None
     except (UnknownProbe, InvalidOption, TargetNotFound) as error:
         raise UsageError(str(error)) from None
     except ScopeBpfError as error:
@@ -138,7 +142,7 @@ class _Recording(threading.Thread):
         self.join()
 
 
-def _trace(tracer: "RunningProbe", sink: "Sink", command: "HeldCommand | None", duration: float | None) -> int:
+def _trace(tracer: "RunningProbe", sink: "Sink", command: "HeldCommand | None", duration: float | None) -> None:
     interrupted = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: interrupted.set())
@@ -168,7 +172,6 @@ def _trace(tracer: "RunningProbe", sink: "Sink", command: "HeldCommand | None", 
     if tracer.probe.functions and not tracer.functions_attached:
         lines.append(f"no watched process has run a file with functions that '{tracer.probe.name}' attaches to")
     _summarize(recording.rows, seconds, tracer.accounts(), lines, command)
-    return 0
 
 
 Display = Callable[[Callable[[], bool], _Recording, float], None]
