@@ -20,6 +20,10 @@ class InvalidOption(ScopeBpfError, ValueError):
     """An option a probe does not have, or a value that the option does not take."""
 
 
+class InvalidTarget(ScopeBpfError, ValueError):
+    """A part of a target that names nobody, such as the pid 0."""
+
+
 class TargetNotFound(ScopeBpfError, LookupError):
     """What was to be watched does not exist."""
 

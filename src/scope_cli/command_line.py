@@ -33,6 +33,8 @@ def run(arguments: Sequence[str] | None) -> int:
     end = words.index("--") if "--" in words else len(words)
     parsed = parser.parse_args(words[:end])
     parsed.command = words[end + 1 :]  # argparse would have options of the command be ours
+    if end < len(words) and not parsed.command:
+        parser.error("no command stands behind --; give one, or leave -- out")
     if parsed.command and not parsed.takes_command:
         parser.error("only `scope trace` takes a command behind --")
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told in our own words

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scope_bpf.errors import TargetNotFound
+from scope_bpf.errors import InvalidTarget, TargetNotFound
 from scope_bpf.host import cgroup_root
 
 _COMM_BYTES = 15
@@ -58,6 +58,19 @@ class Target:
             path = _container_cgroup(root, self.container) if self.container else root / self.cgroup.strip("/")
             conditions |= _cgroup_conditions(root, path)
         return conditions
+
+
+def target_of(given: Mapping[str, Any]) -> Target:
+    """The target with these fields, as a user gave them: a field that names nobody is not taken for one left out.
+
+    Raises:
+        InvalidTarget: a field is 0, negative or empty.
+    """
+    for name, value in given.items():
+        if not value or (name == "pid" and value < 0):
+            wrong = f"{value} is no process" if name == "pid" else "it is empty"
+            raise InvalidTarget(f"target.{name}: {wrong}; leave it out to watch the whole machine")
+    return Target(**given)
 
 
 def _check_process(pid: int) -> None:

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,11 +49,18 @@ def run(arguments: argparse.Namespace) -> None:
     from scope_bpf.capture.command import HeldCommand
     from scope_bpf.capture.running import run_probe
     from scope_bpf.catalogue.options import parse_options
-    from scope_bpf.catalogue.target import Target
-    from scope_bpf.errors import CannotRun, InvalidOption, ScopeBpfError, TargetNotFound, UnknownProbe
+    from scope_bpf.catalogue.target import target_of
+    from scope_bpf.errors import (
+        CannotRun,
+        InvalidOption,
+        InvalidTarget,
+        ScopeBpfError,
+        TargetNotFound,
+        UnknownProbe,
+    )
     from scope_bpf.probes import probe_named
 
-    if arguments.command and arguments.pid:
+    if arguments.command and arguments.pid is not None:
         raise UsageError("give a command to trace or a --pid, not both")
     if arguments.duration is not None and arguments.duration <= 0:
         raise UsageError("--duration must be more than 0 seconds")
@@ -60,9 +68,10 @@ def run(arguments: argparse.Namespace) -> None:
     try:
         probe = probe_named(arguments.probe)
         options = parse_options(probe.options, given_options(arguments))
+        target = target_of(given_target(arguments))
         command = HeldCommand(arguments.command) if arguments.command else None
-        of_command = {"pid": command.pid} if command and not probe.sampler else {}
-        target = Target(**given_target(arguments) | of_command)
+        if command and not probe.sampler:
+            target = replace(target, pid=command.pid)
         with run_probe(probe, options, target, command=command.path if command else "") as tracer:
             _check_output(arguments, tracer)
             tracer.start()
@@ -72,7 +81,7 @@ def run(arguments: argparse.Namespace) -> None:
             raise command.failure
     except CannotRun as error:
         raise NotRun(str(error), error.status) from None
-    except (UnknownProbe, InvalidOption, TargetNotFound) as error:
+    except (UnknownProbe, InvalidOption, InvalidTarget, TargetNotFound) as error:
         raise UsageError(str(error)) from None
     except ScopeBpfError as error:
         raise CommandError(str(error)) from None
