@@ -106,7 +106,7 @@ def _column(raw: RawBatch, field: Field) -> pa.Array:
         switch = raw.stream.null_unless.get(field.name)
         return pa.array(values, mask=raw.rows[switch] == 0 if switch else None)
     if field.kind is Kind.NAME:
-        return _names(raw.rows[field.name])
+        return _nulled(raw, field, _names(raw.rows[field.name]))
     if field.kind is Kind.HISTOGRAM:
         flat = np.array(raw.rows[field.name], order="C").reshape(-1)
         return pa.FixedSizeListArray.from_arrays(pa.array(flat), type=field.arrow)
