@@ -75,6 +75,7 @@ class HeldCommand:
             if pid:
                 self._status = os.waitstatus_to_exitcode(status)
                 self.failure = self._read_failure()
+                self._socket.close()
         return self._status
 
     def _read_failure(self) -> CannotRun | None:
