@@ -39,12 +39,12 @@ $(VENV)/.installed: pyproject.toml requirements.lock setup.py src/scope_bpf/bind
 	@touch $@
 
 .PHONY: build
-build: $(VENV)/.installed objects stubs ## make .venv/bin/scope and all it needs
+build: $(VENV)/.installed objects hold stubs ## make .venv/bin/scope and all it needs
 
 # ---- generated, never committed ---------------------------------------------------------------------------------
 
 .PHONY: objects
-objects: $(OBJECTS) $(HOLD) ## compile bpf/probes/*/ to CO-RE objects, and what holds a command until it is traced
+objects: $(OBJECTS) ## compile bpf/probes/*/ to CO-RE objects
 
 .SECONDEXPANSION:
 src/scope_bpf/objects/%.bpf.o: bpf/probes/%/$$*.bpf.c $$(wildcard bpf/probes/$$*/*.h) $(wildcard bpf/include/*.h) bpf/vmlinux/$(ARCH)/vmlinux.h
@@ -52,6 +52,9 @@ src/scope_bpf/objects/%.bpf.o: bpf/probes/%/$$*.bpf.c $$(wildcard bpf/probes/$$*
 	$(CLANG) $(BPF_FLAGS) -Ibpf/probes/$* -c $< -o $@.tmp
 	@$(STRIP) -g $@.tmp
 	@mv $@.tmp $@
+
+.PHONY: hold
+hold: $(HOLD) ## compile what holds a command until it is traced
 
 $(HOLD): src/scope_bpf/binding/hold.c
 	@mkdir -p $(@D)

@@ -37,7 +37,8 @@ def run(arguments: Sequence[str] | None) -> int:
         parser.error("no command stands behind --; give one, or leave -- out")
     if parsed.command and not parsed.takes_command:
         parser.error("only `scope trace` takes a command behind --")
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told in our own words
+    if not parsed.takes_command:  # whose environment is its user's
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told in our own words
     try:
         logs.configure()
         return int(parsed.run(parsed) or 0)

@@ -1,11 +1,9 @@
 """`scope trace` as a user runs it."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -70,6 +68,13 @@ def test_an_exec_that_fails_is_recorded_and_said(tmp_path: Path) -> None:
     assert [(row["filename"], row["ret"]) for row in rows if row["type"] == "exec"] == [(str(file), -8)]
 
 
+def test_the_command_has_the_environment_of_its_user(tmp_path: Path) -> None:
+    """What scope sets for itself is not in the command's environment."""
+    show = ["sh", "-c", "env | sort"]
+    scope("trace", "process", "--", "sh", "-c", f"env | sort > {tmp_path}/env")
+    assert (tmp_path / "env").read_text() == subprocess.run(show, capture_output=True, text=True).stdout
+
+
 def test_options_behind_the_dashes_are_the_commands_own() -> None:
     """Words behind -- are never read as options of scope."""
     traced = scope("trace", "process", "--", "sh", "-c", "echo $0 $1", "--json", "--pid")
@@ -78,14 +83,20 @@ def test_options_behind_the_dashes_are_the_commands_own() -> None:
 
 def test_interrupted_it_still_says_what_it_recorded() -> None:
     """Ctrl-C ends a trace cleanly: what is left is drained, the summary is printed, the status is 0."""
-    running = subprocess.Popen(
-        [*SCOPE, "trace", "syscalls", "--pid", str(os.getpid())], stderr=subprocess.PIPE, text=True
-    )
-    time.sleep(1.5)
-    running.send_signal(signal.SIGINT)
-    _, errors = running.communicate(timeout=20)
+    busy = subprocess.Popen([sys.executable, "-c", "import time\nwhile True: time.sleep(0.01)"])
+    command = [*SCOPE, "trace", "syscalls", "--json", "--pid", str(busy.pid)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert running.stdout
+        first = running.stdout.readline()  # it records
+        running.send_signal(signal.SIGINT)
+        rest, errors = running.communicate(timeout=60)
+    finally:
+        busy.kill()
+        busy.wait()
     assert running.returncode == 0
-    assert " events in " in errors
+    rows = len((first + rest).splitlines())
+    assert errors.startswith(f"{rows:,} events in ")
 
 
 def test_parquet_holds_every_row(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class HeldCommand:
         try:
             return os.posix_spawn(HOLD, words, os.environ, file_actions=same_number, setsigdef=_IGNORED_BY_PYTHON)
         except FileNotFoundError:
-            raise NotSupported(f"{HOLD} is missing; run `make objects`") from None
+            raise NotSupported(f"{HOLD} is missing; run `make hold`") from None
         except OSError as error:
             raise CannotRun(self._name, error.errno or errno.EAGAIN) from None
 
