@@ -154,9 +154,9 @@ class Latest:
     Attributes:
         key: columns that tell the states of a process apart; whole numbers or texts, like those of `by`.
         by: columns that make a group of a process's states.
-        totals: columns that are added up; the first ranks the groups.
+        totals: columns of numbers that are added up; the first, of whole ones, ranks the groups.
         means: columns of which the mean is taken, each weighed by another column.
-        held: a column that is 0 in states that are over; empty: none ever is.
+        held: columns that are all 0 in states that are over; none: no state ever is.
         ended: a column that is not 0 in the last rows of a process; empty: none tells.
     """
 
@@ -164,7 +164,7 @@ class Latest:
     by: tuple[str, ...]
     totals: tuple[str, ...]
     means: Mapping[str, str] = field(default_factory=dict)
-    held: str = ""
+    held: tuple[str, ...] = ()
     ended: str = ""
 
 

@@ -22,16 +22,19 @@ FROM (
 WHERE live_count > 0
 GROUP BY machine_id, hostname, pid, start_ns, comm, memory, device, stack, ended <> 0
 ORDER BY ended, live_bytes DESC"""
-FREES = """
-SELECT machine_id, hostname, pid, start_ns, comm, sum(unknown_frees)::bigint AS unknown_frees
+# Who frees what nobody saw it allocate is told of, whatever it holds of the rest.
+MEMORY = """
+SELECT machine_id, hostname, pid, start_ns, comm, memory, device, ended <> 0 AS ended,
+       sum(live_bytes)::bigint AS live_bytes, sum(live_count)::bigint AS live_count,
+       sum(allocations)::bigint AS allocations, sum(unknown_frees)::bigint AS unknown_frees, max(time) AS time
 FROM (
     SELECT DISTINCT ON (machine_id, pid, start_ns, memory, device) *
     FROM scope.cuda_memory(%s)
     ORDER BY machine_id, pid, start_ns, memory, device, time DESC, batch DESC, ordinal DESC
 ) AS latest
-GROUP BY machine_id, hostname, pid, start_ns, comm
-HAVING sum(unknown_frees) > 0
-ORDER BY unknown_frees DESC"""
+WHERE live_count > 0 OR unknown_frees > 0
+GROUP BY machine_id, hostname, pid, start_ns, comm, memory, device, ended <> 0
+ORDER BY ended, live_bytes DESC"""
 GROUPS = """
 SELECT process, machine, comm, memory, device, stack, ended, count(*), sum(live_bytes)
 FROM latest.cuda_live WHERE live_count > 0 GROUP BY 1, 2, 3, 4, 5, 6, 7"""

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.server.keeping import TODAY, ago, retain, sweep
 from tests.integration.server.records import BOOT_TO_UTC_NS, STORED, Line, Run, lined, make_machine
 from tests.integration.server.running import until
-from tests.integration.server.states import FREES, HELD, assert_ranks, at_random, by_all_rows, told
+from tests.integration.server.states import HELD, MEMORY, assert_ranks, at_random, by_all_rows, told
 from tests.integration.server.tables import TABLES, migrated
 
 from scope_bpf.catalogue.stream import Latest
@@ -20,7 +20,6 @@ from scope_server.store.latest.reader import States
 from scope_server.store.reading.database import Database
 from scope_server.store.retention import Disk, Retention
 
-LIVE = TABLES["cuda_live"]
 BEGIN = datetime.fromtimestamp(BOOT_TO_UTC_NS / 1e9, UTC)
 LONG_AGO = BEGIN - timedelta(days=400)
 # Has writers wait for a gate between the groups of the states that they change and those of the states that they add.
@@ -52,9 +51,11 @@ async def tell(line: Line, run: Run, sequence: int, stream: str = "cuda_live", c
     assert [one.verdict for one in await line.send(sent)] == [STORED]
 
 
-async def held(states: States, since: datetime = LONG_AGO, limit: int = 100, **of: Any) -> list[tuple[Any, ...]]:
+async def held(
+    states: States, since: datetime = LONG_AGO, limit: int = 100, stream: str = "cuda_live", **of: Any
+) -> list[tuple[Any, ...]]:
     """The groups that have most."""
-    return [tuple(row.values()) for row in await states.largest(LIVE, since=since, limit=limit, **of)]
+    return [tuple(row.values()) for row in await states.largest(TABLES[stream], since=since, limit=limit, **of)]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -86,9 +87,8 @@ async def test_the_answer_is_that_of_all_rows(line: Line, states: States, databa
         found = await database_of.fetch("find_processes", {"pid": 2, "start_ns": None, "machines": None})
         of_pid = [row for row in whole if row[2] == 2]
         assert await held(states, since, 5, processes=[row["id"] for row in found]) == of_pid[:5]
-        where = {"since": since, "machine": None, "processes": None, "limit": 1000}
-        frees = [tuple(row.values()) for row in await database_of.fetch("unknown_frees", where)]
-        assert sorted(frees, key=repr) == sorted(by_all_rows(line, FREES, since), key=repr)
+        assert await held(states, since, 1000, "cuda_memory") == by_all_rows(line, MEMORY, since)
+    assert any(frees and not live for *_, live, _, frees, _ in by_all_rows(line, MEMORY, LONG_AGO))
     assert await held(states, processes=[]) == []
 
 
@@ -228,7 +228,7 @@ async def test_a_short_disk_is_not_filled_by_deleting(line: Line, upkeep: psycop
 
 async def test_any_stream_can_tell_states(database: str) -> None:
     """One without processes that end, too; a new declaration begins with no states, and the same one keeps them."""
-    latest = Latest(key=("device", "kind"), by=("comm", "device"), totals=("used_bytes",), held="used_bytes")
+    latest = Latest(key=("device", "kind"), by=("comm", "device"), totals=("used_bytes",), held=("used_bytes",))
     tables = {**TABLES, "gpu_process": replace(TABLES["gpu_process"], latest=latest)}
     rows = told("gpu_process", 4, pid=[1, 1, 2, 0], device=[0, 0, 1, 0], used_bytes=[10, 20, 25, 0])
     rows = rows.set_column(
@@ -246,3 +246,63 @@ async def test_any_stream_can_tell_states(database: str) -> None:
         migrated(database, {"gpu_process": replace(tables["gpu_process"], latest=replace(latest, by=("comm",)))})
         assert line.query("SELECT count(*) FROM latest.gpu_process") == [(0,)]
         assert line.query("SELECT count(*) FROM ranked.gpu_process") == [(0,)]
+
+
+async def test_what_is_not_known_is_not_over(line: Line, states: States) -> None:
+    """A process whose use of a GPU nobody can tell is on it all the same, behind those whose use is known."""
+    known, unknown = Run(), Run()
+    await tell(line, known, 1, "gpu_process", pid=1, comm="known", kind="compute", used_bytes=5)
+    await tell(line, known, 2, "gpu_process", pid=2, comm="gone", kind="compute", used_bytes=0)
+    await tell(line, unknown, 1, "gpu_process", pid=3, comm="unknown", kind="compute", used_bytes=None)
+    found = await states.largest(TABLES["gpu_process"], since=LONG_AGO, limit=2)
+    assert [(row["comm"], row["used_bytes"]) for row in found] == [("known", 5), ("unknown", None)]
+    assert line.query("SELECT comm, used_bytes FROM scope.gpu_process_now() ORDER BY 1") == [
+        ("known", 5),
+        ("unknown", None),
+    ]
+
+
+async def test_states_need_no_process(line: Line, states: States) -> None:
+    """Those of a GPU are told with all its digits; what it cannot tell is absent."""
+    run = Run()
+    figures: dict[str, Any] = {"memory_used_bytes": 7, "power_watts": 412.345, "gpu_percent": None}
+    await tell(line, run, 1, "gpu", device=0, uuid="GPU-0", name="one", slowed_by="thermal", **figures)
+    await tell(line, run, 2, "gpu", device=0, uuid="GPU-0", name="one", ktime_ns=10**12, slowed_by="", **figures)
+    await tell(line, run, 3, "gpu", device=1, uuid=None, name="two", memory_used_bytes=None, power_watts=None)
+    first, second = await states.largest(TABLES["gpu"], since=LONG_AGO, limit=10)
+    assert (first["uuid"], first["slowed_by"], {name: first[name] for name in figures}) == ("GPU-0", "", figures)
+    assert (second["name"], second["uuid"], second["memory_used_bytes"], second["power_watts"]) == (
+        ("two", None, None, None)
+    )
+    assert not {"pid", "start_ns"} & set(first)
+    assert line.query("SELECT power_watts, slowed_by FROM scope.gpu_now() WHERE device = 0") == [(412.345, "")]
+
+
+async def test_each_stream_of_states_has_a_function(line: Line, states: States) -> None:
+    """A row a state that is not over, with its texts, which says what its columns are; sums of it are the groups'."""
+    random = np.random.default_rng(11)
+    await line.send(Run().batch(1, at_random("cuda_live", 101, random, range(1, 600)), stream="cuda_live"))
+    now = """
+    SELECT machine_id, hostname, pid, start_ns, comm, memory, device, stack, ended, sum(live_bytes)::bigint
+    FROM scope.cuda_live_now() GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9 ORDER BY 9, 10 DESC"""
+    assert line.query(now) == [row[:10] for row in await held(states)]
+    (about,) = line.query("SELECT obj_description('scope.cuda_live_now()'::regprocedure)")
+    assert "live_bytes: allocated and not freed (bytes)" in about[0]
+    functions = "SELECT proname FROM pg_proc WHERE pronamespace = 'scope'::regnamespace AND proname LIKE '%_now'"
+    found = {name for (name,) in line.query(functions)}
+    assert found == {f"{name}_now" for name, table in TABLES.items() if table.latest}
+
+
+def test_what_people_built_on_states_stops_no_server(database: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A stream whose states are declared anew has new tables; a function that a view is built on stays, and works."""
+    migrated(database)
+    latest = TABLES["cuda_live"].latest
+    assert latest
+    with psycopg.connect(database) as connection:
+        connection.execute("CREATE VIEW mine AS SELECT comm, live_bytes FROM scope.cuda_live_now()")
+    fewer = {"cuda_live": replace(TABLES["cuda_live"], latest=replace(latest, means={}))}
+    migrated(database, fewer)
+    assert "scope.cuda_live_now" in [getattr(record, "function", "") for record in caplog.records]
+    migrated(database)
+    with psycopg.connect(database) as connection:
+        assert connection.execute("SELECT count(*) FROM mine").fetchone() == (0,)

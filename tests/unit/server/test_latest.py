@@ -21,7 +21,7 @@ GOOD = Latest(key=("stack_id",), by=("comm",), totals=("live_bytes",))
         ({"totals": ()}, "a total that ranks them"),
         ({"totals": ("nonsense",)}, "'nonsense'"),
         ({"means": {"mean_age_ns": "nonsense"}}, "'nonsense'"),
-        ({"held": "nonsense"}, "'nonsense'"),
+        ({"held": ("live_bytes", "nonsense")}, "'nonsense'"),
         ({"ended": "nonsense"}, "'nonsense'"),
     ],
 )
@@ -36,3 +36,13 @@ def test_what_no_column_can_tell_is_refused(wrong: dict[str, Any], said: str) ->
         else:
             with pytest.raises(SchemaConflict, match=f"latest states need {said}"):
                 stream_tables({"cuda": changed})
+
+
+def test_the_total_that_ranks_is_of_whole_numbers() -> None:
+    """What is added and taken away again is then exactly what is left."""
+    probe = probe_named("gpu")
+    (stream,) = (stream for stream in probe.streams if stream.name == "gpu")
+    assert stream.latest
+    changed = replace(stream, latest=replace(stream.latest, totals=("power_watts",)))
+    with pytest.raises(SchemaConflict, match="latest states need 'power_watts'"):
+        stream_tables({"gpu": replace(probe, streams=(changed,))})

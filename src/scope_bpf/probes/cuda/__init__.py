@@ -327,7 +327,7 @@ _MEMORY_HELD = Stream(
         key=_HELD_BY,
         by=("comm", *_HELD_BY),
         totals=("live_bytes", "live_count", "allocations", "unknown_frees"),
-        held="live_count",
+        held=("live_count", "unknown_frees"),  # who frees what nobody saw it allocate may hold more of it
         ended="ended",
     ),
 )
@@ -356,7 +356,7 @@ _LIVE = Stream(
         by=("comm", *_HELD_BY, "stack"),
         totals=("live_bytes", "live_count", "allocations"),
         means={"mean_age_ns": "live_count"},
-        held="live_count",
+        held=("live_count",),
         ended="ended",
     ),
 )

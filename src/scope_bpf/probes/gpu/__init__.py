@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Probe, Sampler
-from scope_bpf.catalogue.stream import PROCESS, Column, Derived, Live, Mode, Stream
+from scope_bpf.catalogue.stream import PROCESS, Column, Derived, Latest, Live, Mode, Stream
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 
@@ -54,6 +54,15 @@ _GPU = Stream(
     ),
     gauge=True,
     labels=("device", "uuid", "name"),
+    latest=Latest(  # a group is one GPU: its figures are added to no other's
+        key=("device", "uuid"),
+        by=("device", "uuid", "name", "slowed_by"),
+        totals=(
+            *("memory_used_bytes", "memory_total_bytes", "gpu_percent", "memory_percent", "temperature_celsius"),
+            *("power_watts", "power_limit_watts", "sm_clock_mhz", "memory_clock_mhz", "pcie_received", "pcie_sent"),
+            *("ecc_corrected", "ecc_uncorrected", "xid_errors"),
+        ),
+    ),
 )
 
 _GPU_PROCESS = Stream(
@@ -77,6 +86,12 @@ _GPU_PROCESS = Stream(
     live=Live(by=("comm", "pid", "device", "kind"), totals=("used_bytes",)),
     gauge=True,
     labels=("device", "uuid", "kind", "pid", "comm"),
+    latest=Latest(
+        key=("device", "uuid", "kind"),
+        by=("comm", "device", "uuid", "kind"),
+        totals=("used_bytes",),
+        held=("used_bytes",),
+    ),
 )
 
 _GPU_ERROR = Stream(

@@ -6,6 +6,8 @@ ranks it: the largest groups are found by an index.
 
 from dataclasses import dataclass
 
+from psycopg import sql
+
 from scope_bpf.catalogue.stream import Latest
 from scope_server.store.schema.columns import BASE, WHOLE, StoredColumn, StreamTable
 
@@ -18,11 +20,13 @@ class Layout:
     """How a stream's states are kept.
 
     Attributes:
+        of_processes: whether they are states of processes.
         columns: the stream's own, in the order in which they lie.
     """
 
     stream: str
     latest: Latest
+    of_processes: bool
     columns: tuple[StoredColumn, ...]
 
     @property
@@ -54,13 +58,19 @@ class Layout:
         type_ = "boolean" if name in self.ended else self.column(name).sql
         return f"{type_} NOT NULL" if name in self.ended or self.absent(name) is not None else type_
 
+    def held(self, rows: str) -> sql.Composable:
+        """The condition of states that are not over, on `rows` of the stream; what is not known is not 0."""
+        column = sql.SQL("coalesce({}, 1) > 0")
+        found = [column.format(sql.Identifier(rows, name)) for name in self.latest.held]
+        return sql.SQL("({})").format(sql.SQL(" OR ").join(found)) if found else sql.SQL("true")
+
 
 def layout_of(table: StreamTable) -> Layout | None:
     """How a stream's states are kept; None if it tells none."""
     latest = table.latest
     if latest is None:
         return None
-    used = (*latest.key, *latest.by, *latest.totals, *latest.means, *latest.means.values(), latest.held, latest.ended)
+    used = (*latest.key, *latest.by, *latest.totals, *latest.means, *latest.means.values(), *latest.held, latest.ended)
     kept = [column for column in table.columns if column.name in used]
     widest_first = sorted(kept, key=lambda column: (column.name == latest.ended, column.sql != "bigint"))
-    return Layout(table.name, latest, tuple(widest_first))
+    return Layout(table.name, latest, table.of_processes, tuple(widest_first))

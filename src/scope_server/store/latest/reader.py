@@ -8,8 +8,9 @@ from psycopg import sql
 from psycopg.rows import DictRow
 
 from scope_server.store.latest.layout import Layout, layout_of
+from scope_server.store.latest.shown import joins, listed, of, readable, who
 from scope_server.store.reading.database import Database
-from scope_server.store.schema.columns import Kind, StreamTable
+from scope_server.store.schema.columns import WHOLE, StreamTable
 
 _LARGEST = (1 << 63) - 1  # what a sum that would be larger is told as
 _MORE = 4  # times as many groups are looked at if the first ones do not suffice
@@ -28,15 +29,13 @@ CROSS JOIN LATERAL (
 ) AS g
 ORDER BY {order} LIMIT {most}"""
 _ADDED_UP = """
-SELECT m.machine_id, m.hostname, p.pid, p.start_ns, {shown}, s.time, s.states, g.total AS bound
+SELECT {who}{shown}, s.time, s.states, g.total AS bound
 FROM ({groups}) AS g
 CROSS JOIN LATERAL (
     SELECT {sums}, max(l.time) AS time, count(*) AS states
     FROM latest.{stream} AS l WHERE {same} AND {held} AND l.time >= {since}
 ) AS s
-LEFT JOIN store.machines AS m ON m.id = g.machine
-LEFT JOIN store.processes AS p ON p.id = g.process
-{names}
+{joins}
 ORDER BY {order}"""
 
 
@@ -63,8 +62,8 @@ class States:
             processes: keys; only theirs.
 
         Returns:
-            A row a group: machine_id, hostname, pid, start_ns, `by`, `ended`, `totals`, `means`, and the time of the
-            newest row.
+            A row a group: machine_id, hostname, pid and start_ns of one that has a process, `by`, `ended`, `totals`,
+            `means`, and the time of the newest row.
 
         Raises:
             StoreUnavailable: the database cannot be reached, or is too slow.
@@ -87,7 +86,7 @@ class States:
 
 
 def _place(layout: Layout, row: DictRow, by: str | None = None) -> tuple[Any, ...]:
-    return (*(row[name] for name in layout.ended), -row[by or layout.latest.totals[0]])
+    return (*(row[name] for name in layout.ended), -(row[by or layout.latest.totals[0]] or 0))
 
 
 def _query(
@@ -104,62 +103,44 @@ def _query(
         "since": sql.Literal(since),
         "day": sql.SQL("({}::timestamptz AT TIME ZONE 'UTC')::date").format(since),
         "most": sql.Literal(most),
-        "order": _listed([*(_of("g", name) for name in layout.ended), sql.SQL("g.total DESC")]),
+        "order": listed([*(of("g", name) for name in layout.ended), sql.SQL("g.total DESC")]),
     }
     groups = sql.SQL(_BY_DAY if processes is None else _RANKED).format(
-        columns=_listed([_of("g", name) for name in ("machine", *layout.group, "total")]),
+        columns=listed([of("g", name) for name in ("machine", *layout.group, "total")]),
         conditions=sql.SQL(" AND ").join(conditions),
         **given,
     )
-    names = [name for name in latest.by if layout.column(name).kind is Kind.NAME]
     return sql.SQL(_ADDED_UP).format(
         groups=groups,
-        shown=_listed([*(_text(layout, name) for name in latest.by), *_shown(layout)]),
-        sums=_listed(_sums(layout)),
-        same=sql.SQL(" AND ").join(sql.SQL("{} = {}").format(_of("l", name), _of("g", name)) for name in layout.group),
-        held=sql.SQL("{} > 0").format(_of("l", latest.held)) if latest.held else sql.SQL("true"),
-        names=sql.SQL(" ").join(
-            sql.SQL("LEFT JOIN store.names AS {a} ON {a}.id = {n}").format(a=_name(name), n=_of("g", name))
-            for name in names
-        ),
+        who=who(layout),
+        shown=listed([*(readable(layout, "g", name) for name in latest.by), *_shown(layout)]),
+        joins=joins(layout, "g", latest.by),
+        sums=listed(_sums(layout)),
+        same=sql.SQL(" AND ").join(sql.SQL("{} = {}").format(of("l", name), of("g", name)) for name in layout.group),
+        held=layout.held("l"),
         **given,
     )
 
 
-def _text(layout: Layout, name: str) -> sql.Composed:
-    column = layout.column(name)
-    if column.kind is Kind.NAME:
-        return sql.SQL("{}.text AS {}").format(_name(name), sql.Identifier(name))
-    if column.kind is Kind.STACK:
-        return sql.SQL("store.stack_text({}) AS {}").format(_of("g", name), sql.Identifier(name))
-    return sql.SQL("nullif({}, {}) AS {}").format(_of("g", name), layout.absent(name), sql.Identifier(name))
-
-
 def _shown(layout: Layout) -> list[sql.Composed]:
-    ended = [_of("g", name) for name in layout.ended]
-    return [*ended, *(_of("s", name) for name in (*layout.latest.totals, *layout.latest.means))]
+    ended = [of("g", name) for name in layout.ended]
+    return [*ended, *(of("s", name) for name in (*layout.latest.totals, *layout.latest.means))]
 
 
 def _sums(layout: Layout) -> list[sql.Composed]:
     # Products of two 64-bit numbers are larger than 64 bits.
-    total = sql.SQL("least(sum({v}), {most})::bigint AS {name}")
-    mean = sql.SQL("(sum({v}::numeric * {w}) / sum({w}))::bigint AS {name}")
+    total = sql.SQL("CASE WHEN sum({v}) > {most} THEN {most} ELSE sum({v}) END::bigint AS {name}")
+    of_real = sql.SQL("sum({v}) AS {name}")
+    mean = sql.SQL("(sum({v}::numeric * {w}) / nullif(sum({w}), 0))::bigint AS {name}")
     return [
-        *(total.format(v=_of("l", name), most=_LARGEST, name=sql.Identifier(name)) for name in layout.latest.totals),
         *(
-            mean.format(v=_of("l", name), w=_of("l", weight), name=sql.Identifier(name))
+            (total if layout.column(name).sql in WHOLE else of_real).format(
+                v=of("l", name), most=_LARGEST, name=sql.Identifier(name)
+            )
+            for name in layout.latest.totals
+        ),
+        *(
+            mean.format(v=of("l", name), w=of("l", weight), name=sql.Identifier(name))
             for name, weight in layout.latest.means.items()
         ),
     ]
-
-
-def _of(alias: str, name: str) -> sql.Composed:
-    return sql.SQL("{}.{}").format(sql.Identifier(alias), sql.Identifier(name))
-
-
-def _name(column: str) -> sql.Identifier:
-    return sql.Identifier(f"{column} name")  # no column has a blank in its name
-
-
-def _listed(parts: Sequence[sql.Composable]) -> sql.Composed:
-    return sql.SQL(", ").join(parts)

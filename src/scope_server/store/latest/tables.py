@@ -1,4 +1,4 @@
-"""Makes the tables of a stream's states. Triggers keep the groups' sums, whoever writes or takes away states."""
+"""Makes the tables and the function of a stream's states. Triggers keep the groups' sums, whoever writes states."""
 
 import hashlib
 from typing import Any
@@ -7,6 +7,7 @@ import psycopg
 from psycopg import sql
 
 from scope_server.store.latest.layout import OF_STATE, Layout, layout_of
+from scope_server.store.latest.shown import make_function
 from scope_server.store.schema.columns import BASE, OF_GROUP, StreamTable
 
 _ABOUT = {
@@ -31,13 +32,18 @@ _EVENTS = {
 
 
 def make(connection: psycopg.Connection[Any], table: StreamTable) -> None:
-    """Makes the tables of a stream's states, if it has any, in the transaction that is open.
+    """Makes the tables and the function of a stream's states, if it has any, in the transaction that is open.
 
     Tables of another layout are replaced by empty ones: who watches a state tells it again within minutes.
     """
     layout = layout_of(table)
     if layout is None:
         return
+    _make_tables(connection, table, layout)
+    make_function(connection, table, layout)
+
+
+def _make_tables(connection: psycopg.Connection[Any], table: StreamTable, layout: Layout) -> None:
     statements = [*_states(layout), *_groups(layout), *_keeping(layout), *_comments(table, layout)]
     made = hashlib.sha256("\n".join(statements).encode()).hexdigest()
     name = sql.Identifier("latest", table.name)
@@ -101,7 +107,7 @@ END"""
 def _shares(layout: Layout, states: str, sign: str) -> str:
     # Never below 0, so that the sum of some states of a group is never more than that of all.
     first = layout.latest.totals[0]
-    held = f'"{layout.latest.held}" > 0' if layout.latest.held else "true"
+    held = layout.held(states).as_string(None)
     day = "(time AT TIME ZONE 'UTC')::date"
     known = "NULL::date AS added, " + day if sign else f"{day} AS added, NULL::date"
     return (

@@ -1,6 +1,5 @@
 """The rollups' tables, and the SQL functions by which people read them."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import psycopg
@@ -8,6 +7,7 @@ from psycopg import sql
 
 from scope_server.store.rollups.packed import EVERY_MACHINE, FRESH, HOURS, MINUTES
 from scope_server.store.schema.columns import StreamTable
+from scope_server.store.schema.functions import show
 
 _BASE = {
     "hour": ("timestamptz NOT NULL", "when it begins"),
@@ -24,6 +24,7 @@ _BASE = {
     "bucket_counts": ("bigint[]", "of each bucket"),
     "per_second": ("bigint[]", "counts, a second each"),
 }
+_OF_TIME = {"since": "timestamptz", "until": "timestamptz DEFAULT 'infinity'"}
 
 
 def make(connection: psycopg.Connection[Any], table: StreamTable) -> None:
@@ -51,7 +52,7 @@ def make(connection: psycopg.Connection[Any], table: StreamTable) -> None:
         for statement in _comments(table, relation):
             connection.execute(statement)
     for name, (returned, body, about) in _functions(table).items():
-        _function(connection, f"{table.name}_{name}", returned, body, about)
+        show(connection, f"{table.name}_{name}", returned, body, about, arguments=_OF_TIME)
 
 
 def _comments(table: StreamTable, relation: sql.Identifier) -> list[sql.Composed]:
@@ -170,29 +171,3 @@ def _seconds(table: StreamTable) -> sql.Composed:
         " LEFT JOIN store.machines AS m ON m.id = r.machine"
         " WHERE u.counts > 0 AND {rows} AND {second} >= $1 AND {second} < $2"
     ).format(second=second, table=sql.Identifier(table.name), rows=_rows(MINUTES))
-
-
-def _function(
-    connection: psycopg.Connection[Any], name: str, columns: Mapping[str, str], body: sql.Composed, about: str
-) -> None:
-    function, text = sql.Identifier("scope", name), body.as_string(connection)
-    if (
-        connection.execute("SELECT FROM pg_proc WHERE proname = %s AND prosrc = %s", [name, text]).fetchone()
-        is not None
-    ):
-        return
-    returned = sql.SQL(", ").join(
-        sql.SQL(f"{{}} {type_}").format(sql.Identifier(key)) for key, type_ in columns.items()
-    )
-    create = sql.SQL(
-        "CREATE OR REPLACE FUNCTION {} (since timestamptz, until timestamptz DEFAULT 'infinity') RETURNS TABLE ({})"
-        " LANGUAGE sql STABLE PARALLEL SAFE AS {}"
-    ).format(function, returned, sql.Literal(text))
-    try:
-        with connection.transaction():
-            connection.execute(create)
-    except psycopg.errors.InvalidFunctionDefinition:  # it returns other columns now
-        connection.execute(sql.SQL("DROP FUNCTION {} (timestamptz, timestamptz)").format(function))
-        connection.execute(create)
-    said = sql.SQL("COMMENT ON FUNCTION {} (timestamptz, timestamptz) IS {}")
-    connection.execute(said.format(function, sql.Literal(about)))

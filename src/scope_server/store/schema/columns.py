@@ -192,9 +192,10 @@ def _latest(stream: Stream, columns: tuple[StoredColumn, ...]) -> Latest | None:
     if latest is None:
         return None
     types = {column.name: column.sql for column in columns}
-    used = (*latest.totals, *latest.means, *latest.means.values(), latest.held, latest.ended)
+    used = (*latest.totals, *latest.means, *latest.means.values(), *latest.held, latest.ended)
     unknown = [name for name in used if name and name not in types]
     unknown += [name for name in (*latest.key, *latest.by) if types.get(name) not in WHOLE or name in OF_GROUP]
+    unknown += [name for name in latest.totals[:1] if types.get(name) not in WHOLE]
     if unknown or not latest.totals:
         lacking = f"'{unknown[0]}', which is no such column" if unknown else "a total that ranks them"
         raise SchemaConflict(f"stream '{stream.name}': its latest states need {lacking}")

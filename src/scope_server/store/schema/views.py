@@ -16,7 +16,7 @@ _TASK = sql.SQL(
     " WHERE b.id = e.batch AND b.last_time >= e.time) AS task_id, "
 )
 # Null in rows of no process.
-_PROCESS = "NULLIF(p.pid, 0) AS pid, CASE WHEN p.pid <> 0 THEN p.start_ns END AS start_ns, "
+OF_PROCESS = "NULLIF(p.pid, 0) AS pid, CASE WHEN p.pid <> 0 THEN p.start_ns END AS start_ns, "
 _BASE = {
     "time": "when, by the machine's clock, to a microsecond; by the server's if the machine's cannot be",
     "machine_id": "the machine's id",
@@ -61,7 +61,7 @@ def joined(
         "LEFT JOIN store.processes AS p ON p.id = e.process {joins}"
     ).format(
         task=task,
-        process=sql.SQL(_PROCESS if of_processes else ""),
+        process=sql.SQL(OF_PROCESS if of_processes else ""),
         shown=sql.SQL(", ").join(shown),
         found=found,
         joins=sql.SQL(" ").join(joins),

@@ -1,0 +1,80 @@
+"""States as people read them: keys replaced by what they stand for, and the functions scope.STREAM_now()."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from scope_server.store.latest.layout import Layout
+from scope_server.store.schema.columns import Kind, StreamTable
+from scope_server.store.schema.functions import show
+from scope_server.store.schema.views import OF_PROCESS
+
+_WHO = {"machine_id": "text", "hostname": "text"}
+_PROCESS = {"pid": "bigint", "start_ns": "bigint"}
+_NOW = """
+SELECT l.time, {who}{columns}
+FROM latest.{stream} AS l {joins}
+WHERE {held}"""
+
+
+def who(layout: Layout) -> sql.Composed:
+    """The columns that say whose states are told, each with a comma behind it."""
+    return sql.SQL("m.machine_id, m.hostname, {}").format(sql.SQL(OF_PROCESS if layout.of_processes else ""))
+
+
+def readable(layout: Layout, rows: str, name: str) -> sql.Composed:
+    """A column that tells states or groups apart, of `rows`."""
+    column = layout.column(name)
+    if column.kind is Kind.NAME:
+        return sql.SQL("{}.text AS {}").format(_name(name), sql.Identifier(name))
+    if column.kind is Kind.STACK:
+        return sql.SQL("store.stack_text({}) AS {}").format(of(rows, name), sql.Identifier(name))
+    return sql.SQL("nullif({}, {}) AS {}").format(of(rows, name), layout.absent(name), sql.Identifier(name))
+
+
+def joins(layout: Layout, rows: str, names: Iterable[str]) -> sql.Composed:
+    """What `who` and `readable` need."""
+    join = sql.SQL("LEFT JOIN store.{} AS {a} ON {a}.id = {}")
+    of_who = {"m": ("machines", "machine"), "p": ("processes", "process")}
+    found = [
+        join.format(sql.Identifier(table), of(rows, key), a=sql.Identifier(a)) for a, (table, key) in of_who.items()
+    ]
+    texts = [name for name in names if layout.column(name).kind is Kind.NAME]
+    return sql.SQL(" ").join(
+        [*found, *(join.format(sql.Identifier("names"), of(rows, name), a=_name(name)) for name in texts)]
+    )
+
+
+def make_function(connection: psycopg.Connection[Any], table: StreamTable, layout: Layout) -> None:
+    """Makes scope.STREAM_now(), a row a state that is not over, in the transaction that is open."""
+    apart = tuple(dict.fromkeys((*layout.latest.by, *layout.latest.key)))
+    other = [column.name for column in layout.columns if column.name not in apart]
+    query = sql.SQL(_NOW).format(
+        who=who(layout),
+        columns=listed([*(readable(layout, "l", name) for name in apart), *(of("l", name) for name in other)]),
+        stream=sql.Identifier(layout.stream),
+        joins=joins(layout, "l", apart),
+        held=layout.held("l"),
+    )
+    returned = {"time": "timestamptz", **_WHO, **(_PROCESS if layout.of_processes else {})}
+    for name in (*apart, *other):
+        returned[name] = "text" if name in table.keyed else layout.sql_type(name).removesuffix(" NOT NULL")
+    said = "; ".join(f"{name}: {table.meanings[name]}" for name in (*apart, *other))
+    about = f"{table.meaning}: the newest row of each state that is not over, as of its time. {said}"
+    show(connection, f"{table.name}_now", returned, query, about, arguments={})
+
+
+def listed(parts: Iterable[sql.Composable]) -> sql.Composed:
+    """With commas between."""
+    return sql.SQL(", ").join(parts)
+
+
+def of(rows: str, name: str) -> sql.Composed:
+    """A column of `rows`."""
+    return sql.SQL("{}.{}").format(sql.Identifier(rows), sql.Identifier(name))
+
+
+def _name(column: str) -> sql.Identifier:
+    return sql.Identifier(f"{column} name")  # no column has a blank in its name
