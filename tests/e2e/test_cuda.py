@@ -5,6 +5,7 @@ import re
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -28,12 +29,13 @@ def test_leaks_are_told_while_the_program_runs(up: Up, program: Path) -> None:
         process.stdin.write("x")
         process.stdin.flush()
         assert process.stdout.readline() == "done\n"
-        until(lambda: len(up.client.get("leaks", pid=process.pid)["leaks"]) == 3)
+        until(lambda: len(_held(up, "cuda_live", process.pid)) == 3)
         said = up.scope("leaks", "--pid", str(process.pid))
         leaks = json.loads(up.scope("leaks", "--pid", str(process.pid), "--json").stdout)
+        memory = up.scope("states", "cuda_memory", "--pid", str(process.pid)).stdout
         process.stdin.close()
         process.wait()
-    until(lambda: all(leak["ended"] for leak in up.client.get("leaks", pid=process.pid)["leaks"]))
+    until(lambda: all(leak["ended"] for leak in _held(up, "cuda_live", process.pid)))
     assert [(leak["memory"], leak["live_bytes"], leak["live_count"], leak["ended"]) for leak in leaks] == [
         ("device", 1 << 20, 1, False),
         ("device", 101 * 307, 101, False),
@@ -42,6 +44,8 @@ def test_leaks_are_told_while_the_program_runs(up: Up, program: Path) -> None:
     assert leaks[1]["stack"].endswith(";main;leak(int)")
     assert f"memory ({process.pid}): 30.28 KiB device of device 2 in 101 allocations" in said.stdout
     assert "    leak(int)\n    main\n" in said.stdout
+    device, managed = memory.splitlines()[1:]  # of the same process, the largest first
+    assert ("1.03 MiB" in device, "102" in device.split(), "8.017 KiB" in managed) == (True, True, True)
     with psycopg.connect(host=str(up.state / "postgres"), user="scope", dbname="scope") as connection:
         rows = connection.execute(
             "SELECT kernel, count(*) FROM scope.cuda_launch WHERE pid = %s AND nested = 0 GROUP BY 1 ORDER BY 1",
@@ -61,9 +65,9 @@ def test_what_was_allocated_before_is_told_of(up: Up, program: Path) -> None:
         process.stdin.write("x")
         process.stdin.flush()
         assert process.stdout.readline() == "done\n"
-        until(lambda: bool(up.client.get("leaks", pid=process.pid)["unknown_frees"]))
+        until(lambda: any(one["unknown_frees"] for one in _held(up, "cuda_memory", process.pid)))
         said = up.scope("leaks", "--pid", str(process.pid)).stdout
-        told = up.client.get("leaks", pid=process.pid)["unknown_frees"]
+        told = [one for one in _held(up, "cuda_memory", process.pid) if one["unknown_frees"]]
         process.stdin.close()
         process.wait()
     assert [(one["pid"], one["comm"], one["unknown_frees"]) for one in told] == [(process.pid, "memory", 1)]
@@ -71,11 +75,21 @@ def test_what_was_allocated_before_is_told_of(up: Up, program: Path) -> None:
     assert up.scope("stop", task).returncode == 0
 
 
+def _held(up: Up, stream: str, pid: int) -> list[dict[str, Any]]:
+    groups: list[dict[str, Any]] = up.client.get("states", stream, pid=pid)["groups"]
+    return groups
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["leaks", "--pid", "0"], "pid: '0' is no whole number from 1 to 2147483647"),
         (["leaks", "--node", "nonsense"], "no machine has the hostname or id 'nonsense'"),
+        (
+            ["states", "cuda_call"],
+            "these do: cuda_live, cuda_memory, gpu, gpu_process",
+        ),
+        (["states", "gpu", "--pid", "1"], "the states of stream 'gpu' are of no process"),
     ],
 )
 def test_bad_input_is_told(up: Up, arguments: list[str], said: str) -> None:

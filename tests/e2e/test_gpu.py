@@ -28,7 +28,7 @@ def _metrics(up: Up) -> set[str]:
 
 
 def test_rows_and_metrics_while_a_task_runs(up: Up) -> None:
-    """Figures are in SQL and in Prometheus while a task looks; what is absent is no 0; afterwards nothing is told."""
+    """Figures are in SQL and in Prometheus while a task looks; what is absent is no 0; afterwards no metric is told."""
     assert not _metrics(up)
     task = up.scope("start", "local", "gpu", "-o", "interval_ms=200").stdout.strip()
     until(lambda: all(up.client.get("events", stream)["events"] for stream in ("gpu", "gpu_process")))
@@ -54,6 +54,12 @@ def test_rows_and_metrics_while_a_task_runs(up: Up) -> None:
         assert "pid" not in named, "a GPU is no process"
         sound = connection.execute("SELECT bool_and(under_way >= 0) FROM scope.books WHERE stream = 'gpu'").fetchone()
         assert sound == (True,)
+        held = connection.execute("SELECT comm, used_bytes FROM scope.gpu_process_now() WHERE pid = %s", [os.getpid()])
+        assert held.fetchall() == [(Path("/proc/self/comm").read_text().strip(), 1009)]
+    first, second = up.scope("states", "gpu").stdout.splitlines()[1:]
+    assert "412 W" in first and "7 GiB" in first
+    assert "GeForce RTX 2060" in second and " - " in second
+    assert f" {os.getpid()} " in up.scope("states", "gpu_process", "--pid", str(os.getpid())).stdout
     (node,) = up.client.get("nodes")["nodes"]
     assert up.client.get("events", "gpu", machine=node["machine_id"], limit=1)["events"]
     assert up.scope("events", "gpu", "pid=1").stderr.startswith(

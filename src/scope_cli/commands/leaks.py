@@ -2,7 +2,10 @@
 
 import argparse
 import json
+from collections import Counter
 from typing import Any
+
+from scope_cli import states
 
 
 def register(subcommands: Any) -> None:
@@ -10,13 +13,9 @@ def register(subcommands: Any) -> None:
     parser = subcommands.add_parser(
         "leaks",
         help="show unfreed CUDA memory, by the stack that allocated it",
-        epilog="Shows only memory that was allocated while a `cuda` task ran.",
+        epilog="Shows only memory that was allocated while a `cuda` task ran: `scope states cuda_live`, with stacks.",
     )
-    parser.add_argument("--pid", type=int, metavar="N", help="only this process")
-    parser.add_argument("--node", metavar="NODE", help="only this machine: its hostname or id")
-    parser.add_argument("--hours", type=int, metavar="H", help="only memory seen in the last H hours (default: 24)")
-    parser.add_argument("--limit", type=int, metavar="N", help="show at most N stacks, the largest first")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    states.add_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -25,11 +24,7 @@ def run(arguments: argparse.Namespace) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from scope_cli.client import Client
-
-    wanted = {name: getattr(arguments, name) for name in ("pid", "node", "hours", "limit")}
-    told = Client().get("leaks", **wanted)
-    leaks = told["leaks"]
+    leaks = states.ask("cuda_live", arguments)
     if arguments.json:
         print(json.dumps(leaks, indent=2))
         return
@@ -40,11 +35,17 @@ def run(arguments: argparse.Namespace) -> None:
             console.print(Text(f"    {frame}"), soft_wrap=True)
     if not leaks:
         console.print("no unfreed CUDA memory recorded")
-    for one in told["unknown_frees"]:
-        frees = f"{one['unknown_frees']:,} free{'s' if one['unknown_frees'] > 1 else ''}"
-        console.print(
-            f"{one['comm']} ({one['pid']}): {frees} of memory allocated before the task began; it may hold more"
-        )
+    for (_, comm, pid, _), count in _unknown_frees(states.ask("cuda_memory", arguments, limit=states.MOST)):
+        frees = f"{count:,} free{'s' if count > 1 else ''}"
+        print(f"{comm} ({pid}): {frees} of memory allocated before the task began; it may hold more")
+
+
+def _unknown_frees(groups: list[dict[str, Any]]) -> list[tuple[tuple[Any, ...], int]]:
+    """By process, the most first."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    for group in groups:
+        found[group["machine_id"], group["comm"], group["pid"], group["start_ns"]] += group["unknown_frees"]
+    return [one for one in found.most_common() if one[1]]
 
 
 def _headline(leak: dict[str, Any]) -> str:

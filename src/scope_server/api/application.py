@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from scope_server.api import events, health, leaks, metrics, nodes, openapi, quarantine, rollups, storage, tasks
+from scope_server.api import events, health, metrics, nodes, openapi, quarantine, rollups, states, storage, tasks
 from scope_server.api.input import BODY_BYTES
 from scope_server.api.problems import explain, require_token
 
@@ -10,6 +10,6 @@ from scope_server.api.problems import explain, require_token
 def application(token: str) -> web.Application:
     """Every resource, behind the token. The caller sets what `context` names."""
     made = web.Application(middlewares=[explain, require_token(token)], client_max_size=BODY_BYTES)
-    for resource in (health, storage, nodes, tasks, events, rollups, leaks, quarantine, metrics, openapi):
+    for resource in (health, storage, nodes, tasks, events, rollups, states, quarantine, metrics, openapi):
         made.add_routes(resource.ROUTES)
     return made

@@ -5,9 +5,10 @@ from typing import Any
 import pyarrow as pa
 from aiohttp import web
 
+from scope_bpf.catalogue.stream import Latest
 from scope_server.api.context import TABLES
 from scope_server.api.input import PID, Parameters
-from scope_server.api.leaks import LONGEST_H, MOST
+from scope_server.api.states import LONGEST_H, MOST
 from scope_server.api.tasks import LONGEST_S, STATES
 from scope_server.store.reading.reader import MOST_ROWS
 from scope_server.store.rollups.query import EVERY, MOST_GROUPS, ORDERS
@@ -35,10 +36,6 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
         "/tasks/{task_id}": {"get": _operation("A task", task, [_path("task_id")])},
         "/tasks/{task_id}/stop": {"post": _operation("Stop a task", task, [_path("task_id")])},
     }
-    bounds = {"pid": PID, "hours": LONGEST_H, "limit": MOST}
-    leaks = [_query(name, {"type": "integer", "minimum": 1, "maximum": most}) for name, most in bounds.items()]
-    leaks.append(_query("node"))
-    paths["/leaks"] = {"get": _operation("CUDA memory that is not freed, by stack", _listed("leaks"), leaks)}
     paths["/quarantine"] = {
         "get": _operation(
             "Records that could not be stored", _listed("quarantine"), [_query("limit", {"type": "integer"})]
@@ -49,6 +46,8 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
     for table in sorted(tables, key=lambda table: table.name):
         paths[f"/events/{table.name}"] = {"get": _events(table)}
         paths[f"/rollups/{table.name}"] = {"get": _rollup(table)}
+        if table.latest:
+            paths[f"/states/{table.name}"] = {"get": _states(table, table.latest)}
     return {
         "openapi": "3.1.0",
         "info": {"title": "SCOPE", "version": "1"},
@@ -90,6 +89,19 @@ def _rollup(table: StreamTable) -> dict[str, Any]:
     answer = _listed("groups")
     answer["properties"]["groups"]["items"] = {"type": "object", "properties": group}
     return _operation(f"What {table.name} adds up to, by the minute or longer", answer, parameters)
+
+
+def _states(table: StreamTable, latest: Latest) -> dict[str, Any]:
+    bounds = {"hours": LONGEST_H, "limit": MOST} | ({"pid": PID} if table.of_processes else {})
+    parameters = [_query(name, {"type": "integer", "minimum": 1, "maximum": most}) for name, most in bounds.items()]
+    of_process = ("pid", "start_ns") if table.of_processes else ()
+    shown = (*of_process, *latest.by, *latest.totals, *latest.means)
+    group = {name: {"type": "string"} for name in ("machine_id", "hostname", "time")}
+    group |= {name: _json_type(table.schema.field(name).type) for name in shown}
+    group |= {latest.ended: {"type": "boolean"}} if latest.ended else {}
+    answer = _listed("groups")
+    answer["properties"]["groups"]["items"] = {"type": "object", "properties": group}
+    return _operation(f"What is held now: {table.meaning}", answer, [*parameters, _query("node")])
 
 
 def _operation(

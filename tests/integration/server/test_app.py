@@ -17,6 +17,7 @@ from tests.integration.server.records import Run, envelope, rows, stacks
 from tests.integration.server.running import Server, until
 from tests.integration.server.stand_in_agent import RUNNING, StandInAgent, shown
 
+from scope_bpf.probes import probes
 from scope_proto.scope.v1 import session_pb2
 from scope_proto.scope.v1.record_pb2 import Record
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
@@ -174,12 +175,26 @@ async def test_held_memory_is_told_by_stack(start_server: StartServer) -> None:
         run = await recorded(server, agent)
         held = stacks(["main;small", "main;large"], comm=["x", "x"], live_count=[1, 3], live_bytes=[100, 700])
         assert await answers(call, run.batch(1, held, stream="cuda_live")) == [STORED]
-        found = await server.get("leaks", pid=4711, node="stand-in")
-        assert [(leak["stack"], leak["live_bytes"]) for leak in found["leaks"]] == [
+        found = await server.get("states", "cuda_live", pid=4711, node="stand-in")
+        assert [(leak["stack"], leak["live_bytes"]) for leak in found["groups"]] == [
             ("main;large", 700),
             ("main;small", 100),
         ]
-        assert (await server.get("leaks", pid=4712))["leaks"] == []
+        assert (await server.get("states", "cuda_live", pid=4712))["groups"] == []
+
+
+async def test_every_stream_of_states_is_asked_in_the_same_way(start_server: StartServer) -> None:
+    """Each answers and is described; any other is refused with the names of those that tell states."""
+    gauges = {stream.name for probe in probes().values() for stream in probe.public_streams if stream.gauge}
+    async with start_server() as server:
+        paths = (await server.get("openapi.json"))["paths"]
+        assert {path.removeprefix("/states/") for path in paths if path.startswith("/states/")} == gauges
+        for stream in gauges:
+            assert await server.get("states", stream) == {"groups": []}
+        for stream in ("syscall", "nonsense"):
+            status, problem = await server.ask("GET", f"states/{stream}")
+            assert status == 404
+            assert problem["detail"] == f"no stream '{stream}' tells states; these do: {', '.join(sorted(gauges))}"
 
 
 async def test_addresses_that_are_taken_are_named(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:

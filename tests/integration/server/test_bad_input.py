@@ -57,14 +57,15 @@ QUERIES: list[tuple[str, str, str]] = [
     ("events/syscall", "until=9999-12-31T23:59:59-14:00", "until"),
     ("events/syscall", "cursor=AAAA", "cursor"),
     ("events/syscall", "cursor=%00", "cursor"),
-    ("leaks", "hours=2147483647", "hours"),
-    ("leaks", "hours=0", "hours"),
-    ("leaks", "pid=9223372036854775808", "pid"),
-    ("leaks", f"pid={DIGITS}", "pid"),
-    ("leaks", "node=%00", "node"),
-    ("leaks", "limit=0", "limit"),
-    ("leaks", "limit=1.5", "limit"),
-    ("leaks", "nonsense=1", "nonsense"),
+    ("states/cuda_live", "hours=2147483647", "hours"),
+    ("states/cuda_live", "hours=0", "hours"),
+    ("states/cuda_live", "pid=9223372036854775808", "pid"),
+    ("states/cuda_live", f"pid={DIGITS}", "pid"),
+    ("states/cuda_live", "node=%00", "node"),
+    ("states/cuda_live", "limit=0", "limit"),
+    ("states/cuda_live", "limit=1.5", "limit"),
+    ("states/cuda_live", "nonsense=1", "nonsense"),
+    ("states/gpu", "pid=1", "of no process"),
     ("tasks", "state=%00", "state"),
     ("tasks", "state=asleep", "state"),
     ("tasks", "nonsense=1", "nonsense"),
@@ -103,6 +104,7 @@ async def test_ids_that_are_none_are_not_found(start_server: StartServer) -> Non
             check(await raw(server, "GET", f"/api/v1/tasks/{given}"), (404,))
             check(await raw(server, "POST", f"/api/v1/tasks/{given}/stop"), (404,))
             check(await raw(server, "GET", f"/api/v1/events/{given}"), (404,))
+            check(await raw(server, "GET", f"/api/v1/states/{given}"), (404,))
 
 
 CURSORS: list[Any] = [

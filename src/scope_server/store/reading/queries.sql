@@ -237,27 +237,6 @@ WHERE o.stream = %(stream)s
 GROUP BY o.place, o.reason
 ORDER BY o.place, o.reason;
 
--- ---- memory that is held
-
--- name: unknown_frees
-SELECT m.machine_id, m.hostname, p.pid, p.start_ns, n.text AS comm,
-       least(l.frees, 9223372036854775807)::bigint AS unknown_frees
-FROM (
-    SELECT machine, process, comm, sum(unknown_frees) AS frees
-    FROM latest.cuda_memory
-    WHERE time >= %(since)s
-      AND (%(machine)s::integer IS NULL OR machine = %(machine)s)
-      AND (%(processes)s::bigint[] IS NULL OR process = ANY(%(processes)s))
-    GROUP BY machine, process, comm
-    HAVING sum(unknown_frees) > 0
-    ORDER BY frees DESC
-    LIMIT %(limit)s
-) AS l
-LEFT JOIN store.machines AS m ON m.id = l.machine
-LEFT JOIN store.processes AS p ON p.id = l.process
-LEFT JOIN store.names AS n ON n.id = l.comm
-ORDER BY l.frees DESC;
-
 -- ---- ingest
 
 -- name: beat

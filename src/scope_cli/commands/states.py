@@ -1,0 +1,45 @@
+"""`scope states`: what is held now, of any stream of states."""
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from scope_cli import states
+
+if TYPE_CHECKING:
+    from scope_bpf.catalogue.stream import Latest
+
+
+def register(subcommands: Any) -> None:
+    """Adds the subcommand."""
+    parser = subcommands.add_parser(
+        "states",
+        help="show what is held now: memory by process, GPUs, the largest first",
+        epilog="A state is as of its time: the last moment at which a task saw it.",
+    )
+    parser.add_argument("stream", metavar="STREAM", help="such as cuda_memory, gpu or gpu_process")
+    parser.add_argument("--columns", metavar="A,B,...", help="print these columns (default: as many as fit)")
+    states.add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Prints a line a group of states."""
+    from scope_bpf.probes import probes
+    from scope_cli.event_table import print_rows
+
+    groups = states.ask(arguments.stream, arguments)
+    if arguments.json:
+        print(json.dumps(groups, indent=2, ensure_ascii=False))
+    elif groups:
+        chosen = arguments.columns.split(",") if arguments.columns else []
+        streams = {stream.name: stream for probe in probes().values() for stream in probe.public_streams}
+        known = streams.get(arguments.stream)
+        print_rows(arguments.stream, groups, chosen, _figures(known.latest) if known and known.latest else ())
+    else:
+        print(f"nothing of stream '{arguments.stream}' is held that was recorded")
+
+
+def _figures(latest: "Latest") -> tuple[str, ...]:
+    # In a narrow terminal: what each is, and its numbers, before long texts.
+    return ("comm", "pid", *latest.by[:1], *latest.totals, *latest.means)
