@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.catalogue.stream import Live, Stream
+from scope_bpf.catalogue.shown import Live
+from scope_bpf.catalogue.stream import Stream
 from scope_cli.groups import Group, groups_of
 
 LATEST_ROWS = 12

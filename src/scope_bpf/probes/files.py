@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Column, Failed, Live, Mode, Names, Rollup, Stream
+from scope_bpf.catalogue.shown import Failed, Live, Rollup
+from scope_bpf.catalogue.stream import Column, Mode, Names, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import by_number
 

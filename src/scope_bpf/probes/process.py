@@ -3,7 +3,8 @@
 import resource
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Column, Live, Rollup, Stream
+from scope_bpf.catalogue.shown import Live, Rollup
+from scope_bpf.catalogue.stream import Column, Stream
 from scope_bpf.probes.syscalls import NUMBERS
 
 _ALWAYS = ("exec_done", "fork_done", "exit_done")

@@ -1,7 +1,8 @@
 """The scheduler: who has a CPU, who waits for one, and for how long."""
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Column, Live, Mode, Rollup, Stream
+from scope_bpf.catalogue.shown import Live, Rollup
+from scope_bpf.catalogue.stream import Column, Mode, Stream
 
 _TIMES = {
     "on_cpu_count": Column("times it left a CPU"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scope_cli import states
 
 if TYPE_CHECKING:
-    from scope_bpf.catalogue.stream import Latest
+    from scope_bpf.catalogue.shown import Latest
 
 
 def register(subcommands: Any) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.capture.account import Account
-from scope_bpf.catalogue.stream import HEADER, PROCESS, Stream, Timeline
+from scope_bpf.catalogue.shown import Timeline
+from scope_bpf.catalogue.stream import HEADER, PROCESS, Stream
 from scope_cli.errors import CommandError
 from scope_cli.groups import groups_of
 from scope_cli.perfetto.messages import Column, Messages

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 from aiohttp import web
 
-from scope_bpf.catalogue.stream import Latest
+from scope_bpf.catalogue.shown import Latest
 from scope_server.api.context import TABLES
 from scope_server.api.input import PID, Parameters
 from scope_server.api.states import LONGEST_H, MOST

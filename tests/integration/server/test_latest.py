@@ -15,7 +15,7 @@ from tests.integration.server.running import until
 from tests.integration.server.states import HELD, MEMORY, assert_ranks, at_random, by_all_rows, told
 from tests.integration.server.tables import TABLES, migrated
 
-from scope_bpf.catalogue.stream import Latest
+from scope_bpf.catalogue.shown import Latest
 from scope_server.store.latest.reader import States
 from scope_server.store.reading.database import Database
 from scope_server.store.retention import Disk, Retention

@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from scope_bpf.catalogue.stream import Column, Live, Mode, Stream
+from scope_bpf.catalogue.shown import Live
+from scope_bpf.catalogue.stream import Column, Mode, Stream
 from scope_cli.aggregate import Aggregate
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scope_bpf.catalogue.stream import Latest
+from scope_bpf.catalogue.shown import Latest
 from scope_bpf.probes import probe_named
 from scope_server.errors import SchemaConflict
 from scope_server.store.schema.columns import stream_tables

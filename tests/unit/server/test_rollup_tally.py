@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from scope_bpf.catalogue.stream import Failed, Rollup
+from scope_bpf.catalogue.shown import Failed, Rollup
 from scope_bpf.probes import probes
 from scope_server.errors import SchemaConflict
 from scope_server.store.rollups.packed import FRESH, HOURS, packed, unpacked

@@ -11,18 +11,8 @@ import pyarrow as pa
 
 from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import (
-    Column,
-    Derived,
-    Failed,
-    Latest,
-    Live,
-    Mode,
-    Rollup,
-    Rows,
-    Stream,
-    Timeline,
-)
+from scope_bpf.catalogue.shown import Failed, Latest, Live, Rollup, Timeline
+from scope_bpf.catalogue.stream import Column, Derived, Mode, Rows, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.cuda import results
 from scope_bpf.probes.cuda.functions import BY_ADDRESS, D2D, FUNCTIONS, RUNTIME

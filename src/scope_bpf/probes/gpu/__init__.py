@@ -3,7 +3,8 @@
 import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Probe, Sampler
-from scope_bpf.catalogue.stream import PROCESS, Column, Derived, Latest, Live, Mode, Stream
+from scope_bpf.catalogue.shown import Latest, Live
+from scope_bpf.catalogue.stream import PROCESS, Column, Derived, Mode, Stream
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 

@@ -9,16 +9,8 @@ import pyarrow as pa
 
 from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import (
-    Column,
-    Derived,
-    Failed,
-    Live,
-    Mode,
-    Rollup,
-    Rows,
-    Stream,
-)
+from scope_bpf.catalogue.shown import Failed, Live, Rollup
+from scope_bpf.catalogue.stream import Column, Derived, Mode, Rows, Stream
 from scope_bpf.probes.syscalls import table as syscall_table
 
 TABLE = syscall_table.ARM64 if platform.machine() == "aarch64" else syscall_table.X86_64

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from scope_bpf.catalogue.stream import Latest
+from scope_bpf.catalogue.shown import Latest
 from scope_server.store.schema.columns import BASE, WHOLE, StoredColumn, StreamTable
 
 # What every table of states has beside the stream's own columns. `ktime_ns` is in the rows.

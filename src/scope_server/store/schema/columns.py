@@ -7,7 +7,8 @@ from enum import StrEnum
 import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Probe
-from scope_bpf.catalogue.stream import Column, Latest, Mode, Rollup, Stream, fingerprint
+from scope_bpf.catalogue.shown import Latest, Rollup
+from scope_bpf.catalogue.stream import Column, Mode, Stream, fingerprint
 from scope_server.errors import SchemaConflict
 
 

@@ -1,7 +1,8 @@
 """Alarms: learnt of in an interrupt, for the process that has set them."""
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Column, Live, Stream
+from scope_bpf.catalogue.shown import Live
+from scope_bpf.catalogue.stream import Column, Stream
 
 PROBE = Probe(
     name="alarms",

@@ -1,7 +1,8 @@
 """Datagrams: a tracepoint whose events have addresses."""
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Column, Live, Stream
+from scope_bpf.catalogue.shown import Live
+from scope_bpf.catalogue.stream import Column, Stream
 
 PROBE = Probe(
     name="datagrams",

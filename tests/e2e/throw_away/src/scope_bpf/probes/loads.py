@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Probe
-from scope_bpf.catalogue.stream import Column, Derived, Live, Mode, Stream
+from scope_bpf.catalogue.shown import Live
+from scope_bpf.catalogue.stream import Column, Derived, Mode, Stream
 
 
 class _Sampler:

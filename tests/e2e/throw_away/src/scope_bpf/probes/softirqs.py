@@ -1,7 +1,8 @@
 """Soft interrupts: events of no process, and a summary without processes."""
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Column, Live, Mode, Rollup, Stream
+from scope_bpf.catalogue.shown import Live, Rollup
+from scope_bpf.catalogue.stream import Column, Mode, Stream
 
 _KIND = {"kind": Column("what for")}
 
