@@ -17,6 +17,8 @@ enum scope_loss {
 	SCOPE_LOST_NO_STATE,  /* no memory for, or no access to, what is kept per thread */
 	SCOPE_LOST_MAP_FULL,  /* a summary had no room for a new key */
 	SCOPE_LOST_FOLLOW,    /* a child could not be marked as watched: scope_pids is full */
+	SCOPE_LOST_LEFT,      /* an exception, longjmp() or exec left a call, which never returns */
+	SCOPE_LOST_TOO_DEEP,  /* a call within as many others as are kept of a thread */
 	SCOPE_LOSS_REASONS,
 };
 
@@ -25,9 +27,7 @@ SCOPE_SHARED(enum, scope_loss);
 struct scope_account {
 	__u64 emitted; /* events that passed the filter, lost ones included */
 	__u64 lost[SCOPE_LOSS_REASONS];
-	__u64 incomplete;  /* of the events that are there: without a stack or a name, for which a map had no room */
-	__u64 unsignalled; /* bytes since the last wakeup; not exact where interrupts emit too: readers wake by time as
-			      well */
+	__u64 incomplete; /* of the events that are there: without a stack or a name, for which a map had no room */
 };
 
 /* Per stream and CPU. */
@@ -52,7 +52,17 @@ struct {
 } scope_rings SEC(".maps");
 
 const volatile __u32 scope_ring_mask;	 /* a power of two less one: rings */
-const volatile __u32 scope_wakeup_bytes; /* a reader is woken each time a stream wrote this much on a CPU */
+const volatile __u32 scope_wakeup_bytes; /* the reader is woken each time this much was written into a ring */
+
+#define SCOPE_MOST_RINGS 16
+
+/* Of each ring, in a cache line of its own: bytes since the reader was woken, whatever the stream and the CPU. */
+struct scope_unsignalled {
+	__u64 bytes;
+	__u64 pad[7];
+};
+
+struct scope_unsignalled scope_unsignalled[SCOPE_MOST_RINGS] SEC(".data.rings");
 
 /* Declares an event stream, of records struct NAME_event; its number is given at load. */
 #define SCOPE_STREAM(name)                                                                                             \
@@ -86,19 +96,15 @@ static __always_inline void *scope_this_ring(void)
 }
 
 /* Whether the reader is to be woken by an event of this size: enough bytes wait then. */
-static __always_inline __u64 scope_signal(const struct scope_account *account, __u32 size)
+static __always_inline __u64 scope_signal(__u32 size)
 {
-	return account->unsignalled + size < scope_wakeup_bytes ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP;
-}
+	__u32 slot = bpf_get_smp_processor_id() & scope_ring_mask & (SCOPE_MOST_RINGS - 1);
+	__u64 *bytes = &scope_unsignalled[slot].bytes;
 
-/* Counts an event that is in the ring. */
-static __always_inline void scope_count(struct scope_account *account, __u32 size, __u64 signal)
-{
-	__sync_fetch_and_add(&account->emitted, 1);
-	if (signal == BPF_RB_FORCE_WAKEUP)
-		account->unsignalled = 0;
-	else
-		account->unsignalled += size;
+	if (__sync_fetch_and_add(bytes, size) + size < scope_wakeup_bytes)
+		return BPF_RB_NO_WAKEUP;
+	*bytes = 0;
+	return BPF_RB_FORCE_WAKEUP;
 }
 
 static __always_inline void scope_fill_header(struct scope_header *header, struct task_struct *task, __u16 stream,
@@ -163,13 +169,10 @@ static __always_inline void *scope_reserve_for(const struct scope_identity *whos
 static __always_inline void scope_submit(void *event, __u32 stream, __u32 size)
 {
 	struct scope_account *account = bpf_map_lookup_elem(&scope_accounts, &stream);
-	__u64 signal = BPF_RB_NO_WAKEUP;
 
-	if (account) {
-		signal = scope_signal(account, size);
-		scope_count(account, size, signal);
-	}
-	bpf_ringbuf_submit(event, signal);
+	if (account)
+		__sync_fetch_and_add(&account->emitted, 1);
+	bpf_ringbuf_submit(event, scope_signal(size));
 }
 
 /* Emits an event with a tail, composed elsewhere since a ring reserves constant sizes only. */
@@ -178,16 +181,14 @@ static __always_inline void scope_output(struct scope_header *event, struct task
 {
 	struct scope_account *account = bpf_map_lookup_elem(&scope_accounts, &stream);
 	void *ring = scope_this_ring();
-	__u64 signal;
 
 	if (!ring || !account)
 		return;
 	scope_fill_header(event, task, stream, ktime_ns);
-	signal = scope_signal(account, size);
-	if (bpf_ringbuf_output(ring, event, size, signal))
+	if (bpf_ringbuf_output(ring, event, size, scope_signal(size)))
 		scope_count_loss(stream, SCOPE_LOST_RING_FULL);
 	else
-		scope_count(account, size, signal);
+		__sync_fetch_and_add(&account->emitted, 1);
 }
 
 #endif

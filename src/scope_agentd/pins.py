@@ -66,6 +66,7 @@ class Pins:
         if self._folder:
             (self._folder / run_id.hex()).unlink(missing_ok=True)
         self._file(run_id).unlink(missing_ok=True)
+        self._fresh(run_id).unlink(missing_ok=True)
 
     def left(self) -> list[LeftRun]:
         """What is there now, oldest first. When an agent starts, all of it was left."""
@@ -104,11 +105,13 @@ class Pins:
     def _file(self, run_id: bytes) -> Path:
         return self._files / f"{run_id.hex()}.json"
 
+    def _fresh(self, run_id: bytes) -> Path:
+        return self._files / f"{run_id.hex()}.new"
+
     def _write(self, run_id: bytes, described: Mapping[str, object]) -> None:
-        file = self._file(run_id)
-        fresh = file.with_suffix(".new")
+        fresh = self._fresh(run_id)  # stays if the disk is full, until the run is released
         fresh.write_text(json.dumps(described))
-        fresh.replace(file)
+        fresh.replace(self._file(run_id))
 
 
 def _own_folder(bpf_fs: Path, installation: str) -> Path | None:

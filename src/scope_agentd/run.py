@@ -24,7 +24,7 @@ from scope_proto.scope.v1 import control_pb2, record_pb2, task_pb2
 
 if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
     from scope_agentd.pipeline.batch import Batcher
-    from scope_bpf.capture.running import RunningProbe
+    from scope_bpf.capture.tracer import Tracer
 
 log = logging.getLogger(__name__)
 
@@ -89,8 +89,7 @@ class Run:
         self._origin, self._surroundings = origin, surroundings
         self._loop = asyncio.get_running_loop()
         self._stopping = threading.Event()
-        self._lock = threading.Lock()  # around the tracer, for what other threads ask of it
-        self._tracer: RunningProbe | None = None
+        self._tracer: Tracer | None = None
         self._thread = threading.Thread(target=self._run, name=f"record-{definition.probe.name}")
 
     def start(self) -> None:
@@ -106,22 +105,19 @@ class Run:
         if self.progress.state == task_pb2.TASK_STATE_RUNNING:
             self.progress.state = task_pb2.TASK_STATE_STOPPING
         self._stopping.set()
-        with self._lock:
-            if self._tracer:
-                self._tracer.wake()
+        if tracer := self._tracer:
+            tracer.wake()
         self._surroundings.changed()
 
     def cost(self) -> Cost:
         """What its programs have cost so far, by the kernel's count."""
-        with self._lock:
-            return self._tracer.cost() if self._tracer and self.progress.recorded else Cost()
+        tracer = self._tracer
+        return tracer.cost() if tracer and self.progress.recorded else Cost()
 
     def latest(self, stream: str) -> list[dict[str, Any]]:
         """The rows of its last look, if it is of samples and records."""
-        from scope_bpf.capture.sampled import SampledTracer
-
-        with self._lock:
-            seen = self._tracer.latest if isinstance(self._tracer, SampledTracer) else {}
+        tracer = self._tracer
+        seen = tracer.latest if tracer else {}
         return seen[stream].to_pylist() if stream in seen else []
 
     def _run(self) -> None:
@@ -133,26 +129,24 @@ class Run:
         self._loop.call_soon_threadsafe(self._end)
 
     def _trace(self) -> None:
-        from scope_bpf.capture.running import run_probe
+        from scope_bpf.capture.tracer import Tracer
 
         definition, pins = self.definition, self._surroundings.pins
         probe = definition.probe
         excluded, books = self._surroundings.excluded, pins.path(self.run_id)
-        tracer = run_probe(probe, definition.options, definition.target, excluded, books=books)
+        tracer = Tracer(probe, definition.options, definition.target, excluded, books=books)
         try:
             pins.prepare(self.run_id, self._start_record(), tracer.streams_by_number)
             tracer.start()
-            with self._lock:
-                self._tracer = tracer
+            self._tracer = tracer
             if not self._stopping.is_set():
                 self._record(tracer)
         finally:
-            with self._lock:
-                self._tracer = None
+            self._tracer = None
             tracer.close()
             pins.release(self.run_id)
 
-    def _record(self, tracer: "RunningProbe") -> None:
+    def _record(self, tracer: "Tracer") -> None:
         from scope_agentd.pipeline.batch import Batcher
         from scope_agentd.pipeline.describe import Describer
         from scope_agentd.pipeline.record import Recorder
@@ -161,19 +155,21 @@ class Run:
         self.progress.attach_point = tracer.attach_point
         self.progress.started_ns = time.time_ns()
         self._put(self._start_record())
-        self._surroundings.pins.recording(self.run_id)
-        self.progress.recorded = True
-        self._loop.call_soon_threadsafe(self._recording)
-        try:
+        try:  # what the spool has the start of gets its end, whatever fails from here on
+            self._surroundings.pins.recording(self.run_id)
+            self.progress.recorded = True
+            self._loop.call_soon_threadsafe(self._recording)
             Recorder(tracer, batcher, self.books, self._put).record(self._stopping)
         except Exception as error:
             self.failure = error
             log.exception("recording failed", extra={"task": str(self._task_id), "probe": self.definition.probe.name})
         finally:
-            tracer.close()
-            self.books.set_kernel(tracer.accounts())
-            self.books.close()
-            self._put(self._end_record(batcher))
+            try:
+                tracer.close()
+                self.books.set_kernel(tracer.accounts())
+            finally:  # without its last word they close with what the kernel told before
+                self.books.close()
+                self._put(self._end_record(batcher))
 
     def _put(self, record: record_pb2.Record) -> None:
         self.progress.spooled_bytes += record.ByteSize()

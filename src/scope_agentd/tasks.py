@@ -16,6 +16,7 @@ from scope_proto.scope.v1 import session_pb2, task_pb2
 log = logging.getLogger(__name__)
 
 ENDED_TASKS_KEPT = 100
+_KEEP_AGAIN_S = 5.0  # what is wanted, while it could not be written down
 
 
 class Tasks:
@@ -51,7 +52,10 @@ class Tasks:
             self._group = group
             for task in self._tasks.values():
                 self._pursue(task)
-            await asyncio.Event().wait()
+            while True:
+                await asyncio.sleep(_KEEP_AGAIN_S)
+                if self._file.behind:
+                    self._keep()
 
     def all(self) -> list[Task]:
         """Every task, ended ones among them, oldest first."""

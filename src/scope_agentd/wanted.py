@@ -38,10 +38,15 @@ class Wanted:
 
 
 class WantedFile:
-    """Reads and replaces the file."""
+    """Reads and replaces the file.
+
+    Attributes:
+        behind: the last list could not be written, such as on a full disk; it is to be written again.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
+        self.behind = False
 
     def read(self) -> list[Wanted]:
         """What was wanted last; a damaged file is put aside, and said."""
@@ -56,16 +61,22 @@ class WantedFile:
             return []
 
     def write(self, wanted: Iterable[Wanted]) -> None:
-        """Replaces the list; a failure is logged: it would cost the tasks at the next start only."""
-        fresh = self._file.with_suffix(".new")
+        """Replaces the list; a failure is logged once, see `behind`: until it is mended a restart would cost tasks."""
         try:
-            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
-                json.dump([_to_json(one) for one in wanted], out, indent=1)
-                out.flush()
-                os.fsync(out.fileno())
-            fresh.replace(self._file)
+            self._replace(json.dumps([_to_json(one) for one in wanted], indent=1))
+            self.behind = False
         except OSError as error:
-            log.error("cannot keep what is wanted", extra={"file": str(self._file), "reason": error.strerror})
+            if not self.behind:
+                log.error("cannot keep what is wanted", extra={"file": str(self._file), "reason": error.strerror})
+            self.behind = True
+
+    def _replace(self, text: str) -> None:
+        fresh = self._file.with_suffix(".new")
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        fresh.replace(self._file)
 
 
 def _to_json(wanted: Wanted) -> dict[str, Any]:

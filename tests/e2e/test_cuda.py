@@ -1,6 +1,7 @@
 """CUDA from the program to the database: the whole way, with a stand-in for runtime and driver."""
 
 import json
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -93,4 +94,17 @@ def test_a_process_without_cuda_is_told_of() -> None:
     traced = subprocess.run(command, capture_output=True, text=True)
     assert (traced.returncode, traced.stdout) == (0, "")
     assert "no watched process has run a file with functions that 'cuda' attaches to" in traced.stderr
+    assert "0 events" in traced.stderr
+
+
+def test_a_process_that_calls_no_cuda_is_told_of(tmp_path: Path) -> None:
+    """That a program has the runtime mapped and never calls it is another thing, and said."""
+    StandIn(tmp_path)
+    (tmp_path / "idle.c").write_text("int main(void) { return 0; }\n")
+    flags = [f"-Wl,--no-as-needed,-rpath={tmp_path}", tmp_path / "libcudart.so.13"]
+    subprocess.run(["gcc", "-o", tmp_path / "idle", tmp_path / "idle.c", *flags], check=True)
+    command = [*SCOPE, "trace", "cuda", "--json", "--", tmp_path / "idle"]
+    traced = subprocess.run(command, capture_output=True, text=True)
+    assert (traced.returncode, traced.stdout) == (0, "")
+    assert re.search(r"attached to \d+ functions; no watched process has called one", traced.stderr)
     assert "0 events" in traced.stderr

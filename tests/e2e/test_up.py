@@ -30,6 +30,10 @@ def test_what_happens_is_found_by_every_way(up: Up) -> None:
     with psycopg.connect(host=str(up.state / "postgres"), user="scope", dbname="scope") as connection:
         rows = connection.execute("SELECT pid, comm, args, ktime_ns FROM scope.exec WHERE pid = %s", [process.pid])
         assert rows.fetchall() == [(event["pid"], event["comm"], event["args"], event["ktime_ns"])]
+        about = connection.execute("SELECT exe, cmdline, parent_pid FROM store.processes WHERE pid = %s", [process.pid])
+        ((exe, *described),) = about.fetchall()
+    assert described == [["/bin/echo", word, "two words"], os.getpid()]
+    assert os.path.realpath(exe) == os.path.realpath("/bin/echo")
 
 
 def test_a_task_from_start_to_stop(up: Up) -> None:

@@ -3,7 +3,7 @@
 from tests.gpu.report import Report
 
 from scope_bpf.capture.columns import to_arrow
-from scope_bpf.capture.running import run_probe
+from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.options import parse_options
 from scope_bpf.errors import NoDevice
 from scope_bpf.probes import probe_named
@@ -13,7 +13,7 @@ def tell_gpus(report: Report) -> None:
     """One look."""
     report.title("the state of the GPUs")
     probe = probe_named("gpu")
-    with run_probe(probe, parse_options(probe.options, {})) as looking:
+    with Tracer(probe, parse_options(probe.options, {})) as looking:
         try:
             looking.start()
         except NoDevice as error:

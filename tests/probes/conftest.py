@@ -1,12 +1,13 @@
 """Runs a workload under a probe, on the real kernel, and gives back everything that was recorded."""
 
+import platform
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.probes.recording import Record, Recording
+from tests.probes.recording import Compile, Record, Recording
 
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
@@ -18,6 +19,7 @@ from scope_bpf.host import require_bpf
 from scope_bpf.probes import probe_named
 
 WORKLOADS = Path(__file__).parent / "workloads"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +53,7 @@ def record(runnable: dict[str, str]) -> Record:
                         recording.add(raw)
                 for raw in tracer.finish():
                     recording.add(raw)
-                recording.accounts = tracer.accounts()
+                recording.accounts, recording.places = tracer.accounts(), tracer.places()
         finally:
             held.close()
         recording.status = held.poll()
@@ -71,5 +73,21 @@ def workload(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
             source = WORKLOADS / f"{name}.c"
             subprocess.run(["gcc", "-O1", "-pthread", "-o", program, source], check=True)
         return str(program)
+
+    return build
+
+
+@pytest.fixture
+def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compile:
+    """Compiles the object of a throw-away probe, to be found where the catalogue looks for objects."""
+
+    def build(name: str, text: str) -> None:
+        source = tmp_path / f"{name}.bpf.c"
+        source.write_text(text)
+        architecture = "arm64" if platform.machine() == "aarch64" else "x86"
+        flags = ["-g", "-O2", "-target", "bpf", "-mcpu=v3", f"-D__TARGET_ARCH_{architecture}"]
+        includes = [f"-I{ROOT}/bpf/include", f"-I{ROOT}/bpf/vmlinux/{architecture}"]
+        subprocess.run(["clang", *flags, *includes, "-c", source, "-o", tmp_path / f"{name}.bpf.o"], check=True)
+        monkeypatch.setattr("scope_bpf.catalogue.probe.OBJECTS", tmp_path)
 
     return build

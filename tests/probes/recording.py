@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from scope_bpf.capture.account import Account
+from scope_bpf.capture.account import Account, PlaceAccount
 from scope_bpf.capture.columns import RawBatch, to_arrow
 
 
@@ -17,6 +17,7 @@ class Recording:
     pid: int = 0
     status: int | None = None
     accounts: dict[str, Account] = field(default_factory=dict)
+    places: list[PlaceAccount] = field(default_factory=list)
     batches: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
 
     def add(self, raw: RawBatch) -> None:
@@ -37,3 +38,4 @@ class Recording:
 
 
 Record = Callable[..., Recording]
+Compile = Callable[[str, str], None]

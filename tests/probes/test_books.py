@@ -28,12 +28,12 @@ def test_emitted_is_received(record: Record, probe: str) -> None:
 
 
 def test_a_ring_too_small_loses_by_number(record: Record, workload: Callable[[str], str]) -> None:
-    """What does not fit into the ring is counted: emitted is the program's own count, and received plus lost."""
-    command = [workload("spin"), "100003"]
+    """What nobody takes and no ring has room for is counted: emitted is the program's count, and received plus lost."""
+    command = [workload("spin"), "1000003"]
     recording = record("syscalls", command, names="getppid", ring_bytes=4096, poll=False)
     account = recording.accounts["syscall"]
-    assert account.emitted == 100_003
-    assert account.lost["ring_full"] > 90_000
+    assert account.emitted == 1_000_003
+    assert account.lost["ring_full"] > 500_000
     assert recording.count("syscall") == account.emitted - account.lost["ring_full"]
 
 
@@ -78,8 +78,10 @@ def test_calls_too_deep_are_counted(record: Record, tmp_path: Path) -> None:
     subprocess.run(["gcc", *flags, "-o", tmp_path / "deep", WORKLOADS / "cuda_deep.c", *libraries], check=True)
     recording = record("cuda", [str(tmp_path / "deep"), "1009"])
     account = recording.accounts["cuda_call"]
-    assert (account.emitted, dict(account.lost)) == (7 * 1009, {"no_state": 3 * 1009})
+    assert (account.emitted, dict(account.lost)) == (7 * 1009, {"too_deep": 3 * 1009})
     assert recording.count("cuda_call") == 4 * 1009
+    (place,) = [place for place in recording.places if place.hits]
+    assert (place.name, place.hits, place.lost) == ("cudaDeviceSynchronize", 7 * 1009, {"too_deep": 3 * 1009})
 
 
 def test_switching_modes_loses_nothing(workload: Callable[[str], str], runnable: dict[str, str]) -> None:

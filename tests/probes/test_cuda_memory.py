@@ -17,8 +17,9 @@ import pytest
 from tests.probes.cuda_programs import WORKLOADS, Nvcc, StandIn
 from tests.probes.recording import Record, Recording
 
-from scope_bpf.capture import gauge as gauge_module
-from scope_bpf.capture import tracer as tracer_module
+from scope_bpf.binding.statistics import KernelStatistics
+from scope_bpf.capture import functions as functions_module
+from scope_bpf.capture import states as states_module
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
@@ -143,7 +144,7 @@ def test_installed_libraries_are_attached_to_beforehand(
 ) -> None:
     """Of a process that starts while a task runs, and uses them, no call is missed: not the first ones either."""
     libraries = [str(stand_in.folder / name) for name in ("libcuda.so.1", "libcudart.so.13")]
-    monkeypatch.setattr(tracer_module, "installed_libraries", lambda _: libraries)
+    monkeypatch.setattr(functions_module, "installed_libraries", lambda _: libraries)
     recording = Recording()
     command = ["sh", "-c", f"read word; exec {program}"]
     with (
@@ -272,7 +273,7 @@ def test_ten_thousand_live_allocations(program: Path) -> None:
 
 def test_what_is_kept_of_a_process_goes_with_it(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Allocations, stacks and names of a process that has ended are taken out; its rows have them all the same."""
-    monkeypatch.setattr(tracer_module, "FORGET_EVERY_S", 0)  # at each poll
+    monkeypatch.setattr(states_module, "SWEEP_EVERY_S", 0)  # at each poll
     with _running(program) as process, _tracer(process.pid) as tracer:
         time.sleep(0.2)
         tracer.start()
@@ -314,7 +315,7 @@ def test_a_stack_that_has_no_room_is_counted(program: Path) -> None:
 
 def test_what_lasts_is_told_again(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A leak that nobody touches has rows still, in which it grows older."""
-    monkeypatch.setattr(gauge_module, "TELL_ALL_EVERY_S", 0.0)
+    monkeypatch.setattr(states_module, "TELL_ALL_EVERY_S", 0.0)
     with _running(program) as process, _tracer(process.pid) as tracer:
         time.sleep(0.2)
         tracer.start()
@@ -341,3 +342,40 @@ def test_a_fork_in_the_middle(record: Record, stand_in: StandIn, tmp_path: Path)
     (child,) = held.values()
     assert (parent["live_bytes"], parent["live_count"], parent["unknown_frees"]) == (2 * 1009, 2, 0)
     assert (child["live_bytes"], child["live_count"], child["unknown_frees"]) == (5 * 307, 5, 1)
+
+
+def test_programs_are_not_paid_for_twice(program: Path) -> None:
+    """What programs of functions have cost stays what it was when they are detached."""
+    with _running(program) as process, _tracer(process.pid) as tracer, KernelStatistics():
+        tracer.start()
+        _let_go(process)
+        _traced(process.pid, tracer, "done", process)
+        before = tracer.cost()
+        tracer.finish()
+        after = tracer.cost()
+    assert before.run_count > 600, "each call's entry and return"
+    assert before.run_count <= after.run_count < before.run_count * 1.5, "and what detaching itself makes run"
+    assert tracer.cost() == after
+
+
+def test_the_last_row_has_all_that_a_process_did(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also what it did after its states were read for the last time, and before it was found to have ended."""
+    recording = Recording()
+    with _running(program) as process, _tracer(process.pid) as tracer:
+        among = states_module.EndedProcesses.among
+
+        def end_it_first(*given: Any) -> Any:
+            if process.poll() is None:
+                _let_go(process)  # from 61 bytes to all that it does, and to its end
+                _let_go(process)
+                process.wait()
+            return among(*given)
+
+        tracer.start()
+        monkeypatch.setattr(states_module.EndedProcesses, "among", end_it_first)
+        deadline = time.monotonic() + 20
+        while not recording.count("cuda_memory") and time.monotonic() < deadline:
+            for raw in tracer.poll(100):
+                recording.add(raw)
+    (device,) = [row for row in recording.rows("cuda_memory") if row["memory"] == "device"]
+    assert (device["ended"], device["live_bytes"]) == (1, 101 * 307 + MIB)

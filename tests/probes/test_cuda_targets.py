@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -128,14 +128,15 @@ class Traced:
             for raw in self.tracer.poll(20):
                 self.recording.add(raw)
 
-    def finish(self) -> None:
-        """Records the rest; nothing may have been lost on the way."""
+    def finish(self, left: int = 0) -> None:
+        """Records the rest; on the way nothing may have been lost but so many calls that were left."""
         for raw in self.tracer.finish():
             self.recording.add(raw)
         accounts = self.tracer.accounts()
-        assert {name: account.lost for name, account in accounts.items() if account.lost} == {}
+        lost = {name: account.lost for name, account in accounts.items() if account.lost}
+        assert lost == ({"cuda_call": {"left": left}} if left else {})
         for stream in ("cuda_call", "cuda_launch"):
-            assert accounts[stream].emitted == len(self.rows(stream))
+            assert accounts[stream].emitted == len(self.rows(stream)) + sum(accounts[stream].lost.values())
 
     def rows(self, stream: str) -> list[dict[str, Any]]:
         return self.recording.rows(stream)
@@ -541,16 +542,24 @@ def test_a_program_that_is_killed(left: Path, tmp_path: Path) -> None:
 
 
 def test_calls_that_are_left(left: Path) -> None:
-    """After a call that was left by a jump, or in which the thread or the process ended, all others are there."""
+    """Calls that were left by a jump are counted, those in which the thread or the process ended are told as such, and
+    after them all others are there."""
     with tracing_command(left) as (traced, command):
         traced.until(ended(command))
-        traced.finish()
+        traced.finish(left=9 + 7)
+        places = {place.name: place for place in traced.tracer.places()}
     assert command.poll() == 7
     rows = [row for row in traced.rows("cuda_call") if row["function"] == "cudaMalloc"]
     assert Counter((row["bytes"], row["nested"]) for row in rows) == {(199, 0): 9, (211, 0): 11, (223, 0): 13}
     nested = [row for row in traced.rows("cuda_call") if row["nested"]]
     assert Counter(row["function"] for row in nested) == {"cuMemAlloc_v2": 9 + 11 + 13}
     assert len({row["tid"] for row in rows}) == 3
+    waits = [row for row in traced.rows("cuda_call") if row["function"] == "cudaDeviceSynchronize"]
+    assert [(row["result"], row["nested"]) for row in waits] == [(None, 0), (None, 0)]
+    assert all(places[name].files for name in ("cudaDeviceSynchronize", "cudaMalloc", "cudaFree"))
+    assert (places["cudaDeviceSynchronize"].hits, places["cudaDeviceSynchronize"].lost) == (9 + 7 + 2, {"left": 9 + 7})
+    assert (places["cudaMalloc"].hits, places["cudaMalloc"].lost) == (len(rows), {})
+    assert places["cudaFree"].hits == 0, "attached, no hits"
     held = {row["memory"]: row for row in traced.rows("cuda_memory")}
     assert (held["device"]["live_count"], held["device"]["live_bytes"]) == (33, 9 * 199 + 11 * 211 + 13 * 223)
 
@@ -569,7 +578,7 @@ def test_files_are_known_while_other_threads_map(works: Works) -> None:
     threads = [threading.Thread(target=map_and_unmap) for _ in range(2)]
     with tracing(Target(exe=str(works.static.path))) as traced:
         assert traced.tracer._attacher
-        modules = traced.tracer._attacher._modules
+        modules = traced.tracer._functions._attacher._modules
         for thread in threads:
             thread.start()
         try:
@@ -589,7 +598,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel does not let the probe into files with cudaMalloc."""
     attach = Uprobes.attach
 
-    def refuse(uprobes: Uprobes, path: str, file: ElfFile, found: dict[str, int]) -> int:
+    def refuse(uprobes: Uprobes, path: str, file: ElfFile, found: Mapping[str, int]) -> int:
         if file.functions(["cudaMalloc"]):
             raise KernelError("cannot attach to a function", errno.EINVAL)
         return attach(uprobes, path, file, found)

@@ -6,14 +6,13 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.probes.recording import Record
+from tests.probes.recording import Compile, Record
 
 from scope_bpf import host
 from scope_bpf.binding.statistics import KernelStatistics
@@ -27,7 +26,6 @@ from scope_bpf.catalogue.target import Target
 from scope_bpf.errors import InvalidOption, LayoutMismatch, NotSupported, VerifierError
 from scope_bpf.probes import probe_named, probes
 
-ROOT = Path(__file__).parents[2]
 PROGRAM = """
 #include "scope.bpf.h"
 struct thing_event { struct scope_header header; __s32 value; __u8 pad[4]; };
@@ -37,25 +35,6 @@ int BPF_PROG(refused) { return 0; }
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(taken, struct task_struct *parent) { %s return 0; }
 """
-
-
-Compile = Callable[[str, str], None]
-
-
-@pytest.fixture
-def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compile:
-    """Compiles the object of a throw-away probe, to be found where the catalogue looks for objects."""
-
-    def build(name: str, text: str) -> None:
-        source = tmp_path / f"{name}.bpf.c"
-        source.write_text(text)
-        architecture = "arm64" if platform.machine() == "aarch64" else "x86"
-        flags = ["-g", "-O2", "-target", "bpf", "-mcpu=v3", f"-D__TARGET_ARCH_{architecture}"]
-        includes = [f"-I{ROOT}/bpf/include", f"-I{ROOT}/bpf/vmlinux/{architecture}"]
-        subprocess.run(["clang", *flags, *includes, "-c", source, "-o", tmp_path / f"{name}.bpf.o"], check=True)
-        monkeypatch.setattr("scope_bpf.catalogue.probe.OBJECTS", tmp_path)
-
-    return build
 
 
 @pytest.fixture

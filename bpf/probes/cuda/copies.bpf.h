@@ -3,8 +3,6 @@
 #ifndef SCOPE_CUDA_COPIES_BPF_H
 #define SCOPE_CUDA_COPIES_BPF_H
 
-enum copy_kind { COPY_H2H, COPY_H2D, COPY_D2H, COPY_D2D, COPY_DEFAULT }; /* enum cudaMemcpyKind, driver_types.h */
-
 /* enum CUmemorytype, cuda.h; an array is on the device. */
 enum copy_side { SIDE_UNKNOWN, SIDE_HOST, SIDE_DEVICE, SIDE_ARRAY, SIDE_UNIFIED };
 

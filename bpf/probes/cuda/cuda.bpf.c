@@ -2,7 +2,8 @@
 /* One pair of programs for every function: what its arguments are is told by a table, its number by the cookie. */
 #include "scope.bpf.h"
 
-#include "call.bpf.h"
+#include "calls.bpf.h"
+#include "code.bpf.h"
 #include "stack.bpf.h"
 
 #include "cuda.h"
@@ -16,8 +17,18 @@
 #include "copies.bpf.h"
 #include "implicit.bpf.h"
 
-#include "calls.bpf.h"
+#include "call_rows.bpf.h"
 #include "launches.bpf.h"
+
+/* Whose books count a call that becomes no row. */
+static __always_inline __u16 stream_of(const struct cuda_place *function)
+{
+	if (is_launch(function->kind))
+		return scope_summarize ? stream_cuda_launch_summary : stream_cuda_launch;
+	if (function->kind >= CUDA_GET_KERNEL)
+		return SCOPE_NO_STREAM;
+	return scope_summarize ? stream_cuda_call_summary : stream_cuda_call;
+}
 
 /*
  * Attached at the first instruction of each function, or behind its endbr64. Uprobes see every call, from whatever
@@ -28,38 +39,26 @@ SEC("uprobe")
 int cuda_enter(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	const volatile struct cuda_function *function;
+	__u32 number = bpf_get_attach_cookie(ctx);
+	const struct cuda_place *function = place_numbered(number);
 	struct cuda_thread *thread;
 	struct cuda_frame *outer, *frame;
 	struct user_frame entry;
-	__u32 number;
 	bool nested;
 
-	function = attached_function(ctx, &number);
 	if (!function)
 		return 0;
-	thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!thread) {
-		if (scope_passes(task))
-			scope_count_loss(stream_cuda_call, SCOPE_LOST_NO_STATE);
-		return 0;
-	}
-	if (!scope_thread_passes(task, &thread->thread))
+	thread = calling_thread(task, number, stream_of(function));
+	if (!thread)
 		return 0;
 	thread->has_device |= only_device;
-	outer = drop_left_frames(thread, return_stack(ctx));
-	nested = outer && outer->covers;
-	thread->depth++;
-	frame = top_frame(thread);
-	if (!frame) {
-		thread->depth--;
-		scope_count_loss(stream_cuda_call, SCOPE_LOST_NO_STATE);
+	frame = enter_call(ctx, thread, number, stream_of(function));
+	if (!frame)
 		return 0;
-	}
-	frame->function = number;
+	outer = outer_call(thread);
+	nested = outer && outer->covers;
 	frame->nested = nested;
 	frame->covers = nested || function->kind < CUDA_GET_KERNEL;
-	frame->stack = return_stack(ctx);
 	read_entry(ctx, &entry, frame->args, function->arguments);
 	if (is_launch(function->kind))
 		read_shape(frame, function->kind);
@@ -74,7 +73,7 @@ int cuda_enter(struct pt_regs *ctx)
 					       is_launch(function->kind) ? stream_cuda_launch : stream_cuda_call);
 	if (!nested)
 		release_memory(task, thread, frame, function);
-	frame->entered_ns = bpf_ktime_get_boot_ns();
+	frame->call.entered_ns = bpf_ktime_get_boot_ns();
 	return 0;
 }
 
@@ -83,20 +82,18 @@ int cuda_return(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct cuda_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-	const volatile struct cuda_function *function;
+	__u32 number = bpf_get_attach_cookie(ctx);
+	const struct cuda_place *function = place_numbered(number);
 	__s32 result = PT_REGS_RC(ctx);
 	struct cuda_frame *frame;
 	__u64 duration_ns;
-	__u32 number;
 
-	function = attached_function(ctx, &number);
 	if (!thread || !function)
 		return 0;
-	frame = drop_left_frames(thread, PT_REGS_SP(ctx));
-	if (!frame || frame->stack != PT_REGS_SP(ctx) || frame->function != number)
+	frame = leave_call(ctx, thread, number);
+	if (!frame)
 		return 0;
-	duration_ns = bpf_ktime_get_boot_ns() - frame->entered_ns;
-	thread->depth--;
+	duration_ns = bpf_ktime_get_boot_ns() - frame->call.entered_ns;
 	if (function->kind == CUDA_SET_DEVICE && result == 0) {
 		thread->device = frame->args[0];
 		thread->has_device = 1;
@@ -109,7 +106,7 @@ int cuda_return(struct pt_regs *ctx)
 		account_memory(task, thread, frame, function, result);
 	if (function->kind >= CUDA_MAKE_CONTEXT)
 		learn_context(thread, frame, function, result);
-	else if (function->kind == CUDA_GET_NAMED && thread->depth)
+	else if (function->kind == CUDA_GET_NAMED && thread->calls.depth)
 		return 0;
 	else if (function->kind >= CUDA_GET_KERNEL)
 		learn_handle(task, frame, function->kind, result);
@@ -120,22 +117,20 @@ int cuda_return(struct pt_regs *ctx)
 	return 0;
 }
 
-static long abandon_frame(__u32 index, void *unused)
+static long abandon_call(__u32 index, void *unused)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct cuda_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-	const volatile struct cuda_function *function;
-	struct cuda_frame *frame;
+	struct cuda_frame *frame = thread ? end_call(thread) : NULL;
+	const struct cuda_place *function;
 	__u64 duration_ns;
 
-	frame = thread ? top_frame(thread) : NULL;
 	if (!frame)
 		return 1;
-	thread->depth--;
-	function = function_numbered(frame->function);
+	function = place_numbered(frame->call.place);
 	if (!function || function->kind >= CUDA_GET_KERNEL)
 		return 0;
-	duration_ns = bpf_ktime_get_boot_ns() - frame->entered_ns;
+	duration_ns = bpf_ktime_get_boot_ns() - frame->call.entered_ns;
 	if (is_launch(function->kind))
 		emit_launch(task, thread, frame, duration_ns, 0, false);
 	else
@@ -152,8 +147,8 @@ int BPF_PROG(cuda_abandon, struct task_struct *task)
 {
 	struct cuda_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 
-	if (thread && thread->depth)
-		bpf_loop(CUDA_DEPTH, abandon_frame, NULL, 0);
+	if (thread && thread->calls.depth)
+		bpf_loop(CUDA_DEPTH, abandon_call, NULL, 0);
 	return 0;
 }
 
@@ -167,7 +162,7 @@ int BPF_PROG(cuda_replace, struct task_struct *task)
 	if (holds_memory(task))
 		release(task, RELEASE_ALL, 0, 0);
 	if (thread) {
-		thread->depth = 0;
+		leave_all_calls(thread);
 		thread->has_device = 0;
 		thread->context = 0;
 	}

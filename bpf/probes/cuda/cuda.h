@@ -16,7 +16,7 @@ struct cuda_call_event {
 	__s32 device;
 	__u16 function_id; /* which of those that user space attached */
 	__u8 nested;	   /* inside another call of this thread that is recorded */
-	__u8 copy_kind;	   /* enum cudaMemcpyKind */
+	__u8 copy_kind;	   /* enum copy_kind */
 	__u8 has_bytes;
 	__u8 has_ptr;
 	__u8 has_src;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The functions that are attached, and the calls of them that a thread is in. */
+/* What is known of the functions that are attached, and kept of the calls of them that a thread is in. */
 #ifndef SCOPE_CUDA_FRAMES_BPF_H
 #define SCOPE_CUDA_FRAMES_BPF_H
 
@@ -27,35 +27,39 @@ enum cuda_kind {
 	CUDA_POP_CONTEXT,      /* the thread has another one, and it is not known which */
 };
 
-/* A function that user space attaches: what its arguments are, by their numbers; -1: it has no such. */
-struct cuda_function {
-	__u8 kind;
-	__u8 arguments;
+enum copy_kind { COPY_H2H, COPY_H2D, COPY_D2H, COPY_D2D, COPY_DEFAULT }; /* enum cudaMemcpyKind, driver_types.h */
+
+/* What stands for the number of an argument where there is none. */
+enum cuda_argument {
+	CUDA_DEFAULT_STREAM = -2, /* but the call is the default stream's */
+	CUDA_NO_ARGUMENT = -1,
+};
+
+/* A function: what its arguments are, by their numbers; below 0: it has no such. */
+struct cuda_place {
+	enum cuda_kind kind;
+	enum cuda_memory_kind memory; /* of what it allocates or frees */
+	enum copy_kind copy_kind;     /* what it always copies; else `copy` says */
+	enum cuda_argument stream;
+	__u8 arguments; /* that are read */
 	__s8 bytes;
 	__s8 rows; /* times bytes */
 	__s8 ptr;  /* the memory itself; of CUDA_ALLOCATE, where it is returned */
 	__s8 src;
 	__s8 dst;
-	__s8 copy;	/* enum cudaMemcpyKind ... */
-	__u8 copy_kind; /* ... or what it always is */
-	__s8 stream;
+	__s8 copy; /* enum copy_kind */
 	__s8 device;
-	__u8 memory; /* enum cuda_memory_kind: of what it allocates or frees */
 	__s8 pitch;  /* where it returns how many bytes a row has got */
 	__u8 pooled; /* what it allocates is no context's, and outlives it */
-	__u8 pad[2];
+	__u8 pad[6];
 };
 
-#define CUDA_DEFAULT_STREAM -2 /* for `stream`: it has no such argument, and is the default stream's */
-
-#define CUDA_FUNCTIONS 128
-#define CUDA_DEPTH 4   /* calls within calls */
+#define CUDA_DEPTH 4   /* calls within calls; a power of two */
 #define CUDA_NAME 4096 /* names of templates within templates have thousands of characters */
 #define CUDA_CACHED 8  /* kernels and stacks that a thread has had last; a power of two */
 
 const volatile bool keep_stacks;
 const volatile bool only_device; /* the host has one: whatever is not chosen, is 0 */
-const volatile struct cuda_function cuda_functions[CUDA_FUNCTIONS];
 
 struct cuda_shape {
 	__u64 handle;
@@ -68,25 +72,22 @@ struct cuda_shape {
 };
 
 struct cuda_frame {
-	__u64 entered_ns;
-	__u64 stack; /* where the stack will be when it returns: tells calls apart, whatever was left without a return
-		      */
+	struct scope_call call;
 	__u64 args[CALL_ARGUMENTS];
 	struct cuda_shape shape;
 	__u64 call_stack;
 	struct cuda_allocation was; /* what a call that frees took out; time 0: nothing */
-	__u32 function;
-	__u8 nested; /* inside a call that is recorded */
-	__u8 covers; /* calls inside this one are nested */
-	__u8 pad[2];
+	__u8 nested;		    /* inside a call that is recorded */
+	__u8 covers;		    /* calls inside this one are nested */
+	__u8 pad[6];
 };
 
 struct cuda_thread {
 	struct scope_thread thread;
-	__u32 depth;
+	struct scope_calls calls;
 	__s32 device;
 	__u8 has_device;
-	__u8 pad[7];
+	__u8 pad[3];
 	__u64 context; /* the driver's, 0: not known */
 	struct cuda_frame frames[CUDA_DEPTH];
 	struct code_cache launched[CUDA_CACHED];
@@ -94,22 +95,10 @@ struct cuda_thread {
 	__u64 addresses[STACK_FRAMES]; /* of the stack that is being walked */
 };
 
+SCOPE_PLACES(struct cuda_place);
 SCOPE_THREADS(struct cuda_thread);
 
-static __always_inline const volatile struct cuda_function *function_numbered(__u32 number)
-{
-	if (number >= CUDA_FUNCTIONS)
-		return NULL;
-	barrier_var(number); /* or the compiler adds before it checks */
-	return &cuda_functions[number & (CUDA_FUNCTIONS - 1)];
-}
-
-/* Which function the program was attached to, by the number in the cookie. */
-static __always_inline const volatile struct cuda_function *attached_function(void *ctx, __u32 *number)
-{
-	*number = bpf_get_attach_cookie(ctx);
-	return function_numbered(*number);
-}
+SCOPE_CALLS(struct cuda_thread, struct cuda_frame);
 
 static __always_inline __u64 argument(const struct cuda_frame *frame, __s8 number)
 {
@@ -121,19 +110,9 @@ static __always_inline __u64 argument(const struct cuda_frame *frame, __s8 numbe
 	return frame->args[index & (CALL_ARGUMENTS - 1)];
 }
 
-static __always_inline struct cuda_frame *top_frame(struct cuda_thread *thread)
-{
-	__u32 top = thread->depth - 1;
-
-	if (top >= CUDA_DEPTH)
-		return NULL;
-	barrier_var(top);
-	return &thread->frames[top & (CUDA_DEPTH - 1)];
-}
-
 /* In which context the driver works for a thread; a context of the program's own may be of another device. */
 static __always_inline void learn_context(struct cuda_thread *thread, const struct cuda_frame *frame,
-					  const volatile struct cuda_function *function, __s32 result)
+					  const struct cuda_place *function, __s32 result)
 {
 	__u64 context = function->kind == CUDA_SET_CONTEXT ? frame->args[0] : 0;
 
@@ -146,18 +125,6 @@ static __always_inline void learn_context(struct cuda_thread *thread, const stru
 		return;
 	thread->has_device = function->device >= 0;
 	thread->device = argument(frame, function->device);
-}
-
-/* Calls that an exception or longjmp() left lie below the stack of the one that is entered or left now. */
-static __always_inline struct cuda_frame *drop_left_frames(struct cuda_thread *thread, __u64 stack)
-{
-	struct cuda_frame *frame = top_frame(thread);
-
-	for (int i = 0; i < CUDA_DEPTH && frame && frame->stack < stack; i++) {
-		thread->depth--;
-		frame = top_frame(thread);
-	}
-	return frame;
 }
 
 #endif

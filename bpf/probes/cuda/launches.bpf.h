@@ -11,7 +11,7 @@ static __always_inline void summarize_launch(struct task_struct *task, const str
 	struct cuda_launch_summary_key key = {.inode = code->inode,
 					      .offset = code->offset,
 					      .name = name,
-					      .function_id = frame->function,
+					      .function_id = frame->call.place,
 					      .nested = frame->nested};
 	struct cuda_launch_summary_value *value;
 
@@ -52,7 +52,7 @@ static __always_inline void emit_launch(struct task_struct *task, struct cuda_th
 			summarize_launch(task, frame, &code, name, duration_ns, result);
 		return;
 	}
-	event = scope_reserve(task, stream_cuda_launch, frame->entered_ns, sizeof(*event));
+	event = scope_reserve(task, stream_cuda_launch, frame->call.entered_ns, sizeof(*event));
 	if (!event)
 		return;
 	event->duration_ns = duration_ns;
@@ -72,7 +72,7 @@ static __always_inline void emit_launch(struct task_struct *task, struct cuda_th
 	event->shared_bytes = shape->shared_bytes;
 	event->result = result;
 	event->device = thread->device;
-	event->function_id = frame->function;
+	event->function_id = frame->call.place;
 	event->nested = frame->nested;
 	event->has_device = thread->has_device;
 	event->returned = returned;

@@ -32,7 +32,7 @@ struct {
 	__type(value, struct cuda_allocation);
 } cuda_allocations SEC(".maps");
 
-struct cuda_place {
+struct cuda_home {
 	__u64 context;
 	__s32 device;
 	__u32 memory;
@@ -45,12 +45,12 @@ struct cuda_place {
 static const struct cuda_memory_value no_memory;
 static const struct cuda_live_value no_live;
 
-static __always_inline struct cuda_memory_value *memory_of(struct task_struct *task, const struct cuda_place *place)
+static __always_inline struct cuda_memory_value *memory_of(struct task_struct *task, const struct cuda_home *home)
 {
 	struct cuda_memory_key key = {.start_ns = task_start_ns(task),
 				      .pid = task->tgid,
-				      .device_id = place->device,
-				      .memory_id = place->memory};
+				      .device_id = home->device,
+				      .memory_id = home->memory};
 	struct cuda_memory_value *value = bpf_map_lookup_elem(&cuda_memory, &key);
 
 	if (value)
@@ -67,14 +67,14 @@ static __always_inline struct cuda_memory_value *memory_of(struct task_struct *t
 	return value;
 }
 
-static __always_inline struct cuda_live_value *live_of(struct task_struct *task, const struct cuda_place *place,
+static __always_inline struct cuda_live_value *live_of(struct task_struct *task, const struct cuda_home *home,
 						       __u64 stack)
 {
 	struct cuda_live_key key = {.start_ns = task_start_ns(task),
 				    .stack_id = stack,
 				    .pid = task->tgid,
-				    .device_id = place->device,
-				    .memory_id = place->memory};
+				    .device_id = home->device,
+				    .memory_id = home->memory};
 	struct cuda_live_value *value = bpf_map_lookup_elem(&cuda_live, &key);
 
 	if (value)
@@ -110,9 +110,9 @@ static __always_inline __u64 since_start_us(struct task_struct *task, const stru
 /* Adds an allocation to what is live, or takes it off: `count` is 1 or -1. */
 static __always_inline void count_live(struct task_struct *task, const struct cuda_allocation *allocation, __s64 count)
 {
-	struct cuda_place place = {.device = allocation->device, .memory = allocation->memory};
-	struct cuda_memory_value *memory = memory_of(task, &place);
-	struct cuda_live_value *live = live_of(task, &place, allocation->stack);
+	struct cuda_home home = {.device = allocation->device, .memory = allocation->memory};
+	struct cuda_memory_value *memory = memory_of(task, &home);
+	struct cuda_live_value *live = live_of(task, &home, allocation->stack);
 	__u64 bytes = allocation->bytes * count;
 
 	if (memory) {
@@ -133,7 +133,7 @@ static __always_inline bool forget_allocation(struct task_struct *task, __u64 ad
 	struct cuda_allocations_key key = {.start_ns = task_start_ns(task), .address = address, .pid = task->tgid};
 	struct cuda_allocation *found = bpf_map_lookup_elem(&cuda_allocations, &key);
 	struct cuda_memory_value *memory;
-	struct cuda_place place;
+	struct cuda_home home;
 
 	if (!found)
 		return false;
@@ -142,8 +142,8 @@ static __always_inline bool forget_allocation(struct task_struct *task, __u64 ad
 		return false;
 	forget_chunks(task, address, was->bytes);
 	count_live(task, was, -1);
-	place = (struct cuda_place){.device = was->device, .memory = was->memory};
-	memory = memory_of(task, &place);
+	home = (struct cuda_home){.device = was->device, .memory = was->memory};
+	memory = memory_of(task, &home);
 	if (memory)
 		__sync_fetch_and_add(implicit ? &memory->implicit_frees : &memory->frees, 1);
 	return true;
@@ -166,22 +166,22 @@ static __always_inline bool remember_allocation(struct task_struct *task, __u64 
 /* What could not be freed is there still, as if nobody had tried. */
 static __always_inline void put_back(struct task_struct *task, __u64 address, const struct cuda_allocation *was)
 {
-	struct cuda_place place = {.device = was->device, .memory = was->memory};
-	struct cuda_memory_value *memory = memory_of(task, &place);
+	struct cuda_home home = {.device = was->device, .memory = was->memory};
+	struct cuda_memory_value *memory = memory_of(task, &home);
 
 	if (remember_allocation(task, address, was) && memory)
 		__sync_fetch_and_add(&memory->frees, -1);
 }
 
-static __always_inline void allocated(struct task_struct *task, const struct cuda_place *place, __u64 address,
+static __always_inline void allocated(struct task_struct *task, const struct cuda_home *home, __u64 address,
 				      __u64 bytes, __u64 stack)
 {
 	struct cuda_allocation was, allocation = {.bytes = bytes,
 						  .ktime_ns = bpf_ktime_get_boot_ns(),
 						  .stack = stack,
-						  .context = place->context,
-						  .device = place->device,
-						  .memory = place->memory};
+						  .context = home->context,
+						  .device = home->device,
+						  .memory = home->memory};
 	struct cuda_memory_value *memory;
 	struct cuda_live_value *live;
 
@@ -190,19 +190,19 @@ static __always_inline void allocated(struct task_struct *task, const struct cud
 	forget_allocation(task, address, &was, true); /* freed in a way that is not seen, or it were not there again */
 	if (!remember_allocation(task, address, &allocation))
 		return;
-	memory = memory_of(task, place);
+	memory = memory_of(task, home);
 	if (memory) {
 		__sync_fetch_and_add(&memory->allocations, 1);
 		__sync_fetch_and_add(&memory->allocated_bytes, bytes);
 	}
-	live = live_of(task, place, stack);
+	live = live_of(task, home, stack);
 	if (live)
 		__sync_fetch_and_add(&live->allocations, 1);
 }
 
-static __always_inline void count_unknown_free(struct task_struct *task, const struct cuda_place *place)
+static __always_inline void count_unknown_free(struct task_struct *task, const struct cuda_home *home)
 {
-	struct cuda_memory_value *memory = memory_of(task, place);
+	struct cuda_memory_value *memory = memory_of(task, home);
 
 	if (memory)
 		__sync_fetch_and_add(&memory->unknown_frees, 1);
@@ -230,14 +230,13 @@ static long unmap_next(__u32 index, struct unmapping *range)
 }
 
 /* Pools map piece by piece and unmap whole. */
-static __always_inline void unmapped(struct task_struct *task, const struct cuda_place *place, __u64 address,
-				     __u64 bytes)
+static __always_inline void unmapped(struct task_struct *task, const struct cuda_home *home, __u64 address, __u64 bytes)
 {
 	struct unmapping range = {.address = address, .end = address + bytes};
 
 	bpf_loop(MOST_MAPPED, unmap_next, &range, 0);
 	if (range.has_unknown || range.address < range.end)
-		count_unknown_free(task, place);
+		count_unknown_free(task, home);
 }
 
 #endif

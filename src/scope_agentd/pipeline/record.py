@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from scope_agentd.pipeline.batch import Batcher
 from scope_agentd.pipeline.books import BATCH, Books
-from scope_bpf.binding.ring import prefer_this_thread
 from scope_bpf.capture.columns import Batch
-from scope_bpf.capture.running import RunningProbe
+from scope_bpf.capture.tracer import Tracer
 from scope_bpf.errors import ScopeBpfError
 from scope_proto.scope.v1 import record_pb2
 
@@ -25,7 +24,7 @@ class Recorder:
     """Polls a started tracer and puts records into `put`. For one thread."""
 
     def __init__(
-        self, tracer: RunningProbe, batcher: Batcher, books: Books, put: Callable[[record_pb2.Record], None]
+        self, tracer: Tracer, batcher: Batcher, books: Books, put: Callable[[record_pb2.Record], None]
     ) -> None:
         self._tracer, self._batcher, self._books, self._put = tracer, batcher, books, put
         self._accounts_due = 0.0
@@ -36,7 +35,6 @@ class Recorder:
         Raises:
             ScopeBpfError: the tracer failed; what it had not given yet is lost, and `Books.close` counts it.
         """
-        prefer_this_thread()
         while not stopping.is_set():
             self._pass_on(self._tracer.poll(POLL_MS))
             self._tell_accounts()

@@ -25,6 +25,6 @@ ffi.set_source(
     sources=[str(path.relative_to(ROOT)) for path in sorted((HERE / "shim").glob("*.c"))],
     include_dirs=["src/scope_bpf/binding/shim", "bpf/include"],
     libraries=["bpf", "elf", "z"],
-    extra_compile_args=["-O2", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-sign-compare"],
+    extra_compile_args=["-O2", "-pthread", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-sign-compare"],
     py_limited_api=True,
 )

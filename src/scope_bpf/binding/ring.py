@@ -1,9 +1,6 @@
-"""The drain: from ring buffers to one buffer of records per stream, in C, with the GIL released."""
+"""The drain: from ring buffers to buffers of rows, in a thread of C's own."""
 
-import os
-import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from scope_bpf.binding.ffi import check, ffi, lib
@@ -13,12 +10,6 @@ from scope_bpf.errors import KernelError
 # a core, so that it may come first; five steps are three times the weight (sched_prio_to_weight,
 # kernel/sched/core.c).
 READER_NICENESS = -5
-
-
-def prefer_this_thread() -> None:
-    """Has the calling thread, which reads rings, come before others on its CPU; no change without CAP_SYS_NICE."""
-    with suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), READER_NICENESS)
 
 
 def create_ring(size: int) -> int:
@@ -31,16 +22,19 @@ def create_ring(size: int) -> int:
 
 
 class Drain:
-    """Reads rings into buffers. Poll and take from one thread; `wake` from any.
+    """Reads rings into buffers, from `start` on. Take and stop from one thread; `wake` and `unkept` from any.
 
     Args:
         ring_fds: the rings.
         row_sizes: per stream, the size of a record's fixed part in bytes.
-        limit_bytes: polls stop when the buffers hold this much; what is not read yet waits in the rings.
+        buffer_bytes: a buffer that is about this large can be taken.
+        waiting_bytes: so much may wait to be taken; what is not read yet waits in the rings.
     """
 
-    def __init__(self, ring_fds: Sequence[int], row_sizes: Sequence[int], limit_bytes: int) -> None:
-        self._drain = lib.scope_drain_new(len(row_sizes), list(row_sizes), limit_bytes)
+    def __init__(
+        self, ring_fds: Sequence[int], row_sizes: Sequence[int], buffer_bytes: int, waiting_bytes: int
+    ) -> None:
+        self._drain = lib.scope_drain_new(len(row_sizes), list(row_sizes), buffer_bytes, waiting_bytes)
         if self._drain == ffi.NULL:
             raise KernelError("cannot allocate a drain", ffi.errno)
         try:
@@ -50,37 +44,36 @@ class Drain:
             self.close()
             raise
 
-    def poll(self, timeout_ms: int) -> bool:
-        """Fills the buffers until they are full, the time is over or `wake` was called; True if they are full."""
-        return bool(check(lib.scope_drain_poll(self._drain, timeout_ms), "cannot read a ring buffer"))
-
-    def rest(self) -> bool:
-        """Reads what the rings hold now, without waiting; True if the buffers are full and there may be more."""
-        return bool(check(lib.scope_drain_rest(self._drain), "cannot read a ring buffer"))
-
-    def take(self, stream: int) -> Any:
-        """The records of a stream as a `scope_rows *` that frees itself, or None if there are none."""
-        rows = lib.scope_drain_take(self._drain, stream)
-        return None if rows == ffi.NULL else ffi.gc(rows, lib.scope_rows_free)
-
-    def wake(self) -> None:
-        """Ends the poll under way, or the next one, early."""
-        lib.scope_drain_wake(self._drain)
-
-    def wake_on(self, fd: int) -> None:
-        """Has polls end early when there is something to read from this descriptor as well.
+    def start(self) -> None:
+        """Has its thread read from now on.
 
         Raises:
-            KernelError: it cannot be waited for.
+            KernelError: there can be no further thread.
         """
-        check(lib.scope_drain_wake_on(self._drain, fd), "cannot wait for a descriptor")
+        check(lib.scope_drain_start(self._drain, READER_NICENESS), "cannot start the thread that reads rings")
+
+    def take(self, timeout_ms: int) -> tuple[int, Any] | None:
+        """A buffer: the number of its stream and the records, a `scope_rows *` that frees itself.
+
+        Waits for a full one until the time is over or `wake` is called, then takes what there is; None: nothing.
+        """
+        rows = lib.scope_drain_take(self._drain, timeout_ms)
+        return None if rows == ffi.NULL else (int(rows.stream), ffi.gc(rows, lib.scope_rows_free))
+
+    def wake(self) -> None:
+        """Ends the take under way, or the next one, early."""
+        lib.scope_drain_wake(self._drain)
 
     def unkept(self, stream: int) -> int:
         """Records of a stream that could not be kept: there was no memory, or they were damaged."""
         return int(lib.scope_drain_unkept(self._drain, stream))
 
+    def stop(self) -> None:
+        """Ends its thread; `take` still reads what the rings hold. May be called again."""
+        lib.scope_drain_stop(self._drain)
+
     def close(self) -> None:
-        """Frees the buffers. May be called again."""
+        """Ends its thread and frees the buffers. May be called again."""
         if self._drain != ffi.NULL:
             lib.scope_drain_free(self._drain)
             self._drain = ffi.NULL

@@ -1,7 +1,7 @@
 """A probe that runs, from its start to batches of columns.
 
-`running` starts one: a `tracer` of programs, or `sampled`. The tracer loads, sets the `filter`, which asks the kernel
-for its names of things (`lookup`), has the `attacher` find functions (`uprobe`), drains events and reads summaries
-(`summary`) and states (`gauge`); `kernel_books` and `account` are its books. `columns` makes Arrow of what it gives.
-`command` holds a program until it is traced, `clock` relates the kernel's time to UTC, `doctor` tries every probe.
+A `tracer` is `programs` in the kernel, told by a `filter` whom to watch (`lookup` asks the kernel what it calls them),
+and parts of one contract (`part`): the kernel's `books` (`kernel_books`, `account`), `events`, `summaries`, `states`,
+`functions` (`attacher`, `uprobe`) and `samples`. `columns` makes Arrow of what it gives. `command` holds a program
+until it is traced, `clock` relates the kernel's time to UTC, `doctor` tries every probe.
 """

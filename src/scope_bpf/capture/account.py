@@ -1,4 +1,4 @@
-"""The books of a stream as the kernel keeps them."""
+"""The books of a stream, and of a place that a probe is attached to, as the kernel keeps them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,3 +17,20 @@ class Account:
     emitted: int = 0
     lost: Mapping[str, int] = field(default_factory=dict)
     incomplete: int = 0
+
+
+@dataclass(frozen=True)
+class PlaceAccount:
+    """Counts of a place since the start.
+
+    Attributes:
+        name: the place's.
+        files: how many files it was found and attached to in, those that are only installed included.
+        hits: calls by watched threads, lost ones included; 0 where `files` is not: attached, and not called.
+        lost: of these, by reason: calls that become no rows.
+    """
+
+    name: str
+    files: int = 0
+    hits: int = 0
+    lost: Mapping[str, int] = field(default_factory=dict)

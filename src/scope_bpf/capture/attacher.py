@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scope_bpf.binding.mapping_watch import MappingWatch
 from scope_bpf.binding.object import BpfObject
-from scope_bpf.capture.uprobe import Uprobes
+from scope_bpf.capture.uprobe import Places, Uprobes
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.code.mappings import executable_mappings, open_mapped
 from scope_bpf.code.modules import Identity, Module, Modules, identity
@@ -24,15 +24,15 @@ class Attacher:
 
     Args:
         object_: loaded.
+        places: the probe's.
 
     Raises:
         KernelError: the kernel cannot attach this way at all.
     """
 
-    def __init__(self, probe: Probe, object_: BpfObject, multi: bool) -> None:
-        names = {name for function in probe.functions for name in (function.entry, function.leave)}
-        self._uprobes = Uprobes(probe.functions, {name: object_.program(name) for name in names}, multi)
-        self._uprobes.try_out()
+    def __init__(self, probe: Probe, object_: BpfObject, places: Places) -> None:
+        places.try_out()
+        self._places = places
         self._modules = Modules(object_)
         self._news = MappingWatch()
         self.resolver: Resolver | None = probe.resolver(object_, self._modules) if probe.resolver else None
@@ -40,6 +40,7 @@ class Attacher:
         # By when it was changed, too: inodes are used again. A module may be there more than once, for each overlay.
         self._looked_at: dict[tuple[Identity, int], Module | None] = {}
         self._attached: dict[Module, int] = {}  # functions
+        self._uprobes: list[Uprobes] = []
         self._used: set[Module] = set()  # watched processes have mapped it, or are about to
 
     @property
@@ -138,23 +139,26 @@ class Attacher:
         """Attaches in a file; whether it is of interest."""
         wanted = self.resolver.add_module(module) if self.resolver else False
         found = self.resolver.find_functions(module) if self.resolver and wanted else {}
-        attached = self._uprobes.attach(f"/proc/self/fd/{module.file.fileno()}", module.elf, found)
+        uprobes = Uprobes(self._places)
+        attached = uprobes.attach(f"/proc/self/fd/{module.file.fileno()}", module.elf, found)
         self._attached[module] = attached
         if attached:
+            self._uprobes.append(uprobes)
             log.info("attached to functions of a file", extra={"file": module.path, "functions": attached})
         return bool(attached or wanted)
 
     @property
     def program_fds(self) -> list[int]:
         """File descriptors of the programs that are attached."""
-        return self._uprobes.program_fds
+        return self._places.program_fds
 
     def detach(self) -> None:
         """Detaches from every file; what is known of the files is kept for what was recorded. May be called again."""
-        self._uprobes.close()
+        while self._uprobes:
+            self._uprobes.pop().close()
 
     def close(self) -> None:
         """Detaches and lets go of every file. May be called again."""
-        self._uprobes.close()
+        self.detach()
         self._news.close()
         self._modules.close()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from scope_bpf.capture.running import run_probe
+from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.errors import NoDevice, ScopeBpfError
@@ -26,7 +26,7 @@ class Finding:
 def examine(probe: Probe) -> Finding:
     """Starts the probe for a moment."""
     small = {} if probe.sampler else {"ring_bytes": 4096}
-    with run_probe(probe, parse_options(probe.options, small)) as tracer:
+    with Tracer(probe, parse_options(probe.options, small)) as tracer:
         try:
             tracer.start()
         except ScopeBpfError as error:

@@ -1,29 +1,58 @@
-"""Functions of user space that a probe's programs are attached to, file by file."""
+"""A probe's places in user space: what the programs know of them, attached file by file, and the books of each."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from functools import cached_property
 
+from scope_bpf.binding.map import read_per_cpu
+from scope_bpf.binding.object import BpfObject
 from scope_bpf.binding.uprobe import EXTENSION, UprobeLinks
-from scope_bpf.catalogue.probe import Function
+from scope_bpf.capture.account import PlaceAccount
+from scope_bpf.capture.kernel_books import loss_reasons
+from scope_bpf.catalogue.place import Place
+from scope_bpf.catalogue.probe import Probe
 from scope_bpf.code.elf import ElfFile
 from scope_bpf.errors import KernelError
+from scope_bpf.layout.records import record_dtype
 
-NOBODYS = 0xFFFFFFFF  # a cookie that no program knows
+_NOBODYS = 0xFFFFFFFF  # a cookie that is no place's number
+_DESCRIPTORS, _ACCOUNTS = "places", "scope_place_accounts"  # place.bpf.h
 
 
-class Uprobes:
-    """Attaches programs at the functions that a file has, until `close`. Arguments: see `UprobeLinks`."""
+def make_room(object_: BpfObject, places: Sequence[Place], multi: bool) -> None:
+    """Has an object keep as much as so many places need. Before it is loaded."""
+    object_.map(_ACCOUNTS).resize(len(places))
+    if any(place.keep for place in places):
+        object_.map(_DESCRIPTORS).resize(len(places))
+    if multi:
+        object_.expect_uprobes({program for place in places for program in place.programs})
 
-    def __init__(self, functions: Sequence[Function], programs: Mapping[str, Any], multi: bool) -> None:
-        self._functions = functions
-        self._links = UprobeLinks(programs, multi)
-        self._symbols = {symbol: function for function in functions for symbol in function.symbols}
 
-    @property
-    def program_fds(self) -> list[int]:
-        """File descriptors of the programs."""
-        return self._links.program_fds
+class Places:
+    """The places of a probe that runs.
+
+    Args:
+        object_: loaded, with room for the places.
+        places: the probe's, for its options.
+        multi: attach to all places of a program in a file at once, see `UprobeLinks`.
+
+    Raises:
+        LayoutMismatch: what a place keeps is not what the object has room for.
+    """
+
+    def __init__(self, probe: Probe, object_: BpfObject, places: Sequence[Place], multi: bool) -> None:
+        self.places, self.multi = places, multi
+        self.programs = {name: object_.program(name) for place in places for name in place.programs}
+        self.files = [0] * len(places)
+        self._btf, self._accounts = probe.btf, object_.map(_ACCOUNTS)
+        for number, place in enumerate(places):
+            if place.keep:
+                descriptor = place.descriptor(probe.btf, f"{probe.name}_place")
+                object_.map(_DESCRIPTORS).update(number.to_bytes(4, "little"), descriptor)
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """The places' numbers, by each of their names."""
+        return {name: number for number, place in enumerate(self.places) for name in place.at.names}
 
     def try_out(self) -> None:
         """Attaches every program for a moment where nobody calls: this package's extension, which is loaded already.
@@ -33,36 +62,72 @@ class Uprobes:
         """
         with EXTENSION.open("rb", buffering=0) as file:
             ((_, offset),) = ElfFile(file).functions(["PyInit__native"]).items()
-        for function in {(function.entry, function.leave): function for function in self._functions}.values():
-            self._attach(str(EXTENSION), {offset: replace(function, cookie=NOBODYS)})
-        self.close()
+        programs = {(place.leave, True) for place in self.places if place.leave}
+        programs |= {(place.entry, False) for place in self.places}
+        links = self.links()
+        try:
+            for program, at_return in programs:
+                links.attach(program, str(EXTENSION), {offset: _NOBODYS}, at_return=at_return)
+        finally:
+            links.close()
 
-    def attach(self, path: str, file: ElfFile, found: dict[str, int]) -> int:
+    def links(self) -> UprobeLinks:
+        """Attaches the programs; there are none yet."""
+        return UprobeLinks(self.programs, self.multi)
+
+    @property
+    def program_fds(self) -> list[int]:
+        """File descriptors of the programs."""
+        return self.links().program_fds
+
+    def accounts(self) -> list[PlaceAccount]:
+        """The books of every place, in the order of their numbers. While the object is loaded."""
+        record, reasons = record_dtype(self._btf, "scope_place_account"), loss_reasons(self._btf)
+        accounts = []
+        for number, place in enumerate(self.places):
+            per_cpu = read_per_cpu(self._accounts.fd, number, record)
+            counts = zip(reasons, per_cpu["lost"].sum(axis=0).tolist(), strict=True)
+            lost = {reason: count for reason, count in counts if count}
+            accounts.append(PlaceAccount(place.name, self.files[number], int(per_cpu["hits"].sum()), lost))
+        return accounts
+
+
+class Uprobes:
+    """Attaches at the places that one file has, until `close`."""
+
+    def __init__(self, places: Places) -> None:
+        self._places, self._links = places, places.links()
+        self._counted: set[int] = set()
+
+    def attach(self, path: str, file: ElfFile, found: Mapping[str, int]) -> int:
         """Attaches to what the file defines; returns to how many functions.
 
         Args:
             found: offsets of functions, by name, that were found without a symbol.
 
         Raises:
-            KernelError: the kernel refused; nothing of this file stays attached.
+            KernelError: the kernel refused; nothing more than before stays attached.
         """
-        places: dict[int, Function] = {}
-        for symbol, offset in (found | file.functions(self._symbols)).items():
-            places.setdefault(offset, self._symbols[symbol])  # names of one place are one function
-        if places:
-            probed = {file.cheapest_probe(offset): function for offset, function in places.items()}
-            self._attach(path, probed)
-        return len(places)
+        numbers: dict[int, int] = {}  # by offset
+        for name, offset in {**found, **file.functions(self._places.numbers)}.items():
+            numbers.setdefault(offset, self._places.numbers[name])  # names of one offset are one place
+        self._attach(path, {file.cheapest_probe(offset): number for offset, number in numbers.items()})
+        for number in {*numbers.values()} - self._counted:
+            self._places.files[number] += 1
+        self._counted.update(numbers.values())
+        return len(numbers)
 
-    def _attach(self, path: str, places: Mapping[int, Function]) -> None:
+    def _attach(self, path: str, numbers: Mapping[int, int]) -> None:
         """Returns first, so that every entry that is recorded has its return."""
         before = self._links.count
         try:
             for at_return in (True, False):
                 by_program: dict[str, dict[int, int]] = {}
-                for offset, function in places.items():
-                    program = function.leave if at_return else function.entry
-                    by_program.setdefault(program, {})[offset] = function.cookie
+                for offset, number in numbers.items():
+                    place = self._places.places[number]
+                    program = place.leave if at_return else place.entry
+                    by_program.setdefault(program, {})[offset] = number
+                by_program.pop("", None)  # of places without a return
                 for program, cookies in by_program.items():
                     self._links.attach(program, path, cookies, at_return=at_return)
         except KernelError:
@@ -70,5 +135,5 @@ class Uprobes:
             raise
 
     def close(self) -> None:
-        """Detaches from every file. May be called again."""
+        """Detaches from the file. May be called again."""
         self._links.close()

@@ -5,7 +5,7 @@ say which columns there are; Python says what they mean, and the two are compare
 samples has no object: user space asks a library at intervals.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from scope_bpf.catalogue.options import MODE, RING_BYTES, SAMPLE_INTERVAL_MS, SUMMARY_INTERVAL_MS, Option
+from scope_bpf.catalogue.place import Place
 from scope_bpf.catalogue.stream import Mode, Stream
 from scope_bpf.errors import LayoutMismatch, NotSupported
 from scope_bpf.layout.btf import Btf
@@ -23,29 +24,13 @@ OBJECTS = Path(__file__).parents[1] / "objects"
 
 
 @dataclass(frozen=True)
-class Function:
-    """A function of user space that a probe is attached to, in every file that defines it.
-
-    Attributes:
-        symbols: its names; variants that take the same arguments are the same function.
-        cookie: what the programs know it by, 32 bits.
-        entry, leave: the programs for its first instruction and for its return.
-    """
-
-    symbols: tuple[str, ...]
-    cookie: int
-    entry: str
-    leave: str
-
-
-@dataclass(frozen=True)
 class Alternative:
-    """A way to attach: the programs it takes beside those of the probe's functions. `name` says which hooks they are.
+    """A way to attach: the programs it takes beside those of the probe's places. `name` says which hooks they are.
 
     Attributes:
         programs: attached in this order, detached in the opposite one: what sees the end of a call before what sees
             its begin, so that no begin is kept whose end is missed.
-        uprobe_multi: attach to all functions of a file at once, which kernels have since 6.6.
+        uprobe_multi: attach to all places of a file at once, which kernels have since 6.6.
     """
 
     name: str
@@ -76,7 +61,8 @@ class Probe:
         extra_options: options beside those every probe has.
         ring_bytes: how large a ring has to be for the rates at which events come; a summary needs little.
         constants: from validated options to the values of the object's read-only variables.
-        functions: in user space, looked for in the files that watched processes have mapped.
+        places: from validated options to places in user space, looked for in the files that watched processes have
+            mapped.
         libraries: beginnings of names; those installed are attached to before anybody runs them.
         kept_by_process: maps `NAME` with a struct NAME_key; entries of processes that have ended are taken out.
         resolver: makes what computes the streams' resolved columns: the `Resolver` (scope_bpf.code.resolver) of a
@@ -91,7 +77,7 @@ class Probe:
     extra_options: tuple[Option, ...] = ()
     ring_bytes: int = 1 << 20
     constants: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {}
-    functions: tuple[Function, ...] = ()
+    places: Callable[[Mapping[str, Any]], Sequence[Place]] = lambda _: ()
     libraries: tuple[str, ...] = ()
     kept_by_process: tuple[str, ...] = ()
     resolver: Callable[..., Any] | None = None
@@ -113,11 +99,36 @@ class Probe:
         """Whether any stream is of this mode."""
         return any(stream.mode is mode for stream in self.streams)
 
+    def mode_of(self, options: Mapping[str, Any]) -> Mode:
+        """The mode that validated options ask for, or the only one that the probe has."""
+        if self.sampler:
+            return Mode.SAMPLES
+        return Mode(options.get("mode", Mode.EVENTS if self.has_mode(Mode.EVENTS) else Mode.SUMMARY))
+
     @property
-    def reads_processes(self) -> bool:
+    def event_streams(self) -> tuple[Stream, ...]:
+        """The streams with a row for each event."""
+        return tuple(stream for stream in self.streams if stream.mode is Mode.EVENTS)
+
+    @property
+    def summaries(self) -> tuple[Stream, ...]:
+        """The streams of what is counted by interval, those that add others up among them."""
+        return tuple(stream for stream in self.streams if stream.mode is Mode.SUMMARY and not stream.gauge)
+
+    @property
+    def states(self) -> tuple[Stream, ...]:
+        """The streams of states that programs keep."""
+        return tuple(stream for stream in self.streams if stream.mode is Mode.SUMMARY and stream.gauge)
+
+    @property
+    def counted_streams(self) -> tuple[Stream, ...]:
+        """The streams that programs count rows and losses of, in the order of their numbers: events first."""
+        counted = [stream for stream in (*self.summaries, *self.states) if not stream.adds_up]
+        return (*self.event_streams, *counted)
+
+    def reads_processes(self, options: Mapping[str, Any]) -> bool:
         """Whether user space looks in /proc at the processes that events are of: for their files, or for their end."""
-        states = any(stream.gauge for stream in self.streams)
-        return bool(self.functions or self.kept_by_process or self.resolver or states)
+        return bool(self.places(options) or self.kept_by_process or self.resolver or self.states)
 
     @property
     def public_streams(self) -> tuple[Stream, ...]:

@@ -16,7 +16,7 @@ from scope_bpf.code.elf import ElfFile
 from scope_bpf.code.mappings import executable_mappings, open_mapped
 from scope_bpf.errors import KernelError, NotElf
 
-FIND_CODE = "scope_find_code"  # call.bpf.h
+FIND_CODE = "scope_find_code"  # code.bpf.h
 Identity = tuple[int, int]  # device and inode, as stat has them
 _FIRST = (0).to_bytes(4, "little")
 _MOST_TRIES = 1000  # of asking the kernel, which does not say while another of our threads maps or unmaps

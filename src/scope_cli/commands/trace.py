@@ -15,7 +15,7 @@ from scope_cli.errors import CommandError, UsageError
 if TYPE_CHECKING:
     from scope_bpf.capture.account import Account
     from scope_bpf.capture.command import HeldCommand
-    from scope_bpf.capture.running import RunningProbe
+    from scope_bpf.capture.tracer import Tracer
     from scope_cli.sinks import Sink
 
 POLL_MS = 100
@@ -46,7 +46,7 @@ def register(subcommands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Traces until the command, the time or the user ends it; then says what was recorded and lost."""
     from scope_bpf.capture.command import HeldCommand
-    from scope_bpf.capture.running import run_probe
+    from scope_bpf.capture.tracer import Tracer
     from scope_bpf.catalogue.options import parse_options
     from scope_bpf.catalogue.target import Target
     from scope_bpf.errors import InvalidOption, ScopeBpfError, TargetNotFound, UnknownProbe
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         command = HeldCommand(arguments.command) if arguments.command else None
         of_command = {"pid": command.pid} if command and not probe.sampler else {}
         target = Target(**given_target(arguments) | of_command)
-        with run_probe(probe, options, target, command=command.path if command else "") as tracer:
+        with Tracer(probe, options, target, command=command.path if command else "") as tracer:
             _check_output(arguments, tracer)
             tracer.start()
             sink = _sink(arguments, tracer)  # no file is overwritten where nothing can be recorded
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
             command.close()
 
 
-def _check_output(arguments: argparse.Namespace, tracer: "RunningProbe") -> None:
+def _check_output(arguments: argparse.Namespace, tracer: "Tracer") -> None:
     from scope_bpf.catalogue.stream import Mode
 
     if not arguments.perfetto:
@@ -88,7 +88,7 @@ def _check_output(arguments: argparse.Namespace, tracer: "RunningProbe") -> None
         raise UsageError("a timeline is made of events; leave out --mode summary")
 
 
-def _sink(arguments: argparse.Namespace, tracer: "RunningProbe") -> "Sink":
+def _sink(arguments: argparse.Namespace, tracer: "Tracer") -> "Sink":
     from scope_cli.sinks import NdjsonSink, ParquetSink, TableSink
 
     streams = tuple(stream for stream in tracer.probe.streams_of(tracer.mode) if not stream.internal)
@@ -106,19 +106,16 @@ def _sink(arguments: argparse.Namespace, tracer: "RunningProbe") -> "Sink":
 class _Recording(threading.Thread):
     """Polls and feeds the sink until it is stopped, then takes what is left."""
 
-    def __init__(self, tracer: "RunningProbe", sink: "Sink") -> None:
-        from scope_bpf.binding.ring import prefer_this_thread
+    def __init__(self, tracer: "Tracer", sink: "Sink") -> None:
         from scope_bpf.capture.columns import to_arrow
 
         super().__init__(name="recording")
-        self._prefer_this_thread = prefer_this_thread
         self._tracer, self._sink, self._to_arrow = tracer, sink, to_arrow
         self._stopped = threading.Event()
         self.rows = 0
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        self._prefer_this_thread()
         try:
             while not self._stopped.is_set():
                 self._write(self._tracer.poll(POLL_MS))
@@ -138,7 +135,7 @@ class _Recording(threading.Thread):
         self.join()
 
 
-def _trace(tracer: "RunningProbe", sink: "Sink", command: "HeldCommand | None", duration: float | None) -> int:
+def _trace(tracer: "Tracer", sink: "Sink", command: "HeldCommand | None", duration: float | None) -> int:
     interrupted = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: interrupted.set())
@@ -165,16 +162,25 @@ def _trace(tracer: "RunningProbe", sink: "Sink", command: "HeldCommand | None", 
         lines = sink.close()
     except OSError as error:
         raise CommandError(f"cannot write the rest: {error.strerror or error}") from None
-    if tracer.probe.functions and not tracer.functions_attached:
-        lines.append(f"no watched process has run a file with functions that '{tracer.probe.name}' attaches to")
+    lines += _describe_places(tracer)
     _summarize(recording.rows, seconds, tracer.accounts(), lines, command)
     return 0
+
+
+def _describe_places(tracer: "Tracer") -> list[str]:
+    """What to know where a probe of functions may have seen nothing."""
+    places = tracer.places()
+    if places and not tracer.functions_attached:
+        return [f"no watched process has run a file with functions that '{tracer.probe.name}' attaches to"]
+    if places and not any(place.hits for place in places):
+        return [f"attached to {tracer.functions_attached:,} functions; no watched process has called one"]
+    return []
 
 
 Display = Callable[[Callable[[], bool], _Recording, float], None]
 
 
-def _display(tracer: "RunningProbe", sink: "Sink") -> Display:
+def _display(tracer: "Tracer", sink: "Sink") -> Display:
     """Shows until it is over: the table redrawn where somebody can see it, its last state in any case."""
     from rich.console import Console
     from rich.live import Live

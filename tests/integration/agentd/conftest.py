@@ -22,8 +22,13 @@ TOKEN = "a-token-of-tests-only"
 class Agent:
     """A running agent, its settings and a stub that shows the token."""
 
-    def __init__(self, settings: Settings, control: AgentControlStub, address: str) -> None:
-        self.settings, self.control, self.address = settings, control, address
+    def __init__(self, settings: Settings, channel: grpc.aio.Channel, address: str) -> None:
+        self.settings, self.control, self.address = settings, control_of(channel), address
+
+
+def control_of(channel: grpc.aio.Channel) -> Any:
+    """A stub of the service that is at the other end; its types are those of calls that block, which these are not."""
+    return AgentControlStub(channel)
 
 
 def call_metadata() -> tuple[tuple[str, str], ...]:
@@ -64,7 +69,7 @@ def start_agent(tmp_path: Path, server: StandInServer) -> Callable[..., Any]:
             await running
         async with grpc.aio.insecure_channel(address.result()) as channel:
             try:
-                yield Agent(settings, AgentControlStub(channel), address.result())  # type: ignore[no-untyped-call]
+                yield Agent(settings, channel, address.result())
             finally:
                 stop.set()
                 await running

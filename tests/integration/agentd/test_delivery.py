@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 from tests.chaos.proxy import Proxy
-from tests.integration.agentd.conftest import TOKEN, call_metadata
+from tests.integration.agentd.conftest import TOKEN, call_metadata, control_of
 from tests.integration.agentd.driving import (
     Caller,
     agent_process,
@@ -25,7 +25,6 @@ from tests.integration.agentd.driving import (
 from tests.integration.agentd.stand_in_server import LATER, REFUSED, STORED, StandInServer
 
 from scope_proto.scope.v1 import task_pb2
-from scope_proto.scope.v1.control_pb2_grpc import AgentControlStub
 
 StartAgent = Callable[..., Any]
 
@@ -172,7 +171,7 @@ async def test_the_books_of_a_killed_agent_close(tmp_path: Path, server: StandIn
     with Caller() as caller:
         first, control = await agent_process(tmp_path, server)
         async with grpc.aio.insecure_channel(control) as channel:
-            stub: Any = AgentControlStub(channel)  # type: ignore[no-untyped-call]
+            stub = control_of(channel)
             task = await stub.StartTask(request(pid=caller.pid, names="getppid"), metadata=call_metadata())
         caller.call(50_021)
         await until(lambda: server.runs and server.of(task.task_id).stream("syscall").stored == 50_021)

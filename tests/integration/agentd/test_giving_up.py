@@ -15,7 +15,7 @@ import pytest
 from tests.integration.agentd.conftest import Agent, call_metadata
 from tests.integration.agentd.driving import programs_and_maps, request, start, stop, tasks_of, until
 
-from scope_bpf.capture import running
+from scope_bpf.capture.tracer import Tracer
 from scope_proto.scope.v1 import control_pb2, task_pb2
 
 StartAgent = Callable[..., Any]
@@ -26,13 +26,13 @@ OVER = (task_pb2.TASK_STATE_STOPPED, task_pb2.TASK_STATE_FAILED)
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Starts of probes wait until it is set."""
-    opened, run_probe = threading.Event(), running.run_probe
+    opened, start = threading.Event(), Tracer.start
 
-    def wait_and_run(*given: Any, **named: Any) -> running.RunningProbe:
+    def wait_and_start(tracer: Tracer) -> None:
         opened.wait()
-        return run_probe(*given, **named)
+        start(tracer)
 
-    monkeypatch.setattr(running, "run_probe", wait_and_run)
+    monkeypatch.setattr(Tracer, "start", wait_and_start)
     yield opened
     opened.set()
 

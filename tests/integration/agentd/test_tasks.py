@@ -1,16 +1,17 @@
 """Tasks that are started on the machine itself, through AgentControl, on the real kernel."""
 
 import asyncio
+import errno
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-from tests.integration.agentd.conftest import call_metadata
+from tests.integration.agentd.conftest import call_metadata, control_of
 from tests.integration.agentd.driving import (
     Caller,
     Failure,
@@ -27,12 +28,14 @@ from tests.integration.agentd.driving import (
 from tests.integration.agentd.stand_in_server import StandInServer
 
 from scope_agentd.pipeline.batch import Batcher
+from scope_bpf.capture.account import Account
+from scope_bpf.capture.columns import Batch
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.stream import fingerprint
+from scope_bpf.errors import KernelError
 from scope_bpf.probes import probe_named, probes
 from scope_proto.scope.v1 import control_pb2, task_pb2
-from scope_proto.scope.v1.control_pb2_grpc import AgentControlStub
 
 StartAgent = Callable[..., Any]
 
@@ -84,7 +87,7 @@ async def test_the_processes_of_rows_are_described(start_agent: StartAgent, serv
 async def test_processes_that_are_gone_are_described(
     start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From their exec events: with nothing in /proc any more, executable and command line are there all the same."""
+    """From their exec events: with nothing in /proc any more, executable, command line and parent are there."""
     monkeypatch.setattr("scope_agentd.pipeline.describe.described_in_proc", lambda *_: None)
     command = HeldCommand(["env", "true", "once"])
     async with start_agent() as agent:
@@ -92,7 +95,7 @@ async def test_processes_that_are_gone_are_described(
         await run_to_end(command)
         await stop(agent, task.task_id)
     (described,) = server.of(task.task_id).processes.values()
-    assert described.pid == command.pid
+    assert (described.pid, described.parent_pid) == (command.pid, os.getpid())
     assert described.exe == shutil.which("true")
     assert list(described.cmdline) == ["true", "once"]
 
@@ -161,6 +164,44 @@ async def test_a_recording_that_fails_closes_its_books(
     assert (second.stream("syscall").stored, second.stream("syscall").balance) == (2003, 0)
 
 
+async def test_a_recording_whose_kernel_books_cannot_be_read_closes_them(
+    start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what the kernel told before; the run that follows reads its own."""
+    monkeypatch.setattr("scope_agentd.task.FIRST_PAUSE_S", 0.1)
+    accounts, broken = Tracer.accounts, list[Tracer]()
+
+    def accounts_unless_broken(tracer: Tracer) -> dict[str, Account]:
+        if tracer in broken:
+            raise KernelError("cannot read the books", errno.EIO)
+        return accounts(tracer)
+
+    def break_now(tracer: Tracer, timeout_ms: int) -> Sequence[Batch]:
+        monkeypatch.setattr(Tracer, "poll", poll)
+        broken.append(tracer)
+        return poll(tracer, timeout_ms)
+
+    poll = Tracer.poll
+    monkeypatch.setattr(Tracer, "accounts", accounts_unless_broken)
+    async with start_agent() as agent:
+        with Caller() as caller:
+            task = await start(agent, request(pid=caller.pid, names="getppid"))
+            caller.call(1009)
+            await until(lambda: server.runs and server.of(task.task_id).stream("syscall").stored == 1009)
+            monkeypatch.setattr(Tracer, "poll", break_now)
+            await until(lambda: broken)
+            caller.call(1)
+            await until(lambda: len(server.of_all(task.task_id)) == 2)
+            caller.call(2003)
+            await stop(agent, task.task_id)
+        await until(lambda: server.of(task.task_id).closed)
+    first, second = server.of_all(task.task_id)
+    assert first.end and first.closed
+    assert "cannot read the books" in first.end.error
+    assert first.stream("syscall").balance == 0
+    assert (second.stream("syscall").stored, second.stream("syscall").balance) == (2003, 0)
+
+
 async def test_starting_the_same_task_again_changes_nothing(start_agent: StartAgent) -> None:
     """A task's id with its definition gives that task; with another definition, a refusal."""
     wanted = request("process", task_id="6f1c0d7e-0000-4000-8000-000000000001")
@@ -226,7 +267,7 @@ async def test_an_agent_that_is_told_to_end_while_tasks_start_exits_well(tmp_pat
     process, control = await agent_process(tmp_path, server)
     try:
         async with grpc.aio.insecure_channel(control) as channel:
-            stub: Any = AgentControlStub(channel)  # type: ignore[no-untyped-call]
+            stub = control_of(channel)
             calls = [stub.StartTask(request(name), metadata=call_metadata()) for name in ("process", "sched", "files")]
             await until(lambda: server.tasks)
             process.terminate()

@@ -14,6 +14,7 @@ from tests.integration.agentd.driving import definition, held_calls, request, st
 from tests.integration.agentd.stand_in_server import StandInServer, wanted
 
 from scope_agentd.definition import Definition, check_definition
+from scope_agentd.pins import Pins
 from scope_bpf.probes import probes
 from scope_proto.scope.v1 import control_pb2, task_pb2
 
@@ -117,6 +118,31 @@ async def test_a_passing_want_of_descriptors_drops_no_task(
         await until(lambda: state(server, task_id) == FAILED)
         assert "Too many open files" in server.tasks[task_id].run.error
         await until(lambda: state(server, task_id) == RUNNING)
+
+
+async def test_a_run_that_cannot_be_written_down_closes_its_books(
+    start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fills between a run's start and its first row: the run ends with the reason, and another follows."""
+    monkeypatch.setattr("scope_agentd.task.FIRST_PAUSE_S", 0.1)
+    recording, full = Pins.recording, threading.Event()
+
+    def fails_when_full(pins: Pins, run_id: bytes) -> None:
+        if not full.is_set():
+            full.set()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        recording(pins, run_id)
+
+    monkeypatch.setattr(Pins, "recording", fails_when_full)
+    task_id = str(uuid.uuid4())
+    server.want(wanted(task_id, definition("process")))
+    async with start_agent():
+        await until(lambda: state(server, task_id) == RUNNING)
+    first, second = server.of_all(task_id)
+    assert first.end and first.closed
+    assert first.end.end == task_pb2.TASK_END_FAILURE
+    assert "No space left on device" in first.end.error
+    assert second.closed
 
 
 async def test_a_first_start_that_fails_after_a_restart_drops_no_task(

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from tests.integration.server.keeping import TODAY, ago, retain, sweep
 from tests.integration.server.records import BOOT_TO_UTC_NS, STORED, Line, Run, lined, make_machine
+from tests.integration.server.running import until
 from tests.integration.server.states import FREES, HELD, assert_ranks, at_random, by_all_rows, told
 from tests.integration.server.tables import TABLES, migrated
 
@@ -22,6 +23,11 @@ from scope_server.store.retention import Disk, Retention
 LIVE = TABLES["cuda_live"]
 BEGIN = datetime.fromtimestamp(BOOT_TO_UTC_NS / 1e9, UTC)
 LONG_AGO = BEGIN - timedelta(days=400)
+# Has writers wait for a gate between the groups of the states that they change and those of the states that they add.
+_WAITS = """
+CREATE FUNCTION latest.wait() RETURNS trigger LANGUAGE plpgsql AS
+$$BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN NULL; END$$;
+CREATE TRIGGER zz AFTER UPDATE ON latest.cuda_live FOR EACH STATEMENT EXECUTE FUNCTION latest.wait()"""
 
 
 @pytest.fixture
@@ -158,6 +164,32 @@ async def test_writers_of_the_same_states_agree(database: str, states: States) -
         assert {one.verdict for sent in answers for one in sent} == {STORED}
         assert_ranks(line)
         assert await held(states, limit=1000) == by_all_rows(line, HELD, LONG_AGO)
+
+
+async def test_writers_that_wait_for_each_other_both_write(database: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Each changes a state of one group and adds one to the other's: PostgreSQL ends one of them, which tries again."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()"
+    async with lined(database, lanes=1) as line, lined(database, lanes=1) as other:
+        for number in (1, 2):
+            await tell(line, Run(), 1, pid=number, stack_id=1, live_count=1, live_bytes=1)
+        line.query(_WAITS)
+        with psycopg.connect(database, autocommit=True) as gate:
+            gate.execute("SELECT pg_advisory_lock(7)")
+            rows = {"ktime_ns": [2 * 10**9] * 2, "live_count": [1] * 2, "live_bytes": [5] * 2}
+            sent = [told("cuda_live", 2, pid=pids, stack_id=[1, 2], **rows) for pids in ([1, 2], [2, 1])]
+            both = asyncio.gather(
+                *(
+                    one.send(Run().batch(1, two, stream="cuda_live"))
+                    for one, two in zip((line, other), sent, strict=True)
+                )
+            )
+            await until(lambda: asyncio.to_thread(line.query, waiting), lambda found: found == [(2,)])
+        assert {answer.verdict for answers in await both for answer in answers} == {STORED}
+        assert [vars(record)["reason"] for record in caplog.records if hasattr(record, "retry_s")] == [
+            "deadlock detected"
+        ]
+        assert_ranks(line)
+        assert line.query("SELECT total FROM ranked.cuda_live") == [(10,), (10,)]
 
 
 async def test_states_go_with_the_days_of_their_rows(line: Line, upkeep: psycopg.Connection[Any]) -> None:

@@ -57,13 +57,26 @@ def doubled(first_s: float) -> list[float]:
     return [0.99 * min(first_s * 2**number, LAST_S) for number in range(TRIES - 1)]
 
 
-async def test_a_task_that_never_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def failing_task(monkeypatch: pytest.MonkeyPatch) -> tuple[Task, Tries]:
     """Whatever its start fails for."""
     tries = Tries(OSError(24, "Too many open files"))
     monkeypatch.setattr(task, "check_definition", tries)
     wanted = Wanted("6f1c0d7e-0000-4000-8000-000000000001", task_pb2.ORIGIN_SERVER, task_pb2.Definition())
     nothing: Any = None  # that no run needs which never starts
-    one = Task(wanted, Surroundings(nothing, nothing, nothing, nothing, changed=lambda: None), lambda: None)
+    return Task(wanted, Surroundings(nothing, nothing, nothing, nothing, changed=lambda: None), lambda: None), tries
+
+
+def failing_link(monkeypatch: pytest.MonkeyPatch, folder: Path) -> tuple[Link, Tries]:
+    """With no token to show."""
+    tries = Tries(InvalidToken("made up"))
+    monkeypatch.setattr(link, "read_token", tries)
+    nothing: Any = None  # that no connection needs which is never made
+    return Link("127.0.0.1:1", folder, nothing, nothing), tries
+
+
+async def test_a_task_that_never_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays wanted."""
+    one, tries = failing_task(monkeypatch)
     pauses = await pauses_of(one.pursue(), tries)
     assert all(pause > least for pause, least in zip(pauses, doubled(FIRST_S), strict=False))
     assert one.unwanted == task_pb2.TASK_END_UNSPECIFIED
@@ -71,9 +84,20 @@ async def test_a_task_that_never_starts(monkeypatch: pytest.MonkeyPatch) -> None
 
 async def test_a_server_that_is_never_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The connection is made again and again."""
-    tries = Tries(InvalidToken("made up"))
-    monkeypatch.setattr(link, "read_token", tries)
-    nothing: Any = None  # that no connection needs which is never made
-    one = Link("127.0.0.1:1", tmp_path, nothing, nothing)
+    one, tries = failing_link(monkeypatch, tmp_path)
     pauses = await pauses_of(one.run(), tries)
     assert all(pause > least for pause, least in zip(pauses, doubled(2 * FIRST_S), strict=False))
+
+
+async def test_what_went_well_for_a_while_begins_with_the_first_pause(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Here each try counts as such: pauses that doubled, with no limit, would take longer than the tries may."""
+    monkeypatch.setattr(task, "_RAN_WELL_S", 0.0)
+    monkeypatch.setattr(link, "_LASTED_S", 0.0)
+    for module in (task, link):
+        monkeypatch.setattr(module, "LAST_PAUSE_S", 1000.0)
+    one, tries = failing_task(monkeypatch)
+    await pauses_of(one.pursue(), tries)
+    other, tries = failing_link(monkeypatch, tmp_path)
+    await pauses_of(other.run(), tries)

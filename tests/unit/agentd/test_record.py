@@ -15,7 +15,7 @@ from scope_agentd.pipeline.describe import Describer
 from scope_agentd.pipeline.record import Recorder
 from scope_bpf.capture.account import Account
 from scope_bpf.capture.columns import SampledBatch
-from scope_bpf.capture.running import RunningProbe
+from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.stream import Stream
 from scope_proto.scope.v1 import record_pb2
 
@@ -55,7 +55,7 @@ def large() -> str:
 def recorded(*batches: SampledBatch) -> tuple[list[record_pb2.Batch], dict[str, int]]:
     """What a recording put, and what it lost; its books are whole."""
     books, stopping, put = Books(["thing"]), threading.Event(), list[record_pb2.Record]()
-    tracer = cast(RunningProbe, TracerOf(stopping, *batches))
+    tracer = cast(Tracer, TracerOf(stopping, *batches))
     batcher = Batcher(bytes(16), bytes(16), books, Describer())
     thread = threading.Thread(target=Recorder(tracer, batcher, books, put.append).record, args=(stopping,))
     thread.start()

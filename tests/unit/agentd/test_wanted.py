@@ -1,11 +1,14 @@
-"""The file of wanted tasks: what was written is read, and a damaged file is put aside."""
+"""The file of wanted tasks: what was written is read, a damaged file is put aside, a full disk is waited for."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from scope_agentd.tasks import Tasks
 from scope_agentd.wanted import Wanted, WantedFile
-from scope_proto.scope.v1 import task_pb2
+from scope_proto.scope.v1 import session_pb2, task_pb2
 
 TASK = Wanted(
     "6f1c0d7e-0000-4000-8000-000000000001",
@@ -40,3 +43,20 @@ def test_a_list_that_cannot_be_written_is_no_end(tmp_path: Path, caplog: pytest.
     """It is logged; the tasks run on."""
     WantedFile(tmp_path / "missing" / "tasks.json").write([TASK])
     assert "cannot keep what is wanted" in caplog.text
+
+
+async def test_what_could_not_be_written_is_written_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that was full while a task was stopped must not bring the task back after a restart."""
+    monkeypatch.setattr("scope_agentd.tasks._KEEP_AGAIN_S", 0.01)
+    folder = tmp_path / "away"
+    nothing: Any = None  # that no task needs which is not there
+    tasks = Tasks(WantedFile(folder / "tasks.json"), lambda _: nothing)
+    pursuing = asyncio.create_task(tasks.pursue())
+    tasks.take_wish(session_pb2.Wanted(number=1))
+    assert not folder.exists()
+    folder.mkdir()
+    async with asyncio.timeout(60):
+        while not (folder / "tasks.json").exists():
+            await asyncio.sleep(0.01)
+    pursuing.cancel()
+    await asyncio.gather(pursuing, return_exceptions=True)

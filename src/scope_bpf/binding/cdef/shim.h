@@ -15,8 +15,8 @@ int scope_map_value_size(int fd);
 int scope_program_cost(int fd, uint64_t *run_time_ns, uint64_t *run_count, uint64_t *missed);
 
 /* shim/drain.c */
-/* The events of one stream, oldest first within a ring. */
-typedef struct {
+/* Events of one stream, oldest first within a ring. */
+typedef struct scope_rows {
 	uint8_t *rows; /* count times row_size bytes: the fixed parts */
 	size_t count;
 	size_t row_size;
@@ -26,16 +26,17 @@ typedef struct {
 	size_t tails_capacity;
 	uint64_t *tail_starts;	/* per row, where its tail begins; NULL while no row has one */
 	size_t starts_capacity; /* rows */
+	uint32_t stream;
+	struct scope_rows *next; /* of those that wait */
 } scope_rows;
 typedef struct scope_drain scope_drain;
-scope_drain *scope_drain_new(uint32_t streams, const uint32_t *row_sizes, size_t limit_bytes);
+scope_drain *scope_drain_new(uint32_t streams, const uint32_t *row_sizes, size_t buffer_bytes, size_t limit);
 int scope_drain_add_ring(scope_drain *drain, int ring_fd);
-int scope_drain_poll(scope_drain *drain, int timeout_ms);
-int scope_drain_rest(scope_drain *drain);
+int scope_drain_start(scope_drain *drain, int niceness);
+scope_rows *scope_drain_take(scope_drain *drain, int timeout_ms);
 void scope_drain_wake(scope_drain *drain);
-int scope_drain_wake_on(scope_drain *drain, int fd);
 uint64_t scope_drain_unkept(const scope_drain *drain, uint32_t stream);
-scope_rows *scope_drain_take(scope_drain *drain, uint32_t stream);
+void scope_drain_stop(scope_drain *drain);
 void scope_rows_free(scope_rows *rows);
 void scope_drain_free(scope_drain *drain);
 

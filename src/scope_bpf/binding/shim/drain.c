@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * From the rings to one buffer per stream, without Python. A drain belongs to one thread, which polls and takes.
+ * From the rings to buffers of rows, without Python: a thread of its own copies records as soon as the kernel says that
+ * enough of them wait, whatever the thread that takes the buffers is busy with, and whoever holds Python's lock.
  *
- * With full buffers the reading stops: what is not read yet stays in the ring, and a ring that overflows counts its
- * losses. The shim itself loses nothing but what it has no memory for, which it counts.
+ * What waits to be taken is bounded. With that much the reading stops: what is not read yet stays in the ring, and a
+ * ring that overflows counts its losses. The shim itself loses nothing but what it has no memory for, which it counts.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <linux/types.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,19 +24,31 @@
 #include "shim.h"
 
 #define FIRST_CAPACITY (64 << 10)
+#define SIGNALS 16 /* taken from the kernel at once */
 
 struct scope_drain {
-	struct scope_ring *rings;
-	uint32_t ring_count;
-	uint32_t next_ring; /* where reading goes on */
-	int epoll_fd;	    /* edge-triggered: a ring that merely holds something wakes nobody */
-	int wake_fd;
-	size_t limit;	 /* bytes, all streams together */
-	size_t buffered; /* bytes */
+	pthread_t thread;
+	bool running;
+	int niceness;
+	int epoll_fd; /* edge-triggered: a ring that merely holds something wakes nobody */
+	int stop_fd;
+	size_t buffer_bytes; /* at which a buffer is handed over */
+	size_t limit;	     /* of what waits to be taken */
 	uint32_t streams;
-	scope_rows **filling; /* per stream; NULL until its first event */
 	uint32_t *row_sizes;
 	uint64_t *unkept; /* per stream: records there was no memory for, and damaged ones */
+
+	pthread_mutex_t reading; /* around what is read, and put into buffers */
+	struct scope_ring *rings;
+	uint32_t ring_count;
+	scope_rows **filling; /* per stream; NULL until its first event */
+
+	pthread_mutex_t queue; /* around what waits to be taken */
+	pthread_cond_t filled; /* a buffer waits, or whoever waits for one was woken */
+	pthread_cond_t taken;  /* there is room again */
+	scope_rows *first, **last;
+	size_t queued; /* bytes */
+	bool stopping, woken;
 };
 
 /* Makes room for `more` bytes behind `used`. */
@@ -66,6 +83,38 @@ static int append_tail(scope_rows *rows, const uint8_t *tail, size_t size)
 	return 0;
 }
 
+static void count_unkept(struct scope_drain *drain, uint32_t stream)
+{
+	__atomic_fetch_add(&drain->unkept[stream], 1, __ATOMIC_RELAXED);
+}
+
+static size_t bytes_of(const scope_rows *rows)
+{
+	return rows->count * rows->row_size + rows->tail_bytes;
+}
+
+/* Puts a stream's buffer at the end of those that wait to be taken. */
+static void hand_over(struct scope_drain *drain, uint32_t stream)
+{
+	scope_rows *rows = drain->filling[stream];
+
+	if (!rows)
+		return;
+	drain->filling[stream] = NULL;
+	rows->stream = stream;
+	pthread_mutex_lock(&drain->queue);
+	*drain->last = rows;
+	drain->last = &rows->next;
+	drain->queued += bytes_of(rows);
+	pthread_cond_signal(&drain->filled);
+	pthread_mutex_unlock(&drain->queue);
+}
+
+static bool has_room(const struct scope_drain *drain)
+{
+	return __atomic_load_n(&drain->queued, __ATOMIC_RELAXED) < drain->limit;
+}
+
 /* Copies a record. Not 0: there is no memory. */
 static int append(struct scope_drain *drain, const uint8_t *record, size_t size)
 {
@@ -75,7 +124,7 @@ static int append(struct scope_drain *drain, const uint8_t *record, size_t size)
 
 	memcpy(&stream, record + offsetof(struct scope_header, stream), sizeof(stream));
 	if (stream >= drain->streams || size < drain->row_sizes[stream]) {
-		drain->unkept[stream < drain->streams ? stream : 0]++;
+		count_unkept(drain, stream < drain->streams ? stream : 0);
 		return 0;
 	}
 	rows = drain->filling[stream];
@@ -92,15 +141,16 @@ static int append(struct scope_drain *drain, const uint8_t *record, size_t size)
 		goto no_memory;
 	memcpy(rows->rows + rows->count * fixed, record, fixed);
 	rows->count++;
-	drain->buffered += size;
+	if (bytes_of(rows) >= drain->buffer_bytes)
+		hand_over(drain, stream);
 	return 0;
 
 no_memory:
-	drain->unkept[stream]++;
+	count_unkept(drain, stream);
 	return -ENOMEM;
 }
 
-/* Reads what a ring holds now, as far as the buffers have room. */
+/* Reads what a ring holds now. 1: there was no room for all of it. Negative: no memory, which is counted. */
 static int read_ring(struct scope_drain *drain, struct scope_ring *ring)
 {
 	unsigned long end = scope_ring_end(ring), told = ring->at;
@@ -108,7 +158,7 @@ static int read_ring(struct scope_drain *drain, struct scope_ring *ring)
 	int result = 0;
 	size_t size;
 
-	while (!result && drain->buffered < drain->limit && (record = scope_ring_next(ring, end, &size))) {
+	while (!result && has_room(drain) && (record = scope_ring_next(ring, end, &size))) {
 		result = append(drain, record, size);
 		if (ring->at - told >= SCOPE_RING_TELL_BYTES) {
 			scope_ring_tell(ring);
@@ -116,31 +166,76 @@ static int read_ring(struct scope_drain *drain, struct scope_ring *ring)
 		}
 	}
 	scope_ring_tell(ring);
-	return result;
+	return result ? result : !has_room(drain);
 }
 
-/* `means`: which descriptor the event is to stand for. */
-static int watch(struct scope_drain *drain, int fd, int means)
+/* Waits until something more may be read; false: the thread is to end. */
+static bool wait_for_room(struct scope_drain *drain)
 {
-	struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = means};
+	bool goes_on;
+
+	pthread_mutex_lock(&drain->queue);
+	while (!has_room(drain) && !drain->stopping)
+		pthread_cond_wait(&drain->taken, &drain->queue);
+	goes_on = !drain->stopping;
+	pthread_mutex_unlock(&drain->queue);
+	return goes_on;
+}
+
+static void *drain_thread(void *argument)
+{
+	struct scope_drain *drain = argument;
+	struct epoll_event ready[SIGNALS];
+	uint32_t i;
+	int result;
+
+	setpriority(PRIO_PROCESS, gettid(), drain->niceness); /* refused without CAP_SYS_NICE, and does without */
+	for (;;) {
+		for (i = 0; i < drain->ring_count; i++) {
+			do {
+				if (!wait_for_room(drain))
+					return NULL;
+				pthread_mutex_lock(&drain->reading);
+				result = read_ring(drain, &drain->rings[i]);
+				pthread_mutex_unlock(&drain->reading);
+			} while (result > 0);
+		}
+		epoll_wait(drain->epoll_fd, ready, SIGNALS, -1); /* whatever it is: all rings are read, then */
+	}
+}
+
+static int watch(struct scope_drain *drain, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = fd};
 
 	return epoll_ctl(drain->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-struct scope_drain *scope_drain_new(uint32_t streams, const uint32_t *row_sizes, size_t limit_bytes)
+/* NULL and errno: there is no memory, or no descriptor. */
+struct scope_drain *scope_drain_new(uint32_t streams, const uint32_t *row_sizes, size_t buffer_bytes, size_t limit)
 {
 	struct scope_drain *drain = calloc(1, sizeof(*drain));
+	pthread_condattr_t monotonic;
 
 	if (!drain)
 		return NULL;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_mutex_init(&drain->reading, NULL);
+	pthread_mutex_init(&drain->queue, NULL);
+	pthread_cond_init(&drain->filled, &monotonic);
+	pthread_cond_init(&drain->taken, NULL);
+	pthread_condattr_destroy(&monotonic);
 	drain->streams = streams;
-	drain->limit = limit_bytes;
+	drain->buffer_bytes = buffer_bytes;
+	drain->limit = limit;
+	drain->last = &drain->first;
 	drain->filling = calloc(streams, sizeof(*drain->filling));
 	drain->row_sizes = calloc(streams, sizeof(*drain->row_sizes));
 	drain->unkept = calloc(streams, sizeof(*drain->unkept));
-	drain->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	drain->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	drain->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (drain->filling && drain->row_sizes && drain->unkept && !watch(drain, drain->wake_fd, drain->wake_fd)) {
+	if (drain->filling && drain->row_sizes && drain->unkept && !watch(drain, drain->stop_fd)) {
 		memcpy(drain->row_sizes, row_sizes, streams * sizeof(*row_sizes));
 		return drain;
 	}
@@ -148,6 +243,7 @@ struct scope_drain *scope_drain_new(uint32_t streams, const uint32_t *row_sizes,
 	return NULL;
 }
 
+/* Before the thread is started. */
 int scope_drain_add_ring(struct scope_drain *drain, int ring_fd)
 {
 	struct scope_ring *rings = reallocarray(drain->rings, drain->ring_count + 1, sizeof(*rings));
@@ -160,89 +256,114 @@ int scope_drain_add_ring(struct scope_drain *drain, int ring_fd)
 	if (error)
 		return error;
 	drain->ring_count++;
-	return watch(drain, ring_fd, ring_fd);
+	return watch(drain, ring_fd);
 }
 
-static int64_t now_ms(void)
+/* Has a thread read the rings from now on, at this niceness if it may; signals are for other threads. */
+int scope_drain_start(struct scope_drain *drain, int niceness)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
-}
-
-/* What the rings hold now, as far as the buffers have room, each ring in its turn. 1: stopped with full buffers. */
-int scope_drain_rest(struct scope_drain *drain)
-{
-	uint32_t read;
+	sigset_t all, before;
 	int error;
 
-	for (read = 0; read < drain->ring_count; read++) {
-		if (drain->buffered >= drain->limit)
-			return 1;
-		error = read_ring(drain, &drain->rings[drain->next_ring]);
-		if (error)
-			return error;
-		drain->next_ring = (drain->next_ring + 1) % drain->ring_count;
-	}
-	return drain->buffered >= drain->limit;
+	drain->niceness = niceness;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&drain->thread, NULL, drain_thread, drain);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error)
+		return -error;
+	drain->running = true;
+	pthread_setname_np(drain->thread, "scope-drain");
+	return 0;
 }
 
-/*
- * Fills the buffers until they are full, the time is over or the drain is woken. What waits is read before the first
- * wait, since nothing signals it again; and at the end of the time, since programs signal only once enough bytes wait.
- */
-int scope_drain_poll(struct scope_drain *drain, int timeout_ms)
-{
-	int64_t end_ms = now_ms() + timeout_ms, left_ms;
-	struct epoll_event ready[16];
-	int i, count, full;
-
-	for (;;) {
-		full = scope_drain_rest(drain);
-		left_ms = end_ms - now_ms();
-		if (full || left_ms <= 0)
-			return full;
-		count = epoll_wait(drain->epoll_fd, ready, 16, left_ms);
-		if (count < 0 && errno != EINTR)
-			return -errno;
-		for (i = 0; i < count; i++)
-			if (ready[i].data.fd == drain->wake_fd)
-				return scope_drain_rest(drain);
-	}
-}
-
-/* Ends a poll under way, or the next one, early. From any thread. */
-void scope_drain_wake(struct scope_drain *drain)
+/* Ends the thread: what the rings hold from now on is read by scope_drain_take alone. May be called again. */
+void scope_drain_stop(struct scope_drain *drain)
 {
 	uint64_t one = 1;
 
-	if (write(drain->wake_fd, &one, sizeof(one)) < 0)
-		return; /* already woken */
+	if (!drain->running)
+		return;
+	pthread_mutex_lock(&drain->queue);
+	drain->stopping = true;
+	pthread_cond_signal(&drain->taken);
+	pthread_mutex_unlock(&drain->queue);
+	if (write(drain->stop_fd, &one, sizeof(one)) == sizeof(one))
+		pthread_join(drain->thread, NULL);
+	drain->running = false;
 }
 
-/* Polls end early, too, when there is something to read from this descriptor. */
-int scope_drain_wake_on(struct scope_drain *drain, int fd)
+static struct timespec after_ms(int ms)
 {
-	return watch(drain, fd, drain->wake_fd);
+	struct timespec end;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += ms / 1000;
+	end.tv_nsec += ms % 1000 * 1000000L;
+	if (end.tv_nsec >= 1000000000L) {
+		end.tv_sec++;
+		end.tv_nsec -= 1000000000L;
+	}
+	return end;
 }
 
-/* Records of a stream that could not be kept; those of no known stream count as the first one's. */
+/* What the rings hold now can be taken then, full buffers or not, as far as there is room. */
+static void read_now(struct scope_drain *drain)
+{
+	uint32_t i;
+
+	pthread_mutex_lock(&drain->reading);
+	for (i = 0; i < drain->ring_count && has_room(drain); i++)
+		read_ring(drain, &drain->rings[i]);
+	for (i = 0; i < drain->streams; i++)
+		hand_over(drain, i);
+	pthread_mutex_unlock(&drain->reading);
+}
+
+/*
+ * The next buffer, now the caller's. Waits for a full one until the time is over or the drain is woken. If there is
+ * none then, what the rings hold is read: programs signal only once enough bytes wait. NULL: they hold nothing.
+ */
+scope_rows *scope_drain_take(struct scope_drain *drain, int timeout_ms)
+{
+	struct timespec end = after_ms(timeout_ms);
+	scope_rows *rows;
+
+	pthread_mutex_lock(&drain->queue);
+	while (!drain->first && !drain->woken)
+		if (pthread_cond_timedwait(&drain->filled, &drain->queue, &end))
+			break;
+	if (!drain->first) {
+		pthread_mutex_unlock(&drain->queue);
+		read_now(drain);
+		pthread_mutex_lock(&drain->queue);
+	}
+	drain->woken = false;
+	rows = drain->first;
+	if (rows) {
+		drain->first = rows->next;
+		if (!drain->first)
+			drain->last = &drain->first;
+		drain->queued -= bytes_of(rows);
+		pthread_cond_signal(&drain->taken);
+	}
+	pthread_mutex_unlock(&drain->queue);
+	return rows;
+}
+
+/* Ends the take under way, or the next one, early. From any thread. */
+void scope_drain_wake(struct scope_drain *drain)
+{
+	pthread_mutex_lock(&drain->queue);
+	drain->woken = true;
+	pthread_cond_signal(&drain->filled);
+	pthread_mutex_unlock(&drain->queue);
+}
+
+/* Records of a stream that could not be kept; those of no known stream count as the first one's. From any thread. */
 uint64_t scope_drain_unkept(const struct scope_drain *drain, uint32_t stream)
 {
-	return drain->unkept[stream];
-}
-
-/* The events of a stream since the last take, now the caller's; NULL if there are none. */
-scope_rows *scope_drain_take(struct scope_drain *drain, uint32_t stream)
-{
-	scope_rows *rows = drain->filling[stream];
-
-	if (!rows || !rows->count)
-		return NULL;
-	drain->filling[stream] = NULL;
-	drain->buffered -= rows->count * rows->row_size + rows->tail_bytes;
-	return rows;
+	return __atomic_load_n(&drain->unkept[stream], __ATOMIC_RELAXED);
 }
 
 void scope_rows_free(scope_rows *rows)
@@ -255,18 +376,27 @@ void scope_rows_free(scope_rows *rows)
 
 void scope_drain_free(struct scope_drain *drain)
 {
+	scope_rows *rows;
 	uint32_t i;
 
+	scope_drain_stop(drain);
 	for (i = 0; i < drain->ring_count; i++)
 		scope_ring_unmap(&drain->rings[i]);
 	free(drain->rings);
 	for (i = 0; drain->filling && i < drain->streams; i++)
-		if (drain->filling[i])
-			scope_rows_free(drain->filling[i]);
-	if (drain->wake_fd >= 0)
-		close(drain->wake_fd);
+		hand_over(drain, i);
+	while ((rows = drain->first)) {
+		drain->first = rows->next;
+		scope_rows_free(rows);
+	}
+	if (drain->stop_fd >= 0)
+		close(drain->stop_fd);
 	if (drain->epoll_fd >= 0)
 		close(drain->epoll_fd);
+	pthread_cond_destroy(&drain->taken);
+	pthread_cond_destroy(&drain->filled);
+	pthread_mutex_destroy(&drain->queue);
+	pthread_mutex_destroy(&drain->reading);
 	free(drain->filling);
 	free(drain->row_sizes);
 	free(drain->unkept);

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.catalogue.options import Option
-from scope_bpf.catalogue.probe import Alternative, Function, Probe
+from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.stream import (
     Column,
     Derived,
@@ -22,29 +23,38 @@ from scope_bpf.catalogue.stream import (
     Stream,
     Timeline,
 )
-from scope_bpf.errors import LayoutMismatch
-from scope_bpf.layout.btf import Struct
-from scope_bpf.layout.fields import layout_of
+from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.cuda import results
-from scope_bpf.probes.cuda.functions import FUNCTIONS, RUNTIME, Copy, Kind, Memory, descriptors
+from scope_bpf.probes.cuda.functions import BY_ADDRESS, D2D, FUNCTIONS, RUNTIME
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
     from scope_bpf.code.modules import Modules
     from scope_bpf.code.resolver import Resolver
 
-_MOST_FUNCTIONS = 128  # CUDA_FUNCTIONS in frames.bpf.h
 _GPUS = Path("/proc/driver/nvidia/gpus")  # a folder for each, made by the driver
 _WORD = pa.dictionary(pa.int32(), pa.string())
 
 _NAMES = pa.array([function.name for function in FUNCTIONS])
 _APIS = pa.array([function.api for function in FUNCTIONS])
 _IS_RUNTIME = np.array([function.api == RUNTIME for function in FUNCTIONS])
-_IS_COPY = np.array([function.kind in (Kind.COPY, Kind.COPY_2D, Kind.COPY_3D) for function in FUNCTIONS])
+_IS_COPY = np.array([function.kind in ("CUDA_COPY", "CUDA_COPY_2D", "CUDA_COPY_3D") for function in FUNCTIONS])
 _BLOCKS = np.array([function.blocks for function in FUNCTIONS])
 _WAITS = np.array([function.waits for function in FUNCTIONS])
-_MEMORY = pa.array([kind.name.lower() for kind in Memory])
-_COPIES = pa.array([kind.name if kind is not Copy.DEFAULT else "default" for kind in Copy])
+
+
+@cache
+def _memory_words() -> pa.Array:
+    """By number, as enum cuda_memory_kind has it; absent for none."""
+    names = enum_values(PROBE.btf, "cuda_memory_kind")
+    return pa.array([name.removeprefix("CUDA_").lower() if name != "CUDA_NO_MEMORY" else None for name in names])
+
+
+@cache
+def _copy_words() -> pa.Array:
+    """By number, as enum copy_kind has it."""
+    names = enum_values(PROBE.btf, "copy_kind")
+    return pa.array([name.removeprefix("COPY_") if name != BY_ADDRESS else "default" for name in names])
 
 
 def _result_names(rows: Rows) -> pa.Array:
@@ -70,26 +80,24 @@ def _described_with_result(rows: Rows) -> dict[str, pa.Array]:
 
 def _derive_call(rows: Rows) -> dict[str, pa.Array]:
     copies, blocks = _IS_COPY[rows["function_id"]], _BLOCKS[rows["function_id"]]
-    kinds = np.where(rows["copy_kind"] < len(_COPIES), rows["copy_kind"], 0).astype(np.int32)
-    blocks = blocks & (kinds != Copy.D2D)  # a copy within a device, or to another, is not waited for
+    words = _copy_words()
+    kinds = np.where(rows["copy_kind"] < len(words), rows["copy_kind"], 0).astype(np.int32)
+    # A copy within a device, or to another, is not waited for.
+    blocks = blocks & (kinds != enum_values(PROBE.btf, "copy_kind")[D2D])
     measured = copies & blocks & (rows["returned"] == 1) & (rows["result"] == 0) & (rows["duration_ns"] > 0)
     seconds = np.where(measured, rows["duration_ns"], 1) / 1e9
     return _described_with_result(rows) | {
         "memory": _memory(rows),
         "is_async": pa.array(~blocks, mask=~copies),
         "wait_ns": pa.array(np.array(rows["duration_ns"]), mask=~_WAITS[rows["function_id"]]),
-        "kind": _COPIES.take(pa.array(kinds, mask=~copies | (rows["copy_kind"] >= len(_COPIES)))).dictionary_encode(),
+        "kind": words.take(pa.array(kinds, mask=~copies | (rows["copy_kind"] >= len(words)))).dictionary_encode(),
         "bandwidth": pa.array(rows["bytes"] / seconds, mask=~measured),
     }
 
 
 def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    struct = PROBE.btf.struct("cuda_function")
-    if not isinstance(struct, Struct):
-        raise LayoutMismatch("the object has no struct cuda_function")
-    table = descriptors(layout_of(struct).dtype, _MOST_FUNCTIONS)
     only_device = len(list(_GPUS.glob("*"))) == 1
-    return {"cuda_functions": table, "keep_stacks": options["stacks"], "only_device": only_device}
+    return {"keep_stacks": options["stacks"], "only_device": only_device}
 
 
 def _resolver(object_: "BpfObject", modules: "Modules") -> "Resolver":
@@ -100,8 +108,8 @@ def _resolver(object_: "BpfObject", modules: "Modules") -> "Resolver":
 
 def _memory(rows: Rows) -> pa.Array:
     """Absent where it is none."""
-    kinds = np.minimum(rows["memory_id"], len(_MEMORY) - 1).astype(np.int32)
-    return _MEMORY.take(pa.array(kinds, mask=kinds == Memory.NONE)).dictionary_encode()
+    words = _memory_words()
+    return words.take(pa.array(np.minimum(rows["memory_id"], len(words) - 1).astype(np.int32))).dictionary_encode()
 
 
 def _derive_held(rows: Rows) -> dict[str, pa.Array]:
@@ -367,9 +375,7 @@ PROBE = Probe(
     extra_options=(Option("stacks", "boolean", True, "keep the stacks of launches and allocations"),),
     constants=_constants,
     kept_by_process=("cuda_allocations", "cuda_chunks", "cuda_names", "scope_stacks"),
-    functions=tuple(
-        Function(function.symbols, number, "cuda_enter", "cuda_return") for number, function in enumerate(FUNCTIONS)
-    ),
+    places=lambda _: tuple(function.place for function in FUNCTIONS),
     libraries=("libcuda.so", "libcudart.so"),
     resolver=_resolver,
 )

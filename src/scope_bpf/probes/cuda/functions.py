@@ -4,57 +4,22 @@ Arguments are counted in registers: a dim3 takes two. Sources: cuda_runtime_api.
 """
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
-import numpy as np
+from scope_bpf.catalogue.place import Place, Symbol
 
 RUNTIME, DRIVER = "runtime", "driver"
 
 
-class Kind(IntEnum):
-    """What a function does: enum cuda_kind in frames.bpf.h."""
+# Enumerators in bpf/probes/cuda, whose values the object says: enum cuda_memory_kind, copy_kind, cuda_argument.
+DEVICE, PINNED, MANAGED = "CUDA_DEVICE", "CUDA_PINNED", "CUDA_MANAGED"
+H2D, D2H, D2D, BY_ADDRESS = "COPY_H2D", "COPY_D2H", "COPY_D2D", "COPY_DEFAULT"
+DEFAULT_STREAM = "CUDA_DEFAULT_STREAM"
 
-    PLAIN = 0
-    ALLOCATE = 1
-    FREE = 2
-    MAP = 3
-    UNMAP = 4
-    COPY = 5
-    COPY_2D = 6
-    COPY_3D = 7
-    RESET = 8
-    DESTROY_CONTEXT = 9
-    SET_DEVICE = 10
-    LAUNCH = 11
-    LAUNCH_EX = 12
-    DRIVER_LAUNCH = 13
-    DRIVER_LAUNCH_EX = 14
-    GET_KERNEL = 15
-    GET_NAMED = 16
-    GET_FUNCTION = 17
-    MAKE_CONTEXT = 18
-    SET_CONTEXT = 19
-    POP_CONTEXT = 20
-
-
-class Memory(IntEnum):
-    """Kinds of memory: enum cuda_memory_kind in memory.bpf.h."""
-
-    NONE = 0
-    DEVICE = 1
-    PINNED = 2
-    MANAGED = 3
-
-
-class Copy(IntEnum):
-    """Between what a copy copies: enum cudaMemcpyKind, driver_types.h."""
-
-    H2H = 0
-    H2D = 1
-    D2H = 2
-    D2D = 3
-    DEFAULT = 4
+_KEPT = (  # by struct cuda_place
+    *("kind", "memory", "copy_kind", "stream", "arguments", "bytes", "rows"),
+    *("ptr", "src", "dst", "copy", "device", "pitch", "pooled"),
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +27,7 @@ class CudaFunction:
     """A function: its name, and the numbers of its arguments; -1: it has no such.
 
     Attributes:
+        kind: what it does: an enumerator of enum cuda_kind.
         rows: multiplies bytes.
         ptr: memory that is freed or set; of an allocation, where its address is returned.
         memory: what it allocates or frees.
@@ -75,17 +41,17 @@ class CudaFunction:
     """
 
     name: str
-    kind: Kind = Kind.PLAIN
+    kind: str = "CUDA_PLAIN"
     bytes: int = -1
     rows: int = -1
     ptr: int = -1
     src: int = -1
     dst: int = -1
     copy: int = -1
-    copy_kind: int = 0
-    stream: int = -1
+    copy_kind: str = "COPY_H2H"
+    stream: int | str = -1
     device: int = -1
-    memory: Memory = Memory.NONE
+    memory: str = "CUDA_NO_MEMORY"
     pitch: int = -1
     pooled: bool = False
     blocks: bool = False
@@ -105,29 +71,35 @@ class CudaFunction:
     @property
     def arguments(self) -> int:
         """How many arguments are read."""
-        launches = {Kind.LAUNCH: 8, Kind.DRIVER_LAUNCH: 10}
+        launches = {"CUDA_LAUNCH": 8, "CUDA_DRIVER_LAUNCH": 10}
         numbered = (self.bytes, self.rows, self.ptr, self.src, self.dst, self.copy, self.stream, self.device)
-        return launches.get(self.kind, 1 + max(*numbered, 2))
+        most = max(number for number in numbered if isinstance(number, int))
+        return launches.get(self.kind, 1 + max(most, 2))
+
+    @property
+    def place(self) -> Place:
+        """Where the probe is attached to it, and what its programs need to know."""
+        keep = {name: getattr(self, name) for name in _KEPT}
+        return Place(Symbol(self.symbols), "cuda_enter", "cuda_return", keep)
 
 
-DEFAULT_STREAM = -2  # CUDA_DEFAULT_STREAM in frames.bpf.h
 _PTSZ, _PTDS = ("_ptsz",), ("_ptds",)
 
 
-def _allocate(name: str, memory: Memory, **arguments: Any) -> CudaFunction:
-    return CudaFunction(name, Kind.ALLOCATE, ptr=0, memory=memory, **arguments)
+def _allocate(name: str, memory: str, **arguments: Any) -> CudaFunction:
+    return CudaFunction(name, "CUDA_ALLOCATE", ptr=0, memory=memory, **arguments)
 
 
-def _free(name: str, memory: Memory, **arguments: Any) -> CudaFunction:
-    return CudaFunction(name, Kind.FREE, ptr=0, memory=memory, **arguments)
+def _free(name: str, memory: str, **arguments: Any) -> CudaFunction:
+    return CudaFunction(name, "CUDA_FREE", ptr=0, memory=memory, **arguments)
 
 
 def _copy(name: str, **arguments: Any) -> CudaFunction:
     stream = DEFAULT_STREAM if arguments.get("blocks") else -1
-    return CudaFunction(name, Kind.COPY, **{"dst": 0, "stream": stream} | arguments)
+    return CudaFunction(name, "CUDA_COPY", **{"dst": 0, "stream": stream} | arguments)
 
 
-def _copy_of(name: str, kind: Kind, **arguments: Any) -> CudaFunction:
+def _copy_of(name: str, kind: str, **arguments: Any) -> CudaFunction:
     """A copy that a struct describes; the arguments are those that the program makes of it."""
     stream = DEFAULT_STREAM if arguments.get("blocks") else -1
     return CudaFunction(name, kind, **{"dst": 0, "src": 1, "bytes": 2, "copy": 3, "stream": stream} | arguments)
@@ -135,31 +107,31 @@ def _copy_of(name: str, kind: Kind, **arguments: Any) -> CudaFunction:
 
 FUNCTIONS = (
     # Memory of the runtime
-    _allocate("cudaMalloc", Memory.DEVICE, bytes=1),
-    _allocate("cudaMallocHost", Memory.PINNED, bytes=1),
-    _allocate("cudaHostAlloc", Memory.PINNED, bytes=1),
-    _allocate("cudaMallocManaged", Memory.MANAGED, bytes=1),
-    _allocate("cudaMallocAsync", Memory.DEVICE, pooled=True, bytes=1, stream=2, variants=_PTSZ),
-    _allocate("cudaMallocFromPoolAsync", Memory.DEVICE, pooled=True, bytes=1, stream=3, variants=_PTSZ),
-    _allocate("cudaMallocPitch", Memory.DEVICE, bytes=2, rows=3, pitch=1),
-    _free("cudaFree", Memory.DEVICE),
-    _free("cudaFreeHost", Memory.PINNED),
-    CudaFunction("cudaHostRegister", Kind.MAP, ptr=0, bytes=1, memory=Memory.PINNED),
-    _free("cudaHostUnregister", Memory.PINNED),
-    _free("cudaFreeAsync", Memory.DEVICE, stream=1, variants=_PTSZ),
+    _allocate("cudaMalloc", DEVICE, bytes=1),
+    _allocate("cudaMallocHost", PINNED, bytes=1),
+    _allocate("cudaHostAlloc", PINNED, bytes=1),
+    _allocate("cudaMallocManaged", MANAGED, bytes=1),
+    _allocate("cudaMallocAsync", DEVICE, pooled=True, bytes=1, stream=2, variants=_PTSZ),
+    _allocate("cudaMallocFromPoolAsync", DEVICE, pooled=True, bytes=1, stream=3, variants=_PTSZ),
+    _allocate("cudaMallocPitch", DEVICE, bytes=2, rows=3, pitch=1),
+    _free("cudaFree", DEVICE),
+    _free("cudaFreeHost", PINNED),
+    CudaFunction("cudaHostRegister", "CUDA_MAP", ptr=0, bytes=1, memory=PINNED),
+    _free("cudaHostUnregister", PINNED),
+    _free("cudaFreeAsync", DEVICE, stream=1, variants=_PTSZ),
     # Copies of the runtime
     _copy("cudaMemcpy", src=1, bytes=2, copy=3, blocks=True, variants=_PTDS),
     _copy("cudaMemcpyAsync", src=1, bytes=2, copy=3, stream=4, variants=_PTSZ),
     _copy("cudaMemcpy2D", src=2, bytes=4, rows=5, copy=6, blocks=True, variants=_PTDS),
     _copy("cudaMemcpy2DAsync", src=2, bytes=4, rows=5, copy=6, stream=7, variants=_PTSZ),
-    _copy("cudaMemcpyPeer", src=2, bytes=4, stream=DEFAULT_STREAM, copy_kind=Copy.D2D),
-    _copy("cudaMemcpyPeerAsync", src=2, bytes=4, stream=5, copy_kind=Copy.D2D),
+    _copy("cudaMemcpyPeer", src=2, bytes=4, stream=DEFAULT_STREAM, copy_kind=D2D),
+    _copy("cudaMemcpyPeerAsync", src=2, bytes=4, stream=5, copy_kind=D2D),
     CudaFunction("cudaMemset", ptr=0, bytes=2, stream=DEFAULT_STREAM, variants=_PTDS),
     CudaFunction("cudaMemsetAsync", ptr=0, bytes=2, stream=3, variants=_PTSZ),
     # The rest of the runtime
-    CudaFunction("cudaSetDevice", Kind.SET_DEVICE, device=0),
+    CudaFunction("cudaSetDevice", "CUDA_SET_DEVICE", device=0),
     CudaFunction("cudaDeviceSynchronize", waits=True),
-    CudaFunction("cudaDeviceReset", Kind.RESET),
+    CudaFunction("cudaDeviceReset", "CUDA_RESET"),
     CudaFunction("cudaStreamSynchronize", stream=0, waits=True, variants=_PTSZ),
     CudaFunction("cudaEventSynchronize", waits=True),
     CudaFunction("cudaStreamCreate"),
@@ -170,80 +142,71 @@ FUNCTIONS = (
     CudaFunction("cudaGraphInstantiate"),
     CudaFunction("cudaGraphInstantiateWithFlags"),
     CudaFunction("cudaGraphInstantiateWithParams", variants=_PTSZ),
-    CudaFunction("cudaLaunchKernel", Kind.LAUNCH, variants=_PTSZ),
-    CudaFunction("cudaLaunchCooperativeKernel", Kind.LAUNCH, variants=_PTSZ),
-    CudaFunction("cudaLaunchKernelExC", Kind.LAUNCH_EX, variants=_PTSZ),
+    CudaFunction("cudaLaunchKernel", "CUDA_LAUNCH", variants=_PTSZ),
+    CudaFunction("cudaLaunchCooperativeKernel", "CUDA_LAUNCH", variants=_PTSZ),
+    CudaFunction("cudaLaunchKernelExC", "CUDA_LAUNCH_EX", variants=_PTSZ),
     # Memory of the driver
-    _allocate("cuMemAlloc_v2", Memory.DEVICE, bytes=1),
-    _allocate("cuMemAllocManaged", Memory.MANAGED, bytes=1),
-    _allocate("cuMemAllocAsync", Memory.DEVICE, pooled=True, bytes=1, stream=2, variants=_PTSZ),
-    _allocate("cuMemAllocFromPoolAsync", Memory.DEVICE, pooled=True, bytes=1, stream=3, variants=_PTSZ),
-    _allocate("cuMemAllocPitch_v2", Memory.DEVICE, bytes=2, rows=3, pitch=1),
-    _allocate("cuMemAllocHost_v2", Memory.PINNED, bytes=1),
-    _allocate("cuMemHostAlloc", Memory.PINNED, bytes=1),
-    _free("cuMemFree_v2", Memory.DEVICE),
-    _free("cuMemFreeHost", Memory.PINNED),
-    CudaFunction("cuMemHostRegister_v2", Kind.MAP, ptr=0, bytes=1, memory=Memory.PINNED),
-    _free("cuMemHostUnregister", Memory.PINNED),
-    _free("cuMemFreeAsync", Memory.DEVICE, stream=1, variants=_PTSZ),
+    _allocate("cuMemAlloc_v2", DEVICE, bytes=1),
+    _allocate("cuMemAllocManaged", MANAGED, bytes=1),
+    _allocate("cuMemAllocAsync", DEVICE, pooled=True, bytes=1, stream=2, variants=_PTSZ),
+    _allocate("cuMemAllocFromPoolAsync", DEVICE, pooled=True, bytes=1, stream=3, variants=_PTSZ),
+    _allocate("cuMemAllocPitch_v2", DEVICE, bytes=2, rows=3, pitch=1),
+    _allocate("cuMemAllocHost_v2", PINNED, bytes=1),
+    _allocate("cuMemHostAlloc", PINNED, bytes=1),
+    _free("cuMemFree_v2", DEVICE),
+    _free("cuMemFreeHost", PINNED),
+    CudaFunction("cuMemHostRegister_v2", "CUDA_MAP", ptr=0, bytes=1, memory=PINNED),
+    _free("cuMemHostUnregister", PINNED),
+    _free("cuMemFreeAsync", DEVICE, stream=1, variants=_PTSZ),
     CudaFunction("cuMemCreate", bytes=1),
-    CudaFunction("cuMemMap", Kind.MAP, ptr=0, bytes=1, memory=Memory.DEVICE, pooled=True),
-    CudaFunction("cuMemUnmap", Kind.UNMAP, ptr=0, bytes=1, memory=Memory.DEVICE),
+    CudaFunction("cuMemMap", "CUDA_MAP", ptr=0, bytes=1, memory=DEVICE, pooled=True),
+    CudaFunction("cuMemUnmap", "CUDA_UNMAP", ptr=0, bytes=1, memory=DEVICE),
     CudaFunction("cuMemRelease"),
     # Copies of the driver
-    _copy("cuMemcpy", src=1, bytes=2, copy_kind=Copy.DEFAULT, blocks=True, variants=_PTDS),
-    _copy("cuMemcpyAsync", src=1, bytes=2, stream=3, copy_kind=Copy.DEFAULT, variants=_PTSZ),
-    _copy("cuMemcpyHtoD_v2", src=1, bytes=2, copy_kind=Copy.H2D, blocks=True, variants=_PTDS),
-    _copy("cuMemcpyHtoDAsync_v2", src=1, bytes=2, stream=3, copy_kind=Copy.H2D, variants=_PTSZ),
-    _copy("cuMemcpyDtoH_v2", src=1, bytes=2, copy_kind=Copy.D2H, blocks=True, variants=_PTDS),
-    _copy("cuMemcpyDtoHAsync_v2", src=1, bytes=2, stream=3, copy_kind=Copy.D2H, variants=_PTSZ),
-    _copy("cuMemcpyDtoD_v2", src=1, bytes=2, copy_kind=Copy.D2D, blocks=True, variants=_PTDS),
-    _copy("cuMemcpyDtoDAsync_v2", src=1, bytes=2, stream=3, copy_kind=Copy.D2D, variants=_PTSZ),
-    _copy("cuMemcpyPeer", src=2, bytes=4, stream=DEFAULT_STREAM, copy_kind=Copy.D2D, variants=_PTDS),
-    _copy("cuMemcpyPeerAsync", src=2, bytes=4, stream=5, copy_kind=Copy.D2D, variants=_PTSZ),
-    _copy("cuMemcpyHtoA_v2", dst=-1, src=2, bytes=3, copy_kind=Copy.H2D, blocks=True, variants=_PTDS),
-    _copy("cuMemcpyHtoAAsync_v2", dst=-1, src=2, bytes=3, stream=4, copy_kind=Copy.H2D, variants=_PTSZ),
-    _copy("cuMemcpyAtoH_v2", bytes=3, copy_kind=Copy.D2H, blocks=True, variants=_PTDS),
-    _copy("cuMemcpyAtoHAsync_v2", bytes=3, stream=4, copy_kind=Copy.D2H, variants=_PTSZ),
-    _copy("cuMemcpyDtoA_v2", dst=-1, src=2, bytes=3, copy_kind=Copy.D2D, blocks=True, variants=_PTDS),
-    _copy("cuMemcpyAtoD_v2", bytes=3, copy_kind=Copy.D2D, blocks=True, variants=_PTDS),
-    _copy("cuMemcpyAtoA_v2", dst=-1, bytes=4, copy_kind=Copy.D2D, blocks=True, variants=_PTDS),
-    _copy_of("cuMemcpy2D_v2", Kind.COPY_2D, blocks=True, variants=_PTDS),
-    _copy_of("cuMemcpy2DUnaligned_v2", Kind.COPY_2D, blocks=True, variants=_PTDS),
-    _copy_of("cuMemcpy2DAsync_v2", Kind.COPY_2D, stream=4, variants=_PTSZ),
-    _copy_of("cuMemcpy3D_v2", Kind.COPY_3D, blocks=True, variants=_PTDS),
-    _copy_of("cuMemcpy3DAsync_v2", Kind.COPY_3D, stream=4, variants=_PTSZ),
+    _copy("cuMemcpy", src=1, bytes=2, copy_kind=BY_ADDRESS, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyAsync", src=1, bytes=2, stream=3, copy_kind=BY_ADDRESS, variants=_PTSZ),
+    _copy("cuMemcpyHtoD_v2", src=1, bytes=2, copy_kind=H2D, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyHtoDAsync_v2", src=1, bytes=2, stream=3, copy_kind=H2D, variants=_PTSZ),
+    _copy("cuMemcpyDtoH_v2", src=1, bytes=2, copy_kind=D2H, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyDtoHAsync_v2", src=1, bytes=2, stream=3, copy_kind=D2H, variants=_PTSZ),
+    _copy("cuMemcpyDtoD_v2", src=1, bytes=2, copy_kind=D2D, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyDtoDAsync_v2", src=1, bytes=2, stream=3, copy_kind=D2D, variants=_PTSZ),
+    _copy("cuMemcpyPeer", src=2, bytes=4, stream=DEFAULT_STREAM, copy_kind=D2D, variants=_PTDS),
+    _copy("cuMemcpyPeerAsync", src=2, bytes=4, stream=5, copy_kind=D2D, variants=_PTSZ),
+    _copy("cuMemcpyHtoA_v2", dst=-1, src=2, bytes=3, copy_kind=H2D, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyHtoAAsync_v2", dst=-1, src=2, bytes=3, stream=4, copy_kind=H2D, variants=_PTSZ),
+    _copy("cuMemcpyAtoH_v2", bytes=3, copy_kind=D2H, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyAtoHAsync_v2", bytes=3, stream=4, copy_kind=D2H, variants=_PTSZ),
+    _copy("cuMemcpyDtoA_v2", dst=-1, src=2, bytes=3, copy_kind=D2D, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyAtoD_v2", bytes=3, copy_kind=D2D, blocks=True, variants=_PTDS),
+    _copy("cuMemcpyAtoA_v2", dst=-1, bytes=4, copy_kind=D2D, blocks=True, variants=_PTDS),
+    _copy_of("cuMemcpy2D_v2", "CUDA_COPY_2D", blocks=True, variants=_PTDS),
+    _copy_of("cuMemcpy2DUnaligned_v2", "CUDA_COPY_2D", blocks=True, variants=_PTDS),
+    _copy_of("cuMemcpy2DAsync_v2", "CUDA_COPY_2D", stream=4, variants=_PTSZ),
+    _copy_of("cuMemcpy3D_v2", "CUDA_COPY_3D", blocks=True, variants=_PTDS),
+    _copy_of("cuMemcpy3DAsync_v2", "CUDA_COPY_3D", stream=4, variants=_PTSZ),
     # The rest of the driver
-    CudaFunction("cuCtxDestroy_v2", Kind.DESTROY_CONTEXT),
-    CudaFunction("cuDevicePrimaryCtxReset_v2", Kind.RESET, device=0),
+    CudaFunction("cuCtxDestroy_v2", "CUDA_DESTROY_CONTEXT"),
+    CudaFunction("cuDevicePrimaryCtxReset_v2", "CUDA_RESET", device=0),
     CudaFunction("cuCtxSynchronize", waits=True),
     CudaFunction("cuCtxSynchronize_v2", waits=True),
     CudaFunction("cuStreamSynchronize", stream=0, waits=True, variants=_PTSZ),
     CudaFunction("cuEventSynchronize", waits=True),
     CudaFunction("cuGraphLaunch", stream=1, variants=_PTSZ),
-    CudaFunction("cuLaunchKernel", Kind.DRIVER_LAUNCH, variants=_PTSZ),
-    CudaFunction("cuLaunchCooperativeKernel", Kind.DRIVER_LAUNCH, variants=_PTSZ),
-    CudaFunction("cuLaunchKernelEx", Kind.DRIVER_LAUNCH_EX, variants=_PTSZ),
+    CudaFunction("cuLaunchKernel", "CUDA_DRIVER_LAUNCH", variants=_PTSZ),
+    CudaFunction("cuLaunchCooperativeKernel", "CUDA_DRIVER_LAUNCH", variants=_PTSZ),
+    CudaFunction("cuLaunchKernelEx", "CUDA_DRIVER_LAUNCH_EX", variants=_PTSZ),
     # What gives out handles of kernels; no rows of their own
-    CudaFunction("__cudaGetKernel", Kind.GET_KERNEL),
-    CudaFunction("cudaGetKernel", Kind.GET_KERNEL),
-    CudaFunction("cuModuleGetFunction", Kind.GET_NAMED),
-    CudaFunction("cuLibraryGetKernel", Kind.GET_NAMED),
-    CudaFunction("cuKernelGetFunction", Kind.GET_FUNCTION),
+    CudaFunction("__cudaGetKernel", "CUDA_GET_KERNEL"),
+    CudaFunction("cudaGetKernel", "CUDA_GET_KERNEL"),
+    CudaFunction("cuModuleGetFunction", "CUDA_GET_NAMED"),
+    CudaFunction("cuLibraryGetKernel", "CUDA_GET_NAMED"),
+    CudaFunction("cuKernelGetFunction", "CUDA_GET_FUNCTION"),
     # What makes a context a thread's
-    CudaFunction("cuCtxCreate_v2", Kind.MAKE_CONTEXT, device=2),
-    CudaFunction("cuCtxCreate_v3", Kind.MAKE_CONTEXT, device=4),
-    CudaFunction("cuCtxCreate_v4", Kind.MAKE_CONTEXT, device=3),
-    CudaFunction("cuCtxSetCurrent", Kind.SET_CONTEXT),
-    CudaFunction("cuCtxPushCurrent_v2", Kind.SET_CONTEXT),
-    CudaFunction("cuCtxPopCurrent_v2", Kind.POP_CONTEXT),
+    CudaFunction("cuCtxCreate_v2", "CUDA_MAKE_CONTEXT", device=2),
+    CudaFunction("cuCtxCreate_v3", "CUDA_MAKE_CONTEXT", device=4),
+    CudaFunction("cuCtxCreate_v4", "CUDA_MAKE_CONTEXT", device=3),
+    CudaFunction("cuCtxSetCurrent", "CUDA_SET_CONTEXT"),
+    CudaFunction("cuCtxPushCurrent_v2", "CUDA_SET_CONTEXT"),
+    CudaFunction("cuCtxPopCurrent_v2", "CUDA_POP_CONTEXT"),
 )
-
-
-def descriptors(dtype: np.dtype[Any], count: int) -> np.ndarray[Any, np.dtype[Any]]:
-    """The functions as `cuda_functions` in frames.bpf.h holds them; shape (count,)."""
-    table = np.zeros(count, dtype)
-    for number, function in enumerate(FUNCTIONS):
-        for name in dtype.names or ():
-            table[number][name] = getattr(function, name)
-    return table

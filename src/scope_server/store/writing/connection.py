@@ -48,7 +48,7 @@ class WriterConnection:
             self._connection = adbc.connect(_careful(conninfo), autocommit=False)
             self._cursor = self._connection.cursor()
         except adbc.Error as error:
-            raise StoreUnavailable(_first_line(error)) from error
+            raise StoreUnavailable(_said(error)) from error
         self.open = True
 
     def query(self, statement: str, parameters: dict[str, pa.Array] | None = None) -> list[dict[str, Any]]:
@@ -99,7 +99,7 @@ class WriterConnection:
             self._connection.rollback()
         except adbc.Error as error:
             self.close()
-            raise StoreUnavailable(_first_line(error)) from error
+            raise StoreUnavailable(_said(error)) from error
 
     def cancel(self) -> None:
         """Ends the statement that runs now; the only method that another thread may call."""
@@ -119,9 +119,9 @@ class WriterConnection:
         of_schema = state.startswith(_OF_THE_SCHEMA) if state else isinstance(error, adbc.ProgrammingError)
         of_schema = of_schema or _NO_PARTITION in str(error)  # the private PostgreSQL speaks English
         if (of_schema or not state.startswith(_OF_THE_MOMENT)) and self._answers():
-            return DataRefused(_first_line(error), of_schema)
+            return DataRefused(_said(error), of_schema)
         self.close()
-        return StoreUnavailable(_first_line(error))
+        return StoreUnavailable(_said(error))
 
     def _answers(self) -> bool:
         # The driver's own errors, for columns that it cannot send, have no SQLSTATE; nor has a connection that is gone.
@@ -169,7 +169,8 @@ def _careful(conninfo: str) -> str:
     return make_conninfo(conninfo, **{name: limits[name] for name in limits if name not in given}, options=options)
 
 
-def _first_line(error: Exception) -> str:
-    # What PostgreSQL says, without what the driver puts before it.
-    lines = [line.partition("ERROR:")[2].strip() or line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+def _said(error: Exception) -> str:
+    # What PostgreSQL says, in one line, without the statement and what else the driver puts before it.
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    from_server = [said.strip() for line in lines if (said := line.partition("ERROR:")[2])]
+    return next(iter(from_server + lines), type(error).__name__)

@@ -1,22 +1,103 @@
-"""Reads a summary: swaps the kernel's map for an empty one, then reads what the old one holds."""
+"""Summaries: what programs counted by key in an interval, read from maps that take turns."""
 
+import math
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from scope_bpf.binding.map import take_all
 from scope_bpf.binding.object import BpfObject
-from scope_bpf.capture.columns import RawBatch
-from scope_bpf.catalogue.stream import INTERVAL, PROCESS, Rows, Stream
+from scope_bpf.capture.account import Account
+from scope_bpf.capture.columns import Batch, RawBatch
+from scope_bpf.capture.events import Events
+from scope_bpf.capture.part import Part
+from scope_bpf.catalogue.probe import Probe
+from scope_bpf.catalogue.stream import INTERVAL, PROCESS, Mode, Rows, Stream
 from scope_bpf.layout.fields import Kind, Layout
 
 KEYS = 16384  # an interval; more are counted as lost
 _FIRST = (0).to_bytes(4, "little")
+
+
+class Summaries(Part):
+    """Reads every summary of a probe once an interval, while the mode is Mode.SUMMARY.
+
+    Args:
+        events: gives the names that summaries are joined with.
+    """
+
+    def __init__(self, probe: Probe, events: Events, options: Mapping[str, Any], mode: Mode) -> None:
+        self._own = [Shape.of(probe, stream) for stream in probe.summaries if not stream.adds_up]
+        self._sums = [Shape.of(probe, stream) for stream in probe.summaries if stream.adds_up]
+        self._events, self._interval_s = events, options["interval_ms"] / 1000
+        self._mode = mode
+        self._object: BpfObject | None = None
+        self._readers: list[SummaryReader] = []
+        self._next = math.inf
+        self._names: dict[str, list[RawBatch]] = {}  # of the interval before
+
+    def start(self, object_: BpfObject) -> None:
+        """Makes the maps, if they are wanted at once."""
+        self._object = object_
+        self.set_mode(self._mode)
+
+    def set_mode(self, mode: Mode) -> None:
+        """Has programs count from now on, or emit events."""
+        assert self._object
+        if mode is Mode.SUMMARY and not self._readers:  # 30 MB of maps that events do without
+            self._readers = [self._reader(shape, self._object) for shape in self._own]
+        self._object.map(".data.mode").update(_FIRST, bytes([mode is Mode.SUMMARY]))
+        self._next = time.monotonic() + self._interval_s if self._readers else math.inf
+
+    def _reader(self, shape: "Shape", object_: BpfObject) -> "SummaryReader":
+        sums = [other for other in self._sums if other.stream.adds_up == shape.stream.name]
+        return SummaryReader(shape, sums, object_)
+
+    def due_s(self) -> float:
+        """Until the next reading."""
+        return self._next - time.monotonic()
+
+    def poll(self) -> list[Batch]:
+        """What was counted, if it is time to read."""
+        if self.due_s() > 0:
+            return []
+        self._next += self._interval_s
+        return self.rest()
+
+    def rest(self) -> list[Batch]:
+        """What was counted since the last reading."""
+        read = [batch for reader in self._readers for batch in reader.read()]
+        events = self._events.rest() if any(batch.stream.names for batch in read) else []
+        # Reading the rest of the rings may have run ahead of the summary, into names that the next one needs.
+        older, self._names = self._names, self._events.names()
+        return events + [
+            replace(batch, names=(*self._names.get(source.stream, ()), *older.get(source.stream, ())))
+            if (source := batch.stream.names)
+            else batch
+            for batch in read
+        ]
+
+    def count(self, accounts: dict[str, Account]) -> None:
+        """Adds the rows made."""
+        for reader in self._readers:
+            add_rows(accounts, reader.rows_made)
+
+    def close(self) -> None:
+        """Frees the maps."""
+        while self._readers:
+            self._readers.pop().close()
+
+
+def add_rows(accounts: dict[str, Account], made: Mapping[str, int]) -> None:
+    """Adds rows that user space made of what is in maps to the books of their streams."""
+    for name, rows in made.items():
+        account = accounts.get(name, Account())
+        accounts[name] = replace(account, emitted=account.emitted + rows)
 
 
 @dataclass(frozen=True)
@@ -26,6 +107,11 @@ class Shape:
     stream: Stream
     layout: Layout
     schema: pa.Schema
+
+    @classmethod
+    def of(cls, probe: Probe, stream: Stream) -> Self:
+        """That of one of the probe's streams."""
+        return cls(stream, probe.layout(stream), probe.schema(stream))
 
 
 class SummaryReader:

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Calls that are no launches, as events or counted. */
-#ifndef SCOPE_CUDA_CALLS_BPF_H
-#define SCOPE_CUDA_CALLS_BPF_H
+#ifndef SCOPE_CUDA_CALL_ROWS_BPF_H
+#define SCOPE_CUDA_CALL_ROWS_BPF_H
 
 SCOPE_STREAM(cuda_call);
 SCOPE_SUMMARY(cuda_call_summary)
 
-static __always_inline struct cuda_place place_of(struct cuda_thread *thread,
-						  const volatile struct cuda_function *function)
+static __always_inline struct cuda_home home_of(struct cuda_thread *thread, const struct cuda_place *function)
 {
-	struct cuda_place place = {.context = function->pooled ? 0 : thread->context,
-				   .device = thread->has_device ? thread->device : -1,
-				   .memory = function->memory};
+	struct cuda_home home = {.context = function->pooled ? 0 : thread->context,
+				 .device = thread->has_device ? thread->device : -1,
+				 .memory = function->memory};
 
-	return place;
+	return home;
 }
 
-static __always_inline __u64 bytes_of(const struct cuda_frame *frame, const volatile struct cuda_function *function)
+static __always_inline __u64 bytes_of(const struct cuda_frame *frame, const struct cuda_place *function)
 {
 	__u64 bytes = argument(frame, function->bytes);
 
@@ -28,19 +27,19 @@ static __always_inline __u64 bytes_of(const struct cuda_frame *frame, const vola
  * programs start the runtime: nothing is freed.
  */
 static __always_inline void release_memory(struct task_struct *task, struct cuda_thread *thread,
-					   struct cuda_frame *frame, const volatile struct cuda_function *function)
+					   struct cuda_frame *frame, const struct cuda_place *function)
 {
-	struct cuda_place place = place_of(thread, function);
+	struct cuda_home home = home_of(thread, function);
 	__u64 address = argument(frame, function->ptr);
 
 	if (function->kind == CUDA_UNMAP)
-		unmapped(task, &place, address, bytes_of(frame, function));
+		unmapped(task, &home, address, bytes_of(frame, function));
 	else if (function->kind == CUDA_FREE && address)
 		forget_allocation(task, address, &frame->was, false);
 }
 
 /* A row has got more bytes than were asked for. */
-static __always_inline void read_pitch(struct cuda_frame *frame, const volatile struct cuda_function *function)
+static __always_inline void read_pitch(struct cuda_frame *frame, const struct cuda_place *function)
 {
 	__u32 width = function->bytes;
 
@@ -51,35 +50,33 @@ static __always_inline void read_pitch(struct cuda_frame *frame, const volatile 
 
 /* Nested calls are the same memory once more; what could not be freed is there still. */
 static __always_inline void account_memory(struct task_struct *task, struct cuda_thread *thread,
-					   struct cuda_frame *frame, const volatile struct cuda_function *function,
-					   __s32 result)
+					   struct cuda_frame *frame, const struct cuda_place *function, __s32 result)
 {
-	struct cuda_place place = place_of(thread, function);
+	struct cuda_home home = home_of(thread, function);
 	__u64 address = argument(frame, function->ptr);
 	bool is_allocated = false;
 
 	if (function->kind == CUDA_RESET && !result)
 		release(task, RELEASE_DEVICE,
-			function->device >= 0 ? (__s32)argument(frame, function->device) : place.device, 0);
+			function->device >= 0 ? (__s32)argument(frame, function->device) : home.device, 0);
 	if (function->kind == CUDA_DESTROY_CONTEXT && !result && frame->args[0])
 		release(task, RELEASE_CONTEXT, 0, frame->args[0]);
 	if (function->kind == CUDA_FREE && result && frame->was.ktime_ns)
 		put_back(task, address, &frame->was);
 	if (function->kind == CUDA_FREE && !result && address && !frame->was.ktime_ns)
-		count_unknown_free(task, &place);
+		count_unknown_free(task, &home);
 	if (function->kind == CUDA_ALLOCATE && !result)
 		is_allocated = !bpf_probe_read_user(&address, sizeof(address), (void *)address);
 	if (function->kind == CUDA_MAP && !result)
 		is_allocated = true;
 	if (is_allocated)
-		allocated(task, &place, address, bytes_of(frame, function), frame->call_stack);
+		allocated(task, &home, address, bytes_of(frame, function), frame->call_stack);
 }
 
 static __always_inline void summarize_call(struct task_struct *task, const struct cuda_frame *frame,
-					   const volatile struct cuda_function *function, __u64 duration_ns,
-					   __s32 result)
+					   const struct cuda_place *function, __u64 duration_ns, __s32 result)
 {
-	struct cuda_call_summary_key key = {.function_id = frame->function, .nested = frame->nested};
+	struct cuda_call_summary_key key = {.function_id = frame->call.place, .nested = frame->nested};
 	struct cuda_call_summary_value *value;
 
 	fill_process(&key.process, task);
@@ -98,22 +95,22 @@ static __always_inline void summarize_call(struct task_struct *task, const struc
 
 /* What is live after an allocation or a free of the program's own. */
 static __always_inline void tell_live(struct task_struct *task, struct cuda_thread *thread,
-				      const struct cuda_frame *frame, const volatile struct cuda_function *function,
+				      const struct cuda_frame *frame, const struct cuda_place *function,
 				      struct cuda_call_event *event)
 {
-	struct cuda_place place = place_of(thread, function);
+	struct cuda_home home = home_of(thread, function);
 	struct cuda_memory_key key = {.start_ns = task_start_ns(task), .pid = task->tgid};
 	struct cuda_memory_value *memory;
 
 	if (frame->was.ktime_ns)
-		place = (struct cuda_place){.device = frame->was.device, .memory = frame->was.memory};
-	event->memory_id = place.memory;
+		home = (struct cuda_home){.device = frame->was.device, .memory = frame->was.memory};
+	event->memory_id = home.memory;
 	event->has_live = 0;
 	event->live_bytes = 0;
-	if (frame->nested || !place.memory)
+	if (frame->nested || !home.memory)
 		return;
-	key.device_id = place.device;
-	key.memory_id = place.memory;
+	key.device_id = home.device;
+	key.memory_id = home.memory;
 	memory = bpf_map_lookup_elem(&cuda_memory, &key);
 	if (memory) {
 		event->has_live = 1;
@@ -122,8 +119,7 @@ static __always_inline void tell_live(struct task_struct *task, struct cuda_thre
 }
 
 static __always_inline void emit_call(struct task_struct *task, struct cuda_thread *thread, struct cuda_frame *frame,
-				      const volatile struct cuda_function *function, __u64 duration_ns, __s32 result,
-				      bool returned)
+				      const struct cuda_place *function, __u64 duration_ns, __s32 result, bool returned)
 {
 	struct cuda_call_event *event;
 	__u32 kind;
@@ -136,7 +132,7 @@ static __always_inline void emit_call(struct task_struct *task, struct cuda_thre
 	kind = function->copy >= 0 ? argument(frame, function->copy) : function->copy_kind;
 	if (is_copy(function->kind))
 		kind = copied_between(task, kind, argument(frame, function->src), argument(frame, function->dst));
-	event = scope_reserve(task, stream_cuda_call, frame->entered_ns, sizeof(*event));
+	event = scope_reserve(task, stream_cuda_call, frame->call.entered_ns, sizeof(*event));
 	if (!event)
 		return;
 	event->duration_ns = duration_ns;
@@ -156,7 +152,7 @@ static __always_inline void emit_call(struct task_struct *task, struct cuda_thre
 	event->stack_id = frame->call_stack;
 	event->result = result;
 	event->device = thread->device;
-	event->function_id = frame->function;
+	event->function_id = frame->call.place;
 	event->nested = frame->nested;
 	event->copy_kind = kind;
 	event->has_bytes = function->bytes >= 0 || event->bytes;

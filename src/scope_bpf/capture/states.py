@@ -1,6 +1,8 @@
-"""Reads states that programs keep in maps, and takes out what belonged to processes that have ended."""
+"""States that programs keep in maps: read once an interval; what belonged to processes that have ended is taken out."""
 
+import math
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,13 +10,69 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scope_bpf.binding.map import Map
-from scope_bpf.capture.columns import RawBatch
-from scope_bpf.capture.summary import Shape, with_interval
+from scope_bpf.binding.object import BpfObject
+from scope_bpf.capture.account import Account
+from scope_bpf.capture.columns import Batch, RawBatch
+from scope_bpf.capture.part import Part
+from scope_bpf.capture.summaries import Shape, add_rows, with_interval
+from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.stream import Rows
 from scope_bpf.code.proc import TICK_NS, stat_of
 from scope_bpf.layout.fields import Layout
 
 TELL_ALL_EVERY_S = 60.0
+
+
+SWEEP_EVERY_S = 10.0
+
+
+class States(Part):
+    """Reads the probe's states, whatever the mode, and sweeps its maps of what goes with a process."""
+
+    def __init__(self, probe: Probe, options: Mapping[str, Any]) -> None:
+        self._shapes = [Shape.of(probe, stream) for stream in probe.states]
+        self._kept = {name: probe.key_layout(name) for name in probe.kept_by_process}
+        self._interval_s = options.get("interval_ms", 0) / 1000
+        self._readers: list[StateReader] = []
+        self._sweepers: list[Sweeper] = []
+        self._next = self._next_sweep = math.inf
+
+    def start(self, object_: BpfObject) -> None:
+        """Finds the maps."""
+        self._readers = [StateReader(shape, object_.map(shape.stream.name)) for shape in self._shapes]
+        self._sweepers = [Sweeper(object_.map(name), key) for name, key in self._kept.items()]
+        self._next = time.monotonic() + self._interval_s if self._readers else math.inf
+        self._next_sweep = time.monotonic() + SWEEP_EVERY_S if self._sweepers else math.inf
+
+    def due_s(self) -> float:
+        """Until the next reading, or sweep."""
+        return min(self._next, self._next_sweep) - time.monotonic()
+
+    def poll(self) -> list[Batch]:
+        """Rows of the states that have changed, if it is time to read."""
+        if time.monotonic() >= self._next_sweep:
+            self._next_sweep += SWEEP_EVERY_S
+            ended = EndedProcesses()
+            for sweeper in self._sweepers:
+                sweeper.sweep(ended)
+        if time.monotonic() < self._next:
+            return []
+        self._next += self._interval_s
+        return self.rest()
+
+    def rest(self) -> list[Batch]:
+        """Rows of the states that have changed since the last reading."""
+        ended = EndedProcesses()
+        return [batch for reader in self._readers for batch in reader.read(ended)]
+
+    def count(self, accounts: dict[str, Account]) -> None:
+        """Adds the rows made."""
+        for reader in self._readers:
+            add_rows(accounts, reader.rows_made)
+
+    def close(self) -> None:
+        """The maps go with their object."""
+        self._readers, self._sweepers = [], []
 
 
 class EndedProcesses:
@@ -70,7 +128,7 @@ class Sweeper:
         self._over = current
 
 
-class GaugeReader:
+class StateReader:
     """Gives rows for the states that have changed, all of them once a minute, those of ended processes with `ended`.
 
     Whoever reads the rows later sees by their times that a state still is, and what is counted in time stays true.
@@ -84,6 +142,12 @@ class GaugeReader:
         self._since_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self.rows_made = {shape.stream.name: 0}
 
+    def _read(self) -> tuple[Rows, Rows, Rows]:
+        """Keys and entries as bytes, and the same entries as rows."""
+        keys, values = self._map.read_all()
+        packed = np.concatenate((keys, values), axis=1)
+        return keys, packed, packed.view(self._dtype).reshape(len(packed))
+
     def read(self, ended: EndedProcesses) -> list[RawBatch]:
         """The rows since the last read.
 
@@ -91,9 +155,9 @@ class GaugeReader:
             KernelError: the kernel refused.
         """
         now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        keys, values = self._map.read_all()
-        packed: Any = np.concatenate((keys, values), axis=1)
-        states = packed.view(self._dtype).reshape(len(packed))
+        keys, packed, states = self._read()
+        if ended.among(states["pid"], states["start_ns"]).any():
+            keys, packed, states = self._read()  # with what they did after they were read, and before they ended
         over = ended.among(states["pid"], states["start_ns"])
         states["ended"] = over
         buffer = pa.py_buffer(np.ascontiguousarray(packed))

@@ -1,0 +1,128 @@
+"""Events: one row each, from the rings to batches."""
+
+import os
+import resource
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from scope_bpf.binding.map import possible_cpus
+from scope_bpf.binding.object import BpfObject
+from scope_bpf.binding.ring import Drain, create_ring
+from scope_bpf.capture.account import Account
+from scope_bpf.capture.columns import Batch, RawBatch, raw_batch
+from scope_bpf.capture.part import Part
+from scope_bpf.catalogue.probe import Probe
+from scope_bpf.catalogue.stream import Mode
+
+MOST_RINGS = 16  # more CPUs share; as many as emit.bpf.h counts bytes for
+SUMMARY_RING_BYTES = 1 << 20  # for names only
+MOST_BYTES_OF_RINGS = 256 << 20  # all rings of a task together, where none is asked for
+MOST_WAKEUP_BYTES = 1 << 20  # waking costs the program microseconds
+BUFFER_BYTES = 1 << 20  # a batch is about this large, raw
+WAITING_BYTES = 32 << 20  # of batches that nobody has polled yet; more waits in the rings
+
+
+class Events(Part):
+    """Rings, and the drain that reads them. A stream's place among the probe's is its number in the records."""
+
+    def __init__(self, probe: Probe, options: Mapping[str, Any], mode: Mode) -> None:
+        self._streams = probe.event_streams
+        self._layouts = [probe.layout(stream) for stream in self._streams]
+        self._schemas = [probe.schema(stream) for stream in self._streams]
+        self._rings = 1 << (min(possible_cpus(), MOST_RINGS).bit_length() - 1)
+        suitable = SUMMARY_RING_BYTES if mode is Mode.SUMMARY else probe.ring_bytes
+        self._ring_bytes = _ring_bytes(options["ring_bytes"] or min(suitable, MOST_BYTES_OF_RINGS // self._rings))
+        self._fds: list[int] = []
+        self._drain: Drain | None = None
+        self._taken: tuple[int, Any] | None = None
+        self._internal: dict[str, list[RawBatch]] = {}
+
+    def constants(self) -> Mapping[str, Any]:
+        """How many rings there are, and when their reader is to be woken."""
+        return {
+            "scope_ring_mask": self._rings - 1,
+            "scope_wakeup_bytes": min(MOST_WAKEUP_BYTES, self._ring_bytes // 8),
+        }
+
+    def prepare(self, object_: BpfObject) -> None:
+        """Gives the rings their slots."""
+        object_.map("scope_rings").resize(self._rings)
+
+    def start(self, object_: BpfObject) -> None:
+        """Makes the rings and has them read."""
+        slots = object_.map("scope_rings")
+        for slot in range(self._rings):
+            fd = create_ring(self._ring_bytes)
+            self._fds.append(fd)
+            slots.update(slot.to_bytes(4, "little"), fd.to_bytes(4, "little"))
+        if self._streams:
+            sizes = [layout.size for layout in self._layouts]
+            self._drain = Drain(self._fds, sizes, BUFFER_BYTES, WAITING_BYTES)
+            self._drain.start()
+
+    def wait(self, seconds: float) -> None:
+        """Waits until a batch can be polled, the time is over or `wake` is called."""
+        if self._drain:
+            self._taken = self._drain.take(max(0, int(seconds * 1000)))
+        else:
+            time.sleep(max(0.0, seconds))
+
+    def wake(self) -> None:
+        """Ends the waiting under way, or the next one, early. From any thread."""
+        if self._drain:
+            self._drain.wake()
+
+    def poll(self) -> list[Batch]:
+        """The batch that was waited for."""
+        taken, self._taken = self._taken, None
+        return list(self._told(taken)) if taken else []
+
+    def rest(self) -> list[Batch]:
+        """All that the rings hold."""
+        batches = self.poll()
+        while self._drain and (taken := self._drain.take(0)):
+            batches += self._told(taken)
+        return batches
+
+    def _told(self, taken: tuple[int, Any]) -> Iterator[RawBatch]:
+        """A batch, unless it is of an internal stream: those are kept for who asks for names."""
+        number, native = taken
+        stream = self._streams[number]
+        batch = raw_batch(stream, self._layouts[number], self._schemas[number], native)
+        if stream.internal:
+            self._internal.setdefault(stream.name, []).append(batch)
+        else:
+            yield batch
+
+    def names(self) -> dict[str, list[RawBatch]]:
+        """Batches of the internal streams since the last call, by stream."""
+        names, self._internal = self._internal, {}
+        return names
+
+    def count(self, accounts: dict[str, Account]) -> None:
+        """Adds records that were read and could not be kept."""
+        for number, stream in enumerate(self._streams if self._drain else ()):
+            assert self._drain
+            if unkept := self._drain.unkept(number):
+                account = accounts[stream.name]
+                accounts[stream.name] = replace(account, lost={**account.lost, "unkept": unkept})
+
+    def detach(self) -> None:
+        """Nothing is emitted any more: what the rings hold is read by `rest`."""
+        if self._drain:
+            self._drain.stop()
+
+    def close(self) -> None:
+        """Frees the rings."""
+        if self._drain:
+            self._drain.close()
+            self._drain = None
+        while self._fds:
+            os.close(self._fds.pop())
+
+
+def _ring_bytes(wanted: int) -> int:
+    """The next power of two, a page at least."""
+    return 1 << (max(wanted, resource.getpagesize()) - 1).bit_length()

@@ -1,0 +1,143 @@
+"""Functions of user space: found and attached to in a thread of its own, so that a large file holds nobody up."""
+
+import logging
+import mmap
+import os
+import select
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from scope_bpf.binding.object import BpfObject
+from scope_bpf.binding.statistics import Cost, program_cost
+from scope_bpf.capture.account import PlaceAccount
+from scope_bpf.capture.attacher import Attacher
+from scope_bpf.capture.part import Part
+from scope_bpf.capture.uprobe import Places, make_room
+from scope_bpf.catalogue.place import Place
+from scope_bpf.catalogue.probe import Probe
+from scope_bpf.code.libraries import files_of_command, installed_libraries
+from scope_bpf.code.resolver import Resolver
+from scope_bpf.errors import KernelError
+
+log = logging.getLogger(__name__)
+
+
+class Functions(Part):
+    """Attaches in every file that watched processes run, until it is detached.
+
+    Args:
+        places: the probe's, for its options.
+        multi: attach to all places of a file at once.
+        command: the path of a command that is about to run.
+        watched: lists the processes that the target may be about.
+    """
+
+    def __init__(
+        self, probe: Probe, places: Sequence[Place], multi: bool, command: str, watched: Callable[[], Collection[int]]
+    ) -> None:
+        self._probe, self._wanted, self._multi = probe, places, multi
+        self._command, self._watched = command, watched
+        self._places: Places | None = None
+        self._ended_places: list[PlaceAccount] = []
+        self._attacher: Attacher | None = None
+        self._follower: _Follower | None = None
+
+    def programs(self) -> Collection[str]:
+        """Those that run at the places."""
+        return {program for place in self._wanted for program in place.programs}
+
+    def constants(self) -> Mapping[str, Any]:
+        """How the kernel counts what is mapped."""
+        return {"scope_page_shift": mmap.PAGESIZE.bit_length() - 1}
+
+    def prepare(self, object_: BpfObject) -> None:
+        """Has room for what is kept of the places."""
+        make_room(object_, self._wanted, self._multi)
+
+    def attach(self, object_: BpfObject) -> None:
+        """Attaches in what is installed, in what the command will run, and in what watched processes do."""
+        self._places = Places(self._probe, object_, self._wanted, self._multi)
+        self._attacher = attacher = Attacher(self._probe, object_, self._places)
+        if self._probe.libraries:
+            attacher.look_at_installed(installed_libraries(self._probe.libraries))
+        if self._command:
+            attacher.look_at_files(files_of_command(self._command))
+        attacher.look_at_processes(self._watched())
+        self._follower = _Follower(attacher, self._watched)
+        self._follower.start()
+
+    @property
+    def resolver(self) -> Resolver | None:
+        """What computes columns from the files."""
+        return self._attacher.resolver if self._attacher else None
+
+    @property
+    def attached(self) -> int:
+        """To how many functions it is, or was, attached: the same one counts in each file."""
+        return self._attacher.functions if self._attacher else 0
+
+    def accounts(self) -> list[PlaceAccount]:
+        """The books of every place, by number; after `close`, as they stood then."""
+        return self._places.accounts() if self._places else self._ended_places
+
+    def poll(self) -> list[Any]:
+        """No rows of its own.
+
+        Raises:
+            KernelError: what its thread met.
+        """
+        if self._follower and self._follower.error:
+            raise self._follower.error
+        return []
+
+    def cost(self) -> Cost:
+        """What the functions' programs have cost."""
+        fds = self._attacher.program_fds if self._attacher else []
+        return sum((program_cost(fd) for fd in fds), Cost())
+
+    def detach(self) -> None:
+        """Detaches from every file; what is known of the files is kept for what was recorded."""
+        if self._follower:
+            self._follower.stop()
+        if self._attacher:
+            self._attacher.detach()
+
+    def close(self) -> None:
+        """Lets go of every file."""
+        self.detach()
+        if self._attacher:
+            self._attacher.close()
+        if self._places:
+            self._ended_places, self._places = self._places.accounts(), None
+
+
+class _Follower(threading.Thread):
+    """Looks at what processes map, when they do."""
+
+    def __init__(self, attacher: Attacher, watched: Callable[[], Collection[int]]) -> None:
+        super().__init__(name="scope-follow", daemon=True)
+        self._attacher, self._watched = attacher, watched
+        self._stop_reading, self._stop_writing = os.pipe2(os.O_CLOEXEC)
+        self.error: KernelError | None = None
+
+    def run(self) -> None:
+        waiting = select.poll()
+        waiting.register(self._stop_reading, select.POLLIN)
+        for fd in self._attacher.descriptors():
+            waiting.register(fd, select.POLLIN)
+        while not any(fd == self._stop_reading for fd, _ in waiting.poll()):
+            try:
+                self._attacher.follow(self._watched)
+            except KernelError as error:
+                self.error = error
+                return
+
+    def stop(self) -> None:
+        """Waits until it has ended. May be called again."""
+        if self._stop_writing < 0:
+            return
+        os.close(self._stop_writing)
+        self.join()
+        os.close(self._stop_reading)
+        self._stop_writing = -1

@@ -1,0 +1,106 @@
+"""The programs of a probe in the kernel: loaded, told whom to watch, attached."""
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from scope_bpf.binding.object import BpfObject
+from scope_bpf.binding.statistics import Cost, program_cost
+from scope_bpf.capture.filter import Filter
+from scope_bpf.capture.lookup import QUESTIONS
+from scope_bpf.capture.part import Part
+from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.target import Target
+from scope_bpf.code.mappings import running_processes
+from scope_bpf.code.modules import FIND_CODE
+
+FOLLOW, FORGET = "scope_follow_fork", "scope_forget_process"  # filter.bpf.h
+FORGET_EVERY_S = 10.0
+
+
+class Programs:
+    """One way to attach a probe, for one target at a time.
+
+    Raises:
+        KernelError: libbpf cannot read the object.
+    """
+
+    def __init__(self, probe: Probe, alternative: Alternative, target: Target) -> None:
+        self._probe, self._alternative, self._target = probe, alternative, target
+        self._object = BpfObject(probe.elf, probe.btf, probe.name)
+        self._filter: Filter | None = None
+        self._next_forgetting = 0.0
+
+    def start(self, parts: Sequence[Part], options: Mapping[str, Any], excluded: Callable[[], Collection[int]]) -> None:
+        """Loads, sets the filter, then attaches: what sees the end of a call before what sees its begin.
+
+        Raises:
+            KernelError, VerifierError: the kernel refused.
+            TargetNotFound: the target does not exist.
+        """
+        programs = (FOLLOW, *self._alternative.programs, FORGET)
+        of_parts = {program for part in parts for program in part.programs()}
+        self._object.select_programs({*programs, *of_parts, *QUESTIONS, FIND_CODE})
+        constants = dict(self._probe.constants(options))
+        for part in parts:
+            constants |= part.constants()
+            part.prepare(self._object)
+        self._object.set_constants(constants)
+        self._object.load()
+        for part in parts:
+            part.start(self._object)
+        self._filter = Filter(self._probe.btf, self._object)
+        self._filter.apply(self._target)
+        self._object.attach(FOLLOW)
+        # Whoever is started from now on is left out by the kernel; who was started before is listed here.
+        self._filter.exclude((os.getpid(), *excluded()))
+        for program in programs[1:]:
+            self._object.attach(program)
+        for part in parts:
+            part.attach(self._object)
+
+    def retarget(self, target: Target) -> None:
+        """Watches another target from the next event on.
+
+        Raises:
+            TargetNotFound: it does not exist; the old one stays.
+        """
+        assert self._filter
+        self._filter.apply(target)
+        self._target = target
+
+    def possibly_watched(self) -> Collection[int]:
+        """Processes that the target may be about: a pid's family, or anybody. From any thread.
+
+        Who is among them and not watched is left out by the programs.
+        """
+        assert self._filter
+        return self._filter.watched() if self._target.pid else running_processes()
+
+    def marked(self) -> set[int]:
+        """The processes that are marked, by the host's pid: watched by this or an earlier target, or left out."""
+        return self._filter.marked() if self._filter else set()
+
+    def forget_ended(self) -> None:
+        """Now and then: the kernel does not tell of every process that it frees; bpftrace misses the same ones."""
+        if self._filter and time.monotonic() >= self._next_forgetting:
+            self._next_forgetting = time.monotonic() + FORGET_EVERY_S
+            self._filter.forget_ended()
+
+    def cost(self) -> Cost:
+        """What the attached programs have cost, those of functions aside."""
+        return sum((program_cost(fd) for fd in self._object.program_fds()), Cost())
+
+    def detach(self) -> Cost:
+        """Detaches them; what they have cost in all."""
+        attached = self._object.program_fds()
+        self._object.detach()
+        return sum((program_cost(fd) for fd in attached), Cost())
+
+    def close(self) -> None:
+        """Frees everything. May be called again."""
+        if self._filter:
+            self._filter.close()
+            self._filter = None
+        self._object.close()

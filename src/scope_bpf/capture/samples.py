@@ -1,0 +1,72 @@
+"""Samples: user space looks at intervals, and no program is loaded."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from scope_bpf.capture.account import Account
+from scope_bpf.capture.columns import Batch, SampledBatch
+from scope_bpf.capture.part import Part
+from scope_bpf.catalogue.probe import Probe, Sampler
+
+
+class Samples(Part):
+    """Asks a probe's sampler.
+
+    Attributes:
+        latest: the last look's rows by stream.
+
+    Raises:
+        NoDevice: there is nothing to look at.
+        NotSupported: there is, and it cannot be read.
+    """
+
+    def __init__(self, probe: Probe, options: Mapping[str, Any]) -> None:
+        assert probe.sampler
+        self._streams, self._interval_s = probe.streams, options["interval_ms"] / 1000
+        self._schemas = {stream.name: probe.schema(stream) for stream in probe.streams}
+        self._rows = dict.fromkeys(self._schemas, 0)
+        self.latest: Mapping[str, pa.RecordBatch] = {}
+        self._sampler: Sampler | None = probe.sampler()
+        self.source = self._sampler.source
+        self._next = time.monotonic()
+
+    def due_s(self) -> float:
+        """Until the next look."""
+        return self._next - time.monotonic()
+
+    def poll(self) -> list[Batch]:
+        """What is seen, if it is time to look."""
+        if self.due_s() > 0:
+            return []
+        self._next = max(self._next + self._interval_s, time.monotonic())
+        return self.rest()
+
+    def rest(self) -> list[Batch]:
+        """A last look."""
+        if not self._sampler:
+            return []
+        now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        found = self._sampler.sample()
+        self.latest = {
+            stream.name: pa.RecordBatch.from_pylist(
+                [{"ktime_ns": now_ns} | row for row in found.get(stream.name, [])], self._schemas[stream.name]
+            )
+            for stream in self._streams
+        }
+        seen = [SampledBatch(stream, self.latest[stream.name]) for stream in self._streams]
+        for batch in seen:
+            self._rows[batch.stream.name] += batch.count
+        return [batch for batch in seen if batch.count]
+
+    def count(self, accounts: dict[str, Account]) -> None:
+        """The rows made so far; none is ever lost here."""
+        accounts |= {name: Account(rows) for name, rows in self._rows.items()}
+
+    def close(self) -> None:
+        """Lets go of what is looked at."""
+        if self._sampler:
+            self._sampler.close()
+            self._sampler = None

@@ -1,0 +1,111 @@
+"""From rings to batches: what wakes the reader, and what may happen while it is read."""
+
+import sys
+import threading
+import time
+
+import pytest
+from tests.probes.recording import Compile
+
+from scope_bpf.capture.command import HeldCommand
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.stream import Stream
+from scope_bpf.catalogue.target import Target
+from scope_bpf.probes import probe_named
+
+STREAMS = 16
+# Together six times what a ring holds, and less than a fifth of it at once
+BURSTS = """
+import os, time
+for n in range(100):
+    for m in range(1000):
+        os.getppid()
+    time.sleep(0.01)
+"""
+MANY = """
+#include "scope.bpf.h"
+%s
+__u32 turn;
+SEC("tp_btf/sys_enter")
+int BPF_PROG(entered, struct pt_regs *regs, long nr)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct s0_event *event;
+	__u16 stream = turn++ %% %d;
+
+	if (nr != 110 && nr != 173) /* getppid on x86-64 and arm64 */
+		return 0;
+	if (!scope_passes(task) || !(event = scope_reserve(task, stream, bpf_ktime_get_boot_ns(), sizeof(*event))))
+		return 0;
+	scope_submit(event, stream, sizeof(*event));
+	return 0;
+}
+"""
+
+
+@pytest.fixture
+def many_streams(compiled: Compile) -> Probe:
+    """A probe that emits to each of many streams in turn, which are numbered as they are declared."""
+    streams = [f"struct s{n}_event {{ struct scope_header header; }};\nSCOPE_STREAM(s{n});" for n in range(STREAMS)]
+    compiled("many", MANY % ("\n".join(streams), STREAMS))
+    return Probe(
+        name="many",
+        meaning="of no use",
+        streams=tuple(Stream(f"s{n}", "a turn", columns={}) for n in range(STREAMS)),
+        alternatives=(Alternative("tp_btf: sys_enter", ("entered",)),),
+    )
+
+
+def test_a_ring_is_never_full_before_its_reader_is_woken(many_streams: Probe) -> None:
+    """However many streams share it, what all have written counts. Nobody polls here: no time wakes a reader."""
+    command = HeldCommand([sys.executable, "-S", "-E", "-c", BURSTS])
+    options = parse_options(many_streams.options, {"ring_bytes": 1 << 20})
+    with Tracer(many_streams, options, Target(command.pid)) as tracer:
+        tracer.start()
+        command.release()
+        while command.poll() is None:
+            time.sleep(0.05)
+        batches = tracer.finish()
+        accounts = tracer.accounts()
+    assert {name: dict(account.lost) for name, account in accounts.items() if account.lost} == {}
+    assert {batch.stream.name for batch in batches} == accounts.keys()
+    assert sum(batch.count for batch in batches) == 100 * 1000
+
+
+def test_other_threads_may_ask_at_any_time() -> None:
+    """Books, cost and waking are for any thread, also while the tracer closes, and after it has; so is closing."""
+    probe = probe_named("syscalls")
+    failed: list[BaseException] = []
+    over = threading.Event()
+    tracers: list[Tracer] = []
+
+    def ask() -> None:
+        try:
+            while not over.is_set():
+                for tracer in tracers[-2:]:
+                    tracer.wake()
+                    tracer.cost()
+                    tracer.accounts()
+        except BaseException as error:
+            failed.append(error)
+
+    askers = [threading.Thread(target=ask) for _ in range(2)]
+    for asker in askers:
+        asker.start()
+    for _ in range(5):
+        tracer = Tracer(probe, parse_options(probe.options, {"ring_bytes": 4096}))
+        tracers.append(tracer)
+        tracer.start()
+        polling = threading.Thread(target=lambda tracer=tracer: [tracer.poll(20) for _ in range(10)])  # type: ignore[misc]
+        polling.start()
+        tracer.poll(20)
+        tracer.close()
+        polling.join()
+        assert tracer.accounts()["syscall"].emitted > 0
+        assert tracer.poll(0) == []
+    over.set()
+    for asker in askers:
+        asker.join()
+    assert failed == []

@@ -1,0 +1,39 @@
+"""Functions of user space are attached to while what is attached already goes on being recorded."""
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.probes.cuda_programs import WORKLOADS, StandIn
+from tests.probes.recording import Record
+
+SYMBOLS = 200_000
+TIMES = 100_000
+
+
+@pytest.fixture
+def large_library(tmp_path: Path) -> Path:
+    """A library of many functions, one of which is of interest."""
+    source, library = tmp_path / "large.s", tmp_path / "liblarge.so"
+    function = ".globl {0}\n.type {0}, @function\n{0}: push %rbp\nxor %eax, %eax\npop %rbp\nret\n.size {0}, .-{0}\n"
+    names = [f"_ZN5large8templateINS_4typeILi{n}EEEE8functionEv" for n in range(SYMBOLS)]
+    text = "".join(map(function.format, ["cudaSetDevice", *names]))
+    source.write_text(f".text\n{text}.section .note.GNU-stack\n")
+    subprocess.run(["gcc", "-shared", "-o", library, source], check=True)
+    return library
+
+
+def test_a_large_library_is_attached_to_under_full_load(record: Record, large_library: Path, tmp_path: Path) -> None:
+    """While its symbols are read, a thread of the program calls other functions as fast as it can: none is lost."""
+    runtime, program = StandIn(tmp_path).folder / "libcudart.so.13", tmp_path / "program"
+    flags = ["-O1", "-pthread", f"-Wl,--no-as-needed,-rpath={tmp_path}", runtime, tmp_path / "libcuda.so.1", "-ldl"]
+    subprocess.run(["gcc", "-o", program, WORKLOADS / "large_library.c", *flags], check=True)
+    recording = record("cuda", [str(program), str(TIMES), str(large_library)], stacks=False)
+    assert recording.status == 0
+    assert {name: account.lost for name, account in recording.accounts.items() if account.lost} == {}
+    assert recording.accounts["cuda_call"].emitted == recording.count("cuda_call")
+    calls = recording.table("cuda_call").select(["function", "nested"]).to_pylist()
+    counts = Counter(row["function"] for row in calls if not row["nested"])
+    assert (counts["cudaMalloc"], counts["cudaFree"]) == (TIMES, TIMES)
+    assert 0 < counts["cudaSetDevice"] <= 1000, "the large library's, once it was attached to"
