@@ -10,11 +10,14 @@ ARCH   := $(patsubst aarch64,arm64,$(patsubst x86_64,x86,$(shell uname -m)))
 
 PROBES  := $(notdir $(patsubst %/,%,$(wildcard bpf/probes/*/)))
 OBJECTS := $(PROBES:%=src/scope_bpf/objects/%.bpf.o)
+HOLD    := src/scope_bpf/objects/hold
 PROTOS  := $(wildcard proto/scope/v1/*.proto)
 STUBS   := $(PROTOS:proto/%.proto=src/scope_proto/%_pb2.py)
 
 CLANG     ?= clang
 STRIP     ?= llvm-strip
+HOLD_FLAGS := -std=gnu11 -O2 -static -nostdlib -ffreestanding -fno-stack-protector -fno-pie -no-pie -s -Wall -Wextra \
+	-Werror -Wl,--build-id=none -Wl,-z,noseparate-code
 BPF_FLAGS := -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$(ARCH) -Wall -Werror -Ibpf/include -Ibpf/vmlinux/$(ARCH)
 
 .PHONY: help
@@ -36,7 +39,7 @@ $(VENV)/.installed: pyproject.toml requirements.lock setup.py src/scope_bpf/bind
 	@touch $@
 
 .PHONY: build
-build: $(VENV)/.installed objects stubs ## make .venv/bin/scope and all it needs
+build: $(VENV)/.installed objects hold stubs ## make .venv/bin/scope and all it needs
 
 # ---- generated, never committed ---------------------------------------------------------------------------------
 
@@ -49,6 +52,13 @@ src/scope_bpf/objects/%.bpf.o: bpf/probes/%/$$*.bpf.c $$(wildcard bpf/probes/$$*
 	$(CLANG) $(BPF_FLAGS) -Ibpf/probes/$* -c $< -o $@.tmp
 	@$(STRIP) -g $@.tmp
 	@mv $@.tmp $@
+
+.PHONY: hold
+hold: $(HOLD) ## compile what holds a command until it is traced
+
+$(HOLD): src/scope_bpf/binding/hold.c
+	@mkdir -p $(@D)
+	$(CC) $(HOLD_FLAGS) $< -o $@
 
 .PHONY: stubs
 stubs: $(STUBS) ## generate src/scope_proto from proto/

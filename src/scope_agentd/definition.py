@@ -24,11 +24,15 @@ class Definition:
     duration_s: float | None = None
 
     def message(self) -> task_pb2.Definition:
-        """As the contracts describe it, with every option."""
-        options = {name: list(value) if isinstance(value, tuple) else value for name, value in self.options.items()}
+        """As the contracts describe it, with every option; those without a value, which nobody can give, left out."""
+        options = {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in self.options.items()
+            if value != ()
+        }
         described = task_pb2.Definition(
             probe=self.probe.name,
-            target=task_pb2.Target(**vars(self.target)),
+            target=task_pb2.Target(**{name: value for name, value in vars(self.target).items() if value}),
             options=json_format.ParseDict(options, struct_pb2.Struct()),
         )
         if self.duration_s is not None:
@@ -40,23 +44,21 @@ def check_definition(wanted: task_pb2.Definition) -> Definition:
     """The definition that a message asks for.
 
     Raises:
-        InvalidDefinition: no probe is named, or the target or the duration is none.
-        UnknownProbe, InvalidOption: the catalogue has no such thing.
+        InvalidDefinition: no probe is named, or the duration is none.
+        UnknownProbe, InvalidOption, InvalidTarget: the catalogue has no such thing, or a field names nobody.
         TargetNotFound: nobody is there to be watched.
     """
     from scope_bpf.catalogue.options import parse_options
-    from scope_bpf.catalogue.target import Target
+    from scope_bpf.catalogue.target import target_of
     from scope_bpf.probes import probe_named
 
     if not wanted.probe:
         raise InvalidDefinition("probe: name one; ListProbes has those there are")
-    if wanted.target.pid < 0:
-        raise InvalidDefinition(f"target.pid: {wanted.target.pid} is no process")
     duration_s = wanted.duration.ToNanoseconds() / 1e9 if wanted.HasField("duration") else None
     if duration_s is not None and duration_s <= 0:
         raise InvalidDefinition("duration: give more than 0 seconds, or leave it out to run until stopped")
     probe = probe_named(wanted.probe)
-    target = Target(**{field.name: value for field, value in wanted.target.ListFields()})
+    target = target_of({field.name: value for field, value in wanted.target.ListFields()})
     target.conditions()
     options = parse_options(probe.options, json_format.MessageToDict(wanted.options))
     return Definition(probe, target, options, duration_s)

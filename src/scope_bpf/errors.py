@@ -1,6 +1,7 @@
 """Everything that scope_bpf raises descends from `ScopeBpfError`. A message says what to do."""
 
 import os
+from errno import ENOENT
 
 
 class ScopeBpfError(Exception):
@@ -19,8 +20,31 @@ class InvalidOption(ScopeBpfError, ValueError):
     """An option a probe does not have, or a value that the option does not take."""
 
 
+class InvalidTarget(ScopeBpfError, ValueError):
+    """A part of a target that names nobody, such as the pid 0."""
+
+
 class TargetNotFound(ScopeBpfError, LookupError):
     """What was to be watched does not exist."""
+
+
+class CannotRun(ScopeBpfError, OSError):
+    """A command cannot be run.
+
+    Attributes:
+        errno: why, a positive error number.
+    """
+
+    def __init__(self, command: str, errno: int) -> None:
+        super().__init__(errno, f"cannot run '{command}': {os.strerror(errno)}")
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+    @property
+    def status(self) -> int:
+        """How a shell ends for this reason: 127 for a command that is not there, 126 for one that cannot be run."""
+        return 127 if self.errno == ENOENT else 126
 
 
 class LayoutMismatch(ScopeBpfError, TypeError):

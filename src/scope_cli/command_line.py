@@ -33,9 +33,12 @@ def run(arguments: Sequence[str] | None) -> int:
     end = words.index("--") if "--" in words else len(words)
     parsed = parser.parse_args(words[:end])
     parsed.command = words[end + 1 :]  # argparse would have options of the command be ours
+    if end < len(words) and not parsed.command:
+        parser.error("no command stands behind --; give one, or leave -- out")
     if parsed.command and not parsed.takes_command:
         parser.error("only `scope trace` takes a command behind --")
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told in our own words
+    if not parsed.takes_command:  # whose environment is its user's
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told in our own words
     try:
         logs.configure()
         return int(parsed.run(parsed) or 0)

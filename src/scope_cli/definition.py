@@ -6,19 +6,19 @@ from typing import Any
 from scope_cli.errors import UsageError
 
 _TARGETS = {
-    "pid": (int, 0, "N", "a process, and the children it starts"),
-    "comm": (str, "", "NAME", "threads of exactly this name"),
-    "exe": (str, "", "PATH", "processes that run this file"),
-    "cgroup": (str, "", "PATH", "a cgroup and those below it"),
-    "container": (str, "", "ID", "a container"),
+    "pid": (int, "N", "a process, and the children it starts"),
+    "comm": (str, "NAME", "threads of exactly this name"),
+    "exe": (str, "PATH", "processes that run this file"),
+    "cgroup": (str, "PATH", "a cgroup and those below it"),
+    "container": (str, "ID", "a container"),
 }
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
     """Adds --pid and its kind."""
     group = parser.add_argument_group("target (all have to hold; none: the whole machine)")
-    for name, (kind, default, metavar, meaning) in _TARGETS.items():
-        group.add_argument(f"--{name}", type=kind, default=default, metavar=metavar, help=meaning)
+    for name, (kind, metavar, meaning) in _TARGETS.items():
+        group.add_argument(f"--{name}", type=kind, metavar=metavar, help=meaning)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -30,22 +30,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def given_target(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The target's fields that were given."""
-    return {name: getattr(arguments, name) for name in _TARGETS if getattr(arguments, name)}
+    """The target's fields that were given, whatever they are."""
+    return {name: given for name in _TARGETS if (given := getattr(arguments, name)) is not None}
 
 
 def given_options(arguments: argparse.Namespace) -> dict[str, str]:
     """The probe's options that were given, as text.
 
     Raises:
-        UsageError: one has no value.
+        UsageError: one has no value, or is given twice.
     """
-    options = {}
-    for given in arguments.option:
+    options: dict[str, str] = {}
+    for given in (*arguments.option, *([f"mode={arguments.mode}"] if arguments.mode is not None else [])):
         name, equals, value = given.partition("=")
         if not equals:
             raise UsageError(f"option '{given}' has no value; write -o {name}=VALUE")
+        if name in options:
+            raise UsageError(f"option '{name}' is given twice, as '{options[name]}' and as '{value}'; give it once")
         options[name] = value
-    if arguments.mode:
-        options["mode"] = arguments.mode
     return options

@@ -1,4 +1,7 @@
-"""How a command ends: 0 done, 1 failed, 2 wrong usage; an error is one line on stderr that says what to do."""
+"""How a command ends: 0 done, 1 failed, 2 wrong usage; an error is one line on stderr that says what to do.
+
+A command that cannot be run for us to trace it ends us as it ends a shell: 127 if it is not there, 126 otherwise.
+"""
 
 
 class CommandError(Exception):
@@ -20,3 +23,11 @@ class Interrupted(CommandError):
 
     def __init__(self) -> None:
         super().__init__("ended before it had started")
+
+
+class NotRun(CommandError):
+    """The command that was to be traced cannot be run."""
+
+    def __init__(self, reason: str, status: int) -> None:
+        super().__init__(reason)
+        self.status = status

@@ -1,11 +1,9 @@
 """`scope trace` as a user runs it."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -47,6 +45,36 @@ def test_the_command_keeps_its_output_and_its_status_is_told() -> None:
     assert "the command ended with status 3" in traced.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "reason", "status"),
+    [("/nonsense", "No such file or directory", 127), ("/etc/passwd", "Permission denied", 126)],
+)
+def test_a_command_that_is_none_ends_it_as_a_shell(command: str, reason: str, status: int) -> None:
+    """What cannot be run is said with the reason, in one line; the status is the one that a shell would have."""
+    called = scope("trace", "syscalls", "--", command)
+    assert (called.returncode, called.stdout) == (status, "")
+    assert called.stderr == f"scope: cannot run '{command}': {reason}\n"
+
+
+def test_an_exec_that_fails_is_recorded_and_said(tmp_path: Path) -> None:
+    """A file that turns out to be no program: its exec is among the rows, the error its own, the status a shell's."""
+    file = tmp_path / "file"
+    file.write_text("no program")
+    file.chmod(0o755)
+    traced = scope("trace", "process", "--json", "--", str(file))
+    assert traced.returncode == 126
+    assert traced.stderr.splitlines()[-1] == f"scope: cannot run '{file}': Exec format error"
+    rows = [json.loads(line) for line in traced.stdout.splitlines()]
+    assert [(row["filename"], row["ret"]) for row in rows if row["type"] == "exec"] == [(str(file), -8)]
+
+
+def test_the_command_has_the_environment_of_its_user(tmp_path: Path) -> None:
+    """What scope sets for itself is not in the command's environment."""
+    show = ["sh", "-c", "env | sort"]
+    scope("trace", "process", "--", "sh", "-c", f"env | sort > {tmp_path}/env")
+    assert (tmp_path / "env").read_text() == subprocess.run(show, capture_output=True, text=True).stdout
+
+
 def test_options_behind_the_dashes_are_the_commands_own() -> None:
     """Words behind -- are never read as options of scope."""
     traced = scope("trace", "process", "--", "sh", "-c", "echo $0 $1", "--json", "--pid")
@@ -55,14 +83,20 @@ def test_options_behind_the_dashes_are_the_commands_own() -> None:
 
 def test_interrupted_it_still_says_what_it_recorded() -> None:
     """Ctrl-C ends a trace cleanly: what is left is drained, the summary is printed, the status is 0."""
-    running = subprocess.Popen(
-        [*SCOPE, "trace", "syscalls", "--pid", str(os.getpid())], stderr=subprocess.PIPE, text=True
-    )
-    time.sleep(1.5)
-    running.send_signal(signal.SIGINT)
-    _, errors = running.communicate(timeout=20)
+    busy = subprocess.Popen([sys.executable, "-c", "import time\nwhile True: time.sleep(0.01)"])
+    command = [*SCOPE, "trace", "syscalls", "--json", "--pid", str(busy.pid)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert running.stdout
+        first = running.stdout.readline()  # it records
+        running.send_signal(signal.SIGINT)
+        rest, errors = running.communicate(timeout=60)
+    finally:
+        busy.kill()
+        busy.wait()
     assert running.returncode == 0
-    assert " events in " in errors
+    rows = len((first + rest).splitlines())
+    assert errors.startswith(f"{rows:,} events in ")
 
 
 def test_parquet_holds_every_row(tmp_path: Path) -> None:
@@ -103,8 +137,18 @@ def test_a_duration_ends_it() -> None:
         (["trace", "syscalls", "--cgroup", "/nonsense"], "there is no cgroup"),
         (["trace", "syscalls", "--container", "zz"], "'zz' is no container id"),
         (["trace", "syscalls", "--duration", "-1"], "--duration must be more than 0 seconds"),
-        (["trace", "syscalls", "--", "/nonsense"], "there is no command '/nonsense' to run"),
         (["trace", "syscalls", "--pid", "1", "--", "ls"], "not both"),
+        (["trace", "syscalls", "--pid", "0"], "target.pid: 0 is no process; leave it out to watch the whole machine"),
+        (["trace", "syscalls", "--pid", "0", "--", "ls"], "not both"),
+        (["trace", "syscalls", "--comm", ""], "target.comm: it is empty; leave it out to watch the whole machine"),
+        (["trace", "syscalls", "-o", "names="], "option 'names': '' names nothing; leave the option out"),
+        (["trace", "syscalls", "--"], "no command stands behind --; give one, or leave -- out"),
+        (
+            ["trace", "syscalls", "--mode", "summary", "-o", "mode=events"],
+            "option 'mode' is given twice, as 'events' and as 'summary'; give it once",
+        ),
+        (["trace", "syscalls", "-o", "names=read", "-o", "names=write"], "option 'names' is given twice"),
+        (["start", "local", "syscalls", "-o", "mode=events", "--mode", "summary"], "option 'mode' is given twice"),
         (["doctor", "--", "ls"], "only `scope trace` takes a command"),
         (["nonsense"], "invalid choice: 'nonsense'"),
     ],

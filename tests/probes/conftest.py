@@ -2,6 +2,7 @@
 
 import platform
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,16 @@ def _bpf() -> None:
 
 @pytest.fixture
 def record(runnable: dict[str, str]) -> Record:
-    """Runs a command under a probe: `record("syscalls", ["ls"], mode="summary")`."""
+    """Runs a command under a probe, held for so many seconds: `record("syscalls", ["ls"], mode="summary")`."""
 
     def run(
-        probe: str | Probe, command: Sequence[str], *, target: Target | None = None, poll: bool = True, **options: Any
+        probe: str | Probe,
+        command: Sequence[str],
+        *,
+        target: Target | None = None,
+        poll: bool = True,
+        hold: float = 0,
+        **options: Any,
     ) -> Recording:
         if isinstance(probe, str):
             if runnable[probe]:
@@ -47,6 +54,7 @@ def record(runnable: dict[str, str]) -> Record:
             target = target or Target(pid=held.pid)
             with Tracer(probe, parse_options(probe.options, options), target, command=held.path) as tracer:
                 tracer.start()
+                time.sleep(hold)
                 held.release()
                 while held.poll() is None:
                     for raw in tracer.poll(50) if poll else ():

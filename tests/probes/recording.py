@@ -9,6 +9,8 @@ import pyarrow as pa
 from scope_bpf.capture.account import Account, PlaceAccount
 from scope_bpf.capture.columns import RawBatch, to_arrow
 
+ONE_INTERVAL_MS = 3_600_000  # of a summary that is read once, at the end, however slow the machine
+
 
 @dataclass
 class Recording:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from tests.probes.cuda_programs import WORKLOADS, Nvcc, StandIn
-from tests.probes.recording import Record, Recording
+from tests.probes.recording import ONE_INTERVAL_MS, Record, Recording
 
 from scope_bpf.binding.statistics import KernelStatistics
 from scope_bpf.capture import functions as functions_module
@@ -165,7 +165,7 @@ def test_installed_libraries_are_attached_to_beforehand(
 
 def test_summaries_count_the_same(record: Record, program: Path) -> None:
     """Counts, errors, bytes and histograms, kept in the kernel."""
-    recording = record("cuda", [str(program)], mode="summary")
+    recording = record("cuda", [str(program)], mode="summary", interval_ms=ONE_INTERVAL_MS)
     calls = {row["function"]: row for row in recording.rows("cuda_call_summary") if not row["nested"]}
     assert {name: calls["cudaMalloc"][name] for name in ("count", "errors", "bytes")} == {
         "count": 156,

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.probes.recording import Record
+from tests.probes.recording import ONE_INTERVAL_MS, Record
 
 PYTHON = [sys.executable, "-S", "-E", "-c"]
 
@@ -146,7 +146,8 @@ def test_reads_and_writes_by_file(record: Record, tmp_path: Path) -> None:
         "for n in range(13): os.write(w, b'y' * 11); os.read(r, 11)\n"
     )
     marked = f"import os, sys\ndef attempt(f, *a):\n    try: f(*a)\n    except OSError: pass\n{script}"
-    rows = record("files", [*PYTHON, marked, str(tmp_path)], mode="summary").rows("file_summary")
+    recording = record("files", [*PYTHON, marked, str(tmp_path)], mode="summary", interval_ms=ONE_INTERVAL_MS)
+    rows = recording.rows("file_summary")
     a = [row for row in rows if row["path"] == f"{tmp_path}/a"]
     assert sum(row["writes"] for row in a) == 503
     assert sum(row["write_bytes"] for row in a) == 503 * 101
@@ -164,10 +165,9 @@ def test_two_processes_have_a_row_each(record: Record, tmp_path: Path) -> None:
     """Reads of one file are kept apart by process."""
     file = tmp_path / "shared"
     file.write_bytes(b"z" * 1009)
-    rows = record("files", ["sh", "-c", f"cat {file} >/dev/null; cat {file} > /dev/null"], mode="summary").rows(
-        "file_summary"
-    )
-    readers = [row for row in rows if row["path"] == str(file)]
+    command = ["sh", "-c", f"cat {file} >/dev/null; cat {file} > /dev/null"]
+    recording = record("files", command, mode="summary", interval_ms=ONE_INTERVAL_MS)
+    readers = [row for row in recording.rows("file_summary") if row["path"] == str(file)]
     assert len({row["pid"] for row in readers}) == 2
     assert [row["read_bytes"] for row in readers] == [1009, 1009]
 
@@ -218,6 +218,7 @@ def test_what_is_in_no_directory_has_no_path(record: Record, tmp_path: Path) -> 
         "os.write(os.eventfd(0), (1).to_bytes(8, 'little'))\nos.write(os.memfd_create('nonsense'), b'x' * 1009)\n"
         "os.mkfifo(sys.argv[1] + '/fifo'); os.write(os.open(sys.argv[1] + '/fifo', os.O_RDWR), b'y' * 503)"
     )
-    recording = record("files", [*PYTHON, f"import os, sys\n{script}", str(tmp_path)], mode="summary")
+    command = [*PYTHON, f"import os, sys\n{script}", str(tmp_path)]
+    recording = record("files", command, mode="summary", interval_ms=ONE_INTERVAL_MS)
     written = {row["write_bytes"]: row["path"] for row in recording.rows("file_summary") if row["writes"]}
     assert written == {8: None, 1009: None, 503: f"{tmp_path}/fifo"}

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.probes.recording import Record
@@ -114,7 +115,7 @@ def test_a_multithreaded_process_exits_once(record: Record, workload: Callable[[
     assert [row["pid"] for row in recording.rows("exit")] == [recording.pid]
 
 
-def test_resources_are_what_wait_reports(record: Record) -> None:
+def test_resources_are_what_wait_reports(record: Record, tmp_path: Path) -> None:
     """CPU time is within two ticks of wait4's, which is asked later; peak memory is equal."""
     work = "import threading\ndef f():\n    sum(range(6_000_000))\nt = [threading.Thread(target=f) for _ in range(3)]\n"
     work += "[x.start() for x in t]; [x.join() for x in t]; bytes(50_000_000)"
@@ -124,10 +125,9 @@ def test_resources_are_what_wait_reports(record: Record) -> None:
         "_, _, used = os.wait4(pid, 0)\n"
         "open(sys.argv[2], 'w').write(f'{pid} {used.ru_utime + used.ru_stime} {used.ru_maxrss}')\n"
     )
-    report = Path(os.environ.get("TMPDIR", "/tmp")) / f"usage-{os.getpid()}"
+    report = tmp_path / "usage"
     rows = record("process", [sys.executable, "-c", parent, work, str(report)]).rows("exit")
     pid, seconds, kilobytes = report.read_text().split()
-    report.unlink()
     (row,) = [row for row in rows if row["pid"] == int(pid)]
     assert abs((row["user_ns"] + row["system_ns"]) / 1e9 - float(seconds)) < 0.02
     assert row["peak_rss_bytes"] == int(kilobytes) * 1024
@@ -159,7 +159,7 @@ def test_a_thread_ends_the_process(record: Record, workload: Callable[[str], str
     (row,) = recording.rows("exit")
     assert (row["pid"], row["exit_code"], row["signal"]) == (recording.pid, 3, 0)
     assert (row["tid"], row["comm"]) == (recording.pid, "lingers")
-    assert 0.2e9 <= row["lifetime_ns"] < 5e9
+    assert 0.2e9 <= row["lifetime_ns"] < row["ktime_ns"] - row["start_ns"]
     assert recording.status == 3
 
 
@@ -173,3 +173,21 @@ def test_a_changed_root_is_part_of_the_working_directory(record: Record, tmp_pat
     rows = record("process", [sys.executable, "-c", script, str(tmp_path)]).rows("exec")
     (failed,) = [row for row in rows if row["ret"]]
     assert (failed["filename"], failed["cwd"], failed["ret"]) == ("/sh", f"{tmp_path}/inside", -2)
+
+
+def test_a_held_command_shows_itself(record: Record) -> None:
+    """Lifetime and peak of memory of a command that was held are those of the same program started by a shell."""
+    commands: list[dict[str, Any]] = []
+    for command in (["/bin/true"], ["sh", "-c", "/bin/true; true"]):
+        exits = record("process", command, hold=1.0).rows("exit")
+        commands += [row for row in exits if row["comm"] == "true"]
+    held, started = commands
+    assert 0 < held["lifetime_ns"] < held["ktime_ns"] - held["start_ns"] - 1e9
+    assert held["peak_rss_bytes"] < 1.5 * started["peak_rss_bytes"]
+
+
+def test_a_command_that_executes_another_lives_since_its_release(record: Record) -> None:
+    """Of a process that executes a second program the first one's time counts too."""
+    command = ["sh", "-c", "sleep 0.5; exec sleep 0.5"]
+    (row,) = [row for row in record("process", command, hold=0.5).rows("exit") if row["ppid"] == os.getpid()]
+    assert 1e9 <= row["lifetime_ns"] < row["ktime_ns"] - row["start_ns"] - 0.5e9

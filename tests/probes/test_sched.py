@@ -4,7 +4,9 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -97,22 +99,21 @@ def test_every_switch_and_wakeup_is_there(
         "import sys, time\n"
         "def switches():\n    lines = [line for line in open('/proc/self/status') if line.startswith('voluntary')]\n"
         "    return int(lines[0].split()[1])\n"
+        "open('/proc/self/comm', 'w').write('sleeper')\n"
         "before = switches()\nfor n in range(101): time.sleep(0.001)\nafter = switches()\n"
         "open(sys.argv[1], 'w').write(str(after - before))"
     )
-    sleeper = tmp_path / "sleeper"
-    sleeper.symlink_to(Path(sys.executable).resolve())
-    recording = record("sched", [str(sleeper), "-S", "-E", "-c", script, str(tmp_path / "count")])
+    recording = record("sched", [*PYTHON, script, str(tmp_path / "count")])
     counted = bpftrace()
-    switches = [row for row in recording.rows("switch") if row["pid"] == recording.pid or row["next_comm"] == "sleeper"]
-    left = [row for row in switches if row["comm"] == "sleeper"]
-    wakeups = [row for row in recording.rows("wakeup") if row["comm"] == "sleeper"]
-    arrived = [row for row in switches if row["next_comm"] == "sleeper"]
-    assert (len(left), len(arrived), len(wakeups)) == (counted["left"], counted["arrived"], counted["back"])
+    rows = recording.rows("switch")
+    left = [row for row in rows if row["comm"] == "sleeper"]
+    arrived = [row for row in rows if row["next_comm"] == "sleeper"]
+    woken = [row for row in left[1:] if row["waker_pid"] is not None]  # whatever woke the first had another name
+    assert (len(left), len(arrived), len(woken)) == (counted["left"], counted["arrived"], counted["back"])
     voluntary = int((tmp_path / "count").read_text())
     assert 101 <= voluntary <= sum(row["prev_state"] == 1 for row in left) <= voluntary + 20
-    assert all(0 < row["run_queue_ns"] < 10**10 for row in wakeups)
-    assert all(row["waker_comm"] for row in wakeups)
+    assert all(0 < row["run_queue_ns"] < 10**10 for row in woken)
+    assert all(row["waker_comm"] and row["waker_tid"] is not None for row in woken)
 
 
 def test_the_last_switch_says_that_the_thread_is_dead(record: Record) -> None:
@@ -124,10 +125,10 @@ def test_the_last_switch_says_that_the_thread_is_dead(record: Record) -> None:
 
 def test_a_sleep_is_time_off_cpu(record: Record) -> None:
     """The summary puts a sleep down as time off the CPU, as long as it was."""
+    began = time.monotonic_ns()
     rows = record("sched", ["sleep", "0.3"], mode="summary", interval_ms=100).rows("sched_summary")
-    asleep = sum(row["off_cpu_ns"] for row in rows)
-    assert 0.3e9 <= asleep < 0.45e9
-    assert any(row["off_cpu"][28] for row in rows)  # 2^28 ns are 0.27 s
+    assert 0.3e9 <= sum(row["off_cpu_ns"] for row in rows) < time.monotonic_ns() - began
+    assert sum(sum(row["off_cpu"][28:]) for row in rows) == 1  # 2^28 ns are 0.27 s
 
 
 def test_a_summary_agrees_with_itself(record: Record) -> None:
@@ -141,19 +142,50 @@ def test_a_summary_agrees_with_itself(record: Record) -> None:
             assert sum(row[name]) == row[f"{name}_count"]
 
 
-def test_waiting_for_a_cpu_is_measured(record: Record) -> None:
-    """Two busy processes on one CPU wait for it about half of the time each."""
-    busy = f"{sys.executable} -S -E -c 'import time; e = time.time() + 0.5\nwhile time.time() < e: pass'"
-    rows = record("sched", ["taskset", "-c", "0", "sh", "-c", f"{busy} & {busy} & wait"], mode="summary").rows(
-        "sched_summary"
-    )
-    by_pid: dict[int, list[int]] = {}
-    for row in rows:
-        on_cpu, waited = by_pid.setdefault(row["pid"], [0, 0])
-        by_pid[row["pid"]] = [on_cpu + row["on_cpu_ns"], waited + row["run_queue_ns"]]
-    both = sorted(by_pid.values())[-2:]
-    assert all(waited > 0.15e9 for _, waited in both)
-    assert all(0.4e9 < on_cpu + waited < 0.8e9 for on_cpu, waited in both)
+@dataclass
+class Share:
+    """What a thread had of a CPU, in ns, and how often it left it without having asked to."""
+
+    run_ns: int
+    waited_ns: int
+    involuntary: int
+
+
+@pytest.mark.parametrize("work", ["spin", "sleep", "fork"])
+def test_events_summary_and_the_kernel_agree(
+    record: Record, workload: Callable[[str], str], tmp_path: Path, work: str
+) -> None:
+    """Run time and waits for a CPU, woken or made to leave one, add up to /proc/PID/schedstat's, in either mode.
+
+    A thread reads them just before it ends; and some kernels leave out a switch now and then. Rows that say that a
+    thread left involuntarily are its nonvoluntary_ctxt_switches.
+    """
+    said = tmp_path / "events"
+    rows = record("sched", [workload("shares"), work, "300", str(said)]).rows("switch")
+    for tid, told in _told(said).items():
+        own = [row for row in rows if row["tid"] == tid]
+        _agree(told.run_ns, sum(row["on_cpu_ns"] or 0 for row in own))
+        _agree(told.waited_ns, sum(row["run_queue_ns"] or 0 for row in own))
+        assert told.involuntary * 0.95 - 3 <= sum(row["involuntary"] for row in own) <= told.involuntary + 10
+        assert all(row["involuntary"] == (row["prev_state"] == 0) for row in own)
+        assert all(row["waker_comm"] is None for row in own if row["waker_pid"] is None)
+    said = tmp_path / "summary"
+    command = [workload("shares"), work, "300", str(said)]
+    rows = record("sched", command, mode="summary", interval_ms=100).rows("sched_summary")
+    for tid, told in _told(said).items():
+        own = [row for row in rows if row["tid"] == tid]
+        _agree(told.run_ns, sum(row["on_cpu_ns"] for row in own))
+        _agree(told.waited_ns, sum(row["run_queue_ns"] for row in own))
+
+
+def _told(file: Path) -> dict[int, Share]:
+    lines = [[int(word) for word in line.split()] for line in file.read_text().splitlines()]
+    assert len(lines) >= 2
+    return {tid: Share(*numbers) for tid, *numbers in lines}
+
+
+def _agree(expected_ns: int, recorded_ns: int) -> None:
+    assert expected_ns * 0.97 - 10e6 < recorded_ns < expected_ns * 1.03 + 60e6  # it may wait once more after it told
 
 
 def test_a_process_is_its_threads_added_up(record: Record) -> None:

@@ -6,6 +6,7 @@
 #include "process.h"
 
 #define SIGNAL_GROUP_EXIT 0x4 /* include/linux/sched/signal.h */
+#define PF_FORKNOEXEC 0x40    /* include/linux/sched.h: forked, has not executed anything */
 
 SCOPE_STREAM(exec);
 SCOPE_STREAM(fork);
@@ -37,12 +38,13 @@ struct {
 	__type(value, struct exec_record);
 } exec_records SEC(".maps");
 
-/* What a call that may fail was given; in the memory of the process that made it. */
+/* What a call that may fail was given, in the memory of the process that made it; and what is known of that process. */
 struct exec_thread {
 	struct scope_thread thread;
 	const char *filename; /* NULL: not in a call that is watched */
 	const char *const *argv;
-	__u32 ended; /* of a main thread: the process's exit was emitted */
+	__u64 released_ns; /* of a main thread: a held command was let go; 0: it is none */
+	__u32 ended;	   /* of a main thread: the process's exit was emitted */
 };
 
 SCOPE_THREADS(struct exec_thread);
@@ -115,6 +117,15 @@ int BPF_PROG(exec_done, struct task_struct *task, pid_t old_pid, struct linux_bi
 	return 0;
 }
 
+/* A command that was held until now by its parent, which traces it: that one and what else it starts are left out. */
+static __always_inline bool is_held(struct task_struct *task)
+{
+	__s32 parent = task->real_parent->tgid;
+	__u32 *mark = bpf_map_lookup_elem(&scope_pids, &parent);
+
+	return task->flags & PF_FORKNOEXEC && mark && *mark == SCOPE_EXCLUDED;
+}
+
 static __always_inline int exec_enter(const char *filename, const char *const *argv)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -127,6 +138,8 @@ static __always_inline int exec_enter(const char *filename, const char *const *a
 	}
 	call->filename = scope_thread_passes(task, &call->thread) ? filename : NULL;
 	call->argv = argv;
+	if (call->filename && is_held(task))
+		call->released_ns = bpf_ktime_get_boot_ns();
 	return 0;
 }
 
@@ -319,6 +332,7 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(exit_done, struct task_struct *task)
 {
 	__u64 now_ns = bpf_ktime_get_boot_ns();
+	struct exec_thread *leader;
 	struct exit_event *event;
 	__u32 code;
 
@@ -328,7 +342,8 @@ int BPF_PROG(exit_done, struct task_struct *task)
 	if (!event)
 		return 0;
 	code = task->signal->flags & SIGNAL_GROUP_EXIT ? task->signal->group_exit_code : task->exit_code;
-	event->lifetime_ns = now_ns - task_start_ns(task);
+	leader = bpf_task_storage_get(&threads, task->group_leader, 0, 0);
+	event->lifetime_ns = now_ns - (leader && leader->released_ns ? leader->released_ns : task_start_ns(task));
 	event->ppid = task->real_parent->tgid;
 	event->exit_code = code >> 8 & 0xff;
 	event->signal = code & 0x7f;

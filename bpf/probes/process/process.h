@@ -28,7 +28,7 @@ struct fork_event {
 /* A process, when its last thread ends. The header describes that thread. */
 struct exit_event {
 	struct scope_header header;
-	__u64 lifetime_ns;
+	__u64 lifetime_ns; /* without the time that a command was held */
 	__u64 user_ns;
 	__u64 system_ns;
 	__u64 peak_rss_bytes;

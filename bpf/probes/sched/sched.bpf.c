@@ -4,19 +4,21 @@
 #include "sched.h"
 
 SCOPE_STREAM(switch);
-SCOPE_STREAM(wakeup);
 SCOPE_SUMMARY(sched_summary)
 
-#define TASK_REPORT_MASK 0xff /* the states ps shows; TASK_NEW and its kind lie above, include/linux/sched.h */
+/* include/linux/sched.h */
+#define TASK_UNINTERRUPTIBLE 2
+#define TASK_REPORT_MASK 0xff /* the states ps shows; what lies above alone (TASK_FROZEN, ...) does not wake either */
 
 struct sched_thread {
 	struct scope_thread thread;
 	__u64 on_since_ns;   /* 0: not running, or not known */
 	__u64 off_since_ns;  /* went to sleep */
 	__u64 wait_since_ns; /* runnable, not running */
+	__u64 waited_ns;     /* for the CPU that it has; 0: not known */
 	__s32 waker_pid;     /* 0: the idle thread, which an interrupt had interrupted */
 	__s32 waker_tid;
-	bool woken; /* else it waits because it was preempted */
+	bool woken; /* to wait for a CPU; else it was switched out while it was runnable */
 	char waker_comm[SCOPE_COMM_SIZE];
 };
 
@@ -46,41 +48,43 @@ static __always_inline struct sched_summary_value *summary_of(struct task_struct
 	return sched_summary_slot(&key);
 }
 
-static __always_inline void emit_switch(struct task_struct *prev, struct task_struct *next, __u64 now_ns,
-					__u64 on_cpu_ns, __u32 prev_state, bool preempted)
+/* How the thread came to wait for the CPU that it leaves now, and how long it did. */
+static __always_inline void fill_wait(struct switch_event *event, struct sched_thread *thread)
+{
+	event->run_queue_ns = thread->waited_ns;
+	event->woken = thread->woken;
+	if (!thread->woken)
+		return;
+	event->waker_pid = thread->waker_pid;
+	event->waker_tid = thread->waker_tid;
+	__builtin_memcpy(event->waker_comm, thread->waker_comm, sizeof(event->waker_comm));
+}
+
+/* `leaving` is NULL if prev is not watched, and next is. */
+static __always_inline void emit_switch(struct task_struct *prev, struct task_struct *next,
+					struct sched_thread *leaving, __u64 now_ns, __u64 on_cpu_ns, __u32 prev_state)
 {
 	struct switch_event *event = scope_reserve(prev, stream_switch, now_ns, sizeof(*event));
 
 	if (!event)
 		return;
+	__builtin_memset(&event->header + 1, 0, sizeof(*event) - sizeof(event->header));
 	event->on_cpu_ns = on_cpu_ns;
 	event->next_start_ns = task_start_ns(next);
 	event->next_pid = next->tgid;
 	event->next_tid = next->pid;
 	bpf_probe_read_kernel(event->next_comm, sizeof(event->next_comm), next->comm);
-	event->prev_state = prev_state & TASK_REPORT_MASK;
-	event->preempted = preempted;
-	event->pad[0] = event->pad[1] = event->pad[2] = 0;
+	event->prev_state = prev_state;
+	event->involuntary = !prev_state;
+	if (leaving && on_cpu_ns && leaving->waited_ns)
+		fill_wait(event, leaving);
 	scope_submit(event, stream_switch, sizeof(*event));
 }
 
-static __always_inline void emit_wakeup(struct task_struct *task, struct sched_thread *thread, __u64 now_ns)
+/* The thread leaves the CPU, which it had for so long; 0: that is not known. */
+static __always_inline void leave(struct task_struct *task, struct sched_thread *thread, __u64 now_ns, __u64 on_cpu_ns,
+				  bool runnable)
 {
-	struct wakeup_event *event = scope_reserve(task, stream_wakeup, thread->wait_since_ns, sizeof(*event));
-
-	if (!event)
-		return;
-	event->run_queue_ns = now_ns - thread->wait_since_ns;
-	event->waker_pid = thread->waker_pid;
-	event->waker_tid = thread->waker_tid;
-	__builtin_memcpy(event->waker_comm, thread->waker_comm, sizeof(event->waker_comm));
-	scope_submit(event, stream_wakeup, sizeof(*event));
-}
-
-/* The thread leaves the CPU. Returns how long it had it; 0 if that is not known. */
-static __always_inline __u64 leave(struct task_struct *task, struct sched_thread *thread, __u64 now_ns, bool runnable)
-{
-	__u64 on_cpu_ns = thread->on_since_ns ? now_ns - thread->on_since_ns : 0;
 	struct sched_summary_value *value;
 
 	thread->on_since_ns = 0;
@@ -88,33 +92,40 @@ static __always_inline __u64 leave(struct task_struct *task, struct sched_thread
 	thread->wait_since_ns = runnable ? now_ns : 0;
 	thread->woken = false;
 	if (!scope_summarize || !on_cpu_ns)
-		return on_cpu_ns;
+		return;
 	value = summary_of(task);
 	if (value) {
 		__sync_fetch_and_add(&value->on_cpu_count, 1);
 		__sync_fetch_and_add(&value->on_cpu_ns, on_cpu_ns);
 		scope_histogram_add(&value->on_cpu, on_cpu_ns);
 	}
-	return on_cpu_ns;
 }
 
 /* The thread gets the CPU. */
 static __always_inline void arrive(struct task_struct *task, struct sched_thread *thread, __u64 now_ns)
 {
+	__u64 waited_ns = thread->wait_since_ns ? now_ns - thread->wait_since_ns : 0;
 	struct sched_summary_value *value;
 
 	thread->on_since_ns = now_ns;
-	if (thread->wait_since_ns && scope_summarize) {
-		value = summary_of(task);
-		if (value) {
-			__sync_fetch_and_add(&value->run_queue_count, 1);
-			__sync_fetch_and_add(&value->run_queue_ns, now_ns - thread->wait_since_ns);
-			scope_histogram_add(&value->run_queue, now_ns - thread->wait_since_ns);
-		}
-	} else if (thread->wait_since_ns && thread->woken) {
-		emit_wakeup(task, thread, now_ns);
-	}
+	thread->waited_ns = waited_ns;
 	thread->wait_since_ns = 0;
+	if (!scope_summarize || !waited_ns)
+		return;
+	value = summary_of(task);
+	if (value) {
+		__sync_fetch_and_add(&value->run_queue_count, 1);
+		__sync_fetch_and_add(&value->run_queue_ns, waited_ns);
+		scope_histogram_add(&value->run_queue, waited_ns);
+	}
+}
+
+/* A thread that is preempted stays runnable, whatever it was about to wait for. 0: it is runnable. */
+static __always_inline __u32 shown_state(bool preempted, __u32 state)
+{
+	if (preempted || !state)
+		return 0;
+	return state & TASK_REPORT_MASK ? state & TASK_REPORT_MASK : TASK_UNINTERRUPTIBLE;
 }
 
 static __always_inline int switched(bool preempted, struct task_struct *prev, struct task_struct *next,
@@ -126,10 +137,13 @@ static __always_inline int switched(bool preempted, struct task_struct *prev, st
 	if (!leaving && !arriving)
 		return 0;
 	now_ns = bpf_ktime_get_boot_ns();
-	if (leaving)
-		on_cpu_ns = leave(prev, leaving, now_ns, preempted || !prev_state);
+	prev_state = shown_state(preempted, prev_state);
+	if (leaving && leaving->on_since_ns)
+		on_cpu_ns = now_ns - leaving->on_since_ns;
 	if (!scope_summarize)
-		emit_switch(prev, next, now_ns, on_cpu_ns, prev_state, preempted);
+		emit_switch(prev, next, leaving, now_ns, on_cpu_ns, prev_state);
+	if (leaving)
+		leave(prev, leaving, now_ns, on_cpu_ns, !prev_state);
 	if (arriving)
 		arrive(next, arriving, now_ns);
 	return 0;

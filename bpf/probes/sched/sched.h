@@ -5,23 +5,19 @@
 /* A CPU goes from one thread to another. The header describes the one that leaves it. */
 struct switch_event {
 	struct scope_header header;
-	__u64 on_cpu_ns; /* 0: it came on before the task began */
+	__u64 run_queue_ns; /* how long it had waited to get the CPU; 0: not known */
+	__u64 on_cpu_ns;    /* how long it then had it; 0: not known */
 	__u64 next_start_ns;
 	__s32 next_pid;
 	__s32 next_tid;
 	char next_comm[SCOPE_COMM_SIZE];
-	__u32 prev_state; /* 0: still runnable; else TASK_* bits, include/linux/sched.h */
-	__u8 preempted;
-	__u8 pad[3];
-};
-
-/* A thread was woken and came on a CPU. The header describes it; its time is that of the waking. */
-struct wakeup_event {
-	struct scope_header header;
-	__u64 run_queue_ns; /* from being woken to running */
 	__s32 waker_pid;
 	__s32 waker_tid;
 	char waker_comm[SCOPE_COMM_SIZE];
+	__u32 prev_state; /* 0: still runnable; else TASK_* bits, include/linux/sched.h */
+	__u8 involuntary;
+	__u8 woken; /* before it waited; else it had been switched out while it was runnable */
+	__u8 pad[2];
 };
 
 struct sched_summary_key {

@@ -11,7 +11,7 @@ from scope_agentd.control.catalogue import list_probes
 from scope_agentd.control.messages import task_id_of, task_message
 from scope_agentd.errors import InvalidDefinition, TaskConflict, UnknownTask
 from scope_agentd.tasks import Tasks
-from scope_bpf.errors import InvalidOption, NotSupported, ScopeBpfError, TargetNotFound, UnknownProbe
+from scope_bpf.errors import InvalidOption, InvalidTarget, NotSupported, ScopeBpfError, TargetNotFound, UnknownProbe
 from scope_proto.scope.v1 import control_pb2
 from scope_proto.scope.v1.control_pb2_grpc import AgentControlServicer
 
@@ -22,6 +22,7 @@ _STATUS: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (TaskConflict, grpc.StatusCode.ALREADY_EXISTS),
     (UnknownProbe, grpc.StatusCode.INVALID_ARGUMENT),
     (InvalidOption, grpc.StatusCode.INVALID_ARGUMENT),
+    (InvalidTarget, grpc.StatusCode.INVALID_ARGUMENT),
     (InvalidDefinition, grpc.StatusCode.INVALID_ARGUMENT),
     (TargetNotFound, grpc.StatusCode.FAILED_PRECONDITION),
     (NotSupported, grpc.StatusCode.FAILED_PRECONDITION),

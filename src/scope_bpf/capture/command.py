@@ -1,32 +1,72 @@
 """A command that is held until its tracing has begun."""
 
+import errno
 import os
 import shutil
+import signal
+import socket
+import time
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
-from scope_bpf.binding.spawn import spawn_held
-from scope_bpf.errors import TargetNotFound
+from scope_bpf.errors import CannotRun, NotSupported
+
+HOLD = Path(__file__).parents[1] / "objects" / "hold"  # binding/hold.c
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # whatever it was given; its own children have the defaults too
 
 
 class HeldCommand:
-    """Forks a command that waits for `release` before it becomes itself. `close` ends one that was never released.
+    """A child process that waits for `release` before it becomes the command. `close` ends one never released.
+
+    Nothing of this process is in what the kernel tells of the command: it is forked by a program of a few pages and has
+    the command's name from the start; its first call when it is released is its exec. It gets the signals that this
+    process was told to ignore or block, and the default action for SIGPIPE and SIGXFSZ.
+
+    Attributes:
+        path: the file that is executed.
+        failure: why the command could not be executed, once `poll` has told its status; None if it could.
 
     Raises:
-        TargetNotFound: there is no such command.
+        CannotRun: there is no such command, it is no program, or there is no room for another process.
+        NotSupported: the program that holds commands was not built.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
-        path = shutil.which(command[0])
-        if path is None:
-            raise TargetNotFound(f"there is no command '{command[0]}' to run")
-        self.path: str = path
-        self.pid, self._release_fd = spawn_held(path, command)
+        self.path = _find(command[0])
+        self.failure: CannotRun | None = None
+        self._name = command[0]
         self._status: int | None = None
+        self._released = False
+        self._socket, theirs = socket.socketpair()
+        try:
+            with theirs:
+                starter = self._start(theirs.fileno(), command)
+            told = self._socket.recv(4)
+            _, status = os.waitpid(starter, 0)
+            if not told:
+                raise CannotRun(self._name, max(os.waitstatus_to_exitcode(status), 0) or errno.EAGAIN)
+        except BaseException:
+            self._socket.close()
+            raise
+        self.pid = _integer(told)
+        _wait_until_asleep(self.pid)
+
+    def _start(self, fd: int, command: Sequence[str]) -> int:
+        words = [str(HOLD), str(fd), self.path, *command]
+        same_number = [(os.POSIX_SPAWN_DUP2, fd, fd)]  # open there, and in no other program that is started meanwhile
+        try:
+            return os.posix_spawn(HOLD, words, os.environ, file_actions=same_number, setsigdef=_IGNORED_BY_PYTHON)
+        except FileNotFoundError:
+            raise NotSupported(f"{HOLD} is missing; run `make hold`") from None
+        except OSError as error:
+            raise CannotRun(self._name, error.errno or errno.EAGAIN) from None
 
     def release(self) -> None:
         """Lets the command run."""
-        os.write(self._release_fd, b"\n")
-        self._close_release()
+        self._released = True
+        with suppress(BrokenPipeError):  # something ended it while it waited, which `poll` tells
+            self._socket.send(b"\n")
 
     def poll(self) -> int | None:
         """Its exit status, negative for the signal that ended it; None while it runs."""
@@ -34,15 +74,37 @@ class HeldCommand:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 self._status = os.waitstatus_to_exitcode(status)
+                self.failure = self._read_failure()
+                self._socket.close()
         return self._status
 
+    def _read_failure(self) -> CannotRun | None:
+        try:
+            told = self._socket.recv(4, socket.MSG_DONTWAIT)
+        except OSError:  # closed, or it was ended before it had read that it may go
+            return None
+        return CannotRun(self._name, _integer(told)) if told else None
+
     def close(self) -> None:
-        """Ends the command if it still waits to be released. One that runs goes on."""
-        if self._release_fd >= 0:
-            self._close_release()
+        """Ends the command if it still waits to be released. One that runs goes on. May be called again."""
+        self._socket.close()
+        if not self._released and self._status is None:
             _, status = os.waitpid(self.pid, 0)
             self._status = os.waitstatus_to_exitcode(status)
 
-    def _close_release(self) -> None:
-        os.close(self._release_fd)
-        self._release_fd = -1
+
+def _find(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        raise CannotRun(name, errno.EACCES if "/" in name and Path(name).exists() else errno.ENOENT)
+    return path
+
+
+def _wait_until_asleep(pid: int) -> None:
+    """Until it is in the call that ends when it is released: what it does before is not the command's doing."""
+    while Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] in (b"R", b"D"):
+        time.sleep(0.001)
+
+
+def _integer(native: bytes) -> int:
+    return int.from_bytes(native, "little")  # of every architecture that hold.c knows

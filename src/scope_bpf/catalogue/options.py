@@ -12,7 +12,7 @@ class Option:
     """An option: its `type` names how a value is read, from JSON or from the command line's text.
 
     Attributes:
-        type: integer, boolean, choice or names (a list of words; in text, separated by commas).
+        type: integer, boolean, choice or names (a list of words, one at least; in text, separated by commas).
         choices: what a choice may be; for names, what each may be (empty: anything).
         minimum, maximum: bounds of an integer, both included.
     """
@@ -65,6 +65,8 @@ class Option:
         if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
             raise self._complaint(value, "names separated by commas")
         named = tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
+        if not named:
+            raise InvalidOption(f"option '{self.name}': {value!r} names nothing; leave the option out for its default")
         unknown = [name for name in named if self.choices and name not in self.choices]
         if unknown:
             raise InvalidOption(f"option '{self.name}': there is no {unknown[0]!r}")

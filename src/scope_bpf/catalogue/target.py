@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scope_bpf.errors import TargetNotFound
+from scope_bpf.errors import InvalidTarget, TargetNotFound
 from scope_bpf.host import cgroup_root
 
 _COMM_BYTES = 15
@@ -69,6 +69,19 @@ class Target:
         if not folder.is_dir() or folder.stat().st_dev != root.stat().st_dev:
             raise TargetNotFound(f"there is no cgroup '{folder}'")
         return folder
+
+
+def target_of(given: Mapping[str, Any]) -> Target:
+    """The target with these fields, as a user gave them: a field that names nobody is not taken for one left out.
+
+    Raises:
+        InvalidTarget: a field is 0, negative or empty.
+    """
+    for name, value in given.items():
+        if not value or (name == "pid" and value < 0):
+            wrong = f"{value} is no process" if name == "pid" else "it is empty"
+            raise InvalidTarget(f"target.{name}: {wrong}; leave it out to watch the whole machine")
+    return Target(**given)
 
 
 def _check_process(pid: int) -> None:

@@ -48,7 +48,7 @@ PROBE = Probe(
                 "exit_code": Column("what it gave exit()"),
                 "signal": Column("the signal that ended it; 0 if none did"),
                 "core_dumped": Column("1 if it left a core dump"),
-                "lifetime_ns": Column("since the process started", "ns"),
+                "lifetime_ns": Column("since the process started; of a held command, since its release", "ns"),
                 "user_ns": Column("CPU time in user mode, all threads; what is since the last tick is missing", "ns"),
                 "system_ns": Column("CPU time in the kernel, likewise", "ns"),
                 "peak_rss_bytes": Column("most memory resident at a time", "bytes"),

@@ -6,8 +6,8 @@ from scope_bpf.catalogue.stream import Column, Live, Mode, Rollup, Stream
 _TIMES = {
     "on_cpu_count": Column("times it left a CPU"),
     "on_cpu_ns": Column("time on a CPU, counted when it leaves one", "ns"),
-    "run_queue_count": Column("times it got a CPU after waiting"),
-    "run_queue_ns": Column("time it waited for a CPU", "ns"),
+    "run_queue_count": Column("times it got a CPU after waiting, woken or made to leave one"),
+    "run_queue_ns": Column("time it waited for a CPU, counted when it gets one", "ns"),
     "off_cpu_count": Column("times it was woken"),
     "off_cpu_ns": Column("time it slept, counted when it is woken", "ns"),
     "on_cpu": Column("times on a CPU by powers of two", "ns"),
@@ -15,37 +15,41 @@ _TIMES = {
     "off_cpu": Column("sleeps by powers of two", "ns"),
 }
 _STATE = "0 if it could have gone on; else TASK_* bits: 1 sleeping, 2 uninterruptible, 4 stopped, 8 traced, 128 dead"
+_WOKEN = "absent if no thread woke it: it had been made to leave a CPU before"
 
 PROBE = Probe(
     name="sched",
-    meaning="switches between threads, and what woken threads wait for a CPU",
+    meaning="what threads wait for a CPU, how long they have it, why they leave it, and who woke them",
     streams=(
         Stream(
             "switch",
-            "a CPU goes from one thread, which the row describes, to another",
+            "a thread, which the row describes, leaves a CPU to another",
             columns={
-                "on_cpu_ns": Column("how long it had the CPU; absent if it came on before the task began", "ns"),
+                "run_queue_ns": Column(
+                    "how long it had waited for the CPU, woken or made to leave one; absent if not known", "ns"
+                ),
+                "on_cpu_ns": Column(
+                    "how long it had the CPU; absent if it came on before the task began; absent or longer if the "
+                    "kernel left out a switch, which it does now and then under load",
+                    "ns",
+                ),
                 "prev_state": Column(f"why it left: {_STATE}"),
-                "preempted": Column("1 if it was made to leave"),
+                "involuntary": Column("1 if prev_state is 0: its time was over, another came first, or it yielded"),
+                "waker_pid": Column(f"process of the waker; of an interrupt, the interrupted process; {_WOKEN}"),
+                "waker_tid": Column("thread of the waker"),
+                "waker_comm": Column("name of the waker"),
                 "next_pid": Column("process of the thread that comes; 0 for the idle one"),
                 "next_tid": Column("thread that comes"),
                 "next_comm": Column("its name"),
                 "next_start_ns": Column("when its process started", "ns"),
             },
-            null_unless={"on_cpu_ns": "on_cpu_ns"},
-            live=Live(by=("comm", "pid"), totals=("preempted", "on_cpu_ns")),
-            rollup=Rollup(measured="on_cpu_ns"),
-        ),
-        Stream(
-            "wakeup",
-            "a woken thread gets a CPU; its time is that of the waking",
-            columns={
-                "run_queue_ns": Column("from being woken to running", "ns"),
-                "waker_pid": Column("process that woke it, or that an interrupt which did had interrupted"),
-                "waker_tid": Column("thread that did"),
-                "waker_comm": Column("its name"),
+            hidden=("woken",),
+            null_unless={
+                "run_queue_ns": "run_queue_ns",
+                "on_cpu_ns": "on_cpu_ns",
+                **dict.fromkeys(("waker_pid", "waker_tid", "waker_comm"), "woken"),
             },
-            live=Live(by=("comm", "pid"), totals=("run_queue_ns",)),
+            live=Live(by=("comm", "pid"), totals=("involuntary", "on_cpu_ns", "run_queue_ns")),
             rollup=Rollup(measured="run_queue_ns"),
         ),
         Stream(

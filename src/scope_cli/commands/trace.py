@@ -6,11 +6,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scope_cli.definition import add_options, add_target, given_options, given_target
-from scope_cli.errors import CommandError, UsageError
+from scope_cli.errors import CommandError, NotRun, UsageError
 
 if TYPE_CHECKING:
     from scope_bpf.capture.account import Account
@@ -43,16 +44,23 @@ def register(subcommands: Any) -> None:
     parser.set_defaults(run=run, takes_command=True)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Traces until the command, the time or the user ends it; then says what was recorded and lost."""
     from scope_bpf.capture.command import HeldCommand
     from scope_bpf.capture.tracer import Tracer
     from scope_bpf.catalogue.options import parse_options
-    from scope_bpf.catalogue.target import Target
-    from scope_bpf.errors import InvalidOption, ScopeBpfError, TargetNotFound, UnknownProbe
+    from scope_bpf.catalogue.target import target_of
+    from scope_bpf.errors import (
+        CannotRun,
+        InvalidOption,
+        InvalidTarget,
+        ScopeBpfError,
+        TargetNotFound,
+        UnknownProbe,
+    )
     from scope_bpf.probes import probe_named
 
-    if arguments.command and arguments.pid:
+    if arguments.command and arguments.pid is not None:
         raise UsageError("give a command to trace or a --pid, not both")
     if arguments.duration is not None and arguments.duration <= 0:
         raise UsageError("--duration must be more than 0 seconds")
@@ -60,15 +68,20 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         probe = probe_named(arguments.probe)
         options = parse_options(probe.options, given_options(arguments))
+        target = target_of(given_target(arguments))
         command = HeldCommand(arguments.command) if arguments.command else None
-        of_command = {"pid": command.pid} if command and not probe.sampler else {}
-        target = Target(**given_target(arguments) | of_command)
+        if command and not probe.sampler:
+            target = replace(target, pid=command.pid)
         with Tracer(probe, options, target, command=command.path if command else "") as tracer:
             _check_output(arguments, tracer)
             tracer.start()
             sink = _sink(arguments, tracer)  # no file is overwritten where nothing can be recorded
-            return _trace(tracer, sink, command, arguments.duration)
-    except (UnknownProbe, InvalidOption, TargetNotFound) as error:
+            _trace(tracer, sink, command, arguments.duration)
+        if command and command.failure:
+            raise command.failure
+    except CannotRun as error:
+        raise NotRun(str(error), error.status) from None
+    except (UnknownProbe, InvalidOption, InvalidTarget, TargetNotFound) as error:
         raise UsageError(str(error)) from None
     except ScopeBpfError as error:
         raise CommandError(str(error)) from None
@@ -135,7 +148,7 @@ class _Recording(threading.Thread):
         self.join()
 
 
-def _trace(tracer: "Tracer", sink: "Sink", command: "HeldCommand | None", duration: float | None) -> int:
+def _trace(tracer: "Tracer", sink: "Sink", command: "HeldCommand | None", duration: float | None) -> None:
     interrupted = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: interrupted.set())
@@ -164,7 +177,6 @@ def _trace(tracer: "Tracer", sink: "Sink", command: "HeldCommand | None", durati
         raise CommandError(f"cannot write the rest: {error.strerror or error}") from None
     lines += _describe_places(tracer)
     _summarize(recording.rows, seconds, tracer.accounts(), lines, command)
-    return 0
 
 
 def _describe_places(tracer: "Tracer") -> list[str]:

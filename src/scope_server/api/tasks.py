@@ -6,7 +6,8 @@ from aiohttp import web
 from google.protobuf import json_format
 
 from scope_bpf.catalogue.options import parse_options
-from scope_bpf.errors import ScopeBpfError
+from scope_bpf.catalogue.target import target_of
+from scope_bpf.errors import InvalidTarget, ScopeBpfError
 from scope_bpf.probes import probe_named
 from scope_proto.scope.v1.task_pb2 import Definition
 from scope_server.api.context import DATABASE, DESIRED, SESSIONS
@@ -76,14 +77,19 @@ def _definition(body: dict[str, Any]) -> Definition:
 
 
 def _aim(definition: Definition, target: dict[str, Any]) -> None:
-    pid = target.get("pid")
-    if pid is not None:
-        if isinstance(pid, bool) or not isinstance(pid, int) or not 0 <= pid <= PID:
-            raise InvalidQuery(f"target.pid: {quoted(pid)} is no process")
-        definition.target.pid = pid
-    for name, longest in _TARGET.items():
-        if target.get(name) is not None:
-            setattr(definition.target, name, text(target[name], f"target.{name}", longest))
+    given = {name: value for name, value in target.items() if value is not None}
+    pid = given.get("pid", 1)
+    if isinstance(pid, bool) or not isinstance(pid, int) or pid > PID:
+        raise InvalidQuery(f"target.pid: {quoted(pid)} is no process")
+    for name, value in given.items():
+        if name in _TARGET:
+            text(value, f"target.{name}", _TARGET[name])
+    try:
+        target_of(given)
+    except InvalidTarget as error:
+        raise InvalidQuery(str(error)) from None
+    for name, value in given.items():
+        setattr(definition.target, name, value)
 
 
 async def _task(request: web.Request, task_id: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from scope_proto.scope.v1 import control_pb2, task_pb2
 SPIN = "import os\nfor _ in range({}): os.getppid()"
 
 
-def definition(probe: str = "syscalls", pid: int = 0, duration_s: float | None = None, **options: Any) -> Any:
+def definition(probe: str = "syscalls", pid: int | None = None, duration_s: float | None = None, **options: Any) -> Any:
     message = task_pb2.Definition(probe=probe, target=task_pb2.Target(pid=pid))
     json_format.ParseDict(options, message.options)
     if duration_s is not None:

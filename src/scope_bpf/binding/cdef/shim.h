@@ -46,9 +46,6 @@ int64_t scope_paths(const scope_rows *rows, size_t field, int32_t *ends, uint8_t
 int64_t scope_text_lists(const scope_rows *rows, size_t field, int32_t *list_ends, int64_t *texts, int32_t *ends,
 			 uint8_t *data);
 
-/* shim/command.c */
-int scope_spawn_held(const char *path, char *const argv[], int *release_fd);
-
 /* shim/uprobe.c */
 int scope_expect_uprobes(struct bpf_program *program);
 int scope_attach_uprobes(const struct bpf_program *program, const char *path, const uint64_t *offsets,

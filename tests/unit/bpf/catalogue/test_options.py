@@ -28,7 +28,6 @@ FREE = Option("free", "names", (), "any words")
         (MANY, "read,write", ("read", "write")),
         (MANY, " read , ,read,open", ("read", "open")),
         (MANY, ["write"], ("write",)),
-        (MANY, "", ()),
         (FREE, "any thing,else", ("any thing", "else")),
     ],
     ids=repr,
@@ -62,6 +61,13 @@ def test_a_value_is_refused(option: Option, given: Any, wanted: str) -> None:
     """The message names the option, what was given and what would do."""
     with pytest.raises(InvalidOption, match=f"option '{option.name}': .* is not {wanted}"):
         option.parse(given)
+
+
+@pytest.mark.parametrize("given", ["", " , ", [], [""]], ids=repr)
+def test_no_names_are_not_every_name(given: Any) -> None:
+    """A list without a name is refused: what is meant by it, nothing or all, is left to the default."""
+    with pytest.raises(InvalidOption, match=r"option .many.: .* names nothing; leave the option out for its default"):
+        MANY.parse(given)
 
 
 def test_an_unknown_name_is_named() -> None:

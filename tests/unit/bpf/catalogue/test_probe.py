@@ -52,7 +52,8 @@ def test_a_probe_says_what_it_is(probe: Probe) -> None:
         assert alternative.name
         assert all(re.search(rb"\0" + program.encode() + rb"\0", probe.elf) for program in alternative.programs)
     assert all(option.meaning for option in probe.options)
-    assert all(option.parse(option.default) == option.default for option in probe.options)
+    given = [option for option in probe.options if option.default != ()]  # no names, which means all, cannot be given
+    assert all(option.parse(option.default) == option.default for option in given)
 
 
 @every_stream

@@ -4,12 +4,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scope_bpf.catalogue import target as targets
-from scope_bpf.catalogue.target import Target
-from scope_bpf.errors import TargetNotFound
+from scope_bpf.catalogue.target import Target, target_of
+from scope_bpf.errors import InvalidTarget, TargetNotFound
 from scope_bpf.probes import probe_named
 
 CONTAINER = "0123456789ab" + "cd" * 26
@@ -36,6 +37,31 @@ def test_conditions_are_members_of_the_filter() -> None:
     conditions = Target(comm="sh", exe=sys.executable).conditions()
     assert set(conditions) <= {member.name for member in struct.members}
     assert conditions["comm"] == b"sh"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"pid": 0}, "target.pid: 0 is no process; leave it out to watch the whole machine"),
+        ({"pid": -7, "comm": "sh"}, "target.pid: -7 is no process; leave it out to watch the whole machine"),
+        ({"comm": ""}, "target.comm: it is empty; leave it out to watch the whole machine"),
+        ({"exe": ""}, "target.exe: it is empty; leave it out to watch the whole machine"),
+        ({"pid": 1, "cgroup": ""}, "target.cgroup: it is empty; leave it out to watch the whole machine"),
+        ({"container": ""}, "target.container: it is empty; leave it out to watch the whole machine"),
+    ],
+    ids=str,
+)
+def test_a_field_that_names_nobody_is_not_everybody(given: dict[str, Any], said: str) -> None:
+    """What a user gave and is empty, such as a variable that was not set, is refused with what to do."""
+    with pytest.raises(InvalidTarget) as refused:
+        target_of(given)
+    assert str(refused.value) == said
+
+
+def test_fields_that_were_not_given_are_no_condition() -> None:
+    """Only what was given is in the target."""
+    assert target_of({}) == Target()
+    assert target_of({"pid": 7, "comm": "sh"}) == Target(pid=7, comm="sh")
 
 
 @pytest.mark.parametrize(("comm", "fits"), [("x" * 15, True), ("x" * 16, False), ("é" * 7, True), ("é" * 8, False)])
