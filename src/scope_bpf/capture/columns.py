@@ -134,7 +134,7 @@ def _column(raw: RawBatch, field: Field, absent: Rows | None) -> pa.Array:
     makers: dict[Kind, Callable[[bytes], str | None]] = {
         Kind.NAME: _name,
         Kind.ENUM: partial(_enumerator, field),
-        Kind.ADDRESS: _address,
+        Kind.ADDRESS: partial(_address, field),
     }
     return _dictionary(values, makers[field.kind], absent)
 
@@ -169,7 +169,8 @@ def _dictionary(values: Rows, text_of: Callable[[bytes], str | None], absent: Ro
     buffer = pa.py_buffer(np.ascontiguousarray(values))
     encoded = pa.Array.from_buffers(pa.binary(values.dtype.itemsize), len(values), [None, buffer]).dictionary_encode()
     found = pa.array([text_of(value) for value in encoded.dictionary.to_pylist()], pa.string()).dictionary_encode()
-    indices = found.indices.take(encoded.indices)
+    distinct = len(found.dictionary) == len(found)
+    indices = encoded.indices if distinct else found.indices.take(encoded.indices)
     return pa.DictionaryArray.from_arrays(_nulled(indices, absent), found.dictionary)
 
 
@@ -183,9 +184,10 @@ def _enumerator(field: Field, value: bytes) -> str:
     return field.names.get(number, str(number))
 
 
-def _address(value: bytes) -> str | None:
+def _address(field: Field, value: bytes) -> str | None:
     """Of a struct scope_address; None: of no family that has addresses here."""
-    family, octets = int.from_bytes(value[:4], "little"), value[4:]
+    (address,) = np.frombuffer(value, field.dtype)
+    family, octets = int(address["family"]), address["bytes"].tobytes()
     if family == socket.AF_INET:
         return socket.inet_ntop(socket.AF_INET, octets[:4])
     return socket.inet_ntop(socket.AF_INET6, octets) if family == socket.AF_INET6 else None

@@ -15,8 +15,9 @@ from scope_bpf.capture.columns import Batch, RawBatch, raw_batch
 from scope_bpf.capture.part import Part
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.stream import Mode
+from scope_bpf.layout.btf import Btf
+from scope_bpf.layout.records import record_dtype
 
-MOST_RINGS = 16  # more CPUs share; as many as emit.bpf.h counts bytes for
 SUMMARY_RING_BYTES = 1 << 20  # for names only
 MOST_BYTES_OF_RINGS = 256 << 20  # all rings of a task together, where none is asked for
 MOST_WAKEUP_BYTES = 1 << 20  # waking costs the program microseconds
@@ -31,7 +32,7 @@ class Events(Part):
         self._streams = probe.event_streams
         self._layouts = [probe.layout(stream) for stream in self._streams]
         self._schemas = [probe.schema(stream) for stream in self._streams]
-        self._rings = 1 << (min(possible_cpus(), MOST_RINGS).bit_length() - 1)
+        self._rings = 1 << (min(possible_cpus(), _most_rings(probe.btf)).bit_length() - 1)
         suitable = SUMMARY_RING_BYTES if mode is Mode.SUMMARY else probe.ring_bytes
         self._ring_bytes = _ring_bytes(options["ring_bytes"] or min(suitable, MOST_BYTES_OF_RINGS // self._rings))
         self._fds: list[int] = []
@@ -121,6 +122,11 @@ class Events(Part):
             self._drain = None
         while self._fds:
             os.close(self._fds.pop())
+
+
+def _most_rings(btf: Btf) -> int:
+    """As many as the programs count bytes for; more CPUs share."""
+    return btf.variables["scope_unsignalled"].size // record_dtype(btf, "scope_unsignalled").itemsize
 
 
 def _ring_bytes(wanted: int) -> int:

@@ -109,7 +109,7 @@ class Stream:
         names: a text column joined from another stream.
         internal: only read for `names`; no rows of it leave the tracer.
         resolved: columns computed by the probe's resolver.
-        of_processes: its rows are of processes; False: a summary whose key has no struct scope_process.
+        of_processes: its rows are of processes; False: a summary, of no state, whose key has no struct scope_process.
         gauge: a summary that tells a state, in every mode: rows for what has changed since the interval before.
         adds_up: another summary of the probe, whose rows it adds up by process; it has nothing of its own in C.
         labels: columns that label the numbers of the latest samples as metrics; none: they are no metrics.

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from scope_bpf.errors import LayoutMismatch
 from scope_bpf.layout.btf import Array, Enum, Integer, Struct, Type
+from scope_bpf.layout.records import dtype_of
 
 
 class Kind(enum.Enum):
@@ -72,8 +73,6 @@ _TAIL_KINDS = {
 _FLATTENED = ("scope_header", "scope_process")
 _UNSEEN = (("scope_header", "stream"),)  # how a record finds its layout
 _NAMES = pa.dictionary(pa.int32(), pa.string())
-_ADDRESS = np.dtype([("family", "<u4"), ("bytes", "u1", 16)])
-_SLICE = np.dtype([("offset", "<u4"), ("length", "<u4")])
 
 
 def layout_of(*structs: Struct) -> Layout:
@@ -126,10 +125,10 @@ def _field(struct: Struct, name: str, offset: int, type_: Type) -> Field:
         dtype = np.dtype(f"<{'i' if type_.signed else 'u'}{type_.size}")
         return Field(name, offset, Kind.ENUM, dtype, _NAMES, enumerators(type_))
     if isinstance(type_, Struct) and type_.name == "scope_address":
-        return Field(name, offset, Kind.ADDRESS, _ADDRESS, _NAMES)
+        return Field(name, offset, Kind.ADDRESS, dtype_of(type_), _NAMES)
     if isinstance(type_, Struct) and type_.name in _TAIL_KINDS:
         kind, arrow = _TAIL_KINDS[type_.name]
-        return Field(name, offset, kind, _SLICE, arrow)
+        return Field(name, offset, kind, dtype_of(type_), arrow)
     if isinstance(type_, Struct) and type_.name == "scope_histogram":
         buckets = type_.size // 8
         return Field(name, offset, Kind.HISTOGRAM, np.dtype(("<u8", buckets)), pa.list_(pa.uint64(), buckets))

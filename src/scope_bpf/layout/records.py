@@ -17,7 +17,7 @@ def record_dtype(btf: Btf, name: str) -> np.dtype[Any]:
     struct = btf.struct(name)
     if struct is None:
         raise LayoutMismatch(f"the object has no struct {name}")
-    return _struct(struct)
+    return dtype_of(struct)
 
 
 def enum_values(btf: Btf, name: str) -> dict[str, int]:
@@ -32,7 +32,12 @@ def enum_values(btf: Btf, name: str) -> dict[str, int]:
     return values
 
 
-def _struct(struct: Struct) -> np.dtype[Any]:
+def dtype_of(struct: Struct) -> np.dtype[Any]:
+    """The same of a struct that is at hand.
+
+    Raises:
+        LayoutMismatch: a member has no dtype.
+    """
     return np.dtype(
         {
             "names": [member.name for member in struct.members],
@@ -51,5 +56,5 @@ def _dtype(struct: Struct, name: str, type_: Type) -> np.dtype[Any]:
             return np.dtype(f"S{type_.count}")
         return np.dtype((_dtype(struct, name, type_.element), type_.count))
     if isinstance(type_, Struct):
-        return _struct(type_)
+        return dtype_of(type_)
     raise LayoutMismatch(f"struct {struct.name}: member '{name}' has a type that is no record's")
