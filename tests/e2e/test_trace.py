@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -81,21 +82,25 @@ def test_options_behind_the_dashes_are_the_commands_own() -> None:
     assert "--json --pid" in traced.stdout
 
 
-def test_interrupted_it_still_says_what_it_recorded() -> None:
+def test_interrupted_it_still_says_what_it_recorded(tmp_path: Path) -> None:
     """Ctrl-C ends a trace cleanly: what is left is drained, the summary is printed, the status is 0."""
     busy = subprocess.Popen([sys.executable, "-c", "import time\nwhile True: time.sleep(0.01)"])
     command = [*SCOPE, "trace", "syscalls", "--json", "--pid", str(busy.pid)]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said = tmp_path / "said"
     try:
-        assert running.stdout
-        first = running.stdout.readline()  # it records
+        with said.open("w") as output:
+            running = subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True)
+        end = time.monotonic() + 60
+        while not said.stat().st_size and time.monotonic() < end:
+            time.sleep(0.05)  # until it records
         running.send_signal(signal.SIGINT)
-        rest, errors = running.communicate(timeout=60)
+        _, errors = running.communicate(timeout=60)
     finally:
         busy.kill()
         busy.wait()
     assert running.returncode == 0
-    rows = len((first + rest).splitlines())
+    rows = len(said.read_text().splitlines())
+    assert rows
     assert errors.startswith(f"{rows:,} events in ")
 
 

@@ -186,6 +186,7 @@ from scope_bpf.errors import MissingCapability
 from scope_bpf.catalogue.options import parse_options
 from scope_bpf.capture.tracer import Tracer
 probe = probe_named(sys.argv[1])
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")))
 try:
     with Tracer(probe, parse_options(probe.options, {})) as tracer:
         tracer.start()
@@ -206,11 +207,18 @@ except MissingCapability as error:
 )
 def test_what_privileges_it_takes(runnable: dict[str, str], change: list[str], said: str) -> None:
     """The error names the capabilities that lack; CAP_BPF and CAP_PERFMON are enough for every probe with programs."""
+    admin, perfmon, bpf = (1 << number for number in (21, 38, 39))  # include/uapi/linux/capability.h
     for name in (name for name, probe in probes().items() if not probe.sampler):
         if runnable[name]:
             pytest.skip(runnable[name])
         command = ["setpriv", *change, sys.executable, "-c", WITHOUT, name]
-        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith(said)
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        mask, answer = told.split("\n", 1)
+        assert answer.startswith(said)
+        if said == "started":
+            assert int(mask, 16) == bpf | perfmon, "it had these two and no others"
+        else:
+            assert int(mask, 16) & (admin | perfmon) == 0, "they were really taken"
 
 
 NESTS = """
