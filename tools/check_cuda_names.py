@@ -7,6 +7,8 @@ is needed, nor what the library links against. What it imports returns null or a
     pip install unicorn capstone pyelftools
     pip download --no-deps --only-binary :all: xgboost && unzip xgboost-*.whl '*.so'
     PYTHONPATH=src tools/check_cuda_names.py xgboost/lib/libxgboost.so
+
+The last number of a row counts constructors that did not end within LIMIT seconds (5): what they register is not seen.
 """
 
 import mmap
@@ -32,7 +34,7 @@ RUNTIME = {REGISTER, REGISTER_FILE, "__cudaRegisterFatBinaryEnd", "__cudaRegiste
 BASE, IMPORTS, HEAP, THREAD, STACK = 1 << 32, 1 << 28, 1 << 29, 3 << 29, 7 << 28
 IMPORTS_SIZE, HEAP_SIZE, THREAD_SIZE, STACK_SIZE = 1 << 24, 3 << 28, 1 << 20, 1 << 24
 PAGE = 4096
-SECONDS = float(os.environ.get("SECONDS", "5"))  # for a constructor
+LIMIT = float(os.environ.get("LIMIT", "5"))  # seconds for a constructor
 ARGUMENTS = [x86.UC_X86_REG_RDI, x86.UC_X86_REG_RSI, x86.UC_X86_REG_RDX, x86.UC_X86_REG_RCX, x86.UC_X86_REG_R8]
 ARGUMENTS += [x86.UC_X86_REG_R9, x86.UC_X86_REG_RSP]
 RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
@@ -107,7 +109,13 @@ class Library:
     def _run(self) -> None:
         self.processor = processor = Uc(UC_ARCH_X86, UC_MODE_64)
         processor.mem_map_ptr(BASE, self.size, UC_PROT_ALL, self.memory.ctypes.data)
-        for begin, size in ((IMPORTS, IMPORTS_SIZE), (HEAP, HEAP_SIZE), (THREAD, THREAD_SIZE), (STACK, STACK_SIZE)):
+        for begin, size in (
+            (0, PAGE),
+            (IMPORTS, IMPORTS_SIZE),
+            (HEAP, HEAP_SIZE),
+            (THREAD, THREAD_SIZE),
+            (STACK, STACK_SIZE),
+        ):
             processor.mem_map(begin, size)
         own = THREAD + THREAD_SIZE // 2
         processor.mem_write(own, own.to_bytes(8, "little"))
@@ -124,7 +132,7 @@ class Library:
             processor.mem_write(stack, IMPORTS.to_bytes(8, "little"))  # where it returns to
             processor.reg_write(x86.UC_X86_REG_RSP, stack)
             try:
-                processor.emu_start(constructor, IMPORTS, timeout=int(SECONDS * 1e6))
+                processor.emu_start(constructor, IMPORTS, timeout=int(LIMIT * 1e6))
             except UcError:
                 self.stopped += 1
             else:
@@ -137,8 +145,9 @@ class Library:
         self.processor.reg_write(x86.UC_X86_REG_RSP, stack + 8)
 
     def _block_of(self, size: int) -> int:
+        begin = self.heap
         self.heap += min(size, 1 << 20) + 31 & -16
-        return self.heap if self.heap < HEAP + HEAP_SIZE - (1 << 20) else 0
+        return begin if self.heap < HEAP + HEAP_SIZE else 0
 
     def _skip(self, processor: Any, _: object) -> bool:
         """Unicorn has no AVX: what it can't do is left out, which changes nothing that is registered."""
@@ -163,6 +172,9 @@ class Library:
             value = self._block_of(rdi * rsi if name == "calloc" else rsi)
         elif name in ("memcpy", "memmove"):
             processor.mem_write(rdi, bytes(processor.mem_read(rsi, min(rdx, 1 << 20))))
+            value = rdi
+        elif name == "memset":
+            processor.mem_write(rdi, bytes([rsi & 0xFF]) * min(rdx, 1 << 20))
             value = rdi
         elif name == "strlen":
             value = bytes(processor.mem_read(rdi, 256)).find(b"\0")
