@@ -1,6 +1,10 @@
-"""Symbol tables of ELF files: where functions are by name, and what function an address is in."""
+"""Symbol tables of ELF files: where functions are by name, and what function an address is in.
 
-from collections.abc import Collection, Iterator
+A table may have millions of symbols, and hundreds of megabytes of names: they are read in pieces, and stay in the file.
+Columns are copied before they are searched: a search in every third word of a table takes ten times as long.
+"""
+
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -12,35 +16,42 @@ SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 )
 _FUNC = 2  # STT_FUNC
-_BEGIN = 4  # characters of a name
+_BEGIN = np.dtype("<u2")  # of a name, what symbols are sorted out by
+_PIECE = 1 << 16  # symbols that are read at once
+_NAMES = 4 << 20  # bytes of names that are read at once
+_LONGEST = 4096  # bytes of a name
 
 
 class Symbols:
-    """A symbol table with its names."""
+    """A symbol table with its names.
 
-    def __init__(self, table: Array, names: bytes) -> None:
-        self._table, self._names = table, names
+    Args:
+        read: reads some bytes at an offset in the file, fewer if there are no more.
+        table: offset and size of the table.
+        names: offset and size of the names.
+    """
+
+    def __init__(self, read: Callable[[int, int], bytes], table: tuple[int, int], names: tuple[int, int]) -> None:
+        self._read, (self._table, size), (self._names, self._names_size) = read, table, names
+        self._count = size // SYMBOL.itemsize
 
     def addresses(self, names: Collection[str]) -> dict[str, int]:
         """Functions of these names that are defined here, by name; versions ("@@...") are not part of a name."""
-        # Most files have none, and there are many files: what names begin with is looked for first.
-        begins = {begin for begin in {name[:_BEGIN] for name in names} if begin.encode() in self._names}
-        places = {name: list(self._places(name)) for name in names if name[:_BEGIN] in begins}
-        if not any(places.values()):
-            return {}
-        functions = self._table[(self._table["info"] & 0xF == _FUNC) & (self._table["section"] != 0)]
-        values = {name: functions["value"][np.isin(functions["name"], at)] for name, at in places.items() if at}
-        return {name: int(found[0]) for name, found in values.items() if len(found)}
+        found = self._find(names, defined_functions=True)
+        return {name: int(self.addresses_at(indices[:1])[0]) for name, indices in found.items()}
 
     def indices(self, name: str) -> Array:
         """Where symbols of this name stand in the table, defined or not."""
-        return np.flatnonzero(np.isin(self._table["name"], list(self._places(name))))
+        return self._find([name], defined_functions=False).get(name, np.empty(0, np.int64))
 
-    def address_of(self, index: int) -> int | None:
-        """The address of a symbol by its place in the table; None if it is defined elsewhere."""
-        if index >= len(self._table) or not self._table[index]["section"]:
-            return None
-        return int(self._table[index]["value"])
+    def addresses_at(self, indices: Array) -> Array:
+        """The addresses of symbols by their places in the table; -1 for those that are defined elsewhere."""
+        found = np.full(len(indices), -1)
+        for begin, symbols in self._pieces():
+            here = np.flatnonzero((indices >= begin) & (indices < begin + len(symbols)))
+            chosen = symbols[indices[here] - begin]
+            found[here] = np.where(chosen["section"] != 0, chosen["value"].astype(np.int64), -1)
+        return found
 
     def name_at(self, address: int, begin: bool = False) -> str | None:
         """The name of the function that spans an address, or that begins there; None if none does."""
@@ -49,20 +60,57 @@ class Symbols:
         if index < 0 or address >= ends[index] or (begin and address != starts[index]):
             return None
         name = int(names[index])
-        end = self._names.find(b"\0", name)
-        return self._names[name:end].decode(errors="backslashreplace") if end >= 0 else None
+        text, end, _ = self._read(self._names + name, min(_LONGEST, self._names_size - name)).partition(b"\0")
+        return text.decode(errors="backslashreplace") if end else None
 
     @cached_property
     def _spans(self) -> tuple[Array, Array, Array]:
-        table = self._table
-        kept = table[(table["info"] & 0xF == _FUNC) & (table["section"] != 0) & (table["size"] > 0)]
-        kept = kept[np.argsort(kept["value"], kind="stable")]
-        return kept["value"].copy(), kept["value"] + kept["size"], kept["name"].copy()
+        kept = [symbols[_is_function(symbols) & (symbols["size"] > 0)] for _, symbols in self._pieces()]
+        starts, sizes, names = (
+            np.concatenate([np.empty(0, SYMBOL[name]), *(symbols[name] for symbols in kept)])
+            for name in ("value", "size", "name")
+        )
+        order = np.argsort(starts, kind="stable")
+        return starts[order], starts[order] + sizes[order], names[order]
 
-    def _places(self, name: str) -> Iterator[int]:
-        """Where the table of strings has this name; a linker may let it share the end of a longer one."""
-        wanted = name.encode() + b"\0"
-        at = self._names.find(wanted)
-        while at >= 0:
-            yield at
-            at = self._names.find(wanted, at + 1)
+    def _pieces(self) -> Iterator[tuple[int, Array]]:
+        """The table: the place of each piece's first symbol, and its symbols."""
+        for begin in range(0, self._count, _PIECE):
+            data = self._read(self._table + begin * SYMBOL.itemsize, min(_PIECE, self._count - begin) * SYMBOL.itemsize)
+            yield begin, np.frombuffer(data[: len(data) // SYMBOL.itemsize * SYMBOL.itemsize], SYMBOL)
+
+    def _find(self, names: Collection[str], defined_functions: bool) -> dict[str, Array]:
+        """The places in the table of the symbols of these names, by name; names without one are not there."""
+        wanted = {name.encode() + b"\0": name for name in names if name}
+        begins = np.array(list({int(np.frombuffer(text, _BEGIN, 1)[0]) for text in wanted}), _BEGIN)
+        found: dict[str, list[int]] = {}
+        keys = np.sort(self._keys(defined_functions))  # in the order of names
+        begin = 0
+        while begin < len(keys) and (first := int(keys[begin] >> np.uint64(32))) < self._names_size:
+            text = self._read(self._names + first, min(_NAMES + _LONGEST, self._names_size - first))
+            end = int(np.searchsorted(keys, np.uint64((first + _NAMES) << 32)))
+            places = (keys[begin:end] >> np.uint64(32)).astype(np.int64) - first
+            places = places[places < len(text) - _BEGIN.itemsize]
+            unaligned = np.ndarray(max(0, len(text) - 1), _BEGIN, text, strides=(1,))
+            for number in np.flatnonzero(np.isin(unaligned[places], begins)).tolist():
+                place = int(places[number])
+                name = wanted.get(text[place : text.find(b"\0", place) + 1])
+                if name is not None:
+                    found.setdefault(name, []).append(int(keys[begin + number] & np.uint64(0xFFFFFFFF)))
+            begin = end
+        return {name: np.array(sorted(indices), np.int64) for name, indices in found.items()}
+
+    def _keys(self, defined_functions: bool) -> Array:
+        """Where each symbol's name is (high half), and its place in the table."""
+        keys = [np.empty(0, np.uint64)]
+        for begin, symbols in self._pieces():
+            places = np.arange(begin, begin + len(symbols), dtype=np.uint64)
+            own = symbols["name"].astype(np.uint64) << np.uint64(32) | places
+            keys.append(own[_is_function(symbols)] if defined_functions else own)
+        return np.concatenate(keys)
+
+
+def _is_function(symbols: Array) -> Array:
+    """Which of the symbols are functions that are defined here."""
+    found: Array = (symbols["info"] & 0xF == _FUNC) & (symbols["section"] != 0)
+    return found

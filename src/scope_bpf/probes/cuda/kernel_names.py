@@ -1,11 +1,10 @@
 """From what a launch was given to the name of its kernel: right, or said not to be known."""
 
 import logging
-import os
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -15,18 +14,15 @@ from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.stream import Rows
 from scope_bpf.code.demangle import demangle
 from scope_bpf.code.modules import Module, Modules
-from scope_bpf.code.proc import stat_of
-from scope_bpf.probes.cuda.registrations import FATBIN, REGISTER, find_handles, find_kernels
+from scope_bpf.probes.cuda.process_handles import ProcessHandles
+from scope_bpf.probes.cuda.registrations import FATBIN, REGISTER, Handles, Kernels, find_handles, find_kernels
 from scope_bpf.probes.cuda.stripped import find_launch_functions
 
 log = logging.getLogger(__name__)
 
 REGISTRATION, SYMBOL, DRIVER, OFFSET, HANDLE = "registration", "symbol", "driver", "offset", "handle"
 
-_HANDLE_KEY = np.dtype([("stack", "<u8"), ("ticks", "<u8"), ("handle", "<u8"), ("pid", "<i4"), ("pad", "<u4")])
-_HANDLE = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("name", "<u4"), ("pad", "<u4")])
-_NAME_KEY = np.dtype([("start_ns", "<u8"), ("pid", "<i4"), ("number", "<u4")])  # cuda_names_key
-_LAUNCHED = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("handle", "<u8"), ("named", _NAME_KEY)])
+_MOST_KNOWN = 1 << 16  # names of launches that are kept
 
 
 @dataclass(frozen=True)
@@ -40,44 +36,76 @@ class Name:
 
 @dataclass
 class KernelsOfModule:
-    """The kernels that a file registers, read once somebody asks."""
+    """The kernels that a file registers, read once somebody asks. For any thread: the first one reads, others wait."""
 
     module: Module
+    _lock: RLock = field(default_factory=RLock, repr=False)
+
+    @property
+    def names(self) -> Kernels:
+        """The kernels and their names."""
+        with self._lock:
+            return self._names
+
+    @property
+    def handles(self) -> Handles:
+        """The variables that hold the kernels' handles."""
+        with self._lock:
+            return self._handles
 
     @cached_property
-    def names(self) -> dict[int, str]:
-        """Mangled names by address of the host function."""
+    def _names(self) -> Kernels:
         found = find_kernels(self.module.elf)
         log.info("kernels of a file", extra={"file": self.module.path, "kernels": len(found)})
         return found
 
     @cached_property
-    def handles(self) -> dict[int, int]:
-        """Host functions by address of the variable that holds the kernel's handle."""
-        return find_handles(self.module.elf, self.names)
+    def _handles(self) -> Handles:
+        return find_handles(self.module.elf, self._names)
 
 
 class KernelNames:
-    """The names of what is launched in the watched processes. For the thread that polls."""
+    """The names of what is launched in the watched processes.
 
-    def __init__(self, object_: BpfObject, modules: Modules) -> None:
-        self._handles, self._names = object_.map("cuda_handles"), object_.map("cuda_names")
+    The thread that attaches adds files and processes, which takes no time: files are read when a launch, or
+    `find_functions`, needs them first (1 s for a gigabyte). Names are asked for by one thread.
+
+    Args:
+        named: keys of the map `cuda_names`.
+    """
+
+    def __init__(self, object_: BpfObject, modules: Modules, named: np.dtype[Any]) -> None:
+        self._names = object_.map("cuda_names")
         self._modules = modules
         self._kernels: dict[int, KernelsOfModule] = {}
+        self._handles = ProcessHandles()
         self._known: dict[bytes, Name] = {}
+        self._launched = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("handle", "<u8"), ("named", named)])
 
     def add_module(self, module: Module) -> bool:
         """Keeps files that have kernels."""
         if not module.elf.has_section(FATBIN):
             return False
-        self._kernels[module.inode] = KernelsOfModule(module)
+        self._kernels.setdefault(module.inode, KernelsOfModule(module))
         return True
 
+    def drop_module(self, module: Module) -> None:
+        """Forgets a file, whose inode may be another's from now on."""
+        self._kernels.pop(module.inode, None)
+        self._handles.drop_module(module)
+        self._known.clear()
+
     def find_functions(self, module: Module) -> dict[str, int]:
-        """Offsets by name of what launches a module's kernels, if its own runtime was stripped of names."""
+        """Offsets by name of what launches a module's kernels, if its own runtime was stripped of names.
+
+        At once for other files; else the file is read.
+        """
         if module.elf.slots(REGISTER) or module.elf.functions([REGISTER]):
             return {}
-        found = find_launch_functions(module.elf, self._kernels[module.inode].names)
+        kernels = self._kernels[module.inode].names
+        if not len(kernels):
+            return {}
+        found = find_launch_functions(module.elf, kernels)
         missing = "cudaLaunchKernel" not in found
         log.warning(
             "a program has the CUDA runtime linked in and was stripped: of it %s",
@@ -87,45 +115,21 @@ class KernelNames:
         return found
 
     def add_process(self, pid: int, modules: Mapping[int, Module]) -> None:
-        """Tells the programs which handles the process has got already."""
-        key = np.zeros((), _HANDLE_KEY)
-        try:
-            stat = stat_of(pid)
-            key["pid"], key["ticks"], key["stack"] = pid, stat.start_ticks, stat.start_stack
-            memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return  # it has ended
-        try:
-            for base, module in modules.items():
-                if module.inode in self._kernels:
-                    self._add_handles(memory, base, module, key)
-        finally:
-            os.close(memory)
-
-    def _add_handles(self, memory: int, base: int, module: Module, key: Rows) -> None:
-        value = np.zeros((), _HANDLE)
-        value["inode"] = module.inode
-        for variable, function in self._kernels[module.inode].handles.items():
-            try:
-                handle = int.from_bytes(os.pread(memory, 8, base + variable), sys.byteorder)
-            except OSError:
-                return
-            offset = module.elf.offset_of(function)
-            if handle and offset is not None:
-                key["handle"], value["offset"] = handle, offset
-                self._handles.update(key.tobytes(), value.tobytes())
+        """Keeps where a process has the files that have kernels."""
+        files = {base: self._kernels.get(module.inode) for base, module in modules.items()}
+        self._handles.add_process(pid, {base: file for base, file in files.items() if file})
 
     def columns(self, rows: Rows) -> dict[str, pa.Array]:
         """`kernel`, `module` and `name_source` of launches; each is looked up once."""
-        launched = np.zeros(len(rows), _LAUNCHED)
+        launched = np.zeros(len(rows), self._launched)
         launched["inode"], launched["offset"] = rows["inode"], rows["offset"]
-        named = rows["name"] > 0
+        named, of_file = rows["name"] > 0, rows["inode"] > 0
         launched["named"]["number"] = rows["name"]
         for name in ("start_ns", "pid"):
-            launched["named"][name] = np.where(named, rows[name], 0)
-        launched["handle"] = np.where((rows["inode"] == 0) & ~named, rows["handle"], 0)
+            launched["named"][name] = np.where(named | ~of_file, rows[name], 0)
+        launched["handle"] = np.where(named | of_file, 0, rows["handle"])
         buffer = pa.py_buffer(launched)
-        keys = pa.Array.from_buffers(pa.binary(_LAUNCHED.itemsize), len(rows), [None, buffer]).dictionary_encode()
+        keys = pa.Array.from_buffers(pa.binary(launched.itemsize), len(rows), [None, buffer]).dictionary_encode()
         names = [self._name(key) for key in keys.dictionary.to_pylist()]
 
         def column(texts: list[str | None]) -> pa.Array:
@@ -140,23 +144,32 @@ class KernelNames:
     def _name(self, key: bytes) -> Name:
         if key in self._known:
             return self._known[key]
-        launched = np.frombuffer(key, _LAUNCHED)[0]
+        launched = np.frombuffer(key, self._launched)[0]
         inode, offset, handle = (int(launched[name]) for name in ("inode", "offset", "handle"))
         found = self._look_up(inode, offset, handle, launched["named"])
         if found.module or found.source == DRIVER:  # else the next time may know more
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
             self._known[key] = found
         return found
 
-    def _look_up(self, inode: int, offset: int, handle: int, named: Any) -> Name:
-        text = self._names.get(named.tobytes()) if named["number"] else None
+    def _look_up(self, inode: int, offset: int, handle: int, process: Any) -> Name:
+        text = self._names.get(process.tobytes()) if process["number"] else None
         if text is not None:
             return Name(demangle(text.partition(b"\0")[0].decode(errors="backslashreplace")), "", DRIVER)
+        if not inode:
+            place = self._handles.find(int(process["pid"]), int(process["start_ns"]), handle)
+            return self._of_function(*place) if place else Name(f"handle:{handle:#x}", "", HANDLE)
         module = self._modules.by_inode.get(inode)
         if not module:
-            return Name(f"handle:{handle:#x}" if not inode else f"?+{offset:#x}", "", OFFSET if inode else HANDLE)
-        kernels = self._kernels.get(inode)
-        if kernels and (mangled := kernels.names.get(module.elf.address_of(offset) or 0)):
+            return Name(f"?+{offset:#x}", "", OFFSET)
+        return self._of_function(module, module.elf.address_of(offset) or 0)
+
+    def _of_function(self, module: Module, function: int) -> Name:
+        kernels = self._kernels.get(module.inode)
+        if kernels and (mangled := kernels.names.name_of(function)):
             return Name(demangle(mangled), module.path, REGISTRATION)
+        offset = module.elf.offset_of(function) or 0
         if symbol := module.name_at(offset, begin=True):
             return Name(symbol, module.path, SYMBOL)
         return Name(module.place_of(offset), module.path, OFFSET)

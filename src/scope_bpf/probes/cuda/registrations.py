@@ -1,85 +1,166 @@
-"""Which kernel each host function launches, from the code that nvcc makes to register them; x86-64.
+"""Which kernel each host function launches, from the code that nvcc and clang make to register them; x86-64.
 
 A program tells the runtime of every kernel once, by `__cudaRegisterFunction(module, host_function, name, name, -1,
 ...)` (crt/host_runtime.h): both addresses are loaded right before the call. That stands in the file whether or not it
 was stripped, however the runtime was linked.
 """
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from scope_bpf.code.elf import X86_64, ElfFile
 from scope_bpf.probes.cuda.machine_code import (
-    LEA,
+    DEEPEST,
+    NO_CALLS,
+    R8,
     RDI,
     RDX,
     RSI,
-    Call,
-    calls_to,
-    entries_of,
+    UNKNOWN,
+    Array,
+    Calls,
+    calls_from,
+    joined,
     pieces,
+    stubs,
 )
 
 REGISTER = "__cudaRegisterFunction"
-GET_KERNEL = "__cudaGetKernel"
 FATBIN = ".nv_fatbin"  # section of every file that has kernels
 
-_NO_LIMIT = b"\x41\xb8\xff\xff\xff\xff"  # mov $-1,%r8d: the fifth argument
+_NO_LIMIT = 0xFFFFFFFF  # the fifth argument, a limit of threads, is -1
+_LOADS_OF_IT = (b"\x41\xb8\xff\xff\xff\xff", b"\x41\x83\xc8\xff")  # mov $-1,%r8d; or $-1,%r8d
+_NEAR = 96  # bytes from there to the call
+_SAMPLE = 512  # calls in a piece of code that have a say on what they call
+_SOME = 64  # kernels that tell whether a file has handles
+_IDENTIFIER = re.compile(r"[A-Za-z_$.][\w$.]*", re.ASCII)  # mangled names, too
+_EMPTY = np.empty(0, np.int64)
 
 
-def find_kernels(elf: ElfFile) -> dict[int, str]:
-    """The (mangled) names of kernels by the address of the host function that launches each."""
-    if elf.machine != X86_64:
-        return {}
-    entries = entries_of(elf, REGISTER)
-    found = {}
-    for call in calls_to(elf, entries) if entries else _calls_by_their_arguments(elf):
-        function, name_at = call.passed(RSI, elf), call.passed(RDX, elf)
-        name = elf.text_at(name_at) if name_at is not None else None
-        if function is not None and name and elf.is_code(function):
-            found[function] = name
-    return found
+@dataclass(frozen=True, eq=False)
+class Kernels:
+    """The kernels that a file registers. Their names stay in the file until somebody asks.
 
-
-def find_handles(elf: ElfFile, kernels: Collection[int]) -> dict[int, int]:
-    """Addresses of the variables that hold kernels' handles, and each one's host function (CUDA 13).
-
-    Args:
-        kernels: the host functions, as `find_kernels` gave them.
+    Attributes:
+        elf: the file.
+        functions: addresses of the host functions, in order, shape (kernels,).
+        names: addresses of the (mangled) names, shape (kernels,).
     """
+
+    elf: ElfFile
+    functions: Array
+    names: Array
+
+    def __len__(self) -> int:
+        return len(self.functions)
+
+    def sample(self, most: int) -> Array:
+        """Some of the host functions, from all over the file."""
+        return self.functions[:: max(1, -(-len(self) // most))]
+
+    def name_of(self, function: int) -> str | None:
+        """The (mangled) name of the kernel that a host function launches; None if it launches none."""
+        at = int(np.searchsorted(self.functions, function))
+        if at == len(self.functions) or self.functions[at] != function:
+            return None
+        return self.elf.text_at(int(self.names[at]))
+
+
+@dataclass(frozen=True, eq=False)
+class Handles:
+    """Variables that hold kernels' handles (CUDA 13).
+
+    Attributes:
+        variables: their addresses, in order, shape (handles,).
+        functions: the address of each one's host function, shape (handles,).
+    """
+
+    variables: Array
+    functions: Array
+
+
+def find_kernels(elf: ElfFile) -> Kernels:
+    """The kernels that a file registers. A host function that is given two names has none."""
     if elf.machine != X86_64:
-        return {}
-    entries = entries_of(elf, GET_KERNEL)
-    calls = calls_to(elf, entries) if entries else calls_with_kernels(elf, kernels)
-    return {variable: function for _, variable, function in handles_of(elf, calls, kernels)}
+        return Kernels(elf, _EMPTY, _EMPTY)
+    entries, slots = _entries_of(elf)
+    if not entries and not slots:
+        entries = _called_to_register(elf)
+    functions, names = _calls_of(elf, entries, slots).passed((RSI, RDX), elf).T
+    told = np.unique(np.column_stack((functions, names))[elf.are_code(functions)], axis=0)
+    texts = [elf.text_at(at) or "" for at in told[:, 1].tolist()]
+    are_names = np.array([bool(_IDENTIFIER.fullmatch(text)) for text in texts], bool)
+    functions, first, counts = np.unique(told[are_names, 0], return_index=True, return_counts=True)
+    texts = [text for text, is_name in zip(texts, are_names.tolist(), strict=True) if is_name]
+    spans = zip(first.tolist(), counts.tolist(), strict=True)
+    one_name = np.array([len(set(texts[at : at + count])) == 1 for at, count in spans], bool)
+    return Kernels(elf, functions[one_name], told[are_names, 1][first[one_name]])
 
 
-def handles_of(elf: ElfFile, calls: Iterable[Call], kernels: Collection[int]) -> Iterator[tuple[Call, int, int]]:
-    """Those calls that are passed the address of a variable and a kernel's host function, with both."""
-    for call in calls:
-        variable, function = call.passed(RDI, elf), call.passed(RSI, elf)
-        if variable is not None and function is not None and function in kernels and elf.is_data(variable):
-            yield call, variable, function
+def find_handles(elf: ElfFile, kernels: Kernels) -> Handles:
+    """The variables that hold the handles of a file's kernels."""
+    some, _ = handles_within(elf, kernels, kernels.sample(_SOME))
+    functions = kernels.functions if len(some.addresses) else _EMPTY  # the most kernels are launched without one
+    _, handles = handles_within(elf, kernels, functions)
+    variables, first = np.unique(handles.variables, return_index=True)
+    return Handles(variables, handles.functions[first])
 
 
-def _calls_by_their_arguments(elf: ElfFile) -> list[Call]:
-    """The calls of what is called most in the way that kernels are registered: where the runtime has no names."""
-    by_target: dict[int, list[Call]] = {}
+def handles_within(elf: ElfFile, kernels: Kernels, functions: Array) -> tuple[Calls, Handles]:
+    """The calls in host functions that are passed a variable and a kernel's host function, with both.
+
+    That is `__cudaGetKernel(&handle, host_function)`, which stands in what launches the kernel: the host function, or,
+    if the compiler does not optimize, what this calls.
+    """
+    asking, found, missing = [NO_CALLS], [np.empty((0, 2), np.int64)], functions
+    for depth in range(DEEPEST):
+        if not len(missing):
+            break
+        calls = calls_from(elf, missing, depth, kernels.functions)
+        passed = calls.passed((RDI, RSI), elf)
+        asks = np.isin(passed[:, 1], kernels.functions) & elf.are_data(passed[:, 0])
+        asking.append(calls.only(asks))
+        found.append(passed[asks])
+        missing = np.setdiff1d(missing, passed[asks, 1])
+    variables, asked_for = np.concatenate(found).T
+    return joined(asking), Handles(variables, asked_for)
+
+
+def _entries_of(elf: ElfFile) -> tuple[list[int], list[int]]:
+    """What is called to register a kernel: by address, and by the variable that has the address."""
+    own = elf.functions([REGISTER])
+    entries = [address for offset in own.values() if (address := elf.address_of(offset)) is not None]
+    slots = elf.slots(REGISTER)
+    return entries + stubs(elf, slots), slots
+
+
+def _calls_of(elf: ElfFile, entries: Sequence[int], slots: Sequence[int]) -> Calls:
+    """Every direct call of these addresses, and every call by these variables."""
+    found = [NO_CALLS]
+    for piece in pieces(elf) if entries or slots else ():
+        found.append(piece.calls_to(entries))
+        if slots:
+            found.append(piece.calls_by(slots))
+    return joined(found)
+
+
+def _called_to_register(elf: ElfFile) -> list[int]:
+    """What is called most with the arguments of a registration: where the runtime has no names."""
+    votes: Counter[int] = Counter()
     for piece in pieces(elf):
-        limits = np.flatnonzero((piece.code[:-1] == _NO_LIMIT[0]) & (piece.code[1:] == _NO_LIMIT[1]))
-        for call in piece.calls_behind(limits):
-            if _NO_LIMIT in call.before and RDX.load in call.before and elf.is_code(call.target):
-                function = call.passed(RSI, elf)
-                if function is not None and elf.is_code(function):
-                    by_target.setdefault(call.target, []).append(call)
-    return max(by_target.values(), key=len, default=[])
-
-
-def calls_with_kernels(elf: ElfFile, kernels: Collection[int]) -> Iterator[Call]:
-    """Calls before which the address of a kernel's host function is loaded, whoever is called."""
-    wanted = np.array(sorted(kernels), np.int64)
-    for piece in pieces(elf) if kernels else ():
-        # A register that such a call does not set has what the call before was passed.
-        yield from (replace(call, before=call.own) for call in piece.calls_behind(piece.uses_of(wanted, LEA)))
+        calls = piece.calls_behind(_LOADS_OF_IT, _NEAR, elf)
+        calls = calls.only(slice(None, None, 1 + len(calls.addresses) // _SAMPLE))
+        values, stored = calls.arguments((RSI, RDX, R8))
+        functions, names, limits = values.T
+        registers = (elf.are_code(functions) | stored[:, 0]) & (names != UNKNOWN) & (limits == _NO_LIMIT)
+        texts = {at: elf.text_at(at) or "" for at in names[registers].tolist()}
+        votes.update(
+            target
+            for target, name in zip(calls.targets[registers].tolist(), names[registers].tolist(), strict=True)
+            if _IDENTIFIER.fullmatch(texts[name])
+        )
+    return [target for target, _ in votes.most_common(1)]

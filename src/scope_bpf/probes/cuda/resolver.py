@@ -8,6 +8,7 @@ from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.stream import Rows, Stream
 from scope_bpf.code.modules import Module, Modules
 from scope_bpf.code.stacks import StackNames
+from scope_bpf.probes.cuda import PROBE
 from scope_bpf.probes.cuda.kernel_names import KernelNames
 
 
@@ -15,19 +16,23 @@ class CudaResolver:
     """The resolved columns of the probe's streams; see `scope_bpf.code.resolver.Resolver`."""
 
     def __init__(self, object_: BpfObject, modules: Modules) -> None:
-        self._kernels = KernelNames(object_, modules)
+        self._kernels = KernelNames(object_, modules, PROBE.key_layout("cuda_names").dtype)
         self._stacks = StackNames(object_, modules)
 
     def add_module(self, module: Module) -> bool:
         """Keeps files that have kernels."""
         return self._kernels.add_module(module)
 
+    def drop_module(self, module: Module) -> None:
+        """Forgets a file."""
+        self._kernels.drop_module(module)
+
     def find_functions(self, module: Module) -> dict[str, int]:
         """What launches kernels, in a program that has the runtime linked in and was stripped."""
         return self._kernels.find_functions(module)
 
     def add_process(self, pid: int, modules: Mapping[int, Module]) -> None:
-        """Reads which handles the process has got."""
+        """Keeps where the process has files that have kernels."""
         self._kernels.add_process(pid, modules)
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:

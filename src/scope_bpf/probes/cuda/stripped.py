@@ -1,40 +1,61 @@
-"""Functions of a runtime that is linked into a program whose names were stripped; x86-64, CUDA 13.
+"""Functions of a runtime that is linked into a program whose names were stripped; x86-64.
 
-The code that launches a kernel asks once for its handle, `__cudaGetKernel(&handle, host_function)`, and then calls
-`__cudaLaunchKernel(handle, ...)` (crt/host_runtime.h), which does nothing but go on to cudaLaunchKernel. Registered
-kernels are known (`find_kernels`), so both calls are found by their arguments. Memory and copies have no such mark: of
-these only the driver's own calls are seen.
+A kernel's host function passes its own address to `cudaLaunchKernel(host_function, ...)`. From CUDA 13 on, it asks
+once for the kernel's handle, `__cudaGetKernel(&handle, host_function)`, and then calls `__cudaLaunchKernel(handle,
+...)`, which does nothing but go on to cudaLaunchKernel (crt/host_runtime.h). Registered kernels are known
+(`find_kernels`), so these calls are found by their arguments. Memory and copies have no such mark: of these only the
+driver's own calls are seen.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 
 import numpy as np
 
 from scope_bpf.code.elf import X86_64, ElfFile
-from scope_bpf.probes.cuda.machine_code import MOV, pieces
-from scope_bpf.probes.cuda.registrations import GET_KERNEL, calls_with_kernels, handles_of
+from scope_bpf.probes.cuda.machine_code import DEEPEST, RDI, Array, calls_from
+from scope_bpf.probes.cuda.registrations import Kernels, handles_within
+
+GET_KERNEL, LAUNCH = "__cudaGetKernel", "cudaLaunchKernel"
 
 _GO_ON = b"\x55\x48\x89\xe5\x5d\xe9"  # push %rbp; mov %rsp,%rbp; pop %rbp; jmp rel32: all of __cudaLaunchKernel
 _HELPER = 128  # bytes of a function that compilers that do not optimize put in between
+_SAMPLE = 256  # host functions that are looked at
+_MAJORITY = 0.75
 
 
-def find_launch_functions(elf: ElfFile, kernels: Mapping[int, str]) -> dict[str, int]:
+def find_launch_functions(elf: ElfFile, kernels: Kernels) -> dict[str, int]:
     """Offsets of `cudaLaunchKernel` and `__cudaGetKernel`, as far as they are found beyond doubt."""
-    if elf.machine != X86_64:
+    if elf.machine != X86_64 or not len(kernels):
         return {}
-    asked = list(handles_of(elf, calls_with_kernels(elf, kernels), kernels))
-    variables = np.array(sorted({variable for _, variable, _ in asked}), np.int64)
-    askers = Counter(call.target for call, _, _ in asked)
-    launchers: Counter[int] = Counter()
-    for piece in pieces(elf) if len(variables) else ():
-        for call in piece.calls_behind(piece.uses_of(variables, MOV)):
-            launcher = _gone_on_to(elf, call.target)
-            if launcher is not None:
-                launchers[launcher] += 1
-    found = {GET_KERNEL: askers, "cudaLaunchKernel": launchers}
-    offsets = {name: elf.offset_of(next(iter(counts))) for name, counts in found.items() if len(counts) == 1}
+    sample = kernels.sample(_SAMPLE)
+    asked, handles = handles_within(elf, kernels, sample)
+    votes = {GET_KERNEL: Counter(asked.targets.tolist()), LAUNCH: _launchers(elf, kernels, sample, handles.variables)}
+    found = {name: _elected(counts) for name, counts in votes.items()}
+    offsets = {name: elf.offset_of(address) for name, address in found.items() if address is not None}
     return {name: offset for name, offset in offsets.items() if offset is not None}
+
+
+def _elected(counts: Counter[int]) -> int | None:
+    """What nearly all calls are of; others may be of functions that are asked about a kernel."""
+    for address, count in counts.most_common(1):
+        if count > _MAJORITY * counts.total():
+            return address
+    return None
+
+
+def _launchers(elf: ElfFile, kernels: Kernels, functions: Array, handles: Array) -> Counter[int]:
+    """What is called with a host function's address, or gone on to with a handle."""
+    launchers: Counter[int] = Counter()
+    for depth in range(DEEPEST):
+        calls = calls_from(elf, functions, depth, kernels.functions)
+        (passed,), (stored,) = (found.T for found in calls.arguments((RDI,)))
+        with_handle = calls.targets[stored & np.isin(passed, handles)]
+        direct = np.isin(calls.passed((RDI,), elf)[:, 0], kernels.functions)
+        launchers.update(calls.targets[direct].tolist())
+        launchers.update(filter(None, (_gone_on_to(elf, target) for target in with_handle.tolist())))
+        if launchers:
+            break
+    return launchers
 
 
 def _gone_on_to(elf: ElfFile, address: int) -> int | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from io import FileIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from scope_bpf.code.elf import ElfFile
@@ -116,7 +117,7 @@ def test_a_damaged_file_does_no_harm(build: Build, tmp_path: Path) -> None:
             for offset in elf.functions(["main", "shared_one", "puts"]).values():
                 elf.cheapest_probe(offset)
             elf.slots("puts")
-            elf.pointer_at(0x4000)
+            elf.pointers_at(np.array([0x4000, 0x3FF8]))
             elf.text_at(0x2000)
             if elf.symbols:
                 elf.symbols.name_at(0x1234)

@@ -21,6 +21,7 @@ from tests.probes.cuda_programs import Nvcc
 from scope_bpf.code.elf import ElfFile
 from scope_bpf.code.modules import Module
 from scope_bpf.errors import NotElf
+from scope_bpf.probes.cuda import PROBE
 from scope_bpf.probes.cuda.kernel_names import KernelNames
 from scope_bpf.probes.cuda.registrations import find_handles, find_kernels
 from scope_bpf.probes.cuda.stripped import find_launch_functions
@@ -70,7 +71,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Found:
-    kernels: dict[int, str]
+    kernels: dict[int, str | None]
     handles: dict[int, int]
     functions: dict[str, int]
 
@@ -84,17 +85,19 @@ def look_at(path: Path) -> Found | None:
             return None
         kernels = find_kernels(elf)
         handles = find_handles(elf, kernels)
-        for address in kernels:
+        named = {address: kernels.name_of(address) for address in kernels.functions.tolist()}
+        for address in named:
             for symbols in (elf.symbols, elf.dynamic_symbols):
                 if symbols:
                     symbols.name_at(address, begin=True)
         nothing: Any = SimpleNamespace(map=lambda _: None)  # no object is loaded: only files are looked at
-        names = KernelNames(nothing, nothing)
+        names = KernelNames(nothing, nothing, PROBE.key_layout("cuda_names").dtype)
         with mmap(file.fileno(), 1, access=ACCESS_READ) as mapped:
             module = Module(str(path), 1, file, elf, mapped)
             if names.add_module(module):
                 names.find_functions(module)
-        return Found(kernels, handles, find_launch_functions(elf, kernels))
+        pairs = zip(handles.variables.tolist(), handles.functions.tolist(), strict=True)
+        return Found(named, dict(pairs), find_launch_functions(elf, kernels))
 
 
 def output(*command: object) -> str:

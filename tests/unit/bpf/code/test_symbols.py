@@ -1,0 +1,65 @@
+"""Symbol tables: right whatever names share, and small however large the table is."""
+
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+
+from scope_bpf.code.symbols import SYMBOL, Symbols
+
+FUNCTION, OBJECT = 0x12, 0x11  # st_info of global symbols
+
+
+def symbols_of(table: np.ndarray, names: bytes) -> Symbols:
+    """A table and its names as a file has them, one behind the other."""
+    whole = table.tobytes() + names
+    read: Callable[[int, int], bytes] = lambda offset, size: whole[offset : offset + size]  # noqa: E731
+    return Symbols(read, (0, table.nbytes), (table.nbytes, len(names)))
+
+
+def test_names_that_share_their_end() -> None:
+    """A linker keeps `malloc` within `cudaMalloc`'s text; longer and shorter names are others."""
+    names = b"\0cudaMalloc\0cudaMallocAsync\0cu\0"
+    entries = [
+        (1, 100),
+        (1 + 4, 200),
+        (1 + names.index(b"cudaMallocAsync") - 1, 300),
+        (names.index(b"\0cu\0") + 1, 400),
+    ]
+    table = np.array([(name, FUNCTION, 0, 1, value, 10) for name, value in entries], SYMBOL)
+    found = symbols_of(table, names).addresses(["cudaMalloc", "Malloc", "cudaMallocAsync", "cu", "cuda", "alloc"])
+    assert found == {"cudaMalloc": 100, "Malloc": 200, "cudaMallocAsync": 300, "cu": 400}
+
+
+def test_what_is_defined_elsewhere() -> None:
+    """It has a place in the table, and no address; what is no function has none either."""
+    names = b"\0one\0two\0"
+    table = np.array([(1, FUNCTION, 0, 0, 0, 0), (1, OBJECT, 0, 1, 7, 1), (5, FUNCTION, 0, 1, 9, 1)], SYMBOL)
+    symbols = symbols_of(table, names)
+    assert symbols.addresses(["one", "two"]) == {"two": 9}
+    assert symbols.indices("one").tolist() == [0, 1]
+    assert symbols.addresses_at(np.array([2, 0, 1, 3])).tolist() == [9, -1, 7, -1]
+
+
+def test_a_large_table() -> None:
+    """Of 400,000 symbols with 40 MB of names, little is in memory when some are looked for, and nothing afterwards."""
+    count, width = 400_000, 100
+    names = np.full((count, width), ord("x"), np.uint8)
+    names[:, :2], names[:, -1] = (ord("c"), ord("u")), 0
+    digits = np.char.zfill(np.arange(count).astype(str), 8).astype("S8")
+    names[:, -9:-1] = digits.view(np.uint8).reshape(count, 8)
+    table = np.zeros(count, SYMBOL)
+    table["name"], table["info"], table["section"] = np.arange(count) * width, FUNCTION, 1
+    table["value"], table["size"] = np.arange(count) * 16, 16
+    wanted = {names[at].tobytes().rstrip(b"\0").decode(): at * 16 for at in (0, 41_234, count - 1)}
+    symbols = symbols_of(table, names.tobytes())
+    del names
+    tracemalloc.start()
+    try:
+        assert symbols.addresses([*wanted, "cudaMalloc"]) == wanted
+        left, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 32 << 20
+    assert left < 1 << 20
+    assert symbols.name_at(41_234 * 16 + 3) in wanted

@@ -1,0 +1,118 @@
+"""Names of launches, as rows have them; the file is this process's own, the maps are dictionaries."""
+
+import os
+from collections.abc import Iterator
+from ctypes import addressof, create_string_buffer
+from io import FileIO
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scope_bpf.code.elf import ElfFile
+from scope_bpf.code.proc import TICK_NS, stat_of
+from scope_bpf.probes.cuda import PROBE, kernel_names
+from scope_bpf.probes.cuda.kernel_names import KernelNames
+from scope_bpf.probes.cuda.registrations import Handles, Kernels
+
+NAMED = PROBE.key_layout("cuda_names").dtype
+ROW = np.dtype(
+    [(name, "<u8") for name in ("inode", "offset", "handle", "start_ns")] + [("pid", "<i4"), ("name", "<u4")]
+)
+INODE, VARIABLE, HANDLE = 0xFFFF1234, 0, 0x7F1234
+
+
+class Read:
+    """What is read of files, counted."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.times = 0
+        monkeypatch.setattr(kernel_names, "find_kernels", self.kernels)
+        monkeypatch.setattr(kernel_names, "find_handles", lambda _elf, kernels: self.handles(kernels))
+
+    def kernels(self, elf: ElfFile) -> Kernels:
+        """One kernel: its host function is where the code begins, its name is the loader's path."""
+        self.times += 1
+        return Kernels(elf, np.array([elf.code[0].address]), np.array([elf.address_of(self.text(elf)) or 0]))
+
+    @staticmethod
+    def text(elf: ElfFile) -> int:
+        return elf.read(0, 4096).index(elf.interpreter.encode())
+
+    @staticmethod
+    def handles(kernels: Kernels) -> Handles:
+        return Handles(np.array([VARIABLE]), kernels.functions)
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Read:
+    return Read(monkeypatch)
+
+
+@pytest.fixture
+def names(read: Read, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[KernelNames, Any]]:
+    with FileIO("/bin/true") as file:
+        elf = ElfFile(file)
+        module: Any = SimpleNamespace(inode=INODE, elf=elf, path="/bin/true")
+        module.name_at, module.place_of = lambda *_, **__: None, lambda offset: f"true+{offset:#x}"
+        key = np.zeros((), NAMED)
+        key["start_ns"], key["pid"], key["number"] = 5, 6, 7
+        texts = {key.tobytes(): b"_Z5addedPi\0rest"}
+        maps: Any = SimpleNamespace(map=lambda _: texts)
+        modules: Any = SimpleNamespace(by_inode={INODE: module})
+        found = KernelNames(maps, modules, NAMED)
+        monkeypatch.setattr(ElfFile, "has_section", lambda *_: True)
+        assert found.add_module(module)
+        assert not read.times
+        yield found, module
+
+
+def resolved(names: KernelNames, **row: int) -> tuple[str, str | None, str]:
+    rows = np.zeros(1, ROW)
+    for name, value in row.items():
+        rows[name] = value
+    columns = names.columns(rows)
+    kernel, module, source = (columns[name].to_pylist()[0] for name in ("kernel", "module", "name_source"))
+    return kernel, module, source
+
+
+def test_a_host_function(names: tuple[KernelNames, Any], read: Read) -> None:
+    """It has the name that it is registered by; the file is read once, when the first launch asks."""
+    found, module = names
+    assert not read.times
+    for _ in range(3):
+        kernel = resolved(found, inode=INODE, offset=module.elf.code[0].offset)
+        assert kernel == (module.elf.interpreter, "/bin/true", "registration")
+    assert read.times == 1
+    assert resolved(found, inode=INODE, offset=0x10) == ("true+0x10", "/bin/true", "offset")
+
+
+def test_a_handle_from_before(names: tuple[KernelNames, Any], read: Read) -> None:
+    """A handle that the process got unseen is found in its variable; adding the process reads nothing."""
+    found, module = names
+    memory, pid = create_string_buffer(HANDLE.to_bytes(8, "little"), 16), os.getpid()
+    start_ns = stat_of(pid).start_ticks * TICK_NS
+    found.add_process(pid, {addressof(memory): module})
+    assert not read.times
+    expected = module.elf.interpreter, "/bin/true", "registration"
+    assert resolved(found, pid=pid, start_ns=start_ns, handle=HANDLE) == expected
+    assert resolved(found, pid=pid + 1, start_ns=start_ns, handle=HANDLE) == (f"handle:{HANDLE:#x}", None, "handle")
+    assert resolved(found, pid=pid, start_ns=start_ns, handle=0x99) == ("handle:0x99", None, "handle")
+
+
+def test_a_name_that_the_driver_was_told(names: tuple[KernelNames, Any]) -> None:
+    """It is that of the process that told it."""
+    found, _ = names
+    assert resolved(found, pid=6, start_ns=5, name=7) == ("added(int*)", None, "driver")
+    assert resolved(found, pid=6, start_ns=4, name=7, handle=0x5)[2] == "handle"
+
+
+def test_a_file_that_is_dropped(names: tuple[KernelNames, Any], read: Read) -> None:
+    """Nothing of it is kept: its inode may become another file's."""
+    found, module = names
+    offset = module.elf.code[0].offset
+    assert resolved(found, inode=INODE, offset=offset)[2] == "registration"
+    found.drop_module(module)
+    assert resolved(found, inode=INODE, offset=offset) == (f"true+{offset:#x}", "/bin/true", "offset")
+    assert read.times == 1

@@ -1,0 +1,96 @@
+"""Handles that a process got before it was watched, read from its memory: this one's."""
+
+import os
+import subprocess
+from ctypes import addressof, c_uint64
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scope_bpf.code.proc import TICK_NS, stat_of
+from scope_bpf.probes.cuda.process_handles import ProcessHandles
+from scope_bpf.probes.cuda.registrations import Handles
+
+VARIABLES, FUNCTIONS = np.array([0x40, 0x48, 0x60]), np.array([0x1000, 0x1100, 0x1200])
+HANDLES = (0x7F0000001000, 0x7F0000002000, 0)  # the last kernel was not launched yet
+
+
+class File:
+    """A file with three kernels, which counts how often it is looked through."""
+
+    def __init__(self) -> None:
+        self.module: Any = object()
+        self.looked_at = 0
+
+    @property
+    def handles(self) -> Handles:
+        self.looked_at += 1
+        return Handles(VARIABLES, FUNCTIONS)
+
+
+@pytest.fixture
+def start_ns() -> int:
+    return stat_of(os.getpid()).start_ticks * TICK_NS
+
+
+def mapped() -> tuple[int, Any]:
+    """Where the file with the variables begins in this process, and what keeps it there."""
+    memory = (c_uint64 * 16)()
+    for variable, handle in zip(VARIABLES.tolist(), HANDLES, strict=True):
+        memory[variable // 8] = handle
+    return addressof(memory), memory
+
+
+def test_handles_are_in_their_variables(start_ns: int) -> None:
+    """Each is its host function's; the memory is read when the first is asked for, not when the process is added."""
+    handles, file, (base, memory) = ProcessHandles(), File(), mapped()
+    handles.add_process(os.getpid(), {base: file})
+    assert not file.looked_at
+    for handle, function in zip(HANDLES[:2], FUNCTIONS.tolist(), strict=False):
+        assert handles.find(os.getpid(), start_ns, handle) == (file.module, function)
+    assert file.looked_at == 1
+    memory[VARIABLES[2] // 8] = 0x7F0000003000
+    assert handles.find(os.getpid(), start_ns, 0x7F0000003000) == (file.module, 0x1200)
+
+
+def test_what_is_no_kernels_handle(start_ns: int) -> None:
+    """It is looked for once, and has no name."""
+    handles, file, (base, _memory) = ProcessHandles(), File(), mapped()
+    handles.add_process(os.getpid(), {base: file})
+    assert [handles.find(os.getpid(), start_ns, 0x1234) for _ in range(3)] == [None] * 3
+    assert file.looked_at == 1
+
+
+def test_another_process_of_the_same_number(start_ns: int) -> None:
+    """What an ended process launched is not named by the memory of who has its pid now."""
+    handles, file, (base, _memory) = ProcessHandles(), File(), mapped()
+    handles.add_process(os.getpid(), {base: file})
+    for _ in range(2):
+        assert handles.find(os.getpid(), start_ns + TICK_NS, HANDLES[0]) is None
+        assert handles.find(os.getpid(), start_ns, HANDLES[0]) == (file.module, FUNCTIONS[0])
+
+
+def test_a_process_that_has_ended(start_ns: int) -> None:
+    """It has no memory, and nothing breaks."""
+    handles, file, (base, _memory) = ProcessHandles(), File(), mapped()
+    with subprocess.Popen(["true"]) as child:
+        handles.add_process(child.pid, {base: file})
+        child.wait()
+        assert handles.find(child.pid, start_ns, HANDLES[0]) is None
+
+
+def test_a_file_that_is_dropped(start_ns: int) -> None:
+    """What it had is not found any more; other files' are."""
+    handles, kept, dropped, (base, _memory), (other, _other_memory) = (
+        ProcessHandles(),
+        File(),
+        File(),
+        mapped(),
+        mapped(),
+    )
+    handles.add_process(os.getpid(), {base: dropped})
+    assert handles.find(os.getpid(), start_ns, HANDLES[0])
+    handles.add_process(os.getpid(), {base: dropped, other: kept})
+    handles.drop_module(dropped.module)
+    assert handles.find(os.getpid(), start_ns, HANDLES[0]) == (kept.module, 0x1000)
