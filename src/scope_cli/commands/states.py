@@ -42,4 +42,4 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _figures(latest: "Latest") -> tuple[str, ...]:
     # In a narrow terminal: what each is, and its numbers, before long texts.
-    return ("comm", "pid", *latest.by[:1], *latest.totals, *latest.means)
+    return ("comm", "pid", *latest.by[:2], *latest.totals, *latest.means)

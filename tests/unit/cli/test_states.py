@@ -48,6 +48,18 @@ def test_groups_are_a_table_with_units(api: Api, scope: Run) -> None:
     assert api.asked == [("GET", "states/gpu?node=here&hours=7&limit=3", None)]
 
 
+@pytest.mark.parametrize("width", [70, 120])
+def test_a_gpu_has_its_name_before_the_last_figures(
+    api: Api, scope: Run, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """Which one it is, and how full, comes before how warm."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    api.answer("GET states/gpu", {"groups": [a_gpu()]})
+    said = scope("states", "gpu")[1]
+    assert "NVIDIA [red]H100" in said and "7 GiB" in said
+    assert max(map(len, said.splitlines())) <= width
+
+
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_numbers_come_before_long_texts(api: Api, scope: Run, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     """A narrow terminal has what is held and by whom, whole; what is left out is named."""

@@ -57,7 +57,7 @@ _GPU = Stream(
     labels=("device", "uuid", "name"),
     latest=Latest(  # a group is one GPU: its figures are added to no other's
         key=("device", "uuid"),
-        by=("device", "uuid", "name", "slowed_by"),
+        by=("device", "name", "slowed_by", "uuid"),
         totals=(
             *("memory_used_bytes", "memory_total_bytes", "gpu_percent", "memory_percent", "temperature_celsius"),
             *("power_watts", "power_limit_watts", "sm_clock_mhz", "memory_clock_mhz", "pcie_received", "pcie_sent"),
@@ -89,7 +89,7 @@ _GPU_PROCESS = Stream(
     labels=("device", "uuid", "kind", "pid", "comm"),
     latest=Latest(
         key=("device", "uuid", "kind"),
-        by=("comm", "device", "uuid", "kind"),
+        by=("comm", "device", "kind", "uuid"),
         totals=("used_bytes",),
         held=("used_bytes",),
     ),
