@@ -167,7 +167,7 @@ def test_agent_and_server_take_them_on(source: Path) -> None:
                 ((stored, with_pid, with_comm),) = connection.execute(query).fetchall()
                 query = "SELECT kind, sum(count)::bigint FROM scope.softirq_summary GROUP BY kind"
                 summed = dict(connection.execute(query).fetchall())
-                query = "SELECT kind, sum(count)::bigint FROM scope.softirq_summary_minutes GROUP BY kind"
+                query = "SELECT kind, sum(count)::bigint FROM scope.softirq_summary_minutes('-infinity') GROUP BY kind"
                 by_minute = dict(connection.execute(query).fetchall())
         finally:
             up.stop()
