@@ -115,7 +115,8 @@ def test_a_process_that_calls_no_cuda_is_told_of(tmp_path: Path) -> None:
     """That a program has the runtime mapped and never calls it is another thing, and said."""
     StandIn(tmp_path)
     (tmp_path / "idle.c").write_text("int main(void) { return 0; }\n")
-    flags = [f"-Wl,--no-as-needed,-rpath={tmp_path}", tmp_path / "libcudart.so.13"]
+    libraries = [tmp_path / name for name in ("libcudart.so.13", "libcuda.so.1")]
+    flags = [f"-Wl,--no-as-needed,-rpath={tmp_path}", *libraries]
     subprocess.run(["gcc", "-o", tmp_path / "idle", tmp_path / "idle.c", *flags], check=True)
     command = [*SCOPE, "trace", "cuda", "--json", "--", tmp_path / "idle"]
     traced = subprocess.run(command, capture_output=True, text=True)

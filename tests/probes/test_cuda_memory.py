@@ -277,8 +277,8 @@ def test_what_is_kept_of_a_process_goes_with_it(program: Path, monkeypatch: pyte
     with _running(program) as process, _tracer(process.pid) as tracer:
         time.sleep(0.2)
         tracer.start()
-        assert tracer._object
-        maps = [tracer._object.map(name) for name in ("cuda_allocations", "scope_stacks", "cuda_names")]
+        assert tracer._programs
+        maps = [tracer._programs.object.map(name) for name in ("cuda_allocations", "scope_stacks", "cuda_names")]
         _let_go(process)
         recording = _traced(process.pid, tracer, "done", process)
         assert all(kept.list_keys() for kept in maps)
@@ -297,8 +297,8 @@ def test_a_stack_that_has_no_room_is_counted(program: Path) -> None:
     with _running(program) as process, _tracer(process.pid) as tracer:
         time.sleep(0.2)
         tracer.start()
-        assert tracer._object
-        stacks = tracer._object.map("scope_stacks")
+        assert tracer._programs
+        stacks = tracer._programs.object.map("scope_stacks")
         value = bytes(stacks.value_size)
         for number in range(stacks.max_entries):
             key = number.to_bytes(16, "little") + os.getpid().to_bytes(8, "little")
@@ -321,11 +321,11 @@ def test_what_lasts_is_told_again(program: Path, monkeypatch: pytest.MonkeyPatch
         tracer.start()
         _let_go(process)
         recording = _traced(process.pid, tracer, "done", process)
-        for _ in range(15):
+        deadline, ages = time.monotonic() + 60, [0]
+        while ages[-1] - ages[0] <= 500_000_000 and time.monotonic() < deadline:
             for raw in tracer.poll(100):
                 recording.add(raw)
-    ages = [row["mean_age_ns"] for row in recording.rows("cuda_live") if row["live_count"] == 101]
-    assert len(ages) >= 2
+            ages = [row["mean_age_ns"] for row in recording.rows("cuda_live") if row["live_count"] == 101] or [0]
     assert ages == sorted(ages)
     assert ages[-1] - ages[0] > 500_000_000
 

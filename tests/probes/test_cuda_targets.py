@@ -577,7 +577,7 @@ def test_files_are_known_while_other_threads_map(works: Works) -> None:
 
     threads = [threading.Thread(target=map_and_unmap) for _ in range(2)]
     with tracing(Target(exe=str(works.static.path))) as traced:
-        assert traced.tracer._attacher
+        assert traced.tracer._functions and traced.tracer._functions._attacher
         modules = traced.tracer._functions._attacher._modules
         for thread in threads:
             thread.start()

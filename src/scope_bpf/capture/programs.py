@@ -22,13 +22,16 @@ FORGET_EVERY_S = 10.0
 class Programs:
     """One way to attach a probe, for one target at a time.
 
+    Attributes:
+        object: loaded by `start`.
+
     Raises:
         KernelError: libbpf cannot read the object.
     """
 
     def __init__(self, probe: Probe, alternative: Alternative, target: Target) -> None:
         self._probe, self._alternative, self._target = probe, alternative, target
-        self._object = BpfObject(probe.elf, probe.btf, probe.name)
+        self.object = BpfObject(probe.elf, probe.btf, probe.name)
         self._filter: Filter | None = None
         self._next_forgetting = 0.0
 
@@ -41,24 +44,24 @@ class Programs:
         """
         programs = (FOLLOW, *self._alternative.programs, FORGET)
         of_parts = {program for part in parts for program in part.programs()}
-        self._object.select_programs({*programs, *of_parts, *QUESTIONS, FIND_CODE})
+        self.object.select_programs({*programs, *of_parts, *QUESTIONS, FIND_CODE})
         constants = dict(self._probe.constants(options))
         for part in parts:
             constants |= part.constants()
-            part.prepare(self._object)
-        self._object.set_constants(constants)
-        self._object.load()
+            part.prepare(self.object)
+        self.object.set_constants(constants)
+        self.object.load()
         for part in parts:
-            part.start(self._object)
-        self._filter = Filter(self._probe.btf, self._object)
+            part.start(self.object)
+        self._filter = Filter(self._probe.btf, self.object)
         self._filter.apply(self._target)
-        self._object.attach(FOLLOW)
+        self.object.attach(FOLLOW)
         # Whoever is started from now on is left out by the kernel; who was started before is listed here.
         self._filter.exclude((os.getpid(), *excluded()))
         for program in programs[1:]:
-            self._object.attach(program)
+            self.object.attach(program)
         for part in parts:
-            part.attach(self._object)
+            part.attach(self.object)
 
     def retarget(self, target: Target) -> None:
         """Watches another target from the next event on.
@@ -90,12 +93,12 @@ class Programs:
 
     def cost(self) -> Cost:
         """What the attached programs have cost, those of functions aside."""
-        return sum((program_cost(fd) for fd in self._object.program_fds()), Cost())
+        return sum((program_cost(fd) for fd in self.object.program_fds()), Cost())
 
     def detach(self) -> Cost:
         """Detaches them; what they have cost in all."""
-        attached = self._object.program_fds()
-        self._object.detach()
+        attached = self.object.program_fds()
+        self.object.detach()
         return sum((program_cost(fd) for fd in attached), Cost())
 
     def close(self) -> None:
@@ -103,4 +106,4 @@ class Programs:
         if self._filter:
             self._filter.close()
             self._filter = None
-        self._object.close()
+        self.object.close()

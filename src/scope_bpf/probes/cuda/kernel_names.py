@@ -142,8 +142,8 @@ class KernelNames:
         }
 
     def _name(self, key: bytes) -> Name:
-        if key in self._known:
-            return self._known[key]
+        if known := self._known.get(key):
+            return known
         launched = np.frombuffer(key, self._launched)[0]
         inode, offset, handle = (int(launched[name]) for name in ("inode", "offset", "handle"))
         found = self._look_up(inode, offset, handle, launched["named"])
