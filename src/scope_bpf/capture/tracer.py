@@ -161,7 +161,7 @@ class Tracer:
 
     def _attach_functions(self, multi: bool) -> None:
         assert self._object
-        self._attacher = Attacher(self.probe, self._object, multi)
+        self._attacher = Attacher(self.probe, self._object, multi, self._target)
         if self.probe.libraries:
             self._attacher.look_at_installed(installed_libraries(self.probe.libraries))
         if self._command:
@@ -303,6 +303,8 @@ class Tracer:
         assert self._filter
         self._filter.apply(target)
         self._target = target
+        if self._attacher:
+            self._attacher.watch(target)
 
     def watched_pids(self) -> set[int]:
         """The processes that are marked, by pid: watched by this or an earlier target, or left out."""

@@ -49,15 +49,24 @@ class Target:
             conditions |= {"by_comm": 1, "comm": name}
         if self.exe:
             _check_executable(self.exe)
-        if self.cgroup and self.container:
-            raise TargetNotFound("a cgroup and a container cannot both be the target; give one")
-        if self.cgroup or self.container:
-            root = cgroup_root()
-            if root is None:
-                raise TargetNotFound("no cgroup v2 is mounted here, so a cgroup cannot be the target")
-            path = _container_cgroup(root, self.container) if self.container else root / self.cgroup.strip("/")
+        if (path := self.cgroup_path()) and (root := cgroup_root()):
             conditions |= _cgroup_conditions(root, path)
         return conditions
+
+    def cgroup_path(self) -> Path | None:
+        """The folder of the cgroup that is the target; None: it is none.
+
+        Raises:
+            TargetNotFound: there is none, or no single one.
+        """
+        if self.cgroup and self.container:
+            raise TargetNotFound("a cgroup and a container cannot both be the target; give one")
+        if not self.cgroup and not self.container:
+            return None
+        root = cgroup_root()
+        if root is None:
+            raise TargetNotFound("no cgroup v2 is mounted here, so a cgroup cannot be the target")
+        return _container_cgroup(root, self.container) if self.container else root / self.cgroup.strip("/")
 
 
 def _check_process(pid: int) -> None:

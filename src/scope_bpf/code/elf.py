@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from scope_bpf.code.kept_files import KeptFile
 from scope_bpf.code.symbols import SYMBOL, Symbols
 from scope_bpf.errors import NotElf
 
@@ -78,7 +79,7 @@ class ElfFile:
     has just mapped it runs on unseen.
 
     Args:
-        file: open for reading; the caller's, needed as long as this is.
+        file: open for reading, or kept; the caller's, needed as long as this is.
 
     Attributes:
         machine: for which it is, e_machine.
@@ -89,15 +90,15 @@ class ElfFile:
         NotElf: it is none, or damaged.
     """
 
-    def __init__(self, file: FileIO) -> None:
-        self._file, self._fd = file, file.fileno()
+    def __init__(self, file: FileIO | KeptFile) -> None:
+        self._file = file
+        self.size = file.size if isinstance(file, KeptFile) else os.fstat(file.fileno()).st_size
         header = self._array(0, 1, _HEADER)
         if not len(header) or header[0]["magic"] != _MAGIC:
             raise NotElf("no ELF file of 64 bits, little-endian")
         (only,) = header
         self.machine = int(only["machine"])
         self._parts = self._array(int(only["part_offset"]), int(only["parts"]), _PART)
-        self.size = os.fstat(self._fd).st_size
         loaded = self._parts[self._parts["type"] == _PT_LOAD]
         ends = loaded["address"].astype(float) + loaded["memory"] + loaded["size"]
         loaded = loaded[ends < _MOST_ADDRESS][:_MOST_SEGMENTS]
@@ -232,12 +233,22 @@ class ElfFile:
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes at an offset; fewer if the file has no more."""
-        size = max(0, min(size, os.fstat(self._fd).st_size - offset))  # sizes in a damaged file are anything
+        size = max(0, min(size, self.size - offset))  # sizes in a damaged file are anything
         parts = []
-        while size and (part := os.pread(self._fd, size, offset)):
+        while size and (part := self._pread(size, offset)):
             parts.append(part)
             offset, size = offset + len(part), size - len(part)
         return b"".join(parts)
+
+    def _pread(self, size: int, offset: int) -> bytes:
+        if isinstance(self._file, KeptFile):
+            return self._file.pread(size, offset)
+        return os.pread(self._file.fileno(), size, offset)
+
+    def forget(self) -> None:
+        """Lets go of the tables that were read; who asks for them has them read again."""
+        for name in ("symbols", "dynamic_symbols", "_relocations"):
+            self.__dict__.pop(name, None)
 
     def text_at(self, address: int, most: int = 4096) -> str | None:
         """The C string at an address; None if there is none of at most `most` bytes."""

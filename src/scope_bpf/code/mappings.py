@@ -1,7 +1,7 @@
 """Which files a process has mapped to run their code."""
 
+import os
 from dataclasses import dataclass
-from io import FileIO
 from pathlib import Path
 
 from scope_bpf.binding.mapping_watch import FileId
@@ -35,13 +35,13 @@ def executable_mappings(pid: int) -> list[Mapping]:
     return found
 
 
-def open_mapped(pid: int, mapping: Mapping) -> FileIO:
-    """The file itself, whatever has become of its path: deleted, replaced, or in another mount namespace.
+def open_mapped(pid: int, mapping: Mapping) -> int:
+    """A descriptor, the caller's, of the file itself, whatever its path is: deleted, replaced, in another namespace.
 
     Raises:
         OSError: the process or the mapping is gone, or CAP_CHECKPOINT_RESTORE is lacking.
     """
-    return FileIO(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}")
+    return os.open(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def running_processes() -> list[int]:

@@ -21,5 +21,8 @@ class Resolver(Protocol):
     def add_process(self, pid: int, modules: Mapping[int, Module]) -> None:
         """Takes note of a process that runs already; its modules by where they begin in memory."""
 
+    def forget_module(self, module: Module) -> None:
+        """Lets go of what is kept of a file that nobody maps any more. Not every one was added."""
+
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's resolved columns."""

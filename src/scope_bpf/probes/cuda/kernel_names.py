@@ -27,6 +27,7 @@ _HANDLE_KEY = np.dtype([("stack", "<u8"), ("ticks", "<u8"), ("handle", "<u8"), (
 _HANDLE = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("name", "<u4"), ("pad", "<u4")])
 _NAME_KEY = np.dtype([("start_ns", "<u8"), ("pid", "<i4"), ("number", "<u4")])  # cuda_names_key
 _LAUNCHED = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("handle", "<u8"), ("named", _NAME_KEY)])
+_MOST_KNOWN = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class KernelNames:
         self._handles, self._names = object_.map("cuda_handles"), object_.map("cuda_names")
         self._modules = modules
         self._kernels: dict[int, KernelsOfModule] = {}
-        self._known: dict[bytes, Name] = {}
+        self._known: dict[int, dict[bytes, Name]] = {}  # by inode
 
     def add_module(self, module: Module) -> bool:
         """Keeps files that have kernels."""
@@ -72,6 +73,11 @@ class KernelNames:
             return False
         self._kernels[module.inode] = KernelsOfModule(module)
         return True
+
+    def forget_module(self, module: Module) -> None:
+        """Lets go of a file and its kernels."""
+        self._kernels.pop(module.inode, None)
+        self._known.pop(module.inode, None)
 
     def find_functions(self, module: Module) -> dict[str, int]:
         """Offsets by name of what launches a module's kernels, if its own runtime was stripped of names."""
@@ -138,19 +144,24 @@ class KernelNames:
         }
 
     def _name(self, key: bytes) -> Name:
-        if key in self._known:
-            return self._known[key]
         launched = np.frombuffer(key, _LAUNCHED)[0]
         inode, offset, handle = (int(launched[name]) for name in ("inode", "offset", "handle"))
+        known = self._known.setdefault(inode, {})
+        if key in known:
+            return known[key]
         found = self._look_up(inode, offset, handle, launched["named"])
         if found.module or found.source == DRIVER:  # else the next time may know more
-            self._known[key] = found
+            if len(known) >= _MOST_KNOWN:  # the driver's names, of processes that came and went
+                known.clear()
+            known[key] = found
         return found
 
     def _look_up(self, inode: int, offset: int, handle: int, named: Any) -> Name:
         text = self._names.get(named.tobytes()) if named["number"] else None
         if text is not None:
             return Name(demangle(text.partition(b"\0")[0].decode(errors="backslashreplace")), "", DRIVER)
+        if inode and inode not in self._modules.by_inode:
+            self._modules.history.catch_up(0)
         module = self._modules.by_inode.get(inode)
         if not module:
             return Name(f"handle:{handle:#x}" if not inode else f"?+{offset:#x}", "", OFFSET if inode else HANDLE)

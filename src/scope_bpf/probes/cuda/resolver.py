@@ -16,7 +16,7 @@ class CudaResolver:
 
     def __init__(self, object_: BpfObject, modules: Modules) -> None:
         self._kernels = KernelNames(object_, modules)
-        self._stacks = StackNames(object_, modules)
+        self._stacks = StackNames(object_, modules.history)
 
     def add_module(self, module: Module) -> bool:
         """Keeps files that have kernels."""
@@ -30,11 +30,15 @@ class CudaResolver:
         """Reads which handles the process has got."""
         self._kernels.add_process(pid, modules)
 
+    def forget_module(self, module: Module) -> None:
+        """Lets go of a file's kernels."""
+        self._kernels.forget_module(module)
+
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's resolved columns."""
         columns: dict[str, pa.Array] = {}
         if "kernel" in stream.resolved:
             columns |= self._kernels.columns(rows)
         if "stack" in stream.resolved:
-            columns["stack"] = self._stacks.column(rows)
+            columns["stack"] = self._stacks.column(stream, rows)
         return columns

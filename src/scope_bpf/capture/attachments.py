@@ -1,0 +1,171 @@
+"""The files that a probe is attached in, each once, for as long as somebody runs them."""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scope_bpf.capture.retries import Retries
+from scope_bpf.capture.uprobe import Uprobes
+from scope_bpf.code.modules import Module
+from scope_bpf.code.resolver import Resolver
+from scope_bpf.errors import KernelError
+
+log = logging.getLogger(__name__)
+
+_LATE_KEPT = 64
+_LATE_NS = 1_000_000  # what is sooner is not told
+
+
+@dataclass(frozen=True)
+class Late:
+    """A file whose functions may have run unseen: from its mapping by a watched process to the attaching, in ns."""
+
+    path: str
+    functions: int
+    late_ns: int
+
+
+class Attachments:
+    """Attaches in modules. For one thread at a time.
+
+    Args:
+        make: uprobes for one file.
+        libraries: beginnings of names of files that are attached to before others.
+        scan: has something done that takes long, now or in another thread ...
+        lock: ... which takes this for what is short.
+
+    Attributes:
+        is_closed: nothing is attached any more.
+        late: the last files that were attached to after a watched process had mapped them.
+        refused: files in which the kernel did not let the probe attach.
+        functions: to how many functions it has attached in files that watched processes have used.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Uprobes],
+        libraries: tuple[str, ...],
+        resolver: Resolver | None,
+        *,
+        retries: Retries,
+        scan: Callable[[Callable[[], None]], None],
+        lock: AbstractContextManager[Any],
+    ) -> None:
+        self._make, self._libraries, self._resolver, self._retries, self._scan = (
+            make,
+            libraries,
+            resolver,
+            retries,
+            scan,
+        )
+        self._lock = lock
+        self._uprobes: dict[Module, Uprobes] = {}  # of those with functions, or names
+        self._looked_at: set[Module] = set()
+        self._functions: dict[Module, int] = {}
+        self._used: set[Module] = set()
+        self.late: deque[Late] = deque(maxlen=_LATE_KEPT)
+        self.refused = 0
+        self.functions = 0
+        self.is_closed = False
+
+    def __contains__(self, module: object) -> bool:
+        """Whether a module is of interest: it has functions, or names."""
+        return module in self._uprobes
+
+    @property
+    def modules(self) -> Collection[Module]:
+        """Those that are of interest."""
+        return self._uprobes.keys()
+
+    def attach(self, module: Module, mapped_ns: int = 0) -> None:
+        """Attaches in a module, unless it has.
+
+        Args:
+            mapped_ns: when a watched process mapped it, CLOCK_BOOTTIME; 0: not known.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        if module in self._looked_at:
+            return
+        self._looked_at.add(module)
+        wanted = self._resolver.add_module(module) if self._resolver else False
+        self._retries.attempt(f"attach to {module.path}", lambda: self._put(module, {}, mapped_ns))
+        if wanted:
+            self._uprobes.setdefault(module, self._make())
+            self._scan(lambda: self._find_functions(module, mapped_ns))
+
+    def attach_somebodys(self, modules: Mapping[Module, int]) -> None:
+        """The same of files that anybody may have made: that the kernel refuses one must not end the task.
+
+        Those that are known by their names come first, then the small ones.
+
+        Args:
+            modules: with the times at which they were mapped.
+        """
+        for module in sorted(modules, key=lambda one: (not self._is_library(one), one.elf.size)):
+            try:
+                self.attach(module, modules[module])
+            except KernelError as error:
+                self.say_refused(module.path, error)
+
+    def _is_library(self, module: Module) -> bool:
+        return Path(module.path).name.startswith(self._libraries)
+
+    def _find_functions(self, module: Module, mapped_ns: int) -> None:
+        """Attaches to functions that have no symbol."""
+        found = self._resolver.find_functions(module) if self._resolver else {}
+        with self._lock:
+            if not found or module not in self._uprobes:
+                return
+            self._uprobes[module].close()
+            self._retries.attempt(f"attach to {module.path}", lambda: self._put(module, found, mapped_ns))
+
+    def _put(self, module: Module, found: dict[str, int], mapped_ns: int) -> None:
+        if module not in self._looked_at or not module.file or self.is_closed:
+            return  # nobody runs it any more
+        uprobes = self._uprobes.get(module) or self._make()
+        attached = uprobes.attach(module.file.held.path, module.elf, found)
+        if not attached:
+            return
+        self._uprobes[module] = uprobes
+        self._functions[module] = attached
+        late_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - mapped_ns if mapped_ns else 0
+        log.info(
+            "attached to functions of a file",
+            extra={"file": module.path, "functions": attached, "late_ms": late_ns / 1e6},
+        )
+        if late_ns >= _LATE_NS:
+            self.late.append(Late(module.path, attached, late_ns))
+        if module in self._used:
+            self.functions += attached
+
+    def use(self, module: Module) -> None:
+        """Notes that a watched process has a module mapped, or is about to."""
+        if module not in self._used:
+            self._used.add(module)
+            self.functions += self._functions.get(module, 0)
+
+    def say_refused(self, path: str, error: KernelError) -> None:
+        """Counts a file that the kernel did not let us into."""
+        self.refused += 1
+        log.warning("cannot attach to functions of a file", extra={"file": path, "reason": str(error)})
+
+    def detach(self, module: Module) -> None:
+        """Nobody runs a module any more: who maps it again has it attached to again."""
+        if uprobes := self._uprobes.pop(module, None):
+            uprobes.close()
+        self._looked_at.discard(module)
+        self._functions.pop(module, None)
+        self._used.discard(module)
+
+    def close(self) -> None:
+        """Detaches from every file. May be called again."""
+        self.is_closed = True
+        for uprobes in self._uprobes.values():
+            uprobes.close()
