@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Functions without a frame pointer that are called by one that has it, such as the stubs that compilers make to launch
- * kernels. Such a function's own return address lies somewhere between the stack pointer and the frame pointer, which is
- * its caller's still: it is the word behind a call of the very function. Where it lies is looked for once.
+ * kernels. Such a function's own return address lies somewhere between the stack pointer and the frame pointer, which
+ * is its caller's still: it is the word behind a call of the very function. Where it lies is looked for once.
  */
 #ifndef SCOPE_FRAMELESS_BPF_H
 #define SCOPE_FRAMELESS_BPF_H
 
-#define MOST_STUBS 2	  /* one in another */
-#define STUB_BYTES 4096	  /* of code */
-#define STUB_WORDS 64	  /* of stack */
-#define JUMP_BYTES 16	  /* of an entry in a procedure linkage table */
-#define CODE_CALL 0xe8	  /* call rel32 */
+#define MOST_STUBS 2	    /* one in another */
+#define STUB_BYTES 4096	    /* of code */
+#define STUB_WORDS 64	    /* of stack */
+#define JUMP_BYTES 16	    /* of an entry in a procedure linkage table */
+#define CODE_CALL 0xe8	    /* call rel32 */
 #define CODE_CALL_BY 0x15ff /* call *rel32(%rip) */
 #define CODE_JUMP_BY 0x25ff /* jmp *rel32(%rip) */
 #define CODE_ENDBR 0xfa1e0ff3

@@ -3,6 +3,7 @@
 import logging
 import math
 import os
+import resource
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -68,6 +69,7 @@ class Attacher:
     """
 
     def __init__(self, probe: Probe, object_: BpfObject, multi: bool, target: Target | None = None) -> None:
+        _raise_limit_of_descriptors()
         names = {name for function in probe.functions for name in (function.entry, function.leave)}
         programs = {name: object_.program(name) for name in names}
         trial = Uprobes(probe.functions, programs, multi)
@@ -187,17 +189,17 @@ class Attacher:
             self._has_lost = True
             self._lost += 1
         elif len(news):
-            self._note_news(news, set(self._watched()) if self._news.is_whole else set())
+            self._note_news(news)
         self._read_ns = before_ns
 
-    def _note_news(self, news: News, watched: set[int]) -> None:
+    def _note_news(self, news: News) -> None:
         """Whatever was mapped is attached to first; then it is noted who has it, and who ended."""
         opened: dict[FileId, Module | None] = {}
         mapped_ns: dict[Module, int] = {}
-        maps = [one for one in news if one["kind"] == Kind.MAPPED and one["file"]["inode"]]
-        for one in maps:
+        others = self._others_among(news)
+        for one in news:
             pid, mapping = int(one["pid"]), _mapping_of(one)
-            if mapping.file in opened or (self._news.is_whole and pid not in watched):
+            if one["kind"] != Kind.MAPPED or not one["file"]["inode"] or opened.get(mapping.file) or pid in others:
                 continue
             module = opened[mapping.file] = self._open(pid, mapping)
             if module:
@@ -209,9 +211,19 @@ class Attacher:
                 self._note_fork(int(one["parent"]), int(one["pid"]), int(one["time_ns"]))
             elif one["kind"] == Kind.ENDED:
                 self._note_end(int(one["pid"]))
-            else:
+            elif int(one["pid"]) not in others:
                 self._note_mapping(one, opened.get(_file_of(one)), new)
+            else:
+                self._news.know(one)
         self._drop_unused(mapped_ns)
+
+    def _others_among(self, news: News) -> set[int]:
+        """Processes that are told of though they are not the target's: where it is watched by way of the machine."""
+        if not self._news.is_whole or not self._pid:
+            return set()
+        forked = set(news["pid"][news["kind"] == Kind.FORKED].tolist())
+        others = set(news["pid"].tolist()) - forked - set(self._watched())
+        return {pid for pid in others if not self._history.running(pid)}
 
     def _note_fork(self, parent: int, pid: int, time_ns: int) -> None:
         process, child = self._history.running(parent), self._history.running(pid)
@@ -238,7 +250,8 @@ class Attacher:
         process = self._history.running(pid)
         if not process:
             if self._news.is_whole and module not in self._attachments:
-                self._news.know(one)
+                if module:
+                    self._news.know(one)
                 return
             process = self._history.begin(pid, since_ns)
             self._news.follow(pid)
@@ -421,6 +434,13 @@ class Attacher:
             self._is_closed = True
             self._news.close()
             self._modules.close()
+
+
+def _raise_limit_of_descriptors() -> None:
+    """Each file that is attached to takes a few; many processes start with 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _file_of(one: Any) -> FileId:
