@@ -17,6 +17,7 @@ from tests.probes.cuda_programs import WORKLOADS
 from tests.probes.recording import Recording
 
 from scope_bpf.capture import attacher as attacher_module
+from scope_bpf.capture import followed as followed_module
 from scope_bpf.capture.attacher import Attacher
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
@@ -93,7 +94,7 @@ def test_a_thousand_files_of_processes_that_ended_leave_nothing(
     workload: Callable[[str], str], library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each has a runtime of its own: attached to while it lives; descriptors, mappings and memory are as before."""
-    monkeypatch.setattr(attacher_module, "GRACE_S", 0.1)
+    monkeypatch.setattr(followed_module, "GRACE_S", 0.1)
     monkeypatch.setattr(attacher_module, "_LET_GO_EVERY_S", 0.1)
     program = workload("cuda_modules")
     script = f"{program} copies {library} {tmp_path} 200; read word; {program} copies {library} {tmp_path} 1000"
@@ -132,7 +133,7 @@ def test_containers_leave_nothing(
     workload: Callable[[str], str], library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """File systems of mount namespaces that are gone are not held: neither by the tracer nor by what it attached."""
-    monkeypatch.setattr(attacher_module, "GRACE_S", 0.1)
+    monkeypatch.setattr(followed_module, "GRACE_S", 0.1)
     monkeypatch.setattr(attacher_module, "_LET_GO_EVERY_S", 0.1)
     inside = tmp_path / "inside"
     inside.mkdir()
@@ -159,7 +160,7 @@ def test_many_libraries_of_one_process(
     """1,200 of them take few descriptors but for what is attached, and each is named in stacks."""
     for number in range(1200):
         shutil.copy(library, tmp_path / f"{number}.so")
-    monkeypatch.setattr(attacher_module, "GRACE_S", 1000.0)
+    monkeypatch.setattr(followed_module, "GRACE_S", 1000.0)
     with tracing("sh", "-c", f"{workload('cuda_modules')} open {tmp_path} 1200; sleep 600") as traced:
         traced.until(lambda: traced.attacher.functions >= 1200 or traced.attacher.missed.unopened)
         assert traced.attacher._modules.files.count <= 128

@@ -3,7 +3,6 @@
 import logging
 import math
 import os
-import resource
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -16,23 +15,24 @@ from typing import Any
 from scope_bpf.binding.mapping_watch import FileId, Kind, MappingWatch, News
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.capture.attachments import Attachments, Late
+from scope_bpf.capture.followed import Followed
 from scope_bpf.capture.retries import Retries
 from scope_bpf.capture.uprobe import Uprobes
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.target import Target
 from scope_bpf.code import mappings
-from scope_bpf.code.history import GRACE_S, Mapped, Process
-from scope_bpf.code.mappings import executable_mappings, running_processes
+from scope_bpf.code.history import Mapped
+from scope_bpf.code.mappings import executable_mappings, file_of, mapping_of, running_processes
 from scope_bpf.code.modules import Module, Modules
 from scope_bpf.code.opened import OpenedFiles
-from scope_bpf.code.proc import TICK_NS, stat_of
+from scope_bpf.code.proc import members_of
 from scope_bpf.code.resolver import Resolver
 from scope_bpf.errors import KernelError, NotElf
+from scope_bpf.host import raise_limit_of_descriptors
 
 log = logging.getLogger(__name__)
 
 _LET_GO_EVERY_S = 1.0
-_LOOK_FOR_ENDED_EVERY_S = 10.0  # the kernel tells of nearly all
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Attacher:
     """
 
     def __init__(self, probe: Probe, object_: BpfObject, multi: bool, target: Target | None = None) -> None:
-        _raise_limit_of_descriptors()
+        raise_limit_of_descriptors()
         names = {name for function in probe.functions for name in (function.entry, function.leave)}
         programs = {name: object_.program(name) for name in names}
         trial = Uprobes(probe.functions, programs, multi)
@@ -87,7 +87,7 @@ class Attacher:
         self._lost, self._has_lost = 0, False
         self._is_closed = False
         self._watched: Callable[[], Collection[int]] = running_processes
-        self._next_letting_go = self._next_looking = 0.0
+        self._next_letting_go = 0.0
         self._read_ns = 0  # what was mapped until then was told
         self.resolver: Resolver | None = probe.resolver(object_, self._modules) if probe.resolver else None
         self._attachments = Attachments(
@@ -99,6 +99,7 @@ class Attacher:
             lock=self._lock,
         )
         self._news = MappingWatch()
+        self._followed = Followed(self._history, self._news)
         try:
             self.watch(target or Target())
         except BaseException:
@@ -198,7 +199,7 @@ class Attacher:
         mapped_ns: dict[Module, int] = {}
         others = self._others_among(news)
         for one in news:
-            pid, mapping = int(one["pid"]), _mapping_of(one)
+            pid, mapping = int(one["pid"]), mapping_of(one)
             if one["kind"] != Kind.MAPPED or not one["file"]["inode"] or opened.get(mapping.file) or pid in others:
                 continue
             module = opened[mapping.file] = self._open(pid, mapping)
@@ -208,11 +209,11 @@ class Attacher:
         self._attachments.attach_somebodys(mapped_ns)
         for one in news:
             if one["kind"] == Kind.FORKED:
-                self._note_fork(int(one["parent"]), int(one["pid"]), int(one["time_ns"]))
+                self._followed.fork(int(one["parent"]), int(one["pid"]), int(one["time_ns"]))
             elif one["kind"] == Kind.ENDED:
                 self._note_end(int(one["pid"]))
             elif int(one["pid"]) not in others:
-                self._note_mapping(one, opened.get(_file_of(one)), new)
+                self._note_mapping(one, opened.get(file_of(one)), new)
             else:
                 self._news.know(one)
         self._drop_unused(mapped_ns)
@@ -225,36 +226,24 @@ class Attacher:
         others = set(news["pid"].tolist()) - forked - set(self._watched())
         return {pid for pid in others if not self._history.running(pid)}
 
-    def _note_fork(self, parent: int, pid: int, time_ns: int) -> None:
-        process, child = self._history.running(parent), self._history.running(pid)
-        if child and child.known_ns >= time_ns:  # its own doings, on another CPU, were told first
-            return
-        if child:
-            self._end(child)
-        if process:
-            self._history.begin(pid, time_ns, process)
-            self._news.follow(pid)
-
     def _note_end(self, pid: int) -> None:
-        process = self._history.running(pid)
-        if process and self._has_ended(process):
-            self._end(process)
-        elif process and (found := executable_mappings(pid)):
-            if _threads_of(pid) == 1:  # it became a program with other rights, at which the kernel stops telling
-                self._news.watch_also([pid])
-            self._look_at({pid: found})
+        if self._followed.end(pid):
+            return
+        found = executable_mappings(pid)
+        if found and self._pid:  # it became a program with other rights, at which the kernel stops telling
+            self._news.watch_also([pid])
+        self._look_at({pid: found})
 
     def _note_mapping(self, one: Any, module: Module | None, new: Collection[Module]) -> None:
         """A process that was not known is followed if it uses what is attached, or if only a target's is told."""
-        pid, mapping, since_ns = int(one["pid"]), _mapping_of(one), int(one["time_ns"])
+        pid, mapping, since_ns = int(one["pid"]), mapping_of(one), int(one["time_ns"])
         process = self._history.running(pid)
         if not process:
             if self._news.is_whole and module not in self._attachments:
                 if module:
                     self._news.know(one)
                 return
-            process = self._history.begin(pid, since_ns)
-            self._news.follow(pid)
+            process = self._followed.begin(pid, since_ns)
             self._look_at({pid: executable_mappings(pid)})
         self._history.add(process, Mapped(since_ns, mapping.start, mapping.end, mapping.offset, module))
         if module and module in self._attachments:
@@ -279,7 +268,7 @@ class Attacher:
         modules = dict.fromkeys(module for module in opened.values() if module)
         new = {module for module in modules if module not in self._attachments}
         self._attachments.attach_somebodys(dict.fromkeys(modules, 0))
-        members = _members_of(self._cgroup) if self._cgroup else set()
+        members = members_of(self._cgroup) if self._cgroup else set()
         for pid, found in maps.items():
             uses = any(opened[mapping.file] in self._attachments for mapping in found)
             all_of_it = not self._news.is_whole and (not self._cgroup or pid in members)
@@ -297,8 +286,7 @@ class Attacher:
         """Notes all that a process has mapped."""
         process, since_ns = self._history.running(pid), self._read_ns
         if not process:
-            process, since_ns = self._history.begin(pid, time.clock_gettime_ns(time.CLOCK_BOOTTIME)), 0
-            self._news.follow(pid)
+            process, since_ns = self._followed.begin(pid, time.clock_gettime_ns(time.CLOCK_BOOTTIME)), 0
             if self._pid and pid != self._pid:
                 self._news.watch_also([pid])
         there = {(one.start, one.offset, one.module) for one in process.mapped}
@@ -385,27 +373,9 @@ class Attacher:
         else:
             self._drop_unused([module])
 
-    def _has_ended(self, process: Process) -> bool:
-        try:
-            stat = stat_of(process.pid)
-        except OSError:
-            return True
-        if stat.start_ticks * TICK_NS > process.known_ns:  # its pid is another's
-            return True
-        return stat.threads <= 1 and (stat.state in ("Z", "X") or not executable_mappings(process.pid))
-
-    def _end(self, process: Process) -> None:
-        self._history.end(process)
-        self._news.follow(process.pid, False)
-
     def _let_go(self) -> None:
         """Lets go of what no process maps that runs or has ended a little while ago."""
-        if time.monotonic() >= self._next_looking:
-            self._next_looking = time.monotonic() + _LOOK_FOR_ENDED_EVERY_S
-            for process in list(self._history.processes()):
-                if self._has_ended(process):
-                    self._end(process)
-        self._history.forget(GRACE_S)
+        self._followed.let_go()
         for module in list(self._attachments.modules):
             if module not in self._pinned and not self._history.is_used(module):
                 self._attachments.detach(module)
@@ -434,35 +404,3 @@ class Attacher:
             self._is_closed = True
             self._news.close()
             self._modules.close()
-
-
-def _raise_limit_of_descriptors() -> None:
-    """Each file that is attached to takes a few; many processes start with 1,024."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _file_of(one: Any) -> FileId:
-    file = one["file"]
-    return int(file["major"]), int(file["minor"]), int(file["inode"])
-
-
-def _mapping_of(one: Any) -> mappings.Mapping:
-    path = os.fsdecode(bytes(one["path"]))
-    return mappings.Mapping(int(one["start"]), int(one["end"]), int(one["offset"]), _file_of(one), path)
-
-
-def _threads_of(pid: int) -> int:
-    with suppress(OSError):
-        return stat_of(pid).threads
-    return 0
-
-
-def _members_of(cgroup: Path) -> set[int]:
-    """The processes of a cgroup and those below it."""
-    members: set[int] = set()
-    for path in cgroup.rglob("cgroup.procs"):
-        with suppress(OSError):
-            members.update(map(int, path.read_text().split()))
-    return members

@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from scope_bpf.binding.mapping_watch import FileId
 
@@ -42,6 +43,18 @@ def open_mapped(pid: int, mapping: Mapping) -> int:
         OSError: the process or the mapping is gone, or CAP_CHECKPOINT_RESTORE is lacking.
     """
     return os.open(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def file_of(news: Any) -> FileId:
+    """The file that was mapped, by what the kernel told of it."""
+    file = news["file"]
+    return int(file["major"]), int(file["minor"]), int(file["inode"])
+
+
+def mapping_of(news: Any) -> Mapping:
+    """What was mapped, by what the kernel told of it."""
+    path = os.fsdecode(bytes(news["path"]))
+    return Mapping(int(news["start"]), int(news["end"]), int(news["offset"]), file_of(news), path)
 
 
 def running_processes() -> list[int]:
