@@ -1,5 +1,6 @@
 """Finds the files that watched processes run, and has the probe attached in each of them while they do."""
 
+import dataclasses
 import logging
 import math
 import os
@@ -8,7 +9,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 _LET_GO_EVERY_S = 1.0
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Missed:
     """What could not be seen, since the start.
 
@@ -382,9 +382,8 @@ class Attacher:
         self._drop_unused(list(self._modules.by_inode.values()))
 
     def _drop_unused(self, modules: Iterable[Module]) -> None:
-        known = self._history.modules()
         for module in modules:
-            if module not in known and module not in self._pinned and module not in self._attachments:
+            if not self._history.is_known(module) and module not in self._pinned and module not in self._attachments:
                 self._attachments.detach(module)
                 self._opened.forget(module)
                 if self.resolver:
@@ -394,6 +393,8 @@ class Attacher:
     def detach(self) -> None:
         """Detaches from every file; what is known of the files is kept for what was recorded. May be called again."""
         with self._lock:
+            if not self._attachments.is_closed and any(dataclasses.astuple(self.missed)):
+                log.warning("not all that was mapped could be looked at", extra=dataclasses.asdict(self.missed))
             self._attachments.close()
         self._scanner.shutdown(cancel_futures=True)
 

@@ -20,7 +20,7 @@ class Retries:
     Attributes:
         waits: pauses are waited for, instead of doing it in a later `run`.
         repeated: how often something was tried again.
-        given_up: what was put off and never succeeded.
+        given_up: what never succeeded.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,10 @@ class Retries:
                 action()
                 return
             except OSError as error:
-                if error.errno not in TRANSIENT or (self.waits and tries == _MOST_TRIES):
+                if error.errno not in TRANSIENT:
+                    raise
+                if self.waits and tries == _MOST_TRIES:
+                    self.given_up += 1
                     raise
                 if not self.waits:
                     self._put_off(tries, what, action)

@@ -82,7 +82,8 @@ class History:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_pid: dict[int, list[Process]] = {}  # those that had a pid, in order of time
-        self._users: Counter[Module] = Counter()  # processes that run and have it mapped
+        self._users: Counter[Module] = Counter()  # processes that run and have it mapped ...
+        self._knowers: Counter[Module] = Counter()  # ... and those that ended as well
         self.catch_up: Callable[[int], None] = lambda _: None
         self.has_replaced = False
 
@@ -115,6 +116,7 @@ class History:
                 process.modules = set(parent.modules)
                 process.looked_at = parent.looked_at
                 self._users.update(process.modules)
+                self._knowers.update(process.modules)
         return process
 
     def add(self, process: Process, mapped: Mapped) -> None:
@@ -131,6 +133,7 @@ class History:
         if module and module not in process.modules:
             process.modules.add(module)
             self._users[module] += 1
+            self._knowers[module] += 1
 
     def is_to_be_looked_at(self, process: Process) -> bool:
         """Whether much of what it mapped may be unmapped by now."""
@@ -150,23 +153,18 @@ class History:
             process.mapped = kept
             process.looked_at = len(kept)
             used = {one.module for one in kept if one.module}
-            self._stop_using(process.modules - used)
+            _take_off(self._users, process.modules - used)
+            _take_off(self._knowers, process.modules - used)
             process.modules = used
             if len(process.replaced_ns) > _MANY:  # ages are counted anew
                 process.replaced_ns, process.texts = process.replaced_ns[-1:], {}
-
-    def _stop_using(self, modules: Iterable[Module]) -> None:
-        for module in modules:
-            self._users[module] -= 1
-            if not self._users[module]:
-                del self._users[module]
 
     def end(self, process: Process) -> None:
         """A process is gone. What is known of it is kept for a while."""
         with self._lock:
             if process.ended is None:
                 process.ended = time.monotonic()
-                self._stop_using(process.modules)
+                _take_off(self._users, process.modules)
 
     def forget(self, grace_s: float) -> None:
         """Forgets processes that ended longer ago."""
@@ -176,6 +174,8 @@ class History:
                 if having[0].ended is None:
                     continue
                 kept = [process for process in having if process.ended is None or process.ended > since]
+                for process in set(having) - set(kept):
+                    _take_off(self._knowers, process.modules)
                 if kept:
                     self._by_pid[pid] = kept
                 else:
@@ -185,9 +185,16 @@ class History:
         """Whether a process that runs has a module mapped."""
         return self._users[module] > 0
 
-    def modules(self) -> set[Module]:
-        """What processes have mapped that run, or ended a little while ago."""
-        return {module for having in self._by_pid.values() for process in having for module in process.modules}
+    def is_known(self, module: Module) -> bool:
+        """Whether a process has it mapped that runs, or ended a little while ago."""
+        return self._knowers[module] > 0
 
     def __len__(self) -> int:
         return sum(len(having) for having in self._by_pid.values())
+
+
+def _take_off(counts: Counter[Module], modules: Iterable[Module]) -> None:
+    for module in modules:
+        counts[module] -= 1
+        if not counts[module]:
+            del counts[module]
