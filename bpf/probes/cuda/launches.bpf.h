@@ -52,7 +52,7 @@ static __always_inline void emit_launch(struct task_struct *task, struct cuda_th
 			error = find_code(task, code.offset, &code);
 		if (known && code.inode)
 			known->code = code;
-		if (error == -EBUSY && !code.inode && !name) /* user space looks it up, with less certainty */
+		if (error == -EBUSY && !code.inode && !name) /* user space looks it up, among what is mapped then */
 			scope_count_incomplete(stream_cuda_launch);
 		if (!code.inode)
 			code.offset = 0;

@@ -268,10 +268,8 @@ static bool read_news(struct scope_mappings *mappings, const struct perf_event_h
 		news->start = map->address;
 		news->end = map->address + map->length;
 		news->offset = map->offset;
-		news->file = (scope_file){.major = map->major,
-					  .minor = map->minor,
-					  .inode = map->inode,
-					  .generation = map->generation};
+		news->file = (scope_file){
+			.major = map->major, .minor = map->minor, .inode = map->inode, .generation = map->generation};
 		path = strnlen(map->path, header->size - sizeof(*map));
 		memcpy(news->path, map->path, path < sizeof(news->path) ? path : 0);
 		return follows(mappings, news->pid) || (map->inode && !place_of(mappings, news->file)->inode);

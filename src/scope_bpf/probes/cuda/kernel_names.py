@@ -28,6 +28,7 @@ _HANDLE = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("name", "<u4"), ("pad"
 _NAME_KEY = np.dtype([("start_ns", "<u8"), ("pid", "<i4"), ("number", "<u4")])  # cuda_names_key
 _LAUNCHED = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("handle", "<u8"), ("named", _NAME_KEY)])
 _MOST_KNOWN = 1 << 16
+_NOW = 1 << 63  # later than all that is known
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class KernelNames:
         named = rows["name"] > 0
         launched["named"]["number"] = rows["name"]
         for name in ("start_ns", "pid"):
-            launched["named"][name] = np.where(named, rows[name], 0)
+            launched["named"][name] = np.where(named | (rows["inode"] == 0), rows[name], 0)
         launched["handle"] = np.where((rows["inode"] == 0) & ~named, rows["handle"], 0)
         buffer = pa.py_buffer(launched)
         keys = pa.Array.from_buffers(pa.binary(_LAUNCHED.itemsize), len(rows), [None, buffer]).dictionary_encode()
@@ -162,6 +163,8 @@ class KernelNames:
             return Name(demangle(text.partition(b"\0")[0].decode(errors="backslashreplace")), "", DRIVER)
         if inode and inode not in self._modules.by_inode:
             self._modules.history.catch_up(0)
+        if not inode:
+            inode, offset = self._find_code(named, handle)
         module = self._modules.by_inode.get(inode)
         if not module:
             return Name(f"handle:{handle:#x}" if not inode else f"?+{offset:#x}", "", OFFSET if inode else HANDLE)
@@ -171,3 +174,11 @@ class KernelNames:
         if symbol := module.name_at(offset, begin=True):
             return Name(symbol, module.path, SYMBOL)
         return Name(module.place_of(offset), module.path, OFFSET)
+
+    def _find_code(self, named: Any, address: int) -> tuple[int, int]:
+        """The inode and offset of a host function that the kernel was too busy to look up; zeros: it is none."""
+        process = self._modules.history.find(int(named["pid"]), int(named["start_ns"]))
+        there = process.at(address, _NOW) if process else None
+        if not there or not there.module:
+            return 0, 0
+        return there.module.inode, address - there.start + there.offset
