@@ -161,7 +161,7 @@ def test_many_libraries_of_one_process(
     for number in range(1200):
         shutil.copy(library, tmp_path / f"{number}.so")
     monkeypatch.setattr(followed_module, "GRACE_S", 1000.0)
-    with tracing("sh", "-c", f"{workload('cuda_modules')} open {tmp_path} 1200; sleep 600") as traced:
+    with tracing("sh", "-c", f"{workload('cuda_modules')} open {tmp_path} 1200; exec sleep 600") as traced:
         traced.until(lambda: traced.attacher.functions >= 1200 or traced.attacher.missed.unopened)
         assert traced.attacher._modules.files.count <= 128
         modules = [one for one in traced.attacher._modules.by_inode.values() if one.path.startswith(str(tmp_path))]
@@ -179,7 +179,7 @@ def test_what_has_no_descriptor_left_is_counted(
         shutil.copy(library, tmp_path / f"{number}.so")
     monkeypatch.setattr("scope_bpf.capture.retries._MOST_TRIES", 3)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with tracing("sh", "-c", f"{workload('cuda_modules')} open {tmp_path} 100; sleep 600") as traced:
+    with tracing("sh", "-c", f"{workload('cuda_modules')} open {tmp_path} 100; exec sleep 600") as traced:
         resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors() + 60, limits[1]))
         try:
             traced.until(lambda: traced.attacher.functions + traced.attacher.missed.unopened >= 100)

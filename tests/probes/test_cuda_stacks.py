@@ -17,8 +17,9 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> StandIn:
 
 def build(runtime: StandIn, output: Path, *flags: object) -> Path:
     libraries = [runtime.folder / name for name in ("libcudart.so.13", "libcuda.so.1")]
-    words = ["gcc", "-O1", "-fno-omit-frame-pointer", "-o", output, WORKLOADS / "cuda_stacks.c", *flags, *libraries]
-    subprocess.run([*map(str, words), f"-Wl,--no-as-needed,-rpath={runtime.folder}"], check=True)
+    words = ["gcc", "-O1", "-fno-omit-frame-pointer", "-o", output, WORKLOADS / "cuda_stacks.c", *flags]
+    words += [f"-Wl,--no-as-needed,-rpath={runtime.folder}", *libraries]
+    subprocess.run([str(word) for word in words], check=True)
     return output
 
 

@@ -64,7 +64,7 @@ int main(int argc, char **argv)
 		for (i = 0; i < atoi(argv[4]); i++) {
 			snprintf(path, sizeof(path), "%s/%d.so", argv[3], i);
 			copy(argv[2], path);
-			in_a_child(path, 1000);
+			in_a_child(path, 20000);
 			unlink(path);
 		}
 	return 0;
