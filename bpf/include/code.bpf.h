@@ -14,6 +14,7 @@ struct scope_code {
 const volatile __u32 scope_page_shift;
 
 #define VM_EXEC 4 /* include/linux/mm.h */
+#define EBUSY 16  /* include/uapi/asm-generic/errno-base.h */
 
 struct code_search {
 	__u64 address;
@@ -53,22 +54,26 @@ struct code_cache {
 	__u32 pad;
 };
 
-static __always_inline void find_code_again(struct task_struct *task, __u64 address, struct code_cache *cache,
+/* The same by way of a cache. What could not be looked up is not kept. */
+static __always_inline long find_code_again(struct task_struct *task, __u64 address, struct code_cache *cache,
 					    struct scope_code *code)
 {
 	__u32 version = mappings_version(task);
+	long error;
 
 	if (version && !(version & 1) && cache->version == version && cache->address == address &&
 	    cache->exec_id == task->self_exec_id) {
 		*code = cache->code;
-		return;
+		return 0;
 	}
-	if (find_code(task, address, code))
-		return;
+	error = find_code(task, address, code);
+	if (error)
+		return error;
 	cache->address = address;
 	cache->exec_id = task->self_exec_id;
 	cache->code = *code;
 	cache->version = version;
+	return 0;
 }
 
 struct scope_code scope_found_code SEC(".data.code");

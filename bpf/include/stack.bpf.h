@@ -1,16 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Stacks of user space, walked by frame pointers. A stack is kept once, by a number made of its addresses and the
- * process; its frames are files and offsets in them, which stay right when the process has ended.
+ * process, and whole: whoever sees the number finds the addresses. User space names them by what the process had mapped
+ * at that time.
  */
 #ifndef SCOPE_STACK_BPF_H
 #define SCOPE_STACK_BPF_H
 
 #define STACK_FRAMES 32
+#define EEXIST 17	/* include/uapi/asm-generic/errno-base.h */
+#define STACKS_RECENT 8 /* numbers that a thread has had last; a power of two */
+
+enum scope_stack_kind {
+	STACK_USER, /* return addresses in user space */
+};
 
 struct scope_stack {
-	__u64 depth;
-	struct scope_code frames[STACK_FRAMES]; /* innermost first; inode 0: not in a file, the offset is the address */
+	__u64 ktime_ns; /* when it was seen first */
+	__u16 depth;
+	__u8 kind; /* enum scope_stack_kind */
+	__u8 cut;  /* there are outer frames that had no room */
+	__u32 pad;
+	__u64 addresses[STACK_FRAMES]; /* innermost first */
 };
 
 struct scope_stacks_key {
@@ -29,29 +40,21 @@ struct {
 	__type(value, struct scope_stack);
 } scope_stacks SEC(".maps");
 
-static const struct scope_stack no_stack;
-
-struct stack_walk {
-	struct scope_stack *stack;
-	const __u64 *addresses;
+/* How far from a return address on the stack the next one lies, of a function without a frame pointer. */
+struct stack_step {
+	__u64 return_address;
+	__u64 exec_id; /* which program the thread runs: another has other code at this address */
+	__u64 offset;  /* 0: the function keeps a frame pointer */
 };
 
-static long locate_frame(__u32 index, struct stack_walk *walk)
-{
-	struct scope_code code = {};
-	__u64 address = 0;
+/* What a thread keeps for its stacks. */
+struct stack_memory {
+	__u64 recent[STACKS_RECENT]; /* numbers of stacks that were kept */
+	struct stack_step steps[STACKS_RECENT];
+	struct scope_stack walked;
+};
 
-	if (index >= STACK_FRAMES)
-		return 1;
-	bpf_probe_read_kernel(&address, sizeof(address), walk->addresses + index);
-	/* A return address may be the first of another function, or of nothing; the call is before it. */
-	find_code(bpf_get_current_task_btf(), address - 1, &code);
-	if (!code.inode)
-		code.offset = address;
-	walk->stack->frames[index] = code;
-	walk->stack->depth = index + 1;
-	return 0;
-}
+#include "frameless.bpf.h"
 
 static __always_inline __u64 mix(__u64 hash, __u64 value)
 {
@@ -63,50 +66,59 @@ static __always_inline __u64 mix(__u64 hash, __u64 value)
  * From the frame of the function that is being entered. (bpf_get_stack() takes twice as long, and leaves the caller out
  * before 6.12.)
  *
- * addresses, recent: the running thread's own, for STACK_FRAMES addresses and for the numbers of stacks it had last.
- * Returns the stack's number; 0: none could be kept, which is counted as lost of the stream.
+ * at: where the stack pointer was when the function was called.
+ * Returns the stack's number; 0: none could be kept, which is counted as incomplete of the stream.
  */
-static __always_inline __u64 keep_stack(struct task_struct *task, const struct user_frame *entry, __u64 *addresses,
-					__u64 *recent, __u32 recent_count, __u16 stream)
+static __always_inline __u64 keep_stack(struct task_struct *task, const struct user_frame *entry, __u64 at,
+					struct stack_memory *memory, __u16 stream)
 {
-	struct stack_walk walk = {};
 	struct scope_stacks_key key = {.start_ns = task_start_ns(task), .pid = task->tgid};
+	struct scope_stack *stack = &memory->walked;
 	struct user_frame frame = *entry;
-	__u64 at = 0, hash;
-	__u32 slot;
+	__u64 hash, stub;
 	__u32 count = 0;
+	long error;
 
 	hash = mix(task_start_ns(task), task->mm->start_stack);
-	for (int depth = 0; depth < STACK_FRAMES; depth++) {
-		if (!frame.return_address)
+	for (int i = 0; i < MOST_STUBS; i++) {
+		stub = frame.return_address;
+		if (!step_over(task, memory, &frame, &at))
 			break;
-		addresses[depth] = frame.return_address;
-		count = depth + 1;
+		stack->addresses[i] = stub;
+		count = i + 1;
+		hash = mix(hash, stub);
+	}
+	at = 0;
+	for (int i = 0; i < STACK_FRAMES; i++) {
+		if (!frame.return_address || count >= STACK_FRAMES)
+			break;
+		barrier_var(count);
+		stack->addresses[count & (STACK_FRAMES - 1)] = frame.return_address;
+		count++;
 		hash = mix(hash, frame.return_address);
-		if (frame.outer <= at || frame.outer & 7)
-			break; /* stacks grow downwards */
+		if (frame.outer <= at || frame.outer & 7) { /* stacks grow downwards */
+			frame.return_address = 0;
+			break;
+		}
 		at = frame.outer;
 		frame.return_address = 0;
 		if (bpf_probe_read_user(&frame, sizeof(frame), (void *)at))
 			frame.return_address = 0;
 	}
 	hash >>= 1; /* the database's integers have a sign */
-	slot = hash & (recent_count - 1);
-	if (recent[slot] == hash)
+	if (memory->recent[hash & (STACKS_RECENT - 1)] == hash)
 		return hash;
-	recent[slot] = hash;
+	stack->ktime_ns = bpf_ktime_get_boot_ns();
+	stack->depth = count;
+	stack->kind = STACK_USER;
+	stack->cut = frame.return_address != 0;
 	key.number = hash;
-	if (bpf_map_lookup_elem(&scope_stacks, &key))
-		return hash;
-	bpf_map_update_elem(&scope_stacks, &key, &no_stack, BPF_NOEXIST);
-	walk.stack = bpf_map_lookup_elem(&scope_stacks, &key);
-	if (!walk.stack) {
-		recent[slot] = 0;
+	error = bpf_map_update_elem(&scope_stacks, &key, stack, BPF_NOEXIST);
+	if (error && error != -EEXIST) {
 		scope_count_incomplete(stream);
 		return 0;
 	}
-	walk.addresses = addresses;
-	bpf_loop(count, locate_frame, &walk, 0);
+	memory->recent[hash & (STACKS_RECENT - 1)] = hash;
 	return hash;
 }
 

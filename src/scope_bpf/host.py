@@ -1,6 +1,7 @@
 """What this host must have before any program can be loaded, and what it may have beside."""
 
 import os
+import resource
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,3 +117,9 @@ def features() -> list[Feature]:
 
 def _feature(name: str, available: bool, serves: str, missing: str) -> Feature:
     return Feature(name, available, serves if available else missing)
+
+
+def raise_limit_of_descriptors() -> None:
+    """As far as this process may: a file that is attached to takes several, and many processes start with 1,024."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -30,8 +30,8 @@ from scope_bpf.capture.uprobe import Uprobes
 from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
 from scope_bpf.code.elf import ElfFile
-from scope_bpf.code.mappings import executable_mappings
-from scope_bpf.errors import KernelError, NotSupported
+from scope_bpf.code.mappings import executable_mappings, open_mapped
+from scope_bpf.errors import KernelError, NotElf, NotSupported
 from scope_bpf.probes import probe_named
 from scope_bpf.probes.cuda.functions import FUNCTIONS
 
@@ -582,7 +582,9 @@ def test_files_are_known_while_other_threads_map(works: Works) -> None:
         for thread in threads:
             thread.start()
         try:
-            modules.add_process(os.getpid())
+            for mapping in executable_mappings(os.getpid()):
+                with suppress(OSError, NotElf):
+                    modules.add(open_mapped(os.getpid(), mapping), mapping.path)
         finally:
             over.set()
             for thread in threads:

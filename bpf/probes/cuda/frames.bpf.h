@@ -56,7 +56,7 @@ struct cuda_place {
 
 #define CUDA_DEPTH 4   /* calls within calls; a power of two */
 #define CUDA_NAME 4096 /* names of templates within templates have thousands of characters */
-#define CUDA_CACHED 8  /* kernels and stacks that a thread has had last; a power of two */
+#define CUDA_CACHED 8  /* kernels that a thread has launched last; a power of two */
 
 const volatile bool keep_stacks;
 const volatile bool only_device; /* the host has one: whatever is not chosen, is 0 */
@@ -91,8 +91,7 @@ struct cuda_thread {
 	__u64 context; /* the driver's, 0: not known */
 	struct cuda_frame frames[CUDA_DEPTH];
 	struct code_cache launched[CUDA_CACHED];
-	__u64 stacks[CUDA_CACHED];     /* numbers of stacks that were kept */
-	__u64 addresses[STACK_FRAMES]; /* of the stack that is being walked */
+	struct stack_memory stacks;
 };
 
 SCOPE_PLACES(struct cuda_place);

@@ -20,7 +20,7 @@ struct cuda_handle_key {
 #define TICK_NS 10000000 /* USER_HZ is 100 on both architectures, include/asm-generic/param.h */
 
 struct cuda_handle {
-	struct scope_code code;
+	struct scope_code code; /* inode 0, offset not: the address of code that the kernel refused to look up so far */
 	__u32 name;
 	__u32 pad;
 };
@@ -160,11 +160,11 @@ static __always_inline void learn_handle(struct task_struct *task, struct cuda_f
 		value = *kernel;
 	}
 	fill_handle_key(&key, task, handle);
-	if (kind == CUDA_GET_KERNEL)
-		find_code(task, frame->args[1], &value.code);
+	if (kind == CUDA_GET_KERNEL && find_code(task, frame->args[1], &value.code) == -EBUSY)
+		value.code.offset = frame->args[1];
 	else if (kind == CUDA_GET_NAMED)
 		keep_name(task, &value, frame->args[2]);
-	if (value.code.inode || value.name)
+	if (value.code.inode || value.code.offset || value.name)
 		bpf_map_update_elem(&cuda_handles, &key, &value, BPF_ANY);
 }
 

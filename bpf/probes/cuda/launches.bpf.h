@@ -37,8 +37,10 @@ static __always_inline void emit_launch(struct task_struct *task, struct cuda_th
 	struct cuda_handle *known;
 	struct scope_code code = {};
 	__u32 name = 0;
+	long error;
 
-	find_code_again(task, shape->handle, &thread->launched[(shape->handle >> 4) & (CUDA_CACHED - 1)], &code);
+	error = find_code_again(task, shape->handle, &thread->launched[(shape->handle >> 4) & (CUDA_CACHED - 1)],
+				&code);
 	if (!code.inode) {
 		fill_handle_key(&key, task, shape->handle);
 		known = bpf_map_lookup_elem(&cuda_handles, &key);
@@ -46,6 +48,14 @@ static __always_inline void emit_launch(struct task_struct *task, struct cuda_th
 			code = known->code;
 			name = known->name;
 		}
+		if (known && !code.inode && code.offset)
+			error = find_code(task, code.offset, &code);
+		if (known && code.inode)
+			known->code = code;
+		if (error == -EBUSY && !code.inode && !name) /* user space looks it up, among what is mapped then */
+			scope_count_incomplete(stream_cuda_launch);
+		if (!code.inode)
+			code.offset = 0;
 	}
 	if (scope_summarize) {
 		if (returned)

@@ -1,27 +1,58 @@
-"""Which processes map files to run them, as the kernel tells profilers."""
+"""Which processes map files to run them, fork and end, as the kernel tells profilers."""
 
-from collections.abc import Collection, Iterator
+import errno
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from enum import IntEnum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from scope_bpf.binding.ffi import ffi, lib
+from scope_bpf.binding.ffi import check, ffi, lib
 from scope_bpf.binding.map import possible_cpus
 from scope_bpf.errors import KernelError
 
 FileId = tuple[int, int, int]  # major, minor, inode as /proc shows them
 
-_NEWS = np.dtype(
-    [
-        *(("start", "<u8"), ("end", "<u8"), ("major", "<u4"), ("minor", "<u4"), ("inode", "<u8")),
-        *(("generation", "<u8"), ("pid", "<i8")),
-    ]
-)  # scope_mapping in cdef/shim.h
+News = np.ndarray[Any, np.dtype[Any]]
+"""Of `scope_news` in cdef/shim.h, in order of time."""
+
 _MOST_NEWS = 4096  # in one reading
+_MOST_SOURCES = 1024  # descriptors: threads times CPUs; for more the whole machine is watched
+_PAUSE_S = 0.004  # between readings: a storm of mappings wakes us so often, not once a mapping
+
+
+class Kind(IntEnum):
+    """What is told."""
+
+    MAPPED = lib.SCOPE_MAPPED
+    FORKED = lib.SCOPE_FORKED
+    ENDED = lib.SCOPE_ENDED
+
+
+def _dtype_of(ctype: Any) -> np.dtype[Any]:
+    """A C struct of the extension, member by member."""
+    if ctype.kind == "struct":
+        members = ctype.fields
+        formats = [_dtype_of(member.type) for _, member in members]
+        offsets = [member.offset for _, member in members]
+        names = [name for name, _ in members]
+        layout = {"names": names, "formats": formats, "offsets": offsets, "itemsize": ffi.sizeof(ctype)}
+        return np.dtype(layout)  # type: ignore[call-overload, no-any-return]
+    if ctype.kind == "array":
+        return np.dtype(f"S{ctype.length}")
+    return np.dtype(f"{'i' if int(ffi.cast(ctype, -1)) < 0 else 'u'}{ffi.sizeof(ctype)}")
 
 
 class MappingWatch:
-    """Tells which processes map files to run that were not known, from now on. For one thread.
+    """Tells of what is watched, from then on. For one thread.
+
+    Attributes:
+        is_whole: the whole machine is watched: what is told is of others, too.
+        readings: how often news was read.
 
     Raises:
         KernelError: the kernel refused.
@@ -32,8 +63,76 @@ class MappingWatch:
         self._mappings: Any = lib.scope_mappings_new(self._cpus)
         if self._mappings == ffi.NULL:
             raise KernelError("cannot watch what processes map", ffi.errno)
-        self._news = np.zeros(_MOST_NEWS, _NEWS)
-        self._told = self._news[:0]
+        self._news = np.zeros(_MOST_NEWS, _dtype_of(ffi.typeof("scope_news")))
+        self._read = 0.0
+        self._sources = 0
+        self.is_whole = False
+        self.readings = 0
+
+    def watch_processes(self, pids: Iterable[int]) -> None:
+        """Watches these processes and those that they start, instead of what was watched.
+
+        What others do wakes nobody then. Where they have very many threads the whole machine is watched.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        self._start_anew(False)
+        self.watch_also(pids)
+
+    def watch_also(self, pids: Iterable[int]) -> None:
+        """Watches further processes, unless the whole machine is watched.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        known: set[int] = set()
+        while not self.is_whole and (new := {tid for pid in pids for tid in _threads(pid)} - known):
+            known |= new  # they may start more meanwhile
+            self._sources += len(new) * self._cpus
+            if self._sources > _MOST_SOURCES:
+                self.watch_all()
+                return
+            for tid in new:
+                with suppress(ProcessLookupError):
+                    self._check(lib.scope_mappings_watch_thread(self._mappings, tid))
+
+    def watch_cgroup(self, path: Path) -> None:
+        """Watches a cgroup and those below it, instead of what was watched; where that cannot be, the whole machine.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        self._start_anew(False)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                self._check(lib.scope_mappings_watch_cgroup(self._mappings, fd))
+            finally:
+                os.close(fd)
+        except OSError:  # built without CONFIG_CGROUP_PERF, or it is gone
+            self.watch_all()
+
+    def watch_all(self) -> None:
+        """Watches the whole machine, instead of what was watched; see `know` and `follow`.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        self._start_anew(True)
+        self._check(lib.scope_mappings_watch_all(self._mappings))
+
+    def _start_anew(self, is_whole: bool) -> None:
+        lib.scope_mappings_watch_nothing(self._mappings)
+        self._sources, self.is_whole = 0, is_whole
+
+    def _check(self, result: int) -> None:
+        try:
+            check(result, "cannot watch what processes map")
+        except KernelError as error:
+            if error.errno == errno.ESRCH:
+                raise ProcessLookupError from None
+            raise
 
     def descriptors(self) -> Iterator[int]:
         """What becomes readable when there is news."""
@@ -41,21 +140,43 @@ class MappingWatch:
             if (fd := lib.scope_mappings_fd(self._mappings, cpu)) >= 0:
                 yield fd
 
-    def processes(self) -> set[int] | None:
-        """Who mapped what is not known; None if news were lost, so that it may be anybody."""
-        count = lib.scope_mappings_read(self._mappings, ffi.from_buffer("scope_mapping[]", self._news), len(self._news))
-        self._told = self._news[: max(0, count)]
-        return None if count < 0 else set(self._told["pid"].tolist())
+    def pause(self) -> None:
+        """Waits a few milliseconds if the last reading was just now."""
+        time.sleep(max(0.0, self._read + _PAUSE_S - time.monotonic()))
 
-    def know(self, files: Collection[FileId]) -> None:
-        """Has mappings of these files, as far as they were among the last news, passed over from now on."""
-        for one in self._told:
-            named = {name: int(one[name]) for name in ("major", "minor", "inode", "generation")}
-            if (named["major"], named["minor"], named["inode"]) in files:
-                lib.scope_mappings_know(self._mappings, named)
+    def read(self) -> News | None:
+        """What was told since the last reading, as far as it is wanted; None if something was lost."""
+        self._read = time.monotonic()
+        self.readings += 1
+        parts = []
+        while True:
+            room = ffi.from_buffer("scope_news[]", self._news)
+            count = lib.scope_mappings_read(self._mappings, room, len(self._news))
+            if count < 0:
+                return None
+            parts.append(self._news[:count].copy())
+            if count < len(self._news):
+                found = np.concatenate(parts)
+                return found[np.argsort(found["time_ns"], kind="stable")]
+
+    def know(self, news: Any) -> None:
+        """Where the whole machine is watched: has mappings of a file passed over, but by who is followed."""
+        names = ("major", "minor", "inode", "generation")
+        lib.scope_mappings_know(self._mappings, {name: int(news["file"][name]) for name in names})
+
+    def follow(self, pid: int, followed: bool = True) -> None:
+        """Where the whole machine is watched: has all told that a process does, or no more."""
+        lib.scope_mappings_follow(self._mappings, pid, followed)
 
     def close(self) -> None:
         """Frees what the kernel keeps for it. May be called again."""
         if self._mappings != ffi.NULL:
             lib.scope_mappings_free(self._mappings)
             self._mappings = ffi.NULL
+
+
+def _threads(pid: int) -> list[int]:
+    try:
+        return [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return []

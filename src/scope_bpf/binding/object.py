@@ -17,11 +17,15 @@ _REFUSED = re.compile(r"prog '(\w+)': -- BEGIN PROG LOAD LOG --")
 
 
 class BpfObject:
-    """Owns the programs and maps of one object, and the links that `attach` makes; `close` frees all of them."""
+    """Owns the programs and maps of one object, and the links that `attach` makes; `close` frees all of them.
+
+    Attributes:
+        btf: the object's types.
+    """
 
     def __init__(self, elf: bytes, btf: Btf, name: str) -> None:
         self.name = name
-        self._btf = btf
+        self.btf = btf
         self._elf = ffi.from_buffer(elf)
         self._links: list[Link] = []
         self._object = lib.scope_object_open(self._elf, len(elf), name.encode())
@@ -37,7 +41,7 @@ class BpfObject:
         size = ffi.new("size_t *")
         rodata = lib.bpf_map__initial_value(self.map(".rodata")._map, size)
         for name, value in values.items():
-            variable = self._btf.variables.get(name)
+            variable = self.btf.variables.get(name)
             if variable is None or variable.section != ".rodata":
                 raise LayoutMismatch(f"probe '{self.name}': C has no constant '{name}'")
             data = value.tobytes() if isinstance(value, np.ndarray) else int(value).to_bytes(variable.size, "little")

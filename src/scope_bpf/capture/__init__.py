@@ -2,6 +2,7 @@
 
 A `tracer` is `programs` in the kernel, told by a `filter` whom to watch (`lookup` asks the kernel what it calls them),
 and parts of one contract (`part`): the kernel's `books` (`kernel_books`, `account`), `events`, `summaries`, `states`,
-`functions` (`attacher`, `uprobe`) and `samples`. `columns` makes Arrow of what it gives. `command` holds a program
-until it is traced, `clock` relates the kernel's time to UTC, `doctor` tries every probe.
+`functions` and `samples`. Functions are found by an `attacher`, in what `watched` processes map (`followed` to their
+end), and attached to file by file (`attachments`, `uprobe`, `retries`). `columns` makes Arrow of what the parts give.
+`command` holds a program until it is traced, `clock` relates the kernel's time to UTC, `doctor` tries every probe.
 """

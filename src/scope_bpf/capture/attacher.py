@@ -1,91 +1,177 @@
-"""Finds the files that watched processes run, and attaches a probe's functions in each of them, once."""
+"""Finds the files that watched processes run, and has a probe's places attached to in each of them while they do."""
 
 import logging
+import math
 import os
+import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from io import FileIO
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
-from scope_bpf.binding.mapping_watch import MappingWatch
 from scope_bpf.binding.object import BpfObject
-from scope_bpf.capture.uprobe import Places, Uprobes
+from scope_bpf.capture.attachments import Attachments, Late
+from scope_bpf.capture.retries import Retries
+from scope_bpf.capture.uprobe import Places
+from scope_bpf.capture.watched import Watched
 from scope_bpf.catalogue.probe import Probe
-from scope_bpf.code.mappings import executable_mappings, open_mapped
-from scope_bpf.code.modules import Identity, Module, Modules, identity
+from scope_bpf.catalogue.target import Target
+from scope_bpf.code.modules import Module, Modules
 from scope_bpf.code.resolver import Resolver
-from scope_bpf.errors import KernelError, NotElf
+from scope_bpf.errors import NotElf
+from scope_bpf.host import raise_limit_of_descriptors
 
 log = logging.getLogger(__name__)
 
+_LET_GO_EVERY_S = 1.0
+
+
+@dataclass(frozen=True)
+class Missed:
+    """What could not be seen, since the start.
+
+    Attributes:
+        unseen: files that were mapped by processes which had ended before anybody could look at them.
+        unopened: files that could not be opened or attached to for want of descriptors or memory, after several tries.
+        refused: files in which the kernel did not let the probe attach.
+        retries: how often something that failed for the moment was tried again.
+        lost: how often the kernel could not tell what was mapped; all processes were looked at then.
+    """
+
+    unseen: int = 0
+    unopened: int = 0
+    refused: int = 0
+    retries: int = 0
+    lost: int = 0
+
 
 class Attacher:
-    """Attaches until `close`. For the thread that polls.
+    """Attaches until `close`.
+
+    `follow` is for one thread, which waits until one of `descriptors` can be read, and not longer than `due_s`. The
+    other methods may be called from any thread: whoever names what was recorded does so from another one. Until the
+    first `follow` all is done at once; from then on what takes long is done in a thread of its own.
 
     Args:
         object_: loaded.
         places: the probe's.
+        target: whose files.
 
     Raises:
         KernelError: the kernel cannot attach this way at all.
+        TargetNotFound: the target does not exist.
     """
 
-    def __init__(self, probe: Probe, object_: BpfObject, places: Places) -> None:
+    def __init__(self, probe: Probe, object_: BpfObject, places: Places, target: Target) -> None:
+        raise_limit_of_descriptors()
         places.try_out()
         self._places = places
         self._modules = Modules(object_)
-        self._news = MappingWatch()
+        self._history = self._modules.history
+        self._retries = Retries()
+        self._lock = threading.RLock()
+        self._is_closed = False
+        self._next_letting_go = 0.0
         self.resolver: Resolver | None = probe.resolver(object_, self._modules) if probe.resolver else None
-        self._kept: set[Module] = set()  # with functions to attach to, or names
-        # By when it was changed, too: inodes are used again. A module may be there more than once, for each overlay.
-        self._looked_at: dict[tuple[Identity, int], Module | None] = {}
-        self._attached: dict[Module, int] = {}  # functions
-        self._uprobes: list[Uprobes] = []
-        self._used: set[Module] = set()  # watched processes have mapped it, or are about to
+        self._attachments = Attachments(places, probe.libraries, self.resolver, self._retries, self._lock)
+        self._watched = Watched(self._modules, self._attachments, self._retries)
+        self._history.catch_up = self._catch_up
+        try:
+            self.watch(target)
+        except BaseException:
+            self.close()
+            raise
+
+    def watch(self, target: Target) -> None:
+        """Follows what a target maps from now on; for what it has mapped already there is `look_at_processes`.
+
+        Raises:
+            KernelError: the kernel refused.
+            TargetNotFound: there is no such cgroup.
+        """
+        with self._lock:
+            self._watched.watch(target)
+
+    @property
+    def program_fds(self) -> list[int]:
+        """File descriptors of the programs that are attached."""
+        return self._places.program_fds
 
     @property
     def functions(self) -> int:
-        """To how many functions it has attached in files that watched processes use."""
-        return sum(self._attached[module] for module in self._used)
+        """To how many functions it has attached, in files that watched processes have used."""
+        return self._attachments.functions
+
+    @property
+    def late(self) -> list[Late]:
+        """The last files that were attached to after a watched process had mapped them."""
+        return list(self._attachments.late)
+
+    @property
+    def missed(self) -> Missed:
+        """What could not be seen."""
+        return Missed(
+            unseen=self._watched.unseen,
+            unopened=self._retries.given_up + self._modules.files.refused,
+            refused=self._attachments.refused,
+            retries=self._retries.repeated,
+            lost=self._watched.lost,
+        )
 
     def descriptors(self) -> Iterator[int]:
         """What becomes readable when `follow` has something to do."""
-        return self._news.descriptors()
+        return self._watched.descriptors()
+
+    def due_s(self) -> float:
+        """In how many seconds `follow` has something to do though nothing can be read; infinite: it has not."""
+        with self._lock:
+            if self._watched.has_lost:
+                return 0.0
+            has_some = len(self._history) or len(self._modules.by_inode) > self._attachments.pinned
+            letting_go = self._next_letting_go - time.monotonic() if has_some else math.inf
+            return max(0.0, min(letting_go, self._retries.due_s()))
 
     def follow(self, watched: Callable[[], Collection[int]]) -> None:
-        """Attaches in what watched processes have mapped since the last call."""
-        pids = self._news.processes()
-        if pids is None:
-            self.look_at_processes(watched())
-        elif pids:
-            self.look_at_processes(pids.intersection(watched()))
+        """Attaches in what watched processes have mapped since the last call; lets go of what nobody maps any more.
+
+        Args:
+            watched: lists the processes that the target may be about.
+        """
+        self._watched.pause()
+        with self._lock:
+            self._retries.waits = False
+            self._watched.listed = watched
+            self._watched.take_news()
+            if self._watched.has_lost:
+                self._watched.has_lost = False
+                log.warning("the kernel did not tell all that was mapped: all processes are looked at")
+                self._watched.look_at(watched())
+            self._retries.run()
+            if time.monotonic() >= self._next_letting_go:
+                self._next_letting_go = time.monotonic() + _LET_GO_EVERY_S
+                self._watched.let_go()
+
+    def _catch_up(self, pid: int) -> None:
+        """Takes what the kernel has told so far, for who names what a process ran; looks at it if it is new."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._watched.take_news()
+            if not self._history.running(pid):
+                self._watched.look_at([pid])
 
     def look_at_processes(self, pids: Iterable[int]) -> None:
         """Attaches in all that these processes run."""
-        files = set()
-        for pid in pids:
-            found: dict[int, Module] = {}
-            for mapping in executable_mappings(pid):
-                try:
-                    file = open_mapped(pid, mapping)
-                except OSError:
-                    continue  # gone meanwhile
-                module = self._look_at_somebodys(file, mapping.path)
-                files.add(mapping.file)
-                if module:
-                    self._used.add(module)
-                if module and (address := module.elf.address_of(mapping.offset)) is not None:
-                    found.setdefault(mapping.start - address, module)
-            if found and self.resolver:
-                self._modules.add_process(pid)  # the rest of it, too: its functions are in the stacks
-                self.resolver.add_process(pid, found)
-        self._news.know(files)
+        with self._lock:
+            self._watched.look_at(pids)
 
     def look_at_installed(self, paths: Iterable[str]) -> None:
         """Attaches in files that processes may run later."""
-        for path in {str(Path(path).resolve()) for path in paths}:
-            with suppress(OSError):
-                self._look_at_somebodys(FileIO(path), path)
+        with self._lock:
+            for module in self._opened_by_path(paths):
+                self._attachments.attach_somebodys({module: 0})
+                self._keep(module)
 
     def look_at_files(self, paths: Iterable[str]) -> None:
         """Attaches in files that will be run by one process.
@@ -93,72 +179,35 @@ class Attacher:
         Raises:
             KernelError: the kernel refused.
         """
-        real = [str(Path(path).resolve()) for path in paths]
-        found = False
-        for path in real:
-            try:
-                file = FileIO(path)
-            except OSError:
-                continue  # it is not there, as what is run by it will find
-            if module := self._look_at(file, path):
-                self._used.add(module)
-                found = True
-        for path in real if found and self.resolver else ():
-            with suppress(OSError, NotElf):
-                self._modules.add(FileIO(path), path)
+        with self._lock:
+            for module in self._opened_by_path(paths):
+                self._attachments.attach(module)
+                if module in self._attachments:
+                    self._attachments.use(module)
+                self._keep(module)
 
-    def _look_at_somebodys(self, file: FileIO, path: str) -> Module | None:
-        """The same of a file that anybody may have made: that the kernel refuses it must not end the task."""
-        try:
-            return self._look_at(file, path)
-        except KernelError as error:
-            log.warning("cannot attach to functions of a file", extra={"file": path, "reason": str(error)})
-            return None
+    def _opened_by_path(self, paths: Iterable[str]) -> Iterator[Module]:
+        for path in {str(Path(path).resolve()) for path in paths}:
+            with suppress(OSError, NotElf):  # it is not there, as who runs it will find
+                yield self._modules.add(os.open(path, os.O_RDONLY | os.O_CLOEXEC), path)
 
-    def _look_at(self, file: FileIO, path: str) -> Module | None:
-        """Attaches in a file, unless that was done; gives the module if it is of interest."""
-        named = identity(file), os.fstat(file.fileno()).st_ctime_ns
-        if named in self._looked_at:
-            file.close()
-            return self._looked_at[named]
-        self._looked_at[named] = None
-        known = len(self._modules.by_inode)
-        try:
-            module = self._modules.add(file, path)
-        except NotElf:
-            return None
-        if module not in self._kept and not self._attach(module):
-            if len(self._modules.by_inode) > known:  # or it is kept for the stacks that it is in
-                self._modules.drop(module)
-            return None
-        self._kept.add(module)
-        self._looked_at[named] = module
-        return module
-
-    def _attach(self, module: Module) -> bool:
-        """Attaches in a file; whether it is of interest."""
-        wanted = self.resolver.add_module(module) if self.resolver else False
-        found = self.resolver.find_functions(module) if self.resolver and wanted else {}
-        uprobes = Uprobes(self._places)
-        attached = uprobes.attach(f"/proc/self/fd/{module.file.fileno()}", module.elf, found)
-        self._attached[module] = attached
-        if attached:
-            self._uprobes.append(uprobes)
-            log.info("attached to functions of a file", extra={"file": module.path, "functions": attached})
-        return bool(attached or wanted)
-
-    @property
-    def program_fds(self) -> list[int]:
-        """File descriptors of the programs that are attached."""
-        return self._places.program_fds
+    def _keep(self, module: Module) -> None:
+        if module in self._attachments:
+            self._attachments.pin(module)
+        else:
+            self._watched.drop_unused([module])
 
     def detach(self) -> None:
         """Detaches from every file; what is known of the files is kept for what was recorded. May be called again."""
-        while self._uprobes:
-            self._uprobes.pop().close()
+        with self._lock:
+            if not self._attachments.is_closed and any(astuple(self.missed)):
+                log.warning("not all that was mapped could be looked at", extra=asdict(self.missed))
+        self._attachments.close()
 
     def close(self) -> None:
         """Detaches and lets go of every file. May be called again."""
         self.detach()
-        self._news.close()
-        self._modules.close()
+        with self._lock:
+            self._is_closed = True
+            self._watched.close()
+            self._modules.close()

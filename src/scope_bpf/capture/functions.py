@@ -1,6 +1,7 @@
 """Functions of user space: found and attached to in a thread of its own, so that a large file holds nobody up."""
 
 import logging
+import math
 import mmap
 import os
 import select
@@ -11,11 +12,13 @@ from typing import Any
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.binding.statistics import Cost, program_cost
 from scope_bpf.capture.account import PlaceAccount
-from scope_bpf.capture.attacher import Attacher
+from scope_bpf.capture.attacher import Attacher, Missed
+from scope_bpf.capture.attachments import Late
 from scope_bpf.capture.part import Part
 from scope_bpf.capture.uprobe import Places, make_room
 from scope_bpf.catalogue.place import Place
 from scope_bpf.catalogue.probe import Probe
+from scope_bpf.catalogue.target import Target
 from scope_bpf.code.libraries import files_of_command, installed_libraries
 from scope_bpf.code.resolver import Resolver
 from scope_bpf.errors import KernelError
@@ -30,14 +33,22 @@ class Functions(Part):
         places: the probe's, for its options.
         multi: attach to all places of a file at once.
         command: the path of a command that is about to run.
+        target: whose files are looked for.
         watched: lists the processes that the target may be about.
     """
 
     def __init__(
-        self, probe: Probe, places: Sequence[Place], multi: bool, command: str, watched: Callable[[], Collection[int]]
+        self,
+        probe: Probe,
+        places: Sequence[Place],
+        multi: bool,
+        *,
+        command: str,
+        target: Target,
+        watched: Callable[[], Collection[int]],
     ) -> None:
         self._probe, self._wanted, self._multi = probe, places, multi
-        self._command, self._watched = command, watched
+        self._command, self._target, self._watched = command, target, watched
         self._places: Places | None = None
         self._ended_places: list[PlaceAccount] = []
         self._attacher: Attacher | None = None
@@ -58,7 +69,7 @@ class Functions(Part):
     def attach(self, object_: BpfObject) -> None:
         """Attaches in what is installed, in what the command will run, and in what watched processes do."""
         self._places = Places(self._probe, object_, self._wanted, self._multi)
-        self._attacher = attacher = Attacher(self._probe, object_, self._places)
+        self._attacher = attacher = Attacher(self._probe, object_, self._places, self._target)
         if self._probe.libraries:
             attacher.look_at_installed(installed_libraries(self._probe.libraries))
         if self._command:
@@ -66,6 +77,13 @@ class Functions(Part):
         attacher.look_at_processes(self._watched())
         self._follower = _Follower(attacher, self._watched)
         self._follower.start()
+
+    def retarget(self, target: Target) -> None:
+        """Follows what another target maps; attaches in what it has mapped already."""
+        self._target = target
+        if self._attacher:
+            self._attacher.watch(target)
+            self._attacher.look_at_processes(self._watched())
 
     @property
     def resolver(self) -> Resolver | None:
@@ -76,6 +94,16 @@ class Functions(Part):
     def attached(self) -> int:
         """To how many functions it is, or was, attached: the same one counts in each file."""
         return self._attacher.functions if self._attacher else 0
+
+    @property
+    def late(self) -> list[Late]:
+        """The last files that were attached to after a watched process had mapped them."""
+        return self._attacher.late if self._attacher else []
+
+    @property
+    def missed(self) -> Missed:
+        """What could not be seen."""
+        return self._attacher.missed if self._attacher else Missed()
 
     def accounts(self) -> list[PlaceAccount]:
         """The books of every place, by number; after `close`, as they stood then."""
@@ -113,7 +141,7 @@ class Functions(Part):
 
 
 class _Follower(threading.Thread):
-    """Looks at what processes map, when they do."""
+    """Looks at what processes map, when they do, and at what is due."""
 
     def __init__(self, attacher: Attacher, watched: Callable[[], Collection[int]]) -> None:
         super().__init__(name="scope-follow", daemon=True)
@@ -126,12 +154,16 @@ class _Follower(threading.Thread):
         waiting.register(self._stop_reading, select.POLLIN)
         for fd in self._attacher.descriptors():
             waiting.register(fd, select.POLLIN)
-        while not any(fd == self._stop_reading for fd, _ in waiting.poll()):
+        while not any(fd == self._stop_reading for fd, _ in waiting.poll(self._patience_ms())):
             try:
                 self._attacher.follow(self._watched)
             except KernelError as error:
                 self.error = error
                 return
+
+    def _patience_ms(self) -> int | None:
+        due_s = self._attacher.due_s()
+        return math.ceil(due_s * 1000) if due_s < math.inf else None
 
     def stop(self) -> None:
         """Waits until it has ended. May be called again."""

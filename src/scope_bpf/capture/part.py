@@ -9,6 +9,7 @@ from scope_bpf.binding.statistics import Cost
 from scope_bpf.capture.account import Account
 from scope_bpf.capture.columns import Batch
 from scope_bpf.catalogue.stream import Mode
+from scope_bpf.catalogue.target import Target
 
 
 class Part:
@@ -39,6 +40,9 @@ class Part:
 
     def set_mode(self, mode: Mode) -> None:
         """Takes note of which rows are wanted from now on."""
+
+    def retarget(self, target: Target) -> None:
+        """Takes note of whom the programs watch from now on."""
 
     def due_s(self) -> float:
         """Seconds until it has something to do, of CLOCK_MONOTONIC; negative: it is late."""

@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from scope_bpf.binding.statistics import Cost
 from scope_bpf.capture.account import Account, PlaceAccount
+from scope_bpf.capture.attacher import Missed
+from scope_bpf.capture.attachments import Late
 from scope_bpf.capture.books import KernelBooks
 from scope_bpf.capture.columns import Batch, RawBatch
 from scope_bpf.capture.events import Events
@@ -132,8 +134,14 @@ class Tracer:
         if probe.states or probe.kept_by_process:
             parts.append(States(probe, self.options))
         if places := probe.places(self.options):
-            multi, watched = alternative.uprobe_multi, programs.possibly_watched
-            self._functions = Functions(probe, places, multi, self._command, watched)
+            self._functions = Functions(
+                probe,
+                places,
+                alternative.uprobe_multi,
+                command=self._command,
+                target=self._target,
+                watched=programs.possibly_watched,
+            )
             parts.append(self._functions)
         return parts
 
@@ -173,6 +181,16 @@ class Tracer:
         """To how many functions of user space the probe is, or was, attached: the same one counts in each file."""
         return self._functions.attached if self._functions else 0
 
+    @property
+    def late(self) -> list[Late]:
+        """The last files that were attached to after a watched process had mapped them. From any thread."""
+        return self._functions.late if self._functions else []
+
+    @property
+    def missed(self) -> Missed:
+        """What of the files that watched processes run could not be seen. From any thread."""
+        return self._functions.missed if self._functions else Missed()
+
     def places(self) -> list[PlaceAccount]:
         """The books of every place of the probe, by number; after `close`, as they stood then. From any thread."""
         with self._lock:
@@ -188,9 +206,12 @@ class Tracer:
 
         Raises:
             TargetNotFound: it does not exist; the old one stays.
+            KernelError: the kernel refused to tell what it maps.
         """
         assert self._programs
         self._programs.retarget(target)
+        for part in self._parts:
+            part.retarget(target)
 
     def watched_pids(self) -> set[int]:
         """The processes that are marked, by the host's pid: watched by this or an earlier target, or left out."""

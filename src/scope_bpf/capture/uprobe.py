@@ -97,25 +97,29 @@ class Uprobes:
 
     def __init__(self, places: Places) -> None:
         self._places, self._links = places, places.links()
-        self._counted: set[int] = set()
+        self._numbers: dict[int, int] = {}  # of the places that are attached to, by offset
 
     def attach(self, path: str, file: ElfFile, found: Mapping[str, int]) -> int:
-        """Attaches to what the file defines; returns to how many functions.
+        """Attaches to what the file defines, but for what it is attached to already.
 
         Args:
             found: offsets of functions, by name, that were found without a symbol.
+
+        Returns:
+            To how many functions it is attached.
 
         Raises:
             KernelError: the kernel refused; nothing more than before stays attached.
         """
         numbers: dict[int, int] = {}  # by offset
         for name, offset in {**found, **file.functions(self._places.numbers)}.items():
-            numbers.setdefault(offset, self._places.numbers[name])  # names of one offset are one place
+            if offset not in self._numbers:
+                numbers.setdefault(offset, self._places.numbers[name])  # names of one offset are one place
         self._attach(path, {file.cheapest_probe(offset): number for offset, number in numbers.items()})
-        for number in {*numbers.values()} - self._counted:
+        for number in {*numbers.values()} - {*self._numbers.values()}:
             self._places.files[number] += 1
-        self._counted.update(numbers.values())
-        return len(numbers)
+        self._numbers |= numbers
+        return len(self._numbers)
 
     def _attach(self, path: str, numbers: Mapping[int, int]) -> None:
         """Returns first, so that every entry that is recorded has its return."""

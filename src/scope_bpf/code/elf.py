@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from scope_bpf.code.kept_files import KeptFile
 from scope_bpf.code.symbols import SYMBOL, Symbols
 from scope_bpf.errors import NotElf
 
@@ -88,7 +89,7 @@ class ElfFile:
     has just mapped it runs on unseen.
 
     Args:
-        file: open for reading; the caller's, needed as long as this is.
+        file: open for reading, or kept; the caller's, needed as long as this is.
 
     Attributes:
         machine: for which it is, e_machine.
@@ -99,9 +100,9 @@ class ElfFile:
         NotElf: it is none, or damaged.
     """
 
-    def __init__(self, file: FileIO) -> None:
-        self._file, self._fd = file, file.fileno()
-        self.size = os.fstat(self._fd).st_size
+    def __init__(self, file: FileIO | KeptFile) -> None:
+        self._file = file
+        self.size = file.size if isinstance(file, KeptFile) else os.fstat(file.fileno()).st_size
         header = self._array(0, 1, _HEADER)
         if not len(header) or header[0]["magic"] != _MAGIC:
             raise NotElf("no ELF file of 64 bits, little-endian")
@@ -273,7 +274,7 @@ class ElfFile:
         """Up to `size` bytes at an offset; fewer if the file has no more."""
         size = max(0, min(size, self.size - offset))  # sizes in a damaged file are anything
         parts = []
-        while size and (part := os.pread(self._fd, size, offset)):
+        while size and (part := self._pread(size, offset)):
             parts.append(part)
             offset, size = offset + len(part), size - len(part)
         return b"".join(parts)
@@ -282,6 +283,16 @@ class ElfFile:
         """The same, by address; nothing if the file has nothing there."""
         offset = self.offset_of(address)
         return b"" if offset is None else self.read(offset, size)
+
+    def _pread(self, size: int, offset: int) -> bytes:
+        if isinstance(self._file, KeptFile):
+            return self._file.pread(size, offset)
+        return os.pread(self._file.fileno(), size, offset)
+
+    def forget(self) -> None:
+        """Lets go of the tables that were read; who asks for them has them read again."""
+        for name in ("symbols", "dynamic_symbols"):
+            self.__dict__.pop(name, None)
 
     def text_at(self, address: int, most: int = 4096) -> str | None:
         """The C string at an address; None if there is none of at most `most` bytes."""

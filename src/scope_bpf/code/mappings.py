@@ -1,8 +1,9 @@
 """Which files a process has mapped to run their code."""
 
+import os
 from dataclasses import dataclass
-from io import FileIO
 from pathlib import Path
+from typing import Any
 
 from scope_bpf.binding.mapping_watch import FileId
 
@@ -35,13 +36,25 @@ def executable_mappings(pid: int) -> list[Mapping]:
     return found
 
 
-def open_mapped(pid: int, mapping: Mapping) -> FileIO:
-    """The file itself, whatever has become of its path: deleted, replaced, or in another mount namespace.
+def open_mapped(pid: int, mapping: Mapping) -> int:
+    """A descriptor, the caller's, of the file itself, whatever its path is: deleted, replaced, in another namespace.
 
     Raises:
         OSError: the process or the mapping is gone, or CAP_CHECKPOINT_RESTORE is lacking.
     """
-    return FileIO(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}")
+    return os.open(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def file_of(news: Any) -> FileId:
+    """The file that was mapped, by what the kernel told of it."""
+    file = news["file"]
+    return int(file["major"]), int(file["minor"]), int(file["inode"])
+
+
+def mapping_of(news: Any) -> Mapping:
+    """What was mapped, by what the kernel told of it."""
+    path = os.fsdecode(bytes(news["path"]))
+    return Mapping(int(news["start"]), int(news["end"]), int(news["offset"]), file_of(news), path)
 
 
 def running_processes() -> list[int]:

@@ -1,5 +1,6 @@
 """What the kernel's /proc says of a process."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,3 +34,12 @@ def stat_of(pid: int) -> Stat:
     fields = rest.split()
     comm = name.decode(errors="backslashreplace")
     return Stat(comm, fields[0].decode(), int(fields[1]), int(fields[17]), int(fields[19]), int(fields[25]))
+
+
+def members_of(cgroup: Path) -> set[int]:
+    """The processes of a cgroup and those below it."""
+    members: set[int] = set()
+    for path in cgroup.rglob("cgroup.procs"):
+        with suppress(OSError):
+            members.update(map(int, path.read_text().split()))
+    return members

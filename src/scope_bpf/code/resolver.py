@@ -1,6 +1,5 @@
 """What computes columns that take more than the rows to know."""
 
-from collections.abc import Mapping
 from typing import Protocol
 
 import pyarrow as pa
@@ -18,8 +17,8 @@ class Resolver(Protocol):
     def find_functions(self, module: Module) -> dict[str, int]:
         """Offsets of functions that have no symbol in a module but were found otherwise, by name."""
 
-    def add_process(self, pid: int, modules: Mapping[int, Module]) -> None:
-        """Takes note of a process that runs already; its modules by where they begin in memory."""
+    def drop_module(self, module: Module) -> None:
+        """Lets go of what is kept of a file that nobody maps any more. Not every one was added."""
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's resolved columns."""

@@ -10,48 +10,75 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.binding.object import BpfObject
-from scope_bpf.catalogue.stream import Rows
-from scope_bpf.code.modules import Modules
+from scope_bpf.catalogue.stream import Mode, Rows, Stream
+from scope_bpf.code.history import History, Process
+from scope_bpf.layout.records import record_dtype
 
-_KEY = np.dtype([("start_ns", "<u8"), ("number", "<u8"), ("pid", "<i4"), ("pad", "<u4")])  # scope_stacks_key
-_FRAME = np.dtype([("inode", "<u8"), ("offset", "<u8")])
+CUT = "[cut]"  # in the place of the frames for which there was no room
+_AGE = np.uint64(0x9E3779B97F4A7C15)  # tells the ages of a number apart
 
 
 class StackNames:
-    """Texts of the stacks that a probe keeps in `scope_stacks` (stack.bpf.h); each is made once."""
+    """Texts of the stacks that a probe keeps in `scope_stacks` (stack.bpf.h); each is made once.
 
-    def __init__(self, object_: BpfObject, modules: Modules) -> None:
-        self._map, self._modules = object_.map("scope_stacks"), modules
-        self._known: dict[int, str | None] = {0: None}
-        self._frames: dict[tuple[int, int], str] = {}
+    For the thread that makes columns; `history` is written by another.
+    """
 
-    def column(self, rows: Rows) -> pa.Array:
-        """The text of each row's stack, by `stack_id` and process; null where none was kept."""
-        keys = pa.array(np.array(rows["stack_id"])).dictionary_encode()  # a number is one process's
+    def __init__(self, object_: BpfObject, history: History) -> None:
+        self._map, self._history = object_.map("scope_stacks"), history
+        self._key = record_dtype(object_.btf, "scope_stacks_key")
+        self._stack = record_dtype(object_.btf, "scope_stack")
+
+    def column(self, stream: Stream, rows: Rows) -> pa.Array:
+        """The text of each row's stack, by `stack_id`, process and time; null where none was kept."""
+        numbers = np.array(rows["stack_id"])
+        if stream.mode is Mode.EVENTS and self._history.has_replaced:
+            numbers ^= self._ages(rows).astype(np.uint64) * _AGE
+        keys = pa.array(numbers).dictionary_encode()  # a number is one process's
         _, first = np.unique(keys.indices.to_numpy(), return_index=True)
-        texts = [self._text(rows[index]) for index in first.tolist()]
+        texts = [self._text(rows[index], stream.mode is Mode.EVENTS) for index in first.tolist()]
         return pa.array(texts, pa.string()).take(keys.indices).dictionary_encode()
 
-    def _text(self, row: Any) -> str | None:
-        number = int(row["stack_id"])
-        if number not in self._known:
-            key = np.zeros((), _KEY)
-            key["start_ns"], key["number"], key["pid"] = row["start_ns"], number, row["pid"]
-            value = self._map.get(key.tobytes())
-            if value is None:
-                return None
-            depth = int.from_bytes(value[:8], "little")
-            frames = np.frombuffer(value, _FRAME, depth, 8)[::-1]
-            if not set(frames["inode"].tolist()) - {0} <= self._modules.by_inode.keys():
-                self._modules.add_process(int(row["pid"]))  # it mapped a library after it was looked at
-            self._known[number] = ";".join(self._frame(int(one["inode"]), int(one["offset"])) for one in frames)
-        return self._known[number]
+    def _ages(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """How often, by the time of each row, a file's code had taken the place of another's in its process."""
+        ages = np.zeros(len(rows), np.int64)
+        for pid in np.unique(rows["pid"]).tolist():
+            own = np.flatnonzero(rows["pid"] == pid)
+            process = self._history.find(pid, int(rows[own[0]]["start_ns"]))
+            if process and process.replaced_ns:
+                ages[own] = np.searchsorted(process.replaced_ns, rows["ktime_ns"][own], "right")
+        return ages
 
-    def _frame(self, inode: int, offset: int) -> str:
-        module = self._modules.by_inode.get(inode)
-        if not module:
-            return f"?+{offset:#x}" if inode else f"{offset:#x}"
-        if (inode, offset) not in self._frames:
-            place = f"{module.place_of(offset)} [{module.elf.build_id or 'no build id'}]"
-            self._frames[inode, offset] = (module.name_at(offset) or place).replace(";", ",")
-        return self._frames[inode, offset]
+    def _text(self, row: Any, is_event: bool) -> str | None:
+        pid, start_ns, number = int(row["pid"]), int(row["start_ns"]), int(row["stack_id"])
+        if not number:
+            return None
+        process = self._history.following(pid, start_ns)
+        time_ns = int(row["ktime_ns"]) if is_event else 0  # the states' stacks are older than their rows
+        age = process.age_at(time_ns) if process else 0
+        if process and (number, age) in process.texts:
+            return process.texts[number, age]
+        key = np.zeros((), self._key)
+        key["start_ns"], key["number"], key["pid"] = start_ns, number, pid
+        value = self._map.get(key.tobytes())
+        if value is None:
+            return None
+        stack = np.frombuffer(value, self._stack)[0]
+        text = self._named(process, stack, time_ns or int(stack["ktime_ns"]))
+        if process:
+            process.texts[number, age] = text
+        return text
+
+    def _named(self, process: Process | None, stack: Any, time_ns: int) -> str:
+        addresses = stack["addresses"][: int(stack["depth"])].tolist()[::-1]
+        # A return address may be the first of another function, or of nothing; the call is before it.
+        if process and not all(process.at(address - 1, time_ns) for address in addresses):
+            self._history.catch_up(process.pid)
+        frames = [CUT] if stack["cut"] else []
+        for address in addresses:
+            there = process.at(address - 1, time_ns) if process else None
+            if there and there.module:
+                frames.append(there.module.frame_at(address - 1 - there.start + there.offset))
+            else:
+                frames.append(f"{address:#x}")
+        return ";".join(frames)

@@ -57,18 +57,33 @@ struct bpf_link *scope_attach_uprobe(const struct bpf_program *program, const ch
 typedef struct {
 	uint32_t major;
 	uint32_t minor;
-	uint64_t inode;	     /* these three as /proc/PID/maps shows them */
+	uint64_t inode;	     /* these three as /proc/PID/maps shows them; 0: no file */
 	uint64_t generation; /* of the inode, whose number may be used again */
 } scope_file;
+typedef enum { SCOPE_MAPPED, SCOPE_FORKED, SCOPE_ENDED } scope_news_kind;
 typedef struct {
+	uint64_t time_ns; /* CLOCK_BOOTTIME */
 	uint64_t start;
 	uint64_t end;
+	uint64_t offset;
 	scope_file file;
-	int64_t pid;
-} scope_mapping;
+	uint32_t kind;
+	int32_t pid;
+	int32_t parent; /* of a process that was forked */
+	char path[228]; /* as the process sees it; empty if it is longer */
+} scope_news;
 typedef struct scope_mappings scope_mappings;
 scope_mappings *scope_mappings_new(uint32_t cpus);
 int scope_mappings_fd(const scope_mappings *mappings, uint32_t cpu);
-int scope_mappings_know(scope_mappings *mappings, scope_file file);
-int scope_mappings_read(scope_mappings *mappings, scope_mapping *found, uint32_t room);
+int scope_mappings_watch_thread(scope_mappings *mappings, int tid);
+int scope_mappings_watch_cgroup(scope_mappings *mappings, int fd);
+int scope_mappings_watch_all(scope_mappings *mappings);
+void scope_mappings_watch_nothing(scope_mappings *mappings);
+void scope_mappings_know(scope_mappings *mappings, scope_file file);
+void scope_mappings_follow(scope_mappings *mappings, uint32_t pid, bool followed);
+int scope_mappings_read(scope_mappings *mappings, scope_news *found, uint32_t room);
 void scope_mappings_free(scope_mappings *mappings);
+
+/* shim/held_file.c */
+void *scope_hold_file(int fd);
+void scope_let_go_file(void *page);

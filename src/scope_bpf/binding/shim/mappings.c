@@ -1,33 +1,41 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Which files are mapped to be executed, as it happens, on the whole machine: the kernel's own account for profilers
- * (PERF_RECORD_MMAP2, include/uapi/linux/perf_event.h), which costs nothing until somebody maps code. Files that are
- * known are passed over here.
+ * Which files are mapped to be executed, and who forks and ends, as it happens: the kernel's own account for profilers
+ * (include/uapi/linux/perf_event.h), which costs nothing until somebody does so. It is kept for single processes and
+ * what they start, for a cgroup, or for the whole machine; of the whole machine, what nobody asked for is passed over.
  */
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "shim.h"
 
-#define RING_PAGES 16 /* a power of two, for each CPU */
+#define RING_PAGES 32 /* a power of two, for each CPU */
 #define MOST_RECORD 65536
+#define MOST_KNOWN 65536     /* files; a power of two */
+#define MOST_PIDS (1u << 22) /* PID_MAX_LIMIT, include/linux/threads.h */
 
 struct cpu_ring {
-	int fd;
+	int fd; /* tells nothing itself: what others write goes to its ring */
 	struct perf_event_mmap_page *control;
 };
 
 struct scope_mappings {
 	struct cpu_ring *rings;
 	uint32_t count;
+	int *sources; /* descriptors of what writes to the rings */
+	size_t source_count;
+	bool whole_machine;
 	uint8_t record[MOST_RECORD]; /* one that wraps around a ring's end */
 	scope_file *known;	     /* a hash table; inode 0: a free place */
-	uint32_t known_count, known_places;
+	uint32_t known_count;
+	uint64_t *followed; /* a bit for each pid */
 };
 
 struct mmap2_record { /* PERF_RECORD_MMAP2 without build id */
@@ -36,6 +44,14 @@ struct mmap2_record { /* PERF_RECORD_MMAP2 without build id */
 	uint64_t address, length, offset;
 	uint32_t major, minor;
 	uint64_t inode, generation;
+	uint32_t protection, flags;
+	char path[];
+};
+
+struct task_record { /* PERF_RECORD_FORK, PERF_RECORD_EXIT */
+	struct perf_event_header header;
+	uint32_t pid, parent, tid, parent_tid;
+	uint64_t time_ns;
 };
 
 static size_t ring_bytes(void)
@@ -43,17 +59,24 @@ static size_t ring_bytes(void)
 	return RING_PAGES * (size_t)getpagesize();
 }
 
-static int open_ring(struct cpu_ring *ring, int cpu)
+static struct perf_event_attr plain_event(void)
 {
-	struct perf_event_attr wanted = {
-		.size = sizeof(wanted),
+	return (struct perf_event_attr){
+		.size = sizeof(struct perf_event_attr),
 		.type = PERF_TYPE_SOFTWARE,
 		.config = PERF_COUNT_SW_DUMMY,
-		.mmap = 1,
-		.mmap2 = 1,
+		.sample_type = PERF_SAMPLE_TIME,
+		.sample_id_all = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_BOOTTIME, /* as events have it */
 		.watermark = 1,
 		.wakeup_watermark = 1,
 	};
+}
+
+static int open_ring(struct cpu_ring *ring, int cpu)
+{
+	struct perf_event_attr wanted = plain_event();
 
 	ring->fd = syscall(SYS_perf_event_open, &wanted, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	if (ring->fd < 0)
@@ -70,18 +93,22 @@ void scope_mappings_free(struct scope_mappings *mappings)
 {
 	uint32_t i;
 
+	while (mappings->source_count)
+		close(mappings->sources[--mappings->source_count]);
 	for (i = 0; i < mappings->count; i++) {
 		if (mappings->rings[i].control)
 			munmap(mappings->rings[i].control, getpagesize() + ring_bytes());
 		if (mappings->rings[i].fd >= 0)
 			close(mappings->rings[i].fd);
 	}
+	free(mappings->sources);
 	free(mappings->rings);
 	free(mappings->known);
+	free(mappings->followed);
 	free(mappings);
 }
 
-/* Watches from now on. NULL and errno: the kernel refused, or there is no memory. */
+/* Nothing is told before something is watched. NULL and errno: the kernel refused, or there is no memory. */
 struct scope_mappings *scope_mappings_new(uint32_t cpus)
 {
 	struct scope_mappings *mappings = calloc(1, sizeof(*mappings));
@@ -90,9 +117,9 @@ struct scope_mappings *scope_mappings_new(uint32_t cpus)
 	if (!mappings)
 		return NULL;
 	mappings->rings = calloc(cpus, sizeof(*mappings->rings));
-	mappings->known_places = 1024;
-	mappings->known = calloc(mappings->known_places, sizeof(*mappings->known));
-	if (!mappings->rings || !mappings->known)
+	mappings->known = calloc(MOST_KNOWN, sizeof(*mappings->known));
+	mappings->followed = calloc(MOST_PIDS / 64, sizeof(*mappings->followed));
+	if (!mappings->rings || !mappings->known || !mappings->followed)
 		goto failed;
 	for (; mappings->count < cpus; mappings->count++) {
 		error = open_ring(&mappings->rings[mappings->count], mappings->count);
@@ -115,41 +142,100 @@ int scope_mappings_fd(const struct scope_mappings *mappings, uint32_t cpu)
 	return mappings->rings[cpu].fd;
 }
 
+/*
+ * Has one more source write to the rings: a thread and all that it starts (id: its tid), a cgroup and those below it
+ * (flags: PERF_FLAG_PID_CGROUP, id: a descriptor), or everybody (id: -1).
+ */
+static int add_source(struct scope_mappings *mappings, int id, unsigned long flags, bool inherit)
+{
+	struct perf_event_attr wanted = plain_event();
+	uint32_t cpu;
+	int *larger, fd;
+
+	wanted.mmap = wanted.mmap2 = wanted.task = 1;
+	wanted.inherit = inherit;
+	larger = realloc(mappings->sources, (mappings->source_count + mappings->count) * sizeof(*larger));
+	if (!larger)
+		return -ENOMEM;
+	mappings->sources = larger;
+	for (cpu = 0; cpu < mappings->count; cpu++) {
+		if (mappings->rings[cpu].fd < 0)
+			continue;
+		fd = syscall(SYS_perf_event_open, &wanted, id, cpu, -1, flags | PERF_FLAG_FD_CLOEXEC);
+		if (fd < 0)
+			return -errno;
+		mappings->sources[mappings->source_count++] = fd;
+		if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, mappings->rings[cpu].fd))
+			return -errno;
+	}
+	return 0;
+}
+
+/* Watches a thread and what it starts from now on. -ESRCH: it is gone. */
+int scope_mappings_watch_thread(struct scope_mappings *mappings, int tid)
+{
+	return add_source(mappings, tid, 0, true);
+}
+
+/* Watches a cgroup and those below it, by a descriptor of its directory. */
+int scope_mappings_watch_cgroup(struct scope_mappings *mappings, int fd)
+{
+	return add_source(mappings, fd, PERF_FLAG_PID_CGROUP, false);
+}
+
+/* Watches everybody; what is told of files that are known, and of processes that are not followed, is passed over. */
+int scope_mappings_watch_all(struct scope_mappings *mappings)
+{
+	mappings->whole_machine = true;
+	return add_source(mappings, -1, 0, false);
+}
+
+/* Stops watching; what was recorded until now is still told. */
+void scope_mappings_watch_nothing(struct scope_mappings *mappings)
+{
+	while (mappings->source_count)
+		close(mappings->sources[--mappings->source_count]);
+	mappings->whole_machine = false;
+}
+
 static scope_file *place_of(const struct scope_mappings *mappings, scope_file file)
 {
 	uint64_t hash = (file.inode * 0x9e3779b97f4a7c15ULL) ^ ((uint64_t)file.major << 32 | file.minor);
-	uint32_t at = (hash ^ hash >> 32) & (mappings->known_places - 1);
+	uint32_t at = (hash ^ hash >> 32) & (MOST_KNOWN - 1);
 	scope_file *place;
 
-	for (;; at = (at + 1) & (mappings->known_places - 1)) {
+	for (;; at = (at + 1) & (MOST_KNOWN - 1)) {
 		place = &mappings->known[at];
 		if (!place->inode || !memcmp(place, &file, sizeof(file)))
 			return place;
 	}
 }
 
-/* From now on mappings of this file are passed over. */
-int scope_mappings_know(struct scope_mappings *mappings, scope_file file)
+/* From now on mappings of this file by processes that are not followed are passed over. */
+void scope_mappings_know(struct scope_mappings *mappings, scope_file file)
 {
-	scope_file *place, *old = mappings->known;
-	uint32_t i, places = mappings->known_places;
+	scope_file *place;
 
-	if (mappings->known_count * 2 >= places) {
-		scope_file *larger = calloc(2 * places, sizeof(*larger));
-
-		if (!larger)
-			return -ENOMEM;
-		mappings->known = larger;
-		mappings->known_places = 2 * places;
-		for (i = 0; i < places; i++)
-			if (old[i].inode)
-				*place_of(mappings, old[i]) = old[i];
-		free(old);
+	if (mappings->known_count >= MOST_KNOWN / 2) { /* they are told once more, which is all */
+		memset(mappings->known, 0, MOST_KNOWN * sizeof(*mappings->known));
+		mappings->known_count = 0;
 	}
 	place = place_of(mappings, file);
 	mappings->known_count += !place->inode;
 	*place = file;
-	return 0;
+}
+
+/* Whether all that a process does is told, also where the whole machine is watched. */
+void scope_mappings_follow(struct scope_mappings *mappings, uint32_t pid, bool followed)
+{
+	uint64_t bit = 1ull << pid % 64, *word = &mappings->followed[pid % MOST_PIDS / 64];
+
+	*word = followed ? *word | bit : *word & ~bit;
+}
+
+static bool follows(const struct scope_mappings *mappings, uint32_t pid)
+{
+	return !mappings->whole_machine || mappings->followed[pid % MOST_PIDS / 64] >> pid % 64 & 1;
 }
 
 /* The record at a position of a ring, whole. */
@@ -165,11 +251,47 @@ static const struct perf_event_header *record_at(struct scope_mappings *mappings
 	return (const void *)mappings->record;
 }
 
+/* What a record tells; false: nothing that is wanted. */
+static bool read_news(struct scope_mappings *mappings, const struct perf_event_header *header, scope_news *news)
+{
+	const struct mmap2_record *map = (const void *)header;
+	const struct task_record *task = (const void *)header;
+	size_t path;
+
+	memset(news, 0, sizeof(*news));
+	if (header->type == PERF_RECORD_MMAP2) {
+		/* The time is the last of every record. */
+		memcpy(&news->time_ns, (const uint8_t *)header + header->size - sizeof(news->time_ns),
+		       sizeof(news->time_ns));
+		news->kind = SCOPE_MAPPED;
+		news->pid = map->pid;
+		news->start = map->address;
+		news->end = map->address + map->length;
+		news->offset = map->offset;
+		news->file = (scope_file){
+			.major = map->major, .minor = map->minor, .inode = map->inode, .generation = map->generation};
+		path = strnlen(map->path, header->size - sizeof(*map));
+		memcpy(news->path, map->path, path < sizeof(news->path) ? path : 0);
+		return follows(mappings, news->pid) || (map->inode && !place_of(mappings, news->file)->inode);
+	}
+	if (header->type != PERF_RECORD_FORK && header->type != PERF_RECORD_EXIT)
+		return false;
+	news->time_ns = task->time_ns;
+	news->pid = task->pid;
+	news->parent = task->parent;
+	if (header->type == PERF_RECORD_EXIT) {
+		news->kind = SCOPE_ENDED;
+		return task->pid == task->tid && follows(mappings, task->pid);
+	}
+	news->kind = SCOPE_FORKED;
+	return task->pid != task->parent && follows(mappings, task->parent);
+}
+
 /*
- * Mappings of files that are not known, since the last call: how many were put into `found`. -ENOBUFS: some were not
- * told, the ring was full; the rest will be with the next call.
+ * What was told since the last call, ring by ring: how many were put into `found`; as many as there is room: there may
+ * be more. -ENOBUFS: some were not told, the ring was full; the rest will be with the next call.
  */
-int scope_mappings_read(struct scope_mappings *mappings, scope_mapping *found, uint32_t room)
+int scope_mappings_read(struct scope_mappings *mappings, scope_news *found, uint32_t room)
 {
 	uint32_t count = 0, i;
 	int lost = 0;
@@ -184,24 +306,10 @@ int scope_mappings_read(struct scope_mappings *mappings, scope_mapping *found, u
 		head = __atomic_load_n(&control->data_head, __ATOMIC_ACQUIRE);
 		for (at = control->data_tail; at < head && count < room;) {
 			const struct perf_event_header *header = record_at(mappings, data, at);
-			const struct mmap2_record *map = (const void *)header;
-			scope_file file;
 
 			at += header->size;
-			if (header->type == PERF_RECORD_LOST)
-				lost = 1;
-			if (header->type != PERF_RECORD_MMAP2 || !map->inode)
-				continue;
-			file = (scope_file){.major = map->major,
-					    .minor = map->minor,
-					    .inode = map->inode,
-					    .generation = map->generation};
-			if (place_of(mappings, file)->inode)
-				continue;
-			found[count++] = (scope_mapping){.start = map->address,
-							 .end = map->address + map->length,
-							 .file = file,
-							 .pid = map->pid};
+			lost |= header->type == PERF_RECORD_LOST;
+			count += read_news(mappings, header, &found[count]);
 		}
 		__atomic_store_n(&control->data_tail, at, __ATOMIC_RELEASE);
 	}

@@ -130,7 +130,13 @@ _KERNEL = {
     ),
 }
 _STACK = {
-    "stack": Derived(Column("who called, outermost first, by frame pointers; absent if not kept", stack=True), _WORD)
+    "stack": Derived(
+        Column(
+            "who called, outermost first, by frame pointers; [cut] first if there were more; absent if not kept",
+            stack=True,
+        ),
+        _WORD,
+    )
 }
 _HELD = {
     "memory": Derived(Column("device, pinned or managed"), _WORD),

@@ -1,7 +1,6 @@
 """From what a launch was given to the name of its kernel: right, or said not to be known."""
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import RLock
@@ -13,6 +12,7 @@ import pyarrow as pa
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.stream import Rows
 from scope_bpf.code.demangle import demangle
+from scope_bpf.code.history import Process
 from scope_bpf.code.modules import Module, Modules
 from scope_bpf.probes.cuda.process_handles import ProcessHandles
 from scope_bpf.probes.cuda.registrations import FATBIN, REGISTER, Handles, Kernels, find_handles, find_kernels
@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 
 REGISTRATION, SYMBOL, DRIVER, OFFSET, HANDLE = "registration", "symbol", "driver", "offset", "handle"
 
-_MOST_KNOWN = 1 << 16  # names of launches that are kept
+_MOST_KNOWN = 1 << 16  # names of launches that are kept, of a file
+_NOW = 1 << 63  # later than all that is known
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ class KernelsOfModule:
 class KernelNames:
     """The names of what is launched in the watched processes.
 
-    The thread that attaches adds files and processes, which takes no time: files are read when a launch, or
-    `find_functions`, needs them first (1 s for a gigabyte). Names are asked for by one thread.
+    Who attaches adds files and drops them, which takes no time: they are read when a launch, or `find_functions`, needs
+    them first (1 s for a gigabyte). Names are asked for by one thread.
 
     Args:
         named: keys of the map `cuda_names`.
@@ -79,7 +80,7 @@ class KernelNames:
         self._modules = modules
         self._kernels: dict[int, KernelsOfModule] = {}
         self._handles = ProcessHandles()
-        self._known: dict[bytes, Name] = {}
+        self._known: dict[int, dict[bytes, Name]] = {}  # by inode
         self._launched = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("handle", "<u8"), ("named", named)])
 
     def add_module(self, module: Module) -> bool:
@@ -90,10 +91,11 @@ class KernelNames:
         return True
 
     def drop_module(self, module: Module) -> None:
-        """Forgets a file, whose inode may be another's from now on."""
-        self._kernels.pop(module.inode, None)
-        self._handles.drop_module(module)
-        self._known.clear()
+        """Forgets a file, whose inode may be another's from now on. Not every one was added."""
+        self._known.pop(module.inode, None)
+        if self._kernels.pop(module.inode, None):
+            self._handles.drop_module(module)
+            self._known.pop(0, None)  # what was launched by handles
 
     def find_functions(self, module: Module) -> dict[str, int]:
         """Offsets by name of what launches a module's kernels, if its own runtime was stripped of names.
@@ -102,8 +104,8 @@ class KernelNames:
         """
         if module.elf.slots(REGISTER) or module.elf.functions([REGISTER]):
             return {}
-        kernels = self._kernels[module.inode].names
-        if not len(kernels):
+        registered = self._kernels.get(module.inode)  # it may be dropped meanwhile
+        if not registered or not len(kernels := registered.names):
             return {}
         found = find_launch_functions(module.elf, kernels)
         missing = "cudaLaunchKernel" not in found
@@ -113,11 +115,6 @@ class KernelNames:
             extra={"file": module.path},
         )
         return found
-
-    def add_process(self, pid: int, modules: Mapping[int, Module]) -> None:
-        """Keeps where a process has the files that have kernels."""
-        files = {base: self._kernels.get(module.inode) for base, module in modules.items()}
-        self._handles.add_process(pid, {base: file for base, file in files.items() if file})
 
     def columns(self, rows: Rows) -> dict[str, pa.Array]:
         """`kernel`, `module` and `name_source` of launches; each is looked up once."""
@@ -142,28 +139,56 @@ class KernelNames:
         }
 
     def _name(self, key: bytes) -> Name:
-        if known := self._known.get(key):
-            return known
         launched = np.frombuffer(key, self._launched)[0]
         inode, offset, handle = (int(launched[name]) for name in ("inode", "offset", "handle"))
+        known = self._known.setdefault(inode, {})
+        if key in known:
+            return known[key]
         found = self._look_up(inode, offset, handle, launched["named"])
         if found.module or found.source == DRIVER:  # else the next time may know more
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[key] = found
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            known[key] = found
         return found
 
-    def _look_up(self, inode: int, offset: int, handle: int, process: Any) -> Name:
-        text = self._names.get(process.tobytes()) if process["number"] else None
+    def _look_up(self, inode: int, offset: int, handle: int, named: Any) -> Name:
+        text = self._names.get(named.tobytes()) if named["number"] else None
         if text is not None:
             return Name(demangle(text.partition(b"\0")[0].decode(errors="backslashreplace")), "", DRIVER)
         if not inode:
-            place = self._handles.find(int(process["pid"]), int(process["start_ns"]), handle)
+            place = self._place_of(int(named["pid"]), int(named["start_ns"]), handle)
             return self._of_function(*place) if place else Name(f"handle:{handle:#x}", "", HANDLE)
+        if inode not in self._modules.by_inode:
+            self._modules.history.catch_up(0)
         module = self._modules.by_inode.get(inode)
         if not module:
             return Name(f"?+{offset:#x}", "", OFFSET)
         return self._of_function(module, module.elf.address_of(offset) or 0)
+
+    def _place_of(self, pid: int, start_ns: int, handle: int) -> tuple[Module, int] | None:
+        """The file and the address of the host function that a handle stands for, or is.
+
+        It is the function itself if the kernel was too busy to look that up.
+        """
+        process = self._modules.history.following(pid, start_ns)
+        if not process:
+            return None
+        if place := self._handles.find(pid, start_ns, handle, self._files_of(process)):
+            return place
+        there = process.at(handle, _NOW)
+        if not there or not there.module:
+            return None
+        function = there.module.elf.address_of(handle - there.start + there.offset)
+        return None if function is None else (there.module, function)
+
+    def _files_of(self, process: Process) -> dict[int, KernelsOfModule]:
+        """The files that have kernels by where they begin in a process's memory."""
+        files: dict[int, KernelsOfModule] = {}
+        for mapped in process.mapped:
+            file = self._kernels.get(mapped.module.inode) if mapped.module else None
+            if file and (address := file.module.elf.address_of(mapped.offset)) is not None:
+                files[mapped.start - address] = file
+        return files
 
     def _of_function(self, module: Module, function: int) -> Name:
         kernels = self._kernels.get(module.inode)

@@ -6,6 +6,7 @@ before it was watched are looked for there, once one of them is launched.
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -50,54 +51,55 @@ class _Filled:
 
 @dataclass
 class _Process:
-    """Files by where they begin in memory; what was read there, in which process; what was looked for in vain."""
+    """Files by where they begin in memory; what was read there; what was looked for there in vain."""
 
     files: Mapping[int, HandlesOfModule]
-    start_ns: int = 0
     filled: list[_Filled] = field(default_factory=list)
-    in_vain: set[tuple[int, int]] = field(default_factory=set)
+    in_vain: set[int] = field(default_factory=set)
+
+    def find(self, handle: int) -> tuple[Module, int] | None:
+        return next((place for one in self.filled if (place := one.find(handle))), None)
 
 
 class ProcessHandles:
-    """The handles of watched processes. A process that has ended has none."""
+    """The handles of watched processes. What is not known of a process when it ends is not known any more."""
 
     def __init__(self) -> None:
-        self._processes: dict[int, _Process] = {}
+        self._processes: dict[tuple[int, int], _Process] = {}  # by pid and start
 
-    def add_process(self, pid: int, files: Mapping[int, HandlesOfModule]) -> None:
-        """Keeps where a process has files with kernels; in place of what was said before."""
-        if len(self._processes) >= _MOST_PROCESSES:
-            kept = list(self._processes.items())
-            self._processes = {one: process for one, process in kept if Path(f"/proc/{one}").exists()}
-        if files:
-            self._processes[pid] = _Process(files)
+    def find(
+        self, pid: int, start_ns: int, handle: int, files: Mapping[int, HandlesOfModule]
+    ) -> tuple[Module, int] | None:
+        """The file and the address of the host function that a process has a handle for; None if it is not known.
 
-    def drop_module(self, module: Module) -> None:
-        """Forgets a file."""
-        for pid, process in list(self._processes.items()):
-            files = {base: file for base, file in process.files.items() if file.module is not module}
-            if len(files) < len(process.files):
-                self._processes[pid] = _Process(files)
-
-    def find(self, pid: int, start_ns: int, handle: int) -> tuple[Module, int] | None:
-        """The file and the address of the host function that a process has a handle for; None if it is not known."""
-        process = self._processes.get(pid)
-        if process is None:
-            return None
-        place = _find(process, start_ns, handle)
-        if place is None and (start_ns, handle) not in process.in_vain:
-            filled = _read(pid, start_ns, process.files)
-            if filled:
-                process.start_ns, process.filled = start_ns, filled
-            place = _find(process, start_ns, handle)
+        Args:
+            files: those with kernels by where they begin in the process's memory.
+        """
+        process = self._process(pid, start_ns, files)
+        place = process.find(handle)
+        if place is None and files and handle not in process.in_vain:
+            process.filled = _read(pid, start_ns, files) or process.filled
+            place = process.find(handle)
             if place is None and len(process.in_vain) < _MOST_IN_VAIN:
-                process.in_vain.add((start_ns, handle))
+                process.in_vain.add(handle)
         return place
 
+    def _process(self, pid: int, start_ns: int, files: Mapping[int, HandlesOfModule]) -> _Process:
+        process = self._processes.get((pid, start_ns))
+        if process is None:
+            if len(self._processes) >= _MOST_PROCESSES:
+                kept = list(self._processes.items())
+                self._processes = {key: one for key, one in kept if Path(f"/proc/{key[0]}").exists()}
+            process = self._processes[pid, start_ns] = _Process(files)
+        elif process.files != files:
+            process.files, process.in_vain = files, set()
+        return process
 
-def _find(process: _Process, start_ns: int, handle: int) -> tuple[Module, int] | None:
-    places = (one.find(handle) for one in process.filled if process.start_ns == start_ns)
-    return next((place for place in places if place), None)
+    def drop_module(self, module: Module) -> None:
+        """Forgets a file, and what was read of who had it."""
+        for key, process in list(self._processes.items()):
+            if any(file.module is module for file in process.files.values()):
+                self._processes.pop(key, None)
 
 
 def _read(pid: int, start_ns: int, files: Mapping[int, HandlesOfModule]) -> list[_Filled]:
@@ -120,7 +122,9 @@ def _read_file(memory: int, base: int, file: HandlesOfModule) -> _Filled:
     handles = file.handles
     variables, functions = handles.variables, handles.functions
     size = int(variables[-1] - variables[0]) + 8 if len(variables) else 0
-    data = os.pread(memory, size, base + int(variables[0])) if 0 < size <= _MOST_BYTES else b""
+    data = b""
+    with suppress(OSError):  # it is not mapped any more
+        data = os.pread(memory, size, base + int(variables[0])) if 0 < size <= _MOST_BYTES else b""
     if not data or len(data) < size:
         return _Filled(file.module, np.empty(0, np.uint64), np.empty(0, np.int64))
     values = np.ndarray(size - 7, "<u8", data, strides=(1,))[variables - variables[0]]

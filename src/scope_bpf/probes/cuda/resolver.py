@@ -1,7 +1,5 @@
 """What takes more than the records to know of CUDA: names of kernels, and stacks."""
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 
 from scope_bpf.binding.object import BpfObject
@@ -17,23 +15,19 @@ class CudaResolver:
 
     def __init__(self, object_: BpfObject, modules: Modules) -> None:
         self._kernels = KernelNames(object_, modules, PROBE.key_layout("cuda_names").dtype)
-        self._stacks = StackNames(object_, modules)
+        self._stacks = StackNames(object_, modules.history)
 
     def add_module(self, module: Module) -> bool:
         """Keeps files that have kernels."""
         return self._kernels.add_module(module)
 
     def drop_module(self, module: Module) -> None:
-        """Forgets a file."""
+        """Forgets a file and its kernels."""
         self._kernels.drop_module(module)
 
     def find_functions(self, module: Module) -> dict[str, int]:
         """What launches kernels, in a program that has the runtime linked in and was stripped."""
         return self._kernels.find_functions(module)
-
-    def add_process(self, pid: int, modules: Mapping[int, Module]) -> None:
-        """Keeps where the process has files that have kernels."""
-        self._kernels.add_process(pid, modules)
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's resolved columns."""
@@ -41,5 +35,5 @@ class CudaResolver:
         if "kernel" in stream.resolved:
             columns |= self._kernels.columns(rows)
         if "stack" in stream.resolved:
-            columns["stack"] = self._stacks.column(rows)
+            columns["stack"] = self._stacks.column(stream, rows)
         return columns

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from scope_bpf.code.elf import ElfFile
+from scope_bpf.code.history import History, Mapped
+from scope_bpf.code.modules import Module
 from scope_bpf.code.proc import TICK_NS, stat_of
 from scope_bpf.probes.cuda import PROBE, kernel_names
 from scope_bpf.probes.cuda.kernel_names import KernelNames
@@ -51,16 +53,20 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
 
 
 @pytest.fixture
-def names(read: Read, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[KernelNames, Any]]:
+def history() -> History:
+    return History()
+
+
+@pytest.fixture
+def names(read: Read, history: History, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[KernelNames, Module]]:
     with FileIO("/bin/true") as file:
         elf = ElfFile(file)
-        module: Any = SimpleNamespace(inode=INODE, elf=elf, path="/bin/true")
-        module.name_at, module.place_of = lambda *_, **__: None, lambda offset: f"true+{offset:#x}"
+        module = Module("/bin/true", INODE, elf)
         key = np.zeros((), NAMED)
         key["start_ns"], key["pid"], key["number"] = 5, 6, 7
         texts = {key.tobytes(): b"_Z5addedPi\0rest"}
         maps: Any = SimpleNamespace(map=lambda _: texts)
-        modules: Any = SimpleNamespace(by_inode={INODE: module})
+        modules: Any = SimpleNamespace(by_inode={INODE: module}, history=history)
         found = KernelNames(maps, modules, NAMED)
         monkeypatch.setattr(ElfFile, "has_section", lambda *_: True)
         assert found.add_module(module)
@@ -77,7 +83,7 @@ def resolved(names: KernelNames, **row: int) -> tuple[str, str | None, str]:
     return kernel, module, source
 
 
-def test_a_host_function(names: tuple[KernelNames, Any], read: Read) -> None:
+def test_a_host_function(names: tuple[KernelNames, Module], read: Read) -> None:
     """It has the name that it is registered by; the file is read once, when the first launch asks."""
     found, module = names
     assert not read.times
@@ -88,27 +94,40 @@ def test_a_host_function(names: tuple[KernelNames, Any], read: Read) -> None:
     assert resolved(found, inode=INODE, offset=0x10) == ("true+0x10", "/bin/true", "offset")
 
 
-def test_a_handle_from_before(names: tuple[KernelNames, Any], read: Read) -> None:
-    """A handle that the process got unseen is found in its variable; adding the process reads nothing."""
+def test_a_handle_from_before(names: tuple[KernelNames, Module], history: History) -> None:
+    """A handle that the process got unseen is found in its variable, by where it has the file mapped."""
     found, module = names
     memory, pid = create_string_buffer(HANDLE.to_bytes(8, "little"), 16), os.getpid()
-    start_ns = stat_of(pid).start_ticks * TICK_NS
-    found.add_process(pid, {addressof(memory): module})
-    assert not read.times
+    start_ns, base = stat_of(pid).start_ticks * TICK_NS, addressof(memory)
+    history.add(history.begin(pid, start_ns), Mapped(0, base, base + 16, 0, module))
     expected = module.elf.interpreter, "/bin/true", "registration"
     assert resolved(found, pid=pid, start_ns=start_ns, handle=HANDLE) == expected
     assert resolved(found, pid=pid + 1, start_ns=start_ns, handle=HANDLE) == (f"handle:{HANDLE:#x}", None, "handle")
     assert resolved(found, pid=pid, start_ns=start_ns, handle=0x99) == ("handle:0x99", None, "handle")
 
 
-def test_a_name_that_the_driver_was_told(names: tuple[KernelNames, Any]) -> None:
+def test_a_host_function_that_was_not_looked_up(names: tuple[KernelNames, Module], history: History) -> None:
+    """Where the kernel was too busy to say which file it is in, what the process had mapped says so; once it is known.
+
+    It becomes known when the kernel's news are read, which may be later than the launch.
+    """
+    found, module = names
+    (code, *_), begin = module.elf.code, 0x7F0000000000
+    launch = {"pid": 6, "start_ns": 5, "handle": begin + 0x100}
+    assert resolved(found, **launch)[2] == "handle"
+    mapped = Mapped(0, begin, begin + 0x1000, code.offset - 0x100, module)
+    history.catch_up = lambda pid: history.add(history.begin(pid, 5), mapped)
+    assert resolved(found, **launch) == (module.elf.interpreter, "/bin/true", "registration")
+
+
+def test_a_name_that_the_driver_was_told(names: tuple[KernelNames, Module]) -> None:
     """It is that of the process that told it."""
     found, _ = names
     assert resolved(found, pid=6, start_ns=5, name=7) == ("added(int*)", None, "driver")
     assert resolved(found, pid=6, start_ns=4, name=7, handle=0x5)[2] == "handle"
 
 
-def test_a_file_that_is_dropped(names: tuple[KernelNames, Any], read: Read) -> None:
+def test_a_file_that_is_dropped(names: tuple[KernelNames, Module], read: Read) -> None:
     """Nothing of it is kept: its inode may become another file's."""
     found, module = names
     offset = module.elf.code[0].offset

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import FileIO
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -92,10 +91,9 @@ def look_at(path: Path) -> Found | None:
                     symbols.name_at(address, begin=True)
         nothing: Any = SimpleNamespace(map=lambda _: None)  # no object is loaded: only files are looked at
         names = KernelNames(nothing, nothing, PROBE.key_layout("cuda_names").dtype)
-        with mmap(file.fileno(), 1, access=ACCESS_READ) as mapped:
-            module = Module(str(path), 1, file, elf, mapped)
-            if names.add_module(module):
-                names.find_functions(module)
+        module = Module(str(path), 1, elf)
+        if names.add_module(module):
+            names.find_functions(module)
         pairs = zip(handles.variables.tolist(), handles.functions.tolist(), strict=True)
         return Found(named, dict(pairs), find_launch_functions(elf, kernels))
 

@@ -43,41 +43,45 @@ def mapped() -> tuple[int, Any]:
 
 
 def test_handles_are_in_their_variables(start_ns: int) -> None:
-    """Each is its host function's; the memory is read when the first is asked for, not when the process is added."""
+    """Each is its host function's; the memory is read when the first is asked for, and when one is not known yet."""
     handles, file, (base, memory) = ProcessHandles(), File(), mapped()
-    handles.add_process(os.getpid(), {base: file})
-    assert not file.looked_at
     for handle, function in zip(HANDLES[:2], FUNCTIONS.tolist(), strict=False):
-        assert handles.find(os.getpid(), start_ns, handle) == (file.module, function)
+        assert handles.find(os.getpid(), start_ns, handle, {base: file}) == (file.module, function)
     assert file.looked_at == 1
     memory[VARIABLES[2] // 8] = 0x7F0000003000
-    assert handles.find(os.getpid(), start_ns, 0x7F0000003000) == (file.module, 0x1200)
+    assert handles.find(os.getpid(), start_ns, 0x7F0000003000, {base: file}) == (file.module, 0x1200)
 
 
 def test_what_is_no_kernels_handle(start_ns: int) -> None:
     """It is looked for once, and has no name."""
     handles, file, (base, _memory) = ProcessHandles(), File(), mapped()
-    handles.add_process(os.getpid(), {base: file})
-    assert [handles.find(os.getpid(), start_ns, 0x1234) for _ in range(3)] == [None] * 3
+    assert [handles.find(os.getpid(), start_ns, 0x1234, {base: file}) for _ in range(3)] == [None] * 3
     assert file.looked_at == 1
+
+
+def test_a_file_that_is_mapped_later(start_ns: int) -> None:
+    """What was looked for in vain is looked for again; what was known stays so, also where a file is unmapped."""
+    handles, file, (base, _memory), nowhere = ProcessHandles(), File(), mapped(), 1 << 46
+    assert handles.find(os.getpid(), start_ns, HANDLES[0], {}) is None
+    assert handles.find(os.getpid(), start_ns, HANDLES[0], {nowhere: File()}) is None
+    assert handles.find(os.getpid(), start_ns, HANDLES[0], {nowhere: File(), base: file}) == (file.module, 0x1000)
+    assert handles.find(os.getpid(), start_ns, HANDLES[1], {base: file}) == (file.module, 0x1100)
 
 
 def test_another_process_of_the_same_number(start_ns: int) -> None:
     """What an ended process launched is not named by the memory of who has its pid now."""
     handles, file, (base, _memory) = ProcessHandles(), File(), mapped()
-    handles.add_process(os.getpid(), {base: file})
     for _ in range(2):
-        assert handles.find(os.getpid(), start_ns + TICK_NS, HANDLES[0]) is None
-        assert handles.find(os.getpid(), start_ns, HANDLES[0]) == (file.module, FUNCTIONS[0])
+        assert handles.find(os.getpid(), start_ns + TICK_NS, HANDLES[0], {base: file}) is None
+        assert handles.find(os.getpid(), start_ns, HANDLES[0], {base: file}) == (file.module, FUNCTIONS[0])
 
 
 def test_a_process_that_has_ended(start_ns: int) -> None:
     """It has no memory, and nothing breaks."""
     handles, file, (base, _memory) = ProcessHandles(), File(), mapped()
     with subprocess.Popen(["true"]) as child:
-        handles.add_process(child.pid, {base: file})
         child.wait()
-        assert handles.find(child.pid, start_ns, HANDLES[0]) is None
+        assert handles.find(child.pid, start_ns, HANDLES[0], {base: file}) is None
 
 
 def test_a_file_that_is_dropped(start_ns: int) -> None:
@@ -89,8 +93,6 @@ def test_a_file_that_is_dropped(start_ns: int) -> None:
         mapped(),
         mapped(),
     )
-    handles.add_process(os.getpid(), {base: dropped})
-    assert handles.find(os.getpid(), start_ns, HANDLES[0])
-    handles.add_process(os.getpid(), {base: dropped, other: kept})
+    assert handles.find(os.getpid(), start_ns, HANDLES[0], {base: dropped, other: kept}) == (dropped.module, 0x1000)
     handles.drop_module(dropped.module)
-    assert handles.find(os.getpid(), start_ns, HANDLES[0]) == (kept.module, 0x1000)
+    assert handles.find(os.getpid(), start_ns, HANDLES[0], {other: kept}) == (kept.module, 0x1000)

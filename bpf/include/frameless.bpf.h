@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Functions without a frame pointer that are called by one that has it, such as the stubs that compilers make to launch
+ * kernels. Such a function's own return address lies somewhere between the stack pointer and the frame pointer, which
+ * is its caller's still: it is the word behind a call of the very function. Where it lies is looked for once.
+ */
+#ifndef SCOPE_FRAMELESS_BPF_H
+#define SCOPE_FRAMELESS_BPF_H
+
+#define MOST_STUBS 2	    /* one in another */
+#define STUB_BYTES 4096	    /* of code */
+#define STUB_WORDS 64	    /* of stack */
+#define JUMP_BYTES 16	    /* of an entry in a procedure linkage table */
+#define CODE_CALL 0xe8	    /* call rel32 */
+#define CODE_CALL_BY 0x15ff /* call *rel32(%rip) */
+#define CODE_JUMP_BY 0x25ff /* jmp *rel32(%rip) */
+#define CODE_ENDBR 0xfa1e0ff3
+#define CODE_BND 0xf2
+
+#if defined(__TARGET_ARCH_x86)
+
+static __always_inline __u64 pointer_at(__u64 address)
+{
+	__u64 value = 0;
+
+	bpf_probe_read_user(&value, sizeof(value), (void *)address);
+	return value;
+}
+
+/* Where a call goes on to that was made by way of the procedure linkage table; 0: it was not. */
+static __always_inline __u64 linked_function(__u64 entry)
+{
+	struct {
+		__u16 jump;
+		__s32 to;
+	} __attribute__((packed)) code;
+	__u32 first = 0;
+
+	bpf_probe_read_user(&first, sizeof(first), (void *)entry);
+	if (first == CODE_ENDBR) {
+		entry += sizeof(first);
+		bpf_probe_read_user(&first, sizeof(first), (void *)entry);
+	}
+	if ((first & 0xff) == CODE_BND)
+		entry++;
+	if (bpf_probe_read_user(&code, sizeof(code), (void *)entry) || code.jump != CODE_JUMP_BY)
+		return 0;
+	return pointer_at(entry + sizeof(code) + code.to);
+}
+
+static __always_inline bool lies_in(__u64 address, __u64 function)
+{
+	return address - function < STUB_BYTES;
+}
+
+/* Whether a word is the address behind a call of the function that `inside` lies in. */
+static __always_inline bool is_return_from(__u64 word, __u64 inside)
+{
+	struct {
+		__u8 before;
+		__u8 call;
+		__s32 to;
+	} __attribute__((packed)) code;
+	__u64 target;
+
+	if (word < STUB_BYTES || word >> 47 || bpf_probe_read_user(&code, sizeof(code), (void *)(word - sizeof(code))))
+		return false;
+	target = word + code.to;
+	if (code.call == CODE_CALL)
+		return lies_in(inside, target) || lies_in(inside, linked_function(target));
+	if ((code.call << 8 | code.before) == CODE_CALL_BY)
+		return lies_in(inside, pointer_at(target));
+	return false;
+}
+
+struct stub_search {
+	__u64 from;
+	__u64 to;
+	__u64 inside;
+	__u64 offset;
+};
+
+static long search_stub(__u32 index, struct stub_search *search)
+{
+	__u64 at = search->from + index * sizeof(__u64);
+
+	if (at >= search->to)
+		return 1;
+	if (!is_return_from(pointer_at(at), search->inside))
+		return 0;
+	search->offset = (index + 1) * sizeof(__u64);
+	return 1;
+}
+
+/* How far above `at`, where the stack was when it was called, the function of a frame has its own return address. */
+static __noinline __u64 find_step(const struct user_frame *frame, __u64 at)
+{
+	struct stub_search search = {.from = at, .to = frame->outer, .inside = frame->return_address};
+
+	if (!is_return_from(pointer_at(frame->outer + sizeof(__u64)), frame->return_address))
+		bpf_loop(STUB_WORDS, search_stub, &search, 0);
+	return search.offset;
+}
+
+/*
+ * Goes on to the caller of a function that has no frame pointer; false: it has, or is not known to be without.
+ *
+ * at: where the stack pointer will be when what the function calls returns; where it will be when itself does.
+ */
+static __always_inline bool step_over(struct task_struct *task, struct stack_memory *memory, struct user_frame *frame,
+				      __u64 *at)
+{
+	struct stack_step *step = &memory->steps[frame->return_address >> 2 & (STACKS_RECENT - 1)];
+
+	if (!frame->return_address)
+		return false;
+	if (step->return_address != frame->return_address || step->exec_id != task->self_exec_id) {
+		step->offset = find_step(frame, *at);
+		step->return_address = frame->return_address;
+		step->exec_id = task->self_exec_id;
+	}
+	if (!step->offset)
+		return false;
+	*at += step->offset;
+	frame->return_address = pointer_at(*at - sizeof(__u64));
+	return true;
+}
+
+#else
+
+/* Compilers for this architecture keep frame pointers in every function that calls another. */
+static __always_inline bool step_over(struct task_struct *task, struct stack_memory *memory, struct user_frame *frame,
+				      __u64 *at)
+{
+	return false;
+}
+
+#endif
+#endif

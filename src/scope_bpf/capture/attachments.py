@@ -1,0 +1,188 @@
+"""The files that a probe is attached in, each once, for as long as somebody runs them."""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scope_bpf.capture.retries import Retries
+from scope_bpf.capture.uprobe import Places, Uprobes
+from scope_bpf.code.modules import Module
+from scope_bpf.code.resolver import Resolver
+from scope_bpf.errors import KernelError
+
+log = logging.getLogger(__name__)
+
+_LATE_KEPT = 64
+_LATE_NS = 1_000_000  # what is sooner is not told
+
+
+@dataclass(frozen=True)
+class Late:
+    """A file whose functions may have run unseen: from its mapping by a watched process to the attaching, in ns."""
+
+    path: str
+    functions: int
+    late_ns: int
+
+
+class Attachments:
+    """Attaches in modules. For one thread at a time, with the lock; but for `close`, which takes it itself.
+
+    Args:
+        libraries: beginnings of names of files that are attached to before others.
+        retries: as long as it waits all is done at once; then what takes long is done in a thread of its own ...
+        lock: ... which takes this for what is short.
+
+    Attributes:
+        is_closed: nothing is attached any more.
+        late: the last files that were attached to after a watched process had mapped them.
+        refused: files in which the kernel did not let the probe attach.
+        functions: to how many functions it has attached in files that watched processes have used.
+    """
+
+    def __init__(
+        self,
+        places: Places,
+        libraries: tuple[str, ...],
+        resolver: Resolver | None,
+        retries: Retries,
+        lock: AbstractContextManager[Any],
+    ) -> None:
+        self._places, self._libraries, self._resolver = places, libraries, resolver
+        self._retries, self._lock = retries, lock
+        self._scanner = ThreadPoolExecutor(1, "scope-scan")
+        self._uprobes: dict[Module, Uprobes] = {}  # of those with functions, or names
+        self._looked_at: set[Module] = set()
+        self._functions: dict[Module, int] = {}
+        self._used: set[Module] = set()
+        self._pinned: set[Module] = set()
+        self.late: deque[Late] = deque(maxlen=_LATE_KEPT)
+        self.refused = 0
+        self.functions = 0
+        self.is_closed = False
+
+    def __contains__(self, module: object) -> bool:
+        """Whether a module is of interest: it has functions, or names."""
+        return module in self._uprobes
+
+    def pin(self, module: Module) -> None:
+        """Stays attached in a module that processes may run later."""
+        self._pinned.add(module)
+
+    @property
+    def pinned(self) -> int:
+        """In how many modules it stays."""
+        return len(self._pinned)
+
+    def unpinned(self) -> list[Module]:
+        """The others that are of interest."""
+        return [module for module in self._uprobes if module not in self._pinned]
+
+    def attach(self, module: Module, mapped_ns: int = 0) -> None:
+        """Attaches in a module, unless it has.
+
+        Args:
+            mapped_ns: when a watched process mapped it, CLOCK_BOOTTIME; 0: not known.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        if module in self._looked_at:
+            return
+        self._looked_at.add(module)
+        wanted = self._resolver.add_module(module) if self._resolver else False
+        self._retries.attempt(f"attach to {module.path}", lambda: self._put(module, {}, mapped_ns))
+        if wanted:
+            self._uprobes.setdefault(module, Uprobes(self._places))
+            if self._retries.waits:
+                self._find_functions(module, mapped_ns)
+            elif not self.is_closed:
+                self._scanner.submit(self._scan, module, mapped_ns)
+
+    def attach_somebodys(self, modules: Mapping[Module, int]) -> None:
+        """The same of files that anybody may have made: that the kernel refuses one must not end the task.
+
+        Those that are known by their names come first, then the small ones.
+
+        Args:
+            modules: with the times at which they were mapped.
+        """
+        for module in sorted(modules, key=lambda one: (not self._is_library(one), one.elf.size)):
+            try:
+                self.attach(module, modules[module])
+            except KernelError as error:
+                self.say_refused(module.path, error)
+
+    def _is_library(self, module: Module) -> bool:
+        return Path(module.path).name.startswith(self._libraries)
+
+    def _scan(self, module: Module, mapped_ns: int) -> None:
+        try:
+            self._find_functions(module, mapped_ns)
+        except Exception:
+            log.exception("cannot read a file's code", extra={"file": module.path})
+
+    def _find_functions(self, module: Module, mapped_ns: int) -> None:
+        """Attaches to functions that have no symbol."""
+        found = self._resolver.find_functions(module) if self._resolver else {}
+        with self._lock:
+            if found and module in self._uprobes:
+                self._retries.attempt(f"attach to {module.path}", lambda: self._put(module, found, mapped_ns))
+
+    def _put(self, module: Module, found: dict[str, int], mapped_ns: int) -> None:
+        if module not in self._looked_at or not module.file or self.is_closed:
+            return  # nobody runs it any more
+        uprobes = self._uprobes.get(module) or Uprobes(self._places)
+        attached = uprobes.attach(module.file.held.path, module.elf, found)
+        if not attached:
+            return
+        self._uprobes[module] = uprobes
+        before, self._functions[module] = self._functions.get(module, 0), attached
+        late_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - mapped_ns if mapped_ns else 0
+        log.info(
+            "attached to functions of a file",
+            extra={"file": module.path, "functions": attached, "late_ms": late_ns / 1e6},
+        )
+        if late_ns >= _LATE_NS:
+            self.late.append(Late(module.path, attached, late_ns))
+        if module in self._used:
+            self.functions += attached - before
+
+    def use(self, module: Module) -> None:
+        """Notes that a watched process has a module mapped, or is about to."""
+        if module not in self._used:
+            self._used.add(module)
+            self.functions += self._functions.get(module, 0)
+
+    def say_refused(self, path: str, error: KernelError) -> None:
+        """Counts a file that the kernel did not let us into."""
+        self.refused += 1
+        log.warning("cannot attach to functions of a file", extra={"file": path, "reason": str(error)})
+
+    def detach(self, module: Module) -> None:
+        """Nobody runs a module any more: who maps it again has it attached to again."""
+        if uprobes := self._uprobes.pop(module, None):
+            uprobes.close()
+        self._looked_at.discard(module)
+        self._functions.pop(module, None)
+        self._used.discard(module)
+
+    def forget(self, module: Module) -> None:
+        """Nobody asks for a module any more, either."""
+        self.detach(module)
+        if self._resolver:
+            self._resolver.drop_module(module)
+
+    def close(self) -> None:
+        """Detaches from every file. May be called again."""
+        with self._lock:
+            self.is_closed = True
+            for uprobes in self._uprobes.values():
+                uprobes.close()
+        self._scanner.shutdown(cancel_futures=True)

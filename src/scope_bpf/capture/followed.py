@@ -1,0 +1,65 @@
+"""The processes that are followed: from their begin, or from when they are looked at, to their end."""
+
+import time
+
+from scope_bpf.binding.mapping_watch import MappingWatch
+from scope_bpf.code.history import GRACE_S, History, Process
+from scope_bpf.code.mappings import executable_mappings
+from scope_bpf.code.proc import TICK_NS, stat_of
+
+_LOOK_EVERY_S = 10.0  # for those that ended: the kernel tells of nearly all
+
+
+class Followed:
+    """Keeps the history's processes. For one thread at a time."""
+
+    def __init__(self, history: History, news: MappingWatch) -> None:
+        self._history, self._news = history, news
+        self._next_look = 0.0
+
+    def begin(self, pid: int, time_ns: int, parent: Process | None = None) -> Process:
+        """Follows a process, which is seen first at a time (CLOCK_BOOTTIME)."""
+        self._news.follow(pid)
+        return self._history.begin(pid, time_ns, parent)
+
+    def fork(self, parent: int, pid: int, time_ns: int) -> None:
+        """A process was forked: it is followed if its parent is."""
+        process, child = self._history.running(parent), self._history.running(pid)
+        if child and child.known_ns >= time_ns:  # its own doings, on another CPU, were told first
+            return
+        if child:
+            self._end(child)
+        if process:
+            self.begin(pid, time_ns, process)
+
+    def end(self, pid: int) -> bool:
+        """A process is said to have ended; False: it has not."""
+        process = self._history.running(pid)
+        if process and not _has_ended(process):
+            return False
+        if process:
+            self._end(process)
+        return True
+
+    def _end(self, process: Process) -> None:
+        self._history.end(process)
+        self._news.follow(process.pid, False)
+
+    def let_go(self) -> None:
+        """Looks for processes that ended, and forgets those that did so a while ago."""
+        if time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + _LOOK_EVERY_S
+            for process in list(self._history.processes()):
+                if _has_ended(process):
+                    self._end(process)
+        self._history.forget(GRACE_S)
+
+
+def _has_ended(process: Process) -> bool:
+    try:
+        stat = stat_of(process.pid)
+    except OSError:
+        return True
+    if stat.start_ticks * TICK_NS > process.known_ns:  # its pid is another's
+        return True
+    return stat.threads <= 1 and (stat.state in ("Z", "X") or not executable_mappings(process.pid))

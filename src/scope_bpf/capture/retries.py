@@ -1,0 +1,85 @@
+"""What the kernel refused for the moment is tried again, with pauses that grow."""
+
+import errno
+import heapq
+import logging
+import math
+import time
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+TRANSIENT = frozenset({errno.EAGAIN, errno.EBUSY, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+_FIRST_PAUSE_S = 0.01
+_MOST_TRIES = 9  # in 5 s
+
+
+class Retries:
+    """Does things, and those again that fail for a transient reason. For one thread at a time.
+
+    Attributes:
+        waits: pauses are waited for, instead of doing it in a later `run`.
+        repeated: how often something was tried again.
+        given_up: what never succeeded.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[float, int, int, str, Callable[[], object]]] = []
+        self._number = 0
+        self.waits = True
+        self.repeated = 0
+        self.given_up = 0
+
+    def attempt(self, what: str, action: Callable[[], object]) -> None:
+        """Does something, now or later.
+
+        Args:
+            what: it does, for the log.
+
+        Raises:
+            OSError: it failed, for a reason that is not transient, or too often.
+        """
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                action()
+                return
+            except OSError as error:
+                if error.errno not in TRANSIENT:
+                    raise
+                if self.waits and tries == _MOST_TRIES:
+                    self.given_up += 1
+                    raise
+                if not self.waits:
+                    self._put_off(tries, what, action)
+                    return
+            self.repeated += 1
+            time.sleep(_pause_s(tries))
+
+    def _put_off(self, tries: int, what: str, action: Callable[[], object]) -> None:
+        self._number += 1
+        heapq.heappush(self._waiting, (time.monotonic() + _pause_s(tries), self._number, tries, what, action))
+
+    def run(self) -> None:
+        """Tries again what is due."""
+        now = time.monotonic()
+        while self._waiting and self._waiting[0][0] <= now:
+            _, _, tries, what, action = heapq.heappop(self._waiting)
+            self.repeated += 1
+            try:
+                action()
+            except OSError as error:
+                if error.errno in TRANSIENT and tries + 1 < _MOST_TRIES:
+                    self._put_off(tries + 1, what, action)
+                else:
+                    self.given_up += 1
+                    log.warning("cannot do it", extra={"what": what, "tries": tries + 1, "reason": str(error)})
+
+    def due_s(self) -> float:
+        """In how many seconds something is due; infinite if nothing is."""
+        return max(0.0, self._waiting[0][0] - time.monotonic()) if self._waiting else math.inf
+
+
+def _pause_s(tries: int) -> float:
+    return float(_FIRST_PAUSE_S * 2 ** (tries - 1))

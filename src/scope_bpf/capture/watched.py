@@ -1,0 +1,216 @@
+"""What watched processes have mapped: told by the kernel or looked at; attached in, and noted in the history."""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from scope_bpf.binding.mapping_watch import FileId, Kind, MappingWatch, News
+from scope_bpf.capture.attachments import Attachments
+from scope_bpf.capture.followed import Followed
+from scope_bpf.capture.retries import Retries
+from scope_bpf.catalogue.target import Target
+from scope_bpf.code import mappings
+from scope_bpf.code.history import Mapped
+from scope_bpf.code.mappings import executable_mappings, file_of, mapping_of, running_processes
+from scope_bpf.code.modules import Module, Modules
+from scope_bpf.code.opened import OpenedFiles
+from scope_bpf.code.proc import members_of
+from scope_bpf.errors import KernelError
+
+log = logging.getLogger(__name__)
+
+
+class Watched:
+    """The files of the processes of a target, from their mapping on. For one thread at a time.
+
+    Attributes:
+        listed: lists the processes that the target may be about.
+        has_lost: the kernel could not tell all that was mapped; the processes have to be looked at.
+        lost: how often that was so.
+
+    Raises:
+        KernelError: the kernel cannot tell of mappings.
+    """
+
+    def __init__(self, modules: Modules, attachments: Attachments, retries: Retries) -> None:
+        self._history, self._attachments, self._retries = modules.history, attachments, retries
+        self._opened = OpenedFiles(modules)
+        self._news = MappingWatch()
+        self._followed = Followed(self._history, self._news)
+        self._cgroup: Path | None = None
+        self._pid = 0
+        self._read_ns = 0  # what was mapped until then was told
+        self.listed: Callable[[], Collection[int]] = running_processes
+        self.has_lost, self.lost = False, 0
+
+    def watch(self, target: Target) -> None:
+        """Follows what a target maps from now on; for what it has mapped already there is `look_at`.
+
+        Raises:
+            KernelError: the kernel refused.
+            TargetNotFound: there is no such cgroup.
+        """
+        self._cgroup, self._pid = target.cgroup_folder(), target.pid
+        if target.pid:
+            self._news.watch_processes([target.pid])
+        elif self._cgroup:
+            self._news.watch_cgroup(self._cgroup)
+        else:
+            self._news.watch_all()
+
+    @property
+    def unseen(self) -> int:
+        """Files that were mapped by processes which had ended before anybody could look at them."""
+        return self._opened.unseen
+
+    def descriptors(self) -> Iterator[int]:
+        """What becomes readable when there is news."""
+        return self._news.descriptors()
+
+    def pause(self) -> None:
+        """Waits a little if news was taken just now, so that a storm of mappings is not taken one by one."""
+        self._news.pause()
+
+    def take_news(self) -> None:
+        """Attaches in what was mapped since the last call, and notes who has it, who forked and who ended."""
+        before_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        news = self._news.read()
+        if news is None:
+            self.has_lost = True
+            self.lost += 1
+        elif len(news):
+            self._note_news(news)
+        self._read_ns = before_ns
+
+    def _note_news(self, news: News) -> None:
+        """Whatever was mapped is attached to first."""
+        opened: dict[FileId, Module | None] = {}
+        mapped_ns: dict[Module, int] = {}
+        others = self._others_among(news)
+        for one in news:
+            pid, mapping = int(one["pid"]), mapping_of(one)
+            if one["kind"] != Kind.MAPPED or not one["file"]["inode"] or opened.get(mapping.file) or pid in others:
+                continue
+            module = opened[mapping.file] = self._open(pid, mapping)
+            if module:
+                mapped_ns.setdefault(module, int(one["time_ns"]))
+        self._attachments.attach_somebodys(mapped_ns)
+        for one in news:
+            if one["kind"] == Kind.FORKED:
+                self._followed.fork(int(one["parent"]), int(one["pid"]), int(one["time_ns"]))
+            elif one["kind"] == Kind.ENDED:
+                self._note_end(int(one["pid"]))
+            elif int(one["pid"]) not in others:
+                self._note_mapping(one, opened.get(file_of(one)))
+            else:
+                self._news.know(one)
+        self.drop_unused(mapped_ns)
+
+    def _others_among(self, news: News) -> set[int]:
+        """Processes that are told of though they are not the target's: where it is watched by way of the machine."""
+        if not self._news.is_whole or not self._pid:
+            return set()
+        forked = set(news["pid"][news["kind"] == Kind.FORKED].tolist())
+        others = set(news["pid"].tolist()) - forked - set(self.listed())
+        return {pid for pid in others if not self._history.running(pid)}
+
+    def _note_end(self, pid: int) -> None:
+        if self._followed.end(pid):
+            return
+        found = executable_mappings(pid)
+        if found and self._pid:  # it became a program with other rights, at which the kernel stops telling
+            self._news.watch_also([pid])
+        self._look_at({pid: found})
+
+    def _note_mapping(self, one: Any, module: Module | None) -> None:
+        """A process that was not known is followed if it uses what is attached, or if only a target's is told."""
+        pid, mapping, since_ns = int(one["pid"]), mapping_of(one), int(one["time_ns"])
+        process = self._history.running(pid)
+        if not process:
+            if self._news.is_whole and module not in self._attachments:
+                if module:
+                    self._news.know(one)
+                return
+            process = self._followed.begin(pid, since_ns)
+            self.look_at([pid])
+        self._history.add(process, Mapped(since_ns, mapping.start, mapping.end, mapping.offset, module))
+        if module and module in self._attachments:
+            self._attachments.use(module)
+        if self._history.is_to_be_looked_at(process):
+            self.look_at([pid])
+
+    def look_at(self, pids: Iterable[int]) -> None:
+        """Attaches in all that these processes have mapped, and notes it."""
+        self._look_at({pid: executable_mappings(pid) for pid in pids})
+
+    def _look_at(self, maps: Mapping[int, list[mappings.Mapping]]) -> None:
+        opened: dict[FileId, Module | None] = {}
+        for pid, found in maps.items():
+            for mapping in found:
+                if not opened.get(mapping.file):
+                    opened[mapping.file] = self._open(pid, mapping)
+        modules = dict.fromkeys(module for module in opened.values() if module)
+        self._attachments.attach_somebodys(dict.fromkeys(modules, 0))
+        members = members_of(self._cgroup) if self._cgroup else set()
+        for pid, found in maps.items():
+            uses = any(opened[mapping.file] in self._attachments for mapping in found)
+            all_of_it = not self._news.is_whole and (not self._cgroup or pid in members)
+            if found and (uses or all_of_it or self._history.running(pid)):
+                self._note_process(pid, found, opened)
+        self.drop_unused(modules)
+
+    def _note_process(self, pid: int, found: list[mappings.Mapping], opened: Mapping[FileId, Module | None]) -> None:
+        process, since_ns = self._history.running(pid), self._read_ns
+        if not process:
+            process, since_ns = self._followed.begin(pid, time.clock_gettime_ns(time.CLOCK_BOOTTIME)), 0
+            if self._pid and pid != self._pid:
+                self._news.watch_also([pid])
+        there = {(one.start, one.offset, one.module) for one in process.mapped}
+        for mapping in found:
+            module = opened[mapping.file]
+            if (mapping.start, mapping.offset, module) not in there:
+                self._history.add(process, Mapped(since_ns, mapping.start, mapping.end, mapping.offset, module))
+            if module and module in self._attachments:
+                self._attachments.use(module)
+        self._history.prune(process, {mapping.start - mapping.offset for mapping in found})
+
+    def _open(self, pid: int, mapping: mappings.Mapping) -> Module | None:
+        """The file that a process has mapped; later, if it cannot be opened now."""
+        found: list[Module | None] = []
+        is_late = False
+
+        def open_it() -> None:
+            module = self._opened.open(pid, mapping)
+            if is_late and module:
+                self.look_at([pid])
+            found.append(module)
+
+        try:
+            self._retries.attempt(f"open {mapping.path}", open_it)
+        except KernelError as error:
+            self._attachments.say_refused(mapping.path, error)
+        except OSError as error:
+            log.info("cannot open a file", extra={"file": mapping.path, "reason": str(error)})
+        is_late = True
+        return found[0] if found else None
+
+    def let_go(self) -> None:
+        """Detaches from what no process maps that runs, and drops what none maps that ended a little while ago."""
+        self._followed.let_go()
+        for module in self._attachments.unpinned():
+            if not self._history.is_used(module):
+                self._attachments.detach(module)
+        self.drop_unused(self._opened.kept())
+
+    def drop_unused(self, modules: Iterable[Module]) -> None:
+        """Drops those that are not attached in and that no process is known to have mapped."""
+        for module in modules:
+            if not self._history.is_known(module) and module not in self._attachments:
+                self._attachments.forget(module)
+                self._opened.drop(module)
+
+    def close(self) -> None:
+        """The kernel tells no more. May be called again."""
+        self._news.close()

@@ -1,0 +1,279 @@
+"""Files of processes that come and go, many files of one, and storms: attached to in time, and let go afterwards."""
+
+import gc
+import os
+import resource
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.probes.cuda_programs import WORKLOADS
+from tests.probes.recording import Recording
+
+from scope_bpf.capture import attacher as attacher_module
+from scope_bpf.capture import followed as followed_module
+from scope_bpf.capture.attacher import Attacher
+from scope_bpf.capture.command import HeldCommand
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.capture.uprobe import Uprobes
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.target import Target
+from scope_bpf.code.elf import ElfFile
+from scope_bpf.errors import KernelError
+from scope_bpf.probes import probe_named
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("small") / "libsmall.so"
+    flags = ["-shared", "-fPIC", "-O1", "-fno-omit-frame-pointer"]
+    subprocess.run(["gcc", *flags, "-o", output, WORKLOADS / "cuda_small.c"], check=True)
+    return output
+
+
+class Traced:
+    """A command under a tracer; what it does not record it counts."""
+
+    def __init__(self, tracer: Tracer, command: HeldCommand) -> None:
+        self.tracer, self.command, self.recording = tracer, command, Recording(command.pid)
+        assert tracer._functions and tracer._functions._attacher
+        self.attacher: Attacher = tracer._functions._attacher
+
+    def until(self, true: Callable[[], Any], patience_s: float = 120) -> None:
+        deadline = time.monotonic() + patience_s
+        while not true():
+            assert time.monotonic() < deadline
+            self.poll()
+
+    def poll(self) -> None:
+        for raw in self.tracer.poll(20):
+            self.recording.add(raw)
+
+    def finish(self) -> list[dict[str, Any]]:
+        self.until(lambda: self.command.poll() is not None)
+        for raw in self.tracer.finish():
+            self.recording.add(raw)
+        return self.recording.rows("cuda_call")
+
+
+@contextmanager
+def tracing(*words: object, target: Target | None = None) -> Iterator[Traced]:
+    """A command that runs; its children are watched with it."""
+    probe = probe_named("cuda")
+    command = HeldCommand([str(word) for word in words])
+    try:
+        target = target or Target(pid=command.pid)
+        with Tracer(probe, parse_options(probe.options, {}), target, command=command.path) as tracer:
+            tracer.start()
+            traced = Traced(tracer, command)
+            command.release()
+            yield traced
+    finally:
+        if command.poll() is None:
+            os.kill(command.pid, 9)
+        command.close()
+
+
+def descriptors() -> int:
+    gc.collect()
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def resident_bytes() -> int:
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def test_a_thousand_files_of_processes_that_ended_leave_nothing(
+    workload: Callable[[str], str], library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a runtime of its own: attached to while it lives; descriptors, mappings and memory are as before."""
+    monkeypatch.setattr(followed_module, "GRACE_S", 0.1)
+    monkeypatch.setattr(attacher_module, "_LET_GO_EVERY_S", 0.1)
+    program = workload("cuda_modules")
+    script = f"{program} copies {library} {tmp_path} 200; read word; {program} copies {library} {tmp_path} 1000"
+    reading, writing = os.pipe()
+    with tracing("sh", "-c", f"({script}) < /proc/{os.getpid()}/fd/{reading}") as traced:
+        attacher = traced.attacher
+
+        def has_let_go() -> bool:
+            kept = [module.path for module in attacher._modules.by_inode.values()]
+            return not any(path.startswith(str(tmp_path)) for path in kept)
+
+        before = len(attacher._modules.by_inode)
+        traced.until(lambda: traced.attacher.functions > 50)
+        traced.until(lambda: not list(tmp_path.iterdir()) and has_let_go())
+        warm, memory, kept = descriptors(), resident_bytes(), len(attacher._modules.by_inode)
+        os.write(writing, b"\n")
+        rows = traced.finish()
+        attacher.follow(set)
+        deadline = time.monotonic() + 30
+        while not has_let_go():
+            assert time.monotonic() < deadline
+            attacher.follow(set)
+        assert len(rows) > 100, "most were attached to while they lived"
+        assert len(rows) + attacher.missed.unseen <= 1200
+        assert len(attacher._modules.by_inode) <= kept
+        assert before <= kept
+        assert descriptors() <= warm
+        assert str(tmp_path) not in Path("/proc/self/maps").read_text()
+        assert len(attacher._history) < 10
+        assert resident_bytes() - memory < 8 << 20, "8 KiB a process would be as much"
+    os.close(reading)
+    os.close(writing)
+
+
+def test_containers_leave_nothing(
+    workload: Callable[[str], str], library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """File systems of mount namespaces that are gone are not held: neither by the tracer nor by what it attached."""
+    monkeypatch.setattr(followed_module, "GRACE_S", 0.1)
+    monkeypatch.setattr(attacher_module, "_LET_GO_EVERY_S", 0.1)
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    script = tmp_path / "container"
+    script.write_text(
+        f"mount -t tmpfs none {inside}\n{workload('cuda_modules')} copies {library} {inside} 1\n"
+        f"cp {library} {inside}/kept.so\n{workload('cuda_modules')} children {inside}/kept.so 1\n"
+    )
+    with tracing("sh", "-c", f"for i in $(seq 100); do unshare --mount sh {script}; done") as traced:
+        before = descriptors()
+        traced.until(lambda: traced.command.poll() is not None)
+        deadline = time.monotonic() + 30
+        while any(str(inside) in module.path for module in traced.attacher._modules.by_inode.values()):
+            assert time.monotonic() < deadline
+            traced.attacher.follow(set)
+        assert traced.attacher.functions > 0
+        assert descriptors() <= before
+        assert str(inside) not in Path("/proc/self/maps").read_text()
+
+
+def test_many_libraries_of_one_process(
+    workload: Callable[[str], str], library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1,200 of them take few descriptors but for what is attached, and each is named in stacks."""
+    for number in range(1200):
+        shutil.copy(library, tmp_path / f"{number}.so")
+    monkeypatch.setattr(followed_module, "GRACE_S", 1000.0)
+    with tracing("sh", "-c", f"{workload('cuda_modules')} open {tmp_path} 1200; exec sleep 600") as traced:
+        traced.until(lambda: traced.attacher.functions >= 1200 or traced.attacher.missed.unopened)
+        assert traced.attacher._modules.files.count <= 128
+        modules = [one for one in traced.attacher._modules.by_inode.values() if one.path.startswith(str(tmp_path))]
+        assert len(modules) == 1200
+        assert {module.frame_at(module.elf.functions(["cudaMalloc"])["cudaMalloc"]) for module in modules} == {
+            "cudaMalloc"
+        }
+
+
+def test_what_has_no_descriptor_left_is_counted(
+    workload: Callable[[str], str], library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that could not be opened or attached to are tried again, and then said to be missing."""
+    for number in range(100):
+        shutil.copy(library, tmp_path / f"{number}.so")
+    monkeypatch.setattr("scope_bpf.capture.retries._MOST_TRIES", 3)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with tracing("sh", "-c", f"{workload('cuda_modules')} open {tmp_path} 100; exec sleep 600") as traced:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors() + 60, limits[1]))
+        try:
+            traced.until(lambda: traced.attacher.functions + traced.attacher.missed.unopened >= 100)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert 0 < traced.attacher.functions < 100
+        assert traced.attacher.missed.retries >= traced.attacher.missed.unopened > 0
+
+
+def test_children_that_use_a_known_library_are_all_there(
+    workload: Callable[[str], str], library: Path, tmp_path: Path
+) -> None:
+    """Once one has opened it, whoever maps the same file is seen from its first call, however short it lives."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    program = workload("cuda_modules")
+    script = f"{program} children {library} 1; read word < {gate}; exec {program} children {library} 400"
+    with tracing("sh", "-c", script) as traced:
+        traced.until(lambda: traced.attacher.functions)
+        seen_before = len(traced.recording.rows("cuda_call"))
+        gate.write_text("go\n")
+        rows = traced.finish()
+    assert seen_before <= 1
+    by_process = {(row["pid"], row["start_ns"]) for row in rows} if "start_ns" in rows[0] else {r["pid"] for r in rows}
+    assert len(rows) - seen_before in (400, 401), "the first one's row may come late"
+    assert len(by_process) == len(rows)
+
+
+def test_others_wake_nobody(workload: Callable[[str], str], library: Path, tmp_path: Path) -> None:
+    """What is mapped, forked and ended by who is not watched is not told at all; what the target does, is."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    with tracing("sh", "-c", f"read word < {gate}; {workload('cuda_modules')} children {library} 1") as traced:
+        waiting = select.poll()
+        for fd in traced.attacher.descriptors():
+            waiting.register(fd, select.POLLIN)
+        traced.until(lambda: "read word" in Path(f"/proc/{traced.command.pid}/cmdline").read_text())
+        while waiting.poll(0):
+            traced.poll()
+        subprocess.run("for i in $(seq 200); do /bin/true; done", shell=True, check=True)
+        assert not waiting.poll(0)
+        gate.write_text("go\n")
+        assert waiting.poll(60_000)
+
+
+@pytest.mark.parametrize("times", [1, 4])
+def test_a_transient_refusal_is_tried_again(
+    workload: Callable[[str], str], library: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """The kernel is busy for a moment: it is attached to a little later, and that is counted."""
+    attach, refused = Uprobes.attach, []
+
+    def refuse(uprobes: Uprobes, path: str, file: ElfFile, found: dict[str, int]) -> int:
+        if file.functions(["cudaMalloc"]) and len(refused) < times:
+            refused.append(path)
+            raise KernelError("cannot attach to a function", 11)  # EAGAIN
+        return attach(uprobes, path, file, found)
+
+    monkeypatch.setattr(Uprobes, "attach", refuse)
+    program = workload("cuda_modules")
+    script = f"{program} children {library} 1; read word; exec {program} children {library} 7"
+    reading, writing = os.pipe()
+    with tracing("sh", "-c", f"({script}) < /proc/{os.getpid()}/fd/{reading}") as traced:
+        traced.until(lambda: traced.attacher.functions or traced.attacher.missed.retries >= times)
+        traced.until(lambda: len(refused) == times)
+        os.write(writing, b"\n")
+        traced.finish()
+        assert traced.attacher.missed.retries >= times
+        assert traced.attacher.missed.unopened == 0
+    os.close(reading)
+    os.close(writing)
+
+
+def test_how_late_it_was_is_said(workload: Callable[[str], str], library: Path) -> None:
+    """Of a file that a process had mapped already: from the mapping to the attaching."""
+    began_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    with tracing(workload("cuda_dlopen"), library, "3") as traced:
+        traced.until(lambda: traced.attacher.late)
+        (late,) = traced.attacher.late
+        passed_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - began_ns
+        traced.finish()
+    assert (late.path, late.functions) == (str(library), 1)
+    assert 0 < late.late_ns < passed_ns
+
+
+def test_a_program_with_other_rights_is_followed(workload: Callable[[str], str], library: Path, tmp_path: Path) -> None:
+    """The kernel takes events for profilers from it; what it opens is attached to all the same."""
+    program = Path(shutil.copy(workload("cuda_dlopen"), tmp_path))
+    tmp_path.chmod(0o755)
+    for folder in program.parents[:2]:
+        folder.chmod(0o755)
+    program.chmod(0o4755)
+    with tracing("setpriv", "--reuid=65534", "--clear-groups", program, library, "103") as traced:
+        rows = traced.finish()
+    if traced.command.poll():
+        pytest.skip("no program gets other rights here")
+    assert len(rows) == 103
