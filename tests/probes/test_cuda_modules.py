@@ -1,14 +1,14 @@
 """Files of processes that come and go, many files of one, and storms: attached to in time, and let go afterwards."""
 
+import errno
 import gc
 import os
 import resource
-import select
 import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ import pytest
 from tests.probes.cuda_programs import WORKLOADS
 from tests.probes.recording import Recording
 
+from scope_bpf.binding.mapping_watch import MappingWatch, News
 from scope_bpf.capture import attacher as attacher_module
-from scope_bpf.capture import followed as followed_module
+from scope_bpf.capture import functions as functions_module
 from scope_bpf.capture.attacher import Attacher
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
@@ -94,7 +95,7 @@ def test_a_thousand_files_of_processes_that_ended_leave_nothing(
     workload: Callable[[str], str], library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each has a runtime of its own: attached to while it lives; descriptors, mappings and memory are as before."""
-    monkeypatch.setattr(followed_module, "GRACE_S", 0.1)
+    monkeypatch.setattr(functions_module, "_GRACE_S", 0.1)
     monkeypatch.setattr(attacher_module, "_LET_GO_EVERY_S", 0.1)
     program = workload("cuda_modules")
     script = f"{program} copies {library} {tmp_path} 200; read word; {program} copies {library} {tmp_path} 1000"
@@ -133,7 +134,7 @@ def test_containers_leave_nothing(
     workload: Callable[[str], str], library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """File systems of mount namespaces that are gone are not held: neither by the tracer nor by what it attached."""
-    monkeypatch.setattr(followed_module, "GRACE_S", 0.1)
+    monkeypatch.setattr(functions_module, "_GRACE_S", 0.1)
     monkeypatch.setattr(attacher_module, "_LET_GO_EVERY_S", 0.1)
     inside = tmp_path / "inside"
     inside.mkdir()
@@ -160,7 +161,7 @@ def test_many_libraries_of_one_process(
     """1,200 of them take few descriptors but for what is attached, and each is named in stacks."""
     for number in range(1200):
         shutil.copy(library, tmp_path / f"{number}.so")
-    monkeypatch.setattr(followed_module, "GRACE_S", 1000.0)
+    monkeypatch.setattr(functions_module, "_GRACE_S", 1000.0)
     with tracing("sh", "-c", f"{workload('cuda_modules')} open {tmp_path} 1200; exec sleep 600") as traced:
         traced.until(lambda: traced.attacher.functions >= 1200 or traced.attacher.missed.unopened)
         assert traced.attacher._modules.files.count <= 128
@@ -208,49 +209,76 @@ def test_children_that_use_a_known_library_are_all_there(
     assert len(by_process) == len(rows)
 
 
-def test_others_wake_nobody(workload: Callable[[str], str], library: Path, tmp_path: Path) -> None:
+def test_others_wake_nobody(
+    workload: Callable[[str], str], library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is mapped, forked and ended by who is not watched is not told at all; what the target does, is."""
-    gate = tmp_path / "gate"
+    gate, read, told = tmp_path / "gate", MappingWatch.read, [0]
+
+    def count(news: MappingWatch) -> News | None:
+        found = read(news)
+        told[0] += 0 if found is None else len(found)
+        return found
+
+    monkeypatch.setattr(MappingWatch, "read", count)
     os.mkfifo(gate)
     with tracing("sh", "-c", f"read word < {gate}; {workload('cuda_modules')} children {library} 1") as traced:
-        waiting = select.poll()
-        for fd in traced.attacher.descriptors():
-            waiting.register(fd, select.POLLIN)
-        traced.until(lambda: "read word" in Path(f"/proc/{traced.command.pid}/cmdline").read_text())
-        while waiting.poll(0):
-            traced.poll()
+        writing = opened_once_read(gate)
+        traced.attacher._catch_up(traced.command.pid)
+        before = told[0]
+        assert before > 0
         subprocess.run("for i in $(seq 200); do /bin/true; done", shell=True, check=True)
-        assert not waiting.poll(0)
-        gate.write_text("go\n")
-        assert waiting.poll(60_000)
+        traced.attacher._catch_up(traced.command.pid)
+        assert told[0] == before
+        os.write(writing, b"go\n")
+        traced.until(lambda: told[0] > before)
+        os.close(writing)
+
+
+def opened_once_read(fifo: Path) -> int:
+    """A descriptor to write with, when somebody opens it to read."""
+    deadline = time.monotonic() + 60
+    while True:
+        with suppress(OSError):
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("times", [1, 4])
+@pytest.mark.parametrize("target", [None, Target()], ids=["family", "everybody"])
 def test_a_transient_refusal_is_tried_again(
-    workload: Callable[[str], str], library: Path, monkeypatch: pytest.MonkeyPatch, times: int
+    workload: Callable[[str], str],
+    library: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    times: int,
+    target: Target | None,
 ) -> None:
     """The kernel is busy for a moment: it is attached to a little later, and that is counted."""
-    attach, refused = Uprobes.attach, []
+    gate, attach, refused = tmp_path / "gate", Uprobes.attach, []
 
     def refuse(uprobes: Uprobes, path: str, file: ElfFile, found: dict[str, int]) -> int:
         if file.functions(["cudaMalloc"]) and len(refused) < times:
             refused.append(path)
-            raise KernelError("cannot attach to a function", 11)  # EAGAIN
+            raise KernelError("cannot attach to a function", errno.EAGAIN)
         return attach(uprobes, path, file, found)
 
     monkeypatch.setattr(Uprobes, "attach", refuse)
+    os.mkfifo(gate)
     program = workload("cuda_modules")
-    script = f"{program} children {library} 1; read word; exec {program} children {library} 7"
-    reading, writing = os.pipe()
-    with tracing("sh", "-c", f"({script}) < /proc/{os.getpid()}/fd/{reading}") as traced:
-        traced.until(lambda: traced.attacher.functions or traced.attacher.missed.retries >= times)
-        traced.until(lambda: len(refused) == times)
-        os.write(writing, b"\n")
-        traced.finish()
+    script = f"{program} children {library} 1; read word < {gate}; exec {program} children {library} 7"
+    with tracing("sh", "-c", script, target=target) as traced:
+        traced.until(lambda: traced.attacher.functions)
+        writing = opened_once_read(gate)
+        os.write(writing, b"go\n")
+        rows = traced.finish()
+        os.close(writing)
+        assert len(refused) == times
         assert traced.attacher.missed.retries >= times
         assert traced.attacher.missed.unopened == 0
-    os.close(reading)
-    os.close(writing)
+    assert len([row for row in rows if row["bytes"] == 101]) >= 7
 
 
 def test_how_late_it_was_is_said(workload: Callable[[str], str], library: Path) -> None:

@@ -52,7 +52,6 @@ class MappingWatch:
 
     Attributes:
         is_whole: the whole machine is watched: what is told is of others, too.
-        readings: how often news was read.
 
     Raises:
         KernelError: the kernel refused.
@@ -67,7 +66,6 @@ class MappingWatch:
         self._read = 0.0
         self._sources = 0
         self.is_whole = False
-        self.readings = 0
 
     def watch_processes(self, pids: Iterable[int]) -> None:
         """Watches these processes and those that they start, instead of what was watched.
@@ -147,7 +145,6 @@ class MappingWatch:
     def read(self) -> News | None:
         """What was told since the last reading, as far as it is wanted; None if something was lost."""
         self._read = time.monotonic()
-        self.readings += 1
         parts = []
         while True:
             room = ffi.from_buffer("scope_news[]", self._news)

@@ -57,13 +57,14 @@ class Attacher:
         object_: loaded.
         places: the probe's.
         target: whose files.
+        grace_s: how long what is known of a file is kept when nobody maps it any more.
 
     Raises:
         KernelError: the kernel cannot attach this way at all.
         TargetNotFound: the target does not exist.
     """
 
-    def __init__(self, probe: Probe, object_: BpfObject, places: Places, target: Target) -> None:
+    def __init__(self, probe: Probe, object_: BpfObject, places: Places, target: Target, grace_s: float) -> None:
         raise_limit_of_descriptors()
         places.try_out()
         self._places = places
@@ -75,7 +76,7 @@ class Attacher:
         self._next_letting_go = 0.0
         self.resolver: Resolver | None = probe.resolver(object_, self._modules) if probe.resolver else None
         self._attachments = Attachments(places, probe.libraries, self.resolver, self._retries, self._lock)
-        self._watched = Watched(self._modules, self._attachments, self._retries)
+        self._watched = Watched(self._modules, self._attachments, self._retries, grace_s)
         self._history.catch_up = self._catch_up
         try:
             self.watch(target)
@@ -128,7 +129,7 @@ class Attacher:
         with self._lock:
             if self._watched.has_lost:
                 return 0.0
-            has_some = len(self._history) or len(self._modules.by_inode) > self._attachments.pinned
+            has_some = len(self._history) or len(self._modules.by_inode) > len(self._attachments.pinned)
             letting_go = self._next_letting_go - time.monotonic() if has_some else math.inf
             return max(0.0, min(letting_go, self._retries.due_s()))
 
@@ -193,7 +194,7 @@ class Attacher:
 
     def _keep(self, module: Module) -> None:
         if module in self._attachments:
-            self._attachments.pin(module)
+            self._attachments.pinned.add(module)
         else:
             self._watched.drop_unused([module])
 

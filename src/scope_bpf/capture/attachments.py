@@ -41,6 +41,7 @@ class Attachments:
 
     Attributes:
         is_closed: nothing is attached any more.
+        pinned: modules that processes may run later; the caller's to fill.
         late: the last files that were attached to after a watched process had mapped them.
         refused: files in which the kernel did not let the probe attach.
         functions: to how many functions it has attached in files that watched processes have used.
@@ -61,28 +62,15 @@ class Attachments:
         self._looked_at: set[Module] = set()
         self._functions: dict[Module, int] = {}
         self._used: set[Module] = set()
-        self._pinned: set[Module] = set()
+        self.pinned: set[Module] = set()
         self.late: deque[Late] = deque(maxlen=_LATE_KEPT)
         self.refused = 0
         self.functions = 0
         self.is_closed = False
 
     def __contains__(self, module: object) -> bool:
-        """Whether a module is of interest: it has functions, or names."""
+        """Whether a module is of interest: it has functions or names, or that is not known yet."""
         return module in self._uprobes
-
-    def pin(self, module: Module) -> None:
-        """Stays attached in a module that processes may run later."""
-        self._pinned.add(module)
-
-    @property
-    def pinned(self) -> int:
-        """In how many modules it stays."""
-        return len(self._pinned)
-
-    def unpinned(self) -> list[Module]:
-        """The others that are of interest."""
-        return [module for module in self._uprobes if module not in self._pinned]
 
     def attach(self, module: Module, mapped_ns: int = 0) -> None:
         """Attaches in a module, unless it has.
@@ -97,13 +85,16 @@ class Attachments:
             return
         self._looked_at.add(module)
         wanted = self._resolver.add_module(module) if self._resolver else False
-        self._retries.attempt(f"attach to {module.path}", lambda: self._put(module, {}, mapped_ns))
-        if wanted:
-            self._uprobes.setdefault(module, Uprobes(self._places))
-            if self._retries.waits:
-                self._find_functions(module, mapped_ns)
-            elif not self.is_closed:
-                self._scanner.submit(self._scan, module, mapped_ns)
+        self._uprobes[module] = Uprobes(self._places)
+        try:
+            self._retries.attempt(f"attach to {module.path}", lambda: self._put(module, {}, mapped_ns, wanted))
+        except KernelError:
+            del self._uprobes[module]
+            raise
+        if wanted and self._retries.waits:
+            self._find_functions(module, mapped_ns)
+        elif wanted and not self.is_closed:
+            self._scanner.submit(self._scan, module, mapped_ns)
 
     def attach_somebodys(self, modules: Mapping[Module, int]) -> None:
         """The same of files that anybody may have made: that the kernel refuses one must not end the task.
@@ -132,17 +123,18 @@ class Attachments:
         """Attaches to functions that have no symbol."""
         found = self._resolver.find_functions(module) if self._resolver else {}
         with self._lock:
-            if found and module in self._uprobes:
-                self._retries.attempt(f"attach to {module.path}", lambda: self._put(module, found, mapped_ns))
+            if found:
+                self._retries.attempt(f"attach to {module.path}", lambda: self._put(module, found, mapped_ns, True))
 
-    def _put(self, module: Module, found: dict[str, int], mapped_ns: int) -> None:
-        if module not in self._looked_at or not module.file or self.is_closed:
+    def _put(self, module: Module, found: dict[str, int], mapped_ns: int, wanted: bool) -> None:
+        uprobes = self._uprobes.get(module)
+        if not uprobes or not module.file or self.is_closed:
             return  # nobody runs it any more
-        uprobes = self._uprobes.get(module) or Uprobes(self._places)
         attached = uprobes.attach(module.file.held.path, module.elf, found)
+        if not attached and not wanted:
+            del self._uprobes[module]
         if not attached:
             return
-        self._uprobes[module] = uprobes
         before, self._functions[module] = self._functions.get(module, 0), attached
         late_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - mapped_ns if mapped_ns else 0
         log.info(
@@ -165,17 +157,13 @@ class Attachments:
         self.refused += 1
         log.warning("cannot attach to functions of a file", extra={"file": path, "reason": str(error)})
 
-    def detach(self, module: Module) -> None:
-        """Nobody runs a module any more: who maps it again has it attached to again."""
+    def drop(self, module: Module) -> None:
+        """Nobody runs a module any more, nor asks for it: who maps it again has it attached to again."""
         if uprobes := self._uprobes.pop(module, None):
             uprobes.close()
         self._looked_at.discard(module)
         self._functions.pop(module, None)
         self._used.discard(module)
-
-    def forget(self, module: Module) -> None:
-        """Nobody asks for a module any more, either."""
-        self.detach(module)
         if self._resolver:
             self._resolver.drop_module(module)
 

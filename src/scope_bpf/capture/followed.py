@@ -3,7 +3,7 @@
 import time
 
 from scope_bpf.binding.mapping_watch import MappingWatch
-from scope_bpf.code.history import GRACE_S, History, Process
+from scope_bpf.code.history import History, Process
 from scope_bpf.code.mappings import executable_mappings
 from scope_bpf.code.proc import TICK_NS, stat_of
 
@@ -11,10 +11,14 @@ _LOOK_EVERY_S = 10.0  # for those that ended: the kernel tells of nearly all
 
 
 class Followed:
-    """Keeps the history's processes. For one thread at a time."""
+    """Keeps the history's processes. For one thread at a time.
 
-    def __init__(self, history: History, news: MappingWatch) -> None:
-        self._history, self._news = history, news
+    Args:
+        grace_s: how long one is known that has ended.
+    """
+
+    def __init__(self, history: History, news: MappingWatch, grace_s: float) -> None:
+        self._history, self._news, self._grace_s = history, news, grace_s
         self._next_look = 0.0
 
     def begin(self, pid: int, time_ns: int, parent: Process | None = None) -> Process:
@@ -52,7 +56,7 @@ class Followed:
             for process in list(self._history.processes()):
                 if _has_ended(process):
                     self._end(process)
-        self._history.forget(GRACE_S)
+        self._history.forget(self._grace_s)
 
 
 def _has_ended(process: Process) -> bool:

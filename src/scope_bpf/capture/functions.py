@@ -6,7 +6,7 @@ import mmap
 import os
 import select
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from scope_bpf.binding.object import BpfObject
@@ -16,7 +16,6 @@ from scope_bpf.capture.attacher import Attacher, Missed
 from scope_bpf.capture.attachments import Late
 from scope_bpf.capture.part import Part
 from scope_bpf.capture.uprobe import Places, make_room
-from scope_bpf.catalogue.place import Place
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.target import Target
 from scope_bpf.code.libraries import files_of_command, installed_libraries
@@ -25,12 +24,14 @@ from scope_bpf.errors import KernelError
 
 log = logging.getLogger(__name__)
 
+_GRACE_S = 20.0  # what was recorded of a process is read, an interval later, and named by then
+
 
 class Functions(Part):
     """Attaches in every file that watched processes run, until it is detached.
 
     Args:
-        places: the probe's, for its options.
+        options: the probe's, which say where its places are.
         multi: attach to all places of a file at once.
         command: the path of a command that is about to run.
         target: whose files are looked for.
@@ -40,14 +41,15 @@ class Functions(Part):
     def __init__(
         self,
         probe: Probe,
-        places: Sequence[Place],
+        options: Mapping[str, Any],
         multi: bool,
         *,
         command: str,
         target: Target,
         watched: Callable[[], Collection[int]],
     ) -> None:
-        self._probe, self._wanted, self._multi = probe, places, multi
+        self._probe, self._wanted, self._multi = probe, probe.places(options), multi
+        self._grace_s = _GRACE_S + options.get("interval_ms", 0) / 1000
         self._command, self._target, self._watched = command, target, watched
         self._places: Places | None = None
         self._ended_places: list[PlaceAccount] = []
@@ -69,7 +71,7 @@ class Functions(Part):
     def attach(self, object_: BpfObject) -> None:
         """Attaches in what is installed, in what the command will run, and in what watched processes do."""
         self._places = Places(self._probe, object_, self._wanted, self._multi)
-        self._attacher = attacher = Attacher(self._probe, object_, self._places, self._target)
+        self._attacher = attacher = Attacher(self._probe, object_, self._places, self._target, self._grace_s)
         if self._probe.libraries:
             attacher.look_at_installed(installed_libraries(self._probe.libraries))
         if self._command:

@@ -133,10 +133,10 @@ class Tracer:
             parts.append(Summaries(probe, self._events, self.options, self.mode))
         if probe.states or probe.kept_by_process:
             parts.append(States(probe, self.options))
-        if places := probe.places(self.options):
+        if probe.places(self.options):
             self._functions = Functions(
                 probe,
-                places,
+                self.options,
                 alternative.uprobe_multi,
                 command=self._command,
                 target=self._target,

@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 class Watched:
     """The files of the processes of a target, from their mapping on. For one thread at a time.
 
+    Args:
+        grace_s: how long it is known what a process had mapped that has ended, or unmapped it.
+
     Attributes:
         listed: lists the processes that the target may be about.
         has_lost: the kernel could not tell all that was mapped; the processes have to be looked at.
@@ -34,11 +37,12 @@ class Watched:
         KernelError: the kernel cannot tell of mappings.
     """
 
-    def __init__(self, modules: Modules, attachments: Attachments, retries: Retries) -> None:
+    def __init__(self, modules: Modules, attachments: Attachments, retries: Retries, grace_s: float) -> None:
         self._history, self._attachments, self._retries = modules.history, attachments, retries
+        self._grace_s = grace_s
         self._opened = OpenedFiles(modules)
         self._news = MappingWatch()
-        self._followed = Followed(self._history, self._news)
+        self._followed = Followed(self._history, self._news, grace_s)
         self._cgroup: Path | None = None
         self._pid = 0
         self._read_ns = 0  # what was mapped until then was told
@@ -174,7 +178,7 @@ class Watched:
                 self._history.add(process, Mapped(since_ns, mapping.start, mapping.end, mapping.offset, module))
             if module and module in self._attachments:
                 self._attachments.use(module)
-        self._history.prune(process, {mapping.start - mapping.offset for mapping in found})
+        self._history.prune(process, {mapping.start - mapping.offset for mapping in found}, self._grace_s)
 
     def _open(self, pid: int, mapping: mappings.Mapping) -> Module | None:
         """The file that a process has mapped; later, if it cannot be opened now."""
@@ -197,18 +201,15 @@ class Watched:
         return found[0] if found else None
 
     def let_go(self) -> None:
-        """Detaches from what no process maps that runs, and drops what none maps that ended a little while ago."""
+        """Drops what no process has mapped that runs, or ended a little while ago."""
         self._followed.let_go()
-        for module in self._attachments.unpinned():
-            if not self._history.is_used(module):
-                self._attachments.detach(module)
         self.drop_unused(self._opened.kept())
 
     def drop_unused(self, modules: Iterable[Module]) -> None:
-        """Drops those that are not attached in and that no process is known to have mapped."""
+        """Drops those that no process is known to have mapped, and none is expected to."""
         for module in modules:
-            if not self._history.is_known(module) and module not in self._attachments:
-                self._attachments.forget(module)
+            if not self._history.is_used(module) and module not in self._attachments.pinned:
+                self._attachments.drop(module)
                 self._opened.drop(module)
 
     def close(self) -> None:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from scope_bpf.code.modules import Module
 
-GRACE_S = 20.0  # what was recorded of a process is read and named by then
 _MANY = 256  # mappings more than there were
 
 
@@ -82,8 +81,7 @@ class History:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_pid: dict[int, list[Process]] = {}  # those that had a pid, in order of time
-        self._users: Counter[Module] = Counter()  # processes that run and have it mapped ...
-        self._knowers: Counter[Module] = Counter()  # ... and those that ended as well
+        self._users: Counter[Module] = Counter()  # processes that have it mapped
         self.catch_up: Callable[[int], None] = lambda _: None
         self.has_replaced = False
 
@@ -124,7 +122,6 @@ class History:
                 process.modules = set(parent.modules)
                 process.looked_at = parent.looked_at
                 self._users.update(process.modules)
-                self._knowers.update(process.modules)
         return process
 
     def add(self, process: Process, mapped: Mapped) -> None:
@@ -141,17 +138,17 @@ class History:
         if module and module not in process.modules:
             process.modules.add(module)
             self._users[module] += 1
-            self._knowers[module] += 1
 
     def is_to_be_looked_at(self, process: Process) -> bool:
         """Whether much of what it mapped may be unmapped by now."""
         return len(process.mapped) > 2 * process.looked_at + _MANY
 
-    def prune(self, process: Process, bases: Collection[int], grace_s: float = GRACE_S) -> None:
+    def prune(self, process: Process, bases: Collection[int], grace_s: float) -> None:
         """Forgets what a process had mapped and had not when it was looked at, now and a while ago.
 
         Args:
             bases: of all that it has mapped now, the address less the offset in the file.
+            grace_s: how long a while is.
         """
         now = time.monotonic()
         gone = {one: process.gone.get(one, now) for one in process.mapped if one.start - one.offset not in bases}
@@ -161,8 +158,7 @@ class History:
             process.mapped = kept
             process.looked_at = len(kept)
             used = {one.module for one in kept if one.module}
-            _take_off(self._users, process.modules - used)
-            _take_off(self._knowers, process.modules - used)
+            self._take_off(process.modules - used)
             process.modules = used
             if len(process.replaced_ns) > _MANY:  # ages are counted anew
                 process.replaced_ns, process.texts = process.replaced_ns[-1:], {}
@@ -172,7 +168,6 @@ class History:
         with self._lock:
             if process.ended is None:
                 process.ended = time.monotonic()
-                _take_off(self._users, process.modules)
 
     def forget(self, grace_s: float) -> None:
         """Forgets processes that ended longer ago."""
@@ -183,26 +178,21 @@ class History:
                     continue
                 kept = [process for process in having if process.ended is None or process.ended > since]
                 for process in set(having) - set(kept):
-                    _take_off(self._knowers, process.modules)
+                    self._take_off(process.modules)
                 if kept:
                     self._by_pid[pid] = kept
                 else:
                     del self._by_pid[pid]
 
-    def is_used(self, module: Module) -> bool:
-        """Whether a process that runs has a module mapped."""
-        return self._users[module] > 0
+    def _take_off(self, modules: Iterable[Module]) -> None:
+        for module in modules:
+            self._users[module] -= 1
+            if not self._users[module]:
+                del self._users[module]
 
-    def is_known(self, module: Module) -> bool:
-        """Whether a process has it mapped that runs, or ended a little while ago."""
-        return self._knowers[module] > 0
+    def is_used(self, module: Module) -> bool:
+        """Whether a process has a module mapped that runs, or ended a little while ago."""
+        return self._users[module] > 0
 
     def __len__(self) -> int:
         return sum(len(having) for having in self._by_pid.values())
-
-
-def _take_off(counts: Counter[Module], modules: Iterable[Module]) -> None:
-    for module in modules:
-        counts[module] -= 1
-        if not counts[module]:
-            del counts[module]

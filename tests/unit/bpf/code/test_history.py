@@ -52,11 +52,10 @@ def test_a_pid_that_is_used_again_is_another_process() -> None:
     history.end(first)
     second = history.begin(7, 200)
     assert (history.find(7, 99), history.find(7, 150), history.find(7, 201)) == (first, second, None)
-    assert (history.is_used(FILES[0]), history.is_known(FILES[0])) == (False, True)
     history.forget(1000.0)
-    assert len(history) == 2
+    assert (history.is_used(FILES[0]), len(history)) == (True, 2)
     history.forget(-1.0)
-    assert (history.find(7, 99), history.is_known(FILES[0]), len(history)) == (second, False, 1)
+    assert (history.find(7, 99), history.is_used(FILES[0]), len(history)) == (second, False, 1)
     history.end(second)
     history.forget(-1.0)
     assert len(history) == 0
