@@ -10,11 +10,11 @@
 #define MOST_STUBS 2	    /* one in another */
 #define STUB_BYTES 4096	    /* of code */
 #define STUB_WORDS 64	    /* of stack */
-#define JUMP_BYTES 16	    /* of an entry in a procedure linkage table */
 #define CODE_CALL 0xe8	    /* call rel32 */
 #define CODE_CALL_BY 0x15ff /* call *rel32(%rip) */
 #define CODE_JUMP_BY 0x25ff /* jmp *rel32(%rip) */
 #define CODE_ENDBR 0xfa1e0ff3
+#define CODE_FRAME 0xe5894855 /* push %rbp; mov %rsp,%rbp */
 #define CODE_BND 0xf2
 
 #if defined(__TARGET_ARCH_x86)
@@ -48,57 +48,77 @@ static __always_inline __u64 linked_function(__u64 entry)
 	return pointer_at(entry + sizeof(code) + code.to);
 }
 
-static __always_inline bool lies_in(__u64 address, __u64 function)
+/* Does a function begin by setting up a frame? */
+static __always_inline bool keeps_frame_pointer(__u64 function)
 {
-	return address - function < STUB_BYTES;
+	__u32 code = 0;
+
+	bpf_probe_read_user(&code, sizeof(code), (void *)function);
+	if (code == CODE_ENDBR)
+		bpf_probe_read_user(&code, sizeof(code), (void *)function + sizeof(code));
+	return code == CODE_FRAME;
 }
 
-/* Whether a word is the address behind a call of the function that `inside` lies in. */
-static __always_inline bool is_return_from(__u64 word, __u64 inside)
+/*
+ * How many bytes of a function an address lies behind its beginning, if a word is the address behind a call of it; else
+ * more than STUB_BYTES.
+ */
+static __always_inline __u64 distance_in_called(__u64 word, __u64 inside)
 {
 	struct {
 		__u8 before;
 		__u8 call;
 		__s32 to;
 	} __attribute__((packed)) code;
-	__u64 target;
+	__u64 target = 0;
 
 	if (word < STUB_BYTES || word >> 47 || bpf_probe_read_user(&code, sizeof(code), (void *)(word - sizeof(code))))
-		return false;
-	target = word + code.to;
-	if (code.call == CODE_CALL)
-		return lies_in(inside, target) || lies_in(inside, linked_function(target));
-	if ((code.call << 8 | code.before) == CODE_CALL_BY)
-		return lies_in(inside, pointer_at(target));
-	return false;
+		return inside;
+	if (code.call == CODE_CALL) {
+		target = word + code.to;
+		if (inside - target >= STUB_BYTES)
+			target = linked_function(target);
+	} else if ((code.call << 8 | code.before) == CODE_CALL_BY) {
+		target = pointer_at(word + code.to);
+	}
+	return inside - target;
 }
 
 struct stub_search {
 	__u64 from;
 	__u64 to;
 	__u64 inside;
+	__u64 distance; /* from the nearest beginning so far */
 	__u64 offset;
 };
 
 static long search_stub(__u32 index, struct stub_search *search)
 {
-	__u64 at = search->from + index * sizeof(__u64);
+	__u64 at = search->from + index * sizeof(__u64), distance;
 
 	if (at >= search->to)
 		return 1;
-	if (!is_return_from(pointer_at(at), search->inside))
+	distance = distance_in_called(pointer_at(at), search->inside);
+	if (distance >= search->distance || keeps_frame_pointer(search->inside - distance))
 		return 0;
+	search->distance = distance;
 	search->offset = (index + 1) * sizeof(__u64);
-	return 1;
+	return 0;
 }
 
-/* How far above `at`, where the stack was when it was called, the function of a frame has its own return address. */
+/*
+ * How far above `at`, where the stack was when it was called, the function of a frame has its own return address; 0: it
+ * has a frame. Of several functions that were called it is the one whose beginning is the nearest; others are those
+ * that lie before it, and have left their return addresses on the stack.
+ */
 static __noinline __u64 find_step(const struct user_frame *frame, __u64 at)
 {
 	struct stub_search search = {.from = at, .to = frame->outer, .inside = frame->return_address};
 
-	if (!is_return_from(pointer_at(frame->outer + sizeof(__u64)), frame->return_address))
-		bpf_loop(STUB_WORDS, search_stub, &search, 0);
+	search.distance = distance_in_called(pointer_at(frame->outer + sizeof(__u64)), frame->return_address);
+	if (search.distance > STUB_BYTES)
+		search.distance = STUB_BYTES;
+	bpf_loop(STUB_WORDS, search_stub, &search, 0);
 	return search.offset;
 }
 

@@ -57,6 +57,7 @@ def test_a_deep_stack_is_marked_as_cut(record: Record, program: Path) -> None:
     [
         ("stub", ["by_stub", "inner_stub"]),
         ("stubs", ["by_stubs", "outer_stub", "inner_stub"]),
+        ("behind", ["before_stub", "stub_behind"]),
         ("linked", ["by_link", "linked_stub"]),
     ],
 )

@@ -1,6 +1,7 @@
 /*
  * Allocates from where it is hard to tell who called. Frame pointers are kept, but by the stubs.
  * deep N: N calls within calls. stub, stubs, linked: by one stub, by one in another, by one in a library.
+ * behind: by one that lies behind its caller, not before it.
  * open LIBRARY...: by the function that a library has, which is closed before the next is opened.
  */
 #include <dlfcn.h>
@@ -73,6 +74,25 @@ __attribute__((noinline)) static int by_stubs(void)
 	return result;
 }
 
+STUB __attribute__((section(".text.behind"))) static int stub_behind(size_t bytes);
+
+__attribute__((noinline)) static int before_stub(void)
+{
+	int result = stub_behind(103);
+
+	AFTER;
+	return result;
+}
+
+STUB static int stub_behind(size_t bytes)
+{
+	void *pointer;
+	int result = cudaMalloc(&pointer, bytes);
+
+	AFTER;
+	return result;
+}
+
 __attribute__((noinline)) static int by_link(void)
 {
 	int result = linked_stub(101);
@@ -110,6 +130,8 @@ int main(int argc, char **argv)
 		by_stub();
 	else if (!strcmp(argv[1], "stubs"))
 		by_stubs();
+	else if (!strcmp(argv[1], "behind"))
+		before_stub();
 	else if (!strcmp(argv[1], "linked"))
 		by_link();
 	else
