@@ -4,7 +4,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 _LATE_KEPT = 64
 _LATE_NS = 1_000_000  # what is sooner is not told
+_WORKERS = 8  # to detach from a file takes the kernel 50 ms, but from eight no longer
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Attachments:
 
     Args:
         libraries: beginnings of names of files that are attached to before others.
-        retries: as long as it waits all is done at once; then what takes long is done in a thread of its own ...
-        lock: ... which takes this for what is short.
+        retries: as long as it waits all is done at once; then what takes long is done in threads of its own ...
+        lock: ... which take this for what is short.
 
     Attributes:
         is_closed: nothing is attached any more.
@@ -57,7 +58,8 @@ class Attachments:
     ) -> None:
         self._places, self._libraries, self._resolver = places, libraries, resolver
         self._retries, self._lock = retries, lock
-        self._scanner = ThreadPoolExecutor(1, "scope-scan")
+        self._workers = ThreadPoolExecutor(_WORKERS, "scope-attach")
+        self._detaching: dict[int, Future[None]] = {}  # by inode
         self._uprobes: dict[Module, Uprobes] = {}  # of those with functions, or names
         self._looked_at: set[Module] = set()
         self._functions: dict[Module, int] = {}
@@ -94,7 +96,7 @@ class Attachments:
         if wanted and self._retries.waits:
             self._find_functions(module, mapped_ns)
         elif wanted and not self.is_closed:
-            self._scanner.submit(self._scan, module, mapped_ns)
+            self._workers.submit(self._scan, module, mapped_ns)
 
     def attach_somebodys(self, modules: Mapping[Module, int]) -> None:
         """The same of files that anybody may have made: that the kernel refuses one must not end the task.
@@ -114,6 +116,8 @@ class Attachments:
         return Path(module.path).name.startswith(self._libraries)
 
     def _scan(self, module: Module, mapped_ns: int) -> None:
+        if self.is_closed:
+            return
         try:
             self._find_functions(module, mapped_ns)
         except Exception:
@@ -130,6 +134,8 @@ class Attachments:
         uprobes = self._uprobes.get(module)
         if not uprobes or not module.file or self.is_closed:
             return  # nobody runs it any more
+        if detaching := self._detaching.get(module.inode):
+            detaching.result()  # or a call would be seen twice
         attached = uprobes.attach(module.file.held.path, module.elf, found)
         if not attached and not wanted:
             del self._uprobes[module]
@@ -159,8 +165,10 @@ class Attachments:
 
     def drop(self, module: Module) -> None:
         """Nobody runs a module any more, nor asks for it: who maps it again has it attached to again."""
-        if uprobes := self._uprobes.pop(module, None):
-            uprobes.close()
+        uprobes = self._uprobes.pop(module, None)
+        if uprobes and not self.is_closed:
+            self._detaching = {inode: one for inode, one in self._detaching.items() if not one.done()}
+            self._detaching[module.inode] = self._workers.submit(uprobes.close)
         self._looked_at.discard(module)
         self._functions.pop(module, None)
         self._used.discard(module)
@@ -170,7 +178,8 @@ class Attachments:
     def close(self) -> None:
         """Detaches from every file. May be called again."""
         with self._lock:
-            self.is_closed = True
-            for uprobes in self._uprobes.values():
-                uprobes.close()
-        self._scanner.shutdown(cancel_futures=True)
+            if not self.is_closed:
+                self.is_closed = True
+                for uprobes in self._uprobes.values():
+                    self._workers.submit(uprobes.close)
+        self._workers.shutdown()

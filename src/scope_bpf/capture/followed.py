@@ -1,10 +1,10 @@
 """The processes that are followed: from their begin, or from when they are looked at, to their end."""
 
 import time
+from pathlib import Path
 
 from scope_bpf.binding.mapping_watch import MappingWatch
 from scope_bpf.code.history import History, Process
-from scope_bpf.code.mappings import executable_mappings
 from scope_bpf.code.proc import TICK_NS, stat_of
 
 _LOOK_EVERY_S = 10.0  # for those that ended: the kernel tells of nearly all
@@ -66,4 +66,13 @@ def _has_ended(process: Process) -> bool:
         return True
     if stat.start_ticks * TICK_NS > process.known_ns:  # its pid is another's
         return True
-    return stat.threads <= 1 and (stat.state in ("Z", "X") or not executable_mappings(process.pid))
+    return stat.threads <= 1 and (stat.state in ("Z", "X") or not _has_program(process.pid))
+
+
+def _has_program(pid: int) -> bool:
+    """False once it has let go of its memory. Its mappings would not tell: who reads them during an exec finds none."""
+    try:
+        Path(f"/proc/{pid}/exe").readlink()
+    except OSError:
+        return False
+    return True

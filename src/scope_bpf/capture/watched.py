@@ -45,7 +45,6 @@ class Watched:
         self._followed = Followed(self._history, self._news, grace_s)
         self._cgroup: Path | None = None
         self._pid = 0
-        self._read_ns = 0  # what was mapped until then was told
         self.listed: Callable[[], Collection[int]] = running_processes
         self.has_lost, self.lost = False, 0
 
@@ -86,7 +85,7 @@ class Watched:
             self.lost += 1
         elif len(news):
             self._note_news(news)
-        self._read_ns = before_ns
+        self._history.told_ns = before_ns
 
     def _note_news(self, news: News) -> None:
         """Whatever was mapped is attached to first."""
@@ -166,7 +165,7 @@ class Watched:
         self.drop_unused(modules)
 
     def _note_process(self, pid: int, found: list[mappings.Mapping], opened: Mapping[FileId, Module | None]) -> None:
-        process, since_ns = self._history.running(pid), self._read_ns
+        process, since_ns = self._history.running(pid), self._history.told_ns
         if not process:
             process, since_ns = self._followed.begin(pid, time.clock_gettime_ns(time.CLOCK_BOOTTIME)), 0
             if self._pid and pid != self._pid:

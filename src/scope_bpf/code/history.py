@@ -75,6 +75,7 @@ class History:
 
     Attributes:
         catch_up: has taken note of what the kernel has told so far, and of a process; set by who reads it.
+        told_ns: what happened until then is known, CLOCK_BOOTTIME; set likewise.
         has_replaced: in some process another file's code took the place of what was there.
     """
 
@@ -83,6 +84,7 @@ class History:
         self._by_pid: dict[int, list[Process]] = {}  # those that had a pid, in order of time
         self._users: Counter[Module] = Counter()  # processes that have it mapped
         self.catch_up: Callable[[int], None] = lambda _: None
+        self.told_ns = 0
         self.has_replaced = False
 
     def find(self, pid: int, start_ns: int) -> Process | None:
@@ -92,6 +94,11 @@ class History:
                 if process.known_ns >= start_ns:
                     return process
         return None
+
+    def catch_up_to(self, time_ns: int) -> None:
+        """Has what happened until then known. Not for who tells."""
+        if time_ns > self.told_ns:
+            self.catch_up(0)
 
     def following(self, pid: int, start_ns: int) -> Process | None:
         """The same, also if only what the kernel has told meanwhile makes it known. Not for who tells."""

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 
 from scope_bpf.binding.mapping_watch import FileId
-from scope_bpf.code.mappings import Mapping, open_mapped
+from scope_bpf.code.mappings import Mapping, executable_mappings, open_mapped
 from scope_bpf.code.modules import Module, Modules
 from scope_bpf.errors import NotElf
 
@@ -37,11 +37,8 @@ class OpenedFiles:
         """
         if module := self._known.get(mapping.file):
             return module
-        try:
-            fd = open_mapped(pid, mapping)
-        except OSError as error:
-            if error.errno not in _GONE:
-                raise
+        fd = _open_in(pid, mapping)
+        if fd < 0:
             fd = _open_by_path(mapping)
         if fd < 0:
             self.unseen += 1
@@ -64,6 +61,21 @@ class OpenedFiles:
         if file := self._ids.pop(module, None):
             del self._known[file]
         self._modules.drop(module)
+
+
+def _open_in(pid: int, mapping: Mapping) -> int:
+    """The file by way of the process; -1: it does not have it any more."""
+    try:
+        return open_mapped(pid, mapping)
+    except OSError as error:
+        if error.errno not in _GONE:
+            raise
+    # Loaders map some libraries whole to be executed, and then other parts over the end of that.
+    for rest in executable_mappings(pid):
+        if rest.file == mapping.file:
+            with suppress(FileNotFoundError, ProcessLookupError):
+                return open_mapped(pid, rest)
+    return -1
 
 
 def _open_by_path(mapping: Mapping) -> int:

@@ -31,6 +31,7 @@ class StackNames:
 
     def column(self, stream: Stream, rows: Rows) -> pa.Array:
         """The text of each row's stack, by `stack_id`, process and time; null where none was kept."""
+        self._history.catch_up_to(int(rows["ktime_ns"].max(initial=0)))
         numbers = np.array(rows["stack_id"])
         if stream.mode is Mode.EVENTS and self._history.has_replaced:
             numbers ^= self._ages(rows).astype(np.uint64) * _AGE
