@@ -270,7 +270,7 @@ def test_a_transient_refusal_is_tried_again(
     program = workload("cuda_modules")
     script = f"{program} children {library} 1; read word < {gate}; exec {program} children {library} 7"
     with tracing("sh", "-c", script, target=target) as traced:
-        traced.until(lambda: traced.attacher.functions)
+        traced.until(lambda: str(library) in {late.path for late in traced.attacher.late})
         writing = opened_once_read(gate)
         os.write(writing, b"go\n")
         rows = traced.finish()
