@@ -161,4 +161,6 @@ class Attacher:
         """Detaches and lets go of every file. May be called again."""
         self.detach()
         self._news.close()
+        if self.resolver:
+            self.resolver.close()
         self._modules.close()

@@ -21,5 +21,11 @@ class Resolver(Protocol):
     def add_process(self, pid: int, modules: Mapping[int, Module]) -> None:
         """Takes note of a process that runs already; its modules by where they begin in memory."""
 
+    def settle(self, timeout_s: float) -> None:
+        """Waits until it has read all that it was told to take note of, but not longer."""
+
+    def close(self) -> None:
+        """Reads no files any more, also not in the background: they are closed next. May be called again."""
+
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's resolved columns."""

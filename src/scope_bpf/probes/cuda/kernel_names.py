@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import RLock
@@ -67,8 +68,9 @@ class KernelsOfModule:
 class KernelNames:
     """The names of what is launched in the watched processes.
 
-    The thread that attaches adds files and processes, which takes no time: files are read when a launch, or
-    `find_functions`, needs them first (1 s for a gigabyte). Names are asked for by one thread.
+    The thread that attaches adds files and processes, which takes no time: files are read (1 s for a gigabyte) by a
+    thread of its own for the handles of a process that runs already, or when a launch, or `find_functions`, needs them
+    before. Names are asked for by one thread.
 
     Args:
         named: keys of the map `cuda_names`.
@@ -79,6 +81,8 @@ class KernelNames:
         self._modules = modules
         self._kernels: dict[int, KernelsOfModule] = {}
         self._handles = ProcessHandles()
+        self._reading = ThreadPoolExecutor(1, "scope-handles")
+        self._last_reading: Future[None] | None = None
         self._known: dict[bytes, Name] = {}
         self._launched = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("handle", "<u8"), ("named", named)])
 
@@ -115,9 +119,27 @@ class KernelNames:
         return found
 
     def add_process(self, pid: int, modules: Mapping[int, Module]) -> None:
-        """Keeps where a process has the files that have kernels."""
+        """Keeps where a process has the files that have kernels, and has its handles read."""
         files = {base: self._kernels.get(module.inode) for base, module in modules.items()}
-        self._handles.add_process(pid, {base: file for base, file in files.items() if file})
+        with_kernels = {base: file for base, file in files.items() if file}
+        self._handles.add_process(pid, with_kernels)
+        if with_kernels:
+            self._last_reading = self._reading.submit(self._read_handles, pid)
+
+    def _read_handles(self, pid: int) -> None:
+        try:
+            self._handles.read(pid)
+        except Exception:  # a file is anybody's: a launch that needs it says what is wrong with it
+            log.exception("cannot read the handles of a process", extra={"pid": pid})
+
+    def settle(self, timeout_s: float) -> None:
+        """Waits until the handles of all processes that were added are read, but not longer."""
+        if self._last_reading:
+            wait([self._last_reading], timeout_s)
+
+    def close(self) -> None:
+        """Reads no more. May be called again."""
+        self._reading.shutdown(cancel_futures=True)
 
     def columns(self, rows: Rows) -> dict[str, pa.Array]:
         """`kernel`, `module` and `name_source` of launches; each is looked up once."""

@@ -1,7 +1,7 @@
 """Which kernels the handles in a process stand for, from its memory.
 
 Who launches a kernel keeps its handle in a variable of its own (CUDA 13, `find_handles`). Handles that a process got
-before it was watched are looked for there, once one of them is launched.
+before it was watched are looked for there soon, since it may end, and again when one that is not known is launched.
 """
 
 import os
@@ -53,13 +53,15 @@ class _Process:
     """Files by where they begin in memory; what was read there, in which process; what was looked for in vain."""
 
     files: Mapping[int, HandlesOfModule]
-    start_ns: int = 0
-    filled: list[_Filled] = field(default_factory=list)
+    seen: tuple[int, list[_Filled]] = (0, [])  # when the process had started, in ticks
     in_vain: set[tuple[int, int]] = field(default_factory=set)
 
 
 class ProcessHandles:
-    """The handles of watched processes. A process that has ended has none."""
+    """The handles of watched processes. One that has ended before they were read has none.
+
+    A thread reads while another asks.
+    """
 
     def __init__(self) -> None:
         self._processes: dict[int, _Process] = {}
@@ -79,6 +81,11 @@ class ProcessHandles:
             if len(files) < len(process.files):
                 self._processes[pid] = _Process(files)
 
+    def read(self, pid: int) -> None:
+        """Reads what a process has, if it is there still."""
+        if process := self._processes.get(pid):
+            process.seen = _read(pid, process.files) or process.seen
+
     def find(self, pid: int, start_ns: int, handle: int) -> tuple[Module, int] | None:
         """The file and the address of the host function that a process has a handle for; None if it is not known."""
         process = self._processes.get(pid)
@@ -86,9 +93,7 @@ class ProcessHandles:
             return None
         place = _find(process, start_ns, handle)
         if place is None and (start_ns, handle) not in process.in_vain:
-            filled = _read(pid, start_ns, process.files)
-            if filled:
-                process.start_ns, process.filled = start_ns, filled
+            process.seen = _read(pid, process.files) or process.seen
             place = _find(process, start_ns, handle)
             if place is None and len(process.in_vain) < _MOST_IN_VAIN:
                 process.in_vain.add((start_ns, handle))
@@ -96,22 +101,22 @@ class ProcessHandles:
 
 
 def _find(process: _Process, start_ns: int, handle: int) -> tuple[Module, int] | None:
-    places = (one.find(handle) for one in process.filled if process.start_ns == start_ns)
+    start_ticks, filled = process.seen
+    places = (one.find(handle) for one in filled if start_ticks == start_ns // TICK_NS)
     return next((place for place in places if place), None)
 
 
-def _read(pid: int, start_ns: int, files: Mapping[int, HandlesOfModule]) -> list[_Filled]:
-    """Every handle that is in its variable now; none of a process that has ended."""
+def _read(pid: int, files: Mapping[int, HandlesOfModule]) -> tuple[int, list[_Filled]] | None:
+    """When a process started, in ticks, and every handle that is in its variable now; None: it has ended."""
     try:
         memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return []
+        return None
     try:
-        if stat_of(pid).start_ticks != start_ns // TICK_NS:
-            return []  # another process has its number
-        return [_read_file(memory, base, file) for base, file in files.items()]
+        start_ticks = stat_of(pid).start_ticks  # of the process whose memory is open: another has no other's number yet
+        return start_ticks, [_read_file(memory, base, file) for base, file in files.items()]
     except OSError:
-        return []
+        return None
     finally:
         os.close(memory)
 

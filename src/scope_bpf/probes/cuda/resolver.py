@@ -35,6 +35,14 @@ class CudaResolver:
         """Keeps where the process has files that have kernels."""
         self._kernels.add_process(pid, modules)
 
+    def settle(self, timeout_s: float) -> None:
+        """Waits until the handles of all processes that were added are read, but not longer."""
+        self._kernels.settle(timeout_s)
+
+    def close(self) -> None:
+        """Reads no files any more."""
+        self._kernels.close()
+
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's resolved columns."""
         columns: dict[str, pa.Array] = {}
