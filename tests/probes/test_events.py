@@ -97,23 +97,25 @@ def test_other_threads_may_ask_at_any_time() -> None:
             tracer.poll(20)
 
     threads = [threading.Thread(target=ask) for _ in range(2)]
-    for thread in threads:
-        thread.start()
     busy = ["sh", "-c", "while :; do echo; done"]
     with subprocess.Popen(busy, stdout=subprocess.DEVNULL) as caller:
-        for _ in range(5):
-            tracer = Tracer(probe, parse_options(probe.options, {"ring_bytes": 4096}), Target(caller.pid))
-            tracers.append(tracer)
-            tracer.start()
-            threads.append(threading.Thread(target=poll, args=(tracer,)))
-            threads[-1].start()
-            while not tracer.accounts()["syscall"].emitted:
-                time.sleep(0.01)
-            tracer.close()
-            assert tracer.accounts()["syscall"].emitted > 0
-            assert tracer.poll(0) == []
-        caller.kill()
-    over.set()
-    for thread in threads:
-        thread.join()
+        try:
+            for thread in threads:
+                thread.start()
+            for _ in range(5):
+                tracer = Tracer(probe, parse_options(probe.options, {"ring_bytes": 4096}), Target(caller.pid))
+                tracers.append(tracer)
+                tracer.start()
+                threads.append(threading.Thread(target=poll, args=(tracer,)))
+                threads[-1].start()
+                while not tracer.accounts()["syscall"].emitted:
+                    time.sleep(0.01)
+                tracer.close()
+                assert tracer.accounts()["syscall"].emitted > 0
+                assert tracer.poll(0) == []
+        finally:
+            over.set()
+            caller.kill()
+            for thread in threads:
+                thread.join()
     assert failed == []
