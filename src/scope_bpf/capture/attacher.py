@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Attacher:
-    """Attaches until `close`. For the thread that polls.
+    """Attaches until `close`. For one thread; others may ask for `functions` and `resolver`.
 
     Args:
         object_: loaded.
@@ -104,8 +104,8 @@ class Attacher:
                 self._used.add(module)
                 found = True
         for path in real if found and self.resolver else ():
-            with suppress(OSError, NotElf):
-                self._modules.add(FileIO(path), path)
+            with suppress(OSError):
+                self._modules.add_for_stacks(FileIO(path), path)
 
     def _look_at_somebodys(self, file: FileIO, path: str) -> Module | None:
         """The same of a file that anybody may have made: that the kernel refuses it must not end the task."""
@@ -122,14 +122,12 @@ class Attacher:
             file.close()
             return self._looked_at[named]
         self._looked_at[named] = None
-        known = len(self._modules.by_inode)
         try:
             module = self._modules.add(file, path)
         except NotElf:
             return None
         if module not in self._kept and not self._attach(module):
-            if len(self._modules.by_inode) > known:  # or it is kept for the stacks that it is in
-                self._modules.drop(module)
+            self._modules.drop(module)
             return None
         self._kept.add(module)
         self._looked_at[named] = module

@@ -3,6 +3,7 @@
 import errno
 import mmap
 import os
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from io import FileIO
@@ -49,18 +50,32 @@ class Module:
                 return demangle(name)
         return None
 
+    def close(self) -> None:
+        """Closes the file. May be called again."""
+        self.mapped.close()
+        self.file.close()
+
+    def __del__(self) -> None:
+        """With its last user."""
+        self.close()
+
     def place_of(self, offset: int) -> str:
         """What stands for a name where there is none: libx.so.1+0x1234."""
         return f"{Path(self.path).name}+{offset:#x}"
 
 
 class Modules:
-    """The files that are kept. A file is one module, whatever its paths, and the overlays that show it."""
+    """The files that are kept. A file is one module, whatever its paths, and the overlays that show it.
+
+    For any thread: one attaches to files while another names what was recorded.
+    """
 
     def __init__(self, object_: BpfObject) -> None:
         self._object = object_
         self._found = object_.map(".data.code")
+        self._lock = threading.RLock()  # the kernel's answer to `_inode_of` is in one place for everybody
         self._modules: dict[Identity, Module] = {}
+        self._in_stacks: set[Module] = set()
         self.by_inode: dict[int, Module] = {}
 
     def add(self, file: FileIO, path: str) -> Module:
@@ -70,6 +85,10 @@ class Modules:
             NotElf: it has no code that we could read.
             KernelError: the kernel refused to say which file it is.
         """
+        with self._lock:
+            return self._add(file, path)
+
+    def _add(self, file: FileIO, path: str) -> Module:
         named = identity(file)
         if named in self._modules:
             file.close()
@@ -96,23 +115,31 @@ class Modules:
                 return inode
         raise KernelError("cannot find out which file is mapped", errno.EBUSY)
 
+    def add_for_stacks(self, file: FileIO, path: str) -> None:
+        """Keeps a file whose functions may be in stacks, if it has code."""
+        with self._lock, suppress(NotElf):
+            self._in_stacks.add(self._add(file, path))
+
     def add_process(self, pid: int) -> None:
         """Keeps all that a process runs."""
         for mapping in executable_mappings(pid):
-            with suppress(OSError, NotElf):
-                self.add(open_mapped(pid, mapping), mapping.path)
+            with suppress(OSError):
+                self.add_for_stacks(open_mapped(pid, mapping), mapping.path)
 
     def drop(self, module: Module) -> None:
-        """Lets go of a file that nobody needs."""
-        del self._modules[identity(module.file)]
-        del self.by_inode[module.inode]
-        module.mapped.close()
-        module.file.close()
+        """Forgets a file that is not attached to, unless it may be in stacks; who reads it still has it open."""
+        with self._lock:
+            if module not in self._in_stacks:
+                del self._modules[identity(module.file)]
+                del self.by_inode[module.inode]
 
     def close(self) -> None:
-        """Lets go of every file. May be called again."""
-        for module in list(self.by_inode.values()):
-            self.drop(module)
+        """Closes every file. May be called again."""
+        with self._lock:
+            for module in self.by_inode.values():
+                module.close()
+            self._modules, self.by_inode = {}, {}
+            self._in_stacks.clear()
 
 
 def identity(file: FileIO) -> Identity:
