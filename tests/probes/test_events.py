@@ -1,5 +1,6 @@
 """From rings to batches: what wakes the reader, and what may happen while it is read."""
 
+import subprocess
 import sys
 import threading
 import time
@@ -91,21 +92,30 @@ def test_other_threads_may_ask_at_any_time() -> None:
         except BaseException as error:
             failed.append(error)
 
-    askers = [threading.Thread(target=ask) for _ in range(2)]
-    for asker in askers:
-        asker.start()
-    for _ in range(5):
-        tracer = Tracer(probe, parse_options(probe.options, {"ring_bytes": 4096}))
-        tracers.append(tracer)
-        tracer.start()
-        polling = threading.Thread(target=lambda tracer=tracer: [tracer.poll(20) for _ in range(10)])  # type: ignore[misc]
-        polling.start()
-        tracer.poll(20)
-        tracer.close()
-        polling.join()
-        assert tracer.accounts()["syscall"].emitted > 0
-        assert tracer.poll(0) == []
-    over.set()
-    for asker in askers:
-        asker.join()
+    def poll(tracer: Tracer) -> None:
+        while not over.is_set():
+            tracer.poll(20)
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    busy = ["sh", "-c", "while :; do echo; done"]
+    with subprocess.Popen(busy, stdout=subprocess.DEVNULL) as caller:
+        try:
+            for thread in threads:
+                thread.start()
+            for _ in range(5):
+                tracer = Tracer(probe, parse_options(probe.options, {"ring_bytes": 4096}), Target(caller.pid))
+                tracers.append(tracer)
+                tracer.start()
+                threads.append(threading.Thread(target=poll, args=(tracer,)))
+                threads[-1].start()
+                while not tracer.accounts()["syscall"].emitted:
+                    time.sleep(0.01)
+                tracer.close()
+                assert tracer.accounts()["syscall"].emitted > 0
+                assert tracer.poll(0) == []
+        finally:
+            over.set()
+            caller.kill()
+            for thread in threads:
+                thread.join()
     assert failed == []

@@ -4,9 +4,13 @@ import os
 import stat
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 from tests.probes.recording import ONE_INTERVAL_MS, Record
+
+from scope_bpf.probes.syscalls import NUMBERS
 
 PYTHON = [sys.executable, "-S", "-E", "-c"]
 
@@ -222,3 +226,39 @@ def test_what_is_in_no_directory_has_no_path(record: Record, tmp_path: Path) -> 
     recording = record("files", command, mode="summary", interval_ms=ONE_INTERVAL_MS)
     written = {row["write_bytes"]: row["path"] for row in recording.rows("file_summary") if row["writes"]}
     assert written == {8: None, 1009: None, 503: f"{tmp_path}/fifo"}
+
+
+SWAPPED = """
+import os, sys, threading
+fifo, ready, number = sys.argv[1:]
+reader, other = os.open(fifo, os.O_RDWR), os.open("/etc/passwd", os.O_RDONLY)
+thread = threading.Thread(target=os.read, args=(reader, 1))
+thread.start()
+waits = f"/proc/self/task/{thread.native_id}/syscall"
+while open(waits).read().split()[:2] != [number, hex(reader)]:
+    pass
+os.dup2(other, reader)
+os.mkdir(ready)
+thread.join()
+"""
+
+
+def test_a_file_has_no_other_files_name(record: Record, tmp_path: Path) -> None:
+    """Where a descriptor stands for another file once a read of it has ended, the name is not that other file's."""
+    fifo, ready = tmp_path / "fifo", tmp_path / "ready"
+    os.mkfifo(fifo)
+
+    def write() -> None:
+        deadline = time.monotonic() + 60
+        while not ready.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        fifo.write_bytes(b"x")
+
+    writing = threading.Thread(target=write)  # by somebody who is not watched, and gives it no name
+    writing.start()
+    command = [sys.executable, "-c", SWAPPED, str(fifo), str(ready), str(NUMBERS["read"])]
+    recording = record("files", command, mode="summary")
+    writing.join()
+    assert recording.status == 0
+    (row,) = [row for row in recording.rows("file_summary") if row["inode"] == fifo.stat().st_ino]
+    assert (row["reads"], row["path"]) == (1, None)

@@ -137,6 +137,14 @@ static __always_inline void emit_open(struct task_struct *task, struct file_thre
 	scope_output(&event->header, task, stream_open, call->entered_ns, sizeof(*event) + length);
 }
 
+/* Another thread may have put another file in the descriptor's place meanwhile. */
+static __always_inline bool is_used_still(const struct path *path, const struct file_thread *call)
+{
+	struct inode *inode = BPF_CORE_READ(container_of(path, struct file, f_path), f_inode);
+
+	return BPF_CORE_READ(inode, i_ino) == call->inode && BPF_CORE_READ(inode, i_sb, s_dev) == call->device;
+}
+
 static __always_inline void emit_file_name(struct task_struct *task, struct file_thread *call)
 {
 	const struct path *path = directory_of_fd(task, call->fd);
@@ -145,7 +153,7 @@ static __always_inline void emit_file_name(struct task_struct *task, struct file
 	bool cut = false;
 
 	record = bpf_map_lookup_elem(&file_name_records, &zero);
-	if (!record || !path || !has_path(path))
+	if (!record || !path || !has_path(path) || !is_used_still(path, call))
 		return;
 	record->event.inode = call->inode;
 	record->event.device = call->device;

@@ -166,6 +166,9 @@ class Attacher:
         """Attaches in all that these processes run."""
         with self._lock:
             self._watched.look_at(pids)
+            if self.resolver:
+                for process in self._history.processes():
+                    self.resolver.add_process(process)
 
     def look_at_installed(self, paths: Iterable[str]) -> None:
         """Attaches in files that processes may run later."""
@@ -208,6 +211,8 @@ class Attacher:
     def close(self) -> None:
         """Detaches and lets go of every file. May be called again."""
         self.detach()
+        if self.resolver:
+            self.resolver.close()
         with self._lock:
             self._is_closed = True
             self._watched.close()

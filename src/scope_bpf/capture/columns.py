@@ -73,11 +73,9 @@ class SampledBatch:
 Batch = RawBatch | SampledBatch
 
 
-def raw_batch(
-    stream: Stream, layout: Layout, schema: pa.Schema, native: Any, resolver: Resolver | None = None
-) -> RawBatch:
+def raw_batch(stream: Stream, layout: Layout, schema: pa.Schema, native: Any) -> RawBatch:
     """A batch over the records of a `scope_rows *`, without a copy."""
-    return RawBatch(stream, layout, schema, np.frombuffer(fixed_parts(native), layout.dtype), native, resolver=resolver)
+    return RawBatch(stream, layout, schema, np.frombuffer(fixed_parts(native), layout.dtype), native)
 
 
 def to_arrow(raw: Batch, only: Collection[str] | None = None) -> pa.RecordBatch:

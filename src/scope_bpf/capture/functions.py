@@ -24,6 +24,7 @@ from scope_bpf.errors import KernelError
 
 log = logging.getLogger(__name__)
 
+SETTLE_S = 1.0  # what runs already may end at any moment, and what is known by then is all that will be
 _GRACE_S = 20.0  # what was recorded of a process is read, an interval later, and named by then
 
 
@@ -77,6 +78,8 @@ class Functions(Part):
         if self._command:
             attacher.look_at_files(files_of_command(self._command))
         attacher.look_at_processes(self._watched())
+        if attacher.resolver:
+            attacher.resolver.settle(SETTLE_S)
         self._follower = _Follower(attacher, self._watched)
         self._follower.start()
 

@@ -5,6 +5,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from scope_bpf.catalogue.stream import Rows, Stream
+from scope_bpf.code.history import Process
 from scope_bpf.code.modules import Module
 
 
@@ -19,6 +20,15 @@ class Resolver(Protocol):
 
     def drop_module(self, module: Module) -> None:
         """Lets go of what is kept of a file that nobody maps any more. Not every one was added."""
+
+    def add_process(self, process: Process) -> None:
+        """Takes note of a process that runs already."""
+
+    def settle(self, timeout_s: float) -> None:
+        """Waits until it has read all that it was told to take note of, but not longer."""
+
+    def close(self) -> None:
+        """Reads no files any more, also not in the background: they are closed next. May be called again."""
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's resolved columns."""

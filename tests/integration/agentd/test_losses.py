@@ -69,5 +69,5 @@ async def test_calls_without_a_place_to_be_remembered_are_booked(
     load = subprocess.Popen([tmp_path / "deep", "1009"], stdin=subprocess.PIPE)
     await until(lambda: "libcuda.so.1" in Path(f"/proc/{load.pid}/maps").read_text())
     run = await recorded(start_agent, server, "cuda", load)
-    assert lost(run) == {"cuda_call": {"ring/no_state": 3 * 1009}}
+    assert lost(run) == {"cuda_call": {"ring/too_deep": 3 * 1009}}
     assert run.stream("cuda_call").stored == 4 * 1009

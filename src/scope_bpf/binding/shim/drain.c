@@ -72,11 +72,14 @@ static int grow(void **data, size_t *capacity, size_t used, size_t more)
 static int append_tail(scope_rows *rows, const uint8_t *tail, size_t size)
 {
 	size_t starts_bytes = rows->starts_capacity * sizeof(uint64_t);
+	bool is_first = !rows->tail_starts;
 
 	if (grow((void **)&rows->tails, &rows->tails_capacity, rows->tail_bytes, size) ||
 	    grow((void **)&rows->tail_starts, &starts_bytes, rows->count * sizeof(uint64_t), sizeof(uint64_t)))
 		return -ENOMEM;
 	rows->starts_capacity = starts_bytes / sizeof(uint64_t);
+	if (is_first)
+		memset(rows->tail_starts, 0, rows->count * sizeof(uint64_t)); /* those before have none */
 	rows->tail_starts[rows->count] = rows->tail_bytes;
 	memcpy(rows->tails + rows->tail_bytes, tail, size);
 	rows->tail_bytes += size;

@@ -1,6 +1,7 @@
 """From what a launch was given to the name of its kernel: right, or said not to be known."""
 
 import logging
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import RLock
@@ -68,8 +69,9 @@ class KernelsOfModule:
 class KernelNames:
     """The names of what is launched in the watched processes.
 
-    Who attaches adds files and drops them, which takes no time: they are read when a launch, or `find_functions`, needs
-    them first (1 s for a gigabyte). Names are asked for by one thread.
+    Who attaches adds files and drops them, which takes no time: they are read (1 s for a gigabyte) by a thread of our
+    own for the handles of a process that runs already, or when a launch, or `find_functions`, needs them before. Names
+    are asked for by one thread.
 
     Args:
         named: keys of the map `cuda_names`.
@@ -80,6 +82,8 @@ class KernelNames:
         self._modules = modules
         self._kernels: dict[int, KernelsOfModule] = {}
         self._handles = ProcessHandles()
+        self._reading = ThreadPoolExecutor(1, "scope-handles")
+        self._last_reading: Future[None] | None = None
         self._known: dict[int, dict[bytes, Name]] = {}  # by inode
         self._launched = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("handle", "<u8"), ("named", named)])
 
@@ -115,6 +119,26 @@ class KernelNames:
             extra={"file": module.path},
         )
         return found
+
+    def add_process(self, process: Process) -> None:
+        """Has the handles read of a process that runs already: it may have ended when a launch of its is named."""
+        if files := self._files_of(process):
+            self._last_reading = self._reading.submit(self._read_handles, process.pid, files)
+
+    def _read_handles(self, pid: int, files: dict[int, KernelsOfModule]) -> None:
+        try:
+            self._handles.read(pid, files)
+        except Exception:  # a file is anybody's: a launch that needs it says what is wrong with it
+            log.exception("cannot read the handles of a process", extra={"pid": pid})
+
+    def settle(self, timeout_s: float) -> None:
+        """Waits until the handles of all processes that were added are read, but not longer."""
+        if self._last_reading:
+            wait([self._last_reading], timeout_s)
+
+    def close(self) -> None:
+        """Reads no more. May be called again."""
+        self._reading.shutdown(cancel_futures=True)
 
     def columns(self, rows: Rows) -> dict[str, pa.Array]:
         """`kernel`, `module` and `name_source` of launches; each is looked up once."""

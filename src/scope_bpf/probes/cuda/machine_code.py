@@ -49,8 +49,8 @@ class _Form:
     gives: int
 
 
-def _form(  # noqa: PLR0917
-    rex: int, opcode: str, modrm: tuple[int, int] | None, tail: int, writes: int = _NONE, gives: int = _ELSE
+def _form(
+    rex: int, opcode: str, modrm: tuple[int, int] | None, tail: int, *, writes: int = _NONE, gives: int = _ELSE
 ) -> _Form:
     """A form of instruction.
 
@@ -81,19 +81,19 @@ def _forms() -> Iterator[_Form]:
     any_two, relative = (0xC0, 0xC0), (0xC7, 0x05)
     wide, narrow, high, plain = 0x48, 0x40, 0x41, 0
     # What passes constants
-    yield _form(wide, "8d", relative, 4, _REG, _ADDRESS)  # lea disp32(%rip)
-    yield _form(wide, "8b", relative, 4, _REG, _STORED)  # mov disp32(%rip)
-    yield _form(wide, "89", any_two, 0, _RM, _COPY)
-    yield _form(wide, "c7", (0xF8, 0xC0), 4, _RM, _NUMBER)
+    yield _form(wide, "8d", relative, 4, writes=_REG, gives=_ADDRESS)  # lea disp32(%rip)
+    yield _form(wide, "8b", relative, 4, writes=_REG, gives=_STORED)  # mov disp32(%rip)
+    yield _form(wide, "89", any_two, 0, writes=_RM, gives=_COPY)
+    yield _form(wide, "c7", (0xF8, 0xC0), 4, writes=_RM, gives=_NUMBER)
     for rex in (narrow, plain):
-        yield _form(rex, "31", any_two, 0, _RM)  # xor
-        yield _form(rex, "89", any_two, 0, _RM)
+        yield _form(rex, "31", any_two, 0, writes=_RM)  # xor
+        yield _form(rex, "89", any_two, 0, writes=_RM)
     for rex in (high, plain):
-        yield _form(rex, "b8+", None, 4, _RM, _NUMBER)
+        yield _form(rex, "b8+", None, 4, writes=_RM, gives=_NUMBER)
         yield _form(rex, "50+", None, 0)  # push
-        yield _form(rex, "58+", None, 0, _RM)  # pop
+        yield _form(rex, "58+", None, 0, writes=_RM)  # pop
     for rex in (wide, narrow, plain):
-        yield _form(rex, "83", (0xF8, 0xC8), 1, _RM, _ONES)  # or $imm8, which is -1 where anybody asks
+        yield _form(rex, "83", (0xF8, 0xC8), 1, writes=_RM, gives=_ONES)  # or $imm8, which is -1 where anybody asks
     # What stands between: the stack
     yield _form(plain, "6a", None, 1)  # push $imm8
     for operation in (0xC4, 0xEC):  # add and sub, %rsp
@@ -102,10 +102,10 @@ def _forms() -> Iterator[_Form]:
     for modrm, displacement in ((0x44, 1), (0x84, 4), (0x04, 0), (0x45, 1), (0x85, 4)):  # of %rsp and %rbp
         operand = (0xC7, modrm)
         for rex in (wide, narrow, plain):
-            yield _form(rex, "8b", operand, displacement, _REG)
+            yield _form(rex, "8b", operand, displacement, writes=_REG)
             yield _form(rex, "89", operand, displacement)
             yield _form(rex, "c7", (0xFF, modrm), displacement + 4)
-        yield _form(wide, "8d", operand, displacement, _REG)
+        yield _form(wide, "8d", operand, displacement, writes=_REG)
         yield _form(plain, "ff", (0xFF, modrm | 0x30), displacement)  # push
         for opcode in ("0f10", "0f28", "0f11", "0f29", "f30f6f", "f30f7f", "660f6f", "660f7f"):  # of %xmm
             yield _form(plain, opcode, operand, displacement)

@@ -62,10 +62,20 @@ class _Process:
 
 
 class ProcessHandles:
-    """The handles of watched processes. What is not known of a process when it ends is not known any more."""
+    """The handles of watched processes. What is not known of a process when it ends is not known any more.
+
+    A thread reads while another asks.
+    """
 
     def __init__(self) -> None:
-        self._processes: dict[tuple[int, int], _Process] = {}  # by pid and start
+        self._processes: dict[tuple[int, int], _Process] = {}  # by pid and start, in ticks
+
+    def read(self, pid: int, files: Mapping[int, HandlesOfModule]) -> None:
+        """Reads what a process has, if it is there still."""
+        with suppress(OSError):
+            start_ticks = stat_of(pid).start_ticks
+            process = self._process(pid, start_ticks, files)
+            process.filled = _read(pid, start_ticks, files) or process.filled
 
     def find(
         self, pid: int, start_ns: int, handle: int, files: Mapping[int, HandlesOfModule]
@@ -75,22 +85,23 @@ class ProcessHandles:
         Args:
             files: those with kernels by where they begin in the process's memory.
         """
-        process = self._process(pid, start_ns, files)
+        start_ticks = start_ns // TICK_NS
+        process = self._process(pid, start_ticks, files)
         place = process.find(handle)
         if place is None and files and handle not in process.in_vain:
-            process.filled = _read(pid, start_ns, files) or process.filled
+            process.filled = _read(pid, start_ticks, files) or process.filled
             place = process.find(handle)
             if place is None and len(process.in_vain) < _MOST_IN_VAIN:
                 process.in_vain.add(handle)
         return place
 
-    def _process(self, pid: int, start_ns: int, files: Mapping[int, HandlesOfModule]) -> _Process:
-        process = self._processes.get((pid, start_ns))
+    def _process(self, pid: int, start_ticks: int, files: Mapping[int, HandlesOfModule]) -> _Process:
+        process = self._processes.get((pid, start_ticks))
         if process is None:
             if len(self._processes) >= _MOST_PROCESSES:
                 kept = list(self._processes.items())
                 self._processes = {key: one for key, one in kept if Path(f"/proc/{key[0]}").exists()}
-            process = self._processes[pid, start_ns] = _Process(files)
+            process = self._processes.setdefault((pid, start_ticks), _Process(files))
         elif process.files != files:
             process.files, process.in_vain = files, set()
         return process
@@ -102,14 +113,14 @@ class ProcessHandles:
                 self._processes.pop(key, None)
 
 
-def _read(pid: int, start_ns: int, files: Mapping[int, HandlesOfModule]) -> list[_Filled]:
+def _read(pid: int, start_ticks: int, files: Mapping[int, HandlesOfModule]) -> list[_Filled]:
     """Every handle that is in its variable now; none of a process that has ended."""
     try:
         memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return []
     try:
-        if stat_of(pid).start_ticks != start_ns // TICK_NS:
+        if stat_of(pid).start_ticks != start_ticks:
             return []  # another process has its number
         return [_read_file(memory, base, file) for base, file in files.items()]
     except OSError:

@@ -4,6 +4,7 @@ import pyarrow as pa
 
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.stream import Rows, Stream
+from scope_bpf.code.history import Process
 from scope_bpf.code.modules import Module, Modules
 from scope_bpf.code.stacks import StackNames
 from scope_bpf.probes.cuda import PROBE
@@ -28,6 +29,18 @@ class CudaResolver:
     def find_functions(self, module: Module) -> dict[str, int]:
         """What launches kernels, in a program that has the runtime linked in and was stripped."""
         return self._kernels.find_functions(module)
+
+    def add_process(self, process: Process) -> None:
+        """Has the process's handles read."""
+        self._kernels.add_process(process)
+
+    def settle(self, timeout_s: float) -> None:
+        """Waits until the handles of all processes that were added are read, but not longer."""
+        self._kernels.settle(timeout_s)
+
+    def close(self) -> None:
+        """Reads no files any more."""
+        self._kernels.close()
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's resolved columns."""

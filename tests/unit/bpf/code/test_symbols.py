@@ -1,7 +1,6 @@
 """Symbol tables: right whatever names share, and small however large the table is."""
 
 import tracemalloc
-from collections.abc import Callable
 
 import numpy as np
 
@@ -13,7 +12,10 @@ FUNCTION, OBJECT = 0x12, 0x11  # st_info of global symbols
 def symbols_of(table: np.ndarray, names: bytes) -> Symbols:
     """A table and its names as a file has them, one behind the other."""
     whole = table.tobytes() + names
-    read: Callable[[int, int], bytes] = lambda offset, size: whole[offset : offset + size]  # noqa: E731
+
+    def read(offset: int, size: int) -> bytes:
+        return whole[offset : offset + size]
+
     return Symbols(read, (0, table.nbytes), (table.nbytes, len(names)))
 
 
