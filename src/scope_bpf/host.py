@@ -1,11 +1,14 @@
 """What this host must have before any program can be loaded, and what it may have beside."""
 
+import errno
 import os
 import resource
 from dataclasses import dataclass
 from pathlib import Path
 
 from scope_bpf.errors import MissingCapability, NotSupported
+
+NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 
 KERNEL_BTF = Path("/sys/kernel/btf/vmlinux")
 TRACEFS = Path("/sys/kernel/tracing")

@@ -70,7 +70,7 @@ class Attacher:
         self._places = places
         self._modules = Modules(object_)
         self._history = self._modules.history
-        self._retries = Retries()
+        self._retries = Retries(self._modules.files.close_idle)
         self._lock = threading.RLock()
         self._is_closed = False
         self._next_letting_go = 0.0

@@ -6,6 +6,7 @@ from pathlib import Path
 from scope_bpf.binding.mapping_watch import MappingWatch
 from scope_bpf.code.history import History, Process
 from scope_bpf.code.proc import TICK_NS, stat_of
+from scope_bpf.host import NO_DESCRIPTORS
 
 _LOOK_EVERY_S = 10.0  # for those that ended: the kernel tells of nearly all
 
@@ -62,8 +63,8 @@ class Followed:
 def _has_ended(process: Process) -> bool:
     try:
         stat = stat_of(process.pid)
-    except OSError:
-        return True
+    except OSError as error:
+        return error.errno not in NO_DESCRIPTORS
     if stat.start_ticks * TICK_NS > process.known_ns:  # its pid is another's
         return True
     return stat.threads <= 1 and (stat.state in ("Z", "X") or not _has_program(process.pid))

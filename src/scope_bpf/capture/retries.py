@@ -7,9 +7,11 @@ import math
 import time
 from collections.abc import Callable
 
+from scope_bpf.host import NO_DESCRIPTORS
+
 log = logging.getLogger(__name__)
 
-TRANSIENT = frozenset({errno.EAGAIN, errno.EBUSY, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+TRANSIENT = frozenset({errno.EAGAIN, errno.EBUSY, errno.ENOMEM}) | NO_DESCRIPTORS
 _FIRST_PAUSE_S = 0.01
 _MOST_TRIES = 9  # in 5 s
 
@@ -17,13 +19,17 @@ _MOST_TRIES = 9  # in 5 s
 class Retries:
     """Does things, and those again that fail for a transient reason. For one thread at a time.
 
+    Args:
+        make_room: called when there is no descriptor left; closes what can be opened again.
+
     Attributes:
         waits: pauses are waited for, instead of doing it in a later `run`.
         repeated: how often something was tried again.
         given_up: what never succeeded.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, make_room: Callable[[], None]) -> None:
+        self._make_room = make_room
         self._waiting: list[tuple[float, int, int, str, Callable[[], object]]] = []
         self._number = 0
         self.waits = True
@@ -46,7 +52,7 @@ class Retries:
                 action()
                 return
             except OSError as error:
-                if error.errno not in TRANSIENT:
+                if not self._is_transient(error):
                     raise
                 if self.waits and tries == _MOST_TRIES:
                     self.given_up += 1
@@ -70,11 +76,16 @@ class Retries:
             try:
                 action()
             except OSError as error:
-                if error.errno in TRANSIENT and tries + 1 < _MOST_TRIES:
+                if self._is_transient(error) and tries + 1 < _MOST_TRIES:
                     self._put_off(tries + 1, what, action)
                 else:
                     self.given_up += 1
                     log.warning("cannot do it", extra={"what": what, "tries": tries + 1, "reason": str(error)})
+
+    def _is_transient(self, error: OSError) -> bool:
+        if error.errno in NO_DESCRIPTORS:
+            self._make_room()
+        return error.errno in TRANSIENT
 
     def due_s(self) -> float:
         """In how many seconds something is due; infinite if nothing is."""

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,10 +123,9 @@ class Watched:
     def _note_end(self, pid: int) -> None:
         if self._followed.end(pid):
             return
-        found = executable_mappings(pid)
-        if found and self._pid:  # it became a program with other rights, at which the kernel stops telling
+        if self._pid:  # it became a program with other rights, at which the kernel stops telling
             self._news.watch_also([pid])
-        self._look_at({pid: found})
+        self.look_at([pid])
 
     def _note_mapping(self, one: Any, module: Module | None) -> None:
         """A process that was not known is followed if it uses what is attached, or if only a target's is told."""
@@ -146,7 +146,24 @@ class Watched:
 
     def look_at(self, pids: Iterable[int]) -> None:
         """Attaches in all that these processes have mapped, and notes it."""
-        self._look_at({pid: executable_mappings(pid) for pid in pids})
+        maps = {}
+        for pid in pids:
+            try:
+                maps[pid] = executable_mappings(pid)
+            except OSError:
+                self._attempt(f"look at process {pid}", partial(self._look_at_one, pid))
+        self._look_at(maps)
+
+    def _look_at_one(self, pid: int) -> None:
+        self._look_at({pid: executable_mappings(pid)})
+
+    def _attempt(self, what: str, action: Callable[[], object]) -> None:
+        try:
+            self._retries.attempt(what, action)
+        except KernelError:
+            raise
+        except OSError as error:
+            log.info("cannot do it", extra={"what": what, "reason": str(error)})
 
     def _look_at(self, maps: Mapping[int, list[mappings.Mapping]]) -> None:
         opened: dict[FileId, Module | None] = {}
@@ -188,14 +205,13 @@ class Watched:
             module = self._opened.open(pid, mapping)
             if is_late and module:
                 self.look_at([pid])
+                self._opened.unseen += self._history.running(pid) is None and not executable_mappings(pid)
             found.append(module)
 
         try:
-            self._retries.attempt(f"open {mapping.path}", open_it)
+            self._attempt(f"open {mapping.path}", open_it)
         except KernelError as error:
             self._attachments.say_refused(mapping.path, error)
-        except OSError as error:
-            log.info("cannot open a file", extra={"file": mapping.path, "reason": str(error)})
         is_late = True
         return found[0] if found else None
 

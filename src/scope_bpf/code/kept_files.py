@@ -1,6 +1,5 @@
 """Files that are kept without keeping a descriptor of each: the ones that were read last are open, others can be."""
 
-import errno
 import logging
 import os
 import threading
@@ -9,11 +8,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from scope_bpf.binding.held_file import HeldFile
+from scope_bpf.host import NO_DESCRIPTORS
 
 log = logging.getLogger(__name__)
 
 MOST_OPEN = 128
-NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class _Descriptor:
@@ -94,6 +93,11 @@ class KeptFiles:
             self.refused += 1
             log.warning("no descriptor left to open a file with", extra={"times": self.refused})
             return None
+
+    def close_idle(self) -> None:
+        """Closes what nobody reads just now: others need the descriptors."""
+        with self._lock:
+            self._close_some(len(self._open))
 
     def _put(self, file: KeptFile, descriptor: _Descriptor) -> None:
         self._open[file] = descriptor

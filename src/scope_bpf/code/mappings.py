@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scope_bpf.binding.mapping_watch import FileId
+from scope_bpf.host import NO_DESCRIPTORS
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,16 @@ class Mapping:
 
 
 def executable_mappings(pid: int) -> list[Mapping]:
-    """What the process runs, in order of address; empty if it is gone. Format: proc(5), /proc/PID/maps."""
+    """What the process runs, in order of address; empty if it is gone. Format: proc(5), /proc/PID/maps.
+
+    Raises:
+        OSError: there is no descriptor left to read it with.
+    """
     try:
         text = Path(f"/proc/{pid}/maps").read_bytes().decode(errors="surrogateescape")
-    except OSError:
+    except OSError as error:
+        if error.errno in NO_DESCRIPTORS:
+            raise
         return []
     found = []
     for line in text.split("\n")[:-1]:  # a path may have any other character that ends a line elsewhere

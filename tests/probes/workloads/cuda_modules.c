@@ -1,6 +1,6 @@
 /*
  * Opens libraries with CUDA-like functions, in many ways.
- * open FOLDER N: N libraries FOLDER/0.so and so on, all kept, each of which allocates once.
+ * open FOLDER N: N libraries FOLDER/0.so and so on, all kept, each of which allocates once; then waits to be killed.
  * children LIBRARY N: N children, one after the other, each of which opens the library and allocates once.
  * copies LIBRARY FOLDER N: likewise, each a copy of its own, which is removed afterwards.
  */
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void allocate_by(const char *path)
+static void allocate_by(const char *path, int pause_us)
 {
 	void *library = dlopen(path, RTLD_NOW), *pointer;
 	int (*allocate)(void **, size_t);
@@ -22,14 +22,14 @@ static void allocate_by(const char *path)
 	if (!library)
 		exit(1);
 	*(void **)&allocate = dlsym(library, "cudaMalloc");
+	usleep(pause_us); /* to be attached to */
 	allocate(&pointer, 101);
 }
 
 static void in_a_child(const char *path, int pause_us)
 {
 	if (fork() == 0) {
-		allocate_by(path);
-		usleep(pause_us);
+		allocate_by(path, pause_us);
 		_exit(0);
 	}
 	wait(NULL);
@@ -52,12 +52,13 @@ int main(int argc, char **argv)
 	char path[4096];
 	int i;
 
-	if (!strcmp(argv[1], "open"))
+	if (!strcmp(argv[1], "open")) {
 		for (i = 0; i < atoi(argv[3]); i++) {
 			snprintf(path, sizeof(path), "%s/%d.so", argv[2], i);
-			allocate_by(path);
+			allocate_by(path, 0);
 		}
-	else if (!strcmp(argv[1], "children"))
+		pause();
+	} else if (!strcmp(argv[1], "children"))
 		for (i = 0; i < atoi(argv[3]); i++)
 			in_a_child(argv[2], 0);
 	else

@@ -8,6 +8,10 @@ import pytest
 from scope_bpf.capture.retries import Retries
 
 
+def nothing() -> None:
+    """There is nothing that could be closed."""
+
+
 class Busy:
     """Fails so many times."""
 
@@ -23,8 +27,9 @@ class Busy:
 
 @pytest.mark.parametrize("number", [errno.EAGAIN, errno.EBUSY, errno.ENOMEM, errno.EMFILE, errno.ENFILE])
 def test_it_is_done_in_the_end(number: int) -> None:
-    """At once, where there is time to wait; else later, and nobody waits."""
-    waiting, later = Retries(), Retries()
+    """At once, where there is time to wait; else later, and nobody waits. Room is made for descriptors alone."""
+    room: list[str] = []
+    waiting, later = (Retries(lambda: room.append("made")) for _ in range(2))
     later.waits = False
     actions = [Busy(3, number), Busy(3, number)]
     waiting.attempt("one", actions[0])
@@ -37,12 +42,13 @@ def test_it_is_done_in_the_end(number: int) -> None:
         later.run()
     assert (waiting.repeated, later.repeated) == (3, 3)
     assert later.given_up == 0
+    assert len(room) == (6 if number in {errno.EMFILE, errno.ENFILE} else 0)
     assert later.due_s() == float("inf")
 
 
 def test_other_reasons_are_raised() -> None:
     """They are not those of a moment."""
-    retries = Retries()
+    retries = Retries(nothing)
     retries.waits = False
     with pytest.raises(OSError, match="busy"):
         retries.attempt("it", Busy(1, errno.EINVAL))
@@ -52,7 +58,7 @@ def test_other_reasons_are_raised() -> None:
 def test_what_never_succeeds_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """After so many tries; whoever waits is told."""
     monkeypatch.setattr("scope_bpf.capture.retries._MOST_TRIES", 3)
-    retries, action = Retries(), Busy(100)
+    retries, action = Retries(nothing), Busy(100)
     with pytest.raises(OSError, match="busy"):
         retries.attempt("it", action)
     assert (action.left, retries.given_up) == (97, 1)
