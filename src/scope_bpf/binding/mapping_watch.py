@@ -52,6 +52,8 @@ class MappingWatch:
 
     Attributes:
         is_whole: the whole machine is watched: what is told is of others, too.
+        told_ns: all that happened until then was told, CLOCK_BOOTTIME.
+        lost: how often the kernel had no room for what there was to tell.
 
     Raises:
         KernelError: the kernel refused.
@@ -62,10 +64,12 @@ class MappingWatch:
         self._mappings: Any = lib.scope_mappings_new(self._cpus)
         if self._mappings == ffi.NULL:
             raise KernelError("cannot watch what processes map", ffi.errno)
-        self._news = np.zeros(_MOST_NEWS, _dtype_of(ffi.typeof("scope_news")))
+        self._room = np.zeros(_MOST_NEWS, _dtype_of(ffi.typeof("scope_news")))
+        self._later = self._room[:0]
         self._read = 0.0
         self._sources = 0
         self.is_whole = False
+        self.told_ns = self.lost = 0
 
     def watch_processes(self, pids: Iterable[int]) -> None:
         """Watches these processes and those that they start, instead of what was watched.
@@ -142,19 +146,29 @@ class MappingWatch:
         """Waits a few milliseconds if the last reading was just now."""
         time.sleep(max(0.0, self._read + _PAUSE_S - time.monotonic()))
 
-    def read(self) -> News | None:
-        """What was told since the last reading, as far as it is wanted; None if something was lost."""
-        self._read = time.monotonic()
-        parts = []
-        while True:
-            room = ffi.from_buffer("scope_news[]", self._news)
-            count = lib.scope_mappings_read(self._mappings, room, len(self._news))
-            if count < 0:
-                return None
-            parts.append(self._news[:count].copy())
-            if count < len(self._news):
-                found = np.concatenate(parts)
-                return found[np.argsort(found["time_ns"], kind="stable")]
+    def read(self) -> News:
+        """What happened since the last reading, as far as it is wanted.
+
+        What happens while the CPUs' rings are read is kept for the next time: the end of a process may be in one that
+        is read after another, to which what it had mapped comes just then.
+        """
+        self._read, self.told_ns = time.monotonic(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        room, lost = ffi.from_buffer("scope_news[]", self._room), ffi.new("uint32_t *")
+        parts, count = [self._later], len(self._room)
+        while count == len(self._room):
+            count = lib.scope_mappings_read(self._mappings, room, len(self._room), lost)
+            parts.append(self._room[:count].copy())
+        self.lost += int(lost[0] > 0)
+        found = np.concatenate(parts)
+        found = found[np.argsort(found["time_ns"], kind="stable")]
+        until = np.searchsorted(found["time_ns"], self.told_ns, "right")
+        self._later = found[until:]
+        return found[:until]
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is something to be told that nothing becomes readable for."""
+        return len(self._later) > 0
 
     def know(self, news: Any) -> None:
         """Where the whole machine is watched: has mappings of a file passed over, but by who is followed."""

@@ -127,7 +127,7 @@ class Attacher:
     def due_s(self) -> float:
         """In how many seconds `follow` has something to do though nothing can be read; infinite: it has not."""
         with self._lock:
-            if self._watched.has_lost:
+            if self._watched.is_due:
                 return 0.0
             has_some = len(self._history) or len(self._modules.by_inode) > len(self._attachments.pinned)
             letting_go = self._next_letting_go - time.monotonic() if has_some else math.inf

@@ -21,6 +21,7 @@ class Followed:
     def __init__(self, history: History, news: MappingWatch, grace_s: float) -> None:
         self._history, self._news, self._grace_s = history, news, grace_s
         self._next_look = 0.0
+        self._gone: set[Process] = set()  # when they were looked at last
 
     def begin(self, pid: int, time_ns: int, parent: Process | None = None) -> Process:
         """Follows a process, which is seen first at a time (CLOCK_BOOTTIME)."""
@@ -51,12 +52,17 @@ class Followed:
         self._news.follow(process.pid, False)
 
     def let_go(self) -> None:
-        """Looks for processes that ended, and forgets those that did so a while ago."""
+        """Looks for processes that ended, and forgets those that did so a while ago.
+
+        To be called after news was taken. One that looks ended is said to have at the next look: what it did last may
+        not have been taken yet.
+        """
         if time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + _LOOK_EVERY_S
-            for process in list(self._history.processes()):
-                if _has_ended(process):
-                    self._end(process)
+            gone = {process for process in self._history.processes() if _has_ended(process)}
+            for process in gone & self._gone:
+                self._end(process)
+            self._gone = gone
         self._history.forget(self._grace_s)
 
 

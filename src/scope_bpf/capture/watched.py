@@ -32,7 +32,6 @@ class Watched:
     Attributes:
         listed: lists the processes that the target may be about.
         has_lost: the kernel could not tell all that was mapped; the processes have to be looked at.
-        lost: how often that was so.
 
     Raises:
         KernelError: the kernel cannot tell of mappings.
@@ -47,7 +46,7 @@ class Watched:
         self._cgroup: Path | None = None
         self._pid = 0
         self.listed: Callable[[], Collection[int]] = running_processes
-        self.has_lost, self.lost = False, 0
+        self.has_lost = False
 
     def watch(self, target: Target) -> None:
         """Follows what a target maps from now on; for what it has mapped already there is `look_at`.
@@ -69,9 +68,19 @@ class Watched:
         """Files that were mapped by processes which had ended before anybody could look at them."""
         return self._opened.unseen
 
+    @property
+    def lost(self) -> int:
+        """How often the kernel could not tell all that was mapped."""
+        return self._news.lost
+
     def descriptors(self) -> Iterator[int]:
         """What becomes readable when there is news."""
         return self._news.descriptors()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is something to do that nothing becomes readable for."""
+        return self.has_lost or self._news.has_more
 
     def pause(self) -> None:
         """Waits a little if news was taken just now, so that a storm of mappings is not taken one by one."""
@@ -79,14 +88,11 @@ class Watched:
 
     def take_news(self) -> None:
         """Attaches in what was mapped since the last call, and notes who has it, who forked and who ended."""
-        before_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        news = self._news.read()
-        if news is None:
-            self.has_lost = True
-            self.lost += 1
-        elif len(news):
+        lost, news = self.lost, self._news.read()
+        self.has_lost |= self.lost > lost
+        if len(news):
             self._note_news(news)
-        self._history.told_ns = before_ns
+        self._history.told_ns = self._news.told_ns
 
     def _note_news(self, news: News) -> None:
         """Whatever was mapped is attached to first."""

@@ -81,7 +81,7 @@ int scope_mappings_watch_all(scope_mappings *mappings);
 void scope_mappings_watch_nothing(scope_mappings *mappings);
 void scope_mappings_know(scope_mappings *mappings, scope_file file);
 void scope_mappings_follow(scope_mappings *mappings, uint32_t pid, bool followed);
-int scope_mappings_read(scope_mappings *mappings, scope_news *found, uint32_t room);
+uint32_t scope_mappings_read(scope_mappings *mappings, scope_news *found, uint32_t room, uint32_t *lost);
 void scope_mappings_free(scope_mappings *mappings);
 
 /* shim/held_file.c */

@@ -289,12 +289,11 @@ static bool read_news(struct scope_mappings *mappings, const struct perf_event_h
 
 /*
  * What was told since the last call, ring by ring: how many were put into `found`; as many as there is room: there may
- * be more. -ENOBUFS: some were not told, the ring was full; the rest will be with the next call.
+ * be more. `lost` counts how often a ring was full, so that some were not told.
  */
-int scope_mappings_read(struct scope_mappings *mappings, scope_news *found, uint32_t room)
+uint32_t scope_mappings_read(struct scope_mappings *mappings, scope_news *found, uint32_t room, uint32_t *lost)
 {
 	uint32_t count = 0, i;
-	int lost = 0;
 
 	for (i = 0; i < mappings->count; i++) {
 		struct perf_event_mmap_page *control = mappings->rings[i].control;
@@ -308,10 +307,10 @@ int scope_mappings_read(struct scope_mappings *mappings, scope_news *found, uint
 			const struct perf_event_header *header = record_at(mappings, data, at);
 
 			at += header->size;
-			lost |= header->type == PERF_RECORD_LOST;
+			*lost += header->type == PERF_RECORD_LOST;
 			count += read_news(mappings, header, &found[count]);
 		}
 		__atomic_store_n(&control->data_tail, at, __ATOMIC_RELEASE);
 	}
-	return lost ? -ENOBUFS : (int)count;
+	return count;
 }
