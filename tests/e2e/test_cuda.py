@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.e2e.conftest import SCOPE, Up, until
-from tests.probes.cuda_programs import Nvcc, StandIn
+from tests.probes.cuda_programs import WORKLOADS, Nvcc, StandIn
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +109,18 @@ def test_a_process_without_cuda_is_told_of() -> None:
     assert (traced.returncode, traced.stdout) == (0, "")
     assert "no watched process has run a file with functions that 'cuda' attaches to" in traced.stderr
     assert "0 events" in traced.stderr
+
+
+def test_how_late_a_library_was_attached_to_is_told(tmp_path: Path) -> None:
+    """What a program opens itself is attached to when it is there already: that is said, and how long it took."""
+    library, program = tmp_path / "libsmall.so", tmp_path / "program"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, WORKLOADS / "cuda_small.c"], check=True)
+    subprocess.run(["gcc", "-o", program, WORKLOADS / "cuda_dlopen.c"], check=True)
+    command = [*SCOPE, "trace", "cuda", "--json", "--", program, library, "3"]
+    traced = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert re.search(
+        rf"{library} was attached to \d+ ms after it was mapped: earlier calls were not seen", traced.stderr
+    )
 
 
 def test_a_process_that_calls_no_cuda_is_told_of(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The books of a stream, and of a place that a probe is attached to, as the kernel keeps them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,11 @@ class Account:
     emitted: int = 0
     lost: Mapping[str, int] = field(default_factory=dict)
     incomplete: int = 0
+
+    def and_lost(self, reason: str, count: int) -> "Account":
+        """The same, with so many more that were emitted and lost."""
+        lost = {**self.lost, reason: self.lost.get(reason, 0) + count}
+        return replace(self, emitted=self.emitted + count, lost=lost) if count else self
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from scope_bpf.binding.object import BpfObject
@@ -37,6 +37,7 @@ class Missed:
         refused: files in which the kernel did not let the probe attach.
         retries: how often something that failed for the moment was tried again.
         lost: how often the kernel could not tell what was mapped; all processes were looked at then.
+        late: files that were attached to after a watched process had mapped them, in which calls may be unseen.
     """
 
     unseen: int = 0
@@ -44,6 +45,7 @@ class Missed:
     refused: int = 0
     retries: int = 0
     lost: int = 0
+    late: int = 0
 
 
 class Attacher:
@@ -118,6 +120,7 @@ class Attacher:
             refused=self._attachments.refused,
             retries=self._retries.repeated,
             lost=self._watched.lost,
+            late=self._attachments.late_count,
         )
 
     def descriptors(self) -> Iterator[int]:
@@ -204,8 +207,9 @@ class Attacher:
     def detach(self) -> None:
         """Detaches from every file; what is known of the files is kept for what was recorded. May be called again."""
         with self._lock:
-            if not self._attachments.is_closed and any(astuple(self.missed)):
-                log.warning("not all that was mapped could be looked at", extra=asdict(self.missed))
+            missed = self.missed
+            if not self._attachments.is_closed and (missed.unopened or missed.refused or missed.lost):
+                log.warning("not all that was mapped could be looked at", extra=asdict(missed))
         self._attachments.close()
 
     def close(self) -> None:

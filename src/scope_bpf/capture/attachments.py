@@ -44,6 +44,7 @@ class Attachments:
         is_closed: nothing is attached any more.
         pinned: modules that processes may run later; the caller's to fill.
         late: the last files that were attached to after a watched process had mapped them.
+        late_count: how many they were in all.
         refused: files in which the kernel did not let the probe attach.
         functions: to how many functions it has attached in files that watched processes have used.
     """
@@ -66,7 +67,7 @@ class Attachments:
         self._used: set[Module] = set()
         self.pinned: set[Module] = set()
         self.late: deque[Late] = deque(maxlen=_LATE_KEPT)
-        self.refused = 0
+        self.late_count = self.refused = 0
         self.functions = 0
         self.is_closed = False
 
@@ -148,6 +149,7 @@ class Attachments:
             extra={"file": module.path, "functions": attached, "late_ms": late_ns / 1e6},
         )
         if late_ns >= _LATE_NS:
+            self.late_count += 1
             self.late.append(Late(module.path, attached, late_ns))
         if module in self._used:
             self.functions += attached - before

@@ -11,7 +11,7 @@ from typing import Any
 
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.binding.statistics import Cost, program_cost
-from scope_bpf.capture.account import PlaceAccount
+from scope_bpf.capture.account import Account, PlaceAccount
 from scope_bpf.capture.attacher import Attacher, Missed
 from scope_bpf.capture.attachments import Late
 from scope_bpf.capture.part import Part
@@ -123,6 +123,13 @@ class Functions(Part):
         if self._follower and self._follower.error:
             raise self._follower.error
         return []
+
+    def count(self, accounts: dict[str, Account]) -> None:
+        """Files that it could not attach in are put down to the first stream: nobody knows what they would have had."""
+        first, missed = next(iter(accounts)), self.missed
+        accounts[first] = (
+            accounts[first].and_lost("file_unopened", missed.unopened).and_lost("file_refused", missed.refused)
+        )
 
     def cost(self) -> Cost:
         """What the functions' programs have cost."""

@@ -231,11 +231,8 @@ class Tracer:
             accounts: dict[str, Account] = {}
             for part in self._parts:
                 part.count(accounts)
-            missed = self.cost().missed
-            if missed:  # put down to the first stream: what the runs would have emitted is not known
-                account = accounts[first := next(iter(accounts))]
-                lost = {**account.lost, "missed_run": missed}
-                accounts[first] = replace(account, emitted=account.emitted + missed, lost=lost)
+            first = next(iter(accounts))  # what the runs would have emitted is not known
+            accounts[first] = accounts[first].and_lost("missed_run", self.cost().missed)
             return accounts
 
     def cost(self) -> Cost:

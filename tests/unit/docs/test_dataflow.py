@@ -19,7 +19,7 @@ def test_the_files_exist() -> None:
 
 def test_every_loss_is_in_the_table() -> None:
     """What the kernel may lose, and what the agent may lose, has its row."""
-    for reason in (*loss_reasons(probe_named("syscalls").btf), "missed_run", "unkept"):
+    for reason in (*loss_reasons(probe_named("syscalls").btf), "missed_run", "unkept", "file_unopened", "file_refused"):
         assert f"`ring/{reason}`" in TEXT
     for place in ("batch/unreadable", "agent/unread", "agent/killed", "agent/forgotten", "spool/full", "spool/damaged"):
         assert f"`{place}`" in TEXT
