@@ -69,17 +69,21 @@ static __always_inline __u64 mix(__u64 hash, __u64 value)
  * at: where the stack pointer was when the function was called.
  * Returns the stack's number; 0: none could be kept, which is counted as incomplete of the stream.
  */
-static __always_inline __u64 keep_stack(struct task_struct *task, const struct user_frame *entry, __u64 at,
-					struct stack_memory *memory, __u16 stream)
+__noinline __u64 keep_stack(const struct user_frame *entry, __u64 at, struct stack_memory *memory, __u16 stream)
 {
-	struct scope_stacks_key key = {.start_ns = task_start_ns(task), .pid = task->tgid};
-	struct scope_stack *stack = &memory->walked;
-	struct user_frame frame = *entry;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct scope_stacks_key key = {.start_ns = running_start_ns(), .pid = task->tgid};
+	struct scope_stack *stack;
+	struct user_frame frame;
 	__u64 hash, stub;
 	__u32 count = 0;
 	long error;
 
-	hash = mix(task_start_ns(task), task->mm->start_stack);
+	if (!entry || !memory) /* for the verifier, which looks at a global function by itself, and once */
+		return 0;
+	frame = *entry;
+	stack = &memory->walked;
+	hash = mix(running_start_ns(), task->mm->start_stack);
 	for (int i = 0; i < MOST_STUBS; i++) {
 		stub = frame.return_address;
 		if (!step_over(task, memory, &frame, &at))

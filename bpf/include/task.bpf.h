@@ -41,4 +41,21 @@ static __always_inline void fill_process(struct scope_process *process, struct t
 	bpf_probe_read_kernel(process->comm, sizeof(process->comm), task->group_leader->comm);
 }
 
+/*
+ * Of the process that runs, for programs with many ways through them. The verifier looks at a global function by
+ * itself, and once; and since 6.2 it searches all names of the kernel's types, for a millisecond, at each pointer that
+ * is followed.
+ */
+__noinline __u64 running_start_ns(void)
+{
+	return task_start_ns(bpf_get_current_task_btf());
+}
+
+__noinline int fill_running_process(struct scope_process *process)
+{
+	if (process) /* it is, but the verifier does not know */
+		fill_process(process, bpf_get_current_task_btf());
+	return 0;
+}
+
 #endif

@@ -24,6 +24,7 @@ import pytest
 from tests.probes.cuda_programs import WORKLOADS, Nvcc, StandIn, toolkit
 from tests.probes.recording import Recording
 
+from scope_bpf.binding.mapping_watch import FileId
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.capture.uprobe import Uprobes
@@ -579,20 +580,22 @@ def test_files_are_known_while_other_threads_map(works: Works) -> None:
     with tracing(Target(exe=str(works.static.path))) as traced:
         assert traced.tracer._functions and traced.tracer._functions._attacher
         modules = traced.tracer._functions._attacher._modules
+        inodes: dict[FileId, int] = {}  # nobody is watched who has them: they are let go soon
         for thread in threads:
             thread.start()
         try:
             for mapping in executable_mappings(os.getpid()):
                 with suppress(OSError, NotElf):
-                    modules.add(open_mapped(os.getpid(), mapping), mapping.path)
+                    inodes[mapping.file] = modules.add(open_mapped(os.getpid(), mapping), mapping.path).inode
         finally:
             over.set()
             for thread in threads:
                 thread.join()
-        mine = {one.path for one in executable_mappings(os.getpid()) if one.path.endswith(".so")}
-        assert len(mine) > 20
-        assert all(modules.by_inode), "0 is no inode"
-        assert {module.path for module in modules.by_inode.values()} >= mine
+    mine = {one.file for one in executable_mappings(os.getpid()) if one.path.endswith(".so")}
+    assert len(mine) > 20
+    assert set(inodes) >= mine
+    assert all(inodes.values()), "0 is no inode"
+    assert len(set(inodes.values())) == len(inodes)
 
 
 @pytest.fixture

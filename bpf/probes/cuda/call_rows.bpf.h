@@ -79,7 +79,7 @@ static __always_inline void summarize_call(struct task_struct *task, const struc
 	struct cuda_call_summary_key key = {.function_id = frame->call.place, .nested = frame->nested};
 	struct cuda_call_summary_value *value;
 
-	fill_process(&key.process, task);
+	fill_running_process(&key.process);
 	value = cuda_call_summary_slot(&key);
 	if (!value)
 		return;
@@ -99,7 +99,7 @@ static __always_inline void tell_live(struct task_struct *task, struct cuda_thre
 				      struct cuda_call_event *event)
 {
 	struct cuda_home home = home_of(thread, function);
-	struct cuda_memory_key key = {.start_ns = task_start_ns(task), .pid = task->tgid};
+	struct cuda_memory_key key = {.start_ns = running_start_ns(), .pid = task->tgid};
 	struct cuda_memory_value *memory;
 
 	if (frame->was.ktime_ns)

@@ -86,7 +86,7 @@ static long visit_chunk(__u32 index, struct chunk_walk *walk)
 static __always_inline void visit_chunks(struct task_struct *task, const struct chunk_part *part, bool forget)
 {
 	struct chunk_walk walk = {
-		.key = {.start_ns = task_start_ns(task), .pid = task->tgid}, .part = *part, .forget = forget};
+		.key = {.start_ns = running_start_ns(), .pid = task->tgid}, .part = *part, .forget = forget};
 	__u64 count;
 
 	if (part->end <= part->begin)
@@ -124,7 +124,7 @@ static __always_inline bool is_device(__u64 memory)
 /* enum cuda_memory_kind of what is allocated around an address, or 0; whether a device's memory is near. */
 static __always_inline __u32 memory_around(struct task_struct *task, __u64 address, bool *near_device)
 {
-	struct cuda_chunks_key key = {.start_ns = task_start_ns(task), .pid = task->tgid};
+	struct cuda_chunks_key key = {.start_ns = running_start_ns(), .pid = task->tgid};
 	struct cuda_chunk *chunk;
 
 	for (__u32 size = 0; size < CHUNK_SIZES; size++) {

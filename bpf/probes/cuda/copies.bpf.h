@@ -48,7 +48,7 @@ static __always_inline __u32 side_of_memory(__u32 memory)
 
 static __always_inline __u32 side_of(struct task_struct *task, __u64 address)
 {
-	struct cuda_allocations_key key = {.start_ns = task_start_ns(task), .address = address, .pid = task->tgid};
+	struct cuda_allocations_key key = {.start_ns = running_start_ns(), .address = address, .pid = task->tgid};
 	struct cuda_allocation *allocation = bpf_map_lookup_elem(&cuda_allocations, &key);
 	bool near_device = false, is_host = false;
 	__u32 memory;

@@ -34,7 +34,7 @@ static long release_next(struct bpf_map *map, struct cuda_allocations_key *key, 
 static __always_inline void release(struct task_struct *task, enum release what, __s32 device, __u64 context)
 {
 	struct release_walk walk = {
-		.start_ns = task_start_ns(task), .context = context, .pid = task->tgid, .device = device, .what = what};
+		.start_ns = running_start_ns(), .context = context, .pid = task->tgid, .device = device, .what = what};
 
 	bpf_for_each_map_elem(&cuda_allocations, release_next, &walk, 0);
 }
@@ -43,7 +43,7 @@ static __always_inline void release(struct task_struct *task, enum release what,
 
 static __always_inline bool holds_memory(struct task_struct *task)
 {
-	struct cuda_memory_key key = {.start_ns = task_start_ns(task), .pid = task->tgid};
+	struct cuda_memory_key key = {.start_ns = running_start_ns(), .pid = task->tgid};
 	struct cuda_memory_value *memory;
 
 	for (int device = -1; device < MOST_DEVICES; device++) {

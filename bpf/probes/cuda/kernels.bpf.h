@@ -57,7 +57,7 @@ __u32 cuda_last_name SEC(".data.names");
 static __always_inline void fill_handle_key(struct cuda_handle_key *key, struct task_struct *task, __u64 handle)
 {
 	key->start_stack = task->mm->start_stack;
-	key->start_ticks = task_start_ns(task) / TICK_NS;
+	key->start_ticks = running_start_ns() / TICK_NS;
 	key->handle = handle;
 	key->pid = task->tgid;
 	key->pad = 0;
@@ -121,7 +121,7 @@ static __always_inline bool is_launch(__u8 kind)
 
 static __always_inline void keep_name(struct task_struct *task, struct cuda_handle *value, __u64 text)
 {
-	struct cuda_names_key key = {.start_ns = task_start_ns(task),
+	struct cuda_names_key key = {.start_ns = running_start_ns(),
 				     .pid = task->tgid,
 				     .number = __sync_fetch_and_add(&cuda_last_name, 1) + 1};
 	struct cuda_name *name;

@@ -17,7 +17,7 @@ static __always_inline void summarize_launch(struct task_struct *task, const str
 
 	if (!code->inode && !name)
 		key.handle = frame->shape.handle;
-	fill_process(&key.process, task);
+	fill_running_process(&key.process);
 	value = cuda_launch_summary_slot(&key);
 	if (!value)
 		return;

@@ -47,11 +47,12 @@ static const struct cuda_live_value no_live;
 
 static __always_inline struct cuda_memory_value *memory_of(struct task_struct *task, const struct cuda_home *home)
 {
-	struct cuda_memory_key key = {.start_ns = task_start_ns(task),
+	struct cuda_memory_key key = {.start_ns = running_start_ns(),
 				      .pid = task->tgid,
 				      .device_id = home->device,
 				      .memory_id = home->memory};
 	struct cuda_memory_value *value = bpf_map_lookup_elem(&cuda_memory, &key);
+	struct scope_process process = {};
 
 	if (value)
 		return value;
@@ -61,21 +62,23 @@ static __always_inline struct cuda_memory_value *memory_of(struct task_struct *t
 		scope_count_loss(stream_cuda_memory, SCOPE_LOST_MAP_FULL);
 		return NULL;
 	}
-	value->cgroup_id = task_cgroup_id(task);
-	value->uid = task->cred->uid.val;
-	bpf_probe_read_kernel(value->comm, sizeof(value->comm), task->group_leader->comm);
+	fill_running_process(&process);
+	value->cgroup_id = process.cgroup_id;
+	value->uid = process.uid;
+	__builtin_memcpy(value->comm, process.comm, sizeof(value->comm));
 	return value;
 }
 
 static __always_inline struct cuda_live_value *live_of(struct task_struct *task, const struct cuda_home *home,
 						       __u64 stack)
 {
-	struct cuda_live_key key = {.start_ns = task_start_ns(task),
+	struct cuda_live_key key = {.start_ns = running_start_ns(),
 				    .stack_id = stack,
 				    .pid = task->tgid,
 				    .device_id = home->device,
 				    .memory_id = home->memory};
 	struct cuda_live_value *value = bpf_map_lookup_elem(&cuda_live, &key);
+	struct scope_process process = {};
 
 	if (value)
 		return value;
@@ -85,9 +88,10 @@ static __always_inline struct cuda_live_value *live_of(struct task_struct *task,
 		scope_count_loss(stream_cuda_live, SCOPE_LOST_MAP_FULL);
 		return NULL;
 	}
-	value->cgroup_id = task_cgroup_id(task);
-	value->uid = task->cred->uid.val;
-	bpf_probe_read_kernel(value->comm, sizeof(value->comm), task->group_leader->comm);
+	fill_running_process(&process);
+	value->cgroup_id = process.cgroup_id;
+	value->uid = process.uid;
+	__builtin_memcpy(value->comm, process.comm, sizeof(value->comm));
 	return value;
 }
 
@@ -104,7 +108,7 @@ static __always_inline void raise(__u64 *peak, __u64 value)
 /* In microseconds, so that the sum of a million allocations that live for months fits into 64 bits. */
 static __always_inline __u64 since_start_us(struct task_struct *task, const struct cuda_allocation *allocation)
 {
-	return (allocation->ktime_ns - task_start_ns(task)) / 1000;
+	return (allocation->ktime_ns - running_start_ns()) / 1000;
 }
 
 /* Adds an allocation to what is live, or takes it off: `count` is 1 or -1. */
@@ -130,7 +134,7 @@ static __always_inline void count_live(struct task_struct *task, const struct cu
 static __always_inline bool forget_allocation(struct task_struct *task, __u64 address, struct cuda_allocation *was,
 					      bool implicit)
 {
-	struct cuda_allocations_key key = {.start_ns = task_start_ns(task), .address = address, .pid = task->tgid};
+	struct cuda_allocations_key key = {.start_ns = running_start_ns(), .address = address, .pid = task->tgid};
 	struct cuda_allocation *found = bpf_map_lookup_elem(&cuda_allocations, &key);
 	struct cuda_memory_value *memory;
 	struct cuda_home home;
@@ -152,7 +156,7 @@ static __always_inline bool forget_allocation(struct task_struct *task, __u64 ad
 static __always_inline bool remember_allocation(struct task_struct *task, __u64 address,
 						const struct cuda_allocation *allocation)
 {
-	struct cuda_allocations_key key = {.start_ns = task_start_ns(task), .address = address, .pid = task->tgid};
+	struct cuda_allocations_key key = {.start_ns = running_start_ns(), .address = address, .pid = task->tgid};
 
 	if (bpf_map_update_elem(&cuda_allocations, &key, allocation, BPF_ANY)) {
 		scope_count_loss(stream_cuda_live, SCOPE_LOST_MAP_FULL);

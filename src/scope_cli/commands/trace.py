@@ -210,10 +210,6 @@ Display = Callable[[Callable[[], bool], _Recording, float], None]
 
 def _display(tracer: "Tracer", sink: "Sink") -> Display:
     """Shows until it is over: the table redrawn where somebody can see it, its last state in any case."""
-    from rich.console import Console
-    from rich.live import Live
-
-    from scope_cli.live import render
     from scope_cli.sinks import TableSink
 
     def wait(over: Callable[[], bool], recording: _Recording, _began: float) -> None:
@@ -222,6 +218,12 @@ def _display(tracer: "Tracer", sink: "Sink") -> Display:
 
     if not isinstance(sink, TableSink):
         return wait
+
+    from rich.console import Console
+    from rich.live import Live
+
+    from scope_cli.live import render
+
     console = Console()
     aggregates = sink.aggregates
 
