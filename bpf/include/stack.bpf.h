@@ -63,23 +63,21 @@ static __always_inline __u64 mix(__u64 hash, __u64 value)
 }
 
 /*
- * From the frame of the function that is being entered. (bpf_get_stack() takes twice as long, and leaves the caller out
- * before 6.12.)
+ * Walks a stack from the frame of the function that is being entered, into `walked`, and returns its number. Global, so
+ * that the verifier goes its many ways once. (bpf_get_stack() takes twice as long, and leaves the caller out before
+ * 6.12.)
  *
  * at: where the stack pointer was when the function was called.
- * Returns the stack's number; 0: none could be kept, which is counted as incomplete of the stream.
  */
-__noinline __u64 keep_stack(const struct user_frame *entry, __u64 at, struct stack_memory *memory, __u16 stream)
+__noinline __u64 walk_stack(const struct user_frame *entry, __u64 at, struct stack_memory *memory)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct scope_stacks_key key = {.start_ns = running_start_ns(), .pid = task->tgid};
 	struct scope_stack *stack;
 	struct user_frame frame;
 	__u64 hash, stub;
 	__u32 count = 0;
-	long error;
 
-	if (!entry || !memory) /* for the verifier, which looks at a global function by itself, and once */
+	if (!entry || !memory) /* they are there, but the verifier does not know */
 		return 0;
 	frame = *entry;
 	stack = &memory->walked;
@@ -109,21 +107,31 @@ __noinline __u64 keep_stack(const struct user_frame *entry, __u64 at, struct sta
 		if (bpf_probe_read_user(&frame, sizeof(frame), (void *)at))
 			frame.return_address = 0;
 	}
-	hash >>= 1; /* the database's integers have a sign */
-	if (memory->recent[hash & (STACKS_RECENT - 1)] == hash)
-		return hash;
-	stack->ktime_ns = bpf_ktime_get_boot_ns();
 	stack->depth = count;
 	stack->kind = STACK_USER;
 	stack->cut = frame.return_address != 0;
-	key.number = hash;
-	error = bpf_map_update_elem(&scope_stacks, &key, stack, BPF_NOEXIST);
+	return hash >> 1; /* the database's integers have a sign */
+}
+
+/* The same, and keeps it. Returns 0 if it could not be kept, which is counted as incomplete of the stream. */
+static __always_inline __u64 keep_stack(struct task_struct *task, const struct user_frame *entry, __u64 at,
+					struct stack_memory *memory, __u16 stream)
+{
+	struct scope_stacks_key key = {.start_ns = running_start_ns(), .pid = task->tgid};
+	__u64 number = walk_stack(entry, at, memory), *recent = &memory->recent[number & (STACKS_RECENT - 1)];
+	long error;
+
+	if (*recent == number)
+		return number;
+	memory->walked.ktime_ns = bpf_ktime_get_boot_ns();
+	key.number = number;
+	error = bpf_map_update_elem(&scope_stacks, &key, &memory->walked, BPF_NOEXIST);
 	if (error && error != -EEXIST) {
 		scope_count_incomplete(stream);
 		return 0;
 	}
-	memory->recent[hash & (STACKS_RECENT - 1)] = hash;
-	return hash;
+	*recent = number;
+	return number;
 }
 
 #endif

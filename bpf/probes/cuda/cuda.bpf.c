@@ -69,7 +69,7 @@ int cuda_enter(struct pt_regs *ctx)
 	frame->was.ktime_ns = 0;
 	if (keep_stacks && !nested &&
 	    (is_launch(function->kind) || function->kind == CUDA_ALLOCATE || function->kind == CUDA_MAP))
-		frame->call_stack = keep_stack(&entry, frame->call.stack, &thread->stacks,
+		frame->call_stack = keep_stack(task, &entry, frame->call.stack, &thread->stacks,
 					       is_launch(function->kind) ? stream_cuda_launch : stream_cuda_call);
 	if (!nested)
 		release_memory(task, thread, frame, function);

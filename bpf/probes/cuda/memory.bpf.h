@@ -45,6 +45,16 @@ struct cuda_home {
 static const struct cuda_memory_value no_memory;
 static const struct cuda_live_value no_live;
 
+/* The running process. By helpers, since it is rare, see running_start_ns(). */
+static __always_inline void fill_owner(__u64 *cgroup_id, __u32 *uid, char *comm)
+{
+	struct task_struct *leader = BPF_CORE_READ(bpf_get_current_task_btf(), group_leader);
+
+	*cgroup_id = bpf_get_current_cgroup_id();
+	*uid = bpf_get_current_uid_gid();
+	bpf_core_read(comm, SCOPE_COMM_SIZE, &leader->comm);
+}
+
 static __always_inline struct cuda_memory_value *memory_of(struct task_struct *task, const struct cuda_home *home)
 {
 	struct cuda_memory_key key = {.start_ns = running_start_ns(),
@@ -52,7 +62,6 @@ static __always_inline struct cuda_memory_value *memory_of(struct task_struct *t
 				      .device_id = home->device,
 				      .memory_id = home->memory};
 	struct cuda_memory_value *value = bpf_map_lookup_elem(&cuda_memory, &key);
-	struct scope_process process = {};
 
 	if (value)
 		return value;
@@ -62,10 +71,7 @@ static __always_inline struct cuda_memory_value *memory_of(struct task_struct *t
 		scope_count_loss(stream_cuda_memory, SCOPE_LOST_MAP_FULL);
 		return NULL;
 	}
-	fill_running_process(&process);
-	value->cgroup_id = process.cgroup_id;
-	value->uid = process.uid;
-	__builtin_memcpy(value->comm, process.comm, sizeof(value->comm));
+	fill_owner(&value->cgroup_id, &value->uid, value->comm);
 	return value;
 }
 
@@ -78,7 +84,6 @@ static __always_inline struct cuda_live_value *live_of(struct task_struct *task,
 				    .device_id = home->device,
 				    .memory_id = home->memory};
 	struct cuda_live_value *value = bpf_map_lookup_elem(&cuda_live, &key);
-	struct scope_process process = {};
 
 	if (value)
 		return value;
@@ -88,10 +93,7 @@ static __always_inline struct cuda_live_value *live_of(struct task_struct *task,
 		scope_count_loss(stream_cuda_live, SCOPE_LOST_MAP_FULL);
 		return NULL;
 	}
-	fill_running_process(&process);
-	value->cgroup_id = process.cgroup_id;
-	value->uid = process.uid;
-	__builtin_memcpy(value->comm, process.comm, sizeof(value->comm));
+	fill_owner(&value->cgroup_id, &value->uid, value->comm);
 	return value;
 }
 
