@@ -1,7 +1,9 @@
 """Files of processes that come and go, many files of one, and storms: attached to in time, and let go afterwards."""
 
+import ctypes
 import errno
 import gc
+import mmap
 import os
 import resource
 import shutil
@@ -27,8 +29,11 @@ from scope_bpf.capture.uprobe import Uprobes
 from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
 from scope_bpf.code.elf import ElfFile
+from scope_bpf.code.mappings import executable_mappings
 from scope_bpf.errors import KernelError
 from scope_bpf.probes import probe_named
+
+MAP_FIXED = 0x10  # include/uapi/asm-generic/mman-common.h
 
 
 @pytest.fixture(scope="module")
@@ -327,3 +332,24 @@ def test_a_program_with_other_rights_is_followed(workload: Callable[[str], str],
     if traced.command.poll():
         pytest.skip("no program gets other rights here")
     assert len(rows) == 103
+
+
+def test_what_takes_the_place_of_a_file_is_not_taken_for_it(library: Path, tmp_path: Path) -> None:
+    """Between the news of a mapping and the opening another file may be mapped there: that which was told is opened."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    first, second = (Path(shutil.copy(library, tmp_path / name)) for name in ("first.so", "second.so"))
+
+    def map_at(address: int | None, path: Path) -> int:
+        flags = mmap.MAP_PRIVATE | (MAP_FIXED if address else 0)
+        with path.open("rb") as file:
+            return int(libc.mmap(address, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC, flags, file.fileno(), 0))
+
+    with tracing("sleep", "600") as traced:
+        address = map_at(None, first)
+        (told,) = (one for one in executable_mappings(os.getpid()) if one.start == address)
+        assert map_at(address, second) == address
+        module = traced.attacher._watched._opened.open(os.getpid(), told)
+        assert module
+        assert module.named == (first.stat().st_dev, first.stat().st_ino)

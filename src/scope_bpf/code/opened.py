@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 
 from scope_bpf.binding.mapping_watch import FileId
@@ -65,25 +66,38 @@ class OpenedFiles:
 
 def _open_in(pid: int, mapping: Mapping) -> int:
     """The file by way of the process; -1: it does not have it any more."""
-    try:
-        return open_mapped(pid, mapping)
-    except OSError as error:
-        if error.errno not in _GONE:
-            raise
-    # Loaders map some libraries whole to be executed, and then other parts over the end of that.
-    for rest in executable_mappings(pid):
-        if rest.file == mapping.file:
-            with suppress(FileNotFoundError, ProcessLookupError):
-                return open_mapped(pid, rest)
+    for part in _parts(pid, mapping):
+        try:
+            fd = open_mapped(pid, part)
+        except OSError as error:
+            if error.errno not in _GONE:
+                raise
+            continue
+        if _is_file(fd, mapping.file) or any(
+            (now.start, now.file) == (part.start, mapping.file) for now in executable_mappings(pid)
+        ):
+            return fd
+        os.close(fd)  # another took its place meanwhile
     return -1
+
+
+def _parts(pid: int, mapping: Mapping) -> Iterator[Mapping]:
+    """What was told, and then what else there is of the file: loaders map some whole, and other parts over the end."""
+    yield mapping
+    yield from (rest for rest in executable_mappings(pid) if rest.file == mapping.file)
+
+
+def _is_file(fd: int, file: FileId) -> bool:
+    """False also where mappings have another number than files, as in overlays."""
+    found = os.fstat(fd)
+    return (os.major(found.st_dev), os.minor(found.st_dev), found.st_ino) == file
 
 
 def _open_by_path(mapping: Mapping) -> int:
     """The file by the path that the process had for it, if that is it; -1: it is not."""
     with suppress(OSError, ValueError):
         fd = os.open(mapping.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        found = os.fstat(fd)
-        if (os.major(found.st_dev), os.minor(found.st_dev), found.st_ino) == mapping.file:
+        if _is_file(fd, mapping.file):
             return fd
         os.close(fd)
     return -1
