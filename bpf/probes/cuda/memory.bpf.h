@@ -108,7 +108,7 @@ static __always_inline void raise(__u64 *peak, __u64 value)
 }
 
 /* In microseconds, so that the sum of a million allocations that live for months fits into 64 bits. */
-static __always_inline __u64 since_start_us(struct task_struct *task, const struct cuda_allocation *allocation)
+static __always_inline __u64 since_start_us(const struct cuda_allocation *allocation)
 {
 	return (allocation->ktime_ns - running_start_ns()) / 1000;
 }
@@ -128,7 +128,7 @@ static __always_inline void count_live(struct task_struct *task, const struct cu
 	if (live) {
 		__sync_fetch_and_add(&live->live_count, count);
 		__sync_fetch_and_add(&live->live_bytes, bytes);
-		__sync_fetch_and_add(&live->since_us, since_start_us(task, allocation) * count);
+		__sync_fetch_and_add(&live->since_us, since_start_us(allocation) * count);
 	}
 }
 

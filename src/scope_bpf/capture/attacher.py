@@ -167,10 +167,11 @@ class Attacher:
 
     def look_at_processes(self, pids: Iterable[int]) -> None:
         """Attaches in all that these processes run."""
+        looked_at = list(pids)
         with self._lock:
-            self._watched.look_at(pids)
-            if self.resolver:
-                for process in self._history.processes():
+            self._watched.look_at(looked_at)
+            for process in map(self._history.running, looked_at):
+                if self.resolver and process:
                     self.resolver.add_process(process)
 
     def look_at_installed(self, paths: Iterable[str]) -> None:

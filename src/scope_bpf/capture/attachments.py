@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 _LATE_KEPT = 64
 _LATE_NS = 1_000_000  # what is sooner is not told
-_WORKERS = 8  # to detach from a file takes the kernel 50 ms, but from eight no longer
+_DETACHING = 8  # files at once: one takes the kernel 50 ms, and eight no longer
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class Attachments:
     ) -> None:
         self._places, self._libraries, self._resolver = places, libraries, resolver
         self._retries, self._lock = retries, lock
-        self._workers = ThreadPoolExecutor(_WORKERS, "scope-attach")
+        self._scanner = ThreadPoolExecutor(1, "scope-scan")
+        self._detacher = ThreadPoolExecutor(_DETACHING, "scope-detach")  # who has the lock waits for it: it takes none
         self._detaching: dict[int, Future[None]] = {}  # by inode
         self._uprobes: dict[Module, Uprobes] = {}  # of those with functions, or names
         self._looked_at: set[Module] = set()
@@ -97,7 +98,7 @@ class Attachments:
         if wanted and self._retries.waits:
             self._find_functions(module, mapped_ns)
         elif wanted and not self.is_closed:
-            self._workers.submit(self._scan, module, mapped_ns)
+            self._scanner.submit(self._scan, module, mapped_ns)
 
     def attach_somebodys(self, modules: Mapping[Module, int]) -> None:
         """The same of files that anybody may have made: that the kernel refuses one must not end the task.
@@ -170,7 +171,7 @@ class Attachments:
         uprobes = self._uprobes.pop(module, None)
         if uprobes and not self.is_closed:
             self._detaching = {inode: one for inode, one in self._detaching.items() if not one.done()}
-            self._detaching[module.inode] = self._workers.submit(uprobes.close)
+            self._detaching[module.inode] = self._detacher.submit(uprobes.close)
         self._looked_at.discard(module)
         self._functions.pop(module, None)
         self._used.discard(module)
@@ -183,5 +184,6 @@ class Attachments:
             if not self.is_closed:
                 self.is_closed = True
                 for uprobes in self._uprobes.values():
-                    self._workers.submit(uprobes.close)
-        self._workers.shutdown()
+                    self._detacher.submit(uprobes.close)
+        self._scanner.shutdown(cancel_futures=True)
+        self._detacher.shutdown()

@@ -73,12 +73,18 @@ def _open_in(pid: int, mapping: Mapping) -> int:
             if error.errno not in _GONE:
                 raise
             continue
-        if _is_file(fd, mapping.file) or any(
-            (now.start, now.file) == (part.start, mapping.file) for now in executable_mappings(pid)
-        ):
-            return fd
+        try:
+            if _is_file(fd, mapping.file) or _is_mapped_still(pid, part):
+                return fd
+        except OSError:
+            os.close(fd)
+            raise
         os.close(fd)  # another took its place meanwhile
     return -1
+
+
+def _is_mapped_still(pid: int, part: Mapping) -> bool:
+    return any((now.start, now.file) == (part.start, part.file) for now in executable_mappings(pid))
 
 
 def _parts(pid: int, mapping: Mapping) -> Iterator[Mapping]:

@@ -202,6 +202,10 @@ def _describe_files(tracer: "Tracer") -> list[str]:
         lines.append(f"{missed.late - len(latest):,} more files were attached to after they were mapped")
     if missed.unseen:
         lines.append(f"{missed.unseen:,} files were of processes that had ended before anybody could look at them")
+    if missed.lost:
+        lines.append(
+            f"{missed.lost:,} times the kernel could not tell all that was mapped: who had ended by then may be missing"
+        )
     return lines
 
 
@@ -258,6 +262,10 @@ def _summarize(
     said = ", ".join(f"{count:,} lost ({reason})" for reason, count in lost.items()) or "none lost"
     if "ring_full" in lost:
         said += "; give it room with -o ring_bytes=N, or use --mode summary"
+    if "file_unopened" in lost:
+        said += "; files could not be attached to for want of descriptors or memory: raise the limit (ulimit -n)"
+    if "file_refused" in lost:
+        said += "; the kernel refused to attach to files: the log names them"
     incomplete = sum(account.incomplete for account in accounts.values())
     if incomplete:
         said += f"; {incomplete:,} rows are without a stack or a name, for which there was no room"

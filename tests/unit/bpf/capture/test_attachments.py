@@ -99,6 +99,33 @@ def test_who_maps_it_again_has_it_attached_to_again(attachments: Attachments, re
     assert recorder.attached == ["one.so"] * 2
 
 
+def test_what_is_detached_from_waits_for_no_code_that_is_read(recorder: type[Recorder]) -> None:
+    """However many files are being read: who attaches anew has the lock, which they want."""
+    read, lock = threading.Event(), threading.RLock()
+
+    def find_functions(_: Module) -> dict[str, int]:
+        assert read.wait(60)
+        with lock:
+            return {}
+
+    resolver: Any = SimpleNamespace(
+        add_module=lambda _: True, drop_module=lambda _: None, find_functions=find_functions
+    )
+    places: Any = recorder
+    retries = Retries(lambda: None)
+    retries.waits = False
+    attachments = Attachments(places, (), resolver, retries, lock)
+    one = module("one.so")
+    for each in (one, *(module(f"{number}.so") for number in range(20))):
+        attachments.attach(each)
+    with lock:
+        attachments.drop(one)
+        read.set()
+        attachments.attach(one)
+    attachments.close()
+    assert recorder.attached.count("one.so") == 2
+
+
 def test_how_late_it_was_is_kept(attachments: Attachments) -> None:
     """From the mapping on; of what was attached to at once nothing is said."""
     now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
