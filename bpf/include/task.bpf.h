@@ -38,7 +38,7 @@ static __always_inline void fill_process(struct scope_process *process, struct t
 	process->cgroup_id = task_cgroup_id(task);
 	process->pid = task->tgid;
 	process->uid = task->cred->uid.val;
-	bpf_probe_read_kernel(process->comm, sizeof(process->comm), task->group_leader->comm);
+	copy_comm(process->comm, task->group_leader);
 }
 
 /*

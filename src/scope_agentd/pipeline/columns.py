@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+# By this thread alone: to hand a batch's small columns to others costs more than to compress them.
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
 def compressed(columns: pa.RecordBatch, most_bytes: int) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:

@@ -146,12 +146,15 @@ def _cut(arguments: list[str]) -> list[str]:
 
 def _distinct(rows: Any) -> Iterator[Key]:
     """The processes of a batch, at most so many as may be looked up."""
+    pids, starts_ns = rows["pid"], rows["start_ns"]
+    another = np.flatnonzero((pids[1:] != pids[:-1]) | (starts_ns[1:] != starts_ns[:-1])) + 1
+    begins = np.concatenate(([0], another))  # stretches of one process's rows
+    pids, starts_ns = pids[begins], starts_ns[begins]
     # A start in ns and a pid in one number: two processes that share it by chance are described as one too few.
-    mixed = rows["start_ns"].astype(np.uint64) * np.uint64(1 << 22) + rows["pid"].astype(np.uint64)
-    encoded = pa.array(mixed).dictionary_encode()
-    _, first = np.unique(encoded.indices.to_numpy(), return_index=True)
-    for index in first[:_MOST_READ].tolist():
-        yield int(rows["pid"][index]), int(rows["start_ns"][index])
+    mixed = starts_ns.astype(np.uint64) * np.uint64(1 << 22) + pids.astype(np.uint64)
+    numbers = pa.array(mixed).dictionary_encode().indices.to_numpy()  # from 0, as they appear
+    first = np.flatnonzero(np.diff(np.maximum.accumulate(numbers), prepend=-1))[:_MOST_READ]
+    return zip(pids[first].tolist(), starts_ns[first].tolist(), strict=True)
 
 
 def _merged(older: record_pb2.Process, newer: record_pb2.Process) -> record_pb2.Process:

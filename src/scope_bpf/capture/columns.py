@@ -88,19 +88,20 @@ def to_arrow(raw: Batch, only: Collection[str] | None = None) -> pa.RecordBatch:
         return raw.rows if only is None else raw.rows.select([name for name in raw.schema.names if name in only])
     stream = raw.stream
     schema = raw.schema if only is None else pa.schema([field for field in raw.schema if field.name in only])
+    wanted = set(schema.names)
     nobodys = _of_nobody(raw)
     columns = {
         field.name: _column(raw, field, nobodys.get(field.name))
         for field in raw.layout.fields
-        if field.name in schema.names
+        if field.name in wanted
     }
     if stream.mode is Mode.SUMMARY:
         columns |= {name: pa.array(raw.rows[name]) for name in INTERVAL.names or ()}
-    if stream.derive and not columns.keys() >= set(schema.names):
+    if stream.derive and not columns.keys() >= wanted:
         columns |= stream.derive(raw.rows)
-    if raw.resolver and stream.resolved and not columns.keys() >= set(schema.names):
+    if raw.resolver and stream.resolved and not columns.keys() >= wanted:
         columns |= raw.resolver.resolve(stream, raw.rows)
-    if stream.names and stream.names.text in schema.names:
+    if stream.names and stream.names.text in wanted:
         columns[stream.names.text] = _joined(raw, stream.names)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 

@@ -21,7 +21,7 @@ from scope_bpf.layout.records import record_dtype
 SUMMARY_RING_BYTES = 1 << 20  # for names only
 MOST_BYTES_OF_RINGS = 256 << 20  # all rings of a task together, where none is asked for
 MOST_WAKEUP_BYTES = 1 << 20  # waking costs the program microseconds
-BUFFER_BYTES = 1 << 20  # a batch is about this large, raw
+BUFFER_BYTES = 4 << 20  # a batch is about this large, raw
 WAITING_BYTES = 32 << 20  # of batches that nobody has polled yet; more waits in the rings
 
 

@@ -6,6 +6,7 @@ The names are the members'; a header's and a process's members stand for themsel
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ class Layout:
     size: int
     fields: tuple[Field, ...]
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype[Any]:
         """A structured dtype of the fixed part, padding included."""
         return np.dtype(

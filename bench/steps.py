@@ -1,0 +1,88 @@
+"""Where the time of a call goes: a loop under programs that do more and more of what the probe of syscalls does."""
+
+import os
+import platform
+import subprocess
+import tempfile
+from functools import cache, cached_property, partial
+from pathlib import Path
+
+from bench.measure import TRACER_CPU, Result, loop, median_of, ns_per_call
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.target import Target
+from scope_bpf.probes import probe_named
+
+CALLS = 500_000
+ROUNDS = 15
+BPF = Path(__file__).parents[1] / "bpf"
+STEPS = (
+    "the loop alone",
+    "two programs that do nothing",
+    "the thread's state, and whether it is watched",
+    "two reads of the clock",
+    "the arguments",
+    "the ring, the reader on another core",
+    "whose it is",
+    "the rest of the record",
+)
+
+
+class _Steps(Probe):
+    @cached_property
+    def elf(self) -> bytes:
+        return _compiled()
+
+
+def run() -> list[Result]:
+    """Nanoseconds a call: the loop alone, and what each step adds."""
+    contenders = {name: partial(_ns_at, number) for number, name in enumerate(STEPS, -1)}
+    everywhere = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {TRACER_CPU})
+    ns = median_of(ROUNDS, contenders)
+    os.sched_setaffinity(0, everywhere)
+    results, before = [], 0.0
+    for name, value in ns.items():
+        results.append(Result(f"a call's ns: {name}", f"{value - before:+.0f} = {value:.0f}"))
+        before = value
+    return results
+
+
+def _ns_at(step: int) -> float:
+    """What a call takes while the programs go as far as this step; -1: without programs."""
+    command = ["sh", "-c", "read go; exec " + " ".join(loop(CALLS))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        if step < 0:
+            return ns_per_call(process.communicate("\n")[0])
+        probe = _probe(step)
+        with Tracer(probe, parse_options(probe.options, {}), Target(pid=process.pid)) as tracer:
+            tracer.start()
+            print(file=process.stdin, flush=True)
+            while process.poll() is None:
+                tracer.poll(50)
+        return ns_per_call(process.communicate()[0])
+
+
+def _probe(step: int) -> Probe:
+    syscalls = probe_named("syscalls")
+    return _Steps(
+        name="steps",
+        meaning="a call as far as a step",
+        streams=syscalls.event_streams,
+        ring_bytes=syscalls.ring_bytes,
+        alternatives=(Alternative("raw tracepoints", ("step_exit", "step_enter")),),
+        constants=lambda _: {"step": step},
+    )
+
+
+@cache
+def _compiled() -> bytes:
+    architecture = "arm64" if platform.machine() == "aarch64" else "x86"
+    flags = ["-g", "-O2", "-target", "bpf", "-mcpu=v3", f"-D__TARGET_ARCH_{architecture}"]
+    includes = [f"-I{BPF}/{folder}" for folder in ("include", f"vmlinux/{architecture}", "probes/syscalls")]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "steps.bpf.o"
+        source = Path(__file__).with_name("steps.bpf.c")
+        subprocess.run(["clang", *flags, *includes, "-c", source, "-o", path], check=True)
+        return path.read_bytes()
