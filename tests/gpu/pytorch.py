@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from tests.gpu.report import Report
 from tests.gpu.traced import Row, Traced, trace
 
-from scope_bpf.code.demangle import demangle
+from scope_bpf.binding.demangle import demangle
 
 _UNNAMED = {"offset", "handle"}  # sources of what says of itself that it is no name
 

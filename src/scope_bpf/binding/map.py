@@ -1,6 +1,7 @@
 """Maps: those of a loaded object, which owns them, and others by their file descriptors."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,19 @@ class Map:
         """
         result = lib.bpf_map_update_elem(self.fd, ffi.from_buffer(key), ffi.from_buffer(value), lib.BPF_ANY)
         check(result, f"cannot update the map '{self.name}'")
+
+    def fill(self, values: Sequence[int]) -> None:
+        """Sets an array's entries from the first on, of four bytes each.
+
+        That of maps in one step: the kernel waits for the programs that run once, and not for each entry.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        keys, count = np.arange(len(values), dtype=np.uint32), ffi.new("uint32_t *", len(values))
+        filled = ffi.from_buffer(np.array(values, np.uint32))
+        result = lib.bpf_map_update_batch(self.fd, ffi.from_buffer(keys), filled, count, ffi.NULL)
+        check(result, f"cannot fill the map '{self.name}'")
 
     def lookup(self, key: bytes) -> bytes:
         """The value of a key.

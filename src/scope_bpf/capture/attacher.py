@@ -68,7 +68,6 @@ class Attacher:
 
     def __init__(self, probe: Probe, object_: BpfObject, places: Places, target: Target, grace_s: float) -> None:
         raise_limit_of_descriptors()
-        places.try_out()
         self._places = places
         self._modules = Modules(object_)
         self._history = self._modules.history
@@ -81,6 +80,7 @@ class Attacher:
         self._watched = Watched(self._modules, self._attachments, self._retries, grace_s)
         self._history.catch_up = self._catch_up
         try:
+            self._attachments.detach(places.try_out())
             self.watch(target)
         except BaseException:
             self.close()

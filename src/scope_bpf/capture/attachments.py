@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scope_bpf.binding.uprobe import UprobeLinks
 from scope_bpf.capture.retries import Retries
 from scope_bpf.capture.uprobe import Places, Uprobes
 from scope_bpf.code.modules import Module
@@ -177,6 +178,10 @@ class Attachments:
         self._used.discard(module)
         if self._resolver:
             self._resolver.drop_module(module)
+
+    def detach(self, links: UprobeLinks) -> None:
+        """Detaches what nobody waits for."""
+        self._detacher.submit(links.close)
 
     def close(self) -> None:
         """Detaches from every file. May be called again."""

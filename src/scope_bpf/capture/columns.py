@@ -91,9 +91,7 @@ def to_arrow(raw: Batch, only: Collection[str] | None = None) -> pa.RecordBatch:
     wanted = set(schema.names)
     nobodys = _of_nobody(raw)
     columns = {
-        field.name: _column(raw, field, nobodys.get(field.name))
-        for field in raw.layout.fields
-        if field.name in wanted
+        field.name: _column(raw, field, nobodys.get(field.name)) for field in raw.layout.fields if field.name in wanted
     }
     if stream.mode is Mode.SUMMARY:
         columns |= {name: pa.array(raw.rows[name]) for name in INTERVAL.names or ()}

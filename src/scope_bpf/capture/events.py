@@ -21,7 +21,7 @@ from scope_bpf.layout.records import record_dtype
 SUMMARY_RING_BYTES = 1 << 20  # for names only
 MOST_BYTES_OF_RINGS = 256 << 20  # all rings of a task together, where none is asked for
 MOST_WAKEUP_BYTES = 1 << 20  # waking costs the program microseconds
-BUFFER_BYTES = 4 << 20  # a batch is about this large, raw
+BUFFER_BYTES = 2 << 20  # a batch is about this large, raw
 WAITING_BYTES = 32 << 20  # of batches that nobody has polled yet; more waits in the rings
 
 
@@ -53,11 +53,9 @@ class Events(Part):
 
     def start(self, object_: BpfObject) -> None:
         """Makes the rings and has them read."""
-        slots = object_.map("scope_rings")
-        for slot in range(self._rings):
-            fd = create_ring(self._ring_bytes)
-            self._fds.append(fd)
-            slots.update(slot.to_bytes(4, "little"), fd.to_bytes(4, "little"))
+        for _ in range(self._rings):
+            self._fds.append(create_ring(self._ring_bytes))
+        object_.map("scope_rings").fill(self._fds)
         if self._streams:
             sizes = [layout.size for layout in self._layouts]
             self._drain = Drain(self._fds, sizes, BUFFER_BYTES, WAITING_BYTES)

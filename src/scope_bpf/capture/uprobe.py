@@ -54,8 +54,10 @@ class Places:
         """The places' numbers, by each of their names."""
         return {name: number for number, place in enumerate(self.places) for name in place.at.names}
 
-    def try_out(self) -> None:
-        """Attaches every program for a moment where nobody calls: this package's extension, which is loaded already.
+    def try_out(self) -> UprobeLinks:
+        """Attaches every program where nobody calls: to this package's extension, which is loaded already.
+
+        To be closed, which takes the kernel as long as all that comes before.
 
         Raises:
             KernelError: the kernel cannot do it this way.
@@ -68,8 +70,10 @@ class Places:
         try:
             for program, at_return in programs:
                 links.attach(program, str(EXTENSION), {offset: _NOBODYS}, at_return=at_return)
-        finally:
+        except KernelError:
             links.close()
+            raise
+        return links
 
     def links(self) -> UprobeLinks:
         """Attaches the programs; there are none yet."""

@@ -5,8 +5,8 @@ import os
 import threading
 from pathlib import Path
 
+from scope_bpf.binding.demangle import demangle
 from scope_bpf.binding.object import BpfObject
-from scope_bpf.code.demangle import demangle
 from scope_bpf.code.elf import ElfFile
 from scope_bpf.code.history import History
 from scope_bpf.code.kept_files import KeptFile, KeptFiles

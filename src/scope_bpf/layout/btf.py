@@ -106,6 +106,7 @@ class Btf:
         self._types = data[header + type_offset : header + type_offset + type_length]
         self._at = [0, *self._walk()]  # type id -> offset in _types; id 0 is void
         named = [(self._kind(at), self._name(at), at) for at in self._at[1:]]
+        self._read: dict[int, Struct] = {}
         self._structs = {name: at for kind, name, at in named if kind == _STRUCT and name}
         self._enums = {name: at for kind, name, at in named if kind in (_ENUM, _ENUM64) and name}
 
@@ -125,7 +126,9 @@ class Btf:
         return None if at is None else dict(self._enum(at).values)
 
     def _struct(self, at: int) -> Struct:
-        return Struct(self._name(at), self._size(at), tuple(self._members(at)))
+        if at not in self._read:
+            self._read[at] = Struct(self._name(at), self._size(at), tuple(self._members(at)))
+        return self._read[at]
 
     def _enum(self, at: int) -> Enum:
         """Four bytes are read as signed: compilers before LLVM 15 do not tell which they are."""

@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from scope_cli.daemon import run_until_signalled
 from scope_cli.errors import CommandError, UsageError
 from scope_cli.installation import CONTROL, INGEST, METRICS, state_dir, token_file
 from scope_cli.limits import add_agent_limits
@@ -38,6 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
     from scope_agentd.app import serve
     from scope_agentd.errors import AgentError, InvalidSettings
     from scope_agentd.settings import Settings
+    from scope_cli.daemon import run_until_signalled
     from scope_wire.errors import InvalidToken
     from scope_wire.token import read_token
 

@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from scope_cli.daemon import run_until_signalled
 from scope_cli.errors import UsageError
 from scope_cli.installation import HTTP, INGEST, state_dir, tell_url, token_file, url_of
 from scope_cli.limits import SERVER_LIMITS, add_server_limits
@@ -25,6 +24,7 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Runs until SIGINT or SIGTERM."""
+    from scope_cli.daemon import run_until_signalled
     from scope_server.app import serve
     from scope_server.errors import InvalidSettings, ScopeServerError
     from scope_server.settings import Settings

@@ -3,6 +3,7 @@ struct bpf_object;
 struct bpf_program;
 struct bpf_map;
 struct bpf_link;
+struct bpf_map_batch_opts;
 
 int bpf_object__load(struct bpf_object *object);
 void bpf_object__close(struct bpf_object *object);
@@ -25,6 +26,8 @@ void *bpf_map__initial_value(struct bpf_map *map, size_t *size);
 
 int bpf_map_lookup_elem(int fd, const void *key, void *value);
 int bpf_map_update_elem(int fd, const void *key, const void *value, uint64_t flags);
+int bpf_map_update_batch(int fd, const void *keys, const void *values, uint32_t *count,
+			 const struct bpf_map_batch_opts *opts);
 int bpf_map_delete_elem(int fd, const void *key);
 int bpf_map_get_next_key(int fd, const void *key, void *next_key);
 int libbpf_num_possible_cpus(void);

@@ -20,8 +20,7 @@ typedef struct scope_rows {
 	uint8_t *rows; /* count times row_size bytes: the fixed parts */
 	size_t count;
 	size_t row_size;
-	size_t rows_capacity; /* bytes */
-	uint8_t *tails;	      /* what lay behind the fixed parts, one after the other */
+	uint8_t *tails; /* what lay behind the fixed parts, one after the other */
 	size_t tail_bytes;
 	size_t tails_capacity;
 	uint64_t *tail_starts;	/* per row, where its tail begins; NULL while no row has one */
@@ -39,6 +38,10 @@ uint64_t scope_drain_unkept(const scope_drain *drain, uint32_t stream);
 void scope_drain_stop(scope_drain *drain);
 void scope_rows_free(scope_rows *rows);
 void scope_drain_free(scope_drain *drain);
+
+/* shim/demangle.c */
+char *scope_demangle(const char *name);
+void free(void *memory);
 
 /* shim/text.c */
 int64_t scope_texts(const scope_rows *rows, size_t field, int32_t *ends, uint8_t *data);

@@ -86,6 +86,22 @@ static int append_tail(scope_rows *rows, const uint8_t *tail, size_t size)
 	return 0;
 }
 
+/* With room for as many as are handed over at once, of which only what is used takes memory. */
+static scope_rows *new_rows(const struct scope_drain *drain, uint32_t stream)
+{
+	scope_rows *rows = calloc(1, sizeof(*rows));
+
+	if (!rows)
+		return NULL;
+	rows->row_size = drain->row_sizes[stream];
+	rows->rows = malloc(drain->buffer_bytes + rows->row_size);
+	if (!rows->rows) {
+		free(rows);
+		return NULL;
+	}
+	return rows;
+}
+
 static void count_unkept(struct scope_drain *drain, uint32_t stream)
 {
 	__atomic_fetch_add(&drain->unkept[stream], 1, __ATOMIC_RELAXED);
@@ -132,14 +148,11 @@ static int append(struct scope_drain *drain, const uint8_t *record, size_t size)
 	}
 	rows = drain->filling[stream];
 	if (!rows) {
-		rows = drain->filling[stream] = calloc(1, sizeof(*rows));
+		rows = drain->filling[stream] = new_rows(drain, stream);
 		if (!rows)
 			goto no_memory;
-		rows->row_size = drain->row_sizes[stream];
 	}
 	fixed = rows->row_size;
-	if (grow((void **)&rows->rows, &rows->rows_capacity, rows->count * fixed, fixed))
-		goto no_memory;
 	if ((size > fixed || rows->tail_starts) && append_tail(rows, record + fixed, size - fixed))
 		goto no_memory;
 	memcpy(rows->rows + rows->count * fixed, record, fixed);

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from scope_bpf.binding.demangle import demangle
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.stream import Rows
-from scope_bpf.code.demangle import demangle
 from scope_bpf.code.history import Process
 from scope_bpf.code.modules import Module, Modules
 from scope_bpf.probes.cuda.process_handles import ProcessHandles

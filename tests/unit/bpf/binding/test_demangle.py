@@ -1,6 +1,6 @@
 """C++ names."""
 
-from scope_bpf.code.demangle import demangle
+from scope_bpf.binding.demangle import demangle
 
 
 def test_names() -> None:
