@@ -54,6 +54,7 @@ class Progress:
     Attributes:
         recorded: whether it ever recorded; a start that failed leaves nothing to be told of but its error.
         spooled_bytes: of its records.
+        notes: what it may not have seen, once it has ended.
     """
 
     state: "task_pb2.TaskState.ValueType" = task_pb2.TASK_STATE_STARTING
@@ -64,6 +65,7 @@ class Progress:
     ended_ns: int = 0
     recorded: bool = False
     spooled_bytes: int = 0
+    notes: list[str] = field(default_factory=list)
     cost: control_pb2.Cost = field(default_factory=control_pb2.Cost)
 
 
@@ -113,6 +115,11 @@ class Run:
         """What its programs have cost so far, by the kernel's count."""
         tracer = self._tracer
         return tracer.cost() if tracer and self.progress.recorded else Cost()
+
+    def notes(self) -> list[str]:
+        """What it may not have seen."""
+        tracer = self._tracer
+        return tracer.notes() if tracer else self.progress.notes
 
     def latest(self, stream: str) -> list[dict[str, Any]]:
         """The rows of its last look, if it is of samples and records."""
@@ -166,6 +173,7 @@ class Run:
         finally:
             try:
                 tracer.close()
+                self.progress.notes = tracer.notes()
                 self.books.set_kernel(tracer.accounts())
             finally:  # without its last word they close with what the kernel told before
                 self.books.close()

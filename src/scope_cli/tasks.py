@@ -48,6 +48,11 @@ def task_remarks(task: Task, now: datetime | None = None) -> list[str]:
     return said
 
 
+def task_notes(tasks: Sequence[Task]) -> list[str]:
+    """What tasks may not have seen, a line each."""
+    return [f"{task['task_id'][:8]}  {task['probe']}: {note}" for task in tasks for note in task["notes"]]
+
+
 def _next_try(next_try: str | None, now: datetime | None) -> str:
     if not next_try:
         return ""

@@ -113,14 +113,45 @@ def test_a_process_without_cuda_is_told_of() -> None:
 
 def test_how_late_a_library_was_attached_to_is_told(tmp_path: Path) -> None:
     """What a program opens itself is attached to when it is there already: that is said, and how long it took."""
-    library, program = tmp_path / "libsmall.so", tmp_path / "program"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, WORKLOADS / "cuda_small.c"], check=True)
-    subprocess.run(["gcc", "-o", program, WORKLOADS / "cuda_dlopen.c"], check=True)
+    program, library = _opens_a_library(tmp_path)
     command = [*SCOPE, "trace", "cuda", "--json", "--", program, library, "3"]
     traced = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert re.search(
-        rf"{library} was attached to \d+ ms after it was mapped: earlier calls were not seen", traced.stderr
-    )
+    assert re.search(_late(library), traced.stderr)
+
+
+def test_a_task_tells_what_it_may_not_have_seen(up: Up, tmp_path: Path) -> None:
+    """While it runs, and when it has ended: first that there was nothing to attach to, then how late it was."""
+    program, library = _opens_a_library(tmp_path)
+    command = ["sh", "-c", 'read go; "$0" "$1" 3; read end', program, library]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as process:
+        assert process.stdin
+        task = up.scope("start", "local", "cuda", "--pid", str(process.pid)).stdout.strip()
+        nothing = "no watched process has run a file with functions that 'cuda' attaches to"
+        until(lambda: nothing in _notes(up, task))
+        print("go", file=process.stdin, flush=True)
+        until(lambda: re.search(_late(library), str(_notes(up, task))))
+        print("end", file=process.stdin, flush=True)
+    assert up.scope("stop", task).returncode == 0
+    assert re.search(_late(library), str(_notes(up, task)))
+    assert "was attached to" in up.scope("tasks", "--all").stdout
+
+
+def _opens_a_library(folder: Path) -> tuple[Path, Path]:
+    library, program = folder / "libsmall.so", folder / "program"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, WORKLOADS / "cuda_small.c"], check=True)
+    subprocess.run(["gcc", "-o", program, WORKLOADS / "cuda_dlopen.c"], check=True)
+    return program, library
+
+
+def _late(library: Path) -> str:
+    return rf"{library} was attached to \d+ ms after it was mapped: earlier calls were not seen"
+
+
+def _notes(up: Up, task: str) -> list[str]:
+    (shown,) = (one for one in up.client.get("tasks")["tasks"] if one["task_id"].startswith(task))
+    notes: list[str] = shown["notes"]
+    assert shown["runs"][0]["notes"] == notes
+    return notes
 
 
 def test_a_process_that_calls_no_cuda_is_told_of(tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ def _recorded(task_id: str, run: Run) -> control_pb2.Run:
         sequenced=run.books.sequenced(),
         sent_bytes=progress.spooled_bytes,
         cost=progress.cost,
+        notes=run.notes(),
     )
     message.started.FromNanoseconds(progress.started_ns)
     if progress.ended_ns:

@@ -7,11 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from scope_bpf.binding.object import BpfObject
-from scope_bpf.capture.attachments import Attachments, Late
+from scope_bpf.capture.attachments import Attachments
+from scope_bpf.capture.missed import Late, Missed
 from scope_bpf.capture.retries import Retries
 from scope_bpf.capture.uprobe import Places
 from scope_bpf.capture.watched import Watched
@@ -25,27 +26,6 @@ from scope_bpf.host import raise_limit_of_descriptors
 log = logging.getLogger(__name__)
 
 _LET_GO_EVERY_S = 1.0
-
-
-@dataclass(frozen=True)
-class Missed:
-    """What could not be seen, since the start.
-
-    Attributes:
-        unseen: files that were mapped by processes which had ended before anybody could look at them.
-        unopened: files that could not be opened or attached to for want of descriptors or memory, after several tries.
-        refused: files in which the kernel did not let the probe attach.
-        retries: how often something that failed for the moment was tried again.
-        lost: how often the kernel could not tell what was mapped; all processes were looked at then.
-        late: files that were attached to after a watched process had mapped them, in which calls may be unseen.
-    """
-
-    unseen: int = 0
-    unopened: int = 0
-    refused: int = 0
-    retries: int = 0
-    lost: int = 0
-    late: int = 0
 
 
 class Attacher:

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scope_bpf.binding.uprobe import UprobeLinks
+from scope_bpf.capture.missed import Late
 from scope_bpf.capture.retries import Retries
 from scope_bpf.capture.uprobe import Places, Uprobes
 from scope_bpf.code.modules import Module
@@ -22,15 +22,6 @@ log = logging.getLogger(__name__)
 _LATE_KEPT = 64
 _LATE_NS = 1_000_000  # what is sooner is not told
 _DETACHING = 8  # files at once: one takes the kernel 50 ms, and eight no longer
-
-
-@dataclass(frozen=True)
-class Late:
-    """A file whose functions may have run unseen: from its mapping by a watched process to the attaching, in ns."""
-
-    path: str
-    functions: int
-    late_ns: int
 
 
 class Attachments:

@@ -12,8 +12,8 @@ from typing import Any
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.binding.statistics import Cost, program_cost
 from scope_bpf.capture.account import Account, PlaceAccount
-from scope_bpf.capture.attacher import Attacher, Missed
-from scope_bpf.capture.attachments import Late
+from scope_bpf.capture.attacher import Attacher
+from scope_bpf.capture.missed import Late, Missed
 from scope_bpf.capture.part import Part
 from scope_bpf.capture.uprobe import Places, make_room
 from scope_bpf.catalogue.probe import Probe
@@ -113,6 +113,16 @@ class Functions(Part):
     def accounts(self) -> list[PlaceAccount]:
         """The books of every place, by number; after `close`, as they stood then."""
         return self._places.accounts() if self._places else self._ended_places
+
+    def notes(self) -> list[str]:
+        """For people: what of the functions may be unseen."""
+        places = self.accounts()
+        said = []
+        if not self.attached:
+            said.append(f"no watched process has run a file with functions that '{self._probe.name}' attaches to")
+        elif not any(place.hits for place in places):
+            said.append(f"attached to {self.attached:,} functions; no watched process has called one")
+        return said + self.missed.notes(self.late)
 
     def poll(self) -> list[Any]:
         """No rows of its own.

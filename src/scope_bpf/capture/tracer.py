@@ -12,8 +12,6 @@ import pyarrow as pa
 
 from scope_bpf.binding.statistics import Cost
 from scope_bpf.capture.account import Account, PlaceAccount
-from scope_bpf.capture.attacher import Missed
-from scope_bpf.capture.attachments import Late
 from scope_bpf.capture.books import KernelBooks
 from scope_bpf.capture.columns import Batch, RawBatch
 from scope_bpf.capture.events import Events
@@ -33,8 +31,8 @@ from scope_bpf.host import require_bpf, require_host_pids
 class Tracer:
     """Runs one probe for one target: `start`, then `poll` from one thread, then `finish` and `close`.
 
-    `wake`, `accounts`, `cost`, `latest` and `close` may be called from any thread and at any time, before `start` and
-    after `close` too.
+    `wake`, `accounts`, `notes`, `cost`, `latest` and `close` may be called from any thread and at any time, before
+    `start` and after `close` too.
 
     Args:
         options: all of the probe's options, from `parse_options`.
@@ -181,15 +179,10 @@ class Tracer:
         """To how many functions of user space the probe is, or was, attached: the same one counts in each file."""
         return self._functions.attached if self._functions else 0
 
-    @property
-    def late(self) -> list[Late]:
-        """The last files that were attached to after a watched process had mapped them. From any thread."""
-        return self._functions.late if self._functions else []
-
-    @property
-    def missed(self) -> Missed:
-        """What of the files that watched processes run could not be seen. From any thread."""
-        return self._functions.missed if self._functions else Missed()
+    def notes(self) -> list[str]:
+        """For people: what of functions in user space it may not have seen. From any thread, after `close` too."""
+        with self._lock:
+            return self._functions.notes() if self._functions else []
 
     def places(self) -> list[PlaceAccount]:
         """The books of every place of the probe, by number; after `close`, as they stood then. From any thread."""

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 POLL_MS = 100
 REDRAWS_PER_SECOND = 2
 EVERYTHING = 10_000  # lines; where nothing is redrawn nothing has to fit
-LATE_SHOWN = 5  # files that were attached to late
 
 
 def register(subcommands: Any) -> None:
@@ -176,37 +175,8 @@ def _trace(tracer: "Tracer", sink: "Sink", command: "HeldCommand | None", durati
         lines = sink.close()
     except OSError as error:
         raise CommandError(f"cannot write the rest: {error.strerror or error}") from None
-    lines += _describe_places(tracer) + _describe_files(tracer)
+    lines += tracer.notes()
     _summarize(recording.rows, seconds, tracer.accounts(), lines, command)
-
-
-def _describe_places(tracer: "Tracer") -> list[str]:
-    """What to know where a probe of functions may have seen nothing."""
-    places = tracer.places()
-    if places and not tracer.functions_attached:
-        return [f"no watched process has run a file with functions that '{tracer.probe.name}' attaches to"]
-    if places and not any(place.hits for place in places):
-        return [f"attached to {tracer.functions_attached:,} functions; no watched process has called one"]
-    return []
-
-
-def _describe_files(tracer: "Tracer") -> list[str]:
-    """Which files were attached to late, or not at all: calls of their functions may be unseen."""
-    missed = tracer.missed
-    latest = sorted(tracer.late, key=lambda late: -late.late_ns)[:LATE_SHOWN]
-    lines = [
-        f"{late.path} was attached to {late.late_ns / 1e6:,.0f} ms after it was mapped: earlier calls were not seen"
-        for late in latest
-    ]
-    if missed.late > len(latest):
-        lines.append(f"{missed.late - len(latest):,} more files were attached to after they were mapped")
-    if missed.unseen:
-        lines.append(f"{missed.unseen:,} files were of processes that had ended before anybody could look at them")
-    if missed.lost:
-        lines.append(
-            f"{missed.lost:,} times the kernel could not tell all that was mapped: who had ended by then may be missing"
-        )
-    return lines
 
 
 Display = Callable[[Callable[[], bool], _Recording, float], None]

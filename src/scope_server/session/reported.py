@@ -18,6 +18,7 @@ from scope_wire.limits import MOST_COUNT, NAME_LENGTH
 DEFINITION_BYTES = 32 << 10  # of a definition as JSON
 _TEXT = 4000  # characters kept of an error
 _MOST_STREAMS = 64
+_MOST_NOTES = 16
 _ENDED = ("stopped", "failed")
 _RUN_STATES = ("starting", "running", "stopping", *_ENDED)
 
@@ -79,6 +80,7 @@ def _run(told: control_pb2.Run, task_id: str, state: str, end: str) -> dict[str,
         "attach_point": clean(told.attach_point) or None,
         "started": moment(told.started),
         "ended": ((moment(told.ended) if told.HasField("ended") else None) or datetime.now(UTC)) if over else None,
+        "notes": [clean(note) for note in told.notes[:_MOST_NOTES]],
         "sent_bytes": min(told.sent_bytes, MOST_COUNT),
         "cost": json.dumps(
             {name: _finite(getattr(told.cost, name)) for name in ("cpu_share", "ns_per_run", "runs_per_second")}

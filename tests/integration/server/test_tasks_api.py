@@ -48,6 +48,20 @@ async def test_a_task_is_answered_when_it_records(start_server: StartServer) -> 
         assert (told.task_id, told.definition.duration.ToNanoseconds()) == (task["task_id"], 3_600_500_000_000)
 
 
+async def test_what_a_run_may_not_have_seen_is_told(start_server: StartServer) -> None:
+    """In the agent's words, of the task as of its run; at most sixteen, and as PostgreSQL takes them."""
+    agent = StandInAgent()
+    async with start_server() as server, agent.attending(server):
+        _, task = await server.ask("POST", "tasks", json={"probe": "cuda"})
+        assert task["notes"] == []
+        agent.tasks[task["task_id"]].run.notes.extend(["late", "\0lost", *("more" for _ in range(20))])
+        agent.change(task["task_id"], RUNNING)
+        shown = await until(lambda: server.get("tasks"), lambda found: bool(found["tasks"][0]["notes"]))
+        (told,) = shown["tasks"]
+        assert told["notes"] == told["runs"][0]["notes"] == ["late", "lost", *("more" for _ in range(14))]
+        assert server.query("SELECT notes[2] FROM scope.runs") == [("lost",)]
+
+
 async def test_a_refused_start_is_told_and_not_wanted_any_more(start_server: StartServer) -> None:
     """The agent's reason is the answer's, and the task does not come back."""
     agent = StandInAgent()

@@ -28,6 +28,13 @@ def test_the_books_of_a_stream_are_shown(api: Api, scope: Run) -> None:
     assert api.asked == [("GET", "tasks?state=active", None), ("GET", "storage", None)]
 
 
+def test_what_a_task_may_not_have_seen_is_shown(api: Api, scope: Run) -> None:
+    """Below its books."""
+    task = a_task(streams=[a_stream()], notes=["libcudart.so.13 was late"])
+    api.answer("GET tasks", {"tasks": [task]})
+    assert _lines(scope("tasks"))[2] == [TASK_ID[:8], "syscalls:", "libcudart.so.13", "was", "late"]
+
+
 def test_a_task_without_rows_has_a_line(api: Api, scope: Run) -> None:
     """And `--all` asks for ended tasks as well."""
     api.answer("GET tasks", {"tasks": [a_task(state="stopped")]})

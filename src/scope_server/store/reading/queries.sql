@@ -106,13 +106,14 @@ WITH known AS (
     SET state = CASE WHEN r.ended IS NULL THEN %(state)s ELSE r.state END, "end" = coalesce(r."end", %(end)s),
         error = coalesce(%(error)s, r.error), attach_point = coalesce(%(attach_point)s, r.attach_point),
         started = coalesce(r.started, %(started)s), ended = coalesce(r.ended, %(ended)s),
-        sent_bytes = greatest(r.sent_bytes, %(sent_bytes)s), cost = %(cost)s::jsonb
+        sent_bytes = greatest(r.sent_bytes, %(sent_bytes)s), cost = %(cost)s::jsonb, notes = %(notes)s::text[]
     FROM store.tasks t
     WHERE r.run_id = %(run_id)s AND t.id = r.task AND t.machine = %(machine)s
 )
-INSERT INTO store.runs (run_id, task, installation, state, "end", error, attach_point, started, ended, sent_bytes, cost)
+INSERT INTO store.runs
+    (run_id, task, installation, state, "end", error, attach_point, started, ended, sent_bytes, cost, notes)
 SELECT %(run_id)s, t.id, %(installation)s, %(state)s, %(end)s, %(error)s, %(attach_point)s, %(started)s, %(ended)s,
-       %(sent_bytes)s, %(cost)s::jsonb
+       %(sent_bytes)s, %(cost)s::jsonb, %(notes)s::text[]
 FROM store.tasks t
 WHERE t.task_id = %(task_id)s AND t.machine = %(machine)s
   AND NOT EXISTS (SELECT FROM store.runs WHERE run_id = %(run_id)s)
@@ -185,14 +186,15 @@ SELECT * FROM (
                 WHEN r.ended IS NOT NULL AND d.wanted AND r.state = 'stopped' THEN 'pending'
                 ELSE r.state END AS state,
            d.wanted OR r.state IS NOT NULL AND r.ended IS NULL AS active,
-           t.reason, r.error, t.next_try, t.deadline, t.created, r.cost, coalesce(s.sent_bytes, 0) AS sent_bytes
+           t.reason, r.error, t.next_try, t.deadline, t.created, r.cost, coalesce(s.sent_bytes, 0) AS sent_bytes,
+           coalesce(r.notes, '{}') AS notes
     FROM store.tasks t
     JOIN store.machines m ON m.id = t.machine
     CROSS JOIN LATERAL (
         SELECT t.wanted AND (t.deadline IS NULL OR now() < t.deadline + interval '5 s') AS wanted
     ) d
     LEFT JOIN LATERAL (
-        SELECT state, ended, error, cost FROM store.runs WHERE task = t.id ORDER BY run_id DESC LIMIT 1
+        SELECT state, ended, error, cost, notes FROM store.runs WHERE task = t.id ORDER BY run_id DESC LIMIT 1
     ) r ON true
     LEFT JOIN LATERAL (SELECT sum(sent_bytes) AS sent_bytes FROM store.runs WHERE task = t.id) s ON true
     WHERE %(task_id)s::uuid IS NULL OR t.task_id = %(task_id)s
@@ -203,7 +205,7 @@ LIMIT %(most)s;
 
 -- name: task_runs
 SELECT t.task_id::text, r.run_id::text, r.state, r."end", r.error, r.attach_point, r.started, r.ended, r.sent_bytes,
-       r.cost
+       r.cost, r.notes
 FROM store.tasks t
 CROSS JOIN LATERAL (SELECT * FROM store.runs WHERE task = t.id ORDER BY run_id DESC LIMIT %(most)s) r
 WHERE t.task_id = ANY(%(task_ids)s::uuid[])

@@ -106,7 +106,8 @@ CREATE TABLE store.runs (
     started      timestamptz,
     ended        timestamptz,
     sent_bytes   bigint NOT NULL DEFAULT 0,
-    cost         jsonb
+    cost         jsonb,
+    notes        text[] NOT NULL DEFAULT '{}'
 );
 CREATE INDEX runs_task ON store.runs (task);
 CREATE INDEX runs_open ON store.runs (installation) WHERE ended IS NULL;
@@ -269,7 +270,7 @@ FROM store.tasks t JOIN store.machines m ON m.id = t.machine;
 
 CREATE VIEW scope.runs AS
 SELECT r.run_id, t.task_id, m.machine_id, m.hostname, t.probe, r.state, r."end", r.error, r.attach_point, r.started,
-       r.ended, r.sent_bytes, r.cost
+       r.ended, r.sent_bytes, r.cost, r.notes
 FROM store.runs r JOIN store.tasks t ON t.id = r.task JOIN store.machines m ON m.id = t.machine;
 
 CREATE VIEW scope.processes AS

@@ -71,6 +71,7 @@ COMMENT ON COLUMN store.runs.started IS 'when it began to record';
 COMMENT ON COLUMN store.runs.ended IS 'when it ended; null: it has not';
 COMMENT ON COLUMN store.runs.sent_bytes IS 'what its agent has sent of it';
 COMMENT ON COLUMN store.runs.cost IS 'of its BPF programs: share of a CPU, ns a run, runs a second';
+COMMENT ON COLUMN store.runs.notes IS 'what it may not have seen';
 
 COMMENT ON TABLE store.accounts IS 'The books of a run''s stream.';
 COMMENT ON COLUMN store.accounts.run IS 'key in store.runs';
@@ -198,6 +199,7 @@ COMMENT ON COLUMN scope.runs.started IS 'when it began to record';
 COMMENT ON COLUMN scope.runs.ended IS 'when it ended; null: it has not';
 COMMENT ON COLUMN scope.runs.sent_bytes IS 'what its agent has sent of it';
 COMMENT ON COLUMN scope.runs.cost IS 'of its BPF programs: share of a CPU, ns a run, runs a second';
+COMMENT ON COLUMN scope.runs.notes IS 'what it may not have seen';
 
 COMMENT ON VIEW scope.processes IS 'Processes that rows are about. What could not be read of one is null.';
 COMMENT ON COLUMN scope.processes.machine_id IS 'the machine''s id';
