@@ -54,7 +54,7 @@ class Progress:
     Attributes:
         recorded: whether it ever recorded; a start that failed leaves nothing to be told of but its error.
         spooled_bytes: of its records.
-        notes: what it may not have seen, once it has ended.
+        notes: what it may not have seen, as of when it was asked last.
     """
 
     state: "task_pb2.TaskState.ValueType" = task_pb2.TASK_STATE_STARTING
@@ -111,19 +111,25 @@ class Run:
             tracer.wake()
         self._surroundings.changed()
 
+    @property
+    def _answering(self) -> "Tracer | None":
+        """The tracer, but not while it detaches: who asks it then waits for that."""
+        return None if self._stopping.is_set() else self._tracer
+
     def cost(self) -> Cost:
         """What its programs have cost so far, by the kernel's count."""
-        tracer = self._tracer
+        tracer = self._answering
         return tracer.cost() if tracer and self.progress.recorded else Cost()
 
     def notes(self) -> list[str]:
         """What it may not have seen."""
-        tracer = self._tracer
-        return tracer.notes() if tracer else self.progress.notes
+        if tracer := self._answering:
+            self.progress.notes = tracer.notes()
+        return self.progress.notes
 
     def latest(self, stream: str) -> list[dict[str, Any]]:
         """The rows of its last look, if it is of samples and records."""
-        tracer = self._tracer
+        tracer = self._answering
         seen = tracer.latest if tracer else {}
         return seen[stream].to_pylist() if stream in seen else []
 
@@ -171,6 +177,7 @@ class Run:
             self.failure = error
             log.exception("recording failed", extra={"task": str(self._task_id), "probe": self.definition.probe.name})
         finally:
+            self._tracer = None
             try:
                 tracer.close()
                 self.progress.notes = tracer.notes()

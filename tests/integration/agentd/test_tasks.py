@@ -5,6 +5,7 @@ import errno
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,30 @@ async def test_a_task_is_recorded_sent_and_accounted_for(start_agent: StartAgent
         fingerprint(probe.schema(probe.streams[0]))
     }
     assert server.tokens == {call_metadata()[0][1]}
+
+
+async def test_the_agent_answers_while_a_task_detaches(
+    start_agent: StartAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which takes seconds with many files, and holds what would answer for the task."""
+    answered, waited = threading.Event(), []
+    detach = Tracer._detach
+
+    def detach_once_answered(tracer: Tracer) -> None:
+        with tracer._lock:
+            waited.append(answered.wait(20))
+            detach(tracer)
+
+    async with start_agent() as agent:
+        task = await start(agent, request(pid=os.getpid(), names="getppid"))
+        monkeypatch.setattr(Tracer, "_detach", detach_once_answered)
+        stopping = asyncio.create_task(stop(agent, task.task_id))
+        for _ in range(3):  # the agent's own reports are made meanwhile, too
+            await tasks_of(agent)
+            await asyncio.sleep(1)
+        answered.set()
+        assert (await stopping).run.state == task_pb2.TASK_STATE_STOPPED
+    assert waited[0]
 
 
 async def test_the_processes_of_rows_are_described(start_agent: StartAgent, server: StandInServer) -> None:
