@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the probe of syscalls does at a call, as far as a step: each does what those before it do, and something more.
- */
+/* What the probe of syscalls does at a call, as far as a step: each does what those before it do, and more. */
 #include "scope.bpf.h"
 
 #include "syscalls.h"

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack, closing
 
-import pyarrow as pa
 from prometheus_client import CollectorRegistry, start_http_server
 
 from scope_agentd.control.server import start_server
@@ -39,7 +38,6 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
         PortTaken: another program listens where the agent was to.
         ExceptionGroup: background work failed.
     """
-    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own keeps some 12 MB more of what batches leave free
     with ExitStack() as kept:
         spool, pins = _state(settings, kept)
         node = describe_node(settings.state_dir)
