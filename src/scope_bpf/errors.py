@@ -20,6 +20,10 @@ class InvalidOption(ScopeBpfError, ValueError):
     """An option a probe does not have, or a value that the option does not take."""
 
 
+class InvalidFilter(ScopeBpfError, ValueError):
+    """A filter that cannot be read, or does not suit the columns it is for; the message says where and why."""
+
+
 class InvalidTarget(ScopeBpfError, ValueError):
     """A part of a target that names nobody, such as the pid 0."""
 
