@@ -23,6 +23,9 @@ class HeldCommand:
     the command's name from the start; its first call when it is released is its exec. It gets the signals that this
     process was told to ignore or block, and the default action for SIGPIPE and SIGXFSZ.
 
+    Args:
+        output: the descriptor that is the command's standard output; None: this process's own.
+
     Attributes:
         path: the file that is executed.
         failure: why the command could not be executed, once `poll` has told its status; None if it could.
@@ -32,7 +35,7 @@ class HeldCommand:
         NotSupported: the program that holds commands was not built.
     """
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], output: int | None = None) -> None:
         self.path = _find(command[0])
         self.failure: CannotRun | None = None
         self._name = command[0]
@@ -41,7 +44,7 @@ class HeldCommand:
         self._socket, theirs = socket.socketpair()
         try:
             with theirs:
-                starter = self._start(theirs.fileno(), command)
+                starter = self._start(theirs.fileno(), command, output)
             told = self._socket.recv(4)
             _, status = os.waitpid(starter, 0)
             if not told:
@@ -52,11 +55,14 @@ class HeldCommand:
         self.pid = _integer(told)
         _wait_until_asleep(self.pid)
 
-    def _start(self, fd: int, command: Sequence[str]) -> int:
+    def _start(self, fd: int, command: Sequence[str], output: int | None) -> int:
         words = [str(HOLD), str(fd), self.path, *command]
-        same_number = [(os.POSIX_SPAWN_DUP2, fd, fd)]  # open there, and in no other program that is started meanwhile
+        # The same number: open there, and in no other program that is started meanwhile.
+        actions = [(os.POSIX_SPAWN_DUP2, fd, fd)]
+        if output is not None:
+            actions.append((os.POSIX_SPAWN_DUP2, output, 1))
         try:
-            return os.posix_spawn(HOLD, words, os.environ, file_actions=same_number, setsigdef=_IGNORED_BY_PYTHON)
+            return os.posix_spawn(HOLD, words, os.environ, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
         except FileNotFoundError:
             raise NotSupported(f"{HOLD} is missing; run `make hold`") from None
         except OSError as error:

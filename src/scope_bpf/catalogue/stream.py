@@ -105,6 +105,7 @@ class Stream:
         null_unless: column -> member; the column is null in rows where the member is 0.
         live: what a live table shows of it.
         also_live: what further tables show of it, each if there is any.
+        line: the columns of a row that is shown as a line of text, behind its time and thread; the longest comes last.
         timeline: what a timeline shows of it.
         names: a text column joined from another stream.
         internal: only read for `names`; no rows of it leave the tracer.
@@ -130,7 +131,8 @@ class Stream:
     null_unless: Mapping[str, str] = field(default_factory=dict)
     live: Live = field(default_factory=Live)
     also_live: tuple[Live, ...] = ()
-    timeline: Timeline | None = None
+    line: tuple[str, ...] = ()
+    timeline: Timeline = field(default_factory=Timeline)
     names: Names | None = None
     internal: bool = False
     of_processes: bool = True
