@@ -125,22 +125,23 @@ def random_rows(chance: random.Random, count: int) -> list[dict[str, Any]]:
 
 def every_comparison() -> list[RandomFilter]:
     """Each operator with each column and each value that it takes."""
-    found = []
-    for column, known in _VALUES.items():
-        found.append(RandomFilter(f"{column} is null", lambda row, c=column: _value(row, c) is None))
-        found.append(RandomFilter(f"{column} is not null", lambda row, c=column: _value(row, c) is not None))
-        if column == "flag":
-            values = [True, False]
-        elif isinstance(known[-1], str):
-            values = known
-            found += [_matched(column, sign, pattern) for sign in ("~", "!~") for pattern in _PATTERNS]
-        else:
-            values = _NUMBERS
-            found += [_ordered(column, sign, value) for sign in _ORDERS for value in values]
-        for value in values:
-            found += [_equal(column, sign, value) for sign in ("=", "==", "!=")]
-        found += [_within(column, negated, values[n : n + 3]) for negated in ("", "not ") for n in range(len(values))]
-    return found
+    return [one for column, values in _VALUES.items() for one in comparisons(column, values)]
+
+
+def comparisons(column: str, known: list[Any]) -> list[RandomFilter]:
+    """Each operator that a column with such values takes, with values that it has and others."""
+    found = [
+        RandomFilter(f"{column} is null", lambda row: _value(row, column) is None),
+        RandomFilter(f"{column} is not null", lambda row: _value(row, column) is not None),
+    ]
+    values = known
+    if isinstance(known[-1], str):
+        found += [_matched(column, sign, pattern) for sign in ("~", "!~") for pattern in _PATTERNS]
+    elif not isinstance(known[-1], bool):
+        values = _NUMBERS
+        found += [_ordered(column, sign, value) for sign in _ORDERS for value in values]
+    found += [_equal(column, sign, value) for sign in ("=", "==", "!=") for value in values]
+    return found + [_within(column, negated, values[n : n + 3]) for negated in ("", "not ") for n in range(len(values))]
 
 
 def random_filter(chance: random.Random, leaves: list[RandomFilter], depth: int = 3) -> RandomFilter:
