@@ -44,7 +44,7 @@ def _of_column(condition: OneOf | Ordered | Matches | IsNull, column: pa.Array) 
             return column.is_null()
         return _of_column(condition, column.dictionary).take(column.indices)
     if pa.types.is_floating(column.type):
-        column = pc.if_else(pc.is_nan(column), None, column)
+        column = pc.add(pc.if_else(pc.is_nan(column), None, column), 0.0)  # -0.0 becomes 0.0, which `is_in` tells apart
     match condition:
         case IsNull():
             return column.is_null()

@@ -55,7 +55,7 @@ def read_filter(text: str, columns: Mapping[str, ColumnType]) -> Condition:
             compares one with what it cannot be compared with.
     """
     if len(text) > LONGEST:
-        raise InvalidFilter(f"the filter has {len(text)} characters; at most {LONGEST} are taken")
+        raise InvalidFilter(f"where: {len(text)} characters are too many; at most {LONGEST} are taken")
     return _Parser(text, columns).whole()
 
 
@@ -282,4 +282,4 @@ def _before(token: _Token) -> str:
 
 
 def _wrong(token: _Token, why: str) -> InvalidFilter:
-    return InvalidFilter(f"filter, {'at its end' if token.kind == 'end' else f'character {token.place + 1}'}: {why}")
+    return InvalidFilter(f"where, {'at its end' if token.kind == 'end' else f'character {token.place + 1}'}: {why}")

@@ -5,7 +5,7 @@ Whatever is no good raises InvalidQuery, whose message names the parameter.
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,7 @@ from aiohttp import web
 from scope_server.errors import InvalidQuery, UnknownThing
 
 BODY_BYTES = 64 << 10
-TEXT = 1000  # characters of a parameter
+TEXT = 4096  # characters of a parameter
 PID = (1 << 31) - 1
 _DEEPEST = 16  # brackets of a body in each other
 _SHOWN = 60  # characters of what is quoted in a message
@@ -61,20 +61,19 @@ class Parameters:
     """The parameters in a request's address, each given once.
 
     Args:
-        names: that the resource takes; a request with any other is refused. None: it looks at `others` itself.
+        names: that the resource takes; a request with any other is refused.
     """
 
-    def __init__(self, request: web.Request, names: Iterable[str] | None) -> None:
+    def __init__(self, request: web.Request, names: Iterable[str]) -> None:
         self._given: dict[str, str] = {}
         for name, value in request.query.items():
             text(name, "a parameter's name")
             if name in self._given:
                 raise InvalidQuery(f"{quoted(name)} is given twice")
             self._given[name] = text(value, name)
-        unknown = sorted(set(self._given) - set(names)) if names is not None else []
+        unknown = sorted(set(self._given) - set(names))
         if unknown:
-            there = ", ".join(names or ()) or "none"
-            raise InvalidQuery(f"{quoted(unknown[0])} is no parameter; there are: {there}")
+            raise InvalidQuery(f"{quoted(unknown[0])} is no parameter; there are: {', '.join(names) or 'none'}")
 
     def text(self, name: str) -> str | None:
         """Its text; None if it is not given."""
@@ -96,10 +95,6 @@ class Parameters:
         if value is not None and value not in choices:
             raise InvalidQuery(f"{name}: {quoted(value)} is not one of {', '.join(choices)}")
         return value
-
-    def others(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """The parameters beside `names`."""
-        return ((name, value) for name, value in self._given.items() if name not in names)
 
 
 def identity(request: web.Request, name: str) -> str:
