@@ -1,4 +1,4 @@
-"""What a probe is: its streams (`stream`), options (`options`), whom it may watch (`target`), all of it (`probe`).
+"""The definition of a probe (`probe`): its streams (`stream`), options (`options`) and targets (`target`).
 
-Importable without privileges and without the extension.
+Importing needs neither privileges nor the extension.
 """
