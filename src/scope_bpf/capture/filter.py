@@ -68,7 +68,7 @@ class Filter:
         try:
             return self._lookup.process(pid)
         except OSError:
-            raise TargetNotFound(f"no process has pid {pid}; `ps` lists those that run") from None
+            raise TargetNotFound(f"no process has pid {pid}; `ps` lists running processes") from None
 
     def _cgroup(self, folder: Path) -> tuple[int, int]:
         try:
