@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 GAP = 2  # blanks between columns
-_NARROWEST = 8  # of a text that is cut
-_COMFORTABLE = 24  # texts are cut down to this before any column is left out
+EXTRA = 100
+_NARROWEST = 12  # of a text that is cut
+_COMFORTABLE = 24  # texts are cut down to this before extra columns are left out
 _WIDEST = 60  # of a text, where there is a width to fit into
 
 
@@ -26,7 +27,8 @@ class Column:
         cells: one text a row.
         total: the cell of the last line; None in every column: there is no such line.
         number: aligned to the right and never cut.
-        left_out: where the width is short, columns with a value above 0 are left out, the largest first.
+        left_out: where the width is short, columns with a value above 0 are left out, the largest first; those with
+            `EXTRA` and above before texts are cut to the utmost.
     """
 
     heading: str
@@ -51,15 +53,11 @@ class Layout:
 
 def laid_out(columns: Sequence[Column], width: int | None = None) -> Layout:
     """Lays a table out within a width; None: as wide as it is."""
-    shown, widths = list(columns), _widths(columns, width)
-    while width is not None and _needed(widths) > width:
-        optional = max(shown, key=lambda column: column.left_out, default=None)
-        if optional is None or not optional.left_out:
-            break
-        shown.remove(optional)
-        widths = _widths(shown, width)
+    shown = list(columns)
+    widths = _widths(shown)
     if width is not None:
-        _shrink(shown, widths, width, _NARROWEST)
+        widths = _fitted(shown, width, _COMFORTABLE, EXTRA)
+        widths = _fitted(shown, width, _NARROWEST, 1)
     lines = [(Part.HEADING, _line(shown, widths, [column.heading for column in shown]))]
     for cells in zip(*(column.cells for column in shown), strict=True):
         lines.append((Part.ROW, _line(shown, widths, cells)))
@@ -88,14 +86,22 @@ def cut(text: str, width: int) -> str:
     return f"…{text}" if from_end else f"{text}…"
 
 
-def _widths(columns: Sequence[Column], width: int | None) -> list[int]:
-    widths = [max(map(width_of, (column.heading, column.total or "", *column.cells))) for column in columns]
-    if width is not None:
-        for index, column in enumerate(columns):
-            if not column.number:
-                widths[index] = max(width_of(column.heading), min(widths[index], _WIDEST))
-        _shrink(columns, widths, width, _COMFORTABLE)
-    return widths
+def _fitted(columns: list[Column], width: int, least: int, left_out: int) -> list[int]:
+    """Narrows texts down to `least`, then takes columns out that may be: those with at least this `left_out`."""
+    while True:
+        widths = [
+            natural if column.number else max(width_of(column.heading), min(natural, _WIDEST))
+            for column, natural in zip(columns, _widths(columns), strict=True)
+        ]
+        _shrink(columns, widths, width, least)
+        last = max(columns, key=lambda column: column.left_out)
+        if _needed(widths) <= width or last.left_out < left_out:
+            return widths
+        columns.remove(last)
+
+
+def _widths(columns: Sequence[Column]) -> list[int]:
+    return [max(map(width_of, (column.heading, column.total or "", *column.cells))) for column in columns]
 
 
 def _shrink(columns: Sequence[Column], widths: list[int], width: int, least: int) -> None:

@@ -1,5 +1,6 @@
 """A trace as tables: one sink that adds up, and the lines that show what it has added up."""
 
+import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ import pyarrow as pa
 
 from scope_bpf.catalogue.stream import Stream
 from scope_cli.quantities import aligned
-from scope_cli.text_table import Column, Layout, Part, laid_out
+from scope_cli.text_table import EXTRA, Column, Layout, Part, laid_out
 from scope_cli.trace.aggregate import Aggregate, Sums
 from scope_cli.trace.durations import Durations
 from scope_cli.trace.groups import Group
@@ -16,7 +17,7 @@ from scope_cli.trace.headings import headings_of
 
 SHOWN_GROUPS = 20
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
-_LEFT_OUT = {"p50": 4, "share": 3, "max": 2, "p99": 1}  # where the width is short
+_LEFT_OUT = {"p50": EXTRA + 3, "share": EXTRA + 2, "max": EXTRA + 1, "p99": EXTRA}  # where the width is short
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def table_lines(
     room = wanted.top if height is None else max(3, min(wanted.top, height // max(1, len(busy)) - 6))
     for aggregate in busy:
         yield None, ""
-        yield None, f"{aggregate.stream.name}: {aggregate.live.title or aggregate.stream.meaning}"
+        yield from _remark(f"{aggregate.stream.name}: {aggregate.live.title or aggregate.stream.meaning}", width)
         if aggregate.live.by:
             layout, remarks = _of_groups(aggregate, wanted, width, room)
         else:
@@ -86,7 +87,12 @@ def table_lines(
         if layout.left_out:
             remarks.append(f"no room for: {', '.join(layout.left_out)}; use a wider terminal, or a pipe")
         for remark in remarks:
-            yield None, remark
+            yield from _remark(remark, width)
+
+
+def _remark(text: str, width: int | None) -> Iterator[tuple[None, str]]:
+    for line in textwrap.wrap(text, width) if width else [text]:
+        yield None, line
 
 
 @dataclass(frozen=True)
@@ -142,15 +148,15 @@ def _of_groups(aggregate: Aggregate, wanted: Wanted, width: int | None, room: in
         for index, name in enumerate(aggregate.live.by)
     ]
     rows = [_figures(aggregate, sums) for _, sums in shown]
-    for figures, last in zip(zip(*rows, strict=True), _figures(aggregate, total), strict=True):
-        left_out = _LEFT_OUT.get(last.heading.partition(" ")[0], 0)
+    headed = headings_of(aggregate.numbers)
+    ranking = [headed[name] for name in aggregate.ranked_by]
+    for place, (figures, last) in enumerate(zip(zip(*rows, strict=True), _figures(aggregate, total), strict=True), 1):
+        left_out = 0 if last.heading in ranking else _LEFT_OUT.get(last.heading.partition(" ")[0], place)
         columns.append(Column(last.heading, list(map(str, figures)), str(last) if total else None, True, left_out))
     if total:
         whole = aggregate.rank(total) or 1
         shares = [f"{aggregate.rank(sums) / whole:.1%}" for _, sums in shown]
-        headed = headings_of(aggregate.numbers)
-        of = " + ".join(headed[name] for name in aggregate.ranked_by)
-        columns.append(Column(f"share of {of}", shares, None, True, _LEFT_OUT["share"]))
+        columns.append(Column(f"share of {' + '.join(ranking)}", shares, None, True, _LEFT_OUT["share"]))
     hidden = len(groups) - len(shown)
     return laid_out(columns, width), [f"and {hidden:,} more; --top N shows N"] if hidden else []
 
@@ -185,8 +191,9 @@ def _of_latest(aggregate: Aggregate, width: int | None, room: int) -> tuple[Layo
             headed[name],
             [aligned(row[name], units[name]) if units[name] else _plain(row[name]) for row in rows],
             number=name in numeric,
+            left_out=place if name in numeric else 0,
         )
-        for name in live.latest
+        for place, name in enumerate(live.latest)
     ]
     hidden = aggregate.rows - len(rows)
     said = [f"the latest {len(rows)} of {aggregate.rows:,} rows; --lines shows each"] if hidden else []

@@ -56,6 +56,7 @@ _GPU = Stream(
             *("gpu_percent", "memory_percent", "temperature_celsius", "power_watts", "sm_clock_mhz", "slowed_by"),
             *("pcie_received", "pcie_sent", "xid_errors", "memory_used_bytes", "memory_total_bytes"),
         ),
+        ranked_by=("memory_used_bytes",),
     ),
     line=("device", "gpu_percent", "memory_percent", "memory_used_bytes", "power_watts", "temperature_celsius", "name"),
     timeline=Timeline(
