@@ -1,6 +1,7 @@
 """`scope trace`: records on this machine, without a server."""
 
 import argparse
+import os
 import signal
 import sys
 import threading
@@ -63,6 +64,7 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Traces until the command, the process, the time or the user ends it; returns the exit status."""
+    _import_numpy()
     from scope_bpf.catalogue.target import target_of
     from scope_bpf.errors import (
         CannotRun,
@@ -100,6 +102,19 @@ def run(arguments: argparse.Namespace) -> int:
     except ScopeBpfError as error:
         raise CommandError(str(error)) from None
     return 128 - status if status and status < 0 else status or 0  # as a shell tells it
+
+
+def _import_numpy() -> None:
+    # OpenBLAS would start a thread per CPU, for nothing. The command gets the environment as its user has it.
+    name = "OPENBLAS_NUM_THREADS"
+    given = os.environ.get(name)
+    os.environ[name] = "1"
+    import numpy  # noqa: F401
+
+    if given is None:
+        del os.environ[name]
+    else:
+        os.environ[name] = given
 
 
 def _check(arguments: argparse.Namespace) -> None:
