@@ -9,7 +9,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
-from scope_cli.errors import CommandError
+from scope_cli.errors import CommandError, ServerUnreachable
 from scope_cli.installation import state_dir, token_file, told_url
 from scope_wire.errors import InvalidToken
 from scope_wire.token import read_token
@@ -27,7 +27,8 @@ class Client:
         timeout_s: for an answer.
 
     Raises:
-        CommandError: there is no token; the methods: the server does not answer, or answers with an error.
+        CommandError: there is no token; the methods: the server answers with an error.
+        ServerUnreachable: the methods: the server does not answer, or its database is away.
     """
 
     def __init__(self, url: str | None = None, token_path: Path | None = None, timeout_s: float = 30.0) -> None:
@@ -69,10 +70,11 @@ class Client:
                 said = _json_of(error)
             if error.code == accepted and said is not None:
                 return said
-            raise CommandError(_problem(error, said)) from None
+            kind = ServerUnreachable if error.code == _UNAVAILABLE else CommandError
+            raise kind(_problem(error, said)) from None
         except (URLError, TimeoutError, OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
-            raise CommandError(f"no server answers at {self.url} ({reason}); start one with `scope up`") from None
+            raise ServerUnreachable(f"no server answers at {self.url} ({reason}); start one with `scope up`") from None
 
 
 def _json_of(error: HTTPError) -> Any:
