@@ -8,6 +8,7 @@ import pkgutil
 from collections.abc import Mapping
 from functools import cache
 
+from scope_bpf.catalogue.nearest import unknown
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.errors import LayoutMismatch, UnknownProbe
 
@@ -39,5 +40,5 @@ def probe_named(name: str) -> Probe:
     """
     known = probes()
     if name not in known:
-        raise UnknownProbe(name, list(known))
+        raise UnknownProbe(name, unknown("probe named", name, known))
     return known[name]
