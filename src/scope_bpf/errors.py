@@ -11,8 +11,8 @@ class ScopeBpfError(Exception):
 class UnknownProbe(ScopeBpfError, LookupError):
     """No probe in the catalogue has this name."""
 
-    def __init__(self, name: str, known: list[str]) -> None:
-        super().__init__(f"no probe named '{name}'; there are: {', '.join(known)}")
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(reason)
         self.name = name
 
 

@@ -2,7 +2,8 @@
 
 import logging
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 HTTP = "127.0.0.1:8470"
@@ -10,6 +11,7 @@ INGEST = "127.0.0.1:8471"
 CONTROL = "127.0.0.1:8472"
 METRICS = "127.0.0.1:8473"
 
+_ROOTS = Path("/var/lib/scope")
 _log = logging.getLogger(__name__)
 
 
@@ -18,7 +20,41 @@ def state_dir() -> Path:
     given = os.environ.get("SCOPE_STATE")
     if given:
         return Path(given)
-    return Path("/var/lib/scope") if os.geteuid() == 0 else Path.home() / ".local" / "state" / "scope"
+    return _ROOTS if os.geteuid() == 0 else Path.home() / ".local" / "state" / "scope"
+
+
+def running_state_dir() -> Path:
+    """SCOPE_STATE; else the state directory of this user's `scope up` that runs now, if any; else the usual place."""
+    if not os.environ.get("SCOPE_STATE"):
+        with suppress(OSError, ValueError):
+            pid, state = _running_file().read_text().rstrip("\n").split(" ", 1)
+            if _running_file().stat().st_uid == os.geteuid() and Path("/proc", str(int(pid))).exists():
+                return Path(state)
+    return state_dir()
+
+
+@contextmanager
+def told_running(state: Path) -> Iterator[None]:
+    """For the block, this process's state directory is the one that `running_state_dir` finds."""
+    told = f"{os.getpid()} {state}\n"
+    try:
+        _running_file().parent.mkdir(parents=True, exist_ok=True)
+        _replace(_running_file(), told)
+    except OSError as error:  # SCOPE_STATE will do
+        _log.warning("cannot say what runs", extra={"file": str(_running_file()), "reason": error.strerror})
+    try:
+        yield
+    finally:
+        with suppress(OSError, UnicodeDecodeError):
+            if _running_file().read_text() == told:  # no other has begun since
+                _running_file().unlink()
+
+
+def another_users() -> str:
+    """What to do about a SCOPE that root runs here, for other users; empty if there is none."""
+    if os.geteuid() and _ROOTS.is_dir():
+        return "; root has a SCOPE on this machine: call `sudo scope`, or name its token in SCOPE_TOKEN_FILE"
+    return ""
 
 
 def token_file(state: Path) -> Path:
@@ -39,11 +75,8 @@ def url_of(address: str) -> str:
 
 def tell_url(state: Path, url: str) -> None:
     """Writes where this installation's server answers into the state directory, for the command line to find."""
-    fresh = _url_file(state).with_suffix(".new")
     try:
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(url + "\n")
-        fresh.replace(_url_file(state))
+        _replace(_url_file(state), url + "\n")
     except OSError as error:  # a full disk: it serves all the same
         _log.warning("cannot say where the API is", extra={"file": str(_url_file(state)), "reason": error.strerror})
 
@@ -59,3 +92,17 @@ def told_url(state: Path) -> str:
 
 def _url_file(state: Path) -> Path:
     return state / "api-url"
+
+
+def _running_file() -> Path:
+    if folder := os.environ.get("XDG_RUNTIME_DIR"):
+        return Path(folder) / "scope-running"
+    return Path("/run/scope-running") if os.geteuid() == 0 else state_dir().with_name("scope-running")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes a file whole, for its owner alone."""
+    fresh = path.with_suffix(".new")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+    fresh.replace(path)

@@ -9,25 +9,22 @@ _LONGEST = 60  # characters of a name that is quoted
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """A sentence about a name that is not known: `no column 'pth'; did you mean 'path'? There are: path, ret`.
+    """What to say of a name that is not known: `no column 'pth' (did you mean 'path'?); there are: path, ret`.
 
     Args:
         what: what the name is one of, such as `column`.
     """
     names = list(known)
     shown = f"'{name[:_LONGEST]}…'" if len(name) > _LONGEST else f"'{name}'"
-    listed = ", ".join(names) or "none"
-    if near := nearest(name, names):
-        meant = " or ".join(f"'{each}'" for each in near)
-        rest = f" There are: {listed}" if len(names) <= _LISTED else ""
-        return f"no {what} {shown}; did you mean {meant}?{rest}"
-    return f"no {what} {shown}; there are: {listed}" if len(names) <= _LISTED else f"no {what} {shown}"
+    listed = f"; there are: {', '.join(names) or 'none'}" if len(names) <= _LISTED else ""
+    return f"no {what} {shown}{meant(name, names)}{listed}"
 
 
-def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """The known names most like this one, the likeliest first; at most three, and none if nothing is like it."""
+def meant(name: str, known: Iterable[str]) -> str:
+    """The known names most like this one, to stand behind it: ` (did you mean 'path'?)`; empty if none is like it."""
     by_lower: dict[str, str] = {}
     for each in known:
         by_lower.setdefault(each.lower(), each)
     found = get_close_matches(name[:_LONGEST].lower(), by_lower, _SUGGESTED)
-    return [by_lower[each] for each in found]
+    nearest = " or ".join(f"'{by_lower[each]}'" for each in found)
+    return f" (did you mean {nearest}?)" if found else ""

@@ -8,6 +8,7 @@ import pkgutil
 from collections.abc import Mapping
 from functools import cache
 
+from scope_bpf.catalogue.nearest import unknown
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.errors import LayoutMismatch, UnknownProbe
 
@@ -36,7 +37,7 @@ def probe_named(name: str) -> Probe:
         UnknownProbe: there is none.
     """
     if name not in (known := _names()):
-        raise UnknownProbe(name, known)
+        raise UnknownProbe(name, unknown("probe named", name, known))
     probe: Probe = importlib.import_module(f"scope_bpf.probes.{name}").PROBE
     return probe
 

@@ -20,7 +20,7 @@ async def get_events(request: web.Request) -> web.Response:
     """A page of events, with what was lost of the stream in its time."""
     tables, stream = request.app[TABLES], request.match_info["stream"]
     if stream not in tables:
-        raise UnknownThing(unknown("stream", stream, sorted(tables)))
+        raise UnknownThing(f"there is {unknown('stream', stream, sorted(tables))}")
     given = Parameters(request, NAMES)
     machines = await machines_named(request, given.text("machine"))
     query = _query(given, tables[stream], machines)

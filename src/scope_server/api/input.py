@@ -12,6 +12,7 @@ from uuid import UUID
 
 from aiohttp import web
 
+from scope_bpf.catalogue.nearest import meant, unknown
 from scope_server.errors import InvalidQuery, UnknownThing
 
 BODY_BYTES = 64 << 10
@@ -71,9 +72,7 @@ class Parameters:
             if name in self._given:
                 raise InvalidQuery(f"{quoted(name)} is given twice")
             self._given[name] = text(value, name)
-        unknown = sorted(set(self._given) - set(names))
-        if unknown:
-            raise InvalidQuery(f"{quoted(unknown[0])} is no parameter; there are: {', '.join(names) or 'none'}")
+        _check_names("parameter", self._given, names)
 
     def text(self, name: str) -> str | None:
         """Its text; None if it is not given."""
@@ -93,7 +92,7 @@ class Parameters:
         """One of the choices; None if it is not given."""
         value = self._given.get(name)
         if value is not None and value not in choices:
-            raise InvalidQuery(f"{name}: {quoted(value)} is not one of {', '.join(choices)}")
+            raise InvalidQuery(f"{name}: {quoted(value)} is not one of {', '.join(choices)}{meant(value, choices)}")
         return value
 
 
@@ -128,9 +127,7 @@ async def fields(request: web.Request, names: Iterable[str]) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InvalidQuery("the body must be a JSON object")
     _check(found, "body", 0)
-    unknown = sorted(set(found) - set(names))
-    if unknown:
-        raise InvalidQuery(f"{quoted(unknown[0])} is no field; there are: {', '.join(names)}")
+    _check_names("field", found, names)
     return found
 
 
@@ -140,9 +137,7 @@ def only(value: Any, name: str, names: Iterable[str]) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise InvalidQuery(f"{name}: an object is wanted")
-    unknown = sorted(set(value) - set(names))
-    if unknown:
-        raise InvalidQuery(f"{name}: {quoted(unknown[0])} is no field; there are: {', '.join(names)}")
+    _check_names(f"field of {name}", value, names)
     return value
 
 
@@ -151,6 +146,12 @@ def number(value: Any, name: str, above: float, most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not above < value <= most:
         raise InvalidQuery(f"{name}: {quoted(value)} is no number above {above:g} and up to {most:g}")
     return float(value)
+
+
+def _check_names(what: str, given: Iterable[str], names: Iterable[str]) -> None:
+    others = sorted(set(given) - set(names))
+    if others:
+        raise InvalidQuery(unknown(what, others[0], names))
 
 
 def _check(value: Any, name: str, depth: int) -> None:

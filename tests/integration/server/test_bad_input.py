@@ -51,7 +51,7 @@ QUERIES: list[tuple[str, str, str]] = [
     ("events/syscall", "where=pid%3D1&where=pid%3D2", "twice"),
     ("events/syscall", "machine=%00", "machine"),
     ("events/syscall", "a%00b=1", "NUL"),
-    ("events/syscall", "pid=1", "'pid' is no parameter"),
+    ("events/syscall", "pid=1", "no parameter 'pid'"),
     ("events/syscall", "nonsense=1", "nonsense"),
     ("events/syscall", "limit=0", "limit"),
     ("events/syscall", "limit=-1", "limit"),

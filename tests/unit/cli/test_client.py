@@ -9,7 +9,15 @@ from tests.unit.cli.conftest import Api
 
 from scope_cli.client import Client
 from scope_cli.errors import CommandError
-from scope_cli.installation import HTTP, tell_url, told_url, url_of
+from scope_cli.installation import (
+    HTTP,
+    running_state_dir,
+    state_dir,
+    tell_url,
+    told_running,
+    told_url,
+    url_of,
+)
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -18,6 +26,37 @@ def test_the_state_directory_says_where_the_server_is(api: Api, scope: Run) -> N
     """No option and no variable is needed for a `scope up` with other ports."""
     api.answer("GET nodes", {"nodes": []})
     assert scope("nodes", "--json") == (0, "[]\n", "")
+
+
+def test_a_running_scope_up_is_found_wherever_its_state_is(
+    api: Api, scope: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it runs, without a variable; then it is the usual place again. One that was killed is not believed."""
+    monkeypatch.delenv("SCOPE_STATE")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    api.answer("GET nodes", {"nodes": []})
+    with told_running(tmp_path):
+        assert running_state_dir() == tmp_path
+        assert scope("nodes", "--json") == (0, "[]\n", "")
+        with told_running(tmp_path / "later"):
+            assert running_state_dir() == tmp_path / "later"
+        assert list((tmp_path / "run").iterdir()) == []
+    assert running_state_dir() == state_dir()
+    for told in (f"{1 << 30} {tmp_path}", "", "x y", "\0 \0"):
+        (tmp_path / "run" / "scope-running").write_text(told)
+        assert running_state_dir() == state_dir()
+    monkeypatch.setenv("SCOPE_STATE", "/elsewhere")
+    assert running_state_dir() == Path("/elsewhere")
+
+
+def test_one_that_cannot_say_that_it_runs_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A runtime directory that is away is no end."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "file"))
+    with told_running(tmp_path):
+        assert "cannot say what runs" in caplog.text
 
 
 def test_a_given_url_comes_first(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,15 +27,15 @@ _MICROSECOND = timedelta(microseconds=1)
 _AND = sql.SQL(" AND ")
 _NOW = "SELECT pg_current_snapshot()::text AS now"
 _NEW = """
-SELECT id, xact::text AS xact, first_time, last_time, event_count
-FROM store.batches
+SELECT b.id, b.xact::text AS xact, b.first_time, b.last_time, b.event_count
+FROM store.batches AS b
 WHERE stream = %(stream)s AND xact >= pg_snapshot_xmin(%(seen)s::pg_snapshot)
   AND (xact, id) >= (%(xact)s::xid8, %(batch)s)
   AND NOT pg_visible_in_snapshot(xact, %(seen)s::pg_snapshot) AND pg_visible_in_snapshot(xact, %(upto)s::pg_snapshot)
   AND (%(machines)s::integer[] IS NULL OR machine = ANY(%(machines)s))
   AND (%(since)s::timestamptz IS NULL OR last_time >= %(since)s)
   AND (%(until)s::timestamptz IS NULL OR first_time < %(until)s)
-ORDER BY xact, id
+ORDER BY b.xact, b.id  -- and not the text
 LIMIT %(most)s"""
 
 Row = dict[str, Any]
