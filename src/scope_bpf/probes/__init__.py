@@ -1,6 +1,6 @@
-"""One module or package a probe: what its C cannot say, with all that only this probe needs.
+"""The probes, one module or package each: what C cannot express, and all code that only this probe needs.
 
-Found by their names, listed nowhere. Needs neither privileges nor the extension.
+Probes are found by their module names; there is no list. Needs neither privileges nor the extension.
 """
 
 import importlib
@@ -15,10 +15,10 @@ from scope_bpf.errors import LayoutMismatch, UnknownProbe
 
 @cache
 def probes() -> Mapping[str, Probe]:
-    """Every probe by name, in order of name.
+    """All probes by name, in order of name.
 
     Raises:
-        LayoutMismatch: two probes have a stream of the same name.
+        LayoutMismatch: two probes have a stream with the same name.
     """
     found = {name: probe_named(name) for name in _names()}
     owners: dict[str, str] = {}
@@ -31,10 +31,10 @@ def probes() -> Mapping[str, Probe]:
 
 
 def probe_named(name: str) -> Probe:
-    """The probe of this name; no other is imported.
+    """The probe with this name; no other probe is imported.
 
     Raises:
-        UnknownProbe: there is none.
+        UnknownProbe: no probe has this name.
     """
     if name not in (known := _names()):
         raise UnknownProbe(name, unknown("probe named", name, known))

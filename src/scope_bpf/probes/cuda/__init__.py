@@ -195,7 +195,7 @@ _CALL = Stream(
     | _RESULT_NAME
     | {
         "memory": Derived(Column("kind of memory allocated or freed: device, pinned or managed"), _WORD),
-        "kind": Derived(Column("direction of a copy: H2H, H2D, D2H, D2D; default if CUDA chose it by address"), _WORD),
+        "kind": Derived(Column("direction of a copy: H2H, H2D, D2H, D2D; default if unknown"), _WORD),
         "is_async": Derived(Column("for copies: true if the call returns before the copy is done"), pa.bool_()),
         "wait_ns": Derived(Column("duration of a call that waits for the device", "ns"), pa.uint64()),
         "bandwidth": Derived(
