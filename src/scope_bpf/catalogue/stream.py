@@ -5,7 +5,7 @@ whenever a layout is read.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -20,6 +20,22 @@ from scope_bpf.layout.fields import Layout, layout_of
 
 Rows = np.ndarray[Any, np.dtype[Any]]
 Derive = Callable[[Rows], dict[str, pa.Array]]
+
+
+@dataclass(frozen=True)
+class Tails:
+    """What lies behind the fixed parts of rows.
+
+    Attributes:
+        data: shape (bytes,), uint8.
+        starts: shape (rows + 1,), uint64: row i has data[starts[i]:starts[i + 1]].
+    """
+
+    data: Rows
+    starts: Rows
+
+
+Decode = Callable[[Rows, Tails, Collection[str]], dict[str, pa.Array]]
 
 
 class Mode(StrEnum):
@@ -108,6 +124,7 @@ class Stream:
         timeline: what a timeline shows of it.
         names: a text column joined from another stream.
         internal: only read for `names`; no rows of it leave the tracer.
+        decoded: columns computed by `decode` from the rows and their tails, those of its last argument only.
         resolved: columns computed by the probe's resolver.
         of_processes: its rows are of processes; False: a summary, of no state, whose key has no struct scope_process.
         gauge: a summary that tells a state, in every mode: rows for what has changed since the interval before.
@@ -125,6 +142,8 @@ class Stream:
     mode: Mode = Mode.EVENTS
     derived: Mapping[str, Derived] = field(default_factory=dict)
     derive: Derive | None = None
+    decoded: Mapping[str, Derived] = field(default_factory=dict)
+    decode: Decode | None = None
     resolved: Mapping[str, Derived] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
     null_unless: Mapping[str, str] = field(default_factory=dict)
@@ -140,6 +159,10 @@ class Stream:
     describes: Mapping[str, str] = field(default_factory=dict)
     rollup: Rollup | None = None
     latest: Latest | None = None
+
+    @property
+    def _made(self) -> Mapping[str, Derived]:
+        return {**self.derived, **self.decoded, **self.resolved}
 
     @property
     def implied(self) -> Mapping[str, Column]:
@@ -182,14 +205,14 @@ class Stream:
         types = {f.name: f.arrow for f in layout.fields}
         if self.mode is not Mode.EVENTS:
             types |= {name: pa.uint64() for name in INTERVAL.names or ()}
-        types |= {name: derived.arrow for name, derived in (*self.derived.items(), *self.resolved.items())}
+        types |= {name: derived.arrow for name, derived in self._made.items()}
         if self.names:
             types[self.names.text] = pa.string()
         return pa.schema([pa.field(name, types[name]) for name in self.described()])
 
     def described(self) -> dict[str, Column]:
         """All columns in order, with what they mean."""
-        derived = {name: derived.column for name, derived in (*self.derived.items(), *self.resolved.items())}
+        derived = {name: derived.column for name, derived in self._made.items()}
         if self.names:
             derived[self.names.text] = self.names.column
         return dict(self.implied) | derived | dict(self.columns)
