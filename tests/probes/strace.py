@@ -19,7 +19,7 @@ DATA_BYTES = 601  # of each buffer
 # Calls of which a result or an argument is the number of a process, which another run has others of.
 _PROCESSES = {
     "getpid", "getppid", "gettid", "getpgid", "getpgrp", "getsid", "clone", "clone3", "fork", "vfork", "wait4",
-    "set_tid_address", "kill", "tgkill", "setpgid", "prlimit64", "rt_sigreturn",
+    "set_tid_address", "kill", "tgkill", "setpgid", "prlimit64",
 }  # fmt: skip
 
 
@@ -47,6 +47,11 @@ def straced(command: Sequence[str], output: Path) -> list[list[Line]]:
     held.close()
     files = sorted(output.iterdir(), key=lambda path: int(path.suffix[1:]))
     return [[parsed(line) for line in path.read_text().splitlines() if _LINE.match(line)] for path in files]
+
+
+def without_handlers(lines: Sequence[Line]) -> list[Line]:
+    """The lines but the returns of signal handlers."""
+    return [line for line in lines if line.name != "rt_sigreturn"]
 
 
 def parsed(line: str) -> Line:
@@ -108,8 +113,6 @@ def agree(theirs: Line, ours: Line) -> bool:
             "clone", tuple(re.findall(r"(?:flags|child_stack)=([^,]*)", ", ".join(theirs.arguments))), theirs.result
         )
         ours = Line("clone", (ours.arguments[1], ours.arguments[0]), ours.result)
-    if theirs.name == "rt_sigreturn":  # which has no arguments; strace shows what the stack has
-        theirs = Line("rt_sigreturn", (), theirs.result)
     if theirs.name == "getrandom":  # what is random is never the same, and ours does not show it
         theirs = Line("getrandom", ours.arguments[:1] + theirs.arguments[1:], theirs.result)
     return (

@@ -205,6 +205,7 @@ RESULTS: Mapping[str, Text] = {
     "address": _address,
     "mode": TEXTS["mode"],
     "fd_state": lambda value: f"{value:#x} (flags {TEXTS['fd_flags'](value)})" if value else "0",
+    "persona_state": lambda value: f"{_hex(value)} ({TEXTS['persona'](value)})",
     "open_state": lambda value: f"{value:#x} (flags {TEXTS['open_flags'](value)})" if value else "0 (flags O_RDONLY)",
 }
 _BY_ANOTHER: Mapping[str, tuple[int, Callable[[int], Text]]] = {  # how far before, and what its value makes of this one

@@ -20,6 +20,7 @@ created_mode        permission bits, only if the flags before create a file
 fixed_address       a pointer, only if the flags before are MREMAP_FIXED
 process, user       -1 is a value, too
 -                   nothing is shown
+fd_state, open_state, persona_state   a result: flags, with their names
 same_fd             a result: a descriptor of the file that the first argument stands for
 exec                a result: 0 is another program's
 ==================  ===================================================================================
@@ -242,7 +243,7 @@ sched_setaffinity: int size address
 sched_getparam: int address
 sched_getscheduler: int
 ptrace: int int address address
-personality: hex
+personality: persona = persona_state
 uname: address
 sysinfo: address
 syslog: int address int

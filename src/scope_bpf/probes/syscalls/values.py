@@ -166,5 +166,6 @@ TEXTS: Mapping[str, Text] = {
     "futex_bits": lambda value: (
         "FUTEX_BITSET_MATCH_ANY" if value & 0xFFFFFFFF == 0xFFFFFFFF else f"{value & 0xFFFFFFFF:#x}"
     ),
+    "persona": flags(names.PERSONALITY, "PER_???", {0: "PER_LINUX"}, 0xFF),
     "rseq_flags": flags({1: "RSEQ_FLAG_UNREGISTER"}, "RSEQ_???"),
 }
