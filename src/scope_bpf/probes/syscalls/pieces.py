@@ -36,12 +36,12 @@ class Pieces:
         self._layouts, self._data = layouts, tails.data
         self._found = _find(tails, layouts.piece)
         self._places = np.full((layouts.slots["SLOTS"], len(tails.starts) - 1), -1, np.int64)
-        known = np.flatnonzero(self._found["slot"] < len(self._places))
-        self._places[self._found["slot"][known], self._found["row"][known]] = known
+        self._places[self._found["slot"], self._found["row"]] = np.arange(len(self._found))
 
     def texts(self, slot: int | str, rows: Rows) -> pa.Array:
         """What is shown of a slot in these rows, given by number; null where nothing was read."""
-        return self._texts.take(self._chosen(slot, rows))
+        codes, texts = self._texts
+        return texts.take(codes.take(self._chosen(slot, rows)))
 
     def bytes(self, slot: int | str, rows: Rows, kind: str) -> pa.Array:
         """The bytes themselves where they are of this kind, such as TEXT_FILE; null where not."""
@@ -63,24 +63,17 @@ class Pieces:
         return cut.take(pa.array(np.arange(0, len(bounds), 2)))
 
     @cached_property
-    def _texts(self) -> pa.Array:
-        """The text of every piece."""
+    def _texts(self) -> tuple[pa.Array, pa.Array]:
+        """The distinct texts, and which of them is each piece's."""
+        values = self._raw.dictionary_encode()
         kinds = self._found["text"].astype(np.int64) << 8 | self._found["flags"]
-        texts, places = [], np.empty(len(kinds), np.int64)
-        shown = 0
-        for name, number in self._layouts.kinds.items():
-            for kind in np.unique(kinds[self._found["text"] == number]):
-                chosen = np.flatnonzero(kinds == kind)
-                places[chosen] = np.arange(shown, shown + len(chosen))
-                shown += len(chosen)
-                texts.append(self._texts_of(name, self._raw.take(pa.array(chosen)), int(kind & 0xFF)))
-        return pa.concat_arrays([*texts, pa.nulls(0, pa.string())]).take(pa.array(places))
-
-    def _texts_of(self, kind: str, values: pa.Array, flags: int) -> pa.Array:
-        distinct = values.dictionary_encode()
-        text_of = PIECE_TEXTS[kind]
-        texts = [text_of(value, flags, self._layouts.structs) for value in distinct.dictionary.to_pylist()]
-        return pa.array(texts, pa.string()).take(distinct.indices)
+        distinct = pa.array(values.indices.to_numpy().astype(np.int64) << 16 | kinds).dictionary_encode()
+        makers = {number: PIECE_TEXTS[name] for name, number in self._layouts.kinds.items()}
+        known, structs = values.dictionary.to_pylist(), self._layouts.structs
+        texts = [
+            makers[key >> 8 & 0xFF](known[key >> 16], key & 0xFF, structs) for key in distinct.dictionary.to_pylist()
+        ]
+        return distinct.indices, pa.array(texts, pa.string())
 
 
 def _find(tails: Tails, piece: np.dtype[Any]) -> Rows:
