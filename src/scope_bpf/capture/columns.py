@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.binding.rows import fixed_parts, text_lists, texts
-from scope_bpf.catalogue.stream import IDENTITY, INTERVAL, Mode, Names, Rows, Stream
+from scope_bpf.binding.rows import fixed_parts, tails, text_lists, texts
+from scope_bpf.catalogue.stream import IDENTITY, INTERVAL, Mode, Names, Rows, Stream, Tails
 from scope_bpf.code.resolver import Resolver
 from scope_bpf.layout.fields import Field, Kind, Layout
 
@@ -97,6 +97,8 @@ def to_arrow(raw: Batch, only: Collection[str] | None = None) -> pa.RecordBatch:
         columns |= {name: pa.array(raw.rows[name]) for name in INTERVAL.names or ()}
     if stream.derive and not columns.keys() >= wanted:
         columns |= stream.derive(raw.rows)
+    if stream.decode and not columns.keys() >= wanted:
+        columns |= stream.decode(raw.rows, Tails(*tails(raw.native)), wanted)
     if raw.resolver and stream.resolved and not columns.keys() >= wanted:
         columns |= raw.resolver.resolve(stream, raw.rows)
     if stream.names and stream.names.text in wanted:

@@ -5,7 +5,7 @@ is read.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -20,6 +20,22 @@ from scope_bpf.layout.fields import Layout, layout_of
 
 Rows = np.ndarray[Any, np.dtype[Any]]
 Derive = Callable[[Rows], dict[str, pa.Array]]
+
+
+@dataclass(frozen=True)
+class Tails:
+    """What lies behind the fixed parts of rows.
+
+    Attributes:
+        data: shape (bytes,), uint8.
+        starts: shape (rows + 1,), uint64: row i has data[starts[i]:starts[i + 1]].
+    """
+
+    data: Rows
+    starts: Rows
+
+
+Decode = Callable[[Rows, Tails, Collection[str]], dict[str, pa.Array]]
 
 
 class Mode(StrEnum):
@@ -113,6 +129,7 @@ class Stream:
         timeline: what a timeline of the stream shows.
         names: a text column joined from another stream.
         internal: only used for `names`; its rows never leave the tracer.
+        decoded: columns that `decode` computes from the rows and their tails; its last argument names the wanted ones.
         resolved: columns that the probe's resolver computes.
         of_processes: the rows are about processes. False is for summaries, not states, whose key has no struct
             scope_process.
@@ -131,6 +148,8 @@ class Stream:
     mode: Mode = Mode.EVENTS
     derived: Mapping[str, Derived] = field(default_factory=dict)
     derive: Derive | None = None
+    decoded: Mapping[str, Derived] = field(default_factory=dict)
+    decode: Decode | None = None
     resolved: Mapping[str, Derived] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
     null_unless: Mapping[str, str] = field(default_factory=dict)
@@ -147,6 +166,10 @@ class Stream:
     describes: Mapping[str, str] = field(default_factory=dict)
     rollup: Rollup | None = None
     latest: Latest | None = None
+
+    @property
+    def _made(self) -> Mapping[str, Derived]:
+        return {**self.derived, **self.decoded, **self.resolved}
 
     @property
     def implied(self) -> Mapping[str, Column]:
@@ -189,7 +212,7 @@ class Stream:
         types = {f.name: f.arrow for f in layout.fields}
         if self.mode is not Mode.EVENTS:
             types |= {name: pa.uint64() for name in INTERVAL.names or ()}
-        types |= {name: derived.arrow for name, derived in (*self.derived.items(), *self.resolved.items())}
+        types |= {name: derived.arrow for name, derived in self._made.items()}
         if self.names:
             types[self.names.text] = pa.string()
         return pa.schema([pa.field(name, types[name]) for name in self.described()])
