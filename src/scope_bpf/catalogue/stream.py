@@ -219,7 +219,7 @@ class Stream:
 
     def described(self) -> dict[str, Column]:
         """All columns in order, with their meanings."""
-        derived = {name: derived.column for name, derived in (*self.derived.items(), *self.resolved.items())}
+        derived = {name: derived.column for name, derived in self._made.items()}
         if self.names:
             derived[self.names.text] = self.names.column
         return dict(self.implied) | derived | dict(self.columns)
