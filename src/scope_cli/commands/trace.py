@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from scope_cli.definition import add_options, add_target, given_options, given_t
 from scope_cli.errors import CommandError, NotRun, UsageError
 
 if TYPE_CHECKING:
+    from scope_bpf.catalogue.probe import Probe
     from scope_cli.trace.display import Display
     from scope_cli.trace.outputs import Outputs
     from scope_cli.trace.sink import Sinks
@@ -85,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         probes = [probe_named(name) for name in dict.fromkeys(arguments.probe.split(","))]
         target = target_of(given_target(arguments))
-        with Tracing(probes, given_options(arguments), target, arguments.where) as tracing:
+        with Tracing(probes, _options(arguments, probes), target, arguments.where) as tracing:
             outputs.check([stream for stream, _ in tracing.streams])
             if arguments.command:
                 tracing.hold(arguments.command, _STDERR_FD if arguments.json == STDOUT else None)
@@ -101,6 +102,12 @@ def run(arguments: argparse.Namespace) -> int:
     except ScopeBpfError as error:
         raise CommandError(str(error)) from None
     return 128 - status if status and status < 0 else status or 0  # as a shell tells it
+
+
+def _options(arguments: argparse.Namespace, probes: "Sequence[Probe]") -> dict[str, str]:
+    options = [option for probe in probes for option in probe.options]
+    for_lines = {option.name: option.for_lines for option in options if option.for_lines and arguments.lines}
+    return for_lines | given_options(arguments)
 
 
 def _import_numpy() -> None:

@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -85,6 +86,12 @@ _DECODED = {
     "path": Derived(Column("the file that the call is about, absolute, if `decode` has it read"), pa.string()),
 }
 
+# Calls that sleep until something happens would be above all that keep a CPU busy.
+_CALLS = Live(by=("comm", "name"), totals=("duration_ns",), quantiles=("duration_ns",), failures="ret", unless="waited")
+_SUMS = Live(by=("comm", "name"), totals=("count", "errors", "total_ns"), quantiles=("latency",), unless="waited")
+_WAITING = "calls in which the thread gave up its CPU and waited"
+_WAITED = Column("1 if the thread gave up its CPU during the call, to wait for something")
+
 PROBE = Probe(
     name="syscalls",
     meaning="every syscall, its arguments, result and duration",
@@ -96,6 +103,7 @@ PROBE = Probe(
                 "nr": Column("number of the call"),
                 **{f"arg{n}": Column(f"argument {n}, the register as it is", hex=True) for n in range(6)},
                 "ret": Column("what the kernel returned, -errno on failure; absent if it never did"),
+                "waited": _WAITED,
                 "duration_ns": Column("from entry to exit", "ns"),
             },
             derived={"name": _NAME, "error": _ERROR},
@@ -104,7 +112,8 @@ PROBE = Probe(
             decode=_decode,
             hidden=("compat", "returned", "decoded"),
             null_unless={"ret": "returned"},
-            live=Live(by=("comm", "name"), totals=("duration_ns",), quantiles=("duration_ns",), failures="ret"),
+            live=_CALLS,
+            also_live=(replace(_CALLS, title=_WAITING, unless="", only="waited"),),
             line=("tid", "duration_ns", "result", "name", "args"),
             timeline=Timeline(slices=(Slices(named=("name",)),)),
             rollup=Rollup(by=("comm", "name"), measured="duration_ns", failed="ret"),
@@ -116,6 +125,7 @@ PROBE = Probe(
                 "nr": Column("number of the call"),
                 "count": Column("calls that ended in the interval"),
                 "errors": Column("those that returned -errno"),
+                "waited": _WAITED,
                 "total_ns": Column("their durations, added up", "ns"),
                 "latency": Column("their durations by powers of two", "ns"),
             },
@@ -123,7 +133,8 @@ PROBE = Probe(
             derived={"name": _NAME},
             derive=_derive_name,
             hidden=("compat",),
-            live=Live(by=("comm", "name"), totals=("count", "errors", "total_ns"), quantiles=("latency",)),
+            live=_SUMS,
+            also_live=(replace(_SUMS, title=_WAITING, unless="", only="waited"),),
             rollup=Rollup(
                 by=("comm", "name"),
                 count="count",
@@ -152,6 +163,7 @@ PROBE = Probe(
             "arguments and results as text: none; from registers alone; with paths and what descriptors stand for, "
             "which the kernel reads at each call; with all that it can read: strings, data and addresses too",
             choices=LEVELS,
+            for_lines="all",
         ),
         Option(
             "data_bytes",
