@@ -96,8 +96,8 @@ class Probe:
         return (*common, *self.extra_options)
 
     def has_mode(self, mode: Mode) -> bool:
-        """Whether any stream is of this mode."""
-        return any(stream.mode is mode for stream in self.streams)
+        """Whether rows of this mode leave the tracer."""
+        return any(stream.mode is mode for stream in self.public_streams)
 
     def mode_of(self, options: Mapping[str, Any]) -> Mode:
         """The mode that validated options ask for, or the only one that the probe has."""
