@@ -6,7 +6,7 @@ samples has no object: user space asks a library at intervals.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -31,11 +31,14 @@ class Alternative:
         programs: attached in this order, detached in the opposite one: what sees the end of a call before what sees
             its begin, so that no begin is kept whose end is missed.
         uprobe_multi: attach to all places of a file at once, which kernels have since 6.6.
+        software_events: programs that run at each event of a kind that the kernel counts, with its enumerator of
+            `enum perf_sw_ids`, which the object shares; attached before the others.
     """
 
     name: str
     programs: tuple[str, ...] = ()
     uprobe_multi: bool = False
+    software_events: Mapping[str, str] = field(default_factory=dict)
 
 
 class Sampler(Protocol):
