@@ -1,9 +1,10 @@
 """Attached programs."""
 
 import errno
+import os
 from typing import Any
 
-from scope_bpf.binding.ffi import ffi, lib, libbpf_log
+from scope_bpf.binding.ffi import check, ffi, lib, libbpf_log
 from scope_bpf.binding.map import possible_cpus
 from scope_bpf.errors import KernelError
 
@@ -49,3 +50,24 @@ class SoftwareEventLink:
         """Detaches. May be called again."""
         while self._links:
             lib.bpf_link__destroy(self._links.pop())
+
+
+class Iterator(Link):
+    """Attaches a loaded program that looks at each of the kernel's objects of one kind, whenever it is run."""
+
+    def __init__(self, program: Any, name: str) -> None:
+        super().__init__(program, name)
+        self._name = name
+
+    def run(self) -> None:
+        """Has it look at all of them once.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        fd = check(lib.bpf_iter_create(lib.bpf_link__fd(self._link)), f"cannot run the BPF program '{self._name}'")
+        try:
+            while os.read(fd, 4096):  # it runs while it is read
+                pass
+        finally:
+            os.close(fd)

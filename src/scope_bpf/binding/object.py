@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from scope_bpf.binding.ffi import check, ffi, lib, libbpf_log
-from scope_bpf.binding.link import Link, SoftwareEventLink
+from scope_bpf.binding.link import Iterator, Link, SoftwareEventLink
 from scope_bpf.binding.map import Map
 from scope_bpf.errors import KernelError, LayoutMismatch, VerifierError
 from scope_bpf.layout.btf import Btf
@@ -95,6 +95,14 @@ class BpfObject:
             KernelError: the kernel refused.
         """
         self._links.append(SoftwareEventLink(self.program(program), program, event))
+
+    def iterator(self, program: str) -> Iterator:
+        """A loaded iter program, ready to be run; the caller's to close.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        return Iterator(self.program(program), program)
 
     def run(self, program: str, argument: int) -> None:
         """Runs a loaded raw_tp program once, in this thread, with one argument.

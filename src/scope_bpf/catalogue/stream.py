@@ -112,6 +112,8 @@ class Stream:
         of_processes: its rows are of processes; False: a summary, of no state, whose key has no struct scope_process.
         gauge: a summary that tells a state, in every mode: rows for what has changed since the interval before.
         adds_up: another summary of the probe, whose rows it adds up by process; it has nothing of its own in C.
+        settled_by: of a summary, an iter program that counts what is not over yet; it is run before each reading, and
+            when the trace begins, unless that holds a command back, of which nothing is to be counted yet.
         labels: columns that label the numbers of the latest samples as metrics; none: they are no metrics.
         describes: what a row says of its own process, by field of scope.v1.Process: columns; `failed` names a column
             that is not 0 in rows that say nothing.
@@ -136,6 +138,7 @@ class Stream:
     of_processes: bool = True
     gauge: bool = False
     adds_up: str = ""
+    settled_by: str = ""
     labels: tuple[str, ...] = ()
     describes: Mapping[str, str] = field(default_factory=dict)
     rollup: Rollup | None = None
