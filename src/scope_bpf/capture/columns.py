@@ -25,7 +25,7 @@ class RawBatch:
         schema: what `to_arrow` makes of it.
         native: the `scope_rows *` that holds the rows and their tails; None for a summary.
         names: batches of the stream that gives this one's names.
-        resolver: what computes the stream's resolved columns.
+        resolver: what computes the stream's resolved columns; None: they are absent.
     """
 
     stream: Stream
@@ -99,6 +99,10 @@ def to_arrow(raw: Batch, only: Collection[str] | None = None) -> pa.RecordBatch:
         columns |= stream.derive(raw.rows)
     if raw.resolver and stream.resolved and not columns.keys() >= wanted:
         columns |= raw.resolver.resolve(stream, raw.rows)
+    columns |= {
+        name: pa.nulls(raw.count, stream.resolved[name].arrow)
+        for name in wanted & stream.resolved.keys() - columns.keys()
+    }
     if stream.names and stream.names.text in wanted:
         columns[stream.names.text] = _joined(raw, stream.names)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

@@ -70,6 +70,7 @@ class Probe:
         kept_by_process: maps `NAME` with a struct NAME_key; entries of processes that have ended are taken out.
         resolver: makes what computes the streams' resolved columns: the `Resolver` (scope_bpf.code.resolver) of a
             loaded object and its modules.
+        resolves: from validated options to whether anything is resolved, and kept by process for it.
         sampler: makes what a probe of samples looks at; raises NotSupported where there is nothing to look at.
     """
 
@@ -84,6 +85,7 @@ class Probe:
     libraries: tuple[str, ...] = ()
     kept_by_process: tuple[str, ...] = ()
     resolver: Callable[..., Any] | None = None
+    resolves: Callable[[Mapping[str, Any]], bool] = lambda _: True
     sampler: Callable[[], Sampler] | None = None
 
     @property
@@ -131,7 +133,15 @@ class Probe:
 
     def reads_processes(self, options: Mapping[str, Any]) -> bool:
         """Whether user space looks in /proc at the processes that events are of: for their files, or for their end."""
-        return bool(self.places(options) or self.kept_by_process or self.resolver or self.states)
+        return bool(self.follows_files(options) or self.sweeps(options) or self.states)
+
+    def follows_files(self, options: Mapping[str, Any]) -> bool:
+        """Whether the files that processes run are followed, to attach in them or to resolve columns by them."""
+        return bool(self.places(options) or (self.resolver and self.resolves(options)))
+
+    def sweeps(self, options: Mapping[str, Any]) -> bool:
+        """Whether maps are swept of what processes have left."""
+        return bool(self.kept_by_process and self.resolves(options))
 
     @property
     def public_streams(self) -> tuple[Stream, ...]:
