@@ -21,6 +21,7 @@ SCOPE_SHARED(enum, why_blocked);
 #define S_IFMT 0170000
 
 const volatile __u8 files_of_calls[SYSCALLS];
+const volatile bool keep_stacks;
 
 /* include/linux/sched.h */
 #define TASK_STOPPED_OR_TRACED 0x0c
@@ -31,6 +32,7 @@ struct why_wait {
 	__u64 inode; /* of the file; 0: none */
 	__u32 device;
 	__u32 file_type;
+	__u64 stack_id;
 	__s32 nr; /* of the call, or an enum why_blocked */
 	__s32 fd;
 	__u32 compat;
@@ -103,6 +105,31 @@ static __always_inline void find_wait(struct task_struct *task, __u32 state, boo
 		wait->compat = is_compat(task);
 		find_file(task, regs, wait);
 	}
+}
+
+/* Apart from what else is kept of a thread, since it takes more room than that. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct stack_memory);
+} why_stacks SEC(".maps");
+
+/* Where in user space a thread that leaves its CPU had entered the kernel; 0: not kept. */
+static __always_inline __u64 find_stack(struct task_struct *task)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct user_frame frame = {.outer = PT_REGS_FP(regs), .return_address = PT_REGS_IP(regs)};
+	struct stack_memory *memory;
+
+	if (!task->mm || task->flags & (PF_IO_WORKER | PF_USER_WORKER))
+		return 0;
+	memory = bpf_task_storage_get(&why_stacks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!memory) {
+		scope_count_incomplete(stream_why_summary);
+		return 0;
+	}
+	return keep_stack(task, &frame, PT_REGS_SP(regs), memory, stream_why_summary);
 }
 
 /* Another file may be in the descriptor's place by now. */

@@ -7,7 +7,9 @@
  */
 #include "scope.bpf.h"
 
+#include "calls.bpf.h"
 #include "path.bpf.h"
+#include "stack.bpf.h"
 
 #include "why.h"
 
@@ -101,6 +103,7 @@ __noinline int add_stretch(struct why_summary_key *key, const struct why_stretch
 		key->inode = wait->inode;
 		key->device = wait->device;
 		key->file_type = wait->file_type;
+		key->stack_id = wait->stack_id;
 	}
 	value = why_summary_slot(key);
 	if (!value)
@@ -191,13 +194,15 @@ static __always_inline void change_part(struct task_struct *task, struct why_thr
 	thread->told.run_ns = task->se.sum_exec_runtime;
 }
 
-static __always_inline void leave(struct task_struct *task, struct why_thread *thread, __u64 now_ns, bool preempted)
+static __always_inline void leave_cpu(struct task_struct *task, struct why_thread *thread, __u64 now_ns, bool preempted)
 {
 	__u32 state = task_state(task);
 	enum why_part to = preempted || !state ? WHY_RUN_QUEUE : WHY_BLOCKED; /* who is preempted can go on */
 
 	if (to == WHY_BLOCKED)
 		find_wait(task, state, thread->fault_since_ns, &thread->told.wait);
+	if (to == WHY_BLOCKED && keep_stacks)
+		thread->told.wait.stack_id = find_stack(task);
 	change_part(task, thread, now_ns, WHY_ON_CPU, to, state & TASK_DEAD);
 }
 
@@ -211,7 +216,7 @@ int BPF_PROG(why_switch, bool preempted, struct task_struct *prev, struct task_s
 		return 0;
 	now_ns = bpf_ktime_get_boot_ns();
 	if (leaving)
-		leave(prev, leaving, now_ns, preempted);
+		leave_cpu(prev, leaving, now_ns, preempted);
 	if (arriving)
 		change_part(next, arriving, now_ns, WHY_RUN_QUEUE, WHY_ON_CPU, false);
 	return 0;
@@ -273,6 +278,7 @@ int why_settle(struct bpf_iter__task *ctx)
 	struct why_thread *thread;
 	struct why_span span;
 	__u64 next;
+	bool runs;
 
 	if (!task || task->exit_state)
 		return 0;
@@ -286,12 +292,13 @@ int why_settle(struct bpf_iter__task *ctx)
 	}
 	span = *span_of(thread, stretch.word);
 	stretch.until_ns = bpf_ktime_get_boot_ns() & TIME;
-	next = stretch.until_ns | (stretch.word & ~TIME);
+	runs = task->on_cpu;
+	next = stretch.until_ns | (runs ? WHY_ON_CPU : stretch.word & ~TIME);
 	if (__sync_val_compare_and_swap(&thread->open, stretch.word, next) != stretch.word)
 		return 0;
-	if (was_on_cpu(stretch.word) == (bool)task->on_cpu)
+	if (was_on_cpu(stretch.word) == runs)
 		return count_stretch(task, &stretch, &span.wait);
-	if (!task->on_cpu)
+	if (!runs)
 		find_wait(task, 0, thread->fault_since_ns, &span.wait);
 	count_unseen(task, thread, &stretch, &span, WHY_BLOCKED);
 	thread->settled_run_ns = task->se.sum_exec_runtime;

@@ -18,6 +18,7 @@ enum why_blocked {
 
 struct why_summary_key {
 	struct scope_process process;
+	__u64 stack_id;	 /* of user space, where it was blocked; 0: not kept */
 	__u64 inode;	 /* of the file that a blocked call was given; 0: none */
 	__u32 device;	 /* the kernel's dev_t: major << 20 | minor */
 	__u32 file_type; /* S_IFMT bits of the mode */

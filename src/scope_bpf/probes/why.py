@@ -2,16 +2,22 @@
 
 import stat
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.shown import Live, Rollup
 from scope_bpf.catalogue.stream import Column, Derived, Mode, Names, Rows, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import TABLE, by_number
+
+if TYPE_CHECKING:
+    from scope_bpf.binding.object import BpfObject
+    from scope_bpf.code.modules import Modules
+    from scope_bpf.code.resolver import Resolver
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -37,10 +43,16 @@ _KINDS = {
 }
 
 
-def _constants(_: Mapping[str, Any]) -> Mapping[str, Any]:
+def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
     kinds = enum_values(PROBE.btf, "why_file")
     calls = dict.fromkeys(_ON_A_DESCRIPTOR, kinds["WHY_FILE_OF_FD"]) | dict.fromkeys(_POLLS, kinds["WHY_FILE_POLLED"])
-    return {"files_of_calls": by_number(calls)}
+    return {"files_of_calls": by_number(calls), "keep_stacks": options["stacks"]}
+
+
+def _resolver(object_: "BpfObject", modules: "Modules") -> "Resolver":
+    from scope_bpf.code.stacks import StackResolver
+
+    return StackResolver(object_, modules)
 
 
 def _texts(values: Rows, names: Mapping[int, str], absent: Rows) -> pa.DictionaryArray:
@@ -139,7 +151,17 @@ PROBE = Probe(
                 ),
             },
             derive=_derive,
-            hidden=("compat",),
+            resolved={
+                "stack": Derived(
+                    Column(
+                        "with the option stacks: who called where it was blocked, outermost first, by frame pointers; "
+                        "[cut] first if there were more",
+                        stack=True,
+                    ),
+                    _TEXT,
+                )
+            },
+            hidden=("compat", "stack_id"),
             names=Names(
                 "blocked_file",
                 ("device", "inode"),
@@ -158,6 +180,12 @@ PROBE = Probe(
                     totals=("count", "blocked_ns"),
                     only="blocked_ns",
                     title="what threads are blocked in",
+                ),
+                Live(
+                    by=("comm", "blocked_in", "stack"),
+                    totals=("count", "blocked_ns"),
+                    only="stack",
+                    title="stacks that are blocked",
                 ),
             ),
             rollup=Rollup(by=("comm", "part", "blocked_in"), count="count", measured="total_ns", histogram="duration"),
@@ -190,5 +218,9 @@ PROBE = Probe(
             software_events=_FAULTS_SERVED | {"why_fault_counted": "PERF_COUNT_SW_PAGE_FAULTS"},
         ),
     ),
+    extra_options=(Option("stacks", "boolean", False, "keep the stacks with which threads are blocked"),),
     constants=_constants,
+    kept_by_process=("scope_stacks",),
+    resolver=_resolver,
+    resolves=lambda options: bool(options["stacks"]),
 )
