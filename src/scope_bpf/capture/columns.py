@@ -25,7 +25,7 @@ class RawBatch:
         schema: schema of the result of `to_arrow`.
         native: the `scope_rows *` with the rows and their tails; None for a summary.
         names: batches of the stream with the names for this stream.
-        resolver: computes the stream's resolved columns.
+        resolver: computes the stream's resolved columns; None: they are absent.
     """
 
     stream: Stream
@@ -101,6 +101,10 @@ def to_arrow(raw: Batch, only: Collection[str] | None = None) -> pa.RecordBatch:
         columns |= stream.decode(raw.rows, Tails(*tails(raw.native)), wanted)
     if raw.resolver and stream.resolved and not columns.keys() >= wanted:
         columns |= raw.resolver.resolve(stream, raw.rows)
+    columns |= {
+        name: pa.nulls(raw.count, stream.resolved[name].arrow)
+        for name in wanted & stream.resolved.keys() - columns.keys()
+    }
     if stream.names and stream.names.text in wanted:
         columns[stream.names.text] = _joined(raw, stream.names)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

@@ -135,6 +135,8 @@ class Stream:
             scope_process.
         gauge: a summary of states, recorded in every mode, with a row for each state that changed in the interval.
         adds_up: another summary of the probe; this stream adds up its rows by process and has no structs in C.
+        settled_by: of a summary, an iter program that counts, up to now, what is not over yet. It runs before each
+            reading, and when the trace begins, unless a command is held, whose waiting does not count.
         labels: columns that become the labels when the latest samples are exported as metrics; none: no metrics.
         describes: fields of scope.v1.Process -> columns that describe the row's own process; `failed` names a column
             that is not 0 in rows that do not describe it.
@@ -162,6 +164,7 @@ class Stream:
     of_processes: bool = True
     gauge: bool = False
     adds_up: str = ""
+    settled_by: str = ""
     labels: tuple[str, ...] = ()
     describes: Mapping[str, str] = field(default_factory=dict)
     rollup: Rollup | None = None

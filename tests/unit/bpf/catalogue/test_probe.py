@@ -109,7 +109,7 @@ def test_a_stream_without_a_struct_is_named() -> None:
 def test_an_unknown_probe_is_told_with_those_there_are() -> None:
     """The message lists the names to choose from."""
     with pytest.raises(
-        UnknownProbe, match=r"no probe named 'nonsense'; there are: cuda, files, gpu, process, sched, syscalls"
+        UnknownProbe, match=r"no probe named 'nonsense'; there are: cuda, files, gpu, process, sched, syscalls, why"
     ):
         probe_named("nonsense")
 
