@@ -459,7 +459,7 @@ def test_what_was_stripped_is_said(works: Works, gate: Gate, tmp_path: Path, cap
     subprocess.run(["strip", "-o", stripped, works.static.path], check=True)
     for path, messages in (
         (works.static.path, []),
-        (stripped, ["a program has the CUDA runtime linked in and was stripped"]),
+        (stripped, ["a program has the CUDA runtime statically linked and was stripped"]),
     ):
         caplog.clear()
         with (

@@ -7,7 +7,7 @@ from scope_bpf.errors import KernelError
 
 
 class Link:
-    """Attaches a loaded program where its section says, until `close`."""
+    """Attaches a loaded program to the hook in its section name, until `close`."""
 
     def __init__(self, program: Any, name: str) -> None:
         libbpf_log()

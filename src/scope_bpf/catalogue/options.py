@@ -1,4 +1,4 @@
-"""Options of probes: typed, described, checked before anything runs."""
+"""Options of probes: typed, documented, and checked before a probe starts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from scope_bpf.errors import InvalidOption
 
 @dataclass(frozen=True)
 class Option:
-    """An option: its `type` names how a value is read, from JSON or from the command line's text.
+    """An option of a probe; `type` says how a value from JSON or from the command line is read.
 
     Attributes:
-        type: integer, boolean, choice or names (a list of words, one at least; in text, separated by commas).
-        choices: what a choice may be; for names, what each may be (empty: anything).
+        type: integer, boolean, choice or names (a list of at least one word; as text, separated by commas).
+        choices: the values allowed; for names, the words allowed (empty: any).
         minimum, maximum: bounds of an integer, both included.
     """
 
@@ -27,10 +27,10 @@ class Option:
     maximum: int | None = None
 
     def parse(self, value: Any) -> Any:
-        """The value as the probe takes it.
+        """The value, checked and converted for the probe.
 
         Raises:
-            InvalidOption: it is none; the message names what would be.
+            InvalidOption: the value is not allowed; the message says which values are.
         """
         reader = {"integer": self._integer, "boolean": self._boolean, "choice": self._choice, "names": self._names}
         return reader[self.type](value)
@@ -81,30 +81,30 @@ MODE = Option(
     "mode",
     "choice",
     "events",
-    "a row for each event, or counts and histograms per interval, kept in the kernel and never lossy",
+    "events: a row for each event; summary: counts and histograms per interval, kept in the kernel, never lossy",
     choices=("events", "summary"),
 )
 SUMMARY_INTERVAL_MS = Option(
-    "interval_ms", "integer", 1000, "how often a summary is read, in ms", minimum=100, maximum=3_600_000
+    "interval_ms", "integer", 1000, "time between two reads of a summary, in ms", minimum=100, maximum=3_600_000
 )
 SAMPLE_INTERVAL_MS = Option(
-    "interval_ms", "integer", 1000, "how often is looked, in ms", minimum=100, maximum=3_600_000
+    "interval_ms", "integer", 1000, "time between two samples, in ms", minimum=100, maximum=3_600_000
 )
 RING_BYTES = Option(
     "ring_bytes",
     "integer",
     0,
-    "size of each ring between kernel and user space, rounded up to a power of two; 0: what suits probe and mode",
+    "size of each ring between kernel and user space, rounded up to a power of two; 0: chosen by probe and mode",
     minimum=0,
     maximum=1 << 30,
 )
 
 
 def parse_options(options: Sequence[Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """All options with their values, defaults filled in.
+    """The values of all options, with defaults for those not given.
 
     Raises:
-        InvalidOption: an option is unknown or its value is not one it takes.
+        InvalidOption: an option is unknown or its value is not allowed.
     """
     known = {option.name: option for option in options}
     for name in given:

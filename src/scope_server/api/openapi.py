@@ -1,4 +1,4 @@
-"""GET /openapi.json: the API's own description (OpenAPI 3.1), with the columns of the catalogue."""
+"""GET /openapi.json: the OpenAPI 3.1 description of this API, with the catalogue's columns."""
 
 from typing import Any
 
@@ -25,15 +25,19 @@ async def get_openapi(request: web.Request) -> web.Response:
 
 
 def document(tables: list[StreamTable]) -> dict[str, Any]:
-    """The description of the API over these streams."""
+    """The OpenAPI document for these streams."""
     task = {"type": "object", "properties": {"task_id": {"type": "string", "format": "uuid"}}}
     paths = {
         "/health": {"get": _operation("Whether the server can read and write", {"type": "object"}, extra=("503",))},
-        "/storage": {"get": _operation("How much is stored, and which days were dropped", {"type": "object"})},
-        "/nodes": {"get": _operation("The machines", _listed("nodes"))},
-        "/probes": {"get": _operation("What a machine can record", _listed("probes"), [_query("node")])},
+        "/storage": {
+            "get": _operation("Storage used, and the days deleted to stay within the limits", {"type": "object"})
+        },
+        "/nodes": {"get": _operation("All machines", _listed("nodes"))},
+        "/probes": {"get": _operation("The probes of a machine", _listed("probes"), [_query("node")])},
         "/tasks": {
-            "get": _operation("Tasks with their books", _listed("tasks"), [_query("state", {"enum": list(STATES)})]),
+            "get": _operation(
+                "Tasks with their event counts", _listed("tasks"), [_query("state", {"enum": list(STATES)})]
+            ),
             "post": _operation("Start a task", task, body=_definition(), created=True),
         },
         "/tasks/{task_id}": {"get": _operation("A task", task, [_path("task_id")])},
@@ -44,7 +48,7 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
             "Records that could not be stored", _listed("quarantine"), [_query("limit", {"type": "integer"})]
         )
     }
-    for verb, summary in (("retry", "Store a record after all"), ("drop", "Forget a record")):
+    for verb, summary in (("retry", "Try again to store a record"), ("drop", "Delete a record")):
         paths[f"/quarantine/{{id}}/{verb}"] = {"post": _operation(summary, {"type": "object"}, [_path("id")])}
     for table in sorted(tables, key=lambda table: table.name):
         paths[f"/events/{table.name}"] = {"get": _events(table)}
@@ -77,14 +81,16 @@ def _events(table: StreamTable) -> dict[str, Any]:
     parameters = [_query(name) for name in ("since", "until", "machine", "cursor")]
     parameters.append(_query("where", {"type": "string", "maxLength": LONGEST, "description": _WHERE}))
     parameters += [_query("order", {"enum": [order.value for order in Order]}), _query("limit", bounds)]
-    return _operation(f"Rows of {table.name}, of the probe {table.probe}", answer, parameters)
+    return _operation(f"Rows of the stream {table.name} (probe {table.probe})", answer, parameters)
 
 
 def _rollup(table: StreamTable) -> dict[str, Any]:
     keys = [*table.rollup.by, "machine"]
     top = {"type": "integer", "minimum": 1, "maximum": MOST_GROUPS, "default": 10}
     parameters = [_query(name) for name in ("since", "until", "machine")]
-    parameters.append(_query("by", {"type": "string", "description": f"of {', '.join(keys)}, separated by commas"}))
+    parameters.append(
+        _query("by", {"type": "string", "description": f"columns to group by, separated by commas: {', '.join(keys)}"})
+    )
     parameters += [_query("every", {"enum": list(EVERY)}), _query("order", {"enum": list(ORDERS)}), _query("top", top)]
     numbers = ("count", "failed", "sum", "mean", "p50", "p99")
     group: dict[str, Any] = {name: {"type": ["string", "null"]} for name in keys}
@@ -92,7 +98,7 @@ def _rollup(table: StreamTable) -> dict[str, Any]:
     group["points"] = {"type": "array", "items": {"type": "object"}}
     answer = _listed("groups")
     answer["properties"]["groups"]["items"] = {"type": "object", "properties": group}
-    return _operation(f"What {table.name} adds up to, by the minute or longer", answer, parameters)
+    return _operation(f"Totals of {table.name}, per minute or longer", answer, parameters)
 
 
 def _states(table: StreamTable, latest: Latest) -> dict[str, Any]:
@@ -105,7 +111,7 @@ def _states(table: StreamTable, latest: Latest) -> dict[str, Any]:
     group |= {latest.ended: {"type": "boolean"}} if latest.ended else {}
     answer = _listed("groups")
     answer["properties"]["groups"]["items"] = {"type": "object", "properties": group}
-    return _operation(f"What is held now: {table.meaning}", answer, [*parameters, _query("node")])
+    return _operation(f"Current states: {table.meaning}", answer, [*parameters, _query("node")])
 
 
 def _operation(
@@ -122,7 +128,7 @@ def _operation(
         "responses": {
             "201" if created else "200": {"description": summary, "content": {"application/json": {"schema": answer}}},
             "default": {"description": "A problem document (RFC 9457)"},
-            **{status: {"description": "The parts that fail"} for status in extra},
+            **{status: {"description": "The parts that failed"} for status in extra},
         },
     }
     if parameters:
@@ -146,7 +152,7 @@ def _definition() -> dict[str, Any]:
                 "type": "number",
                 "exclusiveMinimum": 0,
                 "maximum": LONGEST_S,
-                "description": "seconds from its first start",
+                "description": "seconds from the task's first start; without it, until the task is stopped",
             },
         },
     }

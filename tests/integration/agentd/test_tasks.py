@@ -243,7 +243,7 @@ async def test_starting_the_same_task_again_changes_nothing(start_agent: StartAg
 @pytest.mark.parametrize(
     ("wanted", "code", "said"),
     [
-        (request(""), "INVALID_ARGUMENT", "probe: name one"),
+        (request(""), "INVALID_ARGUMENT", "probe: missing; give a name"),
         (request("nonsense"), "INVALID_ARGUMENT", "no probe named 'nonsense'"),
         (request(pid=4194303), "FAILED_PRECONDITION", "no process has pid 4194303"),
         (request(pid=-1), "INVALID_ARGUMENT", "target.pid: -1 is no process"),
@@ -253,7 +253,7 @@ async def test_starting_the_same_task_again_changes_nothing(start_agent: StartAg
         (request(mode="both"), "INVALID_ARGUMENT", "'both' is not one of events, summary"),
         (request(ring_bytes=1.5), "INVALID_ARGUMENT", "1.5 is not a whole number"),
         (request(nonsense=1), "INVALID_ARGUMENT", "no option named 'nonsense'"),
-        (request(task_id="mine"), "INVALID_ARGUMENT", "task_id: 'mine' is no UUID"),
+        (request(task_id="mine"), "INVALID_ARGUMENT", "task_id: 'mine' is not a UUID"),
         (request(duration_s=0), "INVALID_ARGUMENT", "duration: give more than 0"),
     ],
     ids=lambda value: value if isinstance(value, str) and " " in value else None,

@@ -56,7 +56,7 @@ async def test_a_task_of_the_machine_is_not_the_servers_to_stop(start_agent: Sta
         assert (await tasks_of(agent))[own.task_id].run.state == RUNNING
         server.want(wanted(mine, definition("sched")))
         await until(lambda: state(server, mine) == RUNNING)
-        with pytest.raises(grpc.aio.AioRpcError, match="wanted by the server"):
+        with pytest.raises(grpc.aio.AioRpcError, match="belongs to the server"):
             await stop(agent, mine)
 
 
@@ -189,7 +189,7 @@ async def test_another_process_with_the_pid_is_not_meant(start_agent: StartAgent
     server.tasks.clear()
     async with start_agent():
         await until(lambda: state(server, task_id) == FAILED)
-    assert "another one has its number now" in server.tasks[task_id].run.error
+    assert "another process has its pid now" in server.tasks[task_id].run.error
     command.close()
 
 

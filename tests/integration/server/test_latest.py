@@ -287,7 +287,7 @@ async def test_each_stream_of_states_has_a_function(line: Line, states: States) 
     FROM scope.cuda_live_now() GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9 ORDER BY 9, 10 DESC"""
     assert line.query(now) == [row[:10] for row in await held(states)]
     (about,) = line.query("SELECT obj_description('scope.cuda_live_now()'::regprocedure)")
-    assert "live_bytes: allocated and not freed (bytes)" in about[0]
+    assert "live_bytes: memory not freed yet (bytes)" in about[0]
     functions = "SELECT proname FROM pg_proc WHERE pronamespace = 'scope'::regnamespace AND proname LIKE '%_now'"
     found = {name for (name,) in line.query(functions)}
     assert found == {f"{name}_now" for name, table in TABLES.items() if table.latest}

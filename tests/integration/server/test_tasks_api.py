@@ -65,7 +65,7 @@ async def test_what_a_run_may_not_have_seen_is_told(start_server: StartServer) -
 async def test_a_refused_start_is_told_and_not_wanted_any_more(start_server: StartServer) -> None:
     """The agent's reason is the answer's, and the task does not come back."""
     agent = StandInAgent()
-    agent.refusal = "no process has pid 4711; `ps` lists those that run"
+    agent.refusal = "no process has pid 4711; `ps` lists running processes"
     async with start_server() as server, agent.attending(server):
         status, problem = await server.ask("POST", "tasks", json={"probe": "syscalls", "target": {"pid": 4711}})
         assert (status, problem["detail"]) == (400, agent.refusal)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Failed, Live, Rollup
+from scope_bpf.catalogue.shown import Failed, Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Derived, Mode, Rows, Stream
 from scope_bpf.probes.syscalls import table as syscall_table
 
@@ -64,7 +64,9 @@ PROBE = Probe(
             derive=_derive_name,
             hidden=("compat", "returned"),
             null_unless={"ret": "returned"},
-            live=Live(by=("comm", "name"), totals=("duration_ns",), failures="ret"),
+            live=Live(by=("comm", "name"), totals=("duration_ns",), quantiles=("duration_ns",), failures="ret"),
+            line=("tid", "duration_ns", "ret", "name"),
+            timeline=Timeline(slices=(Slices(named=("name",)),)),
             rollup=Rollup(by=("comm", "name"), measured="duration_ns", failed="ret"),
         ),
         Stream(
@@ -81,7 +83,7 @@ PROBE = Probe(
             derived={"name": _NAME},
             derive=_derive_name,
             hidden=("compat",),
-            live=Live(by=("comm", "name"), totals=("count", "errors", "total_ns")),
+            live=Live(by=("comm", "name"), totals=("count", "errors", "total_ns"), quantiles=("latency",)),
             rollup=Rollup(
                 by=("comm", "name"),
                 count="count",
