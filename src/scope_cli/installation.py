@@ -24,7 +24,7 @@ def state_dir() -> Path:
 
 
 def running_state_dir() -> Path:
-    """SCOPE_STATE; else the state directory of this user's `scope up` that runs now, if any; else the usual place."""
+    """SCOPE_STATE, or the state directory of a `scope up` that this user runs now, or the usual directory."""
     if not os.environ.get("SCOPE_STATE"):
         with suppress(OSError, ValueError):
             pid, state = _running_file().read_text().rstrip("\n").split(" ", 1)
@@ -35,23 +35,25 @@ def running_state_dir() -> Path:
 
 @contextmanager
 def told_running(state: Path) -> Iterator[None]:
-    """For the block, this process's state directory is the one that `running_state_dir` finds."""
+    """Makes `running_state_dir` return this state directory for the duration of the block."""
     told = f"{os.getpid()} {state}\n"
     try:
         _running_file().parent.mkdir(parents=True, exist_ok=True)
         _replace(_running_file(), told)
-    except OSError as error:  # SCOPE_STATE will do
-        _log.warning("cannot say what runs", extra={"file": str(_running_file()), "reason": error.strerror})
+    except OSError as error:  # users can still set SCOPE_STATE
+        _log.warning(
+            "cannot write where the state directory is", extra={"file": str(_running_file()), "reason": error.strerror}
+        )
     try:
         yield
     finally:
         with suppress(OSError, UnicodeDecodeError):
-            if _running_file().read_text() == told:  # no other has begun since
+            if _running_file().read_text() == told:  # no other `scope up` was started since
                 _running_file().unlink()
 
 
 def another_users() -> str:
-    """What to do about a SCOPE that root runs here, for other users; empty if there is none."""
+    """The end of a message for users other than root, if root has a SCOPE on this machine; else empty."""
     if os.geteuid() and _ROOTS.is_dir():
         return "; root has a SCOPE on this machine: call `sudo scope`, or name its token in SCOPE_TOKEN_FILE"
     return ""
@@ -101,7 +103,7 @@ def _running_file() -> Path:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Writes a file whole, for its owner alone."""
+    """Writes a file at once; only its owner may read it."""
     fresh = path.with_suffix(".new")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)

@@ -25,7 +25,7 @@ def register(subcommands: Any) -> None:
         epilog="A filter: ret < 0 and (comm = git or path ~ '/etc/*'). Operators: = != < <= > >= ~ !~ in (A, B), "
         "is null, is not null, and, or, not. Durations and sizes have units: duration_ns > 1.5ms, read_bytes >= 4KiB.",
     )
-    parser._negative_number_matcher = NEGATIVE  # so that -5m is a value, as argparse has it since Python 3.14
+    parser._negative_number_matcher = NEGATIVE  # -5m is a value: as in argparse of Python 3.14
     parser.add_argument("stream", metavar="STREAM", help="such as exec or syscall_summary; `scope probes` lists them")
     parser.add_argument("--where", metavar="FILTER", help="only events that meet this, such as 'ret < 0'")
     parser.add_argument(
@@ -99,7 +99,7 @@ def _pages(client: "Client", stream: str, query: dict[str, Any], limit: int) -> 
 
 
 def _followed(client: "Client", stream: str, query: dict[str, Any]) -> Iterator[Rows]:
-    """Pages in the order of commits, without end. Once it has answered, a server that is away is waited for."""
+    """Pages in the order of commits, without end. If the server goes away after its first answer, waits for it."""
     import sys
     import time
 

@@ -56,7 +56,7 @@ def test_one_that_cannot_say_that_it_runs_does(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "file"))
     with told_running(tmp_path):
-        assert "cannot say what runs" in caplog.text
+        assert "cannot write where the state directory is" in caplog.text
 
 
 def test_a_given_url_comes_first(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
