@@ -139,11 +139,11 @@ def test_a_silent_listener_is_not_waited_for() -> None:
 @pytest.mark.parametrize(
     ("content", "mode", "said"),
     [
-        (None, 0, "there is no"),
-        ("", 0o600, "holds no token; remove it"),
-        ("short", 0o600, "holds no token; remove it"),
-        ("0123456789abcdef\x00\x01", 0o600, "holds no token; remove it"),
-        ("0123456789abcdef", 0o644, "`chmod 600` it"),
+        (None, 0, "does not exist"),
+        ("", 0o600, "contains no token; remove the file"),
+        ("short", 0o600, "contains no token; remove the file"),
+        ("0123456789abcdef\x00\x01", 0o600, "contains no token; remove the file"),
+        ("0123456789abcdef", 0o644, "run `chmod 600 "),
     ],
 )
 def test_a_damaged_token_is_told_at_once(scope: Run, tmp_path: Path, content: str | None, mode: int, said: str) -> None:
