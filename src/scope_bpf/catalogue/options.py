@@ -16,6 +16,7 @@ class Option:
         type: integer, boolean, choice or names (a list of at least one word; as text, separated by commas).
         choices: the values allowed; for names, the words allowed (empty: any).
         minimum, maximum: bounds of an integer, both included.
+        column: the column whose values the option selects: only rows with one of the names are recorded.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Option:
     choices: tuple[str, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
+    column: str = ""
 
     def parse(self, value: Any) -> Any:
         """The value, checked and converted for the probe.

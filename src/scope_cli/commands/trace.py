@@ -14,7 +14,6 @@ from scope_cli.definition import add_options, add_target, given_options, given_t
 from scope_cli.errors import CommandError, NotRun, UsageError
 
 if TYPE_CHECKING:
-    from scope_cli.trace.choice import Choice
     from scope_cli.trace.display import Display
     from scope_cli.trace.outputs import Outputs
     from scope_cli.trace.sink import Sinks
@@ -76,7 +75,6 @@ def run(arguments: argparse.Namespace) -> int:
         UnknownProbe,
     )
     from scope_bpf.probes import probe_named
-    from scope_cli.trace.choice import Choice
     from scope_cli.trace.outputs import STDOUT, Outputs
     from scope_cli.trace.tables import Wanted
     from scope_cli.trace.tracing import Tracing
@@ -86,12 +84,13 @@ def run(arguments: argparse.Namespace) -> int:
     outputs = Outputs(arguments.lines, arguments.json, arguments.parquet, arguments.perfetto, tables)
     try:
         probes = [probe_named(name) for name in dict.fromkeys(arguments.probe.split(","))]
-        target, to = target_of(given_target(arguments)), _STDERR_FD if arguments.json == STDOUT else None
-        with Tracing(probes, given_options(arguments), target, arguments.command, to) as tracing:
-            choice = Choice(arguments.where, tracing.streams)
+        target = target_of(given_target(arguments))
+        with Tracing(probes, given_options(arguments), target, arguments.where) as tracing:
             outputs.check([stream for stream, _ in tracing.streams])
+            if arguments.command:
+                tracing.hold(arguments.command, _STDERR_FD if arguments.json == STDOUT else None)
             tracing.start()
-            _trace(tracing, outputs, choice, arguments.duration)
+            _trace(tracing, outputs, arguments.duration)
             status = tracing.command.poll() if tracing.command else None
             if tracing.command and tracing.command.failure:
                 raise tracing.command.failure
@@ -129,7 +128,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError("--top must be at least 1")
 
 
-def _trace(tracing: "Tracing", outputs: "Outputs", choice: "Choice", duration: float | None) -> None:
+def _trace(tracing: "Tracing", outputs: "Outputs", duration: float | None) -> None:
     """Records until it is over, shows it, and says on standard error what there was."""
     from scope_cli.trace.display import Display
     from scope_cli.trace.recording import Recording
@@ -142,7 +141,7 @@ def _trace(tracing: "Tracing", outputs: "Outputs", choice: "Choice", duration: f
         signal.signal(number, lambda *_: interrupted.set())
     opened = outputs.open(tracing.streams, tracing.accounts)  # no file is overwritten where nothing can be recorded
     sink = Sinks(opened)
-    recording = Recording(tracing.tracers, sink, choice)
+    recording = Recording(tracing.tracers, sink, tracing.choice)
     began = ended = time.monotonic()
 
     def line() -> str:
@@ -166,7 +165,7 @@ def _trace(tracing: "Tracing", outputs: "Outputs", choice: "Choice", duration: f
             pass
         ended = time.monotonic()
         recording.stop()
-    _end(recording.error, sink, display, [*tracing.notes(), *choice.notes()], line)
+    _end(recording.error, sink, display, [*tracing.notes(), *tracing.choice.notes()], line)
 
 
 def _end(

@@ -1,10 +1,12 @@
 """The rows that the user wants to see: those that meet the filter of `--where`."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
-from scope_bpf.catalogue.condition import Condition, columns_read
+from scope_bpf.catalogue.condition import And, Condition, OneOf, Value, columns_read
+from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.stream import Stream
 from scope_bpf.catalogue.where import filter_columns, read_filter
 from scope_bpf.errors import InvalidFilter
@@ -34,6 +36,17 @@ class Choice:
         if refused and not self._conditions:
             raise refused[0]
 
+    def narrowed(self, probe: Probe, options: Mapping[str, Any]) -> dict[str, Any]:
+        """A probe's options such that it records no rows that no filter would take, where an option can tell."""
+        narrowed = dict(options)
+        conditions = [self._conditions.get(stream.name) for stream in probe.streams_of(probe.mode_of(options))]
+        for option in probe.options:
+            wanted = [_values(condition, option.column) for condition in conditions if condition is not None]
+            if option.column and options[option.name] == option.default and wanted and all(wanted):
+                names = {name for values in wanted for name in values}
+                narrowed[option.name] = tuple(sorted(names & {*option.choices})) or option.default
+        return narrowed
+
     def columns(self, stream: Stream, wanted: Collection[str] | None) -> Collection[str] | None:
         """The columns that have to be made, if these are wanted; None: all."""
         if wanted is None or stream.name not in self._conditions:
@@ -53,3 +66,14 @@ class Choice:
         from scope_bpf.capture.matching import matching
 
         return batch.filter(matching(self._conditions[stream.name], batch))
+
+
+def _values(condition: Condition, column: str) -> frozenset[Value]:
+    """The values of a column that alone meet the condition; empty: it does not say."""
+    match condition:
+        case OneOf(name, values) if name == column:
+            return frozenset(values)
+        case And(terms):
+            return next(filter(None, (_values(term, column) for term in terms)), frozenset())
+        case _:
+            return frozenset()

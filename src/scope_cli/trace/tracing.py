@@ -8,64 +8,60 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-import pyarrow as pa
-
 from scope_bpf.capture.account import Account
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.probe import Probe
-from scope_bpf.catalogue.stream import Stream
 from scope_bpf.catalogue.target import Target
+from scope_cli.trace.choice import Choice
 
 
 class Tracing:
-    """Tracers of one target and, perhaps, a command that is held until `release`. A context, which closes them.
+    """Tracers of one target and, perhaps, a command that is held until it is released. A context, which closes them.
 
     Args:
         options: as the user gave them; each goes to every probe that has it.
-        command: the command's words; empty: none.
-        output: the descriptor that the command's output goes to; None: this process's.
+        where: a filter on the rows; empty: none.
+
+    Attributes:
+        streams: the streams whose rows there will be, with their schemas.
+        choice: which of the rows are wanted.
+        command: the command; None: none is held.
+        tracers: one per probe, once they are started.
 
     Raises:
-        InvalidOption, InvalidTarget, CannotRun: what was given cannot be.
+        InvalidOption, InvalidFilter: an option or the filter is not valid.
     """
 
-    def __init__(
-        self,
-        probes: Sequence[Probe],
-        options: Mapping[str, str],
-        target: Target,
-        command: Sequence[str] = (),
-        output: int | None = None,
-    ) -> None:
-        parsed = [parse_options(probe.options, _own(probe, probes, options)) for probe in probes]
-        self.command: HeldCommand | None = None
-        self._pidfd: int | None = None
-        self._open = ExitStack()
-        if command:
-            self.command = HeldCommand(command, output)
-            self._open.callback(self.command.close)
-            target = replace(target, pid=self.command.pid)
-        elif target.pid is not None:
-            with suppress(OSError):  # whoever does not exist is told by the tracer
-                self._pidfd = os.pidfd_open(target.pid)
-                self._open.callback(os.close, self._pidfd)
-        path = self.command.path if self.command else ""
-        self.tracers = [
-            Tracer(probe, chosen, Target() if probe.sampler and self.command else target, command=path)
-            for probe, chosen in zip(probes, parsed, strict=True)
-        ]
-
-    @property
-    def streams(self) -> list[tuple[Stream, pa.Schema]]:
-        """The streams whose rows there will be, with their schemas."""
-        return [
-            (stream, tracer.probe.schema(stream))
-            for tracer in self.tracers
-            for stream in tracer.probe.streams_of(tracer.mode)
+    def __init__(self, probes: Sequence[Probe], options: Mapping[str, str], target: Target, where: str = "") -> None:
+        parsed = [(probe, parse_options(probe.options, _own(probe, probes, options))) for probe in probes]
+        self.streams = [
+            (stream, probe.schema(stream))
+            for probe, chosen in parsed
+            for stream in probe.streams_of(probe.mode_of(chosen))
             if not stream.internal
         ]
+        self.choice = Choice(where, self.streams)
+        self._probes = [(probe, self.choice.narrowed(probe, chosen)) for probe, chosen in parsed]
+        self._target = target
+        self.command: HeldCommand | None = None
+        self.tracers: list[Tracer] = []
+        self._pidfd: int | None = None
+        self._open = ExitStack()
+
+    def hold(self, command: Sequence[str], output: int | None) -> None:
+        """Starts a command that is held until its `release`: it and its children become the target.
+
+        Args:
+            output: the descriptor that the command's output goes to; None: this process's.
+
+        Raises:
+            CannotRun: it cannot be executed.
+        """
+        self.command = HeldCommand(command, output)
+        self._open.callback(self.command.close)
+        self._target = replace(self._target, pid=self.command.pid)
 
     def start(self) -> None:
         """Attaches all probes.
@@ -73,9 +69,17 @@ class Tracing:
         Raises:
             ScopeBpfError: one cannot run here.
         """
-        for tracer in self.tracers:
+        path = self.command.path if self.command else ""
+        if self._target.pid is not None and not self.command:
+            with suppress(OSError):  # a process that does not exist is the tracer's to tell
+                self._pidfd = os.pidfd_open(self._target.pid)
+                self._open.callback(os.close, self._pidfd)
+        for probe, options in self._probes:
+            of_machine = probe.sampler and self.command  # samples are of the whole machine
+            tracer = Tracer(probe, options, Target() if of_machine else self._target, command=path)
             self._open.callback(tracer.close)
             tracer.start()
+            self.tracers.append(tracer)
 
     def is_over(self) -> bool:
         """Whether the command, or the process that is watched, has ended."""

@@ -103,6 +103,7 @@ PROBE = Probe(
             (),
             "only these calls, such as openat,read",
             choices=tuple(sorted(NUMBERS)),
+            column="name",
         ),
     ),
     constants=_constants,
