@@ -28,6 +28,7 @@ def register(subcommands: Any) -> None:
     parser._negative_number_matcher = NEGATIVE  # -5m is a value: as in argparse of Python 3.14
     parser.add_argument("stream", metavar="STREAM", help="such as exec or syscall_summary; `scope probes` lists them")
     parser.add_argument("--where", metavar="FILTER", help="only events that meet this, such as 'ret < 0'")
+    parser.add_argument("--node", metavar="NODE", help="only events of this machine: its hostname or id")
     parser.add_argument(
         "--since", metavar="TIME", type=moment, help="only events from this time on: -5m, or 2026-01-31T12:00:00Z"
     )
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise UsageError("--follow prints events as they are stored, without end; leave out --order and --until")
     if arguments.limit is not None and arguments.limit < 1:
         raise UsageError(f"--limit {arguments.limit} is not above 0")
-    query = {name: getattr(arguments, name) for name in ("where", "since", "until")}
+    query = {name: getattr(arguments, name) for name in ("where", "since", "until")} | {"machine": arguments.node}
     show = _printer(arguments)
     if not arguments.follow:
         pages = _pages(Client(), arguments.stream, {**query, "order": arguments.order}, arguments.limit or LIMIT)

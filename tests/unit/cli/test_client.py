@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Api
 
+from scope_cli import installation
 from scope_cli.client import Client
 from scope_cli.errors import CommandError
 from scope_cli.installation import (
@@ -33,6 +34,8 @@ def test_a_running_scope_up_is_found_wherever_its_state_is(
 ) -> None:
     """While it runs, without a variable; then it is the usual place again. One that was killed is not believed."""
     monkeypatch.delenv("SCOPE_STATE")
+    monkeypatch.setattr(installation, "_RUN", tmp_path / "root's")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
     api.answer("GET nodes", {"nodes": []})
     with told_running(tmp_path):
@@ -41,6 +44,9 @@ def test_a_running_scope_up_is_found_wherever_its_state_is(
         with told_running(tmp_path / "later"):
             assert running_state_dir() == tmp_path / "later"
         assert list((tmp_path / "run").iterdir()) == []
+    with told_running(tmp_path), monkeypatch.context() as sudo:
+        sudo.delenv("XDG_RUNTIME_DIR")
+        assert running_state_dir() == tmp_path
     assert running_state_dir() == state_dir()
     for told in (f"{1 << 30} {tmp_path}", "", "x y", "\0 \0"):
         (tmp_path / "run" / "scope-running").write_text(told)
@@ -53,6 +59,8 @@ def test_one_that_cannot_say_that_it_runs_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A runtime directory that is away is no end."""
+    monkeypatch.setattr(installation, "_RUN", tmp_path / "file")
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "file"))
     with told_running(tmp_path):
