@@ -67,6 +67,18 @@ def test_one_that_cannot_say_that_it_runs_does(
         assert "cannot write where the state directory is" in caplog.text
 
 
+@pytest.mark.usefixtures("api")
+def test_another_user_is_told_of_roots(scope: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where root runs SCOPE, a user without a token learns how to reach it."""
+    (tmp_path / "token").unlink()
+    assert "sudo" not in scope("nodes")[2]
+    monkeypatch.setattr(installation, "_ROOTS", tmp_path)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    status, _, said = scope("nodes")
+    assert (status, said.count("\n")) == (1, 1)
+    assert "root has a SCOPE on this machine: call `sudo scope`" in said
+
+
 def test_a_given_url_comes_first(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """SCOPE_URL is meant."""
     monkeypatch.setenv("SCOPE_URL", "http://127.0.0.1:1/")
