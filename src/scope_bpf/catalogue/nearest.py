@@ -1,7 +1,6 @@
 """Messages about unknown names: which known names are similar, and which names there are."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 _SUGGESTED = 3
 _LISTED = 40  # names; a longer list is left out of a message
@@ -22,6 +21,8 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 def meant(name: str, known: Iterable[str]) -> str:
     """The most similar known names, as the end of a message: ` (did you mean 'path'?)`; empty if none is similar."""
+    from difflib import get_close_matches  # noqa: PLC0415  # takes a millisecond that only a mistake has to pay
+
     by_lower: dict[str, str] = {}
     for each in known:
         by_lower.setdefault(each.lower(), each)
