@@ -21,7 +21,7 @@ class InvalidOption(ScopeBpfError, ValueError):
 
 
 class InvalidFilter(ScopeBpfError, ValueError):
-    """A filter that cannot be read, or does not suit the columns it is for; the message says where and why."""
+    """A filter has a syntax error, or does not suit the columns of the stream; the message says where and why."""
 
 
 class InvalidTarget(ScopeBpfError, ValueError):

@@ -30,11 +30,11 @@ Row = Mapping[str, Any]
 
 
 class EventTable:
-    """Prints rows of a stream, again and again: the heading once, in columns that do not become narrower.
+    """Prints rows of a stream as a table, page by page. The heading is printed once; columns never become narrower.
 
     Args:
-        chosen: these columns; without any, those that fit.
-        first: columns that are left out last, where there is no room for all.
+        chosen: the columns to print; empty: as many as fit.
+        first: the columns that are kept longest if there is not enough room.
     """
 
     def __init__(self, stream: str, chosen: Sequence[str] = (), first: Sequence[str] = ()) -> None:
@@ -47,10 +47,10 @@ class EventTable:
         self._widths: dict[str, int] = {}  # of the columns that are shown, from the first rows on
 
     def print(self, rows: Sequence[Row]) -> None:
-        """Prints rows; which columns did not fit is said on standard error.
+        """Prints rows. Columns that did not fit are named on standard error.
 
         Raises:
-            UsageError: the stream has no such column as was chosen.
+            UsageError: the stream does not have a chosen column.
         """
         if not rows:
             return
@@ -66,7 +66,8 @@ class EventTable:
         for name in shown:
             width = max(map(cell_len, (name, *columns[name])))
             self._widths[name] = max(self._widths.get(name, 0), min(WIDEST, width))
-            numbers = all(isinstance(row[name], int | float | None) for row in rows)
+            types = {type(row[name]) for row in rows} - {type(None)}
+            numbers = bool(types) and types <= {int, float}
             table.add_column(name, justify="right" if numbers else "left", min_width=self._widths[name])
         for cells in zip(*(columns[name] for name in shown), strict=True):
             table.add_row(*(Text(cell, overflow="fold") for cell in cells))
@@ -80,7 +81,7 @@ class EventTable:
         first = ("time", "hostname", *FIRST[1:]) if of_many else FIRST
         names = [name for name in (*first, *own, *LAST) if name in rows[0]]
         lists = {name for name in names if any(isinstance(row[name], list) for row in rows)}
-        # A histogram is no cell.
+        # A histogram does not fit into a cell.
         return [name for name in names if name not in lists or self._described[name].unit == ""]
 
     def _cell(self, name: str, value: Any) -> str:
@@ -96,7 +97,7 @@ class EventTable:
 
 
 def _result_of(stream: Stream) -> str:
-    """The column that has -errno where a call failed; empty if there is none."""
+    """The column that is -errno in rows of failed calls; empty if there is none."""
     rollup = stream.rollup
     return rollup.failed if rollup and rollup.failed_if is Failed.BELOW_ZERO else ""
 

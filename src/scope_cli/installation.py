@@ -12,46 +12,48 @@ CONTROL = "127.0.0.1:8472"
 METRICS = "127.0.0.1:8473"
 
 _ROOTS = Path("/var/lib/scope")
+_RUN = Path("/run")
 _log = logging.getLogger(__name__)
 
 
 def state_dir() -> Path:
     """SCOPE_STATE, or the usual place: /var/lib/scope for root."""
     given = os.environ.get("SCOPE_STATE")
-    if given:
-        return Path(given)
-    return _ROOTS if os.geteuid() == 0 else Path.home() / ".local" / "state" / "scope"
+    return Path(given) if given else _ROOTS if os.geteuid() == 0 else _users() / "scope"
 
 
 def running_state_dir() -> Path:
-    """SCOPE_STATE; else the state directory of this user's `scope up` that runs now, if any; else the usual place."""
+    """SCOPE_STATE, or the state directory of a `scope up` that this user runs now, or the usual directory."""
     if not os.environ.get("SCOPE_STATE"):
-        with suppress(OSError, ValueError):
-            pid, state = _running_file().read_text().rstrip("\n").split(" ", 1)
-            if _running_file().stat().st_uid == os.geteuid() and Path("/proc", str(int(pid))).exists():
-                return Path(state)
+        for file in _running_files():
+            with suppress(OSError, ValueError):
+                pid, state = file.read_text().rstrip("\n").split(" ", 1)
+                if file.stat().st_uid == os.geteuid() and Path("/proc", str(int(pid))).exists():
+                    return Path(state)
     return state_dir()
 
 
 @contextmanager
 def told_running(state: Path) -> Iterator[None]:
-    """For the block, this process's state directory is the one that `running_state_dir` finds."""
+    """Makes `running_state_dir` return this state directory for the duration of the block."""
     told = f"{os.getpid()} {state}\n"
-    try:
-        _running_file().parent.mkdir(parents=True, exist_ok=True)
-        _replace(_running_file(), told)
-    except OSError as error:  # SCOPE_STATE will do
-        _log.warning("cannot say what runs", extra={"file": str(_running_file()), "reason": error.strerror})
+    for file in _running_files():
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            _replace(file, told)
+        except OSError as error:  # users can still set SCOPE_STATE
+            _log.warning("cannot write where the state directory is", extra={"file": file, "reason": error.strerror})
     try:
         yield
     finally:
-        with suppress(OSError, UnicodeDecodeError):
-            if _running_file().read_text() == told:  # no other has begun since
-                _running_file().unlink()
+        for file in _running_files():
+            with suppress(OSError, UnicodeDecodeError):
+                if file.read_text() == told:  # no other `scope up` was started since
+                    file.unlink()
 
 
 def another_users() -> str:
-    """What to do about a SCOPE that root runs here, for other users; empty if there is none."""
+    """The end of a message for users other than root, if root has a SCOPE on this machine; else empty."""
     if os.geteuid() and _ROOTS.is_dir():
         return "; root has a SCOPE on this machine: call `sudo scope`, or name its token in SCOPE_TOKEN_FILE"
     return ""
@@ -94,14 +96,19 @@ def _url_file(state: Path) -> Path:
     return state / "api-url"
 
 
-def _running_file() -> Path:
-    if folder := os.environ.get("XDG_RUNTIME_DIR"):
-        return Path(folder) / "scope-running"
-    return Path("/run/scope-running") if os.geteuid() == 0 else state_dir().with_name("scope-running")
+def _running_files() -> list[Path]:
+    """Files with the state directory of a running `scope up`. There are two: sudo does not set XDG_RUNTIME_DIR."""
+    session = os.environ.get("XDG_RUNTIME_DIR")
+    always = _RUN if os.geteuid() == 0 else _users()
+    return [folder / "scope-running" for folder in (*([Path(session)] if session else []), always)]
+
+
+def _users() -> Path:
+    return Path.home() / ".local" / "state"
 
 
 def _replace(path: Path, text: str) -> None:
-    """Writes a file whole, for its owner alone."""
+    """Writes a file at once; only its owner may read it."""
     fresh = path.with_suffix(".new")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)

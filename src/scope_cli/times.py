@@ -1,4 +1,4 @@
-"""Times as people write them: RFC 3339, or so long ago."""
+"""Times on the command line: RFC 3339, or a time span before now."""
 
 import argparse
 import re
@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 _AGO = re.compile(r"-?([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-NEGATIVE = re.compile(r"-\.?[0-9]")  # what begins like a number is none of our options
+NEGATIVE = re.compile(r"-\.?[0-9]")  # an argument that begins like a number is a value, not an option
 
 
 def moment(text: str) -> str:
-    """A time as the API takes it: of `-5m` (s, m, h, d) the time five minutes ago, of a time itself; for argparse.
+    """A time for the API, as an argparse type: `-5m` (units s, m, h, d) becomes the time five minutes ago.
 
     Raises:
-        argparse.ArgumentTypeError: it is neither.
+        argparse.ArgumentTypeError: the text is neither a time nor a time span.
     """
     try:
         if ago := _AGO.fullmatch(text):

@@ -93,7 +93,7 @@ def test_nodes_tasks_and_health(up: Up) -> None:
         ("events", "exec"),
         ("states", "gpu"),
         ("leaks",),
-        ("admin", "quarantine", "list"),
+        ("admin", "quarantine"),
         ("stop", "nonsense"),
         ("start", "nonsense", "files"),
     ],

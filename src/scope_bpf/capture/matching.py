@@ -1,4 +1,4 @@
-"""Which rows of a batch a filter takes: whole columns at once, texts of dictionaries once for each that is distinct."""
+"""Applies a filter to a batch: column by column, and once per distinct value of a dictionary column."""
 
 from collections.abc import Callable
 from functools import reduce
@@ -17,16 +17,16 @@ _ORDERS: dict[str, Callable[[pa.Array, pa.Scalar], pa.BooleanArray]] = {
 
 
 def matching(condition: Condition, batch: pa.RecordBatch) -> pa.BooleanArray:
-    """A mask for `batch.filter`: which rows meet the condition, shape (rows,), without nulls.
+    """The rows of a batch that meet a condition, as a mask for `batch.filter`: boolean, shape (rows,), without nulls.
 
     Args:
-        condition: of `read_filter`, for the columns of this batch (`columns_read`).
+        condition: from `read_filter`; the batch must have the columns that it reads (`columns_read`).
     """
     return _truth(condition, batch).fill_null(False)
 
 
 def _truth(condition: Condition, batch: pa.RecordBatch) -> pa.BooleanArray:
-    """True, false, or null where the condition is neither."""
+    """The condition for each row: true, false or null."""
     match condition:
         case Not(term):
             return pc.invert(_truth(term, batch))
@@ -44,7 +44,9 @@ def _of_column(condition: OneOf | Ordered | Matches | IsNull, column: pa.Array) 
             return column.is_null()
         return _of_column(condition, column.dictionary).take(column.indices)
     if pa.types.is_floating(column.type):
-        column = pc.add(pc.if_else(pc.is_nan(column), None, column), 0.0)  # -0.0 becomes 0.0, which `is_in` tells apart
+        column = pc.add(
+            pc.if_else(pc.is_nan(column), None, column), 0.0
+        )  # makes 0.0 of -0.0: `is_in` takes them for different
     match condition:
         case IsNull():
             return column.is_null()

@@ -1,7 +1,7 @@
-"""Conditions on rows, as a tree: what a filter says, checked against the columns of a stream.
+"""Conditions on rows, as a tree: the meaning of a filter, after it was checked against the columns of a stream.
 
-Nulls are as in SQL: a comparison with null is neither true nor false, and `Not` keeps it so. A number that is not one
-(NaN) counts as null. Values are of their column's type, and within its bounds.
+As in SQL, a comparison with null is neither true nor false, and so is its negation. NaN counts as null. Every value has
+the type of its column and lies within the column's range.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Value = str | int | float | bool
 
 @dataclass(frozen=True)
 class OneOf:
-    """The column equals one of the values; without values it is false, or null where the column is."""
+    """True if the column equals one of the values. There may be no values: then no row matches."""
 
     column: str
     values: tuple[Value, ...]
@@ -19,7 +19,11 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Ordered:
-    """The column compared with a number of its own type: `<=` or `>=`; of a column of fractions also `<` and `>`."""
+    """The column compared with a number.
+
+    Attributes:
+        operator: `<=` or `>=`; for columns of floating-point numbers also `<` and `>`.
+    """
 
     column: str
     operator: str
@@ -28,10 +32,10 @@ class Ordered:
 
 @dataclass(frozen=True)
 class Matches:
-    """The column's text matches a pattern, all of it.
+    """True if the whole text of the column matches a pattern.
 
     Attributes:
-        pattern: as SQL's LIKE takes it, with backslashes: `%` for any characters, `_` for one.
+        pattern: for SQL's LIKE: `%` for any characters, `_` for one; a backslash escapes the next character.
     """
 
     column: str
@@ -40,28 +44,28 @@ class Matches:
 
 @dataclass(frozen=True)
 class IsNull:
-    """The column is null."""
+    """True if the column is null."""
 
     column: str
 
 
 @dataclass(frozen=True)
 class Not:
-    """The term is false."""
+    """True if the term is false; null if the term is null."""
 
     term: "Condition"
 
 
 @dataclass(frozen=True)
 class And:
-    """Each of the terms is true."""
+    """True if all terms are true."""
 
     terms: tuple["Condition", ...]
 
 
 @dataclass(frozen=True)
 class Or:
-    """One of the terms is true."""
+    """True if at least one term is true."""
 
     terms: tuple["Condition", ...]
 

@@ -1,6 +1,6 @@
-"""Literals of filters: numbers, durations and sizes as people write them, read exactly.
+"""Literals in filters: numbers, durations and sizes, converted without rounding.
 
-Durations and sizes are only for columns with the unit they are of: `1.5ms` for ns, `4KiB` for bytes.
+A duration such as `1.5ms` is valid for columns in ns, a size such as `4KiB` for columns in bytes.
 """
 
 import re
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)(.*)", re.S)
 _LONGEST = 40  # characters of a number
-_MICRO, _MU = "\u00b5s", "\u03bcs"  # keyboards have one of the two
+_MICRO, _MU = "\u00b5s", "\u03bcs"  # two characters that look the same; keyboards have either
 _DURATIONS = {
     "ns": 1,
     "us": 10**3,
@@ -39,7 +39,7 @@ _SUFFIXES: Mapping[str, tuple[str, str, Mapping[str, int]]] = {
 
 
 class Kind(StrEnum):
-    """What the values of a column are, as people call it."""
+    """The kind of values in a column, as messages call it."""
 
     TEXT = "a text"
     WHOLE = "a whole number"
@@ -50,7 +50,12 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class ColumnType:
-    """What a filter has to know of a column: its kind, its unit or none, and the bounds of whole numbers, inclusive."""
+    """What the filter grammar needs to know about a column.
+
+    Attributes:
+        unit: of the catalogue, such as ns; empty if the column has none.
+        least, most: smallest and largest whole number that the column can hold.
+    """
 
     kind: Kind
     unit: str = ""
@@ -59,8 +64,8 @@ class ColumnType:
 
 
 def column_type(arrow: "pa.DataType", unit: str = "") -> ColumnType:
-    """The type of a column of this Arrow type; what is none of texts, numbers and truth values is a list."""
-    import pyarrow as pa  # noqa: PLC0415  # the grammar is read where Arrow is not needed yet
+    """The type of an Arrow column. Every type that is not text, number or boolean counts as a list."""
+    import pyarrow as pa  # noqa: PLC0415  # importing pyarrow is slow, and reading a filter does not need it
 
     if pa.types.is_dictionary(arrow):
         arrow = arrow.value_type
@@ -77,7 +82,7 @@ def column_type(arrow: "pa.DataType", unit: str = "") -> ColumnType:
 
 
 def exact(word: str, type_: ColumnType) -> Fraction | None:
-    """The number that a word stands for, in the column's unit; None: it is none, or too long."""
+    """The number that a word stands for, in the column's unit; None if it is not such a number, or too long."""
     found = _NUMBER.fullmatch(word) if len(word) <= _LONGEST else None
     if found is None:
         return None
@@ -92,7 +97,7 @@ def exact(word: str, type_: ColumnType) -> Fraction | None:
 
 
 def wanted(type_: ColumnType) -> str:
-    """What a column of numbers is compared with: `a whole number or a duration such as 1.5ms`."""
+    """The values that a column can be compared with: `a whole number or a duration such as 1.5ms`."""
     if type_.unit in _SUFFIXES:
         name, example, _ = _SUFFIXES[type_.unit]
         return f"{type_.kind} or {name} such as {example}"
@@ -100,5 +105,5 @@ def wanted(type_: ColumnType) -> str:
 
 
 def shortened(word: str) -> str:
-    """A word in quotes, as a message shows it."""
+    """A word in quotes for a message, shortened if it is long."""
     return f"'{word[:_LONGEST]}…'" if len(word) > _LONGEST else f"'{word}'"

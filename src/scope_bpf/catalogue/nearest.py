@@ -1,18 +1,17 @@
-"""Names that nobody has: what was meant, and what there is."""
+"""Messages about unknown names: which known names are similar, and which names there are."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 _SUGGESTED = 3
-_LISTED = 40  # names; of more, only the nearest are told
-_LONGEST = 60  # characters of a name that is quoted
+_LISTED = 40  # names; a longer list is left out of a message
+_LONGEST = 60  # characters of a quoted name
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """What to say of a name that is not known: `no column 'pth' (did you mean 'path'?); there are: path, ret`.
+    """A message about an unknown name: `no column 'pth' (did you mean 'path'?); there are: path, ret`.
 
     Args:
-        what: what the name is one of, such as `column`.
+        what: the kind of thing that has such names, such as `column`.
     """
     names = list(known)
     shown = f"'{name[:_LONGEST]}…'" if len(name) > _LONGEST else f"'{name}'"
@@ -21,7 +20,9 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """The known names most like this one, to stand behind it: ` (did you mean 'path'?)`; empty if none is like it."""
+    """The most similar known names, as the end of a message: ` (did you mean 'path'?)`; empty if none is similar."""
+    from difflib import get_close_matches  # noqa: PLC0415  # takes a millisecond that only a mistake has to pay
+
     by_lower: dict[str, str] = {}
     for each in known:
         by_lower.setdefault(each.lower(), each)

@@ -1,4 +1,4 @@
-"""Filters on rows, as people write them: `ret < 0 and path ~ '/etc/*'`. Read, checked against columns, kept as a tree.
+"""The filter grammar of `--where` and of the REST API: from text such as `ret < 0 and path ~ '/etc/*'` to a condition.
 
     filter     = term { ("and" | "or") term }       "and" binds closer than "or"
     term       = "not" term | "(" filter ")" | comparison
@@ -7,11 +7,11 @@
                | COLUMN "is" [ "not" ] "null"
     OPERATOR   = "=" | "==" | "!=" | "<" | "<=" | ">" | ">=" | "~" | "!~"
 
-`~` compares a text with a pattern: `*` stands for any characters, `?` for one, and a backslash before `*`, `?` or a
-backslash takes its meaning away. A text stands in single or double quotes, written twice within them; a word without
-blanks needs none. Nulls are as in SQL: a comparison with null is neither true nor false, and `not` keeps it so. A
-number that is not one (NaN) counts as null. The columns' names are as in the catalogue; `duration` stands for
-`duration_ns` where that is the only column it can be.
+`~` matches a text against a pattern: `*` stands for any characters, `?` for one character; a backslash before `*`, `?`
+or a backslash makes it an ordinary character. Texts are quoted, with single or double quotes; inside a text, the same
+quote is written twice. A word without blanks needs no quotes. As in SQL, a comparison with null is neither true nor
+false, and so is its negation. NaN counts as null. The unit at the end of a column's name may be left out if only one
+column matches: `duration` for `duration_ns`.
 """
 
 import math
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 LONGEST = 4096  # characters
 _MOST_TERMS = 64
 _DEEPEST = 32
+_MOST_WILDCARDS = 32  # `*` in a pattern: the time to match grows with their number
 _LARGEST = Fraction(sys.float_info.max)
 _TOKEN = re.compile(
     r"""\s*+(?: (?P<text> '(?:[^']|'')*+' | "(?:[^"]|"")*+" )
@@ -42,17 +43,19 @@ _TOKEN = re.compile(
               | (?P<word> [^\s'"()=!<>~,]+ ) )""",
     re.VERBOSE,
 )
-_ESCAPED = re.compile(r"\\([*?\\])|([*?])|([%_\\])")  # in a pattern: taken as it is, a wildcard, LIKE's own
+_ESCAPED = re.compile(
+    r"\\([*?\\])|([*?])|([%_\\])"
+)  # in a pattern: an escaped character, a wildcard, a special character of LIKE
 _KEYWORDS = ("and", "or", "not", "in", "is", "null")
 _OPERATORS = ("=", "==", "!=", "<", "<=", ">", ">=", "~", "!~")
 
 
 def read_filter(text: str, columns: Mapping[str, ColumnType]) -> Condition:
-    """The condition that a filter on these columns stands for. Its values are within the bounds of their columns.
+    """Reads a filter and checks it against these columns.
 
     Raises:
-        InvalidFilter: it cannot be read, is too long, too deep or has too many comparisons, names no column, or
-            compares one with what it cannot be compared with.
+        InvalidFilter: the filter has a syntax error, an unknown column, or a value that does not suit its column; or
+            it is too long, is nested too deeply, or has too many comparisons.
     """
     if len(text) > LONGEST:
         raise InvalidFilter(f"where: {len(text)} characters are too many; at most {LONGEST} are taken")
@@ -60,7 +63,7 @@ def read_filter(text: str, columns: Mapping[str, ColumnType]) -> Condition:
 
 
 def filter_columns(stream: "Stream", schema: "pa.Schema") -> dict[str, ColumnType]:
-    """The columns that a filter on a stream's rows can name: those of its Arrow schema, with the catalogue's units."""
+    """The columns that a filter on a stream can name, with their types: those of the stream's Arrow schema."""
     described = stream.described()
     return {field.name: column_type(field.type, described[field.name].unit) for field in schema}
 
@@ -100,7 +103,7 @@ class _Parser:
         return token
 
     def _takes(self, sign: str) -> bool:
-        """Takes the next token if it is this keyword or sign."""
+        """Whether the next token is this keyword or sign; if so, takes it."""
         found = self._at.is_word(sign) or (self._at.kind == "sign" and self._at.text == sign)
         self._next += found
         return found
@@ -188,7 +191,7 @@ class _Parser:
         elif sign in ("~", "!~"):
             if type_.kind is not Kind.TEXT:
                 raise _wrong(operator, f"'{sign}' is for texts, and {column} is {type_.kind}")
-            found = Matches(column, _like(self._value(column).text))
+            found = Matches(column, self._pattern(column))
         elif type_.kind in (Kind.WHOLE, Kind.NUMBER):
             found = _ordered(column, sign, self._number(column), type_)
         else:
@@ -196,7 +199,7 @@ class _Parser:
         return Not(found) if sign in ("!=", "!~") else found
 
     def _equal(self, column: str) -> tuple[Value, ...]:
-        """The value that the column has to equal; none if it can equal none such."""
+        """The value that the column has to equal, as a tuple; empty if the column cannot hold the value."""
         type_ = self._columns[column]
         if type_.kind is Kind.TEXT:
             return (self._value(column).text,)
@@ -220,6 +223,12 @@ class _Parser:
         if abs(number) > _LARGEST:
             raise _wrong(value, f"{shortened(value.text)} is too large")
         return number
+
+    def _pattern(self, column: str) -> str:
+        value = self._value(column)
+        if sum(found[2] == "*" for found in _ESCAPED.finditer(value.text)) > _MOST_WILDCARDS:
+            raise _wrong(value, f"the pattern has more than {_MOST_WILDCARDS} '*'")
+        return _like(value.text)
 
     def _value(self, column: str) -> _Token:
         kind = self._columns[column].kind
@@ -259,7 +268,7 @@ def _tokens(text: str) -> list[_Token]:
 def _ordered(column: str, sign: str, number: Fraction, type_: ColumnType) -> Condition:
     if type_.kind is Kind.NUMBER:
         return Ordered(column, sign, float(number))
-    # Of whole numbers `< 1.5` is `<= 1`; a bound beyond the column's is that one, or nothing meets it.
+    # For whole numbers, `< 1.5` is `<= 1`. A bound outside the column's range is moved into it, or matches no row.
     if sign in ("<", "<="):
         most = math.floor(number) if sign == "<=" else math.ceil(number) - 1
         return Ordered(column, "<=", min(most, type_.most)) if most >= type_.least else OneOf(column, ())

@@ -25,9 +25,10 @@ def register(subcommands: Any) -> None:
         epilog="A filter: ret < 0 and (comm = git or path ~ '/etc/*'). Operators: = != < <= > >= ~ !~ in (A, B), "
         "is null, is not null, and, or, not. Durations and sizes have units: duration_ns > 1.5ms, read_bytes >= 4KiB.",
     )
-    parser._negative_number_matcher = NEGATIVE  # so that -5m is a value, as argparse has it since Python 3.14
+    parser._negative_number_matcher = NEGATIVE  # -5m is a value: as in argparse of Python 3.14
     parser.add_argument("stream", metavar="STREAM", help="such as exec or syscall_summary; `scope probes` lists them")
     parser.add_argument("--where", metavar="FILTER", help="only events that meet this, such as 'ret < 0'")
+    parser.add_argument("--node", metavar="NODE", help="only events of this machine: its hostname or id")
     parser.add_argument(
         "--since", metavar="TIME", type=moment, help="only events from this time on: -5m, or 2026-01-31T12:00:00Z"
     )
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise UsageError("--follow prints events as they are stored, without end; leave out --order and --until")
     if arguments.limit is not None and arguments.limit < 1:
         raise UsageError(f"--limit {arguments.limit} is not above 0")
-    query = {name: getattr(arguments, name) for name in ("where", "since", "until")}
+    query = {name: getattr(arguments, name) for name in ("where", "since", "until")} | {"machine": arguments.node}
     show = _printer(arguments)
     if not arguments.follow:
         pages = _pages(Client(), arguments.stream, {**query, "order": arguments.order}, arguments.limit or LIMIT)
@@ -99,7 +100,7 @@ def _pages(client: "Client", stream: str, query: dict[str, Any], limit: int) -> 
 
 
 def _followed(client: "Client", stream: str, query: dict[str, Any]) -> Iterator[Rows]:
-    """Pages in the order of commits, without end. Once it has answered, a server that is away is waited for."""
+    """Pages in the order of commits, without end. If the server goes away after its first answer, waits for it."""
     import sys
     import time
 

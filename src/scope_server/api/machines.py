@@ -23,6 +23,6 @@ async def machines_named(request: web.Request, machine: str | None) -> list[int]
 
 
 async def no_machine(request: web.Request, name: str) -> str:
-    """What to say of a name that no machine has."""
+    """A message about a name that no machine has."""
     hostnames = [row["hostname"] for row in await request.app[DATABASE].fetch("machines")]
     return f"no machine has the hostname or id {quoted(name)}{meant(name, hostnames)}; /api/v1/nodes lists them"

@@ -16,6 +16,7 @@ from scope_server.store.rollups.query import EVERY, MOST_GROUPS, ORDERS
 from scope_server.store.schema.columns import StreamTable
 
 _WHERE = "a filter on the columns, such as: ret < 0 and path ~ '/etc/*'"
+_ORDER = "by time, or as stored: then `next` is always given, and asks for what was stored since"
 
 
 async def get_openapi(request: web.Request) -> web.Response:
@@ -80,7 +81,10 @@ def _events(table: StreamTable) -> dict[str, Any]:
     bounds = {"type": "integer", "minimum": 1, "maximum": MOST_ROWS, "default": 100}
     parameters = [_query(name) for name in ("since", "until", "machine", "cursor")]
     parameters.append(_query("where", {"type": "string", "maxLength": LONGEST, "description": _WHERE}))
-    parameters += [_query("order", {"enum": [order.value for order in Order]}), _query("limit", bounds)]
+    parameters += [
+        _query("order", {"enum": [order.value for order in Order], "description": _ORDER}),
+        _query("limit", bounds),
+    ]
     return _operation(f"Rows of the stream {table.name} (probe {table.probe})", answer, parameters)
 
 

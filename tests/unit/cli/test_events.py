@@ -24,11 +24,12 @@ def test_a_filter_and_times_are_asked_for(api: Api, scope: Scope) -> None:
     """The filter as it is, a time as it is, and -5m as the time five minutes ago."""
     api.answer("GET events/syscall", _page(1))
     before = datetime.now(UTC) - timedelta(minutes=5)
-    words = ("--where", "ret < 0 and comm ~ 'g*'", "--since", "-5m", "--until", "2026-01-31T12:00:00Z")
+    words = ("--where", "ret < 0 and comm ~ 'g*'", "--since", "-5m", "--until", "2026-01-31T12:00:00Z", "--node", "it")
     assert scope("events", "syscall", *words, "--json") == (0, '{"arg0": 1}\n', "")
     (asked,) = _asked(api)
     assert timedelta(0) <= datetime.fromisoformat(asked.pop("since")) - before < timedelta(minutes=1)
-    assert asked == {"where": "ret < 0 and comm ~ 'g*'", "until": "2026-01-31T12:00:00Z", "limit": "100"}
+    told = {"where": "ret < 0 and comm ~ 'g*'", "until": "2026-01-31T12:00:00Z", "machine": "it", "limit": "100"}
+    assert asked == told
 
 
 @pytest.mark.parametrize(

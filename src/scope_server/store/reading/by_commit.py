@@ -1,7 +1,7 @@
-"""Rows in the order in which they were committed: who asks again and again misses none, however late it came.
+"""Rows in the order in which they were committed: a client that asks repeatedly gets each row once, however late.
 
-A snapshot of PostgreSQL says which transactions it sees. New are the batches of transactions that this moment's
-snapshot sees and that of the last page did not.
+A PostgreSQL snapshot tells which transactions are visible. New are the batches whose transaction is visible now, but
+was not visible in the snapshot of the page before.
 """
 
 import re
@@ -19,9 +19,9 @@ from scope_server.store.reading.filters import Conditions, array
 from scope_server.store.schema.columns import StreamTable
 from scope_server.store.schema.views import joined
 
-_MOST_BATCHES = 200  # that are looked through for a page,
-_ENOUGH_ROWS = 50_000  # and no more once they have so many rows
-_NOTHING = "1:1:"  # the snapshot that sees no transaction
+_MOST_BATCHES = 200  # that one page reads at most
+_ENOUGH_ROWS = 50_000  # no further batch is read once the batches have so many rows
+_NOTHING = "1:1:"  # a snapshot in which no transaction is visible
 _SNAPSHOT = re.compile(r"[0-9]{1,19}:[0-9]{1,19}:([0-9]{1,19}(,[0-9]{1,19})*)?")
 _MICROSECOND = timedelta(microseconds=1)
 _AND = sql.SQL(" AND ")
@@ -35,7 +35,7 @@ WHERE stream = %(stream)s AND xact >= pg_snapshot_xmin(%(seen)s::pg_snapshot)
   AND (%(machines)s::integer[] IS NULL OR machine = ANY(%(machines)s))
   AND (%(since)s::timestamptz IS NULL OR last_time >= %(since)s)
   AND (%(until)s::timestamptz IS NULL OR first_time < %(until)s)
-ORDER BY b.xact, b.id  -- and not the text
+ORDER BY b.xact, b.id  -- the column, not the text of the result
 LIMIT %(most)s"""
 
 Row = dict[str, Any]
@@ -46,9 +46,9 @@ class Place:
     """Where a page ended.
 
     Attributes:
-        seen: a snapshot; all that it sees was there before.
-        upto: a later one, if the batches between the two are not all told: this far they are, in the order of `xact`,
-            `batch` and `ordinal`.
+        seen: a snapshot; all rows that are visible in it were returned, or existed before the first page.
+        upto: a later snapshot, if a page ended between the two snapshots; else empty. Of the rows that are visible in
+            `upto` and not in `seen`, those up to (`xact`, `batch`, `ordinal`) were returned.
     """
 
     seen: str
@@ -58,13 +58,13 @@ class Place:
     ordinal: int = -1
 
     def cursor(self) -> str:
-        """It as text."""
+        """The cursor of this place."""
         return encoded([self.seen, self.upto, self.xact, self.batch, self.ordinal])
 
 
 @dataclass(frozen=True)
 class Followed:
-    """Rows as stored, where they end, and whether there may be more already."""
+    """Rows in their stored form, the place where they end, and whether more rows may be there already."""
 
     rows: list[Row]
     place: Place
@@ -75,7 +75,7 @@ def place_of(cursor: str) -> Place:
     """The place of a cursor.
 
     Raises:
-        InvalidQuery: it is none.
+        InvalidQuery: the text is not a cursor.
     """
     return decoded(cursor, _checked)
 
@@ -91,13 +91,14 @@ async def rows_since(
     machines: Sequence[int] | None,
     limit: int,
 ) -> Followed:
-    """The next rows, in the order of their transactions; in a transaction that has one snapshot.
+    """The next rows, in the order of their transactions. Call it in a transaction with one snapshot (REPEATABLE READ).
 
     Args:
-        after: where the page before ended; None: the first page has all rows there are if `since` is given, else none.
+        after: the end of the page before. None: the first page, which begins with the rows that are there already if
+            `since` is given, and with the rows that are committed from now on otherwise.
 
     Raises:
-        psycopg.DataError: a snapshot of `after` is none.
+        psycopg.Error: the database refused a query.
     """
     now = (await _fetched(connection, _NOW, {}))[0]["now"]
     after = after or Place(_NOTHING if since else now)
@@ -162,7 +163,7 @@ def _statement(
 
 
 def _blocks_of(batches: Sequence[Row]) -> sql.Composed:
-    """Blocks of the times that batches have: of those that are late, of another time than the others'."""
+    """Blocks within the times of the batches. A late batch, whose time is far from the others, is a span of its own."""
     spans: list[tuple[datetime, datetime]] = []
     for begin, end in sorted((batch["first_time"], batch["last_time"] + _MICROSECOND) for batch in batches):
         if spans and begin <= spans[-1][1]:
@@ -183,7 +184,7 @@ def _checked(given: Any) -> Place:
 
 
 def _is_snapshot(text: Any) -> bool:
-    # The first transaction that may still run, the first that has not begun, and those that run between the two.
+    # xmin:xmax:xip_list, as PostgreSQL describes pg_snapshot: all increasing, the list between the two.
     if not isinstance(text, str) or not _SNAPSHOT.fullmatch(text):
         return False
     first, end, running = text.split(":")

@@ -1,4 +1,4 @@
-"""A comparison of a filter as SQL: true, false, or null where what is compared is null."""
+"""Translates one comparison of a filter into SQL. Its result is true, false, or null if the compared value is null."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _SIGN = 1 << 63
 
 @dataclass(frozen=True)
 class Expression:
-    """What is compared: its SQL, which is written once or twice, its type there, and how that stands for the value."""
+    """An SQL expression that is compared: its text, its SQL type, and how it encodes the column's value."""
 
     text: sql.Composable
     type: str
@@ -21,7 +21,7 @@ class Expression:
 
 
 def compared(comparison: OneOf | Ordered | Matches | IsNull, of: Expression) -> sql.Composed:
-    """The comparison of an expression, in the place of the column that it names."""
+    """The comparison, with the expression in place of the column."""
     text = sql.SQL("NULLIF({}, 'NaN')").format(of.text) if of.type in ("real", "double precision") else of.text
     match comparison:
         case IsNull():
@@ -39,9 +39,9 @@ def compared(comparison: OneOf | Ordered | Matches | IsNull, of: Expression) -> 
 
 
 def one_of(text: sql.Composable, values: Sequence[Value], type_: str) -> sql.Composed:
-    """Whether an expression of this type is one of the values, which may be none."""
+    """SQL that is true if an expression of this type is one of the values. There may be no values."""
     if not values:
-        return sql.SQL("({} IS NULL AND NULL)").format(text)  # of an empty array, ANY is false for null, too
+        return sql.SQL("({} IS NULL AND NULL)").format(text)  # with an empty array, `= ANY` is false for null too
     return sql.SQL("({} = ANY({}::{}[]))").format(text, sql.Literal(list(values)), sql.SQL(type_))
 
 
@@ -50,7 +50,7 @@ def _stored(value: Value, kind: Kind) -> Value:
 
 
 def _unsigned(text: sql.Composable, operator: str, value: int) -> sql.Composed:
-    # From 2**63 on numbers are kept as negative ones, in order, above all others.
+    # Numbers from 2**63 on are stored as negative numbers, in the same order, and are larger than all others.
     forms = {
         ("<=", False): "({n} BETWEEN 0 AND {v})",
         ("<=", True): "({n} >= 0 OR {n} <= {v})",

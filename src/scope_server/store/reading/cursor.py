@@ -1,4 +1,4 @@
-"""Cursors: where a page ended, as text that a client hands back. Whatever it hands back is checked."""
+"""Cursors: the place where a page ended, as text for clients. A cursor from a client is checked like any input."""
 
 import base64
 import binascii
@@ -15,7 +15,7 @@ Place = TypeVar("Place")
 
 
 def encoded(place: Sequence[Any]) -> str:
-    """A place, of JSON's types, as a cursor."""
+    """The cursor of a place; the place consists of JSON values."""
     return base64.urlsafe_b64encode(json.dumps(place, separators=(",", ":")).encode()).decode().rstrip("=")
 
 
@@ -23,19 +23,19 @@ def decoded(cursor: str, checked: Callable[[Any], Place]) -> Place:
     """The place of a cursor.
 
     Args:
-        checked: makes the place of what JSON has; it may raise ValueError, TypeError or OverflowError.
+        checked: makes a place from the JSON value; raises ValueError, TypeError or OverflowError if it cannot.
 
     Raises:
-        InvalidQuery: it is no cursor.
+        InvalidQuery: the text is not a cursor.
     """
     try:
         if len(cursor) > LONGEST:
             raise ValueError
         return checked(json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))))
     except (binascii.Error, ValueError, TypeError, OverflowError, RecursionError):
-        raise InvalidQuery("cursor: this is none; take `next` of the page before as it is") from None
+        raise InvalidQuery("cursor: not a cursor; copy `next` of the page before") from None
 
 
 def is_id(value: Any) -> bool:
-    """Whether it is an id of the database: a whole number of 63 bits."""
+    """Whether a value can be an id in the database: a whole number of 63 bits."""
     return type(value) is int and 0 <= value < 1 << 63

@@ -1,4 +1,4 @@
-"""From a filter to conditions on rows, and on the blocks that may have rows that meet it."""
+"""Translates a filter into SQL conditions: on rows, and on the blocks that can have such rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,12 @@ from scope_server.store.schema.columns import IN_PROCESS, KEYED, Kind, StreamTab
 
 @dataclass
 class Conditions:
-    """What rows, which are `r`, have to meet, and what blocks have to that can have such rows."""
+    """SQL conditions that all have to hold.
+
+    Attributes:
+        rows: on rows, which are called `r`.
+        blocks: on blocks; a block that does not meet them has no such row.
+    """
 
     rows: list[sql.Composable] = field(default_factory=list)
     blocks: list[sql.Composable] = field(default_factory=list)
@@ -23,14 +28,14 @@ class Conditions:
 async def conditions(
     connection: Connection, table: StreamTable, where: Condition | None, machines: Sequence[int] | None
 ) -> Conditions:
-    """The conditions that a filter on a stream makes.
+    """The conditions for the rows of a stream that meet a filter.
 
     Args:
-        where: of `read_filter`, for the table's columns; None: all rows.
-        machines: keys; None: of all.
+        where: from `read_filter`, for the table's columns; None: all rows.
+        machines: keys of machines; None: all machines.
 
     Raises:
-        psycopg.Error: the database cannot be asked which texts and processes the filter takes.
+        psycopg.Error: the lookup of names, stacks or processes failed.
     """
     found = Conditions()
     if machines is not None:
@@ -45,12 +50,12 @@ async def conditions(
 
 
 def array(keys: Sequence[int]) -> sql.Composed:
-    """Keys as PostgreSQL's array of bigint: of any narrower type it would use no index."""
+    """Keys as an array of bigint; with a narrower type PostgreSQL would not use the index."""
     return sql.SQL("{}::bigint[]").format(sql.Literal(f"{{{','.join(map(str, keys))}}}"))
 
 
 class _Compiled:
-    """Negation is brought down to the comparisons, so that what is null there counts as false everywhere above."""
+    """A condition as SQL. `not` is moved down to the comparisons: above them, null and false mean the same."""
 
     def __init__(self, table: StreamTable, keys: Keys) -> None:
         self._table = table
@@ -68,7 +73,7 @@ class _Compiled:
                 return sql.SQL("NOT {}").format(met) if negated else met
 
     def blocks(self, condition: Condition, negated: bool = False) -> sql.Composable | None:
-        """What is known of blocks that have such rows; None: nothing."""
+        """What every block with such rows meets; None if nothing is known."""
         match condition:
             case Not(term):
                 return self.blocks(term, not negated)
@@ -92,7 +97,7 @@ class _Compiled:
             its = sql.SQL("(SELECT {} FROM store.processes AS p WHERE p.id = r.process)").format(of.text)
             return compared(comparison, Expression(its, of.type, of.kind))
         column, name = self._table.column(comparison.column), sql.Identifier("r", comparison.column)
-        if column is None:  # of those that every row has, only this one can be asked for
+        if column is None:  # ktime_ns, which is stored beside the stream's own columns
             return compared(comparison, Expression(name, "bigint", Kind.UNSIGNED))
         if column.kind not in KEYED or isinstance(comparison, IsNull):
             return compared(comparison, Expression(name, column.sql, column.kind))

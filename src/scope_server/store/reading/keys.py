@@ -1,4 +1,7 @@
-"""Which names, stacks and processes a comparison takes, by key: rows have keys, and blocks know which they hold."""
+"""Looks up the keys of the names, stacks and processes that meet a filter's comparisons.
+
+Rows refer to names, stacks and processes by key, and each block lists the keys that its rows have.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -13,13 +16,13 @@ from scope_server.store.writing.texts import digest_of
 Comparison = OneOf | Ordered | Matches | IsNull
 Keys = Mapping[Comparison, Sequence[int]]
 
-_MOST = 5000  # keys; of more, each row's own is looked at
-# Null in rows of no process.
+_MOST = 5000  # keys per comparison; if there are more, the text is looked up for each row instead
+# In rows that belong to no process, both are null. `p` is store.processes.
 OF_PROCESS = {
     "pid": Expression(sql.SQL("NULLIF(p.pid, 0)"), "bigint"),
     "start_ns": Expression(sql.SQL("CASE WHEN p.pid <> 0 THEN p.start_ns END"), "bigint", Kind.UNSIGNED),
 }
-TEXTS = {  # the table that has the texts, which is `t`, and the text
+TEXTS = {  # the table with the texts, and the text of its row `t`
     Kind.NAME: (sql.Identifier("store", "names"), Expression(sql.SQL("t.text"), "text")),
     Kind.STACK: (sql.Identifier("store", "stacks"), Expression(sql.SQL("store.stack_text(t.id)"), "text")),
 }
@@ -28,10 +31,12 @@ TEXTS = {  # the table that has the texts, which is `t`, and the text
 async def find_keys(
     connection: Connection, table: StreamTable, condition: Condition, machines: Sequence[int] | None
 ) -> Keys:
-    """The keys that the condition's comparisons take, where these are of keys, and the keys are not too many.
+    """The keys that meet each comparison of a condition.
+
+    Comparisons of other columns, and comparisons that too many keys meet, are missing in the result.
 
     Args:
-        machines: only processes of these; None: of all.
+        machines: keys of the machines whose processes are looked up; None: of all machines.
     """
     found: dict[Comparison, Sequence[int]] = {}
     for comparison, negated in _comparisons(condition):
@@ -59,7 +64,7 @@ def _query(
     table: StreamTable, comparison: Comparison, negated: bool, machines: Sequence[int] | None
 ) -> sql.Composed | None:
     if table.of_processes and comparison.column in IN_PROCESS:
-        # The processes that are not taken would be nearly all that there are.
+        # Nearly all processes meet a negated comparison.
         return None if negated else _processes(comparison, machines)
     column = table.column(comparison.column)
     if column is None or column.kind not in KEYED or isinstance(comparison, IsNull):
@@ -73,7 +78,7 @@ def _query(
 
 def _processes(comparison: Comparison, machines: Sequence[int] | None) -> sql.Composed:
     met = compared(comparison, OF_PROCESS[comparison.column])
-    if comparison.column == "pid" and isinstance(comparison, OneOf):  # as the index has it
+    if comparison.column == "pid" and isinstance(comparison, OneOf):  # so that the index on pid is used
         met = sql.SQL("p.pid <> 0 AND {}").format(compared(comparison, Expression(sql.SQL("p.pid"), "bigint")))
     of = sql.SQL("") if machines is None else sql.SQL("p.machine = ANY({}) AND ").format(sql.Literal(list(machines)))
     return sql.SQL("SELECT p.id FROM store.processes AS p WHERE {}{}").format(of, met)

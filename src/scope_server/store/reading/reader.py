@@ -30,7 +30,7 @@ Place = tuple[datetime, int, int]  # of a row: time, batch, ordinal
 
 
 class Order(StrEnum):
-    """In which order rows are read: by their time, or as they were committed."""
+    """The order of rows: by time, or as they were committed."""
 
     ASCENDING = "asc"
     DESCENDING = "desc"
@@ -42,7 +42,7 @@ class EventQuery:
     """Which events are wanted, in which order, how many, and from where on.
 
     Attributes:
-        where: of `read_filter`, for the table's columns; None: all.
+        where: from `read_filter`, for the table's columns; None: all rows.
         until: not in it, like the cursor, which is `next` of another page.
         machines: keys; None: of all.
     """
@@ -67,8 +67,8 @@ class Page:
     """Rows as dicts of JSON's types.
 
     Attributes:
-        next: the cursor of the following page; by time, it is empty on the last one.
-        more: whether there may be more rows already.
+        next: the cursor of the next page; empty on the last page of an order by time.
+        more: whether more rows may be there already.
     """
 
     events: list[dict[str, Any]]
@@ -92,7 +92,7 @@ class Reader:
         read = _by_commit if query.order is Order.STORED else _by_time
         try:
             async with self._database.connection() as connection, connection.transaction():
-                # The texts that a filter takes, the batches and the rows are of one moment.
+                # Keys, batches and rows are read from one snapshot.
                 await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                 page = await read(connection, query)
         except psycopg.errors.QueryCanceled:

@@ -45,7 +45,7 @@ class StreamTable:
         schema: of the batches that arrive.
         columns: the table's, beside those every table has (`BASE`).
         meanings: of the columns that the catalogue describes, with their units.
-        units: of the columns that have one.
+        units: units of the columns that have one.
         rollup: what its rows are added up to.
         latest: which states its rows tell, if any.
     """
@@ -74,7 +74,7 @@ class StreamTable:
 
     @property
     def types(self) -> Mapping[str, ColumnType]:
-        """What a filter has to know of each column."""
+        """The types of the columns, for `read_filter`."""
         return {field.name: column_type(field.type, self.units.get(field.name, "")) for field in self.schema}
 
     def column(self, name: str) -> StoredColumn | None:

@@ -165,6 +165,7 @@ def test_values_are_brought_within_the_column(text: str, condition: Condition) -
         ("(" * 2000, "where, character 33: the filter is nested more than 32 deep"),
         ("not " * 1000, "the filter is nested more than 32 deep"),
         (" or ".join(["nr=1"] * 65), "the filter has more than 64 comparisons"),
+        ("comm ~ '" + "*a" * 33 + "'", "where, character 8: the pattern has more than 32 '*'"),
     ],
 )
 def test_what_is_no_filter_is_refused(text: str, said: str) -> None:
@@ -180,6 +181,7 @@ def test_what_is_as_large_as_may_be_is_taken() -> None:
     """The bounds on depth, length and number of comparisons are those that are said."""
     read_filter("(" * 32 + "nr=1" + ")" * 32, COLUMNS)
     read_filter(" or ".join(["nr=1"] * 64), COLUMNS)
+    read_filter("comm ~ '" + "*a" * 32 + "\\*?" * 1000 + "'", COLUMNS)
     values = ",".join(str(n % 10) for n in range(2000))
     assert read_filter(f"nr in ({values})", COLUMNS) == OneOf("nr", tuple(range(10)))
 
