@@ -19,6 +19,7 @@ class Live:
             of that sum. Empty: the last total or, without totals, the number of rows.
         quantiles: columns of durations whose median, 99th percentile and maximum are shown per group; of a summary,
             columns with histograms.
+        parts: columns of `totals` that are parts of the sum of `ranked_by`; shown as shares of it, too.
         told_apart: columns that tell a gauge's groups apart and are not shown.
         failures: a column that is negative in rows of failed calls, which are counted apart.
         latest: the columns of the latest rows.
@@ -34,6 +35,7 @@ class Live:
     totals: tuple[str, ...] = ()
     ranked_by: tuple[str, ...] = ()
     quantiles: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     told_apart: tuple[str, ...] = ()
     failures: str = ""
     latest: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,6 +90,14 @@ _SHARES = {
     "run_queue_ns": Column("of this time: able to run, and waiting for a CPU", "ns"),
     "blocked_ns": Column("of this time: blocked", "ns"),
 }
+_PARTS = ("on_cpu_ns", "run_queue_ns", "blocked_ns")
+_BY_THREAD = Live(
+    by=("comm", "pid", "thread_comm", "tid"),
+    totals=("total_ns", *_PARTS),
+    ranked_by=("total_ns",),
+    parts=_PARTS,
+    title="wall time by thread",
+)
 _INODE = Column("number of the file in its file system; 0: no file")
 _DEVICE = Column("the file system of that file: major << 20 | minor")
 
@@ -112,11 +121,7 @@ PROBE = Probe(
             "wall time by process: that of its threads added up",
             columns={"total_ns": Column("wall time of the process's threads, added up", "ns"), **_SHARES},
             mode=Mode.SUMMARY,
-            live=Live(
-                by=("comm", "pid"),
-                totals=("total_ns", "blocked_ns", "run_queue_ns", "on_cpu_ns"),
-                title="wall time by process, its threads added up",
-            ),
+            live=replace(_BY_THREAD, by=("comm", "pid"), title="wall time by process, its threads added up"),
             adds_up="why_summary",
             rollup=Rollup(measured="on_cpu_ns"),
         ),
@@ -169,17 +174,21 @@ PROBE = Probe(
                 Column("absolute path of that file; absent for what is in no directory, such as pipes"),
             ),
             settled_by="why_settle",
-            live=Live(
-                by=("comm", "pid", "thread_comm", "tid"),
-                totals=("total_ns", "blocked_ns", "run_queue_ns", "on_cpu_ns"),
-                title="wall time by thread",
-            ),
+            live=_BY_THREAD,
             also_live=(
+                Live(
+                    by=("comm", "blocked_in"),
+                    totals=("count", "blocked_ns"),
+                    quantiles=("duration",),
+                    only="blocked_ns",
+                    title="what programs are blocked in",
+                ),
                 Live(
                     by=("thread_comm", "tid", "blocked_in", "file_kind", "path"),
                     totals=("count", "blocked_ns"),
+                    quantiles=("duration",),
                     only="blocked_ns",
-                    title="what threads are blocked in",
+                    title="what threads are blocked in, by file",
                 ),
                 Live(
                     by=("comm", "blocked_in", "stack"),
@@ -202,7 +211,9 @@ PROBE = Probe(
                 "duration": Column("the same times by powers of two", "ns"),
             },
             mode=Mode.SUMMARY,
-            live=Live(by=("comm", "pid", "kind"), totals=("count", "total_ns"), title="page faults"),
+            live=Live(
+                by=("comm", "pid", "kind"), totals=("count", "total_ns"), quantiles=("duration",), title="page faults"
+            ),
             rollup=Rollup(by=("comm", "kind"), count="count", measured="total_ns", histogram="duration"),
         ),
     ),

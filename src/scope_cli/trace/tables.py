@@ -16,6 +16,7 @@ from scope_cli.trace.groups import Group
 from scope_cli.trace.headings import headings_of
 
 SHOWN_GROUPS = 20
+_SHARE = "share"
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
 _LEFT_OUT = {"p50": EXTRA + 3, "share": EXTRA + 2, "max": EXTRA + 1, "p99": EXTRA}  # where the width is short
 
@@ -97,7 +98,10 @@ def _remark(text: str, width: int | None) -> Iterator[tuple[None, str]]:
 
 @dataclass(frozen=True)
 class _Figure:
-    """A number of a group; `sign`: ≈ if it is not exact, ≤ if the number itself may be less."""
+    """A number of a group; `sign`: ≈ if it is not exact, ≤ if the number itself may be less.
+
+    The unit `_SHARE` is for numbers from 0 to 1.
+    """
 
     heading: str
     value: Any
@@ -105,6 +109,8 @@ class _Figure:
     sign: str = ""
 
     def __str__(self) -> str:
+        if self.unit == _SHARE:
+            return "-" if self.value is None else f"{self.value:.1%}"
         return self.value if isinstance(self.value, str) else f"{self.sign}{aligned(self.value, self.unit)}"
 
     @property
@@ -123,6 +129,10 @@ def _figures(aggregate: Aggregate, sums: Sums | None = None) -> list[_Figure]:
         _Figure(headed[name], number, units.get(name, ""))
         for name, number in zip(aggregate.numbers, numbers, strict=True)
     ]
+    whole = aggregate.rank(sums) if sums else 0
+    for name in live.parts:
+        part = (numbers[aggregate.numbers.index(name)] or 0) / whole if whole else None
+        found.append(_Figure(f"% {headed[name]}", part, _SHARE))
     for index, name in enumerate(live.quantiles):
         spent = sums.durations[index] if sums else Durations()
         of = "" if _is_alone(aggregate, name) else f" {name.removesuffix('_ns')}"
