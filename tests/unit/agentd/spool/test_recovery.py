@@ -182,7 +182,7 @@ def test_an_unknown_version_is_left_alone(tmp_path: Path, caplog: pytest.LogCapt
     with contextlib.closing(Spool(directory, LIMIT, SEGMENT)) as spool:
         spool.put(Run(1).start())
         assert spool.held().records == 1
-    assert "layout that this version does not know" in caplog.text
+    assert "format that this version does not know" in caplog.text
     assert (directory / f"{7:020}.segment").read_bytes() == before
 
 
