@@ -83,13 +83,13 @@ def _held(up: Up, stream: str, pid: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["leaks", "--pid", "0"], "pid: '0' is no whole number from 1 to 2147483647"),
+        (["leaks", "--pid", "0"], "pid: '0' is not a whole number from 1 to 2147483647"),
         (["leaks", "--node", "nonsense"], "no machine has the hostname or id 'nonsense'"),
         (
             ["states", "cuda_call"],
             "these do: cuda_live, cuda_memory, gpu, gpu_process",
         ),
-        (["states", "gpu", "--pid", "1"], "the states of stream 'gpu' are of no process"),
+        (["states", "gpu", "--pid", "1"], "the states of stream 'gpu' belong to no process"),
     ],
 )
 def test_bad_input_is_told(up: Up, arguments: list[str], said: str) -> None:

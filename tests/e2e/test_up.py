@@ -116,7 +116,7 @@ def test_scope_leaves_itself_out(up: Up) -> None:
         (["events", "exec", "nonsense=1"], 1, "stream 'exec' has no column 'nonsense'"),
         (["events", "exec", "pid=x"], 1, "pid: 'x' is not a whole number"),
         (["events", "exec", "pid"], 2, "'pid' is no filter; write COLUMN=VALUE"),
-        (["events", "exec", "--since", "yesterday"], 1, "since: 'yesterday' is no time"),
+        (["events", "exec", "--since", "yesterday"], 1, "since: 'yesterday' is not a time"),
         (["events", "exec", "ret.near=1"], 1, "'near' is not one of eq, ne, gte, lte"),
     ],
 )

@@ -128,7 +128,7 @@ class Stack:
             raise Interrupted
         for supervisor in self._supervisors:
             if supervisor.refusal is not None:
-                raise CommandError(f"{supervisor.name} did not start: {supervisor.refusal.said or 'it said nothing'}")
+                raise CommandError(f"{supervisor.name} did not start: {supervisor.refusal.said or 'no message'}")
 
     def _agents(self) -> int | None:
         """How many agents are connected; None while the server does not answer."""

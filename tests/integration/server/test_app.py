@@ -194,7 +194,8 @@ async def test_every_stream_of_states_is_asked_in_the_same_way(start_server: Sta
         for stream in ("syscall", "nonsense"):
             status, problem = await server.ask("GET", f"states/{stream}")
             assert status == 404
-            assert problem["detail"] == f"no stream '{stream}' tells states; these do: {', '.join(sorted(gauges))}"
+            names = ", ".join(sorted(gauges))
+            assert problem["detail"] == f"stream '{stream}' has no states; streams with states: {names}"
 
 
 async def test_addresses_that_are_taken_are_named(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ QUERIES: list[tuple[str, str, str]] = [
     ("states/cuda_live", "limit=0", "limit"),
     ("states/cuda_live", "limit=1.5", "limit"),
     ("states/cuda_live", "nonsense=1", "nonsense"),
-    ("states/gpu", "pid=1", "of no process"),
+    ("states/gpu", "pid=1", "belong to no process"),
     ("tasks", "state=%00", "state"),
     ("tasks", "state=asleep", "state"),
     ("tasks", "nonsense=1", "nonsense"),
@@ -234,7 +234,7 @@ async def test_headers_are_any_bytes(start_server: StartServer) -> None:
         assert status == 200
         for token in (b"\xff\xfe", b"Bearer \xed\xa0\x80", b"Bearer ", b"Basic x", "Bearer ü".encode()):
             answer = await raw(server, "GET", "/api/v1/tasks", b"", b"Authorization: " + token, shown=False)
-            check(answer, (401,), "show the token")
+            check(answer, (401,), "the token is missing or wrong")
 
 
 async def raw(

@@ -97,9 +97,9 @@ def _bad(run: Run) -> list[tuple[Record, str]]:
         (unread, "not an Arrow stream"),
         (run.batch(4, other), "is string, here it is int64"),
         (run.batch(5, rows(19, comm=["a\0b"] * 19)), "NUL"),
-        (run.batch(6, rows(29), event_count=1009), "1009 events are announced, 29 came"),
+        (run.batch(6, rows(29), event_count=1009), "1009 events declared, but 29 rows found"),
         (liar, "fingerprint"),
-        (run.batch(8, twice), "two columns have one name"),
+        (run.batch(8, twice), "two columns have the same name"),
     ]
 
 
