@@ -154,7 +154,7 @@ async def test_runs_of_another_machine_are_refused(line: Line, database: str) ->
     moved.task_id = b"x" * 16
     answers = await line.send(run.batch(2, rows(3)), stolen.batch(1, rows(3)), run.end({"syscall": 1}), machine=other)
     assert [(answer.verdict, answer.reason) for answer in answers] == [
-        (REFUSED, "the run or its task is another machine's")
+        (REFUSED, "the run or its task belongs to another machine")
     ] * 3
     assert [answer.verdict for answer in await line.send(moved, run.batch(2, rows(103, 101)))] == [REFUSED, STORED]
     assert line.query(COUNTED) == [(204, 204)]
