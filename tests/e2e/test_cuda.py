@@ -71,7 +71,10 @@ def test_what_was_allocated_before_is_told_of(up: Up, program: Path) -> None:
         process.stdin.close()
         process.wait()
     assert [(one["pid"], one["comm"], one["unknown_frees"]) for one in told] == [(process.pid, "memory", 1)]
-    assert f"memory ({process.pid}): 1 free of memory allocated before the task began; it may hold more" in said
+    assert (
+        f"memory ({process.pid}): 1 free of memory allocated before the task began; the process may have more of it"
+        in said
+    )
     assert up.scope("stop", task).returncode == 0
 
 

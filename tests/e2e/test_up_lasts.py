@@ -247,5 +247,5 @@ def test_a_silent_listener_is_told_at_once(name: str) -> None:
         command = [*SCOPE, "up", "--state-dir", f"{folder}/state", *words]
         refused = subprocess.run(command, capture_output=True, text=True, timeout=AT_ONCE_S)
     assert (refused.returncode, len(refused.stderr.splitlines())) == (1, 1), refused.stderr
-    assert f"{address} is held by another program (pid {os.getpid()}, " in refused.stderr
+    assert f"{address} is used by another program (pid {os.getpid()}, " in refused.stderr
     assert f"choose another with --{name}" in refused.stderr

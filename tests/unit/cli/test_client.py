@@ -104,7 +104,7 @@ def test_a_silent_listener_is_not_waited_for() -> None:
         ("", 0o600, "holds no token; remove it"),
         ("short", 0o600, "holds no token; remove it"),
         ("0123456789abcdef\x00\x01", 0o600, "holds no token; remove it"),
-        ("0123456789abcdef", 0o644, "`chmod 600` it"),
+        ("0123456789abcdef", 0o644, "`chmod 600 "),
     ],
 )
 def test_a_damaged_token_is_told_at_once(scope: Run, tmp_path: Path, content: str | None, mode: int, said: str) -> None:

@@ -93,7 +93,7 @@ def test_chosen_columns_and_json(api: Api, scope: Run) -> None:
 def test_nothing_held_is_said(api: Api, scope: Run) -> None:
     """Of the stream that was asked for; one that tells no states is refused in the server's words."""
     api.answer("GET states/gpu", {"groups": []})
-    assert scope("states", "gpu") == (0, "nothing of stream 'gpu' is held that was recorded\n", "")
+    assert scope("states", "gpu") == (0, "no current states of stream 'gpu' recorded\n", "")
     assert scope("states", "exec")[0] == 1
 
 
@@ -108,8 +108,8 @@ def test_leaks_are_blocks_with_their_stacks(api: Api, scope: Run) -> None:
         "    leak(int)",
         "    main",
         "[red] (4711): 30.28 KiB device in 101 allocations, 1.5 s old on average, freed by the end of the process",
-        "    (stack not known)",
-        "[red] (4711): 5 frees of memory allocated before the task began; it may hold more",
-        "[red] (4712): 1 free of memory allocated before the task began; it may hold more",
+        "    (stack unknown)",
+        "[red] (4711): 5 frees of memory allocated before the task began; the process may have more of it",
+        "[red] (4712): 1 free of memory allocated before the task began; the process may have more of it",
     ]
     assert [path for _, path, _ in api.asked] == ["states/cuda_live?limit=2", "states/cuda_memory?limit=1000"]
