@@ -131,7 +131,7 @@ def test_it_looks_while_a_command_runs(environment: dict[str, str]) -> None:
         ({"LD_LIBRARY_PATH": "/nonexistent"}, (), 1, "no NVIDIA driver on this host"),
         ({"NVML_FAILS": "9"}, (), 1, "no NVIDIA driver on this host"),
         ({"NVML_FAILS": "18"}, (), 1, "NVML does not start: RM has detected an NVML/RM version mismatch"),
-        ({"NVML_COUNT": "0"}, (), 1, "an NVIDIA driver is on this host, and no GPU"),
+        ({"NVML_COUNT": "0"}, (), 1, "this host has an NVIDIA driver but no GPU"),
         ({}, ("--pid", "1"), 2, "probe 'gpu' samples the whole machine; leave the target out"),
         ({}, ("-o", "ring_bytes=4096"), 2, "no option named 'ring_bytes'; there are: interval_ms"),
     ],

@@ -100,10 +100,10 @@ def test_a_silent_listener_is_not_waited_for() -> None:
 @pytest.mark.parametrize(
     ("content", "mode", "said"),
     [
-        (None, 0, "there is no"),
-        ("", 0o600, "holds no token; remove it"),
-        ("short", 0o600, "holds no token; remove it"),
-        ("0123456789abcdef\x00\x01", 0o600, "holds no token; remove it"),
+        (None, 0, "does not exist"),
+        ("", 0o600, "contains no token; remove it"),
+        ("short", 0o600, "contains no token; remove it"),
+        ("0123456789abcdef\x00\x01", 0o600, "contains no token; remove it"),
         ("0123456789abcdef", 0o644, "`chmod 600 "),
     ],
 )

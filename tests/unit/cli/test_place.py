@@ -32,7 +32,7 @@ def test_a_file_in_its_place_is_told(tmp_path: Path) -> None:
     """Whether it is the directory itself or one above it."""
     (tmp_path / "file").touch()
     for state in (tmp_path / "file", tmp_path / "file" / "state"):
-        with pytest.raises(CommandError, match="there is a file in its place; choose another with --state-dir"):
+        with pytest.raises(CommandError, match="it is a file; choose another with --state-dir"):
             owned(state).__enter__()
 
 
