@@ -138,7 +138,7 @@ async def test_nobody_is_locked_out(line: Line, upkeep: psycopg.Connection[Any])
             sequence += 1
         retention = await dropping
         assert retention.dropped_days == {}
-        assert "somebody still reads it" in retention.storage.problem
+        assert "is still being read" in retention.storage.problem
         assert line.query("SELECT count(*) FROM scope.dropped") == [(0,)]
     await asyncio.to_thread(retain, upkeep, 2)
     assert days(line) == {0}

@@ -137,7 +137,7 @@ def test_a_database_that_cannot_be_taken_over_is_left_alone(database: str) -> No
     """One of the first servers', whose tables lay elsewhere."""
     with psycopg.connect(database) as connection:
         connection.execute("CREATE SCHEMA scope; CREATE TABLE scope.schema_versions (version integer)")
-    with pytest.raises(SchemaConflict, match="name another database"):
+    with pytest.raises(SchemaConflict, match="use another database"):
         migrated(database)
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT to_regnamespace('store')").fetchone() == (None,)

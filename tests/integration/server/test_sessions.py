@@ -183,7 +183,7 @@ async def test_records_need_a_session(start_server: StartServer, monkeypatch: py
     first = session_pb2.UploadRequest(hello=agent.hello())
     async with start_server() as server:
         code, details = await refusal(server, "Upload", first)
-        assert (code, "open Attend first" in details) == (Code.UNAVAILABLE, True)
+        assert (code, "call Attend" in details) == (Code.UNAVAILABLE, True)
         async with agent.attending(server) as channel:
             upload: Any = SessionStub(channel).Upload(metadata=shown(server))  # type: ignore[call-arg]
             await upload.write(first)
