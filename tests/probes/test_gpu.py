@@ -1,4 +1,4 @@
-"""The state of GPUs through NVML: with a stand-in for the library, since what it tells has to be known."""
+"""The state of GPUs through NVML, with a stand-in for the library that returns known values."""
 
 import json
 import os
@@ -103,7 +103,7 @@ def test_memory_by_process(environment: dict[str, str]) -> None:
 
 
 def test_no_answer_is_not_nobody(environment: dict[str, str]) -> None:
-    """A process of which NVML does not tell once has not let go."""
+    """A process that NVML leaves out once does not count as having freed its memory."""
     listed = Path(environment["NVML_PROCESSES"])
     listed.write_text(f"{os.getpid()} 1009\n")
     command = [*SCOPE, "trace", "gpu", "--json", "--duration", "1.5", "-o", "interval_ms=100"]

@@ -77,14 +77,14 @@ QUERIES: list[tuple[str, str, str]] = [
 
 
 async def test_parameters_are_checked(start_server: StartServer) -> None:
-    """Each in every resource: its type, its bounds, its characters, and that there is such a one."""
+    """In every resource, each parameter's type, bounds and characters are checked, and unknown ones are refused."""
     async with unchanged(start_server) as server:
         for path, query, said in QUERIES:
             check(await raw(server, "GET", f"/api/v1/{path}?{query}"), (400,), said, query)
 
 
 async def test_numbers_that_no_row_has_find_nothing(start_server: StartServer) -> None:
-    """A filter's value that its column cannot hold is met by no row."""
+    """A filter with a value outside its column's range matches no row."""
     async with unchanged(start_server) as server:
         for query in (
             "pid=9223372036854775808",
@@ -130,7 +130,7 @@ CURSORS: list[Any] = [
 
 
 async def test_cursors_are_checked(start_server: StartServer) -> None:
-    """One that was made up is refused or, if it names a place, has nothing after it."""
+    """An invented cursor is refused or, if it is valid, returns no rows."""
     import base64
 
     async with unchanged(start_server) as server:
@@ -228,7 +228,7 @@ async def test_methods_and_paths_that_there_are_not(start_server: StartServer) -
 
 
 async def test_headers_are_any_bytes(start_server: StartServer) -> None:
-    """A header that is no UTF-8 is no error of the server's; as a token it is a wrong one."""
+    """A header that is not UTF-8 is no server error; as a token, it is wrong."""
     async with unchanged(start_server) as server:
         status, _ = await raw(server, "GET", "/api/v1/tasks", b"", b"X-Any: \xff\xfe")
         assert status == 200

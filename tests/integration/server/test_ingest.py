@@ -1,4 +1,4 @@
-"""Ingest: stored exactly once, or refused and counted, or not now and told so."""
+"""Ingest: a record is stored exactly once, or refused and counted, or answered with LATER."""
 
 import asyncio
 import tempfile
@@ -169,7 +169,7 @@ async def test_an_older_agents_columns_are_filled_up(line: Line) -> None:
 
 
 async def test_a_newer_agents_records_are_asked_for_later(line: Line, database: str) -> None:
-    """An unknown stream or column is neither stored nor booked nor in the way; a server that knows it stores it."""
+    """A record with an unknown stream or column is answered with LATER; a server that knows it stores the record."""
     run = Run()
     newer = rows(13).append_column("invented", pa.array([1] * 13, pa.int64()))
     unknown = run.batch(2, rows(11), stream="from_the_future", schema_fingerprint="?")
@@ -271,7 +271,7 @@ async def _held(line: Line) -> int:
 
 
 async def test_a_lock_that_is_held_long_is_waited_for(database: str) -> None:
-    """A lock timeout or a deadlock is of the moment: the group is held and stored afterwards, nothing is refused."""
+    """A lock timeout or a deadlock is temporary: the group is kept and stored later, nothing is refused."""
     run = Run()
     async with lined(database, lanes=1) as line:
         with psycopg.connect(database) as blocker:

@@ -1,4 +1,4 @@
-"""The private PostgreSQL: what may be in its way when it starts, and what a crash leaves."""
+"""The private PostgreSQL: obstacles at its start, and the state after a crash."""
 
 import contextlib
 import os
