@@ -12,7 +12,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
 from bench.measure import Result, median_of
 from scope_bpf.probes import probe_named
-from scope_cli.perfetto.sink import PerfettoSink
+from scope_cli.trace.perfetto.sink import PerfettoSink
 
 ROWS, BATCH = 30_000, 3_000
 ROUNDS = 3

@@ -96,6 +96,14 @@ static __always_inline const struct path *directory_of_fd(struct task_struct *ta
 	return file ? &file->f_path : NULL;
 }
 
+/* The file behind a descriptor. */
+static __always_inline struct file *file_of_fd(struct task_struct *task, __s32 fd)
+{
+	const struct path *path = directory_of_fd(task, fd);
+
+	return path ? container_of(path, struct file, f_path) : NULL;
+}
+
 /*
  * Writes the absolute path of `name`, in user memory, for a call with this dfd: directories, a NUL, the name. "." and
  * ".." are not resolved: because of symbolic links, only the kernel could. Returns the size; 0: unreadable.

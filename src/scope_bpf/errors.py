@@ -11,13 +11,17 @@ class ScopeBpfError(Exception):
 class UnknownProbe(ScopeBpfError, LookupError):
     """No probe in the catalogue has this name."""
 
-    def __init__(self, name: str, known: list[str]) -> None:
-        super().__init__(f"no probe named '{name}'; there are: {', '.join(known)}")
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(reason)
         self.name = name
 
 
 class InvalidOption(ScopeBpfError, ValueError):
     """The probe has no such option, or the option does not allow the value."""
+
+
+class InvalidFilter(ScopeBpfError, ValueError):
+    """A filter has a syntax error, or does not suit the columns of the stream; the message says where and why."""
 
 
 class InvalidTarget(ScopeBpfError, ValueError):

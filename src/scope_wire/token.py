@@ -42,7 +42,7 @@ def read_token(file: Path) -> str:
     if mode & 0o077:
         raise InvalidToken(f"token_file: other users may read {file}; run `chmod 600 {file}`")
     if len(text) < _SHORTEST or not text.isascii() or not text.isprintable():
-        raise InvalidToken(f"token_file: {file} contains no token; remove it, and the server makes a new one")
+        raise InvalidToken(f"token_file: {file} contains no token; remove the file, and the server makes a new one")
     return text
 
 

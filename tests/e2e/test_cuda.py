@@ -111,7 +111,7 @@ def test_a_process_without_cuda_is_told_of() -> None:
     traced = subprocess.run(command, capture_output=True, text=True)
     assert (traced.returncode, traced.stdout) == (0, "")
     assert "no watched process has run a file with functions that 'cuda' attaches to" in traced.stderr
-    assert "0 events" in traced.stderr
+    assert "0 rows" in traced.stderr
 
 
 def test_how_late_a_library_was_attached_to_is_told(tmp_path: Path) -> None:
@@ -168,4 +168,4 @@ def test_a_process_that_calls_no_cuda_is_told_of(tmp_path: Path) -> None:
     traced = subprocess.run(command, capture_output=True, text=True)
     assert (traced.returncode, traced.stdout) == (0, "")
     assert re.search(r"attached to \d+ functions; no watched process has called one", traced.stderr)
-    assert "0 events" in traced.stderr
+    assert "0 rows" in traced.stderr

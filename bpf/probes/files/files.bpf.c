@@ -68,13 +68,6 @@ struct {
 	__type(value, struct file_name_record);
 } file_name_records SEC(".maps");
 
-static __always_inline struct file *file_of_fd(struct task_struct *task, __s32 fd)
-{
-	const struct path *path = directory_of_fd(task, fd);
-
-	return path ? container_of(path, struct file, f_path) : NULL;
-}
-
 static __always_inline void enter_open(struct file_thread *call, const __u64 *args)
 {
 	struct open_how how = {};

@@ -10,10 +10,12 @@ SCOPE_SUMMARY(syscall_summary)
 
 const volatile bool select_by_name; /* only calls with a 1 below */
 const volatile __u8 selected[SYSCALLS];
+const volatile bool decoded; /* arguments are wanted as text, too */
 
 struct syscall_thread {
 	struct scope_thread thread;
 	__u64 entered_ns; /* 0: not in a call that is watched */
+	__u64 slept;	  /* times that the thread had given up its CPU to wait, when it entered */
 	__s64 args[6];
 	__s32 nr;
 	__u8 compat;
@@ -21,10 +23,18 @@ struct syscall_thread {
 
 SCOPE_THREADS(struct syscall_thread);
 
+#include "reading.bpf.h"
+
+/* Whether the thread has given up its CPU to wait since it entered the call. */
+static __always_inline bool has_waited(struct task_struct *task, struct syscall_thread *call)
+{
+	return task->nvcsw != call->slept;
+}
+
 static __always_inline void summarize_call(struct task_struct *task, struct syscall_thread *call, __s64 ret,
 					   __u64 duration_ns)
 {
-	struct syscall_summary_key key = {.nr = call->nr, .compat = call->compat};
+	struct syscall_summary_key key = {.nr = call->nr, .compat = call->compat, .waited = has_waited(task, call)};
 	struct syscall_summary_value *value;
 
 	fill_process(&key.process, task);
@@ -38,19 +48,9 @@ static __always_inline void summarize_call(struct task_struct *task, struct sysc
 	scope_histogram_add(&value->latency, duration_ns);
 }
 
-static __always_inline void end_call(struct task_struct *task, struct syscall_thread *call, __s64 ret, bool returned)
+static __always_inline void fill_event(struct syscall_event *event, struct task_struct *task,
+				       struct syscall_thread *call, __s64 ret, bool returned, __u64 duration_ns)
 {
-	__u64 entered_ns = call->entered_ns, duration_ns = bpf_ktime_get_boot_ns() - entered_ns;
-	struct syscall_event *event;
-
-	call->entered_ns = 0;
-	if (scope_summarize) {
-		summarize_call(task, call, ret, duration_ns);
-		return;
-	}
-	event = scope_reserve(task, stream_syscall, entered_ns, sizeof(*event));
-	if (!event)
-		return;
 	event->arg0 = call->args[0];
 	event->arg1 = call->args[1];
 	event->arg2 = call->args[2];
@@ -62,7 +62,51 @@ static __always_inline void end_call(struct task_struct *task, struct syscall_th
 	event->nr = call->nr;
 	event->compat = call->compat;
 	event->returned = returned;
-	event->pad[0] = event->pad[1] = 0;
+	event->decoded = decoded;
+	event->waited = has_waited(task, call);
+}
+
+/* An event with what was read. False: nothing was, so that one without will do. */
+static __always_inline bool emit_read(struct task_struct *task, struct syscall_thread *call, __u64 entered_ns,
+				      __s64 ret, bool returned, __u64 duration_ns)
+{
+	struct reading *reading;
+
+	if (!is_read(call))
+		return false;
+	reading = bpf_task_storage_get(&reading_threads, task, 0, 0);
+	if (!reading || !reading->ready) {
+		scope_count_incomplete(stream_syscall);
+		return false;
+	}
+	reading->ready = 0;
+	if (returned)
+		read_at_exit(reading, call, ret);
+	if (reading->left_out)
+		scope_count_incomplete(stream_syscall);
+	if (reading->end > TAIL_BYTES)
+		return false;
+	fill_event(&reading->event, task, call, ret, returned, duration_ns);
+	scope_output(&reading->event.header, task, stream_syscall, entered_ns, sizeof(reading->event) + reading->end);
+	return true;
+}
+
+static __always_inline void end_call(struct task_struct *task, struct syscall_thread *call, __s64 ret, bool returned)
+{
+	__u64 entered_ns = call->entered_ns, duration_ns = bpf_ktime_get_boot_ns() - entered_ns;
+	struct syscall_event *event;
+
+	call->entered_ns = 0;
+	if (scope_summarize) {
+		summarize_call(task, call, ret, duration_ns);
+		return;
+	}
+	if (reads && emit_read(task, call, entered_ns, ret, returned, duration_ns))
+		return;
+	event = scope_reserve(task, stream_syscall, entered_ns, sizeof(*event));
+	if (!event)
+		return;
+	fill_event(event, task, call, ret, returned, duration_ns);
 	scope_submit(event, stream_syscall, sizeof(*event));
 }
 
@@ -89,6 +133,7 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long nr)
 	if (!scope_thread_passes(task, &call->thread))
 		return 0;
 	call->compat = is_compat(task);
+	call->slept = task->nvcsw;
 	call->nr = nr;
 	call->args[0] = syscall_arg(regs, 0);
 	call->args[1] = syscall_arg(regs, 1);
@@ -96,6 +141,8 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long nr)
 	call->args[3] = syscall_arg(regs, 3);
 	call->args[4] = syscall_arg(regs, 4);
 	call->args[5] = syscall_arg(regs, 5);
+	if (reads && !scope_summarize && is_read(call))
+		read_at_entry(call);
 	call->entered_ns = bpf_ktime_get_boot_ns();
 	return 0;
 }

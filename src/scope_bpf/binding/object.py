@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from scope_bpf.binding.ffi import check, ffi, lib, libbpf_log
-from scope_bpf.binding.link import Link
+from scope_bpf.binding.link import Iterator, Link, SoftwareEventLink
 from scope_bpf.binding.map import Map
 from scope_bpf.errors import KernelError, LayoutMismatch, VerifierError
 from scope_bpf.layout.btf import Btf
@@ -27,7 +27,7 @@ class BpfObject:
         self.name = name
         self.btf = btf
         self._elf = ffi.from_buffer(elf)
-        self._links: list[Link] = []
+        self._links: list[Link | SoftwareEventLink] = []
         self._object = lib.scope_object_open(self._elf, len(elf), name.encode())
         if self._object == ffi.NULL:
             raise KernelError(f"cannot open the BPF object of '{name}'", ffi.errno, libbpf_log())
@@ -87,6 +87,22 @@ class BpfObject:
             KernelError: the kernel refused.
         """
         self._links.append(Link(self.program(program), program))
+
+    def attach_to_software_event(self, program: str, event: int) -> None:
+        """Attaches a loaded perf_event program to one of PERF_COUNT_SW_*, for every process.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        self._links.append(SoftwareEventLink(self.program(program), program, event))
+
+    def iterator(self, program: str) -> Iterator:
+        """A loaded iter program, ready to be run; the caller's to close.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        return Iterator(self.program(program), program)
 
     def run(self, program: str, argument: int) -> None:
         """Runs a loaded raw_tp program once, in this thread, with one argument.

@@ -13,6 +13,14 @@ def fixed_parts(rows: Any) -> Any:
     return ffi.buffer(rows.rows, rows.count * rows.row_size)
 
 
+def tails(rows: Any) -> tuple[Any, Any]:
+    """All tails one behind the other, a copy, uint8; and where each begins and the last one ends, uint64."""
+    starts = np.full(rows.count + 1, rows.tail_bytes, np.uint64)
+    if rows.tail_starts != ffi.NULL:
+        starts[:-1] = np.frombuffer(ffi.buffer(rows.tail_starts, rows.count * starts.itemsize), np.uint64)
+    return np.frombuffer(bytes(ffi.buffer(rows.tails, rows.tail_bytes)), np.uint8), starts
+
+
 def texts(rows: Any, offset: int, stream: str, *, are_paths: bool) -> pa.Array:
     """A column of strings; `offset` is the place of the string's descriptor in the fixed part, in bytes.
 

@@ -5,6 +5,6 @@ A `tracer` has `programs` in the kernel and parts with a common interface (`part
 which processes to watch; `lookup` asks the kernel for its ids of files, cgroups and processes. Functions in user space
 are attached file by file (`attachments`, `uprobe`, `retries`) by an `attacher`, in the files that `watched` processes
 map; processes are `followed` until they end; `missed` says which calls may be missing. `columns` converts rows to
-Arrow. `command` holds a command until it is traced, `clock` converts the kernel's time to UTC, `doctor` checks every
-probe on this host.
+Arrow; `matching` selects the rows that meet a filter. `command` holds a command until it is traced, `clock` converts
+the kernel's time to UTC, `doctor` checks every probe on this host.
 """

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.binding.rows import fixed_parts, text_lists, texts
-from scope_bpf.catalogue.stream import IDENTITY, INTERVAL, Mode, Names, Rows, Stream
+from scope_bpf.binding.rows import fixed_parts, tails, text_lists, texts
+from scope_bpf.catalogue.stream import IDENTITY, INTERVAL, Mode, Names, Rows, Stream, Tails
 from scope_bpf.code.resolver import Resolver
 from scope_bpf.layout.fields import Field, Kind, Layout
 
@@ -25,7 +25,7 @@ class RawBatch:
         schema: schema of the result of `to_arrow`.
         native: the `scope_rows *` with the rows and their tails; None for a summary.
         names: batches of the stream with the names for this stream.
-        resolver: computes the stream's resolved columns.
+        resolver: computes the stream's resolved columns; None: they are absent.
     """
 
     stream: Stream
@@ -97,8 +97,14 @@ def to_arrow(raw: Batch, only: Collection[str] | None = None) -> pa.RecordBatch:
         columns |= {name: pa.array(raw.rows[name]) for name in INTERVAL.names or ()}
     if stream.derive and not columns.keys() >= wanted:
         columns |= stream.derive(raw.rows)
+    if stream.decode and not columns.keys() >= wanted:
+        columns |= stream.decode(raw.rows, Tails(*tails(raw.native)), wanted)
     if raw.resolver and stream.resolved and not columns.keys() >= wanted:
         columns |= raw.resolver.resolve(stream, raw.rows)
+    columns |= {
+        name: pa.nulls(raw.count, stream.resolved[name].arrow)
+        for name in wanted & stream.resolved.keys() - columns.keys()
+    }
     if stream.names and stream.names.text in wanted:
         columns[stream.names.text] = _joined(raw, stream.names)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

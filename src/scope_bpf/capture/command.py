@@ -23,8 +23,11 @@ class HeldCommand:
     """A child process that waits for `release`, then executes the command. `close` ends it if it still waits.
 
     The child shows no trace of this process: a small helper program forks it, it has the command's name from the start,
-        and its first call after the release is its exec. It ignores and blocks the same signals as this process was
-        started with, but has the default action for SIGPIPE and SIGXFSZ.
+    and its first call after the release is its exec. It ignores and blocks the same signals as this process was
+    started with, but has the default action for SIGPIPE and SIGXFSZ.
+
+    Args:
+        output: the descriptor that is the command's standard output; None: this process's own.
 
     Attributes:
         path: the executable file.
@@ -35,7 +38,7 @@ class HeldCommand:
         NotSupported: the helper program was not built.
     """
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], output: int | None = None) -> None:
         self.path = _find(command[0])
         self.failure: CannotRun | None = None
         self._name = command[0]
@@ -44,7 +47,7 @@ class HeldCommand:
         self._socket, theirs = socket.socketpair()
         try:
             with theirs:
-                starter = self._start(theirs.fileno(), command)
+                starter = self._start(theirs.fileno(), command, output)
             told = self._socket.recv(4)
             _, status = os.waitpid(starter, 0)
             if not told:
@@ -55,13 +58,14 @@ class HeldCommand:
         self.pid = _integer(told)
         _wait_until_asleep(self.pid)
 
-    def _start(self, fd: int, command: Sequence[str]) -> int:
+    def _start(self, fd: int, command: Sequence[str], output: int | None) -> int:
         words = [str(HOLD), str(fd), self.path, *command]
-        same_number = [
-            (os.POSIX_SPAWN_DUP2, fd, fd)
-        ]  # inherited by the helper, but by no other program started meanwhile
+        # Inherited by the helper, but by no other program started meanwhile.
+        actions = [(os.POSIX_SPAWN_DUP2, fd, fd)]
+        if output is not None:
+            actions.append((os.POSIX_SPAWN_DUP2, output, 1))
         try:
-            return os.posix_spawn(HOLD, words, os.environ, file_actions=same_number, setsigdef=_IGNORED_BY_PYTHON)
+            return os.posix_spawn(HOLD, words, os.environ, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
         except FileNotFoundError:
             raise NotSupported(f"{HOLD} is missing; run `make hold`") from None
         except OSError as error:

@@ -118,7 +118,9 @@ class Functions(Part):
         """For people: what of the functions may be unseen."""
         places = self.accounts()
         said = []
-        if not self.attached:
+        if not self._wanted:
+            pass  # the files are followed for their names
+        elif not self.attached:
             said.append(f"no watched process has run a file with functions that '{self._probe.name}' attaches to")
         elif not any(place.hits for place in places):
             said.append(f"attached to {self.attached:,} functions; no watched process has called one")

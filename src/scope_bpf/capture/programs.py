@@ -14,6 +14,7 @@ from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.target import Target
 from scope_bpf.code.mappings import running_processes
 from scope_bpf.code.modules import FIND_CODE
+from scope_bpf.layout.records import enum_values
 
 FOLLOW, FORGET = "scope_follow_fork", "scope_forget_process"  # filter.bpf.h
 FORGET_EVERY_S = 10.0
@@ -44,7 +45,8 @@ class Programs:
         """
         programs = (FOLLOW, *self._alternative.programs, FORGET)
         of_parts = {program for part in parts for program in part.programs()}
-        self.object.select_programs({*programs, *of_parts, *QUESTIONS, FIND_CODE})
+        events = self._alternative.software_events
+        self.object.select_programs({*programs, *events, *of_parts, *QUESTIONS, FIND_CODE})
         constants = dict(self._probe.constants(options))
         for part in parts:
             constants |= part.constants()
@@ -58,6 +60,9 @@ class Programs:
         self.object.attach(FOLLOW)
         # The kernel excludes children started from now on; children started before are listed here.
         self._filter.exclude((os.getpid(), *excluded()))
+        numbers = enum_values(self._probe.btf, "perf_sw_ids") if events else {}
+        for program, event in events.items():
+            self.object.attach_to_software_event(program, numbers[event])
         for program in programs[1:]:
             self.object.attach(program)
         for part in parts:

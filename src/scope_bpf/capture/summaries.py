@@ -3,21 +3,24 @@
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
+from scope_bpf.binding.link import Iterator
 from scope_bpf.binding.map import take_all
 from scope_bpf.binding.object import BpfObject
+from scope_bpf.binding.statistics import Cost, program_cost
 from scope_bpf.capture.account import Account
 from scope_bpf.capture.columns import Batch, RawBatch
 from scope_bpf.capture.events import Events
 from scope_bpf.capture.part import Part
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.stream import INTERVAL, PROCESS, Mode, Rows, Stream
+from scope_bpf.catalogue.target import Target
 from scope_bpf.layout.fields import Kind, Layout
 
 KEYS = 16384  # per interval; events with more keys are counted as lost
@@ -29,22 +32,45 @@ class Summaries(Part):
 
     Args:
         events: has the names that are joined to summaries.
+        held: the target is a command that has not begun yet.
     """
 
-    def __init__(self, probe: Probe, events: Events, options: Mapping[str, Any], mode: Mode) -> None:
+    def __init__(
+        self, probe: Probe, events: Events, options: Mapping[str, Any], mode: Mode, *, held: bool = False
+    ) -> None:
         self._own = [Shape.of(probe, stream) for stream in probe.summaries if not stream.adds_up]
         self._sums = [Shape.of(probe, stream) for stream in probe.summaries if stream.adds_up]
         self._events, self._interval_s = events, options["interval_ms"] / 1000
-        self._mode = mode
+        self._mode, self._held = mode, held
+        self._settled_by = [shape.stream.settled_by for shape in self._own if shape.stream.settled_by]
+        self._settling: list[Iterator] = []
         self._object: BpfObject | None = None
         self._readers: list[SummaryReader] = []
         self._next = math.inf
         self._names: dict[str, list[RawBatch]] = {}  # of the previous interval
 
+    def programs(self) -> Collection[str]:
+        """Those that settle."""
+        return self._settled_by
+
     def start(self, object_: BpfObject) -> None:
         """Creates the maps, if the mode needs them now."""
         self._object = object_
         self.set_mode(self._mode)
+
+    def attach(self, object_: BpfObject) -> None:
+        """Has what the target does already counted from now on, too."""
+        self._settling = [object_.iterator(program) for program in self._settled_by]
+        if not self._held:
+            self._settle()
+
+    def retarget(self, target: Target) -> None:
+        """Likewise of another target."""
+        self._settle()
+
+    def _settle(self) -> None:
+        for iterator in self._settling if self._readers else ():
+            iterator.run()
 
     def set_mode(self, mode: Mode) -> None:
         """Switches the programs between counting and emitting events."""
@@ -67,6 +93,7 @@ class Summaries(Part):
         if self.due_s() > 0:
             return []
         self._next += self._interval_s
+        self._settle()
         return self.rest()
 
     def rest(self) -> list[Batch]:
@@ -87,8 +114,18 @@ class Summaries(Part):
         for reader in self._readers:
             add_rows(accounts, reader.rows_made)
 
+    def cost(self) -> Cost:
+        """Of the programs that settle."""
+        return sum((program_cost(iterator.program_fd) for iterator in self._settling), Cost())
+
+    def detach(self) -> None:
+        """Settles for the last time, while the other programs still run."""
+        self._settle()
+
     def close(self) -> None:
         """Frees the maps."""
+        while self._settling:
+            self._settling.pop().close()
         while self._readers:
             self._readers.pop().close()
 

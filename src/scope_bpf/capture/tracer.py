@@ -129,10 +129,10 @@ class Tracer:
         self._events = Events(probe, self.options, self.mode)
         parts: list[Part] = [KernelBooks(probe, self._books_path), self._events]
         if probe.summaries:
-            parts.append(Summaries(probe, self._events, self.options, self.mode))
-        if probe.states or probe.kept_by_process:
+            parts.append(Summaries(probe, self._events, self.options, self.mode, held=bool(self._command)))
+        if probe.states or probe.sweeps(self.options):
             parts.append(States(probe, self.options))
-        if probe.places(self.options):
+        if probe.follows_files(self.options):
             self._functions = Functions(
                 probe,
                 self.options,

@@ -20,7 +20,7 @@ _DESCRIPTORS, _ACCOUNTS = "places", "scope_place_accounts"  # place.bpf.h
 
 def make_room(object_: BpfObject, places: Sequence[Place], multi: bool) -> None:
     """Sizes an object's maps for these places. Before the object is loaded."""
-    object_.map(_ACCOUNTS).resize(len(places))
+    object_.map(_ACCOUNTS).resize(max(1, len(places)))
     if any(place.keep for place in places):
         object_.map(_DESCRIPTORS).resize(len(places))
     if multi:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scope_bpf.catalogue.nearest import meant, unknown
 from scope_bpf.errors import InvalidOption
 
 
@@ -15,6 +16,8 @@ class Option:
         type: integer, boolean, choice or names (a list of at least one word; as text, separated by commas).
         choices: the values allowed; for names, the words allowed (empty: any).
         minimum, maximum: bounds of an integer, both included.
+        for_lines: the default of a trace that prints rows as lines; empty: `default`.
+        column: the column whose values the option selects: only rows with one of the names are recorded.
     """
 
     name: str
@@ -24,6 +27,8 @@ class Option:
     choices: tuple[str, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
+    column: str = ""
+    for_lines: str = ""
 
     def parse(self, value: Any) -> Any:
         """The value, checked and converted for the probe.
@@ -57,7 +62,7 @@ class Option:
 
     def _choice(self, value: Any) -> str:
         if value not in self.choices:
-            raise self._complaint(value, f"one of {', '.join(self.choices)}")
+            raise self._complaint(value, f"one of {', '.join(self.choices)}{meant(str(value), self.choices)}")
         return str(value)
 
     def _names(self, value: Any) -> tuple[str, ...]:
@@ -67,9 +72,9 @@ class Option:
         named = tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
         if not named:
             raise InvalidOption(f"option '{self.name}': {value!r} names nothing; leave the option out for its default")
-        unknown = [name for name in named if self.choices and name not in self.choices]
-        if unknown:
-            raise InvalidOption(f"option '{self.name}': there is no {unknown[0]!r}")
+        others = [name for name in named if self.choices and name not in self.choices]
+        if others:
+            raise InvalidOption(f"option '{self.name}': there is no {others[0]!r}{meant(others[0], self.choices)}")
         return named
 
     def _complaint(self, value: Any, wanted: str) -> InvalidOption:
@@ -108,5 +113,5 @@ def parse_options(options: Sequence[Option], given: Mapping[str, Any]) -> dict[s
     known = {option.name: option for option in options}
     for name in given:
         if name not in known:
-            raise InvalidOption(f"no option named '{name}'; there are: {', '.join(known) or 'none'}")
+            raise InvalidOption(unknown("option named", name, known))
     return {name: option.parse(given[name]) if name in given else option.default for name, option in known.items()}

@@ -6,7 +6,7 @@ has no object: user space asks a library at intervals.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,11 +32,14 @@ class Alternative:
             that sees the end of a call comes before the program that sees its start; so no start is kept without its
             end.
         uprobe_multi: attach to all places of a file at once (Linux 6.6 and later).
+        software_events: programs that run at each event of a kind that the kernel itself counts, such as page faults,
+            with its enumerator of `enum perf_sw_ids`, which the object shares; attached before the others.
     """
 
     name: str
     programs: tuple[str, ...] = ()
     uprobe_multi: bool = False
+    software_events: Mapping[str, str] = field(default_factory=dict)
 
 
 class Sampler(Protocol):
@@ -69,6 +72,7 @@ class Probe:
         kept_by_process: names of maps with a struct NAME_key; entries of ended processes are deleted.
         resolver: makes the `Resolver` (scope_bpf.code.resolver) that computes the resolved columns, from a loaded
             object and its modules.
+        resolves: computes from the validated options whether any column is resolved and anything is kept by process.
         sampler: makes the `Sampler` of a sampling probe; raises NotSupported if this host has no such source.
     """
 
@@ -83,6 +87,7 @@ class Probe:
     libraries: tuple[str, ...] = ()
     kept_by_process: tuple[str, ...] = ()
     resolver: Callable[..., Any] | None = None
+    resolves: Callable[[Mapping[str, Any]], bool] = lambda _: True
     sampler: Callable[[], Sampler] | None = None
 
     @property
@@ -98,8 +103,8 @@ class Probe:
         return (*common, *self.extra_options)
 
     def has_mode(self, mode: Mode) -> bool:
-        """Whether any stream is of this mode."""
-        return any(stream.mode is mode for stream in self.streams)
+        """Whether rows of this mode leave the tracer."""
+        return any(stream.mode is mode for stream in self.public_streams)
 
     def mode_of(self, options: Mapping[str, Any]) -> Mode:
         """The mode in the validated options, or the probe's only mode."""
@@ -130,7 +135,15 @@ class Probe:
 
     def reads_processes(self, options: Mapping[str, Any]) -> bool:
         """Whether user space reads the events' processes in /proc: for their files, or to notice their end."""
-        return bool(self.places(options) or self.kept_by_process or self.resolver or self.states)
+        return bool(self.follows_files(options) or self.sweeps(options) or self.states)
+
+    def follows_files(self, options: Mapping[str, Any]) -> bool:
+        """Whether the files that processes map are followed, to attach to them or to resolve columns."""
+        return bool(self.places(options) or (self.resolver and self.resolves(options)))
+
+    def sweeps(self, options: Mapping[str, Any]) -> bool:
+        """Whether entries of ended processes are deleted from maps."""
+        return bool(self.kept_by_process and self.resolves(options))
 
     @property
     def public_streams(self) -> tuple[Stream, ...]:

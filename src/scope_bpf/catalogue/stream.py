@@ -5,7 +5,7 @@ is read.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -20,6 +20,22 @@ from scope_bpf.layout.fields import Layout, layout_of
 
 Rows = np.ndarray[Any, np.dtype[Any]]
 Derive = Callable[[Rows], dict[str, pa.Array]]
+
+
+@dataclass(frozen=True)
+class Tails:
+    """What lies behind the fixed parts of rows.
+
+    Attributes:
+        data: shape (bytes,), uint8.
+        starts: shape (rows + 1,), uint64: row i has data[starts[i]:starts[i + 1]].
+    """
+
+    data: Rows
+    starts: Rows
+
+
+Decode = Callable[[Rows, Tails, Collection[str]], dict[str, pa.Array]]
 
 
 class Mode(StrEnum):
@@ -109,14 +125,18 @@ class Stream:
         null_unless: column -> member; the column is null in rows where the member is 0.
         live: what a live table of the stream shows.
         also_live: further tables; each is shown if it has rows.
+        line: the columns of a row that is printed as a line of text, after its time and thread; the longest comes last.
         timeline: what a timeline of the stream shows.
         names: a text column joined from another stream.
         internal: only used for `names`; its rows never leave the tracer.
+        decoded: columns that `decode` computes from the rows and their tails; its last argument names the wanted ones.
         resolved: columns that the probe's resolver computes.
         of_processes: the rows are about processes. False is for summaries, not states, whose key has no struct
             scope_process.
         gauge: a summary of states, recorded in every mode, with a row for each state that changed in the interval.
         adds_up: another summary of the probe; this stream adds up its rows by process and has no structs in C.
+        settled_by: of a summary, an iter program that counts, up to now, what is not over yet. It runs before each
+            reading, and when the trace begins, unless a command is held, whose waiting does not count.
         labels: columns that become the labels when the latest samples are exported as metrics; none: no metrics.
         describes: fields of scope.v1.Process -> columns that describe the row's own process; `failed` names a column
             that is not 0 in rows that do not describe it.
@@ -130,21 +150,29 @@ class Stream:
     mode: Mode = Mode.EVENTS
     derived: Mapping[str, Derived] = field(default_factory=dict)
     derive: Derive | None = None
+    decoded: Mapping[str, Derived] = field(default_factory=dict)
+    decode: Decode | None = None
     resolved: Mapping[str, Derived] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
     null_unless: Mapping[str, str] = field(default_factory=dict)
     live: Live = field(default_factory=Live)
     also_live: tuple[Live, ...] = ()
-    timeline: Timeline | None = None
+    line: tuple[str, ...] = ()
+    timeline: Timeline = field(default_factory=Timeline)
     names: Names | None = None
     internal: bool = False
     of_processes: bool = True
     gauge: bool = False
     adds_up: str = ""
+    settled_by: str = ""
     labels: tuple[str, ...] = ()
     describes: Mapping[str, str] = field(default_factory=dict)
     rollup: Rollup | None = None
     latest: Latest | None = None
+
+    @property
+    def _made(self) -> Mapping[str, Derived]:
+        return {**self.derived, **self.decoded, **self.resolved}
 
     @property
     def implied(self) -> Mapping[str, Column]:
@@ -187,14 +215,14 @@ class Stream:
         types = {f.name: f.arrow for f in layout.fields}
         if self.mode is not Mode.EVENTS:
             types |= {name: pa.uint64() for name in INTERVAL.names or ()}
-        types |= {name: derived.arrow for name, derived in (*self.derived.items(), *self.resolved.items())}
+        types |= {name: derived.arrow for name, derived in self._made.items()}
         if self.names:
             types[self.names.text] = pa.string()
         return pa.schema([pa.field(name, types[name]) for name in self.described()])
 
     def described(self) -> dict[str, Column]:
         """All columns in order, with their meanings."""
-        derived = {name: derived.column for name, derived in (*self.derived.items(), *self.resolved.items())}
+        derived = {name: derived.column for name, derived in self._made.items()}
         if self.names:
             derived[self.names.text] = self.names.column
         return dict(self.implied) | derived | dict(self.columns)

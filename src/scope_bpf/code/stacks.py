@@ -12,10 +12,42 @@ import pyarrow as pa
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.stream import Mode, Rows, Stream
 from scope_bpf.code.history import History, Process
+from scope_bpf.code.modules import Module, Modules
 from scope_bpf.layout.records import record_dtype
 
 CUT = "[cut]"  # replaces frames for which the kernel had no space
 _AGE = np.uint64(0x9E3779B97F4A7C15)  # mixes the age into a stack's number
+
+
+class StackResolver:
+    """Names stacks, and resolves nothing else; see `scope_bpf.code.resolver.Resolver`."""
+
+    def __init__(self, object_: BpfObject, modules: Modules) -> None:
+        self._stacks = StackNames(object_, modules.history)
+
+    def add_module(self, module: Module) -> bool:
+        """Keeps none open."""
+        return False
+
+    def find_functions(self, module: Module) -> dict[str, int]:
+        """None."""
+        return {}
+
+    def drop_module(self, module: Module) -> None:
+        """There is nothing to let go of."""
+
+    def add_process(self, process: Process) -> None:
+        """What it has mapped is in the modules' history."""
+
+    def settle(self, timeout_s: float) -> None:
+        """Nothing is read in the background."""
+
+    def close(self) -> None:
+        """Likewise."""
+
+    def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
+        """The stream's column `stack`."""
+        return {"stack": self._stacks.column(stream, rows)} if "stack" in stream.resolved else {}
 
 
 class StackNames:

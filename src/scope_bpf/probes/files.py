@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Failed, Live, Rollup
+from scope_bpf.catalogue.shown import Failed, Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Mode, Names, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import by_number
@@ -44,7 +44,9 @@ PROBE = Probe(
             },
             hidden=("path_read",),
             null_unless={"path": "path_read"},
-            live=Live(by=("comm", "path"), totals=("duration_ns",), failures="ret"),
+            live=Live(by=("comm", "path"), totals=("duration_ns",), quantiles=("duration_ns",), failures="ret"),
+            line=("duration_ns", "ret", "path"),
+            timeline=Timeline(slices=(Slices(named=("path",), below="open"),)),
             rollup=Rollup(measured="duration_ns", failed="ret"),
         ),
         Stream(
@@ -78,7 +80,10 @@ PROBE = Probe(
             },
             mode=Mode.SUMMARY,
             live=Live(
-                by=("comm", "path"), totals=("reads", "read_bytes", "read_ns", "writes", "write_bytes", "write_ns")
+                by=("comm", "path"),
+                totals=("reads", "read_bytes", "read_ns", "writes", "write_bytes", "write_ns"),
+                ranked_by=("read_ns", "write_ns"),
+                quantiles=("read_latency", "write_latency"),
             ),
             rollup=Rollup(
                 count="reads",

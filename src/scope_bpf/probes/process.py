@@ -3,7 +3,7 @@
 import resource
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Live, Rollup
+from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Stream
 from scope_bpf.probes.syscalls import NUMBERS
 
@@ -29,7 +29,9 @@ PROBE = Probe(
             },
             hidden=("filename_read", "args_read"),
             null_unless={"filename": "filename_read", "args": "args_read"},
-            live=Live(latest=("pid", "ppid", "comm", "ret", "args")),
+            live=Live(latest=("pid", "ppid", "comm", "ret", "filename", "args")),
+            line=("ppid", "ret", "filename", "args"),
+            timeline=Timeline(slices=(Slices(named=("filename",), lasting="", below="process"),)),
             rollup=Rollup(failed="ret"),
             describes={"exe": "filename", "cmdline": "args", "parent_pid": "ppid", "failed": "ret"},
         ),
@@ -42,6 +44,8 @@ PROBE = Probe(
                 "child_start_ns": Column("when the child's process started, CLOCK_BOOTTIME", "ns"),
             },
             live=Live(by=("comm",)),
+            line=("tid", "child_pid", "child_tid"),
+            timeline=Timeline(slices=(Slices(text="fork", lasting="", below="process"),)),
         ),
         Stream(
             "exit",
@@ -63,6 +67,8 @@ PROBE = Probe(
             live=Live(
                 latest=("pid", "comm", "exit_code", "signal", "lifetime_ns", "user_ns", "system_ns", "peak_rss_bytes")
             ),
+            line=("lifetime_ns", "user_ns", "system_ns", "peak_rss_bytes", "signal", "exit_code"),
+            timeline=Timeline(slices=(Slices(named=("comm",), lasting="lifetime_ns", ending=True, below="lifetime"),)),
             rollup=Rollup(measured="lifetime_ns"),
         ),
     ),

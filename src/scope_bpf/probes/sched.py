@@ -1,7 +1,7 @@
 """The scheduler: how long threads run on a CPU, wait for a CPU, and sleep."""
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Live, Rollup
+from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Mode, Stream
 
 _TIMES = {
@@ -15,6 +15,7 @@ _TIMES = {
     "run_queue": Column("histogram of waits for a CPU, in powers of two", "ns"),
     "off_cpu": Column("histogram of sleeps, in powers of two", "ns"),
 }
+_SUMS = ("off_cpu_ns", "run_queue_ns", "on_cpu_ns")
 _STATE = "0: runnable; else TASK_* bits: 1 sleeping, 2 uninterruptible, 4 stopped, 8 traced, 128 dead"
 _WOKEN = "absent if the thread was not woken but had been preempted"
 
@@ -54,7 +55,26 @@ PROBE = Probe(
                 "on_cpu_ns": "on_cpu_ns",
                 **dict.fromkeys(("waker_pid", "waker_tid", "waker_comm"), "woken"),
             },
-            live=Live(by=("comm", "pid"), totals=("involuntary", "on_cpu_ns", "run_queue_ns")),
+            live=Live(
+                by=("comm", "pid"),
+                totals=("involuntary", "on_cpu_ns", "run_queue_ns"),
+                quantiles=("run_queue_ns",),
+                only="on_cpu_ns",
+            ),
+            line=("tid", "cpu", "run_queue_ns", "on_cpu_ns", "prev_state", "next_tid", "next_comm", "waker_comm"),
+            timeline=Timeline(
+                slices=(
+                    Slices(named=("comm",), lasting="on_cpu_ns", ending=True, on=("cpu",), of_machine=True),
+                    Slices(text="on a CPU", lasting="on_cpu_ns", ending=True, below="CPU"),
+                    Slices(
+                        text="waits for a CPU",
+                        lasting="run_queue_ns",
+                        ending=True,
+                        followed_by="on_cpu_ns",
+                        below="CPU",
+                    ),
+                )
+            ),
             rollup=Rollup(measured="run_queue_ns"),
         ),
         Stream(
@@ -62,7 +82,7 @@ PROBE = Probe(
             "time per thread: on a CPU, waiting for a CPU, asleep",
             columns={"tid": Column("thread"), "thread_comm": Column("name of the thread")} | _TIMES,
             mode=Mode.SUMMARY,
-            live=Live(by=("comm", "pid", "thread_comm", "tid"), totals=("off_cpu_ns", "run_queue_ns", "on_cpu_ns")),
+            live=Live(by=("comm", "pid", "thread_comm", "tid"), totals=_SUMS, quantiles=("run_queue",)),
             rollup=Rollup(by=("comm", "thread_comm"), count="on_cpu_count", measured="on_cpu_ns", histogram="on_cpu"),
         ),
         Stream(
@@ -70,7 +90,7 @@ PROBE = Probe(
             "time per process, the sum of its threads: on a CPU, waiting for a CPU, asleep",
             columns=_TIMES,
             mode=Mode.SUMMARY,
-            live=Live(by=("comm", "pid"), totals=("off_cpu_ns", "run_queue_ns", "on_cpu_ns")),
+            live=Live(by=("comm", "pid"), totals=_SUMS, quantiles=("run_queue",)),
             adds_up="sched_summary",
             rollup=Rollup(count="on_cpu_count", measured="on_cpu_ns", histogram="on_cpu"),
         ),

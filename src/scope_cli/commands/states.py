@@ -26,7 +26,7 @@ def register(subcommands: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Prints a line per group of states."""
     from scope_bpf.probes import probes
-    from scope_cli.event_table import print_rows
+    from scope_cli.event_table import EventTable
 
     groups = states.ask(arguments.stream, arguments)
     if arguments.json:
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
         chosen = arguments.columns.split(",") if arguments.columns else []
         streams = {stream.name: stream for probe in probes().values() for stream in probe.public_streams}
         known = streams.get(arguments.stream)
-        print_rows(arguments.stream, groups, chosen, _figures(known.latest) if known and known.latest else ())
+        EventTable(arguments.stream, chosen, _figures(known.latest) if known and known.latest else ()).print(groups)
     else:
         print(f"no current states of stream '{arguments.stream}' recorded")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scope_cli.errors import CommandError, Interrupted
 from scope_cli.flag import Flag
-from scope_cli.installation import state_dir, token_file
+from scope_cli.installation import state_dir, token_file, told_running
 from scope_cli.limits import add_agent_limits, add_server_limits, given_agent_limits, given_server_limits
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
         with voice.in_a_status_line():
             stack = Stack(state, voice.say, addresses, server=server, agent=agent, stop=stop, hurry=hurry)
             cleanup.enter_context(stack)
+            cleanup.enter_context(told_running(state))
             voice.say("starting tasks")
             _ensure_tasks(stack.client(_ANSWER_S), voice.say, stop)
         voice.say(f"API {stack.url}/api/v1, token in {token_file(state)}; database in {state}/postgres")

@@ -5,17 +5,18 @@ Invalid input raises InvalidQuery; its message names the parameter.
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from aiohttp import web
 
+from scope_bpf.catalogue.nearest import meant, unknown
 from scope_server.errors import InvalidQuery, UnknownThing
 
 BODY_BYTES = 64 << 10
-TEXT = 1000  # maximum characters of a parameter
+TEXT = 4096  # maximum characters of a parameter
 PID = (1 << 31) - 1
 _DEEPEST = 16  # maximum nesting of a body
 _SHOWN = 60  # characters quoted in a message
@@ -61,20 +62,17 @@ class Parameters:
     """The query parameters of a request. Each may be given only once.
 
     Args:
-        names: the allowed parameters; others are refused. None: the resource checks `others` itself.
+        names: the allowed parameters; others are refused.
     """
 
-    def __init__(self, request: web.Request, names: Iterable[str] | None) -> None:
+    def __init__(self, request: web.Request, names: Iterable[str]) -> None:
         self._given: dict[str, str] = {}
         for name, value in request.query.items():
             text(name, "a parameter's name")
             if name in self._given:
                 raise InvalidQuery(f"{quoted(name)} is given twice")
             self._given[name] = text(value, name)
-        unknown = sorted(set(self._given) - set(names)) if names is not None else []
-        if unknown:
-            there = ", ".join(names or ()) or "none"
-            raise InvalidQuery(f"{quoted(unknown[0])} is not a parameter; parameters: {there}")
+        _check_names("parameter", self._given, names)
 
     def text(self, name: str) -> str | None:
         """The text of a parameter; None if it is not given."""
@@ -94,12 +92,8 @@ class Parameters:
         """One of the choices; None if it is not given."""
         value = self._given.get(name)
         if value is not None and value not in choices:
-            raise InvalidQuery(f"{name}: {quoted(value)} is not one of {', '.join(choices)}")
+            raise InvalidQuery(f"{name}: {quoted(value)} is not one of {', '.join(choices)}{meant(value, choices)}")
         return value
-
-    def others(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """All parameters except `names`."""
-        return ((name, value) for name, value in self._given.items() if name not in names)
 
 
 def identity(request: web.Request, name: str) -> str:
@@ -135,9 +129,7 @@ async def fields(request: web.Request, names: Iterable[str]) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InvalidQuery("the body must be a JSON object")
     _check(found, "body", 0)
-    unknown = sorted(set(found) - set(names))
-    if unknown:
-        raise InvalidQuery(f"{quoted(unknown[0])} is not a field; fields: {', '.join(names)}")
+    _check_names("field", found, names)
     return found
 
 
@@ -147,9 +139,7 @@ def only(value: Any, name: str, names: Iterable[str]) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise InvalidQuery(f"{name}: must be an object")
-    unknown = sorted(set(value) - set(names))
-    if unknown:
-        raise InvalidQuery(f"{name}: {quoted(unknown[0])} is not a field; fields: {', '.join(names)}")
+    _check_names(f"field of {name}", value, names)
     return value
 
 
@@ -158,6 +148,12 @@ def number(value: Any, name: str, above: float, most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not above < value <= most:
         raise InvalidQuery(f"{name}: {quoted(value)} is not a number above {above:g} and up to {most:g}")
     return float(value)
+
+
+def _check_names(what: str, given: Iterable[str], names: Iterable[str]) -> None:
+    others = sorted(set(given) - set(names))
+    if others:
+        raise InvalidQuery(unknown(what, others[0], names))
 
 
 def _check(value: Any, name: str, depth: int) -> None:

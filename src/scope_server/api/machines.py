@@ -2,6 +2,7 @@
 
 from aiohttp import web
 
+from scope_bpf.catalogue.nearest import meant
 from scope_server.api.context import DATABASE
 from scope_server.api.input import quoted
 from scope_server.errors import UnknownThing
@@ -17,5 +18,11 @@ async def machines_named(request: web.Request, machine: str | None) -> list[int]
         return None
     rows = await request.app[DATABASE].fetch("find_machines", {"node": machine})
     if not rows:
-        raise UnknownThing(f"machine: no machine has the hostname or id {quoted(machine)}; /api/v1/nodes lists them")
+        raise UnknownThing(f"machine: {await no_machine(request, machine)}")
     return [row["id"] for row in rows]
+
+
+async def no_machine(request: web.Request, name: str) -> str:
+    """A message about a name that no machine has."""
+    hostnames = [row["hostname"] for row in await request.app[DATABASE].fetch("machines")]
+    return f"no machine has the hostname or id {quoted(name)}{meant(name, hostnames)}; /api/v1/nodes lists them"

@@ -8,6 +8,7 @@ from google.protobuf import json_format
 
 from scope_server.api.context import DATABASE, SESSIONS
 from scope_server.api.input import Parameters, quoted
+from scope_server.api.machines import no_machine
 from scope_server.api.output import plain
 from scope_server.errors import AgentUnavailable, InvalidQuery, UnknownThing
 from scope_server.session.desired import ANSWER_S
@@ -64,7 +65,7 @@ async def find_machine(request: web.Request, node: str | None) -> tuple[int, str
         return connected[0].key, connected[0].machine_id
     rows = await request.app[DATABASE].fetch("find_machines", {"node": node})
     if not rows:
-        raise UnknownThing(f"node: no machine has the hostname or id {quoted(node)}; /api/v1/nodes lists them")
+        raise UnknownThing(f"node: {await no_machine(request, node)}")
     if len(rows) > 1:
         raise InvalidQuery(f"node: several machines have the hostname {quoted(node)}; give the machine's id")
     return rows[0]["id"], rows[0]["machine_id"]

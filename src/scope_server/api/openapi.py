@@ -6,13 +6,17 @@ import pyarrow as pa
 from aiohttp import web
 
 from scope_bpf.catalogue.shown import Latest
+from scope_bpf.catalogue.where import LONGEST
 from scope_server.api.context import TABLES
 from scope_server.api.input import PID, Parameters
 from scope_server.api.states import LONGEST_H, MOST
 from scope_server.api.tasks import LONGEST_S, STATES
-from scope_server.store.reading.reader import MOST_ROWS
+from scope_server.store.reading.reader import MOST_ROWS, Order
 from scope_server.store.rollups.query import EVERY, MOST_GROUPS, ORDERS
 from scope_server.store.schema.columns import StreamTable
+
+_WHERE = "a filter on the columns, such as: ret < 0 and path ~ '/etc/*'"
+_ORDER = "by time, or as stored: then `next` is always given, and asks for what was stored since"
 
 
 async def get_openapi(request: web.Request) -> web.Response:
@@ -70,13 +74,17 @@ def _events(table: StreamTable) -> dict[str, Any]:
         "properties": {
             "events": {"type": "array", "items": {"type": "object", "properties": rows}},
             "next": {"type": ["string", "null"]},
+            "more": {"type": "boolean"},
             "losses": {"type": "array", "items": {"type": "object"}},
         },
     }
     bounds = {"type": "integer", "minimum": 1, "maximum": MOST_ROWS, "default": 100}
     parameters = [_query(name) for name in ("since", "until", "machine", "cursor")]
-    parameters += [_query("order", {"enum": ["asc", "desc"]}), _query("limit", bounds)]
-    parameters += [_query(name) for name in rows if name not in ("time", "machine_id", "hostname", "task_id")]
+    parameters.append(_query("where", {"type": "string", "maxLength": LONGEST, "description": _WHERE}))
+    parameters += [
+        _query("order", {"enum": [order.value for order in Order], "description": _ORDER}),
+        _query("limit", bounds),
+    ]
     return _operation(f"Rows of the stream {table.name} (probe {table.probe})", answer, parameters)
 
 

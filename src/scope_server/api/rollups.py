@@ -2,8 +2,9 @@
 
 from aiohttp import web
 
+from scope_bpf.catalogue.nearest import unknown
 from scope_server.api.context import DATABASE, TABLES
-from scope_server.api.input import Parameters, quoted
+from scope_server.api.input import Parameters
 from scope_server.api.machines import machines_named
 from scope_server.errors import UnknownThing
 from scope_server.store.rollups.query import EVERY, MOST_GROUPS, ORDERS, checked
@@ -18,7 +19,7 @@ async def get_rollup(request: web.Request) -> web.Response:
     """The top groups of a stream with their totals and, with `every`, a point for each step."""
     tables, stream = request.app[TABLES], request.match_info["stream"]
     if stream not in tables:
-        raise UnknownThing(f"there is no stream {quoted(stream)}; there are: {', '.join(sorted(tables))}")
+        raise UnknownThing(f"there is {unknown('stream', stream, sorted(tables))}")
     given = Parameters(request, NAMES)
     by = given.text("by")
     every = given.choice("every", EVERY)

@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
 
+from scope_bpf.catalogue.nearest import unknown
 from scope_server.api.context import DATABASE, STATES, TABLES
-from scope_server.api.input import PID, Parameters, quoted
+from scope_server.api.input import PID, Parameters
 from scope_server.api.nodes import find_machine
 from scope_server.api.output import plain
 from scope_server.errors import InvalidQuery, UnknownThing
@@ -19,7 +20,7 @@ async def get_states(request: web.Request) -> web.Response:
     stream, tables = request.match_info["stream"], request.app[TABLES]
     of_states = sorted(name for name, table in tables.items() if table.latest)
     if stream not in of_states:
-        raise UnknownThing(f"stream {quoted(stream)} has no states; streams with states: {', '.join(of_states)}")
+        raise UnknownThing(f"there is {unknown('stream of states', stream, of_states)}")
     given = Parameters(request, ("pid", "node", "hours", "limit"))
     node, pid = given.text("node"), given.integer("pid", 1, PID)
     if pid is not None and not tables[stream].of_processes:

@@ -43,6 +43,7 @@ def rows(count: int, first: int = 0, pid: int = 4711, **changed: Any) -> pa.Reco
         "cpu": [n % 2 for n in range(count)],
         "comm": [("one", "two\\xff")[n % 2] for n in range(count)],
         "name": [("read", None)[n % 5 == 4] for n in range(count)],
+        **dict.fromkeys(("error", "args", "result", "path"), [None] * count),
         "nr": [0] * count,
         "arg0": [first + n for n in range(count)],
         **{f"arg{n}": [-n] * count for n in range(1, 6)},

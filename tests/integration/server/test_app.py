@@ -194,8 +194,8 @@ async def test_every_stream_of_states_is_asked_in_the_same_way(start_server: Sta
         for stream in ("syscall", "nonsense"):
             status, problem = await server.ask("GET", f"states/{stream}")
             assert status == 404
-            names = ", ".join(sorted(gauges))
-            assert problem["detail"] == f"stream '{stream}' has no states; streams with states: {names}"
+            assert problem["detail"].startswith(f"there is no stream of states '{stream}'")
+            assert problem["detail"].endswith(f"; there are: {', '.join(sorted(gauges))}")
 
 
 async def test_addresses_that_are_taken_are_named(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +241,7 @@ async def test_a_token_file_that_is_none_is_told(
     """At once, with what to do about it."""
     (tmp_path / "token").write_text(text)
     (tmp_path / "token").chmod(mode)
-    with pytest.raises(InvalidSettings, match=r"token_file: .*(remove it|chmod 600)"):
+    with pytest.raises(InvalidSettings, match=r"token_file: .*(remove the file|chmod 600)"):
         async with asyncio.timeout(20), start_server():
             pass
 

@@ -56,6 +56,9 @@ int scope_attach_uprobes(const struct bpf_program *program, const char *path, co
 struct bpf_link *scope_attach_uprobe(const struct bpf_program *program, const char *path, uint64_t offset,
 				     uint64_t cookie, bool at_return);
 
+/* shim/software_event.c */
+struct bpf_link *scope_attach_software_event(const struct bpf_program *program, uint64_t config, int cpu);
+
 /* shim/mappings.c */
 typedef struct {
 	uint32_t major;

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Failed, Latest, Live, Rollup, Timeline
+from scope_bpf.catalogue.shown import Counter, Failed, Latest, Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Derived, Mode, Rows, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.cuda import results
@@ -216,7 +216,7 @@ _CALL = Stream(
     live=Live(
         by=("comm", "function"),
         totals=("bytes", "duration_ns"),
-        quantiles="duration_ns",
+        quantiles=("duration_ns",),
         unless="nested",
         failed="result",
     ),
@@ -234,19 +234,16 @@ _CALL = Stream(
             title="waits for the device",
             by=("comm", "function"),
             totals=("wait_ns",),
-            quantiles="wait_ns",
+            quantiles=("wait_ns",),
             unless="nested",
             only="wait_ns",
         ),
         Live(title="errors", by=("comm", "function", "result_name"), unless="nested", only="result"),
     ),
+    line=("duration_ns", "result_name", "kind", "bytes", "function"),
     timeline=Timeline(
-        name="function",
-        also_on=_STREAMS,
-        also_named=("function", "kind"),
-        unless="nested",
-        counter="live_bytes",
-        counter_by=_HELD_BY,
+        slices=(Slices(named=("function",)), Slices(named=("function", "kind"), on=_STREAMS, unless="nested")),
+        counters=(Counter("live_bytes", by=_HELD_BY, after="duration_ns"),),  # memory is there when the call returns
     ),
     rollup=replace(_CALLS, by=("comm", "function", "kind")),
 )
@@ -272,8 +269,16 @@ _LAUNCH = Stream(
     resolved=_KERNEL | _STACK,
     hidden=("function_id", "inode", "name", "stack_id", "has_device", "returned"),
     null_unless={"device": "has_device", "offset": "inode", "result": "returned"},
-    live=Live(by=("comm", "kernel", "result_name"), totals=("duration_ns",), quantiles="duration_ns", unless="nested"),
-    timeline=Timeline(name="function", also_on=_STREAMS, also_named=("kernel",), unless="nested"),
+    live=Live(
+        by=("comm", "kernel", "result_name"), totals=("duration_ns",), quantiles=("duration_ns",), unless="nested"
+    ),
+    line=(
+        *("duration_ns", "result_name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),
+        *("shared_bytes", "kernel"),
+    ),
+    timeline=Timeline(
+        slices=(Slices(named=("function",)), Slices(named=("kernel",), on=_STREAMS, unless="nested")),
+    ),
     rollup=replace(_CALLS, by=("comm", "kernel")),
 )
 
@@ -285,7 +290,12 @@ _CALL_SUMMARY = Stream(
     derived=_DESCRIBED,
     derive=_described,
     hidden=("function_id",),
-    live=Live(by=("comm", "function"), totals=("count", "errors", "bytes", "total_ns"), unless="nested"),
+    live=Live(
+        by=("comm", "function"),
+        totals=("count", "errors", "bytes", "total_ns"),
+        quantiles=("latency",),
+        unless="nested",
+    ),
     rollup=_SUMMED,
 )
 
@@ -298,7 +308,7 @@ _LAUNCH_SUMMARY = Stream(
     derive=_described,
     resolved=_KERNEL,
     hidden=("function_id", "inode", "offset", "name", "handle"),
-    live=Live(by=("comm", "kernel"), totals=("count", "errors", "total_ns"), unless="nested"),
+    live=Live(by=("comm", "kernel"), totals=("count", "errors", "total_ns"), quantiles=("latency",), unless="nested"),
     rollup=replace(_SUMMED, by=("comm", "kernel")),
 )
 
@@ -319,7 +329,7 @@ _MEMORY_HELD = Stream(
     derive=_derive_held,
     hidden=("device_id", "memory_id"),
     live=Live(by=("comm", "pid", "device", "memory"), totals=("live_count", "peak_bytes", "live_bytes")),
-    timeline=Timeline(counter="live_bytes", counter_by=_HELD_BY, zero_if="ended"),
+    timeline=Timeline(counters=(Counter("live_bytes", by=_HELD_BY, zero_if="ended"),)),
     gauge=True,
     latest=Latest(
         key=_HELD_BY,

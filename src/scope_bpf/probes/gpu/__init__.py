@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Probe, Sampler
-from scope_bpf.catalogue.shown import Latest, Live
+from scope_bpf.catalogue.shown import Counter, Latest, Live, Timeline
 from scope_bpf.catalogue.stream import PROCESS, Column, Derived, Mode, Stream
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
@@ -56,6 +56,14 @@ _GPU = Stream(
             *("gpu_percent", "memory_percent", "temperature_celsius", "power_watts", "sm_clock_mhz", "slowed_by"),
             *("pcie_received", "pcie_sent", "xid_errors", "memory_used_bytes", "memory_total_bytes"),
         ),
+        ranked_by=("memory_used_bytes",),
+    ),
+    line=("device", "gpu_percent", "memory_percent", "memory_used_bytes", "power_watts", "temperature_celsius", "name"),
+    timeline=Timeline(
+        counters=tuple(
+            Counter(name, by=("device",))
+            for name in ("gpu_percent", "memory_used_bytes", "power_watts", "sm_clock_mhz")
+        )
     ),
     gauge=True,
     labels=("device", "uuid", "name"),
@@ -92,6 +100,8 @@ _GPU_PROCESS = Stream(
         "used_bytes": Derived(Column("device memory", "bytes"), pa.uint64()),
     },
     live=Live(by=("comm", "pid", "device", "kind"), totals=("used_bytes",)),
+    line=("used_bytes", "device", "kind"),
+    timeline=Timeline(counters=(Counter("used_bytes", by=("device", "kind")),)),
     gauge=True,
     labels=("device", "uuid", "kind", "pid", "comm"),
     latest=Latest(
@@ -114,6 +124,7 @@ _GPU_ERROR = Stream(
         "meaning": Derived(Column("meaning of the XID number"), _NAME),
     },
     live=Live(latest=("device", "kind", "xid", "meaning")),
+    line=("device", "kind", "xid", "meaning"),
 )
 
 PROBE = Probe(

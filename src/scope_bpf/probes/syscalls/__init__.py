@@ -1,7 +1,9 @@
 """Every syscall of the watched threads: entry and exit joined."""
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -9,9 +11,12 @@ import pyarrow as pa
 
 from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Failed, Live, Rollup
-from scope_bpf.catalogue.stream import Column, Derived, Mode, Rows, Stream
+from scope_bpf.catalogue.shown import Failed, Live, Rollup, Slices, Timeline
+from scope_bpf.catalogue.stream import Column, Derived, Mode, Rows, Stream, Tails
+from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import table as syscall_table
+from scope_bpf.probes.syscalls.errors import errors
+from scope_bpf.probes.syscalls.readings import LEVELS, MOST_DATA_BYTES, NOTHING, reading_table
 
 TABLE = syscall_table.ARM64 if platform.machine() == "aarch64" else syscall_table.X86_64
 NUMBERS = {name: number for number, name in TABLE.items()}
@@ -38,14 +43,54 @@ def _derive_name(rows: Rows) -> dict[str, pa.Array]:
     return {"name": pa.DictionaryArray.from_arrays(pa.array(codes[numbers], mask=unknown), names)}
 
 
+def _derive(rows: Rows) -> dict[str, pa.Array]:
+    return _derive_name(rows) | {"error": errors(rows)}
+
+
+def _decode(rows: Rows, tails: Tails, wanted: Collection[str]) -> dict[str, pa.Array]:
+    from scope_bpf.probes.syscalls.decode import decode
+
+    return decode(rows, tails, wanted, TABLE, _layouts())
+
+
+@cache
+def _layouts() -> Any:
+    from scope_bpf.probes.syscalls.pieces import Layouts
+
+    return Layouts(PROBE.btf)
+
+
 def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"select_by_name": bool(options["names"]), "selected": by_number(dict.fromkeys(options["names"], 1))}
+    readings = reading_table(options["decode"], enum_values(PROBE.btf, "syscall_read"), NUMBERS)
+    return {
+        "select_by_name": bool(options["names"]),
+        "selected": by_number(dict.fromkeys(options["names"], 1)),
+        "decoded": options["decode"] != NOTHING,
+        "reads": readings.any(),
+        "readings": readings,
+        "data_bytes": options["data_bytes"],
+    }
 
 
 _NAME = Derived(
     Column("the call; absent for a number that no table has and for 32-bit calls"),
     pa.dictionary(pa.int32(), pa.string()),
 )
+
+_ERROR = Derived(
+    Column("what a call failed with, such as ENOENT; absent if it did not fail"), pa.dictionary(pa.int32(), pa.string())
+)
+_DECODED = {
+    "args": Derived(Column("the arguments as strace shows them; absent unless `decode` asks for it"), pa.string()),
+    "result": Derived(Column("the result as strace shows it; likewise"), pa.string()),
+    "path": Derived(Column("the file that the call is about, absolute, if `decode` has it read"), pa.string()),
+}
+
+# Calls that sleep until something happens would be above all that keep a CPU busy.
+_CALLS = Live(by=("comm", "name"), totals=("duration_ns",), quantiles=("duration_ns",), failures="ret", unless="waited")
+_SUMS = Live(by=("comm", "name"), totals=("count", "errors", "total_ns"), quantiles=("latency",), unless="waited")
+_WAITING = "calls in which the thread gave up its CPU and waited"
+_WAITED = Column("1 if the thread gave up its CPU during the call, to wait for something")
 
 PROBE = Probe(
     name="syscalls",
@@ -58,13 +103,19 @@ PROBE = Probe(
                 "nr": Column("number of the call"),
                 **{f"arg{n}": Column(f"argument {n}, the register as it is", hex=True) for n in range(6)},
                 "ret": Column("what the kernel returned, -errno on failure; absent if it never did"),
+                "waited": _WAITED,
                 "duration_ns": Column("from entry to exit", "ns"),
             },
-            derived={"name": _NAME},
-            derive=_derive_name,
-            hidden=("compat", "returned"),
+            derived={"name": _NAME, "error": _ERROR},
+            derive=_derive,
+            decoded=_DECODED,
+            decode=_decode,
+            hidden=("compat", "returned", "decoded"),
             null_unless={"ret": "returned"},
-            live=Live(by=("comm", "name"), totals=("duration_ns",), failures="ret"),
+            live=_CALLS,
+            also_live=(replace(_CALLS, title=_WAITING, unless="", only="waited"),),
+            line=("tid", "duration_ns", "result", "name", "args"),
+            timeline=Timeline(slices=(Slices(named=("name",)),)),
             rollup=Rollup(by=("comm", "name"), measured="duration_ns", failed="ret"),
         ),
         Stream(
@@ -74,6 +125,7 @@ PROBE = Probe(
                 "nr": Column("number of the call"),
                 "count": Column("calls that ended in the interval"),
                 "errors": Column("those that returned -errno"),
+                "waited": _WAITED,
                 "total_ns": Column("their durations, added up", "ns"),
                 "latency": Column("their durations by powers of two", "ns"),
             },
@@ -81,7 +133,8 @@ PROBE = Probe(
             derived={"name": _NAME},
             derive=_derive_name,
             hidden=("compat",),
-            live=Live(by=("comm", "name"), totals=("count", "errors", "total_ns")),
+            live=_SUMS,
+            also_live=(replace(_SUMS, title=_WAITING, unless="", only="waited"),),
             rollup=Rollup(
                 by=("comm", "name"),
                 count="count",
@@ -101,6 +154,24 @@ PROBE = Probe(
             (),
             "only these calls, such as openat,read",
             choices=tuple(sorted(NUMBERS)),
+            column="name",
+        ),
+        Option(
+            "decode",
+            "choice",
+            NOTHING,
+            "arguments and results as text: none; from registers alone; with paths and what descriptors stand for, "
+            "which the kernel reads at each call; with all that it can read: strings, data and addresses too",
+            choices=LEVELS,
+            for_lines="all",
+        ),
+        Option(
+            "data_bytes",
+            "integer",
+            32,
+            "how many bytes of a buffer are read with decode=all",
+            minimum=0,
+            maximum=MOST_DATA_BYTES,
         ),
     ),
     constants=_constants,

@@ -21,7 +21,7 @@ def rows(
 
     Args:
         columns: the stream's.
-        where: conditions on rows.
+        where: conditions on rows, which are named `r`.
         blocks: conditions on blocks (`OF_BLOCK`); without any, all blocks are read.
     """
     every = stored(columns)

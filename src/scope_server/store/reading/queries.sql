@@ -287,12 +287,6 @@ WHERE (%(pid)s::bigint IS NULL OR pid = %(pid)s)
   AND (%(start_ns)s::bigint IS NULL OR start_ns = %(start_ns)s)
   AND (%(machines)s::integer[] IS NULL OR machine = ANY(%(machines)s));
 
--- name: find_name
-SELECT id FROM store.names WHERE digest = %(digest)s;
-
--- name: find_stack
-SELECT id FROM store.stacks WHERE digest = %(digest)s;
-
 -- name: tasks_of_batches
 SELECT b.id, t.task_id::text AS task_id
 FROM store.batches b JOIN store.runs r ON r.id = b.run JOIN store.tasks t ON t.id = r.task

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from psycopg import sql
 
+from scope_bpf.catalogue.nearest import unknown
 from scope_server.errors import InvalidQuery
 from scope_server.store.rollups.packed import EVERY_MACHINE, FRESH, HOURS, MINUTES
 from scope_server.store.schema.columns import StreamTable
@@ -67,10 +68,10 @@ def checked(
     Raises:
         InvalidQuery: the query is not possible.
     """
-    unknown = [name for name in by if name not in (*table.rollup.by, MACHINE)]
-    if unknown:
-        there = ", ".join((*table.rollup.by, MACHINE))
-        raise InvalidQuery(f"by: '{unknown[0][:60]}' is not a key of {table.name}'s rollup; keys: {there}")
+    keys = (*table.rollup.by, MACHINE)
+    others = [name for name in by if name not in keys]
+    if others:
+        raise InvalidQuery(f"by: {unknown(f'key of the rollup of {table.name}', others[0], keys)}")
     if len(set(by)) < len(by):
         raise InvalidQuery("by: a key is given twice")
     if order != "count" and not table.rollup.measured:

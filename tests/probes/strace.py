@@ -1,0 +1,127 @@
+"""What strace prints of a command, call by call, and what of it may differ between two runs of the same command."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scope_bpf.capture.command import HeldCommand
+
+_LINE = re.compile(r"(\w+)\((.*)\)\s+= (.*)", re.DOTALL)
+_POINTER = re.compile(r"\b0x[0-9a-f]{6,16}\b")
+_EXPANDED = re.compile(r"[\[{~&]")  # how a struct or an array begins that strace has followed a pointer to
+_NUMBERED = re.compile(r"\b(pipe|socket|UNIX-\w+|NETLINK|\w+):\[(?:\d+|\d+->\d+|\w+:\d+)\]")
+_PORT = re.compile(r"((?:127\.0\.0\.1|0\.0\.0\.0):|htons\()\d+")
+
+DATA_BYTES = 601  # of each buffer
+
+# Calls of which a result or an argument is the number of a process, which another run has others of.
+_PROCESSES = {
+    "getpid", "getppid", "gettid", "getpgid", "getpgrp", "getsid", "clone", "clone3", "fork", "vfork", "wait4",
+    "set_tid_address", "kill", "tgkill", "setpgid", "prlimit64",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Line:
+    """A call: its name, its arguments one by one, its result."""
+
+    name: str
+    arguments: tuple[str, ...]
+    result: str
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(self.arguments)}) = {self.result}"
+
+
+def straced(command: Sequence[str], output: Path) -> list[list[Line]]:
+    """Runs a command under strace; the calls of each of its threads, in the order of their numbers."""
+    output.mkdir()
+    held = HeldCommand(
+        ["strace", "-ff", "-yy", "-qq", "-s", str(DATA_BYTES), "-e", "signal=none", "-o", f"{output}/of", *command]
+    )
+    held.release()
+    while held.poll() is None:
+        os.sched_yield()
+    held.close()
+    files = sorted(output.iterdir(), key=lambda path: int(path.suffix[1:]))
+    return [[parsed(line) for line in path.read_text().splitlines() if _LINE.match(line)] for path in files]
+
+
+def without_handlers(lines: Sequence[Line]) -> list[Line]:
+    """The lines but the returns of signal handlers."""
+    return [line for line in lines if line.name != "rt_sigreturn"]
+
+
+def parsed(line: str) -> Line:
+    """A line of strace's, or one made alike."""
+    match = _LINE.fullmatch(line)
+    assert match, line
+    return Line(match[1], tuple(split(match[2])), match[3])
+
+
+def split(arguments: str) -> list[str]:
+    """Arguments one by one: commas in strings and in brackets part nothing."""
+    found, depth, quoted, begin = [], 0, False, 0
+    skip = False
+    for at, character in enumerate(arguments):
+        if skip:
+            skip = False
+        elif quoted:
+            skip, quoted = character == "\\", character != '"'
+        elif character == '"':
+            quoted = not _in_angles(arguments[begin:at])
+        elif character in "[{(":
+            depth += 1
+        elif character in "]})":
+            depth -= 1
+        elif character == "," and not depth and not _in_angles(arguments[begin:at]):
+            found.append(arguments[begin:at].strip())
+            begin = at + 1
+    return [*found, arguments[begin:].strip()] if arguments else []
+
+
+def _in_angles(text: str) -> bool:
+    """Within the file that a descriptor stands for: those brackets are escaped in names."""
+    opened = re.match(r"(?:-?\d+|AT_FDCWD)<", text)
+    return bool(opened) and ">" not in text
+
+
+def without_chance(line: Line) -> Line:
+    """A call without what another run of the same program has otherwise: addresses, inodes, ports, processes."""
+    arguments = tuple(_plain(argument) for argument in line.arguments)
+    result = _plain(line.result)
+    if line.name in _PROCESSES:
+        arguments = tuple(re.sub(r"^\d{2,}$", "PROCESS", argument) for argument in arguments)
+        result = re.sub(r"^\d{2,}$", "PROCESS", result)
+    return Line(line.name, arguments, result)
+
+
+def _plain(text: str) -> str:
+    text = re.sub(r"\s*/\* [^*]* \*/", "", text)  # counts that strace adds to what it does not show
+    text = re.sub(r"<(?:char|block) \d+:\d+>>", ">", text)  # what device a file is
+    text = _PORT.sub(r"\1PORT", _POINTER.sub("POINTER", text))
+    return _NUMBERED.sub(lambda found: f"{'socket' if found[1] not in ('pipe',) else 'pipe'}:[N]", text)
+
+
+def agree(theirs: Line, ours: Line) -> bool:
+    """Whether two calls are told alike, where both show what there is."""
+    theirs, ours = without_chance(theirs), without_chance(ours)
+    if theirs.name == "clone":  # strace names its arguments, and leaves out those that its flags leave out
+        theirs = Line(
+            "clone", tuple(re.findall(r"(?:flags|child_stack)=([^,]*)", ", ".join(theirs.arguments))), theirs.result
+        )
+        ours = Line("clone", (ours.arguments[1], ours.arguments[0]), ours.result)
+    if theirs.name == "getrandom":  # what is random is never the same, and ours does not show it
+        theirs = Line("getrandom", ours.arguments[:1] + theirs.arguments[1:], theirs.result)
+    return (
+        theirs.name == ours.name
+        and theirs.result == ours.result
+        and len(theirs.arguments) == len(ours.arguments)
+        and all(map(_same, theirs.arguments, ours.arguments))
+    )
+
+
+def _same(theirs: str, ours: str) -> bool:
+    return theirs == ours or (ours == "POINTER" and bool(_EXPANDED.match(theirs)))
