@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the Debian packages that building or testing needs and this host lacks. Silent when nothing is missing.
+# Installs missing Debian packages for building or testing. Prints nothing if none is missing.
 # usage: install-packages.sh build|test
 set -eu
 

@@ -22,7 +22,7 @@ def scope(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_command_is_traced_from_its_exec_to_its_end() -> None:
-    """Nothing before the command's own exec is recorded, and nothing of it is missed."""
+    """Nothing before the command's exec is recorded, and nothing after it is missed."""
     traced = scope("trace", "syscalls", "--json", "--", "/bin/true")
     assert traced.returncode == 0, traced.stderr
     calls = [json.loads(line) for line in traced.stdout.splitlines()]
@@ -142,14 +142,14 @@ def test_a_watched_process_ends_the_trace() -> None:
     [("/nonsense", "No such file or directory", 127), ("/etc/passwd", "Permission denied", 126)],
 )
 def test_a_command_that_is_none_ends_it_as_a_shell(command: str, reason: str, status: int) -> None:
-    """What cannot be run is said with the reason, in one line; the status is the one that a shell would have."""
+    """A command that cannot be run is reported in one line, with the reason and the status of a shell."""
     called = scope("trace", "syscalls", "--", command)
     assert (called.returncode, called.stdout) == (status, "")
     assert called.stderr == f"scope: cannot run '{command}': {reason}\n"
 
 
 def test_an_exec_that_fails_is_recorded_and_said(tmp_path: Path) -> None:
-    """A file that turns out to be no program: its exec is among the rows, the error its own, the status a shell's."""
+    """A file that is not a program: its failed exec is recorded, with the error, and the status is that of a shell."""
     file = tmp_path / "file"
     file.write_text("no program")
     file.chmod(0o755)
@@ -161,7 +161,7 @@ def test_an_exec_that_fails_is_recorded_and_said(tmp_path: Path) -> None:
 
 
 def test_the_command_has_the_environment_of_its_user(tmp_path: Path) -> None:
-    """What scope sets for itself is not in the command's environment."""
+    """Variables that scope sets for itself are not in the command's environment."""
     show = ["sh", "-c", "env | sort"]
     scope("trace", "process", "--", "sh", "-c", f"env | sort > {tmp_path}/env")
     assert (tmp_path / "env").read_text() == subprocess.run(show, capture_output=True, text=True).stdout
@@ -261,7 +261,7 @@ def test_a_duration_ends_it() -> None:
     ],
 )
 def test_wrong_usage_is_one_line_and_status_2(arguments: list[str], said: str) -> None:
-    """A wrong call says what is wrong and what would be right, in one line on stderr, with status 2."""
+    """A wrong command line is reported in one line on stderr, with the remedy; the status is 2."""
     called = scope(*arguments)
     assert called.returncode == 2
     assert said in called.stderr

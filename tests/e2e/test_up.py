@@ -150,7 +150,7 @@ def test_scope_leaves_itself_out(up: Up) -> None:
     ],
 )
 def test_bad_input_is_told(up: Up, arguments: list[str], status: int, said: str) -> None:
-    """What cannot be is refused in one line that names it."""
+    """Invalid requests are refused in one line that names the error."""
     called = up.scope(*arguments)
     assert (called.returncode, len(called.stderr.splitlines())) == (status, 1), called.stderr
     assert said in called.stderr
@@ -186,7 +186,7 @@ def test_a_second_one_in_the_same_place_is_refused(up: Up) -> None:
 
 
 def test_other_subcommands_find_it_by_its_state_directory(up: Up) -> None:
-    """Whatever its ports are: nothing else has to be told."""
+    """With any ports: no other option is needed."""
     environment = {**os.environ, "SCOPE_STATE": str(up.state)}
     environment.pop("SCOPE_URL", None)
     listed = subprocess.run([*SCOPE, "nodes", "--json"], capture_output=True, text=True, env=environment, timeout=60)

@@ -1,4 +1,4 @@
-"""`scope tasks`: what is being recorded, with its books and its cost."""
+"""`scope tasks`: tasks with their event counts and cost."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ def register(subcommands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints a line a task and stream, and how much is stored."""
+    """Prints a line per task and stream, and the storage used."""
     from rich.console import Console
     from rich.text import Text
 

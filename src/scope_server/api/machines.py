@@ -1,4 +1,4 @@
-"""Machines as requests name them."""
+"""Finds the machines that a request names."""
 
 from aiohttp import web
 
@@ -12,7 +12,7 @@ async def machines_named(request: web.Request, machine: str | None) -> list[int]
     """The keys of the machines with this hostname or id; None for all.
 
     Raises:
-        UnknownThing: there is none.
+        UnknownThing: no machine has this hostname or id.
     """
     if machine is None:
         return None

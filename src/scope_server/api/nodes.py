@@ -1,4 +1,4 @@
-"""GET /nodes: the machines; GET /probes: what they can record."""
+"""GET /nodes: the machines; GET /probes: the probes of a machine."""
 
 import asyncio
 from typing import Any
@@ -18,7 +18,7 @@ _SPOOL = ("bytes", "limit_bytes", "records", "dropped_records", "deferred_record
 
 
 async def get_nodes(request: web.Request) -> web.Response:
-    """Every machine that was ever seen, whether its agent is connected, and what waits on its disk."""
+    """All known machines, whether their agents are connected, and the size of their spools."""
     Parameters(request, ())
     sessions = request.app[SESSIONS]
     rows = await request.app[DATABASE].fetch("machines")
@@ -36,7 +36,7 @@ def _live(sessions: Sessions, machine_id: str) -> dict[str, Any]:
 
 
 async def get_probes(request: web.Request) -> web.Response:
-    """The catalogue of a machine's agent, with what its host allows."""
+    """The probes of a machine's agent, with their availability on its host."""
     _, machine_id = await find_machine(request, Parameters(request, ("node",)).text("node"))
     session = request.app[SESSIONS].get(machine_id)
     if session is None:
@@ -49,12 +49,12 @@ async def get_probes(request: web.Request) -> web.Response:
 
 
 async def find_machine(request: web.Request, node: str | None) -> tuple[int, str]:
-    """Key and id of the machine that a hostname or an id stands for; without either, of the only one connected.
+    """Key and id of the machine with this hostname or id; without a name, of the only connected machine.
 
     Raises:
-        UnknownThing: no machine is called so.
-        InvalidQuery: several are.
-        AgentUnavailable: none was named and none is connected.
+        UnknownThing: no machine has this hostname or id.
+        InvalidQuery: several machines match.
+        AgentUnavailable: no machine was named and none is connected.
     """
     if not node:
         connected = [session.machine for session in request.app[SESSIONS].all()]

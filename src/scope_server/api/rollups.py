@@ -1,4 +1,4 @@
-"""GET /rollups/STREAM: counts, sums and percentiles by the minute, as series or as a ranking."""
+"""GET /rollups/STREAM: counts, sums and percentiles per minute, as time series or ranking."""
 
 from aiohttp import web
 
@@ -12,13 +12,11 @@ from scope_server.store.rollups.reader import Rollups
 
 NAMES = ("since", "until", "every", "by", "machine", "top", "order")
 _TOP = 10
-_QUANTILES = (
-    "p50 and p99 are estimates from a histogram: each lies within its power of two; points have them by order=p99"
-)
+_QUANTILES = "p50 and p99 are estimated from a histogram in powers of two; points have p99 only with order=p99"
 
 
 async def get_rollup(request: web.Request) -> web.Response:
-    """The first groups of a stream, with their totals and, if steps are asked for, a point each."""
+    """The top groups of a stream with their totals and, with `every`, a point for each step."""
     tables, stream = request.app[TABLES], request.match_info["stream"]
     if stream not in tables:
         raise UnknownThing(f"there is {unknown('stream', stream, sorted(tables))}")

@@ -1,4 +1,4 @@
-"""GET /states/STREAM: what is held now: the latest states of a stream, in groups."""
+"""GET /states/STREAM: the current states of a stream, in groups."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +16,7 @@ LONGEST_H = 10 * 366 * 24
 
 
 async def get_states(request: web.Request) -> web.Response:
-    """The groups of states that are not over, the largest first, as of their time; of ended processes last."""
+    """Groups of states that have not ended, the largest first; groups of ended processes last."""
     stream, tables = request.match_info["stream"], request.app[TABLES]
     of_states = sorted(name for name, table in tables.items() if table.latest)
     if stream not in of_states:
@@ -24,7 +24,7 @@ async def get_states(request: web.Request) -> web.Response:
     given = Parameters(request, ("pid", "node", "hours", "limit"))
     node, pid = given.text("node"), given.integer("pid", 1, PID)
     if pid is not None and not tables[stream].of_processes:
-        raise InvalidQuery(f"pid: the states of stream '{stream}' are of no process")
+        raise InvalidQuery(f"pid: the states of stream '{stream}' belong to no process")
     machine = None if node is None else (await find_machine(request, node))[0]
     processes = None
     if pid is not None:

@@ -73,7 +73,7 @@ QUERIES: list[tuple[str, str, str]] = [
     ("states/cuda_live", "limit=0", "limit"),
     ("states/cuda_live", "limit=1.5", "limit"),
     ("states/cuda_live", "nonsense=1", "nonsense"),
-    ("states/gpu", "pid=1", "of no process"),
+    ("states/gpu", "pid=1", "belong to no process"),
     ("tasks", "state=%00", "state"),
     ("tasks", "state=asleep", "state"),
     ("tasks", "nonsense=1", "nonsense"),
@@ -85,14 +85,14 @@ QUERIES: list[tuple[str, str, str]] = [
 
 
 async def test_parameters_are_checked(start_server: StartServer) -> None:
-    """Each in every resource: its type, its bounds, its characters, and that there is such a one."""
+    """In every resource, each parameter's type, bounds and characters are checked, and unknown ones are refused."""
     async with unchanged(start_server) as server:
         for path, query, said in QUERIES:
             check(await raw(server, "GET", f"/api/v1/{path}?{query}"), (400,), said, query)
 
 
 async def test_numbers_that_no_row_has_find_nothing(start_server: StartServer) -> None:
-    """A filter's value that its column cannot hold is met by no row."""
+    """A filter with a value outside its column's range matches no row."""
     async with unchanged(start_server) as server:
         for where in (
             "pid=9223372036854775808",
@@ -153,7 +153,7 @@ CURSORS: list[Any] = [
 
 
 async def test_cursors_are_checked(start_server: StartServer) -> None:
-    """One that was made up is refused or, if it names a place, has nothing after it."""
+    """An invented cursor is refused or, if it is valid, returns no rows."""
     import base64
 
     async with unchanged(start_server) as server:
@@ -251,13 +251,13 @@ async def test_methods_and_paths_that_there_are_not(start_server: StartServer) -
 
 
 async def test_headers_are_any_bytes(start_server: StartServer) -> None:
-    """A header that is no UTF-8 is no error of the server's; as a token it is a wrong one."""
+    """A header that is not UTF-8 is no server error; as a token, it is wrong."""
     async with unchanged(start_server) as server:
         status, _ = await raw(server, "GET", "/api/v1/tasks", b"", b"X-Any: \xff\xfe")
         assert status == 200
         for token in (b"\xff\xfe", b"Bearer \xed\xa0\x80", b"Bearer ", b"Basic x", "Bearer ü".encode()):
             answer = await raw(server, "GET", "/api/v1/tasks", b"", b"Authorization: " + token, shown=False)
-            check(answer, (401,), "show the token")
+            check(answer, (401,), "the token is missing or wrong")
 
 
 async def raw(

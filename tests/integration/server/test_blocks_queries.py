@@ -64,7 +64,7 @@ async def _hundreds_of_blocks(line: Line, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("kind", ["fresh", "packed"])
 async def test_the_function_reads_what_is_of_its_time(line: Line, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two blocks of hundreds for a time that they have, as literals, as parameters and against now()."""
+    """A time range in two of hundreds of blocks opens only these; with literals, parameters and now()."""
     await _hundreds_of_blocks(line, monkeypatch)
     if kind == "packed":
         compacted(line)
@@ -87,7 +87,7 @@ async def test_the_function_reads_what_is_of_its_time(line: Line, kind: str, mon
 
 
 async def test_the_function_looks_at_no_other_days(line: Line) -> None:
-    """But the one before, of which a block may last until then: partitions are left out, whatever names the time."""
+    """Partitions of other days are skipped, except the day before, whose blocks may reach into the range."""
     run = Run()
     for days in range(5):
         await line.send(run.batch(days + 1, rows(101), boot_to_utc_ns=LONG_AGO - days * DAY_NS))
@@ -167,7 +167,8 @@ async def _thirty_batches(line: Line) -> Machine:
 
 @pytest.mark.parametrize("ascending", [True, False])
 async def test_pages_are_the_same(line: Line, events: Reader, ascending: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before and after all is packed, and when some is between any two pages: none lacks a row, or has one twice."""
+    """Pages are complete and without duplicates before packing, after packing, and if blocks are packed between
+    pages."""
     monkeypatch.setattr(reader, "_FIRST_WINDOW", 2)
     monkeypatch.setattr(reader, "_WINDOW_GROWTH", 2)
     monkeypatch.setattr(packing, "BLOCK_ROWS", 23)

@@ -65,7 +65,7 @@ def test_a_value_is_refused(option: Option, given: Any, wanted: str) -> None:
 
 @pytest.mark.parametrize("given", ["", " , ", [], [""]], ids=repr)
 def test_no_names_are_not_every_name(given: Any) -> None:
-    """A list without a name is refused: what is meant by it, nothing or all, is left to the default."""
+    """A list without a name is refused, because it could mean nothing or all."""
     with pytest.raises(InvalidOption, match=r"option .many.: .* names nothing; leave the option out for its default"):
         MANY.parse(given)
 
