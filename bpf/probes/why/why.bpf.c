@@ -88,33 +88,36 @@ static __always_inline bool was_on_cpu(__u64 word)
 	return word && (word & PART) == WHY_ON_CPU;
 }
 
-/* Global, so that the verifier looks at it once. */
-__noinline int add_stretch(struct why_summary_key *key, const struct why_stretch *stretch, const struct why_wait *wait)
+/* Global, so that the verifier looks at it once. `whose`: the key with what it has of the thread. */
+__noinline int add_stretch(const struct why_summary_key *whose, const struct why_stretch *stretch,
+			   const struct why_wait *wait)
 {
 	struct why_summary_value *value;
+	struct why_summary_key key;
 	__u64 ns;
 
-	if (!key || !stretch || !wait) /* they are there, but the verifier does not know */
+	if (!whose || !stretch || !wait) /* they are there, but the verifier does not know */
 		return 0;
-	key->part = stretch->word & PART;
-	if (key->part == WHY_BLOCKED) {
-		key->nr = wait->nr;
-		key->compat = wait->compat;
-		key->inode = wait->inode;
-		key->device = wait->device;
-		key->file_type = wait->file_type;
-		key->stack_id = wait->stack_id;
+	key = *whose; /* before 6.2 a key cannot be an argument's memory */
+	key.part = stretch->word & PART;
+	if (key.part == WHY_BLOCKED) {
+		key.nr = wait->nr;
+		key.compat = wait->compat;
+		key.inode = wait->inode;
+		key.device = wait->device;
+		key.file_type = wait->file_type;
+		key.stack_id = wait->stack_id;
 	}
-	value = why_summary_slot(key);
+	value = why_summary_slot(&key);
 	if (!value)
 		return 0;
-	if (key->inode && !value->total_ns)
+	if (key.inode && !value->total_ns)
 		emit_blocked_file(stretch->thread, wait, stretch->buffer);
 	ns = stretch->until_ns - time_of(stretch->word);
 	__sync_fetch_and_add(&value->total_ns, ns);
-	if (key->part == WHY_ON_CPU)
+	if (key.part == WHY_ON_CPU)
 		__sync_fetch_and_add(&value->on_cpu_ns, ns);
-	else if (key->part == WHY_RUN_QUEUE)
+	else if (key.part == WHY_RUN_QUEUE)
 		__sync_fetch_and_add(&value->run_queue_ns, ns);
 	else
 		__sync_fetch_and_add(&value->blocked_ns, ns);
@@ -154,6 +157,8 @@ static __always_inline void count_unseen(struct task_struct *task, const struct 
 		stretch->word = since_ns | rest;
 	stretch->until_ns -= run_ns & TIME;
 	count_stretch(task, stretch, &span->wait);
+	if (stretch->until_ns == until_ns)
+		return;
 	stretch->word = stretch->until_ns | WHY_ON_CPU;
 	stretch->until_ns = until_ns;
 	stretch->began_ns = began_ns ? time_of(stretch->word) : 0;
@@ -198,12 +203,14 @@ static __always_inline void leave_cpu(struct task_struct *task, struct why_threa
 {
 	__u32 state = task_state(task);
 	enum why_part to = preempted || !state ? WHY_RUN_QUEUE : WHY_BLOCKED; /* who is preempted can go on */
+	bool ends = state & TASK_DEAD;
 
-	if (to == WHY_BLOCKED)
+	if (to == WHY_BLOCKED && !ends) {
 		find_wait(task, state, thread->fault_since_ns, &thread->told.wait);
-	if (to == WHY_BLOCKED && keep_stacks)
-		thread->told.wait.stack_id = find_stack(task);
-	change_part(task, thread, now_ns, WHY_ON_CPU, to, state & TASK_DEAD);
+		if (keep_stacks)
+			thread->told.wait.stack_id = find_stack(task);
+	}
+	change_part(task, thread, now_ns, WHY_ON_CPU, to, ends);
 }
 
 SEC("tp_btf/sched_switch")
@@ -293,12 +300,12 @@ int why_settle(struct bpf_iter__task *ctx)
 	span = *span_of(thread, stretch.word);
 	stretch.until_ns = bpf_ktime_get_boot_ns() & TIME;
 	runs = task->on_cpu;
-	next = stretch.until_ns | (runs ? WHY_ON_CPU : stretch.word & ~TIME);
+	next = stretch.until_ns | (runs && !was_on_cpu(stretch.word) ? WHY_ON_CPU : stretch.word & ~TIME);
 	if (__sync_val_compare_and_swap(&thread->open, stretch.word, next) != stretch.word)
 		return 0;
 	if (was_on_cpu(stretch.word) == runs)
 		return count_stretch(task, &stretch, &span.wait);
-	if (!runs)
+	if (!runs) /* it is about to run, or to be found blocked */
 		find_wait(task, 0, thread->fault_since_ns, &span.wait);
 	count_unseen(task, thread, &stretch, &span, WHY_BLOCKED);
 	thread->settled_run_ns = task->se.sum_exec_runtime;

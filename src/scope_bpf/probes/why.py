@@ -98,8 +98,8 @@ _BY_THREAD = Live(
     parts=_PARTS,
     title="wall time by thread",
 )
-_INODE = Column("number of the file in its file system; 0: no file")
-_DEVICE = Column("the file system of that file: major << 20 | minor")
+_INODE = Column("number of the file in its file system")
+_DEVICE = Column("the file system: major << 20 | minor")
 
 PROBE = Probe(
     name="why",
@@ -132,12 +132,12 @@ PROBE = Probe(
                 "tid": Column("thread"),
                 "thread_comm": Column("name of the thread"),
                 "part": Column("on_cpu; run_queue: able to run, and waiting for a CPU; blocked"),
-                "nr": Column("if blocked: number of the syscall; below 0: blocked in no syscall, as blocked_in says"),
-                "inode": _INODE,
-                "device": _DEVICE,
+                "nr": Column("number of the syscall that it is blocked in; below 0: in none, see blocked_in"),
+                "inode": Column("number, in its file system, of the file that the syscall waits at; absent if at none"),
+                "device": Column("the file system of that file: major << 20 | minor"),
                 "file_type": Column("S_IFMT bits of that file", hex=True),
-                "count": Column("times that the thread got out of this part; its wait may have begun earlier"),
-                "total_ns": Column("time in this part during the interval; what still goes on counts", "ns"),
+                "count": Column("how often the part ended in the interval; it may have begun earlier"),
+                "total_ns": Column("time in this part in the interval, also if the part has not ended", "ns"),
                 **_SHARES,
                 "duration": Column("how long the thread was in the part each time, by powers of two", "ns"),
             },
@@ -167,6 +167,7 @@ PROBE = Probe(
                 )
             },
             hidden=("compat", "stack_id"),
+            null_unless={"nr": "blocked_ns", **dict.fromkeys(("inode", "device", "file_type"), "inode")},
             names=Names(
                 "blocked_file",
                 ("device", "inode"),
