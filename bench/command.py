@@ -15,7 +15,7 @@ START_ROUNDS, FIND_ROUNDS = 9, 5
 RATE = 500_000
 CALLS = 5 * RATE
 SCOPE = [sys.executable, "-m", "scope_cli.main", "trace", "syscalls"]
-DECODED = ["-o", "read=all"]
+DECODED = ["-o", "decode=all"]
 COUNT = "tracepoint:raw_syscalls:sys_exit /pid == cpid/ { @[comm, args->id] = count(); }"
 
 

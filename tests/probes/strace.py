@@ -49,9 +49,15 @@ def straced(command: Sequence[str], output: Path) -> list[list[Line]]:
     return [[parsed(line) for line in path.read_text().splitlines() if _LINE.match(line)] for path in files]
 
 
-def without_handlers(lines: Sequence[Line]) -> list[Line]:
-    """The lines but the returns of signal handlers."""
-    return [line for line in lines if line.name != "rt_sigreturn"]
+def without_waiting(lines: Sequence[Line]) -> list[Line]:
+    """The lines but those whose order and number is chance: when a child ends, its parent may wait already, or not."""
+    return [line for line in lines if line.name not in ("wait4", "rt_sigreturn")]
+
+
+def reaped(lines: Sequence[Line]) -> list[tuple[str, str]]:
+    """Each wait that found a child which had ended: whom it waited for, and where its resources were to be put."""
+    waits = [line for line in lines if line.name == "wait4" and line.result.isdecimal() and line.result != "0"]
+    return [(line.arguments[0], line.arguments[3]) for line in waits]
 
 
 def parsed(line: str) -> Line:

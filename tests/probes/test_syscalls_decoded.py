@@ -98,9 +98,8 @@ def compare(record: Record, command: Sequence[str], output: Path) -> None:
     ours = lines(record("syscalls", command, **ALL))
     assert len(ours) == len(theirs)
     for their_lines, our_lines in zip(theirs, ours, strict=True):
-        # A handler returns when its signal came, which is chance; but as often as the other time.
-        assert len(our_lines) == len(their_lines)
-        their_thread, our_thread = strace.without_handlers(their_lines), strace.without_handlers(our_lines)
+        assert strace.reaped(our_lines) == strace.reaped(their_lines)
+        their_thread, our_thread = strace.without_waiting(their_lines), strace.without_waiting(our_lines)
         assert [line.name for line in our_thread] == [line.name for line in their_thread]
         for their_line, our_line in zip(their_thread, our_thread, strict=True):
             assert strace.agree(their_line, our_line), f"\n{their_line}\n{our_line}"

@@ -13,26 +13,15 @@
 #define AF_INET6 10
 
 #define PATH_END (TAIL_BYTES - NAME_BYTES) /* of a path that is being written, which grows towards ... */
-#define PATH_LOWEST (PIECES_BYTES + 8)
+#define PATH_LOWEST (PIECES_BYTES + 64)	   /* ... the pieces; between them is room for what prepend_short() spills */
 
-/* The members of a struct dentry and of a struct mount that a walk needs, as they lie there: to be read at once. */
-struct dentry_link {
-	struct hlist_bl_node d_hash;
-	struct dentry *d_parent;
-	struct qstr d_name;
-};
+/* Is a member of a struct where it has always been? Kernels with CONFIG_RANDSTRUCT have it anywhere. */
+#define lies_behind(pointer, first, member, bytes)                                                                     \
+	(bpf_core_field_offset((pointer)->member) == bpf_core_field_offset((pointer)->first) + (bytes))
 
-struct mount_link {
-	struct mount *mnt_parent;
-	struct dentry *mnt_mountpoint;
-	struct dentry *mnt_root;
-};
-
-/* Kernels with CONFIG_RANDSTRUCT have them anywhere: then each is read by itself. */
 static __always_inline void read_dentry(struct dentry_link *link, struct dentry *dentry)
 {
-	if (bpf_core_field_offset(dentry->d_parent) == bpf_core_field_offset(dentry->d_hash) + 16 &&
-	    bpf_core_field_offset(dentry->d_name) == bpf_core_field_offset(dentry->d_hash) + 24) {
+	if (lies_behind(dentry, d_hash, d_parent, 16) && lies_behind(dentry, d_hash, d_name, 24)) {
 		bpf_core_read(link, sizeof(*link), &dentry->d_hash);
 		return;
 	}
@@ -43,8 +32,7 @@ static __always_inline void read_dentry(struct dentry_link *link, struct dentry 
 
 static __always_inline void read_mount(struct mount_link *link, struct mount *mount)
 {
-	if (bpf_core_field_offset(mount->mnt_mountpoint) == bpf_core_field_offset(mount->mnt_parent) + 8 &&
-	    bpf_core_field_offset(mount->mnt.mnt_root) == bpf_core_field_offset(mount->mnt_parent) + 16) {
+	if (lies_behind(mount, mnt_parent, mnt_mountpoint, 8) && lies_behind(mount, mnt_parent, mnt.mnt_root, 16)) {
 		bpf_core_read(link, sizeof(*link), &mount->mnt_parent);
 		return;
 	}
@@ -53,25 +41,55 @@ static __always_inline void read_mount(struct mount_link *link, struct mount *mo
 	bpf_core_read(&link->mnt_root, sizeof(link->mnt_root), &mount->mnt.mnt_root);
 }
 
-/* Writes '/' and a name before what is written. False: there is no room. */
-static __always_inline bool prepend_name(struct reading *reading, const struct qstr *name)
+/* Is the name within the dentry, and so has been read with it? */
+static __always_inline bool is_short(const struct dentry_link *link, struct dentry *dentry)
 {
-	__u32 at = reading->path, length = name->len;
+	return lies_behind(dentry, d_hash, d_parent, 16) && lies_behind(dentry, d_hash, d_name, 24) &&
+	       (__u64)link->d_name.name == (__u64)dentry + bpf_core_field_offset(dentry->d_hash) +
+						   offsetof(struct dentry_link, short_name) &&
+	       link->d_name.len <= SHORT_NAME_BYTES;
+}
+
+/*
+ * Copies a name in words, the last ones first, without a call. The first of them may spill over the beginning, where
+ * nothing is yet.
+ */
+static __always_inline void prepend_short(struct reading *reading, __u32 at, __u32 length)
+{
+	char *to, *from;
+
+	asm volatile("%0 &= 63" : "+r"(length)); /* what it is anyway, said to the verifier */
+	to = reading->tail + at + length;
+	from = reading->link.short_name + length;
+
+#pragma unroll
+	for (int word = 1; word <= SHORT_NAME_BYTES / 8; word++)
+		if (length > 8 * (word - 1))
+			*(__u64 *)(to - 8 * word) = *(__u64 *)(from - 8 * word);
+}
+
+/* Writes '/' and a dentry's name before what is written. False: there is no room. */
+static __always_inline bool prepend_name(struct reading *reading, struct dentry *dentry)
+{
+	__u32 at = reading->path, length = reading->link.d_name.len;
 
 	if (length >= NAME_BYTES)
 		return false;
 	at -= length + 1;
+	asm volatile("" : "+r"(at)); /* or the compiler computes it once more, behind the check */
 	if (at < PATH_LOWEST || at > PATH_END)
 		return false;
-	bpf_probe_read_kernel(reading->tail + at + 1, length, name->name);
+	if (is_short(&reading->link, dentry) && length <= SHORT_NAME_BYTES)
+		prepend_short(reading, at + 1, length);
+	else
+		bpf_probe_read_kernel(reading->tail + at + 1, length, reading->link.d_name.name);
 	reading->tail[at] = '/';
 	reading->path = at;
 	return true;
 }
 
 /* Writes a path from its end on, down from PATH_END. Returns whether its beginning is there, too. */
-static __always_inline bool prepend_path(struct reading *reading, struct dentry *dentry, struct dentry_link *link,
-					 struct mount_link *mount)
+static __always_inline bool prepend_path(struct reading *reading, struct dentry *dentry, struct mount_link *mount)
 {
 	int depth;
 
@@ -84,23 +102,23 @@ static __always_inline bool prepend_path(struct reading *reading, struct dentry 
 			read_mount(mount, above);
 			if (above == mount->mnt_parent && dentry == mount->mnt_root)
 				return true;
-		} else if (dentry == link->d_parent) {
+		} else if (dentry == reading->link.d_parent) {
 			return true;
 		} else {
-			if (!prepend_name(reading, &link->d_name))
+			if (!prepend_name(reading, dentry))
 				return false;
-			dentry = link->d_parent;
+			dentry = reading->link.d_parent;
 		}
-		read_dentry(link, dentry);
+		read_dentry(&reading->link, dentry);
 	}
 	return false;
 }
 
 static __always_inline int write_file(struct reading *reading, __u32 slot, struct dentry *dentry,
-				      struct dentry_link *link, struct mount_link *mount)
+				      struct mount_link *mount)
 {
-	__u8 flags = link->d_hash.pprev || dentry == link->d_parent ? 0 : PIECE_DELETED;
-	bool whole = prepend_path(reading, dentry, link, mount);
+	__u8 flags = reading->link.d_hash.pprev || dentry == reading->link.d_parent ? 0 : PIECE_DELETED;
+	bool whole = prepend_path(reading, dentry, mount);
 	__u32 from = reading->path, length;
 	char *to;
 
@@ -120,18 +138,17 @@ static __always_inline int write_file(struct reading *reading, __u32 slot, struc
 	return 0;
 }
 
-static __always_inline int write_unnamed(struct reading *reading, __u32 slot, const struct qstr *name,
-					 struct inode *inode)
+static __always_inline int write_unnamed(struct reading *reading, __u32 slot, struct inode *inode)
 {
 	struct syscall_unnamed *unnamed = begin_piece(reading, slot, TEXT_UNNAMED);
-	__u32 length = name->len & (NAME_BYTES - 1);
+	__u32 length = reading->link.d_name.len & (NAME_BYTES - 1);
 
 	if (!unnamed)
 		return 0;
 	unnamed->inode = BPF_CORE_READ(inode, i_ino);
 	unnamed->magic = BPF_CORE_READ(inode, i_sb, s_magic);
 	unnamed->pad = 0;
-	bpf_probe_read_kernel(unnamed + 1, length, name->name);
+	bpf_probe_read_kernel(unnamed + 1, length, reading->link.d_name.name);
 	end_piece(reading, sizeof(*unnamed) + length, 0);
 	return 0;
 }
@@ -190,21 +207,24 @@ static __always_inline bool read_path(struct path *path, __s32 fd)
 /* By itself, for the verifier: it is called for each argument, for the working directory and for the result. */
 __noinline int write_descriptor(struct reading *reading, __u32 slot, __s32 fd)
 {
-	struct dentry_link link = {};
 	struct mount_link mount = {};
 	struct path path = {};
 	struct inode *inode;
 
 	if (!reading || !read_path(&path, fd))
 		return 0;
-	read_dentry(&link, path.dentry);
+	if (reading->end > PIECES_BYTES) { /* what is there would be written over */
+		reading->left_out = 1;
+		return 0;
+	}
+	read_dentry(&reading->link, path.dentry);
 	read_mount(&mount, container_of(path.mnt, struct mount, mnt));
-	if (path.dentry != link.d_parent || path.dentry == mount.mnt_root)
-		return write_file(reading, slot, path.dentry, &link, &mount);
+	if (path.dentry != reading->link.d_parent || path.dentry == mount.mnt_root)
+		return write_file(reading, slot, path.dentry, &mount);
 	inode = BPF_CORE_READ(path.dentry, d_inode);
 	if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFSOCK && write_socket(reading, slot, inode))
 		return 0;
-	return write_unnamed(reading, slot, &link.d_name, inode);
+	return write_unnamed(reading, slot, inode);
 }
 
 #endif

@@ -53,9 +53,27 @@ const volatile __u32 data_bytes; /* of each buffer */
 #define PIECES_BYTES 3072 /* the last piece begins before this */
 #define TAIL_BYTES (PIECES_BYTES + PATH_BYTES + NAME_BYTES)
 
+#define SHORT_NAME_BYTES 40
+
+/* The members of a struct dentry and of a struct mount that a walk needs, as they lie there: to be read at once. */
+struct dentry_link {
+	struct hlist_bl_node d_hash;
+	struct dentry *d_parent;
+	struct qstr d_name;
+	struct inode *d_inode;
+	char short_name[SHORT_NAME_BYTES]; /* d_iname, and what is behind it where that is shorter */
+};
+
+struct mount_link {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct dentry *mnt_root;
+};
+
 struct reading {
 	struct syscall_event event;
-	char tail[TAIL_BYTES];
+	char tail[TAIL_BYTES];	 /* goes with the event */
+	struct dentry_link link; /* of the directory that a walk is at */
 	__u32 end;	/* of the pieces; in memory, like the next, so that the verifier sees one way through a loop */
 	__u32 path;	/* where a path begins that is being written */
 	__u32 unread;	/* a bit for each argument that could not be read at the entry */

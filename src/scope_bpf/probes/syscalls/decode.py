@@ -84,21 +84,21 @@ class _Calls:
 
     def _argument(self, place: int, type_: str) -> pa.Array:
         values = self._register(place)
-        if type_ in _CONDITIONS:
-            flags, text = _CONDITIONS[type_]
+        if type_ in CONDITIONS:
+            flags, text = CONDITIONS[type_]
             shown = _texts(values, text)
             return pc.if_else(pa.array(self._register(place - 1) & flags != 0), shown, None)
         if type_ == "-":
             return pa.nulls(len(values), pa.string())
-        if type_ in _BY_ANOTHER:
-            before, text_for = _BY_ANOTHER[type_]
+        if type_ in BY_ANOTHER:
+            before, text_for = BY_ANOTHER[type_]
             return _by_another(self._register(place - before), values, text_for)
         if type_ == "pair":
             return self._pair(place, values)
         read = self._pieces.texts(place, self._where)
         if type_ in ("fd", "dirfd"):
-            return _followed(_texts(values, _descriptor if type_ == "dirfd" else _int), read)
-        return pc.coalesce(read, _texts(values, NUMBERS.get(type_) or TEXTS.get(type_) or _address))
+            return _followed(_texts(values, SHOWN[type_]), read)
+        return pc.coalesce(read, _texts(values, SHOWN[type_]))
 
     def _pair(self, place: int, values: Rows) -> pa.Array:
         two = pc.split_pattern(self._pieces.texts(place, self._where), ", ")
@@ -189,17 +189,19 @@ def _address(value: int) -> str:
 def _result(value: int, type_: str) -> str:
     if -MOST_ERRNO <= value < 0:
         return failure(-value)
-    return _address(value) if type_ == "address" else RESULTS.get(type_, str)(value)
+    return RESULTS.get(type_, str)(value)
 
 
-NUMBERS: Mapping[str, Text] = {
-    "int": _int,
+_POINTERS = "path path_at text string words data filled filled_text sockaddr filled_sockaddr pair address"
+SHOWN: Mapping[str, Text] = {  # the register itself, by type
+    **TEXTS,
+    **dict.fromkeys(_POINTERS.split(), _address),
+    **dict.fromkeys(("fd", "int", "process", "user"), _int),
+    "dirfd": _descriptor,
     "uint": lambda value: str(value & 0xFFFFFFFF),
     "long": str,
     "size": lambda value: str(value & 0xFFFFFFFFFFFFFFFF),
     "hex": _hex,
-    "process": _int,
-    "user": _int,
 }
 RESULTS: Mapping[str, Text] = {
     "address": _address,
@@ -208,11 +210,11 @@ RESULTS: Mapping[str, Text] = {
     "persona_state": lambda value: f"{_hex(value)} ({TEXTS['persona'](value)})",
     "open_state": lambda value: f"{value:#x} (flags {TEXTS['open_flags'](value)})" if value else "0 (flags O_RDONLY)",
 }
-_BY_ANOTHER: Mapping[str, tuple[int, Callable[[int], Text]]] = {  # how far before, and what its value makes of this one
+BY_ANOTHER: Mapping[str, tuple[int, Callable[[int], Text]]] = {  # how far before, and what its value makes of this one
     "protocol": (2, protocol),
     "socket_option": (1, socket_option),
 }
-_CONDITIONS: Mapping[str, tuple[int, Text]] = {
+CONDITIONS: Mapping[str, tuple[int, Text]] = {
     "created_mode": (os.O_CREAT | (os.O_TMPFILE & ~os.O_DIRECTORY), TEXTS["mode"]),
     "fixed_address": (2, _address),  # MREMAP_FIXED, include/uapi/linux/mman.h
 }
