@@ -8,7 +8,6 @@ import pyarrow as pa
 from scope_bpf.catalogue.condition import And, Condition, OneOf, Value, columns_read
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.stream import Stream
-from scope_bpf.catalogue.where import filter_columns, read_filter
 from scope_bpf.errors import InvalidFilter
 
 
@@ -26,8 +25,14 @@ class Choice:
         self._conditions: dict[str, Condition] = {}
         self._where = where
         self._not_shown: list[str] = []
+        if where:
+            self._read(where, streams)
+
+    def _read(self, where: str, streams: Sequence[tuple[Stream, pa.Schema]]) -> None:
+        from scope_bpf.catalogue.where import filter_columns, read_filter
+
         refused: list[InvalidFilter] = []
-        for stream, schema in streams if where else ():
+        for stream, schema in streams:
             try:
                 self._conditions[stream.name] = read_filter(where, filter_columns(stream, schema))
             except InvalidFilter as error:

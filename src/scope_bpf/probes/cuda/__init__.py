@@ -225,6 +225,7 @@ _CALL = Stream(
             title="copies by direction",
             by=("comm", "kind"),
             totals=("duration_ns", "bytes"),
+            quantiles=("duration_ns",),
             unless="nested",
             only="kind",
             failed="result",
