@@ -387,3 +387,8 @@ def test_stacks_where_threads_are_blocked(record: Record, tmp_path: Path, stacks
         assert "main;outer;inner;" in row["stack"]
     else:
         assert {row["stack"] for row in recording.rows("why_summary")} == {None}
+
+
+def test_there_is_no_mode_to_choose() -> None:
+    """A probe whose only events are names for its summaries has no option `mode`."""
+    assert [option.name for option in probe_named("why").options] == ["interval_ms", "ring_bytes", "stacks"]
