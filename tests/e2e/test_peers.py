@@ -1,4 +1,4 @@
-"""One run of a program under strace, perf trace, bpftrace and `scope trace` at once: all count the same calls."""
+"""One run of a program under strace, perf trace, bpftrace and `scope trace`: the same calls, the same times."""
 
 import json
 import os
@@ -24,6 +24,7 @@ COUNT = (
     "END { clear(@in); }"
 )
 MANY_KEYS = {**os.environ, "BPFTRACE_MAP_KEYS_MAX": "262144"}  # threads of other programs are among them
+SLEEP = "clock_nanosleep"
 UNRETURNED = {"exit", "exit_group"}  # calls that do not return have no end that bpftrace or perf could count
 SERVER = """
 import socket, threading
@@ -59,7 +60,11 @@ def _find(folder: Path) -> list[str]:
 
 
 def _shell(_: Path) -> list[str]:
-    return ["sh", "-c", "for n in 1 2 3; do ls / | grep -c e; done; echo $(date) > /dev/null; cat /nonsense; exit 0"]
+    return [
+        "sh",
+        "-c",
+        "for n in 1 2 3; do ls / | grep -c e; done; echo $(date); cat /nonsense; sleep 0.1; sleep 0.03; true",
+    ]
 
 
 def _pip(_: Path) -> list[str]:
@@ -88,6 +93,22 @@ def test_all_count_the_same_calls(tmp_path: Path, program: Callable[[Path], list
     known = Counter({key: count for key, count in found["scope"].items() if key[1] != "rt_sigreturn"})
     assert found["perf"] <= known
     assert found["perf"].total() >= 0.99 * known.total()
+    _compare_times(tmp_path)
+
+
+def _compare_times(folder: Path) -> None:
+    """Calls that sleep last as long for all; strace adds its stops, which are outside of what the others measure."""
+    rows = map(json.loads, (folder / "scope").read_text().splitlines())
+    ours = {row["tid"]: row["duration_ns"] / 1e9 for row in rows if row["name"] == SLEEP and row["comm"] == "sleep"}
+    straced = re.findall(rf"^(\d+) +{SLEEP}\(.*<([\d.]+)>$", (folder / "strace").read_text(), re.M)
+    seen = re.findall(
+        rf"\( *([\d.]+) ms\): sleep/(\d+) +(?:\.\.\. \[continued\]: )?{SLEEP}\(", (folder / "perf").read_text()
+    )
+    assert ours.keys() == {int(thread) for thread, _ in straced}
+    for thread, seconds in straced:
+        assert ours[int(thread)] <= float(seconds) + 1e-6
+    for milliseconds, thread in seen:
+        assert ours[int(thread)] == pytest.approx(float(milliseconds) / 1e3, rel=0.01, abs=0.001)
 
 
 def _run(folder: Path, command: Sequence[str]) -> dict[str, Calls]:
@@ -102,7 +123,7 @@ def _run(folder: Path, command: Sequence[str]) -> dict[str, Calls]:
             assert time.monotonic() < end
             time.sleep(0.1)
         time.sleep(1)  # it says so before it has
-        traced = ["strace", "-f", "-o", str(files["strace"]), *command]
+        traced = ["strace", "-f", "-T", "-o", str(files["strace"]), *command]
         under_perf = ["perf", "trace", "-m", "32M", "-o", str(files["perf"]), "--", *traced]
         subprocess.run([*SCOPE, "--json", str(files["scope"]), "--", *under_perf], capture_output=True, check=True)
     finally:

@@ -47,9 +47,10 @@ class Told:
     def wall_ns(self) -> int:
         return self.ended_ns - self.began_ns
 
-    def agrees(self, one_ns: int, other_ns: int, more_ns: int) -> bool:
-        """Whether two times are the same to 2 % of its wall time; the first may be longer by some more."""
-        return -0.02 * self.wall_ns <= one_ns - other_ns <= 0.02 * self.wall_ns + more_ns
+    def agrees(self, one_ns: int, other_ns: int, slack_ns: int, more_ns: int = 0) -> bool:
+        """Whether two times are the same to 2 % of its wall time and some slack; the first may be longer by more."""
+        slack = 0.02 * self.wall_ns + slack_ns
+        return -slack <= one_ns - other_ns <= slack + more_ns
 
 
 def told(file: Path) -> list[Told]:
@@ -116,25 +117,29 @@ def cold(tmp_path: Path) -> Path:
 
 KINDS = ["spin", "sleep", "lock", "pipe", "poll", "disk", "queue", "fault", "read"]
 WAKE_OFTEN = ("disk", "read")
+CLOCK_NS = 5000  # of the clocks of kernel and trace, at each wait
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_parts_are_what_the_kernel_counts(work: Work, cold: Path, kind: str) -> None:
     """A thread's parts add up to its wall time; they are its run time, its waits for a CPU, and the rest, to 2 %.
 
-    A thread that an idle CPU wakes for has that CPU at once, by the kernel's count, which takes one time for both
-    (rq_clock_skip_update, kernel/sched/core.c); in truth it is microseconds later. Where a thread is woken thousands of
-    times, only the two together agree.
+    The kernel reads the clock microseconds before or after a switch or a wakeup is traced. For a thread that an idle
+    CPU wakes for it takes one time as both the wakeup and the switch (rq_clock_skip_update, kernel/sched/core.c): where
+    a thread is woken thousands of times, run time and waits agree only together.
     """
     recording, threads, others = work(kind, cold)
     for thread in threads:
-        parts = parts_of(own_rows(recording, thread.tid))
+        rows = own_rows(recording, thread.tid)
+        parts = parts_of(rows)
         assert thread.wall_ns <= parts.total() <= thread.joined_ns - thread.created_ns + 0.02 * thread.wall_ns
-        assert thread.agrees(parts["on_cpu"] + parts["run_queue"], thread.run_ns + thread.waited_ns, others)
-        assert thread.agrees(thread.wall_ns - thread.run_ns - thread.waited_ns, parts["blocked"], others)
+        slack = CLOCK_NS * sum(row["count"] for row in rows if row["part"] == "run_queue")
+        runnable_ns = thread.run_ns + thread.waited_ns
+        assert thread.agrees(parts["on_cpu"] + parts["run_queue"], runnable_ns, slack, others)
+        assert thread.agrees(thread.wall_ns - runnable_ns, parts["blocked"], slack, others)
         if kind not in WAKE_OFTEN:
-            assert thread.agrees(parts["on_cpu"], thread.run_ns, others)
-            assert thread.agrees(parts["run_queue"], thread.waited_ns, 0)
+            assert thread.agrees(parts["on_cpu"], thread.run_ns, slack, others)
+            assert thread.agrees(parts["run_queue"], thread.waited_ns, slack)
 
 
 @pytest.mark.parametrize(
@@ -387,3 +392,8 @@ def test_stacks_where_threads_are_blocked(record: Record, tmp_path: Path, stacks
         assert "main;outer;inner;" in row["stack"]
     else:
         assert {row["stack"] for row in recording.rows("why_summary")} == {None}
+
+
+def test_there_is_no_mode_to_choose() -> None:
+    """A probe whose only events are names for its summaries has no option `mode`."""
+    assert [option.name for option in probe_named("why").options] == ["interval_ms", "ring_bytes", "stacks"]

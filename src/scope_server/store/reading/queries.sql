@@ -60,7 +60,8 @@ VALUES (%(task_id)s, %(machine)s, 'server', %(probe)s, %(definition)s::jsonb, tr
 UPDATE store.tasks SET wanted = false, next_try = NULL WHERE task_id = %(task_id)s AND origin = 'server';
 
 -- The agent ends a task at its deadline; a little later, the task is over even if the agent is gone. A local task is
--- over when its agent no longer knows it. name: end_overdue
+-- over when its agent no longer knows it.
+-- name: end_overdue
 UPDATE store.tasks
 SET wanted = false, next_try = NULL
 WHERE machine = %(machine)s AND wanted
