@@ -80,8 +80,10 @@ _ERROR = Derived(
     Column("what a call failed with, such as ENOENT; absent if it did not fail"), pa.dictionary(pa.int32(), pa.string())
 )
 _DECODED = {
-    "args": Derived(Column("the arguments as strace shows them; absent with decode=none"), pa.string()),
-    "result": Derived(Column("the result as strace shows it; absent with decode=none"), pa.string()),
+    "args": Derived(
+        Column("the arguments as strace shows them; absent with decode=none, and of 32-bit calls"), pa.string()
+    ),
+    "result": Derived(Column("the result as strace shows it; absent where args is"), pa.string()),
     "path": Derived(
         Column(
             "absolute path of the file that the call is about, by name or else by descriptor; '..' and links as given; "
