@@ -27,7 +27,7 @@ help: ## list the targets
 # ---- set-up -----------------------------------------------------------------------------------------------------
 
 .PHONY: packages
-packages: ## install the Debian packages that a build needs and this host lacks (as root)
+packages: ## install the Debian packages that the build needs (as root)
 	@deploy/install-packages.sh build
 
 $(VENV)/.installed: pyproject.toml requirements.lock setup.py src/scope_bpf/binding/_ffi_build.py $(wildcard src/scope_bpf/binding/cdef/*.h src/scope_bpf/binding/shim/* bpf/include/event.h)
@@ -39,7 +39,7 @@ $(VENV)/.installed: pyproject.toml requirements.lock setup.py src/scope_bpf/bind
 	@touch $@
 
 .PHONY: build
-build: $(VENV)/.installed objects hold stubs ## make .venv/bin/scope and all it needs
+build: $(VENV)/.installed objects hold stubs ## build .venv/bin/scope and everything it needs
 
 # ---- generated, never committed ---------------------------------------------------------------------------------
 
@@ -54,7 +54,7 @@ src/scope_bpf/objects/%.bpf.o: bpf/probes/%/$$*.bpf.c $$(wildcard bpf/probes/$$*
 	@mv $@.tmp $@
 
 .PHONY: hold
-hold: $(HOLD) ## compile what holds a command until it is traced
+hold: $(HOLD) ## compile the helper that holds a command until it is traced
 
 $(HOLD): src/scope_bpf/binding/hold.c
 	@mkdir -p $(@D)
@@ -70,7 +70,7 @@ $(STUBS): $(PROTOS)
 # ---- use --------------------------------------------------------------------------------------------------------
 
 .PHONY: run
-run: build ## install, build and run everything on this machine
+run: build ## install, build and run all of SCOPE on this machine
 	@$(BIN)/scope up
 
 # ---- checks -----------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ tracefs:
 	@mountpoint --quiet /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing || true
 
 .PHONY: test
-test: build tracefs ## run every test, or those of TESTS=... (as root)
+test: build tracefs ## run all tests, or only TESTS=... (as root)
 	@deploy/install-packages.sh test
 ifdef TESTS
 	@$(BIN)/python -m pytest $(TESTS)
@@ -91,53 +91,53 @@ else
 endif
 
 .PHONY: chaos
-chaos: build tracefs ## play SCHEDULES=25 seeded schedules of faults over a whole stack, or SEED=N again (as root)
+chaos: build tracefs ## run SCHEDULES=25 random schedules of faults on a whole stack, or repeat SEED=N (as root)
 	@deploy/install-packages.sh test
 	@$(if $(SEED),SEED=$(SEED),SCHEDULES=$(or $(SCHEDULES),25)) $(BIN)/python -m pytest tests/chaos
 
 .PHONY: lint
-lint: build ## ruff and clang-format
+lint: build ## check with ruff and clang-format
 	@deploy/install-packages.sh test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@clang-format --dry-run --Werror $$(git ls-files 'bpf/*.[ch]' 'src/*.[ch]' 'tests/*.[ch]' 'bench/*.[ch]' | grep -v vmlinux)
 
 .PHONY: format
-format: build ## rewrite the sources as the linters want them
+format: build ## format the sources
 	@deploy/install-packages.sh test
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 	@clang-format -i $$(git ls-files 'bpf/*.[ch]' 'src/*.[ch]' 'tests/*.[ch]' 'bench/*.[ch]' | grep -v vmlinux)
 
 .PHONY: types
-types: build ## mypy --strict
+types: build ## check types with mypy --strict
 	@$(BIN)/mypy
 
 .PHONY: check
-check: lint types test ## all that CI runs
+check: lint types test ## run all checks of CI
 
 .PHONY: bench
-bench: build tracefs ## measure and print a table of ratios (as root, on a quiet machine)
+bench: build tracefs ## run the benchmarks and print a table (as root, on a quiet machine)
 	@deploy/install-packages.sh test
 	@$(BIN)/python -m bench
 
 .PHONY: gpu-check
-gpu-check: wheel ## compare with what programs and PyTorch say on a GPU, or make the folder that does (as root)
+gpu-check: wheel ## compare with programs and PyTorch on a GPU, or make a folder to run there (as root)
 	@$(BIN)/python -m tests.gpu.make_folder dist/gpu-check
 	@if test -e /dev/nvidiactl; then dist/gpu-check/run.sh; else \
 		echo "dist/gpu-check is made; this host has no NVIDIA driver: copy it to one that has, run its run.sh as root"; \
 	fi
 
 .PHONY: wheel
-wheel: build ## dist/*.whl with libbpf, libelf and libz inside
+wheel: build ## build dist/*.whl, which includes libbpf, libelf and libz
 	@rm -rf build
 	@$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel >/dev/null
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python deploy/repair_wheel.py --wheel-dir dist build/wheel/*.whl
 
 .PHONY: lock
-lock: ## rewrite requirements.lock with the newest versions that pyproject.toml admits
+lock: ## write requirements.lock with the newest versions that pyproject.toml allows
 	@deploy/lock.sh
 
 .PHONY: clean
-clean: ## remove what a build made
+clean: ## remove everything that the build made
 	rm -rf build dist $(VENV) src/scope_bpf/objects src/scope_bpf/binding/_native.* src/scope_proto/scope src/*.egg-info

@@ -1,1 +1,1 @@
-"""What `make bench` runs: ratios from one run, since the machine is noisy."""
+"""The benchmarks of `make bench`. They compare values of the same run, since the machine is noisy."""

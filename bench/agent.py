@@ -1,4 +1,4 @@
-"""What the agent's own path costs: ring buffer to compressed batch, in this process."""
+"""The cost of the agent's work from ring buffer to compressed batch, in this process."""
 
 import os
 import resource
@@ -19,7 +19,7 @@ CALLS = 5_000_000
 
 
 def run() -> list[Result]:
-    """CPU time per event, memory, and what was lost on the way."""
+    """CPU time per event, memory, and lost events."""
     probe = probe_named("syscalls")
     everywhere = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {TRACER_CPU})

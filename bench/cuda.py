@@ -1,4 +1,4 @@
-"""What a CUDA call costs that is recorded whole, beside bpftrace's histogram of the same function's durations."""
+"""The cost of a fully recorded CUDA call, compared with bpftrace's histogram of the same function's durations."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from bench.measure import LOOP_CPU, Result, at_most, median_of, ns_per_call, on_
 CALLS = 300_000
 ROUNDS = 3
 SOURCE = Path(__file__).parent / "cuda_calls.c"
-BEGINNINGS = {"endbr64; push": "full", "push": "none"}  # of functions: -fcf-protection=...
+BEGINNINGS = {"endbr64; push": "full", "push": "none"}  # first instructions of functions: -fcf-protection=...
 WANTED = {"endbr64; push": 0.5, "push": 1.1}
 FUNCTIONS = {"cudaLaunchKernel": "launches, with stacks", "cudaStreamSynchronize": "other calls"}
 
@@ -48,7 +48,7 @@ def _contenders(program: Path, function: str) -> dict[str, Callable[[], float]]:
 
 
 def run() -> list[Result]:
-    """Ratios of what tracing adds to a call."""
+    """Ratios of the time that tracing adds to a call."""
     results = []
     for beginning, protection in BEGINNINGS.items():
         with tempfile.TemporaryDirectory(prefix="scopebench") as folder:

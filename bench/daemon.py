@@ -1,4 +1,4 @@
-"""A real agent, and a sink in the server's place that acknowledges each batch and keeps nothing."""
+"""A real agent, with a sink in place of the server that acknowledges and discards all batches."""
 
 import asyncio
 import subprocess
@@ -23,11 +23,11 @@ TICKS_PER_SECOND = 100  # USER_HZ, proc(5)
 
 
 class Sink(SessionServicer):
-    """Takes everything."""
+    """Acknowledges all records."""
 
     def __init__(self) -> None:
         self.events = 0
-        self.lost = 0  # the most that a stream's books have told
+        self.lost = 0  # the highest loss reported by a stream
         self.server: grpc.aio.Server | None = None
 
     async def Attend(self, requests: AsyncIterator[session_pb2.AttendRequest], context: Any) -> AsyncIterator[Any]:
@@ -52,7 +52,7 @@ class Sink(SessionServicer):
 
 @dataclass
 class Agent:
-    """The agent's process, as /proc shows it."""
+    """The agent's process, measured through /proc."""
 
     pid: int
     sink: Sink
@@ -60,7 +60,7 @@ class Agent:
 
     @property
     def resident_mb(self) -> float:
-        """Memory resident, 10^6 bytes as the figures of the issue are."""
+        """Resident memory in units of 10^6 bytes."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) * 1024 / 1e6
 

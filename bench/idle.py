@@ -1,4 +1,4 @@
-"""What an agent costs that has nothing to do."""
+"""The cost of an idle agent."""
 
 import time
 
@@ -9,7 +9,7 @@ SECONDS = 20
 
 
 def run() -> list[Result]:
-    """Memory, and a share of one CPU after it has settled."""
+    """Memory, and share of one CPU after warm-up."""
     with running_agent() as agent:
         time.sleep(3)
         before = agent.cpu_seconds

@@ -1,4 +1,4 @@
-"""The server's way into PostgreSQL, books, catalogue and rollups included, against a bare adbc_ingest of the rows."""
+"""The server's writer, with event counts, catalogue and rollups, compared with a bare adbc_ingest of the rows."""
 
 import tempfile
 import time
@@ -15,12 +15,12 @@ from scope_server.store.postgres import PrivatePostgres
 from scope_server.store.schema.columns import stream_tables
 from scope_server.store.schema.migrate import migrate
 
-ROWS = 200_000  # that are there before
+ROWS = 200_000  # rows stored before
 MACHINES = 50
 
 
 def run() -> list[Result]:
-    """Rows a second, both ways in turn, and CPU a row."""
+    """Rows per second of both, taking turns, and CPU per row."""
     tables = stream_tables(probes())
     load = Load(ROWS, machines=MACHINES, days=0.5, late=0.05, end_ns=time.time_ns())
     with tempfile.TemporaryDirectory(prefix="scope") as folder, PrivatePostgres(Path(folder) / "pg") as postgres:

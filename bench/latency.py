@@ -1,4 +1,4 @@
-"""From an event to a row that can be queried, at 10,000 events a second, through everything `scope up` runs."""
+"""The time from an event until its row can be queried, at 10,000 events/s, with all parts of `scope up`."""
 
 import subprocess
 import tempfile
@@ -17,7 +17,7 @@ ADDRESSES = {
     "control": "127.0.0.1:18472",
     "metrics": "127.0.0.1:18473",
 }
-# All batches of a block are newer than those of the blocks that were there before.
+# All batches in a block are newer than those in earlier blocks.
 NEW_ROWS = """
 SELECT extract(epoch FROM clock_timestamp() - r.time)::float8, r.batch
 FROM fresh.syscall AS b, unnest(b.time, b.batch) AS r (time, batch)
@@ -25,7 +25,7 @@ WHERE b.batch[1] > %s"""
 
 
 def run() -> list[Result]:
-    """How long after each row's time it is there, by polling for the newest."""
+    """The delay of each row, measured by polling for the newest."""
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
         state = Path(folder) / "state"
         with Stack(state, lambda _: None, ADDRESSES) as stack:
@@ -47,7 +47,7 @@ def run() -> list[Result]:
 
 
 def _delays(state: Path, rows: int) -> list[float]:
-    """One delay a row: from its time to the first poll that finds its block."""
+    """One delay per row: from its time to the first poll that finds its block."""
     delays: list[float] = []
     newest = 0
     end = time.monotonic() + SECONDS + 20

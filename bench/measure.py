@@ -1,4 +1,4 @@
-"""What a benchmark gives back, and how a workload is run."""
+"""Results of benchmarks, and running of workloads."""
 
 import statistics
 import subprocess
@@ -13,7 +13,7 @@ LOOP_CPU, TRACER_CPU = 1, 0
 
 @dataclass(frozen=True)
 class Result:
-    """A line of the table: what was measured, beside what was wanted; `met` is None where nothing was."""
+    """A line of the table: the measured value and its target; `met` is None if there is no target."""
 
     what: str
     measured: str
@@ -40,18 +40,18 @@ def loop_program() -> str:
 
 
 def loop(calls: int, rate: int = 0) -> list[str]:
-    """The command that makes so many calls on a core of its own."""
+    """The command that makes `calls` calls on its own core."""
     return ["/usr/bin/taskset", "-c", str(LOOP_CPU), loop_program(), str(calls), *([str(rate)] if rate else [])]
 
 
 def on_tracer_cpu(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Runs a tracer, and what it starts, on the other core; the loop puts itself on its own."""
+    """Runs a tracer and its children on the other core; the loop moves itself to its own core."""
     pinned = ["/usr/bin/taskset", "-c", str(TRACER_CPU), *command]
     return subprocess.run(pinned, capture_output=True, text=True, check=True)
 
 
 def ns_per_call(output: str) -> float:
-    """What the loop printed, found among what its tracer printed."""
+    """The loop's result, found in the tracer's output."""
     for line in output.splitlines():
         try:
             return float(line)
@@ -61,7 +61,7 @@ def ns_per_call(output: str) -> float:
 
 
 def median_of(rounds: int, contenders: dict[str, Callable[[], float]]) -> dict[str, float]:
-    """Each contender's median; they take turns, so that noise falls on all of them."""
+    """The median of each contender. They take turns, so that noise affects all of them."""
     found: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, run in contenders.items():

@@ -1,4 +1,4 @@
-"""What it takes to draw launches on a timeline, beside the protobuf library making the same packets one by one."""
+"""The cost of writing launches to a timeline, compared with the protobuf library making the same packets one by one."""
 
 import tempfile
 import time
@@ -12,7 +12,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
 from bench.measure import Result, median_of
 from scope_bpf.probes import probe_named
-from scope_cli.perfetto.sink import PerfettoSink
+from scope_cli.trace.perfetto.sink import PerfettoSink
 
 ROWS, BATCH = 30_000, 3_000
 ROUNDS = 3
@@ -20,7 +20,7 @@ Event = tuple[int, int, int, int, list[tuple[int, str, Any]]]  # time, type, tra
 
 
 def _batches() -> tuple[Any, list[pa.RecordBatch]]:
-    """Launches of a few kernels by two threads, with everything that a launch has."""
+    """Launches of a few kernels by two threads, with all columns of a launch."""
     probe = probe_named("cuda")
     stream = next(stream for stream in probe.streams if stream.name == "cuda_launch")
     random = np.random.default_rng(1)
@@ -63,7 +63,7 @@ def _one_by_one(events: list[Event]) -> float:
 
 
 def run() -> list[Result]:
-    """Microseconds a launch, which is a slice of its thread and one of its stream."""
+    """Microseconds per launch, which makes a slice for its thread and one for its stream."""
     stream, batches = _batches()
     _, written = _written(stream, batches)
     packets = [packet for packet in proto.Trace.FromString(written).packet if packet.HasField("track_event")]

@@ -1,6 +1,6 @@
-"""An hour at a fifth of the flat-out rate: memory has to stay flat. Run by name only: `python -m bench soak`.
+"""An hour at a fifth of the maximum rate: memory must not grow. Runs only if named: `python -m bench soak`.
 
-SOAK_SECONDS shortens it.
+SOAK_SECONDS sets another duration.
 """
 
 import os
@@ -13,12 +13,12 @@ from scope_proto.scope.v1 import task_pb2
 
 RATE = 900_000  # events/s
 SECONDS = int(os.environ.get("SOAK_SECONDS", "3600"))
-SETTLED = 0.1  # of the time: pools and caches have filled by then
+SETTLED = 0.1  # share of the time after which pools and caches are full
 SAMPLE_S = 5.0
 
 
 def run() -> list[Result]:
-    """Memory over time, what it grew by once settled, and what was lost."""
+    """Memory over time, its growth after warm-up, and lost events."""
     with running_agent() as agent:
         command = ["sh", "-c", "read go; exec " + " ".join(loop(RATE * SECONDS, RATE))]
         workload = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)

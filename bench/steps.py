@@ -1,4 +1,4 @@
-"""Where the time of a call goes: a loop under programs that do more and more of what the probe of syscalls does."""
+"""Where the time of a traced call goes: a loop under programs that each do one step more of the syscalls probe."""
 
 import os
 import platform
@@ -36,7 +36,7 @@ class _Steps(Probe):
 
 
 def run() -> list[Result]:
-    """Nanoseconds a call: the loop alone, and what each step adds."""
+    """Nanoseconds per call: the loop alone, and the time that each step adds."""
     contenders = {name: partial(_ns_at, number) for number, name in enumerate(STEPS, -1)}
     everywhere = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {TRACER_CPU})
@@ -50,7 +50,7 @@ def run() -> list[Result]:
 
 
 def _ns_at(step: int) -> float:
-    """What a call takes while the programs go as far as this step; -1: without programs."""
+    """Time of a call with programs up to this step; -1: without programs."""
     command = ["sh", "-c", "read go; exec " + " ".join(loop(CALLS))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         if step < 0:

@@ -22,7 +22,7 @@ PRINT = 'tracepoint:raw_syscalls:sys_enter /pid == cpid/ { printf("%d %d\\n", ti
 
 
 def run() -> list[Result]:
-    """The ratios of the issue: how fast the loop is under scope, against under each other tracer."""
+    """Ratios of the loop's speed under scope to its speed under each other tracer."""
     lost: list[int] = []
 
     def scope(*options: str) -> float:

@@ -17,7 +17,7 @@ HEADER = "# DO NOT EDIT: made by `make stubs` from proto/\n"
 
 
 def main(protos: list[str]) -> int:
-    """Runs protoc over the files named and puts the package's imports right."""
+    """Runs protoc on these files and corrects the imports of the generated modules."""
     TARGET.mkdir(parents=True, exist_ok=True)
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # protoc looks for its plugins there
     arguments = [

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Installs the Debian packages that building or testing needs and this host lacks. Silent when nothing is missing.
+# Installs missing Debian packages for building or testing. Prints nothing if none is missing.
 # usage: install-packages.sh build|test
 set -eu
 
 build="python3-venv python3-dev gcc make clang llvm libbpf-dev libelf-dev zlib1g-dev"
-test="$build clang-format bpftool bpftrace strace procps git curl postgresql-client qemu-system-x86 busybox-static kmod cpio"
+test="$build clang-format bpftool bpftrace strace linux-perf tmux procps git curl postgresql-client qemu-system-x86 busybox-static kmod cpio"
 
 case "${1:-}" in
 build) wanted=$build ;;

@@ -1,7 +1,7 @@
-"""`auditwheel repair`, with libz bundled too: arguments as for `auditwheel repair`.
+"""Runs `auditwheel repair`, but also bundles libz. Arguments are those of `auditwheel repair`.
 
-auditwheel leaves to the host what every Linux has by PEP 600, libz among it; so does not every container. It has no
-option for that, so it is given its own list of such libraries without libz.
+auditwheel does not bundle libraries that every Linux should have by PEP 600, such as libz; but some containers lack
+libz. auditwheel has no option for this, so it gets a copy of its own list without libz.
 """
 
 import json
@@ -16,7 +16,7 @@ BUNDLED = "libz.so.1"
 
 
 def shorten(known: Path, folder: str) -> Path:
-    """A copy of a file of policies whose lists lack `BUNDLED`."""
+    """A copy of a policy file, without `BUNDLED` in its lists."""
     policies = json.loads(known.read_text())
     for each in policies:
         each["lib_whitelist"] = [name for name in each["lib_whitelist"] if name != BUNDLED]

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Compares the kernels that are found in libraries with those that they register: a row of docs/cuda-names.md for each.
+"""Compares the kernels found in libraries with those that the libraries register; prints rows for docs/cuda-names.md.
 
-What a library registers is seen by running its constructors on an emulated processor, whoever has the runtime: no GPU
-is needed, nor what the library links against. What it imports returns null or a block of zeros. For x86-64::
+The registered kernels are found by running the library's constructors on an emulated CPU, for any kind of runtime. This
+needs neither a GPU nor the library's dependencies: imported functions return null or a block of zeros. For x86-64::
 
     pip install unicorn capstone pyelftools
     pip download --no-deps --only-binary :all: xgboost && unzip xgboost-*.whl '*.so'
     PYTHONPATH=src tools/check_cuda_names.py xgboost/lib/libxgboost.so
 
-The last number of a row counts constructors that did not end within LIMIT seconds (5): what they register is not seen.
+The last number of a row counts constructors that did not end within LIMIT seconds (5); later registrations of these are
+missing.
 """
 
 import mmap
@@ -34,7 +35,7 @@ RUNTIME = {REGISTER, REGISTER_FILE, "__cudaRegisterFatBinaryEnd", "__cudaRegiste
 BASE, IMPORTS, HEAP, THREAD, STACK = 1 << 32, 1 << 28, 1 << 29, 3 << 29, 7 << 28
 IMPORTS_SIZE, HEAP_SIZE, THREAD_SIZE, STACK_SIZE = 1 << 24, 3 << 28, 1 << 20, 1 << 24
 PAGE = 4096
-LIMIT = float(os.environ.get("LIMIT", "5"))  # seconds for a constructor
+LIMIT = float(os.environ.get("LIMIT", "5"))  # seconds per constructor
 ARGUMENTS = [x86.UC_X86_REG_RDI, x86.UC_X86_REG_RSI, x86.UC_X86_REG_RDX, x86.UC_X86_REG_RCX, x86.UC_X86_REG_R8]
 ARGUMENTS += [x86.UC_X86_REG_R9, x86.UC_X86_REG_RSP]
 RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
@@ -45,11 +46,11 @@ R_64, R_GLOB_DAT, R_JUMP_SLOT, R_RELATIVE = 1, 6, 7, 8
 
 
 class Library:
-    """A shared library in an emulated processor's memory, and what its constructors have registered.
+    """A shared library in the memory of an emulated CPU, and the kernels that its constructors have registered.
 
     Attributes:
-        kernels: how often each function was given a host function and a name.
-        stopped: constructors that did not end.
+        kernels: how often each function was called with a host function and a name.
+        stopped: number of constructors that did not end.
     """
 
     def __init__(self, path: Path) -> None:
@@ -129,7 +130,7 @@ class Library:
         self.named = {address: name for name, address in self.imports.items()}
         for constructor in self.constructors:
             stack = STACK + STACK_SIZE - PAGE - 8
-            processor.mem_write(stack, IMPORTS.to_bytes(8, "little"))  # where it returns to
+            processor.mem_write(stack, IMPORTS.to_bytes(8, "little"))  # the return address
             processor.reg_write(x86.UC_X86_REG_RSP, stack)
             try:
                 processor.emu_start(constructor, IMPORTS, timeout=int(LIMIT * 1e6))
@@ -150,7 +151,7 @@ class Library:
         return begin if self.heap < HEAP + HEAP_SIZE else 0
 
     def _skip(self, processor: Any, _: object) -> bool:
-        """Unicorn has no AVX: what it can't do is left out, which changes nothing that is registered."""
+        """Skips instructions that Unicorn cannot run, such as AVX; this does not change registrations."""
         at = processor.reg_read(x86.UC_X86_REG_RIP)
         for instruction in Cs(CS_ARCH_X86, CS_MODE_64).disasm(bytes(processor.mem_read(at, 16)), at, 1):
             processor.reg_write(x86.UC_X86_REG_RIP, at + instruction.size)
@@ -189,14 +190,14 @@ class Library:
         self._return(int(name == "__cxa_guard_acquire") or value)
 
     def _of_runtime(self, processor: Any, address: int, *_: object) -> None:
-        """A runtime that is linked in is left out where it has names."""
+        """Skips a statically linked runtime that has symbols."""
         if (name := self.runtime.get(address)) == REGISTER:
             self._register(0, *processor.reg_read_batch(ARGUMENTS)[1:3])
         if name:
             self._return(self._block_of(64))
 
     def _called(self, processor: Any, address: int, *_: object) -> None:
-        """Where it has none, whatever is called with such arguments may be it."""
+        """For a runtime without symbols, any function called with such arguments may be the registration."""
         _, rsi, rdx, rcx, r8, r9, rsp = processor.reg_read_batch(ARGUMENTS)
         is_code = any(begin <= rsi - BASE < end for begin, end in self.code)
         if r8 & 0xFFFFFFFF == 0xFFFFFFFF and not r9 and rdx == rcx and is_code and BASE <= rdx < BASE + self.size:
@@ -208,7 +209,7 @@ class Library:
 
 
 def registered(path: Path) -> tuple[dict[int, str], int]:
-    """Names by host function, and how many constructors did not end."""
+    """Names by host function, and the number of constructors that did not end."""
     library = Library(path)
     found = max(library.kernels.values(), key=Counter.total, default=Counter())
     return {function: name.decode(errors="backslashreplace") for function, name in found}, library.stopped
@@ -221,7 +222,7 @@ def status(name: str) -> int:
 
 def row(path: Path) -> str:
     """The row of a library."""
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before, began = status("VmHWM"), time.process_time()
     with FileIO(path) as file:
         kernels = find_kernels(ElfFile(file))
@@ -237,7 +238,7 @@ def row(path: Path) -> str:
 
 if __name__ == "__main__":
     for argument in sys.argv[1:]:
-        if not (child := os.fork()):  # each with a peak of its own
+        if not (child := os.fork()):  # each in its own process, with its own peak
             print(row(Path(argument)), flush=True)
             os._exit(0)
         os.waitpid(child, 0)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The calls that a thread is in, of functions that a probe is attached to. A call is known by where the stack pointer
- * will be when it returns: so recursion, tail calls and calls that never return are told apart, and every entry is
- * paired with its own return. What cannot be paired is counted, at its place and in its stream.
+ * The open calls of a thread, for functions that a probe is attached to. A call is identified by the value of the stack
+ * pointer at its return. So recursion, tail calls and calls that never return are handled, and every entry is paired
+ * with its own return. Calls that cannot be paired are counted as lost, for their place and their stream.
  *
- * A probe keeps a call in a struct that begins with a `struct scope_call`, has in what it keeps of a thread (see
- * thread.bpf.h) the members `struct scope_calls calls` and an array `frames` of a power of two of these, and declares
- * both with SCOPE_CALLS. bpf/probes/cuda shows it.
+ * A probe defines a struct for a call, which begins with a `struct scope_call`. Its struct for a thread (see
+ * thread.bpf.h) has the members `struct scope_calls calls` and `frames`, an array of calls with a power of two as size.
+ * It declares both with SCOPE_CALLS. bpf/probes/cuda is an example.
  */
 #ifndef SCOPE_CALLS_BPF_H
 #define SCOPE_CALLS_BPF_H
@@ -15,22 +15,23 @@
 
 #define CALL_ARGUMENTS 16 /* a power of two; ten are read */
 
-/* A frame as compilers make it that keep frame pointers. */
+/* A stack frame of code compiled with frame pointers. */
 struct user_frame {
 	__u64 outer;
 	__u64 return_address;
 };
 
 /*
- * Reads the arguments at the first instruction of a function, those on the stack only if `most` asks for them; and what
- * its frame will be: the frame pointer is the caller's still. Integer arguments are where the System V ABI for x86-64
- * (3.2.3) and the AAPCS64 (6.8.2) pass them; a struct of up to 16 bytes takes an argument per eight bytes.
+ * Reads the arguments at the first instruction of a function, including those on the stack if `most` needs them. Also
+ * gets the function's future frame: the frame pointer is still the caller's. Integer arguments are passed as in the
+ * System V ABI for x86-64 (3.2.3) and the AAPCS64 (6.8.2); a struct of up to 16 bytes takes one argument per eight
+ * bytes.
  */
 static __always_inline void read_entry(struct pt_regs *ctx, struct user_frame *frame, __u64 args[CALL_ARGUMENTS],
 				       __u32 most)
 {
 #if defined(__TARGET_ARCH_x86)
-	__u64 stack[5] = {}; /* the return address, then what did not fit into registers */
+	__u64 stack[5] = {}; /* the return address, then the arguments after those in registers */
 
 	bpf_probe_read_user(stack, most > 6 ? sizeof(stack) : sizeof(stack[0]), (void *)ctx->sp);
 	frame->return_address = stack[0];
@@ -63,19 +64,19 @@ static __always_inline void read_entry(struct pt_regs *ctx, struct user_frame *f
 #endif
 }
 
-/* What the stack pointer will be when a function returns that is entered now. */
+/* The value of the stack pointer at the return of the function that is entered now. */
 static __always_inline __u64 return_stack(struct pt_regs *ctx)
 {
 #if defined(__TARGET_ARCH_x86)
-	return ctx->sp + 8; /* ret takes the return address off */
+	return ctx->sp + 8; /* ret removes the return address */
 #else
 	return PT_REGS_SP(ctx);
 #endif
 }
 
 /*
- * Is the function entered by a jump at the end of another that is attached to? Both return to one place then, and the
- * return address is the kernel's already, by which it runs the programs at returns.
+ * Was the function entered by a jump at the end of another attached function? Then both return to the same place, and
+ * the return address is already the kernel's own, with which it runs programs at returns.
  */
 static __noinline bool is_tail_call(struct pt_regs *ctx)
 {
@@ -92,20 +93,20 @@ static __noinline bool is_tail_call(struct pt_regs *ctx)
 
 /* The first member of a probe's own struct. */
 struct scope_call {
-	__u64 stack;	  /* where the stack pointer will be when it returns */
-	__u64 entered_ns; /* the program's to set, when all else is done: what it takes is not the call's time */
+	__u64 stack;	  /* value of the stack pointer at the return */
+	__u64 entered_ns; /* set last by the program, so that its own run time is not part of the call's */
 	__u32 place;
-	__u16 stream; /* whose books count it if it cannot be told */
+	__u16 stream; /* the stream that counts the call if it is lost */
 	__u16 pad;
 };
 
-/* Of a thread. */
+/* The open calls of a thread. */
 struct scope_calls {
-	__u32 depth; /* calls that it is in and that are kept, the outermost first */
+	__u32 depth; /* number of kept calls, the outermost first */
 	__u32 pad;
 };
 
-/* A frame by its number among `room`; NULL: there is none. */
+/* The frame with this number; NULL: not below `room`. */
 static __always_inline void *frame_numbered(void *frames, __u32 size, __u32 room, __u32 number)
 {
 	if (number >= room)
@@ -119,7 +120,7 @@ static __always_inline void *innermost(struct scope_calls *calls, void *frames, 
 	return frame_numbered(frames, size, room, calls->depth - 1);
 }
 
-/* Drops the calls whose stacks are below this one: an exception or longjmp() has left them. Gives the innermost. */
+/* Drops calls whose stack is below this one: an exception or longjmp() has left them. Returns the innermost call. */
 static __always_inline struct scope_call *drop_left(struct scope_calls *calls, void *frames, __u32 size, __u32 room,
 						    __u64 stack)
 {
@@ -139,7 +140,7 @@ static __always_inline void *enter(struct pt_regs *ctx, struct scope_calls *call
 	__u64 stack = return_stack(ctx);
 	struct scope_call *call = drop_left(calls, frames, size, room, stack);
 
-	if (call && call->stack == stack && !is_tail_call(ctx)) /* left too, and the caller has called again */
+	if (call && call->stack == stack && !is_tail_call(ctx)) /* left too: the caller makes a new call */
 		drop_left(calls, frames, size, room, stack + 1);
 	call = frame_numbered(frames, size, room, calls->depth);
 	if (!call) {
@@ -167,13 +168,13 @@ static __always_inline void *leave(struct pt_regs *ctx, struct scope_calls *call
 /*
  * Declares for a probe's own structs, `state` of a thread and `frame` of a call:
  *
- * calling_thread(task, place, stream): what is kept of a thread that enters a function at a place, or NULL if it is not
- * watched. A call that cannot be kept is counted as lost of the stream.
- * enter_call(ctx, thread, place, stream): its new call; NULL if it is too deep, which is counted likewise.
- * outer_call(thread): the call that the innermost one was made in, or NULL.
+ * calling_thread(task, place, stream): the state of a thread that enters a function at a place; NULL if it is not
+ * watched. A call that cannot be kept is counted as lost for the stream.
+ * enter_call(ctx, thread, place, stream): the new call; NULL if it is nested too deep, which is counted as lost.
+ * outer_call(thread): the call around the innermost call, or NULL.
  * leave_call(ctx, thread, place): the call that returns; NULL if its entry was not seen or not kept.
- * end_call(thread): the innermost call, which will not return since its thread has ended; NULL if it is in none.
- * leave_all_calls(thread): drops them as left.
+ * end_call(thread): the innermost call, which cannot return since its thread has ended; NULL if there is none.
+ * leave_all_calls(thread): drops all calls, which never return.
  */
 #define SCOPE_CALLS(state, frame)                                                                                      \
 	static __always_inline state *calling_thread(struct task_struct *task, __u32 place, __u16 stream)              \

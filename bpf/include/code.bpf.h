@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Which file an address of code lies in, by the running task's mappings. */
+/* Finds the file of a code address, from the running task's mappings. */
 #ifndef SCOPE_CODE_BPF_H
 #define SCOPE_CODE_BPF_H
 
 /*
- * Where code lies: the inode by its address, which is the file's name while somebody holds it, and the offset in it.
+ * A place in code: the address of the file's inode, which identifies the file while it is in use, and the offset in it.
  */
 struct scope_code {
-	__u64 inode; /* 0: not in a file */
+	__u64 inode; /* 0: no file */
 	__u64 offset;
 };
 
@@ -33,8 +33,8 @@ static long note_code(struct task_struct *task, struct vm_area_struct *area, str
 }
 
 /*
- * Where an address of the running task lies. Asked anew each time: what is unmapped and mapped again may be another
- * file. Returns -EBUSY while another thread changes the mappings.
+ * Finds the place of an address of the running task. Not cached, since another file may be mapped there later. Returns
+ * -EBUSY while another thread changes the mappings.
  */
 static __always_inline long find_code(struct task_struct *task, __u64 address, struct scope_code *code)
 {
@@ -45,16 +45,16 @@ static __always_inline long find_code(struct task_struct *task, __u64 address, s
 	return result;
 }
 
-/* What was found last, for a thread that asks again and again. */
+/* The last result, for a thread with many lookups. */
 struct code_cache {
 	__u64 address;
-	__u64 exec_id; /* which program the thread runs: exec gives it other mappings */
+	__u64 exec_id; /* identifies the executed program: exec changes all mappings */
 	struct scope_code code;
-	__u32 version; /* of the mappings; odd: they are being changed */
+	__u32 version; /* version of the mappings; odd: they are being changed */
 	__u32 pad;
 };
 
-/* The same by way of a cache. What could not be looked up is not kept. */
+/* Like find_code, with a cache. Failed lookups are not cached. */
 static __always_inline long find_code_again(struct task_struct *task, __u64 address, struct code_cache *cache,
 					    struct scope_code *code)
 {
@@ -78,7 +78,7 @@ static __always_inline long find_code_again(struct task_struct *task, __u64 addr
 
 struct scope_code scope_found_code SEC(".data.code");
 
-/* Never attached: user space runs it to learn which inode it has mapped at args[0]. */
+/* Never attached: user space runs it to get the inode of its own mapping at args[0]. */
 SEC("raw_tp")
 int scope_find_code(struct bpf_raw_tracepoint_args *ctx)
 {

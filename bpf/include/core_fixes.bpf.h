@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Every difference between kernels that the programs meet, decided by what the running kernel's BTF has.
- * Each cites the commit that made the difference.
+ * All differences between kernels, checked in the running kernel's BTF. Each cites the commit that made the difference.
  */
 #ifndef SCOPE_CORE_FIXES_BPF_H
 #define SCOPE_CORE_FIXES_BPF_H
@@ -24,15 +23,18 @@ struct trace_event_raw_sched_process_exit___since_6_16 {
 	bool group_dead;
 } __attribute__((preserve_access_index));
 
-/* "exit: move and extend sched_process_exit() tracepoint" (6.16) gave it an argument that says which thread is last. */
+/*
+ * "exit: move and extend sched_process_exit() tracepoint" (6.16) added an argument that says whether the thread is the
+ * last.
+ */
 static __always_inline bool last_thread_is_told(void)
 {
 	return bpf_core_field_exists(struct trace_event_raw_sched_process_exit___since_6_16, group_dead);
 }
 
 /*
- * In sched_process_exit, by its arguments: has every other thread of the process got as far? The kernel counts down
- * before it, so that where this is not told, several threads that end at once may each find that none is left.
+ * In sched_process_exit: is this the last thread of the process to exit? Kernels without the argument decrement the
+ * count of threads earlier; so if several threads end at once, each may look like the last one.
  */
 static __always_inline bool is_last_thread(const unsigned long long *args, struct task_struct *task)
 {
@@ -40,8 +42,8 @@ static __always_inline bool is_last_thread(const unsigned long long *args, struc
 }
 
 /*
- * A number that changes whenever the process's mappings may have changed; 0: the kernel does not say. eb449bd96954
- * ("mm: convert mm_lock_seq to a proper seqcount", 6.13) has it count every time that they are locked to be written.
+ * A number that changes whenever the process's mappings may have changed; 0: the kernel has none. eb449bd96954
+ * ("mm: convert mm_lock_seq to a proper seqcount", 6.13) increments it at every lock for writing.
  */
 static __always_inline __u32 mappings_version(struct task_struct *task)
 {

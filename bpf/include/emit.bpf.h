@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The one way an event leaves the kernel. Several rings by CPU, since a ring is a lock its producers share; every
- * event that was to be emitted is counted, and every one that could not be, by reason.
+ * The only way for events to leave the kernel. CPUs use several rings, since the producers of a ring share its lock.
+ * Every event is counted as emitted; every lost event is counted by reason.
  */
 #ifndef SCOPE_EMIT_BPF_H
 #define SCOPE_EMIT_BPF_H
 
 /*
- * Has user space find a struct or an enum in the object's BTF, from which compilers leave out what no variable has. The
+ * Keeps a struct or enum in the object's BTF for user space: compilers leave out types that no variable has. The
  * pointer is never used.
  */
 #define SCOPE_SHARED(kind, name) const kind name *const shared_##name __attribute__((used)) = 0
 
 enum scope_loss {
-	SCOPE_LOST_RING_FULL, /* no room in the ring: user space was slower */
-	SCOPE_LOST_NO_STATE,  /* no memory for, or no access to, what is kept per thread */
-	SCOPE_LOST_MAP_FULL,  /* a summary had no room for a new key */
+	SCOPE_LOST_RING_FULL, /* the ring was full: user space was too slow */
+	SCOPE_LOST_NO_STATE,  /* no memory for the thread's state, or no access to it */
+	SCOPE_LOST_MAP_FULL,  /* a summary's map was full */
 	SCOPE_LOST_FOLLOW,    /* a child could not be marked as watched: scope_pids is full */
-	SCOPE_LOST_LEFT,      /* an exception, longjmp() or exec left a call, which never returns */
-	SCOPE_LOST_TOO_DEEP,  /* a call within as many others as are kept of a thread */
+	SCOPE_LOST_LEFT,      /* a call never returned, because of an exception, longjmp() or exec */
+	SCOPE_LOST_TOO_DEEP,  /* a call was nested deeper than the thread's frames */
 	SCOPE_LOSS_REASONS,
 };
 
 SCOPE_SHARED(enum, scope_loss);
 
 struct scope_account {
-	__u64 emitted; /* events that passed the filter, lost ones included */
+	__u64 emitted; /* events that passed the filter, including lost events */
 	__u64 lost[SCOPE_LOSS_REASONS];
-	__u64 incomplete; /* of the events that are there: without a stack or a name, for which a map had no room */
+	__u64 incomplete; /* emitted events without a stack or a name, because a map was full */
 };
 
 /* Per stream and CPU. */
@@ -43,7 +43,7 @@ struct scope_ring {
 	__uint(max_entries, 4096); /* replaced at load */
 };
 
-/* Filled at load: slot i is the ring of every CPU whose number ends in i, in the bits of scope_ring_mask. */
+/* Filled at load: slot i is the ring of all CPUs whose number, masked with scope_ring_mask, is i. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1); /* replaced at load */
@@ -51,12 +51,12 @@ struct {
 	__array(values, struct scope_ring);
 } scope_rings SEC(".maps");
 
-const volatile __u32 scope_ring_mask;	 /* a power of two less one: rings */
-const volatile __u32 scope_wakeup_bytes; /* the reader is woken each time this much was written into a ring */
+const volatile __u32 scope_ring_mask;	 /* number of rings, a power of two, minus one */
+const volatile __u32 scope_wakeup_bytes; /* wake the reader after this many bytes in a ring */
 
 #define SCOPE_MOST_RINGS 16
 
-/* Of each ring, in a cache line of its own: bytes since the reader was woken, whatever the stream and the CPU. */
+/* Per ring, each in its own cache line: bytes written since the reader was woken, by all streams and CPUs. */
 struct scope_unsignalled {
 	__u64 bytes;
 	__u64 pad[7];
@@ -64,12 +64,12 @@ struct scope_unsignalled {
 
 struct scope_unsignalled scope_unsignalled[SCOPE_MOST_RINGS] SEC(".data.rings");
 
-/* Declares an event stream, of records struct NAME_event; its number is given at load. */
+/* Declares an event stream with records struct NAME_event; its number is set at load. */
 #define SCOPE_STREAM(name)                                                                                             \
 	const volatile __u16 stream_##name;                                                                            \
 	SCOPE_SHARED(struct, name##_event)
 
-/* Counters are added to atomically: an interrupt may emit in the middle. */
+/* Additions are atomic: an interrupt may emit in between. */
 static __always_inline void scope_count_loss(__u32 stream, enum scope_loss reason)
 {
 	struct scope_account *account = bpf_map_lookup_elem(&scope_accounts, &stream);
@@ -95,7 +95,7 @@ static __always_inline void *scope_this_ring(void)
 	return bpf_map_lookup_elem(&scope_rings, &slot);
 }
 
-/* Whether the reader is to be woken by an event of this size: enough bytes wait then. */
+/* The wakeup flag for an event of this size: wakes the reader if enough bytes wait. */
 static __always_inline __u64 scope_signal(__u32 size)
 {
 	__u32 slot = bpf_get_smp_processor_id() & scope_ring_mask & (SCOPE_MOST_RINGS - 1);
@@ -133,7 +133,7 @@ static __always_inline void *scope_room(__u16 stream, __u32 size)
 	return event;
 }
 
-/* Room for a whole event of a fixed size, its header filled; NULL if there is none, which has been counted. */
+/* Reserves an event of a fixed size and fills its header. NULL: the ring is full; the loss was counted. */
 static __always_inline void *scope_reserve(struct task_struct *task, __u16 stream, __u64 ktime_ns, __u32 size)
 {
 	struct scope_header *event = scope_room(stream, size);
@@ -143,7 +143,7 @@ static __always_inline void *scope_reserve(struct task_struct *task, __u16 strea
 	return event;
 }
 
-/* The same for an event of a process that need not be the running one; NULL: of none. */
+/* Like scope_reserve, for the process `whose`, which may not be the running one; NULL: for no process. */
 static __always_inline void *scope_reserve_for(const struct scope_identity *whose, __u16 stream, __u64 ktime_ns,
 					       __u32 size)
 {
@@ -175,7 +175,7 @@ static __always_inline void scope_submit(void *event, __u32 stream, __u32 size)
 	bpf_ringbuf_submit(event, scope_signal(size));
 }
 
-/* Emits an event with a tail, composed elsewhere since a ring reserves constant sizes only. */
+/* Emits an event with a tail. It was composed in other memory, since a ring can only reserve constant sizes. */
 static __always_inline void scope_output(struct scope_header *event, struct task_struct *task, __u32 stream,
 					 __u64 ktime_ns, __u32 size)
 {

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The parts every event is made of. BTF carries these layouts to Python, which never restates them. */
+/* The parts of every event. Python reads these layouts from BTF and never defines them again. */
 #ifndef SCOPE_EVENT_H
 #define SCOPE_EVENT_H
 
 #define SCOPE_COMM_SIZE 16
 
 /*
- * Every event begins with this. Whose it is need not be the task that runs: a packet or a disk request is learnt of in
- * an interrupt. What is of no process has pid 0, and its columns of a process are null.
+ * Every event begins with this header. An event may be about another task than the running one: packets and disk
+ * requests are handled in interrupts. An event without a process has pid 0, and its columns about the process are null.
  */
 struct scope_header {
-	__u64 ktime_ns;	 /* CLOCK_BOOTTIME; what moment it marks is said by the stream */
-	__u64 start_ns;	 /* when the process started, CLOCK_BOOTTIME: tells a reused pid apart */
+	__u64 ktime_ns;	 /* CLOCK_BOOTTIME; the stream defines which moment */
+	__u64 start_ns;	 /* when the process started, CLOCK_BOOTTIME; with pid, it identifies a process */
 	__u64 cgroup_id; /* cgroup v2 */
 	__s32 pid;	 /* thread group id, initial pid namespace; 0: no process */
 	__s32 tid;
 	__u32 uid;
 	__u16 cpu;
-	__u16 stream; /* index among the probe's event streams, given at load */
+	__u16 stream; /* index among the probe's event streams, set at load */
 	char comm[SCOPE_COMM_SIZE];
 };
 
-/* Whose an event is, as its header says it: what a probe keeps while another task may run. */
+/* The identity in a header. A probe stores it, to emit an event later while another task runs. */
 struct scope_identity {
 	__u64 start_ns;
 	__u64 cgroup_id;
@@ -33,8 +33,8 @@ struct scope_identity {
 };
 
 /*
- * Text of any length lies behind the fixed part of its record, the "tail"; these name a piece of it.
- * The type says how the piece is read.
+ * Text of any length is in the "tail", after the fixed part of a record. These structs refer to a piece of the tail;
+ * their type says how to read it.
  */
 struct scope_text { /* one string */
 	__u32 offset;
@@ -51,15 +51,15 @@ struct scope_path { /* directories leaf first, each ended by a '/', then a NUL, 
 	__u32 length;
 };
 
-/* An address in a network, which becomes text: 10.0.0.1, 2001:db8::1. */
+/* A network address, which becomes text: 10.0.0.1, 2001:db8::1. */
 struct scope_address {
 	__u32 family;	/* AF_INET: the first four bytes; AF_INET6: all; any other: no address, the column is null */
 	__u8 bytes[16]; /* as in a packet */
 };
 
 /*
- * What a summary is kept by, if that is a process: as the header has it, with the name of its main thread. A key
- * without it counts for the whole machine.
+ * The process in a summary's key: fields as in the header, but comm is the name of the main thread. A key without this
+ * struct counts for the whole machine.
  */
 struct scope_process {
 	__u64 start_ns;
@@ -71,7 +71,7 @@ struct scope_process {
 
 #define SCOPE_HISTOGRAM_BUCKETS 40
 
-/* Durations by powers of two: bucket i counts those of [2^i, 2^(i+1)) ns; the first takes 0, the last all above. */
+/* Durations in powers of two: bucket i counts [2^i, 2^(i+1)) ns; the first bucket includes 0, the last all above. */
 struct scope_histogram {
 	__u64 bucket[SCOPE_HISTOGRAM_BUCKETS];
 };

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which tasks are watched, decided in the kernel: an event that is filtered out never reaches a ring.
- * User space fills scope_filter and scope_pids and may change both while the programs run.
+ * Decides in the kernel which tasks are watched: other events never reach a ring. User space fills scope_filter and
+ * scope_pids, and may change both while programs run.
  */
 #ifndef SCOPE_FILTER_BPF_H
 #define SCOPE_FILTER_BPF_H
 
 enum scope_mark {
-	SCOPE_EXCLUDED, /* the mark of processes that are left out; any other is the family of a target */
+	SCOPE_EXCLUDED, /* mark of excluded processes; any other mark is the family of a target */
 };
 
 SCOPE_SHARED(enum, scope_mark);
 
 struct scope_filter {
-	__u32 generation;	    /* grows with every change of this struct or of scope_pids; starts at 1 */
-	__u32 family;		    /* only processes with this mark in scope_pids; 0: whatever their mark */
-	char comm[SCOPE_COMM_SIZE]; /* of the thread, exactly */
-	__u64 cgroup_id;	    /* this cgroup and those below it ... */
-	__u64 exe_inode;	    /* of the executable, by its address, see scope_find_inode; 0: any */
-	__u32 cgroup_level;	    /* ... which is this deep below the root of all */
+	__u32 generation;	    /* incremented with every change of this struct or scope_pids; starts at 1 */
+	__u32 family;		    /* only processes with this mark in scope_pids; 0: all */
+	char comm[SCOPE_COMM_SIZE]; /* exact name of the thread */
+	__u64 cgroup_id;	    /* this cgroup and its child cgroups ... */
+	__u64 exe_inode;	    /* address of the executable's inode, see scope_find_inode; 0: any */
+	__u32 cgroup_level;	    /* ... which is this deep below the root cgroup */
 	__u8 by_comm;
 	__u8 by_cgroup;
 	__u8 pad[2];
@@ -27,9 +27,8 @@ struct scope_filter {
 struct scope_filter scope_filter SEC(".data.filter");
 
 /*
- * Marks of single processes (by tgid, in the initial pid namespace), handed on to their children: SCOPE_EXCLUDED, or
- * the family of a target. Another target is another family, so that what was started for the old one is no longer
- * watched.
+ * Marks of processes (by host tgid), inherited by their children: SCOPE_EXCLUDED, or the family of a target. Another
+ * target gets another family, so descendants of the old target are no longer watched.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -63,7 +62,7 @@ static __always_inline bool scope_exe_passes(struct task_struct *task)
 	return (__u64)BPF_CORE_READ(task, mm, exe_file, f_inode) == scope_filter.exe_inode;
 }
 
-/* The parts of the filter that a running task may pass or fail from one event to the next. */
+/* The parts of the filter whose result may change from one event of a task to the next. */
 static __always_inline bool scope_changeable_passes(struct task_struct *task)
 {
 	if (scope_filter.by_comm && !scope_comm_passes(task))
@@ -74,19 +73,19 @@ static __always_inline bool scope_changeable_passes(struct task_struct *task)
 	       cgroup_ancestor_id(task->cgroups->dfl_cgrp, scope_filter.cgroup_level) == scope_filter.cgroup_id;
 }
 
-/* Is what is of no process watched? Where the whole machine is. */
+/* Are events without a process watched? Only if the whole machine is. */
 static __always_inline bool scope_nobody_passes(void)
 {
 	return !scope_filter.family && !scope_filter.by_comm && !scope_filter.exe_inode && !scope_filter.by_cgroup;
 }
 
-/* Is this task watched? For programs that run rarely; the others keep the pid's verdict, see thread.bpf.h. */
+/* Is this task watched? For programs that run rarely; others cache the result for the pid, see thread.bpf.h. */
 static __always_inline bool scope_passes(struct task_struct *task)
 {
 	return scope_pid_passes(task) && scope_changeable_passes(task);
 }
 
-/* A mark holds for the children too. sched_process_fork runs before the child first does. */
+/* Children inherit the mark. sched_process_fork runs before the child does. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(scope_follow_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -102,8 +101,8 @@ int BPF_PROG(scope_follow_fork, struct task_struct *parent, struct task_struct *
 }
 
 /*
- * A reaped process takes its mark along, so that a reused pid starts without one. Not at its exit: until 6.16 a thread
- * may find there that it is the last one before the last one's own exit was seen.
+ * Deletes the mark when the process is reaped, so that a reused pid starts without one. Not at its exit: before 6.16,
+ * the exit of a thread may look like the last one before the last exit was seen.
  */
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(scope_forget_process, struct task_struct *task)

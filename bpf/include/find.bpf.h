@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the kernel knows of files that user space holds open as the descriptor args[0]. The programs are never attached:
- * user space runs them, and reads scope_found.
+ * Finds the kernel's data about a file that user space has open as descriptor args[0]. The programs are never attached:
+ * user space runs them and reads scope_found.
  */
 #ifndef SCOPE_FIND_BPF_H
 #define SCOPE_FIND_BPF_H
 
 struct scope_found {
-	__u64 inode; /* its address */
+	__u64 inode; /* address of the inode */
 	__u64 cgroup_id;
 	__u32 cgroup_level; /* below the root of the hierarchy */
-	__s32 pid;	    /* in the initial pid namespace */
+	__s32 pid;	    /* host pid (initial pid namespace) */
 };
 
 struct scope_found scope_found SEC(".data.found");
@@ -25,8 +25,8 @@ static __always_inline struct inode *inode_of_descriptor(__u64 fd)
 }
 
 /*
- * While user space holds a file, its inode's address is its one true name: what stat says of it, device and number, is
- * what a file system chooses to say (overlayfs and btrfs: not what the inode has).
+ * While user space has a file open, the address of its inode identifies the file. Device and number from stat do not:
+ * the file system may choose them (in overlayfs and btrfs they differ from the inode's).
  */
 SEC("raw_tp")
 int scope_find_inode(struct bpf_raw_tracepoint_args *ctx)
@@ -35,7 +35,7 @@ int scope_find_inode(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* Of a directory of cgroup v2. How deep it lies its path does not tell: below a private root there is more above. */
+/* For a directory of cgroup v2. Its path does not show its depth: in a cgroup namespace, the root has ancestors. */
 SEC("raw_tp")
 int scope_find_cgroup(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -47,7 +47,7 @@ int scope_find_cgroup(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* Of a directory /proc/PID, which names a process as the pid namespace does that this /proc is of. */
+/* For a directory /proc/PID, where PID is in the pid namespace of this /proc. */
 SEC("raw_tp")
 int scope_find_process(struct bpf_raw_tracepoint_args *ctx)
 {

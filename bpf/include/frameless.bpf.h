@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Functions without a frame pointer that are called by one that has it, such as the stubs that compilers make to launch
- * kernels. Such a function's own return address lies somewhere between the stack pointer and the frame pointer, which
- * is its caller's still: it is the word behind a call of the very function. Where it lies is looked for once.
+ * Finds the caller of a function without a frame pointer, if the caller has one. Such functions are the stubs that
+ * compilers make to launch kernels. The return address of the function is between the stack pointer and the frame
+ * pointer, which is still the caller's. It is the word that points right after a call of this function. The search is
+ * done once per call site.
  */
 #ifndef SCOPE_FRAMELESS_BPF_H
 #define SCOPE_FRAMELESS_BPF_H
 
-#define MOST_STUBS 2	    /* one in another */
+#define MOST_STUBS 2	    /* nested in each other */
 #define STUB_BYTES 4096	    /* of code */
 #define STUB_WORDS 64	    /* of stack */
 #define CODE_CALL 0xe8	    /* call rel32 */
@@ -27,7 +28,7 @@ static __always_inline __u64 pointer_at(__u64 address)
 	return value;
 }
 
-/* Where a call goes on to that was made by way of the procedure linkage table; 0: it was not. */
+/* The target of a call through the procedure linkage table; 0: another kind of call. */
 static __always_inline __u64 linked_function(__u64 entry)
 {
 	struct {
@@ -48,7 +49,7 @@ static __always_inline __u64 linked_function(__u64 entry)
 	return pointer_at(entry + sizeof(code) + code.to);
 }
 
-/* Does a function begin by setting up a frame? */
+/* Does a function start by setting up a frame? */
 static __always_inline bool keeps_frame_pointer(__u64 function)
 {
 	__u32 code = 0;
@@ -60,7 +61,7 @@ static __always_inline bool keeps_frame_pointer(__u64 function)
 }
 
 /*
- * How many bytes of a function an address lies behind its beginning, if a word is the address behind a call of it; else
+ * The distance of `inside` from the start of a function, if `word` is the address after a call of this function; else
  * more than STUB_BYTES.
  */
 static __always_inline __u64 distance_in_called(__u64 word, __u64 inside)
@@ -88,7 +89,7 @@ struct stub_search {
 	__u64 from;
 	__u64 to;
 	__u64 inside;
-	__u64 distance; /* from the nearest beginning so far */
+	__u64 distance; /* from the nearest start so far */
 	__u64 offset;
 };
 
@@ -107,9 +108,9 @@ static long search_stub(__u32 index, struct stub_search *search)
 }
 
 /*
- * How far above `at`, where the stack was when it was called, the function of a frame has its own return address; 0: it
- * has a frame. Of several functions that were called it is the one whose beginning is the nearest; others are those
- * that lie before it, and have left their return addresses on the stack.
+ * The distance from `at`, the stack pointer at the call, up to the return address of a frame's function; 0: the
+ * function has a frame. Several words may look like return addresses, left on the stack by earlier calls; the right one
+ * is the call of the function that starts nearest.
  */
 static __noinline __u64 find_step(const struct user_frame *frame, __u64 at)
 {
@@ -123,9 +124,9 @@ static __noinline __u64 find_step(const struct user_frame *frame, __u64 at)
 }
 
 /*
- * Goes on to the caller of a function that has no frame pointer; false: it has, or is not known to be without.
+ * Steps to the caller of a function without a frame pointer; false: the function has one, or this is unknown.
  *
- * at: where the stack pointer will be when what the function calls returns; where it will be when itself does.
+ * at: in: the stack pointer when the function's callee returns; out: the stack pointer when the function returns.
  */
 static __always_inline bool step_over(struct task_struct *task, struct stack_memory *memory, struct user_frame *frame,
 				      __u64 *at)
@@ -148,7 +149,7 @@ static __always_inline bool step_over(struct task_struct *task, struct stack_mem
 
 #else
 
-/* Compilers for this architecture keep frame pointers in every function that calls another. */
+/* On this architecture, compilers keep frame pointers in all functions that call others. */
 static __always_inline bool step_over(struct task_struct *task, struct stack_memory *memory, struct user_frame *frame,
 				      __u64 *at)
 {

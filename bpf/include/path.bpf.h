@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Absolute paths, as the process's mount namespace has them, walked by hand: bpf_d_path() is allowed in few hooks.
- * A walk goes from the leaf up, so the directories are written leaf first (struct scope_path) and user space turns
- * them round.
+ * Absolute paths in the process's mount namespace. The programs walk the directories themselves, because bpf_d_path()
+ * is allowed only in a few hooks. The walk goes from the leaf up; so directories are written leaf first (struct
+ * scope_path), and user space reverses them.
  */
 #ifndef SCOPE_PATH_BPF_H
 #define SCOPE_PATH_BPF_H
 
-#define PATH_DEPTH 64	/* directories and mounts on the way up */
-#define PATH_BYTES 4096 /* PATH_MAX, of the directories and of the name below them each */
+#define PATH_DEPTH 64	/* directories and mounts on the way to the root */
+#define PATH_BYTES 4096 /* PATH_MAX; for the directories, and again for the name */
 #define NAME_BYTES 256	/* NAME_MAX and the NUL */
 #define AT_FDCWD -100
 #define RESOLVE_IN_ROOT 0x10 /* include/uapi/linux/openat2.h */
 
 struct path_buffer {
 	char bytes[2 * PATH_BYTES + NAME_BYTES];
-	__u32 end; /* of what is written; in memory, so that the verifier sees one loop and not each of its turns */
+	__u32 end; /* of the written bytes; in memory, so that the verifier checks the loop only once */
 };
 
-/* Appends one directory's name and a '/'. Returns false when there is no room, or nothing to read. */
+/* Appends the name of a directory and a '/'. Returns false if the buffer is full or the name is unreadable. */
 static __always_inline bool write_directory(struct path_buffer *buffer, struct dentry *dentry)
 {
 	__u32 end = buffer->end;
@@ -37,7 +37,7 @@ static __always_inline bool write_directory(struct path_buffer *buffer, struct d
 	return true;
 }
 
-/* Pipes, sockets, memfds and their kind hang in no directory. */
+/* Pipes, sockets, memfds and so on are in no directory. */
 static __always_inline bool has_path(const struct path *path)
 {
 	struct dentry *dentry = BPF_CORE_READ(path, dentry);
@@ -45,7 +45,7 @@ static __always_inline bool has_path(const struct path *path)
 	return dentry != BPF_CORE_READ(dentry, d_parent) || dentry == BPF_CORE_READ(path, mnt, mnt_root);
 }
 
-/* Writes the directories of a path, leaf first, and the NUL behind them. Returns the size; *cut: some are missing. */
+/* Writes the directories of a path, leaf first, and a NUL. Returns the size; *cut: some are missing. */
 static __always_inline __u32 write_directories(struct path_buffer *buffer, const struct path *path, bool *cut)
 {
 	struct dentry *dentry = BPF_CORE_READ(path, dentry);
@@ -84,7 +84,7 @@ static __always_inline __u32 write_directories(struct path_buffer *buffer, const
 	return end + 1;
 }
 
-/* The directory that a descriptor of the running process stands for. */
+/* The directory of a descriptor of the running process. */
 static __always_inline const struct path *directory_of_fd(struct task_struct *task, __s32 fd)
 {
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
@@ -96,9 +96,17 @@ static __always_inline const struct path *directory_of_fd(struct task_struct *ta
 	return file ? &file->f_path : NULL;
 }
 
+/* The file behind a descriptor. */
+static __always_inline struct file *file_of_fd(struct task_struct *task, __s32 fd)
+{
+	const struct path *path = directory_of_fd(task, fd);
+
+	return path ? container_of(path, struct file, f_path) : NULL;
+}
+
 /*
- * Writes the path that `name`, in user memory, stands for to a call with this dfd: directories, a NUL, the name.
- * Nothing is made of "." and "..": with symbolic links about, only the kernel could. Returns the size; 0: unreadable.
+ * Writes the absolute path of `name`, in user memory, for a call with this dfd: directories, a NUL, the name. "." and
+ * ".." are not resolved: because of symbolic links, only the kernel could. Returns the size; 0: unreadable.
  */
 static __always_inline __u32 write_user_path(struct path_buffer *buffer, struct task_struct *task, __s32 dfd,
 					     const char *name, bool in_root, bool *cut)
@@ -116,7 +124,7 @@ static __always_inline __u32 write_user_path(struct path_buffer *buffer, struct 
 	else if (dfd != AT_FDCWD)
 		base = directory_of_fd(task, dfd);
 	if (!base || !has_path(base))
-		return 0; /* no such descriptor, or no directory: the call fails, its path means nothing */
+		return 0; /* no such descriptor, or not a directory: the call fails, so there is no path */
 	end = write_directories(buffer, base, cut);
 	if (end > PATH_BYTES + 1)
 		return 0;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The places in user space that a probe is attached to. Each has a number, which is its cookie; what the programs need
- * to know of it is data, filled in by user space when it attaches; and each has books of its own.
+ * The places in user space that a probe is attached to. Each place has a number, which is its cookie; data for the
+ * programs, which user space fills in before attaching; and its own counts.
  */
 #ifndef SCOPE_PLACE_BPF_H
 #define SCOPE_PLACE_BPF_H
 
-#include "code.bpf.h" /* by which user space tells files apart */
+#include "code.bpf.h" /* user space uses it to identify files */
 
-/* The books of a place. */
+/* The counts of a place. */
 struct scope_place_account {
-	__u64 hits; /* calls by watched threads, lost ones included */
+	__u64 hits; /* calls by watched threads, including lost calls */
 	__u64 lost[SCOPE_LOSS_REASONS];
 };
 
@@ -23,8 +23,8 @@ struct {
 } scope_place_accounts SEC(".maps");
 
 /*
- * Declares the map `places`: what user space says of each place, a `struct NAME_place` of the probe's own, found by
- * `place_numbered`. A probe that needs the number alone does without.
+ * Declares the map `places` with the data of each place, a `struct NAME_place` defined by the probe; `place_numbered`
+ * finds it. A probe that only needs the number does not declare it.
  */
 #define SCOPE_PLACES(descriptor)                                                                                       \
 	struct {                                                                                                       \
@@ -38,7 +38,7 @@ struct {
 		return bpf_map_lookup_elem(&places, &number);                                                          \
 	}
 
-/* Counts a call, whatever becomes of it. */
+/* Counts a call, lost or not. */
 static __always_inline void scope_count_hit(__u32 place)
 {
 	struct scope_place_account *account = bpf_map_lookup_elem(&scope_place_accounts, &place);
@@ -47,7 +47,7 @@ static __always_inline void scope_count_hit(__u32 place)
 		__sync_fetch_and_add(&account->hits, 1);
 }
 
-/* A call that was counted becomes no row, of the stream that it would have been one of. A function, for it is rare. */
+/* Counts the loss of a counted call, for the place and for its stream. Not inlined, since it is rare. */
 static __noinline int scope_lose_hit(__u32 place, __u32 stream, enum scope_loss reason)
 {
 	struct scope_place_account *account = bpf_map_lookup_elem(&scope_place_accounts, &place);
@@ -58,6 +58,6 @@ static __noinline int scope_lose_hit(__u32 place, __u32 stream, enum scope_loss 
 	return 0;
 }
 
-#define SCOPE_NO_STREAM 0xffff /* of places whose calls become no rows: what is lost is lost at the place only */
+#define SCOPE_NO_STREAM 0xffff /* for places whose calls make no rows: losses are counted only for the place */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What every probe includes, in the order an event passes through it. */
+/* The headers that every probe includes, in the order in which an event uses them. */
 #ifndef SCOPE_BPF_H
 #define SCOPE_BPF_H
 

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Stacks of user space, walked by frame pointers. A stack is kept once, by a number made of its addresses and the
- * process, and whole: whoever sees the number finds the addresses. User space names them by what the process had mapped
- * at that time.
+ * Stacks of user space, walked by frame pointers. Each distinct stack of a process is kept once; its number is a hash
+ * of its addresses and the process. It is complete before its number is used. User space resolves the addresses with
+ * the mappings of the process at that time.
  */
 #ifndef SCOPE_STACK_BPF_H
 #define SCOPE_STACK_BPF_H
 
 #define STACK_FRAMES 32
 #define EEXIST 17	/* include/uapi/asm-generic/errno-base.h */
-#define STACKS_RECENT 8 /* numbers that a thread has had last; a power of two */
+#define STACKS_RECENT 8 /* latest numbers of a thread; a power of two */
 
 enum scope_stack_kind {
 	STACK_USER, /* return addresses in user space */
 };
 
 struct scope_stack {
-	__u64 ktime_ns; /* when it was seen first */
+	__u64 ktime_ns; /* when the stack was first seen */
 	__u16 depth;
 	__u8 kind; /* enum scope_stack_kind */
-	__u8 cut;  /* there are outer frames that had no room */
+	__u8 cut;  /* outer frames are missing */
 	__u32 pad;
 	__u64 addresses[STACK_FRAMES]; /* innermost first */
 };
@@ -31,7 +31,7 @@ struct scope_stacks_key {
 	__u32 pad;
 };
 
-/* They go with their process. */
+/* Entries are deleted after their process has ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -40,16 +40,16 @@ struct {
 	__type(value, struct scope_stack);
 } scope_stacks SEC(".maps");
 
-/* How far from a return address on the stack the next one lies, of a function without a frame pointer. */
+/* The distance from a return address on the stack to the next one, for a function without a frame pointer. */
 struct stack_step {
 	__u64 return_address;
-	__u64 exec_id; /* which program the thread runs: another has other code at this address */
+	__u64 exec_id; /* identifies the executed program: another has other code at this address */
 	__u64 offset;  /* 0: the function keeps a frame pointer */
 };
 
-/* What a thread keeps for its stacks. */
+/* A thread's data for stacks. */
 struct stack_memory {
-	__u64 recent[STACKS_RECENT]; /* numbers of stacks that were kept */
+	__u64 recent[STACKS_RECENT]; /* numbers of kept stacks */
 	struct stack_step steps[STACKS_RECENT];
 	struct scope_stack walked;
 };
@@ -63,11 +63,11 @@ static __always_inline __u64 mix(__u64 hash, __u64 value)
 }
 
 /*
- * Walks a stack from the frame of the function that is being entered, into `walked`, and returns its number. Global, so
- * that the verifier goes its many ways once. (bpf_get_stack() takes twice as long, and leaves the caller out before
- * 6.12.)
+ * Walks a stack into `walked`, starting at the frame of the function that is entered, and returns its number. A global
+ * function, so that the verifier checks its many paths only once. (bpf_get_stack() takes twice as long, and before 6.12
+ * it leaves out the caller.)
  *
- * at: where the stack pointer was when the function was called.
+ * at: the stack pointer at the call of the function.
  */
 __noinline __u64 walk_stack(const struct user_frame *entry, __u64 at, struct stack_memory *memory)
 {
@@ -77,7 +77,7 @@ __noinline __u64 walk_stack(const struct user_frame *entry, __u64 at, struct sta
 	__u64 hash, stub;
 	__u32 count = 0;
 
-	if (!entry || !memory) /* they are there, but the verifier does not know */
+	if (!entry || !memory) /* never NULL, but the verifier does not know */
 		return 0;
 	frame = *entry;
 	stack = &memory->walked;
@@ -98,7 +98,7 @@ __noinline __u64 walk_stack(const struct user_frame *entry, __u64 at, struct sta
 		stack->addresses[count & (STACK_FRAMES - 1)] = frame.return_address;
 		count++;
 		hash = mix(hash, frame.return_address);
-		if (frame.outer <= at || frame.outer & 7) { /* stacks grow downwards */
+		if (frame.outer <= at || frame.outer & 7) { /* not a frame: stacks grow downwards */
 			frame.return_address = 0;
 			break;
 		}
@@ -110,10 +110,10 @@ __noinline __u64 walk_stack(const struct user_frame *entry, __u64 at, struct sta
 	stack->depth = count;
 	stack->kind = STACK_USER;
 	stack->cut = frame.return_address != 0;
-	return hash >> 1; /* the database's integers have a sign */
+	return hash >> 1; /* 63 bits, since the database's integers are signed */
 }
 
-/* The same, and keeps it. Returns 0 if it could not be kept, which is counted as incomplete of the stream. */
+/* Walks and keeps a stack. Returns 0 if it could not be kept, which is counted as incomplete for the stream. */
 static __always_inline __u64 keep_stack(struct task_struct *task, const struct user_frame *entry, __u64 at,
 					struct stack_memory *memory, __u16 stream)
 {

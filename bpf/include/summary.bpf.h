@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Summaries: counts, sums and histograms per key, kept in the kernel and read once an interval. User space puts an
- * empty map in the slot and, when the kernel says that no program uses the old one any more (an update of a map in
- * maps waits for that), reads the old one at leisure: nothing is missed, nothing is counted twice.
+ * Summaries: counts, sums and histograms per key, kept in the kernel and read once per interval. User space puts an
+ * empty map into the slot. The update of a map in maps waits until no program uses the old map; then user space reads
+ * the old map. So no event is missed or counted twice.
  *
- * The maps hold their entries from the start (those made as they are needed run out of memory within a burst, whatever
- * the map has room for) and are shared by all CPUs (a copy for each would be gigabytes on a large host).
+ * The maps are preallocated, because allocation on demand fails in bursts of events before a map is full. All CPUs
+ * share them, because copies for each CPU would take gigabytes on a large host.
  */
 #ifndef SCOPE_SUMMARY_BPF_H
 #define SCOPE_SUMMARY_BPF_H
@@ -13,8 +13,8 @@
 bool scope_summarize SEC(".data.mode"); /* summaries instead of events; may change while the programs run */
 
 /*
- * Declares the map `NAME` in a slot, from struct NAME_key to struct NAME_value, whose members are all __u64. NAME is
- * the stream's, too. NAME_first only shows what kind of map belongs there; user space makes those that are used.
+ * Declares the slot for the map `NAME`, from struct NAME_key to struct NAME_value, whose members are all __u64. NAME is
+ * also the stream's name. NAME_first only defines the type of map; user space creates the maps that are used.
  */
 #define SCOPE_SUMMARY(name)                                                                                            \
 	struct name##_inner {                                                                                          \
@@ -38,8 +38,8 @@ bool scope_summarize SEC(".data.mode"); /* summaries instead of events; may chan
 	}
 
 /*
- * Declares the map `NAME` of a state that lasts, from struct NAME_key to struct NAME_value: user space reads it once an
- * interval, in whatever mode, and takes out what is over.
+ * Declares the map `NAME` of a lasting state, from struct NAME_key to struct NAME_value. User space reads it once per
+ * interval, in every mode, and deletes ended states.
  */
 #define SCOPE_GAUGE(name, entries)                                                                                     \
 	struct {                                                                                                       \
@@ -68,7 +68,7 @@ static __always_inline void *scope_summary_slot(void *slots, const void *key, co
 	return value;
 }
 
-/* floor(log2(ns)), in steps the verifier of every kernel takes. */
+/* floor(log2(value)), in steps that the verifier of every kernel accepts. */
 static __always_inline __u32 scope_log2(__u64 value)
 {
 	__u32 shift, log = 0;
@@ -91,12 +91,12 @@ static __always_inline __u32 scope_log2(__u64 value)
 	return log | (value >> 1);
 }
 
-/* An interrupt may count in the same slot in the middle of this, so additions are atomic. */
+/* Additions are atomic: an interrupt may count in the same slot in between. */
 static __always_inline void scope_histogram_add(struct scope_histogram *histogram, __u64 ns)
 {
 	__u32 bucket = scope_log2(ns);
 
-	barrier_var(bucket); /* keeps the bound and the use on one register, which is how 6.1's verifier sees it */
+	barrier_var(bucket); /* keeps bound check and use in one register, as 6.1's verifier requires */
 	if (bucket >= SCOPE_HISTOGRAM_BUCKETS)
 		bucket = SCOPE_HISTOGRAM_BUCKETS - 1;
 	__sync_fetch_and_add(&histogram->bucket[bucket], 1);

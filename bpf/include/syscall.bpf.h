@@ -6,7 +6,7 @@
 #define TS_COMPAT 0x0002 /* arch/x86/include/asm/thread_info.h */
 #define TIF_32BIT 22	 /* arch/arm64/include/asm/thread_info.h */
 
-/* Is the task in a 32-bit call? Its number is from another table then. */
+/* Is the task in a 32-bit call? Then its number is from another table. */
 static __always_inline bool is_compat(struct task_struct *task)
 {
 #if defined(__TARGET_ARCH_x86)
@@ -39,7 +39,7 @@ static __always_inline __u64 syscall_arg(struct pt_regs *regs, int n)
 #endif
 }
 
-/* The number of the call that is ending, unless the call changed it (rt_sigreturn does). */
+/* The number of the ending call, unless the call changed it (rt_sigreturn does). */
 static __always_inline long syscall_number(struct pt_regs *regs)
 {
 #if defined(__TARGET_ARCH_x86)

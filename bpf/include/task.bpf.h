@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the programs ask of a task. The pointers come from the kernel's BTF, so plain loads reach them. */
+/* Reads the fields of a task. Pointers come from the kernel's BTF, so plain loads work. */
 #ifndef SCOPE_TASK_BPF_H
 #define SCOPE_TASK_BPF_H
 
@@ -13,7 +13,7 @@ static __always_inline __u64 task_cgroup_id(struct task_struct *task)
 	return task->cgroups->dfl_cgrp->kn->id;
 }
 
-/* Byte by byte: plain loads take an element at a time, and sixteen are cheaper than a helper. */
+/* Byte by byte: plain loads read one element each, and sixteen loads are cheaper than a helper call. */
 static __always_inline void copy_comm(char comm[SCOPE_COMM_SIZE], struct task_struct *task)
 {
 #pragma unroll
@@ -42,9 +42,8 @@ static __always_inline void fill_process(struct scope_process *process, struct t
 }
 
 /*
- * Of the process that runs, for programs with many ways through them. The verifier looks at a global function by
- * itself, and once; and since 6.2 it searches all names of the kernel's types, for a millisecond, at each pointer that
- * is followed.
+ * Data of the running process, for programs with many paths. The verifier checks a global function only once. And since
+ * 6.2, for each pointer that is followed, it searches all type names of the kernel, which takes a millisecond.
  */
 __noinline __u64 running_start_ns(void)
 {
@@ -53,7 +52,7 @@ __noinline __u64 running_start_ns(void)
 
 __noinline int fill_running_process(struct scope_process *process)
 {
-	if (process) /* it is, but the verifier does not know */
+	if (process) /* never NULL, but the verifier does not know */
 		fill_process(process, bpf_get_current_task_btf());
 	return 0;
 }

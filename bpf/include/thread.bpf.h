@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What is kept per thread, in task storage: the pid's verdict, looked up once, and whatever the probe adds. */
+/* State per thread, in task storage: the cached result of the pid filter, and the probe's own members. */
 #ifndef SCOPE_THREAD_BPF_H
 #define SCOPE_THREAD_BPF_H
 
 /* The first member of a probe's own struct. */
 struct scope_thread {
-	__u32 generation; /* of the filter that gave the verdict */
+	__u32 generation; /* of the filter at the time of the lookup */
 	__u32 included;
 };
 
-/* Declares the map `threads`, with one `state` a thread. */
+/* Declares the map `threads`, with one `state` per thread. */
 #define SCOPE_THREADS(state)                                                                                           \
 	struct {                                                                                                       \
 		__uint(type, BPF_MAP_TYPE_TASK_STORAGE);                                                               \
@@ -18,7 +18,7 @@ struct scope_thread {
 		__type(value, state);                                                                                  \
 	} threads SEC(".maps")
 
-/* What is kept of a thread that need not be the running one: another CPU may be making it now. NULL: no memory. */
+/* The state of a thread that may not be the running one: another CPU may be creating it now. NULL: no memory. */
 static __always_inline void *scope_other_thread(void *map, struct task_struct *task)
 {
 	void *state = bpf_task_storage_get(map, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);

@@ -1,4 +1,4 @@
-"""The agent as a whole: composed here, in the order that data takes."""
+"""The whole agent, composed in the order in which data flows."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
 
     Raises:
         StateUnusable, SpoolInUse: the state directory cannot be used, or another agent uses it.
-        PortTaken: another program listens where the agent was to.
+        PortTaken: another program listens on the agent's port.
         ExceptionGroup: background work failed.
     """
     with ExitStack() as kept:
@@ -61,12 +61,12 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
                     await stop.wait()
                 finally:
                     await tasks.stop_all()
-                # With the server away nothing would be gained by waiting: the spool keeps it all.
+                # Without a server there is nothing to wait for: the spool keeps the records.
                 await _deliver_rest(spool, settings.stop_deadline_s if link.connected else 0.0)
 
 
 def _state(settings: Settings, kept: ExitStack) -> tuple[Spool, Pins]:
-    """Opens what outlasts the agent, and closes what an earlier life of it left open."""
+    """Opens the agent's files on disk, and closes the runs that a killed agent left open."""
     state = settings.state_dir
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -100,4 +100,6 @@ async def _deliver_rest(spool: Spool, deadline_s: float) -> None:
         await asyncio.wait_for(spool.wait_until_empty(), deadline_s)
     except TimeoutError:
         held = spool.held()
-        log.warning("stopped before the server had everything; the rest is kept", extra={"records": held.records})
+        log.warning(
+            "stopped before the server had all records; the rest stays in the spool", extra={"records": held.records}
+        )

@@ -1,4 +1,4 @@
-"""What the runs' BPF programs cost, from the kernel's statistics, which cost something themselves: short samples."""
+"""CPU cost of the runs' BPF programs, from the kernel's statistics. Statistics cost CPU too, so samples are short."""
 
 import asyncio
 import logging
@@ -16,13 +16,13 @@ EVERY_S = 5.0
 
 
 async def sample_costs(tasks: Tasks) -> None:
-    """Measures the runs that record again and again, until cancelled."""
+    """Measures all recording runs repeatedly, until cancelled."""
     while True:
         if tasks.recording():
             try:
                 await _sample(tasks)
             except ScopeBpfError as error:
-                log.warning("no statistics of BPF programs", extra={"reason": str(error)})
+                log.warning("statistics of BPF programs are not available", extra={"reason": str(error)})
         await asyncio.sleep(EVERY_S - SAMPLE_S)
 
 
@@ -36,7 +36,7 @@ async def _sample(tasks: Tasks) -> None:
         after = [run.cost() for run in runs]
     for run, first, last in zip(runs, before, after, strict=True):
         ns, times = last.run_time_ns - first.run_time_ns, last.run_count - first.run_count
-        if times >= 0:  # it has not ended meanwhile
+        if times >= 0:  # the run has not ended meanwhile
             run.progress.cost = control_pb2.Cost(
                 cpu_share=ns / 1e9 / seconds, ns_per_run=ns / times if times else 0.0, runs_per_second=times / seconds
             )

@@ -1,4 +1,4 @@
-"""What a task is to do, checked as far as that needs no privileges."""
+"""Definitions of tasks, checked as far as possible without privileges."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from google.protobuf import json_format, struct_pb2
 from scope_agentd.errors import InvalidDefinition
 from scope_proto.scope.v1 import task_pb2
 
-if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
+if TYPE_CHECKING:  # an idle agent must not load numpy and Arrow
     from scope_bpf.catalogue.probe import Probe
     from scope_bpf.catalogue.target import Target
 
 
 @dataclass(frozen=True)
 class Definition:
-    """A probe, whom it watches, and all its options; `duration_s` is None for "until stopped"."""
+    """A probe, its target and all its options; `duration_s` is None for "until stopped"."""
 
     probe: "Probe"
     target: "Target"
@@ -24,7 +24,8 @@ class Definition:
     duration_s: float | None = None
 
     def message(self) -> task_pb2.Definition:
-        """As the contracts describe it, with every option; those without a value, which nobody can give, left out."""
+        """The definition as a message, with all options. Options with the value None are left out: no user can give
+        None."""
         options = {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in self.options.items()
@@ -41,19 +42,20 @@ class Definition:
 
 
 def check_definition(wanted: task_pb2.Definition) -> Definition:
-    """The definition that a message asks for.
+    """The checked definition from a message.
 
     Raises:
-        InvalidDefinition: no probe is named, or the duration is none.
-        UnknownProbe, InvalidOption, InvalidTarget: the catalogue has no such thing, or a field names nobody.
-        TargetNotFound: nobody is there to be watched.
+        InvalidDefinition: the probe is missing, or the duration is not positive.
+        UnknownProbe, InvalidOption, InvalidTarget: the catalogue has no such probe or option, or a value is not
+            allowed.
+        TargetNotFound: the target does not exist.
     """
     from scope_bpf.catalogue.options import parse_options
     from scope_bpf.catalogue.target import target_of
     from scope_bpf.probes import probe_named
 
     if not wanted.probe:
-        raise InvalidDefinition("probe: name one; ListProbes has those there are")
+        raise InvalidDefinition("probe: missing; give a name from ListProbes")
     duration_s = wanted.duration.ToNanoseconds() / 1e9 if wanted.HasField("duration") else None
     if duration_s is not None and duration_s <= 0:
         raise InvalidDefinition("duration: give more than 0 seconds, or leave it out to run until stopped")

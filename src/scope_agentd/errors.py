@@ -1,4 +1,4 @@
-"""Everything that scope_agentd raises descends from `AgentError`. A message says what to do."""
+"""The errors of scope_agentd. All are subclasses of `AgentError`. A message says what to do."""
 
 
 class AgentError(Exception):
@@ -6,7 +6,7 @@ class AgentError(Exception):
 
 
 class InvalidSettings(AgentError, ValueError):
-    """A setting has a value that it cannot have."""
+    """A setting has a value that is not allowed."""
 
 
 class StateUnusable(AgentError, OSError):
@@ -14,7 +14,7 @@ class StateUnusable(AgentError, OSError):
 
 
 class PortTaken(AgentError, OSError):
-    """Another program listens where the agent was to."""
+    """Another program listens on the agent's port."""
 
 
 class UnknownTask(AgentError, LookupError):
@@ -22,15 +22,15 @@ class UnknownTask(AgentError, LookupError):
 
 
 class TaskConflict(AgentError):
-    """A task of this id is defined otherwise, or is somebody else's to stop."""
+    """A task with this id has another definition, or only the server may stop the task."""
 
 
 class InvalidDefinition(AgentError, ValueError):
-    """A task cannot be defined so."""
+    """The definition of a task is not valid."""
 
 
 class SessionEnded(AgentError, ConnectionError):
-    """The server ended a session, or answered what it should not."""
+    """The server ended the session or sent an invalid answer."""
 
 
 class SpoolInUse(AgentError):
@@ -42,7 +42,7 @@ class SpoolUnusable(AgentError, OSError):
 
 
 class SpoolFailed(AgentError):
-    """The spool's own thread ended by an error that nobody expected."""
+    """The spool's thread ended with an unexpected error."""
 
 
 class SpoolClosed(AgentError):
@@ -50,4 +50,4 @@ class SpoolClosed(AgentError):
 
 
 class RecordTooLarge(AgentError, ValueError):
-    """A record has more bytes than the spool and the wire take."""
+    """A record is larger than the spool and the wire allow."""

@@ -1,4 +1,4 @@
-"""Closes the books of runs whose agent was killed, from what the spool and the kernel know of them."""
+"""Completes the event counts of runs whose agent was killed, from the spool and the kernel's counters."""
 
 import logging
 
@@ -13,19 +13,19 @@ log = logging.getLogger(__name__)
 
 
 def close_left_runs(spool: Spool, pins: Pins) -> None:
-    """Spools the end of every run that an earlier life of the agent did not end; before any run starts.
+    """Spools the end of every run that a killed agent left open. Call this before any run starts.
 
-    What the kernel counted and no batch has is lost: it was in a ring, or on its way from there to the spool.
+    Events that the kernel counted but no batch contains are lost: they were in a ring, or between ring and spool.
     """
     left = {run.run_id: run for run in pins.left()}
     open_runs = dict(spool.open_runs)
     for run_id, run in left.items():
-        if run_id not in open_runs and not run.recorded:  # killed before the spool had its start
+        if run_id not in open_runs and not run.recorded:  # killed before the start was spooled
             spool.put(run.start)
             open_runs[run_id] = OpenRun(run_id, run.start.task_id, {}, None)
     for run_id, open_run in open_runs.items():
         spool.put(_end_of(open_run, left.get(run_id)))
-        log.warning("closed the books of a run whose agent was killed", extra={"run": run_id.hex()})
+        log.warning("completed the counts of a run whose agent was killed", extra={"run": run_id.hex()})
     for run_id in left:
         pins.release(run_id)
 
@@ -44,16 +44,16 @@ def _end_of(run: OpenRun, left: LeftRun | None) -> record_pb2.Record:
         accounts=accounts,
         last_sequences={stream: position.sequence for stream, position in run.streams.items()},
     )
-    end.ended.GetCurrentTime()  # when it was is not known
+    end.ended.GetCurrentTime()  # the real time is unknown
     return record_pb2.Record(run_id=run.run_id, task_id=run.task_id, end=end)
 
 
 def _final(told: record_pb2.Account, kernel: Account, sequenced: int) -> record_pb2.Account:
-    """The last account of a stream: what the agent told last, what the kernel counted until the end."""
+    """The last account of a stream: the agent's last report, and the kernel's counts until the end."""
     lost: dict[tuple[str, str], int] = {(loss.place, loss.reason): loss.count for loss in told.lost}
     for reason, count in kernel.lost.items():
         lost[RING, reason] = max(count, lost.get((RING, reason), 0))
-    # Of a summary the kernel counts losses only: its rows are made, and counted, by the agent.
+    # For a summary, the kernel counts only losses; the agent makes and counts the rows.
     known = sequenced + sum(lost.values())
     emitted = max(kernel.emitted, told.emitted, known)
     if emitted > known:

@@ -1,7 +1,7 @@
-"""/metrics: the counters of every stage, read where they are kept.
+"""/metrics: the counters of all stages, read at each scrape.
 
-No label has a pid, a comm or another open set, but for who holds memory of a GPU: these are few. Counters never fall:
-see `totals`.
+Labels have no unbounded values such as pid or comm, except for processes that use a GPU's memory: these are few.
+Counters never decrease: see `totals`.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from scope_agentd.tasks import Tasks
 from scope_agentd.totals import Totals
 from scope_proto.scope.v1 import task_pb2
 
-if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
+if TYPE_CHECKING:  # an idle agent must not load numpy and Arrow
     from scope_bpf.catalogue.stream import Stream
 
 _NOT_MEASURED = ("ktime_ns", "start_ns", "uid")
@@ -28,22 +28,24 @@ _STATES = {number: name.removeprefix("TASK_STATE_").lower() for name, number in 
 
 
 class AgentCollector(Collector):
-    """Reads tasks, totals, spool and connection at each scrape."""
+    """Collects from tasks, totals, spool and connection at each scrape."""
 
     def __init__(self, tasks: Tasks, totals: Totals, spool: Spool, link: Link, upload: Upload) -> None:
         self._tasks, self._totals, self._spool, self._link, self._upload = tasks, totals, spool, link, upload
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics as they stand."""
+        """The current metrics."""
         yield from self._of_tasks()
         yield from self._of_samples()
         yield from self._of_spool()
-        answers = CounterMetricFamily("scope_agent_answered_records", "Records by the answer", labels=["answer"])
+        answers = CounterMetricFamily(
+            "scope_agent_answered_records", "Records by the server's answer", labels=["answer"]
+        )
         for outcome, count in self._upload.answered.items():
             answers.add_metric([outcome.value], count)
         yield answers
-        yield CounterMetricFamily("scope_agent_connections", "Connections made", self._link.connections)
-        yield GaugeMetricFamily("scope_agent_connected", "1 while connected", float(self._link.connected))
+        yield CounterMetricFamily("scope_agent_connections", "Connections to the server", self._link.connections)
+        yield GaugeMetricFamily("scope_agent_connected", "1 while connected to the server", float(self._link.connected))
 
     def _of_tasks(self) -> Iterator[Metric]:
         states = Counter(_state(task) for task in self._tasks.all())
@@ -54,15 +56,20 @@ class AgentCollector(Collector):
         counts = self._totals.counts()
         labels = ["probe", "stream"]
         for name, meaning, counted, of in (
-            ("scope_events", "Events the kernel emitted", counts["emitted"], labels),
-            ("scope_incomplete", "Events without a stack or name, for want of room", counts["incomplete"], labels),
+            ("scope_events", "Events emitted by the kernel", counts["emitted"], labels),
+            (
+                "scope_incomplete",
+                "Events without a stack or name, because memory was full",
+                counts["incomplete"],
+                labels,
+            ),
             ("scope_lost", "Events lost before they were spooled", counts["lost"], [*labels, "place", "reason"]),
         ):
             counter = CounterMetricFamily(name, meaning, labels=of)
             for key, count in counted.items():
                 counter.add_metric(list(key), count)
             yield counter
-        share = GaugeMetricFamily("scope_cpu_share", "Of one CPU, by BPF programs", labels=["probe"])
+        share = GaugeMetricFamily("scope_cpu_share", "Share of one CPU used by BPF programs", labels=["probe"])
         shares: dict[str, float] = {}
         for run in self._recording():
             name = run.definition.probe.name
@@ -73,16 +80,18 @@ class AgentCollector(Collector):
 
     def _of_spool(self) -> Iterator[Metric]:
         held = self._spool.held()
-        yield GaugeMetricFamily("scope_agent_spool_bytes", "Bytes that wait on disk", held.bytes)
-        yield GaugeMetricFamily("scope_agent_spool_limit_bytes", "Bytes that may wait on disk", held.limit_bytes)
-        yield GaugeMetricFamily("scope_agent_spool_records", "Records that wait on disk", held.records)
-        yield CounterMetricFamily("scope_agent_dropped_records", "Dropped: the spool was full", held.dropped_records)
-        yield CounterMetricFamily("scope_agent_damaged_records", "Damaged on disk", held.damaged_records)
+        yield GaugeMetricFamily("scope_agent_spool_bytes", "Bytes waiting on disk", held.bytes)
+        yield GaugeMetricFamily("scope_agent_spool_limit_bytes", "Limit of bytes waiting on disk", held.limit_bytes)
+        yield GaugeMetricFamily("scope_agent_spool_records", "Records waiting on disk", held.records)
+        yield CounterMetricFamily(
+            "scope_agent_dropped_records", "Records dropped because the spool was full", held.dropped_records
+        )
+        yield CounterMetricFamily("scope_agent_damaged_records", "Records found damaged on disk", held.damaged_records)
 
     def _of_samples(self) -> Iterator[Metric]:
-        """Numbers of the latest samples, if such a task runs: scope_STREAM_COLUMN."""
+        """Numbers of the latest samples, if a sampling task runs: scope_STREAM_COLUMN."""
         found: dict[str, GaugeMetricFamily] = {}
-        told: set[tuple[str, ...]] = set()  # two tasks may look at the same
+        told: set[tuple[str, ...]] = set()  # two tasks may sample the same GPU
         for stream, row in self._latest_rows():
             labels = [str(row[name]) for name in stream.labels]
             if (stream.name, *labels) in told:

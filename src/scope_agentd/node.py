@@ -1,4 +1,4 @@
-"""What machine this is, and which installation of the agent."""
+"""The identity of this machine and of the agent's installation."""
 
 import hashlib
 import hmac
@@ -15,11 +15,12 @@ from pathlib import Path
 from scope_proto.scope.v1 import control_pb2, session_pb2
 
 MACHINE_ID = Path("/etc/machine-id")
-APPLICATION_KEY = b"scope.v1.machine"  # an id under a key of its own does not tell the raw one, see machine-id(5)
+APPLICATION_KEY = b"scope.v1.machine"  # hashed with our own key, the id does not reveal the raw one, see machine-id(5)
 
 
 def machine_id(state_dir: Path) -> str:
-    """32 hexadecimal digits: HMAC-SHA256 of /etc/machine-id, or of a made-up id in `state_dir` where there is none."""
+    """32 hexadecimal digits: HMAC-SHA256 of /etc/machine-id, or of a random id in `state_dir` if that file is
+    missing."""
     try:
         raw = MACHINE_ID.read_text().strip()
     except OSError:
@@ -34,7 +35,7 @@ def installation_id(state_dir: Path) -> str:
 
 
 def _kept(file: Path, make: Callable[[], str]) -> str:
-    """What the file holds; made if it is missing, or empty as after a power cut."""
+    """The file's content. The file is made if it is missing, or empty after a power cut."""
     if file.exists() and (text := file.read_text().strip()):
         return text
     made, fresh = make(), file.with_suffix(".new")
@@ -47,7 +48,7 @@ def _kept(file: Path, make: Callable[[], str]) -> str:
 
 
 def describe_node(state_dir: Path) -> control_pb2.Node:
-    """This machine as the contracts describe it."""
+    """The message that describes this machine."""
     node = control_pb2.Node(
         machine_id=machine_id(state_dir),
         installation_id=installation_id(state_dir),
@@ -63,5 +64,5 @@ def describe_node(state_dir: Path) -> control_pb2.Node:
 
 
 def hello(node: control_pb2.Node) -> session_pb2.Hello:
-    """The first message of a stream, with both clocks as they are now."""
+    """The first message of a stream, with the current times of both clocks."""
     return session_pb2.Hello(node=node, ktime_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME), utc_ns=time.time_ns())

@@ -1,4 +1,4 @@
-"""The agent's own processes, which no task records."""
+"""SCOPE's own processes, which no task records."""
 
 import os
 from collections.abc import Iterable
@@ -6,14 +6,14 @@ from pathlib import Path
 
 
 def families(roots: Iterable[int]) -> set[int]:
-    """This process, those given, and all that descend from them now; what they start later the kernel leaves out."""
+    """This process, the given ones and all their descendants. The kernel filter excludes later descendants itself."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
                 parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             except (OSError, ValueError, IndexError):
-                continue  # it ended meanwhile
+                continue  # the process ended meanwhile
             children.setdefault(parent, []).append(int(folder.name))
     family: set[int] = set()
     waiting = [os.getpid(), *roots]

@@ -1,10 +1,10 @@
-"""The kernel's books of the runs of this agent, kept where they outlive it.
+"""The kernel's event counters of runs, pinned so that they outlive the agent.
 
     /sys/fs/bpf/scope/INSTALLATION/RUN     the map `scope_accounts` of a run, while it runs
-    STATE/runs/RUN.json                    whose it is, and which stream has which number in it
+    STATE/runs/RUN.json                    the run's start, and the streams in the order of their numbers in the map
 
-Both are there before the first event and go when the run has ended in order. What an agent finds when it starts is of
-runs whose agent was killed. A reboot takes the pins, and the files stay.
+Both are made before the first event, and deleted when the run ends normally. If an agent finds some when it starts,
+their agent was killed. A reboot deletes the pins but not the files.
 """
 
 import json
@@ -27,11 +27,11 @@ BPF_FS = Path("/sys/fs/bpf")
 
 @dataclass(frozen=True)
 class LeftRun:
-    """A run that an earlier life of the agent left.
+    """A run that a killed agent left.
 
     Attributes:
-        start: its RunStart; whether the spool has had it, says `recorded`.
-        books: the kernel's, by stream; empty if they are gone.
+        start: its RunStart record; `recorded` says whether the record was spooled.
+        books: the kernel's counts by stream; empty if they are gone.
     """
 
     run_id: bytes
@@ -41,7 +41,7 @@ class LeftRun:
 
 
 class Pins:
-    """For the threads of runs; each call is about one run, whose thread makes it."""
+    """Pins of all runs. Each run's thread makes the calls about the run."""
 
     def __init__(self, state_dir: Path, installation: str, bpf_fs: Path = BPF_FS) -> None:
         self._files = state_dir / "runs"
@@ -49,31 +49,31 @@ class Pins:
         self._folder = _own_folder(bpf_fs, installation)
 
     def path(self, run_id: bytes) -> Path | None:
-        """Where a run's books are to be pinned; None: this host has no BPF file system."""
+        """The path at which to pin a run's counters; None: this host has no BPF file system."""
         return self._folder / run_id.hex() if self._folder else None
 
     def prepare(self, run_id: bytes, start: record_pb2.Record, streams: list[str]) -> None:
-        """Before a run attaches: writes down whose its books are. `streams` are in the order of their numbers."""
+        """Writes the run's file, before the run attaches. `streams` are in the order of their numbers."""
         described = {"start": b64encode(start.SerializeToString()).decode(), "streams": streams, "recorded": False}
         self._write(run_id, described)
 
     def recording(self, run_id: bytes) -> None:
-        """The spool has the run's start: from now on it knows of the run, too."""
+        """Notes that the run's start was spooled."""
         self._write(run_id, json.loads(self._file(run_id).read_text()) | {"recorded": True})
 
     def release(self, run_id: bytes) -> None:
-        """The run has ended and its books are told, or it never recorded."""
+        """Deletes pin and file: the run has ended and its counts are reported, or the run never recorded."""
         if self._folder:
             (self._folder / run_id.hex()).unlink(missing_ok=True)
         self._file(run_id).unlink(missing_ok=True)
         self._fresh(run_id).unlink(missing_ok=True)
 
     def left(self) -> list[LeftRun]:
-        """What is there now, oldest first. When an agent starts, all of it was left."""
+        """All runs found, oldest first. When an agent starts, all of them were left by killed agents."""
         return [found for file in sorted(self._files.glob("*.json")) if (found := self._read(file))]
 
     def close(self) -> None:
-        """The agent ends: its folder goes, if no pin is left in it."""
+        """Removes the agent's folder if it has no more pins."""
         if self._folder:
             with suppress(OSError):
                 self._folder.rmdir()
@@ -87,8 +87,8 @@ class Pins:
             described = json.loads(file.read_text())
             run_id = bytes.fromhex(file.stem)
             start = record_pb2.Record.FromString(b64decode(described["start"]))
-        except (ValueError, KeyError) as error:  # a power cut in the middle of writing
-            log.error("a run's file is damaged; removed", extra={"file": str(file), "reason": str(error)})
+        except (ValueError, KeyError) as error:  # a power cut during writing
+            log.error("a run's file is damaged and was removed", extra={"file": str(file), "reason": str(error)})
             if self._folder:
                 (self._folder / file.stem).unlink(missing_ok=True)
             file.unlink()
@@ -99,7 +99,7 @@ class Pins:
                 probe = probe_named(start.start.definition.probe)
                 books = read_pinned(path, described["streams"], probe.btf)
             except ScopeBpfError as error:
-                log.error("the kernel's books of a run cannot be read", extra={"reason": str(error)})
+                log.error("the kernel's counts of a run cannot be read", extra={"reason": str(error)})
         return LeftRun(run_id, start, described["recorded"], books)
 
     def _file(self, run_id: bytes) -> Path:
@@ -109,7 +109,7 @@ class Pins:
         return self._files / f"{run_id.hex()}.new"
 
     def _write(self, run_id: bytes, described: Mapping[str, object]) -> None:
-        fresh = self._fresh(run_id)  # stays if the disk is full, until the run is released
+        fresh = self._fresh(run_id)  # if the disk is full, this file remains until the run is released
         fresh.write_text(json.dumps(described))
         fresh.replace(self._file(run_id))
 
@@ -123,7 +123,7 @@ def _own_folder(bpf_fs: Path, installation: str) -> Path | None:
     except (OSError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", b"") or str(error).encode()
         log.warning(
-            "no BPF file system: the books of a run whose agent is killed close with what it last told",
+            "no BPF file system: if the agent is killed, a run's counts are only those last reported",
             extra={"path": str(bpf_fs), "reason": said.decode(errors="replace").strip()},
         )
         return None

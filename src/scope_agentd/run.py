@@ -1,7 +1,7 @@
-"""A run: one execution of a task, in a thread of its own that does all that touches the tracer.
+"""A run: one execution of a task. It has its own thread, which does all work with the tracer.
 
-The thread starts the tracer, records, and closes it, whatever happens: nobody who gives up waiting, and no stop in the
-middle of a start, can free what it uses. Other threads ask for a stop, and read the books and the cost.
+The thread starts the tracer, records, and always closes the tracer itself. So nothing that it uses is freed if a caller
+gives up waiting or stops the run during its start. Other threads only request a stop, and read the counts and the cost.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from scope_agentd.totals import Totals
 from scope_bpf.binding.statistics import Cost
 from scope_proto.scope.v1 import control_pb2, record_pb2, task_pb2
 
-if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
+if TYPE_CHECKING:  # an idle agent must not load numpy and Arrow
     from scope_agentd.pipeline.batch import Batcher
     from scope_bpf.capture.tracer import Tracer
 
@@ -33,11 +33,11 @@ ENDED = (task_pb2.TASK_STATE_STOPPED, task_pb2.TASK_STATE_FAILED)
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What every run of an agent needs.
+    """Objects that every run of an agent needs.
 
     Attributes:
-        excluded: lists the processes that are not recorded.
-        changed: told, in the event loop, that a run's state has changed.
+        excluded: returns the processes that are not recorded.
+        changed: called in the event loop when a run's state has changed.
     """
 
     spool: Spool
@@ -49,12 +49,12 @@ class Surroundings:
 
 @dataclass
 class Progress:
-    """What becomes of a run; times are nanoseconds since 1970 UTC, 0 for "not yet".
+    """The progress of a run; times are nanoseconds since 1970 UTC, 0: not yet.
 
     Attributes:
-        recorded: whether it ever recorded; a start that failed leaves nothing to be told of but its error.
-        spooled_bytes: of its records.
-        notes: what it may not have seen, as of when it was asked last.
+        recorded: whether the run ever recorded; a failed start leaves only its error.
+        spooled_bytes: size of its records.
+        notes: events that may be missing, as last read.
     """
 
     state: "task_pb2.TaskState.ValueType" = task_pb2.TASK_STATE_STARTING
@@ -73,9 +73,9 @@ class Run:
     """Made and started in the event loop.
 
     Attributes:
-        failure: what a start or a recording raised.
-        settled: set once it records or has ended.
-        over: set once it has ended, and its thread is done with everything.
+        failure: the exception raised by the start or the recording.
+        settled: set when the run records or has ended.
+        over: set when the run has ended and its thread has finished.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class Run:
         self._thread = threading.Thread(target=self._run, name=f"record-{definition.probe.name}")
 
     def start(self) -> None:
-        """Lets its thread begin."""
+        """Starts the thread."""
         self._thread.start()
         self._surroundings.totals.begin(self.run_id, self.definition.probe.name, self.books)
 
     def stop(self, end: "task_pb2.TaskEnd.ValueType") -> None:
-        """Asks it to end; what was recorded until then is still spooled. The first reason stays."""
+        """Requests the end; everything recorded until then is still spooled. Only the first reason is kept."""
         if self._stopping.is_set() or self.over.is_set():
             return
         self.progress.end = end
@@ -113,22 +113,22 @@ class Run:
 
     @property
     def _answering(self) -> "Tracer | None":
-        """The tracer, but not while it detaches: who asks it then waits for that."""
+        """The tracer; None while it detaches, because its methods would block until that is done."""
         return None if self._stopping.is_set() else self._tracer
 
     def cost(self) -> Cost:
-        """What its programs have cost so far, by the kernel's count."""
+        """The CPU cost of the run's programs so far, from the kernel's statistics."""
         tracer = self._answering
         return tracer.cost() if tracer and self.progress.recorded else Cost()
 
     def notes(self) -> list[str]:
-        """What it may not have seen."""
+        """Events that may be missing, in words."""
         if tracer := self._answering:
             self.progress.notes = tracer.notes()
         return self.progress.notes
 
     def latest(self, stream: str) -> list[dict[str, Any]]:
-        """The rows of its last look, if it is of samples and records."""
+        """The rows of the last sample, if the run samples and records."""
         tracer = self._answering
         seen = tracer.latest if tracer else {}
         return seen[stream].to_pylist() if stream in seen else []
@@ -168,7 +168,7 @@ class Run:
         self.progress.attach_point = tracer.attach_point
         self.progress.started_ns = time.time_ns()
         self._put(self._start_record())
-        try:  # what the spool has the start of gets its end, whatever fails from here on
+        try:  # the start is spooled: the end must be spooled too, whatever fails from here on
             self._surroundings.pins.recording(self.run_id)
             self.progress.recorded = True
             self._loop.call_soon_threadsafe(self._recording)
@@ -182,7 +182,7 @@ class Run:
                 tracer.close()
                 self.progress.notes = tracer.notes()
                 self.books.set_kernel(tracer.accounts())
-            finally:  # without its last word they close with what the kernel told before
+            finally:  # without the tracer's last counts, the books close with the kernel's counts read before
                 self.books.close()
                 self._put(self._end_record(batcher))
 

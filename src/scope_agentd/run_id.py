@@ -1,4 +1,4 @@
-"""Ids of runs: UUIDv7 (RFC 9562), so that they sort by time."""
+"""Ids of runs: UUIDv7 (RFC 9562), which sort by time."""
 
 import secrets
 import time

@@ -1,4 +1,4 @@
-"""What an agent can be told."""
+"""The agent's settings."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,22 +7,23 @@ from scope_agentd.errors import InvalidSettings
 from scope_wire.addresses import loopback_address
 from scope_wire.errors import InvalidAddress
 
-LEAST_SPOOL_BYTES = 16 << 20  # eight segments of the largest records, twice
+LEAST_SPOOL_BYTES = 16 << 20  # eight segments, each of two records of maximum size
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Where the agent listens, whom it sends to, and its limits.
+    """The agent's addresses, files and limits.
 
     Attributes:
-        state_dir: what has to outlast a run of the agent; made if it is missing.
-        token_file: the bearer token that it asks for and shows.
+        state_dir: directory for data that outlives the agent; made if it is missing.
+        token_file: file with the bearer token, which the agent requires from clients and sends to the server.
         server: host:port of the server's session service.
-        control: host:port of the agent's own service; port 0 takes a free one.
-        metrics: host:port of /metrics; port 0 takes a free one.
-        spool_bytes: what waits on disk while the server is slow or gone; beyond, the oldest is dropped and counted.
-        excluded_pids: processes that no task records, with all that they have started.
-        stop_deadline_s: how long a stop waits for the server to take what waits; the rest stays in the spool.
+        control: host:port of the agent's own service; port 0: any free port.
+        metrics: host:port of /metrics; port 0: any free port.
+        spool_bytes: maximum size of records on disk while the server is slow or away; beyond, the oldest are dropped
+            and counted.
+        excluded_pids: processes that no task records, with all their descendants.
+        stop_deadline_s: how long a stop waits for the server to take the spooled records; the rest stays in the spool.
     """
 
     state_dir: Path
@@ -41,4 +42,4 @@ class Settings:
             except InvalidAddress as error:
                 raise InvalidSettings(str(error)) from None
         if self.spool_bytes < LEAST_SPOOL_BYTES:
-            raise InvalidSettings(f"spool_bytes: {self.spool_bytes} is too small; give it 16 MiB or more")
+            raise InvalidSettings(f"spool_bytes: {self.spool_bytes} is too small; give 16 MiB or more")

@@ -1,4 +1,4 @@
-"""One task: kept running for as long as it is wanted, whatever becomes of its runs."""
+"""One task: starts a new run when a run fails, as long as the task is wanted."""
 
 import asyncio
 import logging
@@ -19,20 +19,20 @@ from scope_proto.scope.v1 import task_pb2
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 300.0
-_RAN_WELL_S = 60.0  # a run that lasted so long: the next failure is a new one
+_RAN_WELL_S = 60.0  # after a run that lasted this long, the pauses start again with the shortest
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Task:
-    """A wanted task and its latest run. For the event loop.
+    """A task and its latest run. For the event loop.
 
     Attributes:
-        unwanted: why it is not wanted any more; UNSPECIFIED while it is.
-        definition: as checked at the latest try; None if it never could be.
-        error: why the latest start or run failed; empty while it runs.
-        next_try_ns: since 1970 UTC; 0: none is due.
+        unwanted: why the task is no longer wanted; UNSPECIFIED while it is wanted.
+        definition: the definition as checked at the latest try; None if no check has succeeded.
+        error: why the latest start or run failed; empty while the task runs.
+        next_try_ns: time of the next try, since 1970 UTC; 0: none is due.
         tried: set once the first start has succeeded or failed.
-        over: set once nothing will come of it any more.
+        over: set once the task has ended for good.
     """
 
     def __init__(self, wanted: Wanted, surroundings: Surroundings, keep: Callable[[], None]) -> None:
@@ -44,20 +44,20 @@ class Task:
         self.next_try_ns = 0
         self.tried, self.over = asyncio.Event(), asyncio.Event()
         self._surroundings, self._keep = surroundings, keep
-        self._released = asyncio.Event()  # nobody wants it: no pause need be waited for
+        self._released = asyncio.Event()  # set when the task is no longer wanted; ends a pause
 
     @property
     def error(self) -> str:
-        """Why the latest try failed; empty if it did not."""
+        """Why the latest try failed; empty if it did not fail."""
         return (str(self.failure) or type(self.failure).__name__) if self.failure else ""
 
     @property
     def records(self) -> bool:
-        """Whether a run of it records now."""
+        """Whether a run of the task records now."""
         return self.run is not None and self.run.progress.state == task_pb2.TASK_STATE_RUNNING
 
     def release(self, end: "task_pb2.TaskEnd.ValueType") -> None:
-        """It is not wanted any more; the first reason stays."""
+        """Marks the task as no longer wanted; only the first reason is kept."""
         if self.unwanted == task_pb2.TASK_END_UNSPECIFIED:
             self.unwanted = end
         self._released.set()
@@ -65,7 +65,7 @@ class Task:
             self.run.stop(self.unwanted)
 
     async def pursue(self) -> None:
-        """Runs it, and again after each failure with growing pauses, until it is released or its time is over."""
+        """Runs the task, after failures again with growing pauses, until it is released or its duration is over."""
         pause_s = FIRST_PAUSE_S
         while not self._released.is_set():
             began = time.monotonic()
@@ -95,11 +95,11 @@ class Task:
             self._check_target_is_the_same()
             run = Run(self.wanted.task_id, self.definition, self.wanted.origin, self._surroundings)
             run.start()
-        except Exception as error:  # whatever it is, such as a want of descriptors, it may pass
+        except Exception as error:  # any error may be temporary, such as too few descriptors
             self._failed(error)
             return
         self.run = run
-        if self._released.is_set():  # while the definition was checked
+        if self._released.is_set():  # released while the definition was checked
             run.stop(self.unwanted)
         await run.settled.wait()
         if run.progress.recorded:
@@ -149,7 +149,7 @@ class Task:
             self._surroundings.changed()
 
     def _check_target_is_the_same(self) -> None:
-        """A pid is meant as the process that had it when the task was first tried."""
+        """The target pid means the process that had this pid at the task's first try."""
         pid = self.wanted.definition.target.pid
         if not pid:
             return
@@ -162,4 +162,4 @@ class Task:
             self.wanted.target_start, self.wanted.boot = start, boot
             self._keep()
         elif (self.wanted.target_start, self.wanted.boot) != (start, boot):
-            raise TargetNotFound(f"process {pid} has ended; another one has its number now")
+            raise TargetNotFound(f"process {pid} has ended; another process has its pid now")

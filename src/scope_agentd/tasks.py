@@ -1,4 +1,4 @@
-"""The tasks of this machine: what its server wants of it, and what was started on it."""
+"""The tasks of this machine: those that the server wants, and those started locally."""
 
 import asyncio
 import logging
@@ -16,18 +16,18 @@ from scope_proto.scope.v1 import session_pb2, task_pb2
 log = logging.getLogger(__name__)
 
 ENDED_TASKS_KEPT = 100
-_KEEP_AGAIN_S = 5.0  # what is wanted, while it could not be written down
+_KEEP_AGAIN_S = 5.0  # time between tries to write the file of wanted tasks
 
 
 class Tasks:
     """For the event loop. `pursue` runs for as long as the agent does.
 
     Args:
-        surroundings: given what to call when something has changed, what every run needs.
+        surroundings: makes the objects that every run needs, from a function to call after changes.
 
     Attributes:
-        wanted_number: of the wish that was taken last.
-        changes: how often any task has changed.
+        wanted_number: number of the last Wanted message.
+        changes: number of changes of any task.
     """
 
     def __init__(self, file: WantedFile, surroundings: Callable[[Callable[[], None]], Surroundings]) -> None:
@@ -38,7 +38,7 @@ class Tasks:
         self._group: asyncio.TaskGroup | None = None
         self._keepers: set[asyncio.Task[None]] = set()
         self._ending = False
-        self._callers: dict[str, int] = {}  # task -> how many wait for its start, while nobody was told of it
+        self._callers: dict[str, int] = {}  # task -> number of callers that wait for its start; until one got an answer
         self.wanted_number = 0
         self._tasks = {wanted.task_id: self._made(wanted) for wanted in file.read()}
 
@@ -46,7 +46,7 @@ class Tasks:
         """Keeps every wanted task running, until cancelled.
 
         Raises:
-            ExceptionGroup: a task's keeper failed, which none should.
+            ExceptionGroup: the code that runs a task failed unexpectedly.
         """
         async with asyncio.TaskGroup() as group:
             self._group = group
@@ -58,7 +58,7 @@ class Tasks:
                     self._keep()
 
     def all(self) -> list[Task]:
-        """Every task, ended ones among them, oldest first."""
+        """All tasks, including ended ones, oldest first."""
         return list(self._tasks.values())
 
     def recording(self) -> list[Task]:
@@ -66,17 +66,17 @@ class Tasks:
         return [task for task in self.all() if task.records]
 
     def get(self, task_id: str) -> Task:
-        """The task of this id.
+        """The task with this id.
 
         Raises:
             UnknownTask: there is none.
         """
         if task_id not in self._tasks:
-            raise UnknownTask(f"there is no task '{task_id}' on this machine; ListTasks has those there are")
+            raise UnknownTask(f"there is no task '{task_id}' on this machine; ListTasks lists all tasks")
         return self._tasks[task_id]
 
     def take_wish(self, wish: session_pb2.Wanted) -> None:
-        """Makes the server's tasks what it wants; those of this machine's own stay."""
+        """Starts and stops the server's tasks as the server wants; local tasks stay."""
         if self._ending:
             return
         wanted = {one.task_id: one for one in wish.tasks}
@@ -94,14 +94,14 @@ class Tasks:
 
     @asynccontextmanager
     async def start_own(self, definition: task_pb2.Definition, task_id: str = "") -> AsyncIterator[Task]:
-        """Starts a task of this machine's own; the block, which has it when it records, tells the caller of it.
+        """Starts a local task. The block runs when the task records, and sends the answer to the caller.
 
-        With the id and definition of one that is there, gives that. If all who wait for a task's start are cancelled,
-        or their blocks fail, the start is undone: nobody would know of the task.
+        If a task with this id and definition exists, it is used. If all callers that wait for a task's start are
+        cancelled, or their blocks fail, the start is undone: nobody would know of the task.
 
         Raises:
-            InvalidDefinition, TaskConflict: it cannot be; nothing has changed.
-            AgentError, ScopeBpfError: its start failed; it is not wanted any more.
+            InvalidDefinition, TaskConflict: the task is not possible; nothing has changed.
+            AgentError, ScopeBpfError: the start failed; the task is no longer wanted.
         """
         checked = await asyncio.to_thread(check_definition, definition)
         task_id = task_id or str(uuid.uuid4())
@@ -112,8 +112,8 @@ class Tasks:
             task = self._add(Wanted(task_id, task_pb2.ORIGIN_AGENT, definition))
             task.definition = checked
         elif task.wanted.origin != task_pb2.ORIGIN_AGENT or task.wanted.definition != definition:
-            raise TaskConflict(f"task '{task_id}' exists and is defined otherwise; choose another id")
-        if task_id not in self._callers:  # a caller was told of it before
+            raise TaskConflict(f"task '{task_id}' exists with another definition; choose another id")
+        if task_id not in self._callers:  # another caller already got an answer
             yield task
             return
         self._callers[task_id] += 1
@@ -130,33 +130,33 @@ class Tasks:
         self._callers.pop(task_id, None)
 
     async def stop_own(self, task_id: str) -> Task:
-        """Stops a task of this machine's own and returns when it has; one that has ended is returned as it is.
+        """Stops a local task and returns when it has ended; a task that had ended is returned unchanged.
 
         Raises:
             UnknownTask: there is none.
-            TaskConflict: the server wants it.
+            TaskConflict: the task belongs to the server.
         """
         task = self.get(task_id)
         if task.wanted.origin == task_pb2.ORIGIN_SERVER and not task.over.is_set():
-            raise TaskConflict(f"task '{task_id}' is wanted by the server; stop it there, with `scope stop`")
+            raise TaskConflict(f"task '{task_id}' belongs to the server; stop it there, with `scope stop`")
         task.release(task_pb2.TASK_END_REQUEST)
         self._keep()
         await task.over.wait()
         return task
 
     async def stop_all(self) -> None:
-        """Ends every run, since the agent ends; what is wanted stays wanted."""
+        """Ends every run because the agent ends; the tasks stay wanted."""
         self._ending = True
         for task in self.all():
             task.release(task_pb2.TASK_END_SHUTDOWN)
         if self._keepers:
             await asyncio.wait(self._keepers)
-        # A keeper may have been cancelled, since something else failed; its run's thread goes on until it is asked.
+        # If another failure has cancelled a task's coroutine, its run's thread continues until it is told to stop.
         runs = [task.run for task in self.all() if task.run]
         await asyncio.gather(*(run.over.wait() for run in runs))
 
     async def wait_for_change(self, seen: int, most_s: float) -> None:
-        """Returns once there were more `changes` than `seen`, or when the time is over."""
+        """Returns when `changes` is greater than `seen`, or when the time is over."""
         if self.changes == seen:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), most_s)
@@ -171,7 +171,7 @@ class Tasks:
         return task
 
     def _pursue(self, task: Task) -> None:
-        if self._group:  # else when `pursue` begins
+        if self._group:  # otherwise when `pursue` starts
             keeper = self._group.create_task(task.pursue())
             self._keepers.add(keeper)
             keeper.add_done_callback(self._keepers.discard)
@@ -181,7 +181,7 @@ class Tasks:
             raise TaskConflict("the agent is ending; start the task when it runs again")
 
     async def _known(self, task_id: str) -> Task | None:
-        """The task of this id, unless it has ended; the end of one that nobody wants any more is waited for."""
+        """The task with this id, unless it has ended. If it is no longer wanted, waits for its end."""
         while (task := self._tasks.get(task_id)) and not task.over.is_set():
             if not task.unwanted:
                 return task
@@ -189,9 +189,9 @@ class Tasks:
         return None
 
     def _give_up(self, task: Task) -> None:
-        """One caller of those who wait for a start is told nothing of the task."""
+        """Notes that a caller that waited for the start gets no answer."""
         task_id = task.wanted.task_id
-        if task_id not in self._callers:  # another caller was told
+        if task_id not in self._callers:  # another caller got an answer
             return
         self._callers[task_id] -= 1
         if task.failure or not self._callers[task_id]:
@@ -200,7 +200,7 @@ class Tasks:
             self._keep()
 
     def _keep(self) -> None:
-        """Writes down what is wanted; a start that somebody waits for only once it can be told of."""
+        """Writes the file of wanted tasks. A task with waiting callers is written only when it can be answered."""
         if not self._ending:
             kept = (task for task in self.all() if task.tried.is_set() or task.wanted.task_id not in self._callers)
             self._file.write(task.wanted for task in kept if not task.unwanted)

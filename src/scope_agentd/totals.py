@@ -1,4 +1,4 @@
-"""What the runs of an agent have counted, all together: the counters behind /metrics."""
+"""Total counts of all runs of an agent: the counters behind /metrics."""
 
 import threading
 from collections import Counter
@@ -11,9 +11,9 @@ Counts = dict[Kind, Counter[tuple[str, ...]]]
 
 
 class Totals:
-    """Counts of every run since the agent's start. From any thread.
+    """Counts of all runs since the agent's start. For any thread.
 
-    A run is added for good when it ends: it counts on when a retry has replaced it and when its task is forgotten.
+    When a run ends, its counts are added permanently. They remain when another run replaces it, or its task is deleted.
     """
 
     def __init__(self) -> None:
@@ -22,17 +22,17 @@ class Totals:
         self._ended: Counts = {"emitted": Counter(), "lost": Counter(), "incomplete": Counter()}
 
     def begin(self, run_id: bytes, probe: str, books: Books) -> None:
-        """A run of a probe begins, and counts in these books."""
+        """Adds a run that starts, with its books."""
         with self._lock:
             self._recording[run_id] = (probe, books)
 
     def end(self, run_id: bytes) -> None:
-        """A run has ended: its books do not change any more."""
+        """Adds the final counts of a run that has ended."""
         with self._lock:
             _add(self._ended, *self._recording.pop(run_id))
 
     def counts(self) -> Counts:
-        """Counts by kind, then by probe, stream and, of losses, place and reason."""
+        """Counts by kind, then by probe and stream; losses also by place and reason."""
         with self._lock:
             counts: Counts = {kind: Counter(counted) for kind, counted in self._ended.items()}
             for probe, books in self._recording.values():

@@ -1,6 +1,6 @@
-"""What is wanted of this machine, in a file: an agent that starts again goes on without waiting for its server.
+"""The file of wanted tasks: with it, a restarted agent continues without waiting for its server.
 
-STATE/tasks.json    a list of tasks, each as `Wanted` has it; replaced as a whole
+STATE/tasks.json    a list of tasks with the fields of `Wanted`; replaced as a whole
 """
 
 import json
@@ -23,10 +23,10 @@ class Wanted:
     """A task that is wanted.
 
     Attributes:
-        deadline_ns: since 1970 UTC, when its duration is over; 0 before its first start, or if it has none.
-        target_start: of a target by pid, when that process started (clock ticks since boot): with the same pid another
-            process is not meant. 0: not known yet.
-        boot: the boot that `target_start` counts from.
+        deadline_ns: when the duration is over, since 1970 UTC; 0: before the first start, or no duration.
+        target_start: for a target pid, when that process started (clock ticks since boot), so that another process with
+            the same pid does not match. 0: not known yet.
+        boot: id of the boot that `target_start` counts from.
     """
 
     task_id: str
@@ -41,7 +41,7 @@ class WantedFile:
     """Reads and replaces the file.
 
     Attributes:
-        behind: the last list could not be written, such as on a full disk; it is to be written again.
+        behind: the last list could not be written, for example on a full disk; write it again later.
     """
 
     def __init__(self, file: Path) -> None:
@@ -49,7 +49,7 @@ class WantedFile:
         self.behind = False
 
     def read(self) -> list[Wanted]:
-        """What was wanted last; a damaged file is put aside, and said."""
+        """The wanted tasks. A damaged file is renamed and logged."""
         try:
             return [_from_json(one) for one in json.loads(self._file.read_text())]
         except FileNotFoundError:
@@ -61,13 +61,16 @@ class WantedFile:
             return []
 
     def write(self, wanted: Iterable[Wanted]) -> None:
-        """Replaces the list; a failure is logged once, see `behind`: until it is mended a restart would cost tasks."""
+        """Replaces the list. A failure is logged once and sets `behind`: until it is repaired, a restart would lose
+        tasks."""
         try:
             self._replace(json.dumps([_to_json(one) for one in wanted], indent=1))
             self.behind = False
         except OSError as error:
             if not self.behind:
-                log.error("cannot keep what is wanted", extra={"file": str(self._file), "reason": error.strerror})
+                log.error(
+                    "cannot write the file of wanted tasks", extra={"file": str(self._file), "reason": error.strerror}
+                )
             self.behind = True
 
     def _replace(self, text: str) -> None:

@@ -1,6 +1,6 @@
-"""From the kernel to batches of columns. Knows no daemon and no network.
+"""Records events in the kernel and returns batches of columns. Has no daemon and no network code.
 
-In the order of dependence, each importing only those before it: `errors` and `host`; `layout` (what C structs are
-like); `catalogue` (which probes there may be); `binding` (the kernel and libbpf); `code` (whose code an address is);
-`capture` (a probe that runs). `probes` has the probes themselves.
+Layers, each importing only those before it: `errors` and `host`; `layout` (layouts of C structs); `catalogue`
+(definitions of probes); `binding` (the kernel and libbpf); `code` (names of code addresses); `capture` (running
+probes). `probes` contains the probes.
 """

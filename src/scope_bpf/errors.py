@@ -1,4 +1,4 @@
-"""Everything that scope_bpf raises descends from `ScopeBpfError`. A message says what to do."""
+"""The errors of scope_bpf. All are subclasses of `ScopeBpfError`. A message says what to do."""
 
 import os
 from errno import ENOENT
@@ -11,21 +11,25 @@ class ScopeBpfError(Exception):
 class UnknownProbe(ScopeBpfError, LookupError):
     """No probe in the catalogue has this name."""
 
-    def __init__(self, name: str, known: list[str]) -> None:
-        super().__init__(f"no probe named '{name}'; there are: {', '.join(known)}")
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(reason)
         self.name = name
 
 
 class InvalidOption(ScopeBpfError, ValueError):
-    """An option a probe does not have, or a value that the option does not take."""
+    """The probe has no such option, or the option does not allow the value."""
+
+
+class InvalidFilter(ScopeBpfError, ValueError):
+    """A filter has a syntax error, or does not suit the columns of the stream; the message says where and why."""
 
 
 class InvalidTarget(ScopeBpfError, ValueError):
-    """A part of a target that names nobody, such as the pid 0."""
+    """A field of a target has a value that can match nothing, such as pid 0."""
 
 
 class TargetNotFound(ScopeBpfError, LookupError):
-    """What was to be watched does not exist."""
+    """The target does not exist, such as a process."""
 
 
 class CannotRun(ScopeBpfError, OSError):
@@ -43,24 +47,24 @@ class CannotRun(ScopeBpfError, OSError):
 
     @property
     def status(self) -> int:
-        """How a shell ends for this reason: 127 for a command that is not there, 126 for one that cannot be run."""
+        """The exit status that a shell gives: 127 if the command does not exist, 126 if it cannot be run."""
         return 127 if self.errno == ENOENT else 126
 
 
 class LayoutMismatch(ScopeBpfError, TypeError):
-    """A probe's Python and its C structs do not name the same fields."""
+    """A probe's Python module and its C structs do not match."""
 
 
 class NotElf(ScopeBpfError, ValueError):
-    """A file is no ELF file that functions could be found in."""
+    """The file is not a valid ELF file."""
 
 
 class NotSupported(ScopeBpfError):
-    """This host cannot do it; the reason is for people, and is what a test is skipped with."""
+    """This host does not support it. The message says why; tests use it as the reason of a skip."""
 
 
 class NoDevice(NotSupported):
-    """The host has no device of the kind that a probe is about: nothing is wrong with it."""
+    """The host has no device for the probe. This is no fault of the host."""
 
 
 class MissingCapability(NotSupported, PermissionError):
@@ -72,12 +76,12 @@ class KernelError(ScopeBpfError, OSError):
 
     Attributes:
         errno: the positive error number.
-        log: what libbpf said, whole.
+        log: the full log of libbpf.
     """
 
     def __init__(self, action: str, errno: int, log: str = "") -> None:
         first = next((line.removeprefix("libbpf: ").strip() for line in log.splitlines() if line.strip()), "")
-        said = f": {first}" if first else ""  # libbpf says the cause first, then what fails for it
+        said = f": {first}" if first else ""  # libbpf logs the cause first, then its consequences
         super().__init__(errno, f"{action}: {os.strerror(errno)}{said}")
         self.action = action
         self.log = log
@@ -87,7 +91,7 @@ class KernelError(ScopeBpfError, OSError):
 
 
 class VerifierError(KernelError):
-    """The kernel's verifier refused a program; the message has its last useful line, `log` has all."""
+    """The kernel's verifier refused a program. The message has the log's last useful line; `log` has the full log."""
 
     def __init__(self, program: str, errno: int, log: str) -> None:
         super().__init__(f"the kernel refused the BPF program '{program}'", errno, _verifier_complaint(log))

@@ -9,8 +9,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
-from scope_cli.errors import CommandError
-from scope_cli.installation import state_dir, token_file, told_url
+from scope_cli.errors import CommandError, ServerUnreachable
+from scope_cli.installation import another_users, running_state_dir, token_file, told_url
 from scope_wire.errors import InvalidToken
 from scope_wire.token import read_token
 
@@ -22,22 +22,25 @@ class Client:
     """Calls the server at SCOPE_URL, or this machine's, with the token of SCOPE_TOKEN_FILE, or this machine's.
 
     Args:
-        url: of the server; without one, SCOPE_URL, then where this machine's server said that it listens.
+        url: of the server; without one, SCOPE_URL, then where the server of this user's `scope up` listens, then where
+            one listened last.
         token_path: without one, as above.
         timeout_s: for an answer.
 
     Raises:
-        CommandError: there is no token; the methods: the server does not answer, or answers with an error.
+        CommandError: there is no token; the methods: the server answers with an error.
+        ServerUnreachable: the methods: the server does not answer, or its database is away.
     """
 
     def __init__(self, url: str | None = None, token_path: Path | None = None, timeout_s: float = 30.0) -> None:
-        self.url = (url or os.environ.get("SCOPE_URL") or told_url(state_dir())).rstrip("/")
+        state = running_state_dir()
+        self.url = (url or os.environ.get("SCOPE_URL") or told_url(state)).rstrip("/")
         given = os.environ.get("SCOPE_TOKEN_FILE")
         self._timeout_s = timeout_s
         try:
-            self._token = read_token(token_path or (Path(given) if given else token_file(state_dir())))
+            self._token = read_token(token_path or (Path(given) if given else token_file(state)))
         except InvalidToken as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(f"{error}{another_users()}") from None
 
     def get(self, *path: str, **query: Any) -> Any:
         """The answer to GET /api/v1/PATH; None and empty values of `query` are left out."""
@@ -69,10 +72,11 @@ class Client:
                 said = _json_of(error)
             if error.code == accepted and said is not None:
                 return said
-            raise CommandError(_problem(error, said)) from None
+            kind = ServerUnreachable if error.code == _UNAVAILABLE else CommandError
+            raise kind(_problem(error, said)) from None
         except (URLError, TimeoutError, OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
-            raise CommandError(f"no server answers at {self.url} ({reason}); start one with `scope up`") from None
+            raise ServerUnreachable(f"no server answers at {self.url} ({reason}); start one with `scope up`") from None
 
 
 def _json_of(error: HTTPError) -> Any:

@@ -22,16 +22,30 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"scope: {message}; see `{self.prog} --help`\n")
 
 
+class _Version(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+
+        print(f"scope {version('scope-observe')}")
+        parser.exit()
+
+
 def run(arguments: Sequence[str] | None) -> int:
     """Runs the command line; returns the exit status."""
     parser = _Parser(prog="scope", description="Shows why things are slow: CUDA, LLM inference, Python, the kernel.")
+    parser.add_argument("--version", action=_Version, help="print the version and exit")
     parser.set_defaults(takes_command=False)
     subcommands = parser.add_subparsers(metavar="COMMAND", required=True)
     for module in pkgutil.iter_modules(scope_cli.commands.__path__):
         importlib.import_module(f"scope_cli.commands.{module.name}").register(subcommands)
     words = list(sys.argv[1:] if arguments is None else arguments)
     end = words.index("--") if "--" in words else len(words)
-    parsed = parser.parse_args(words[:end])
+    parsed, strange = parser.parse_known_args(words[:end])
+    if strange:
+        parser.error(_of_strange(strange, words, parsed.takes_command))
     parsed.command = words[end + 1 :]  # argparse would have options of the command be ours
     if end < len(words) and not parsed.command:
         parser.error("no command stands behind --; give one, or leave -- out")
@@ -41,10 +55,20 @@ def run(arguments: Sequence[str] | None) -> int:
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told in our own words
     try:
         logs.configure()
-        return int(parsed.run(parsed) or 0)
+        status = int(parsed.run(parsed) or 0)
+        sys.stdout.flush()
+        return status
     except CommandError as error:
         print(f"scope: {error}", file=sys.stderr)
         return error.status
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads any more; do not complain
-        return 1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads any more, which is no error
+        return 0
+
+
+def _of_strange(strange: Sequence[str], words: Sequence[str], takes_command: bool) -> str:
+    """What to say about words that nothing takes."""
+    if takes_command and not strange[0].startswith("-"):
+        place = words.index(strange[0])
+        return f"put -- before the command: scope {' '.join(words[:place])} -- {' '.join(words[place:])}"
+    return f"unrecognized arguments: {' '.join(strange)}"

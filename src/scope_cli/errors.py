@@ -16,6 +16,10 @@ class UsageError(CommandError):
     status = 2
 
 
+class ServerUnreachable(CommandError):
+    """The server does not answer, or cannot now; the same request may succeed later."""
+
+
 class Interrupted(CommandError):
     """Ctrl-C or SIGTERM, before there was anything to end in order."""
 

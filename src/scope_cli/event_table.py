@@ -1,5 +1,6 @@
 """Rows as the server tells them, as a table: whole columns, as many as the terminal has room for."""
 
+import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scope_bpf.catalogue.stream import Column
+from scope_bpf.catalogue.nearest import unknown
+from scope_bpf.catalogue.shown import Failed
+from scope_bpf.catalogue.stream import Stream
 from scope_bpf.probes import probes
 from scope_cli.errors import UsageError
 from scope_cli.quantities import quantity
@@ -21,47 +24,82 @@ IN_JSON_ONLY = ("ktime_ns", "start_ns", "cgroup_id")
 WIDEST = 60  # of a column that others follow
 PADDING = 2
 WIDTH_OF_A_FILE = 10_000  # no terminal, nothing to fit into
+_TIME = len("2026-01-31T12:00:00.000000")
 
 Row = Mapping[str, Any]
 
 
-def print_rows(stream: str, rows: Sequence[Row], chosen: Sequence[str] = (), first: Sequence[str] = ()) -> None:
-    """Prints the columns chosen, or those that fit; which did not is said on standard error.
+class EventTable:
+    """Prints rows of a stream as a table, page by page. The heading is printed once; columns never become narrower.
 
     Args:
-        first: columns that are left out last, where there is no room for all.
-
-    Raises:
-        UsageError: the stream has no such column.
+        chosen: the columns to print; empty: as many as fit.
+        first: the columns that are kept longest if there is not enough room.
     """
-    streams = {known.name: known for probe in probes().values() for known in probe.public_streams}
-    described = streams[stream].described() if stream in streams else {}
-    if not rows:
-        return
-    unknown = [name for name in chosen if name not in rows[0]]
-    if unknown:
-        raise UsageError(f"stream '{stream}' has no column '{unknown[0]}'; it has: {', '.join(rows[0])}")
-    of_many = len({row.get("hostname") for row in rows}) > 1
-    names = list(chosen) or _names(rows[0], described, of_many)
-    columns = {name: [_cell(name, row[name], described) for row in rows] for name in names}
-    on_terminal = sys.stdout.isatty() or "COLUMNS" in os.environ
-    console = Console() if on_terminal else Console(width=WIDTH_OF_A_FILE)
-    shown = names if chosen else _fitting(columns, console.width, first)
-    table = Table(*shown, box=None, padding=(0, PADDING, 0, 0), pad_edge=False)
-    for cells in zip(*(columns[name] for name in shown), strict=True):
-        table.add_row(*(Text(cell, overflow="fold") for cell in cells))
-    console.print(table)
-    hidden = [name for name in names if name not in shown]
-    if hidden:
-        print(f"not shown: {', '.join(hidden)}; choose with --columns, or see all with --json", file=sys.stderr)
+
+    def __init__(self, stream: str, chosen: Sequence[str] = (), first: Sequence[str] = ()) -> None:
+        streams = {known.name: known for probe in probes().values() for known in probe.public_streams}
+        known = streams.get(stream)
+        self._stream = stream
+        self._described = known.described() if known else {}
+        self._result = _result_of(known) if known else ""
+        self._chosen, self._first = list(chosen), first
+        self._widths: dict[str, int] = {}  # of the columns that are shown, from the first rows on
+
+    def print(self, rows: Sequence[Row]) -> None:
+        """Prints rows. Columns that did not fit are named on standard error.
+
+        Raises:
+            UsageError: the stream does not have a chosen column.
+        """
+        if not rows:
+            return
+        heading = not self._widths
+        names = list(self._widths) or self._chosen or self._names(rows)
+        if missing := [name for name in names if name not in rows[0]]:
+            raise UsageError(f"stream '{self._stream}': {unknown('column', missing[0], rows[0])}")
+        columns = {name: [self._cell(name, row[name]) for row in rows] for name in names}
+        on_terminal = sys.stdout.isatty() or "COLUMNS" in os.environ
+        console = Console() if on_terminal else Console(width=WIDTH_OF_A_FILE)
+        shown = names if self._chosen or not heading else _fitting(columns, console.width, self._first)
+        table = Table(box=None, padding=(0, PADDING, 0, 0), pad_edge=False, show_header=heading)
+        for name in shown:
+            width = max(map(cell_len, (name, *columns[name])))
+            self._widths[name] = max(self._widths.get(name, 0), min(WIDEST, width))
+            types = {type(row[name]) for row in rows} - {type(None)}
+            numbers = bool(types) and types <= {int, float}
+            table.add_column(name, justify="right" if numbers else "left", min_width=self._widths[name])
+        for cells in zip(*(columns[name] for name in shown), strict=True):
+            table.add_row(*(Text(cell, overflow="fold") for cell in cells))
+        console.print(table)
+        if hidden := [name for name in names if name not in shown]:
+            print(f"not shown: {', '.join(hidden)}; choose with --columns, or see all with --json", file=sys.stderr)
+
+    def _names(self, rows: Sequence[Row]) -> list[str]:
+        own = (name for name in self._described if name not in (*FIRST, *LAST, *IN_JSON_ONLY))
+        of_many = len({row.get("hostname") for row in rows}) > 1
+        first = ("time", "hostname", *FIRST[1:]) if of_many else FIRST
+        names = [name for name in (*first, *own, *LAST) if name in rows[0]]
+        lists = {name for name in names if any(isinstance(row[name], list) for row in rows)}
+        # A histogram does not fit into a cell.
+        return [name for name in names if name not in lists or self._described[name].unit == ""]
+
+    def _cell(self, name: str, value: Any) -> str:
+        if name == "time":
+            return str(value)[:_TIME]
+        column = self._described.get(name)
+        if column and column.hex and isinstance(value, int):
+            return hex(value % (1 << 64))
+        if name == self._result and isinstance(value, int) and -value in errno.errorcode:
+            return f"{value} {errno.errorcode[-value]}"
+        unit = column.unit if column else ""
+        return quantity(value, unit) if unit or value is None or isinstance(value, list) else str(value)
 
 
-def _names(row: Row, described: Mapping[str, Column], of_many: bool) -> list[str]:
-    own = (name for name in described if name not in (*FIRST, *LAST, *IN_JSON_ONLY))
-    first = ("time", "hostname", *FIRST[1:]) if of_many else FIRST
-    names = [name for name in (*first, *own, *LAST) if name in row]
-    lists = {name for name in names if isinstance(row[name], list)}
-    return [name for name in names if name not in lists or described[name].unit == ""]  # a histogram is no cell
+def _result_of(stream: Stream) -> str:
+    """The column that is -errno in rows of failed calls; empty if there is none."""
+    rollup = stream.rollup
+    return rollup.failed if rollup and rollup.failed_if is Failed.BELOW_ZERO else ""
 
 
 def _fitting(columns: Mapping[str, Sequence[str]], width: int, first: Sequence[str]) -> list[str]:
@@ -73,10 +111,3 @@ def _fitting(columns: Mapping[str, Sequence[str]], width: int, first: Sequence[s
         shown.add(name)
         width -= needed
     return [name for name in columns if name in shown]
-
-
-def _cell(name: str, value: Any, described: Mapping[str, Column]) -> str:
-    if name == "time":
-        return str(value)[: len("2026-01-31T12:00:00.000000")]
-    unit = described[name].unit if name in described else ""
-    return quantity(value, unit) if unit or value is None or isinstance(value, list) else str(value)

@@ -2,7 +2,8 @@
 
 import logging
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 HTTP = "127.0.0.1:8470"
@@ -10,15 +11,52 @@ INGEST = "127.0.0.1:8471"
 CONTROL = "127.0.0.1:8472"
 METRICS = "127.0.0.1:8473"
 
+_ROOTS = Path("/var/lib/scope")
+_RUN = Path("/run")
 _log = logging.getLogger(__name__)
 
 
 def state_dir() -> Path:
     """SCOPE_STATE, or the usual place: /var/lib/scope for root."""
     given = os.environ.get("SCOPE_STATE")
-    if given:
-        return Path(given)
-    return Path("/var/lib/scope") if os.geteuid() == 0 else Path.home() / ".local" / "state" / "scope"
+    return Path(given) if given else _ROOTS if os.geteuid() == 0 else _users() / "scope"
+
+
+def running_state_dir() -> Path:
+    """SCOPE_STATE, or the state directory of a `scope up` that this user runs now, or the usual directory."""
+    if not os.environ.get("SCOPE_STATE"):
+        for file in _running_files():
+            with suppress(OSError, ValueError):
+                pid, state = file.read_text().rstrip("\n").split(" ", 1)
+                if file.stat().st_uid == os.geteuid() and Path("/proc", str(int(pid))).exists():
+                    return Path(state)
+    return state_dir()
+
+
+@contextmanager
+def told_running(state: Path) -> Iterator[None]:
+    """Makes `running_state_dir` return this state directory for the duration of the block."""
+    told = f"{os.getpid()} {state}\n"
+    for file in _running_files():
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            _replace(file, told)
+        except OSError as error:  # users can still set SCOPE_STATE
+            _log.warning("cannot write where the state directory is", extra={"file": file, "reason": error.strerror})
+    try:
+        yield
+    finally:
+        for file in _running_files():
+            with suppress(OSError, UnicodeDecodeError):
+                if file.read_text() == told:  # no other `scope up` was started since
+                    file.unlink()
+
+
+def another_users() -> str:
+    """The end of a message for users other than root, if root has a SCOPE on this machine; else empty."""
+    if os.geteuid() and _ROOTS.is_dir():
+        return "; root has a SCOPE on this machine: call `sudo scope`, or name its token in SCOPE_TOKEN_FILE"
+    return ""
 
 
 def token_file(state: Path) -> Path:
@@ -39,11 +77,8 @@ def url_of(address: str) -> str:
 
 def tell_url(state: Path, url: str) -> None:
     """Writes where this installation's server answers into the state directory, for the command line to find."""
-    fresh = _url_file(state).with_suffix(".new")
     try:
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(url + "\n")
-        fresh.replace(_url_file(state))
+        _replace(_url_file(state), url + "\n")
     except OSError as error:  # a full disk: it serves all the same
         _log.warning("cannot say where the API is", extra={"file": str(_url_file(state)), "reason": error.strerror})
 
@@ -59,3 +94,22 @@ def told_url(state: Path) -> str:
 
 def _url_file(state: Path) -> Path:
     return state / "api-url"
+
+
+def _running_files() -> list[Path]:
+    """Files with the state directory of a running `scope up`. There are two: sudo does not set XDG_RUNTIME_DIR."""
+    session = os.environ.get("XDG_RUNTIME_DIR")
+    always = _RUN if os.geteuid() == 0 else _users()
+    return [folder / "scope-running" for folder in (*([Path(session)] if session else []), always)]
+
+
+def _users() -> Path:
+    return Path.home() / ".local" / "state"
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes a file at once; only its owner may read it."""
+    fresh = path.with_suffix(".new")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+    fresh.replace(path)

@@ -18,7 +18,7 @@ from scope_cli.flag import Flag
 from scope_cli.nodes import remarks
 from scope_cli.quantities import duration
 from scope_cli.storage import storage_line
-from scope_cli.tasks import task_table
+from scope_cli.tasks import task_lines, task_table
 
 WINDOW_S = 5
 SHOWN = 8
@@ -95,6 +95,7 @@ class Overview:
             *(Text(f"  {node['hostname']}: {remark}") for node in answers.nodes for remark in remarks(node)),
             Text(""),
             task_table(answers.tasks, answers.rates),
+            *task_lines(answers.tasks),
             *([Text(storage_line(answers.storage), "dim")] if answers.storage else []),
             Text(f"\nbusiest by time in syscalls, last {WINDOW_S} s", "italic"),
             _busiest(answers.rows, ("comm", "pid")),

@@ -26,6 +26,35 @@ def rate(per_second: float) -> str:
     return f"{size(per_second)}/s"
 
 
+def aligned(value: float | None, unit: str) -> str:
+    """A cell of a column of numbers: right-aligned, the decimal points of the column stand below each other.
+
+    Durations and bytes have two decimals and the unit that fits (`12.35 ms`, `300    ns`), other numbers none.
+    """
+    if value is None:
+        return "-"
+    if unit == "ns":
+        return _scaled(value, _NS_UNITS, 999.995)
+    if unit == "bytes":
+        return _scaled(value, _BYTE_UNITS, 1023.995)
+    if unit == "B/s":
+        return _scaled(value, _RATE_UNITS, 1023.995)
+    return f"{value:,.0f} {unit}".rstrip()
+
+
+_NS_UNITS = (("ns", 1), ("µs", 10**3), ("ms", 10**6), ("s ", 10**9))
+_BYTE_UNITS = (("B  ", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40))
+_RATE_UNITS = tuple((f"{name.strip()}/s".ljust(5), size) for name, size in _BYTE_UNITS)
+
+
+def _scaled(value: float, units: tuple[tuple[str, int], ...], most: float) -> str:
+    """With the smallest unit that leaves at most so much; whole numbers of the first have blanks for decimals."""
+    fitting = (index for index, (_, size) in enumerate(units) if abs(value) / size < most)
+    index = next(fitting, len(units) - 1)
+    name, size = units[index]
+    return f"{value / size:,.2f} {name}" if index else f"{value:.0f}    {name}"
+
+
 _BY_UNIT = {"ns": duration, "bytes": size, "B/s": rate}
 
 

@@ -32,8 +32,6 @@ def task_table(tasks: Sequence[Task], rates: Mapping[tuple[str, str], float] | N
         for stream in task["streams"] or [_NOTHING_YET]:
             table.add_row(*head, *_cells(task, stream, rates), *tail)
             head, tail = ["", "", ""], ["", ""]
-        for remark in task_remarks(task):
-            table.add_row("", "", Text(remark, "red" if task["state"] != "running" else "dim"))
     return table
 
 
@@ -48,9 +46,13 @@ def task_remarks(task: Task, now: datetime | None = None) -> list[str]:
     return said
 
 
-def task_notes(tasks: Sequence[Task]) -> list[str]:
-    """What tasks may not have seen, a line each."""
-    return [f"{task['task_id'][:8]}  {task['probe']}: {note}" for task in tasks for note in task["notes"]]
+def task_lines(tasks: Sequence[Task]) -> list[Text]:
+    """What is to be said below the table, a line each: remarks on tasks, and what tasks may not have seen."""
+    return [
+        Text(f"{task['task_id'][:8]}  {task['probe']}: {said}", "red" if task["state"] != "running" else "")
+        for task in tasks
+        for said in (*task_remarks(task), *task["notes"])
+    ]
 
 
 def _next_try(next_try: str | None, now: datetime | None) -> str:

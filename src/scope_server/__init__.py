@@ -1,1 +1,1 @@
-"""From the wire to a table to an answer: ingest, storage in PostgreSQL, and the REST API."""
+"""The server: receives records, stores them in PostgreSQL, and answers through a REST API."""

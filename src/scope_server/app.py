@@ -1,4 +1,4 @@
-"""The server as a whole: composed here, in the order that data takes."""
+"""The whole server, composed in the order in which data flows."""
 
 import asyncio
 import logging
@@ -33,18 +33,18 @@ from scope_wire.token import make_token, read_token
 
 log = logging.getLogger(__name__)
 
-_WAITING = 100  # streams beside those of sessions: of agents that are about to be refused, or let in
+_WAITING = 100  # extra streams, for agents that are not accepted or refused yet
 
 
 async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str, str], None] = lambda *_: None) -> None:
-    """Runs the server until `stop` is set; `ready` is told the addresses of the API and of the ingest service.
+    """Runs the server until `stop` is set; calls `ready` with the addresses of the API and the ingest service.
 
-    It listens at once; until the database is there and has this server's schema, requests are told so.
+    The server listens at once. Requests get an error until the database is available and has this server's schema.
 
     Raises:
         InvalidSettings: the token file cannot be used.
-        AddressTaken: another program listens where the server was to.
-        ExceptionGroup: work in the background ended; with a SchemaConflict if the tables contradict the catalogue.
+        AddressTaken: another program listens on one of the addresses.
+        ExceptionGroup: background work ended; contains a SchemaConflict if the tables contradict the catalogue.
     """
     tables = stream_tables(probes())
     token = _token(settings)

@@ -1,4 +1,4 @@
-"""Everything that scope_server raises descends from `ScopeServerError`. A message says what to do."""
+"""The errors of scope_server. All are subclasses of `ScopeServerError`. A message says what to do."""
 
 
 class ScopeServerError(Exception):
@@ -6,7 +6,7 @@ class ScopeServerError(Exception):
 
 
 class InvalidSettings(ScopeServerError, ValueError):
-    """A setting that cannot be used; the message names it."""
+    """A setting has a value that is not allowed; the message names the setting."""
 
 
 class AddressTaken(ScopeServerError, OSError):
@@ -20,18 +20,18 @@ class AddressTaken(ScopeServerError, OSError):
 
 
 class PostgresError(ScopeServerError):
-    """The private PostgreSQL cannot be made, started or stopped."""
+    """The private PostgreSQL cannot be created, started or stopped."""
 
 
 class PostgresEnded(PostgresError):
-    """The private PostgreSQL ended, or a start was given up, for no reason of its own; another start may succeed."""
+    """PostgreSQL ended or its start was given up, for a reason outside it; another start may succeed."""
 
 
 class DirectoryInUse(PostgresError):
     """Another process runs a PostgreSQL in this directory.
 
     Attributes:
-        pid: the process that holds it.
+        pid: the process that uses the directory.
     """
 
     def __init__(self, directory: str, pid: int) -> None:
@@ -48,10 +48,10 @@ class SchemaConflict(ScopeServerError, TypeError):
 
 
 class Rejected(ScopeServerError, ValueError):
-    """A record that can never be stored.
+    """The record can never be stored.
 
     Attributes:
-        code: one word for the books, such as `corrupt`; the message is for people.
+        code: the reason under which its events are counted as lost, such as `corrupt`; the message is for people.
     """
 
     def __init__(self, code: str, reason: str) -> None:
@@ -60,15 +60,15 @@ class Rejected(ScopeServerError, ValueError):
 
 
 class Deferred(ScopeServerError):
-    """A record that this server, older than the agent, cannot store yet; the message says what it does not know."""
+    """The record needs a newer server: this server is older than the agent. The message says what is unknown."""
 
 
 class SessionError(ScopeServerError):
-    """An agent's stream cannot begin, or go on."""
+    """An agent's stream cannot start or continue."""
 
 
 class InvalidMessage(SessionError, ValueError):
-    """An agent's message breaks the contract; the error's message names the field."""
+    """An agent's message is invalid; the error's message names the field."""
 
 
 class MachineTaken(SessionError):
@@ -76,11 +76,11 @@ class MachineTaken(SessionError):
 
 
 class TooManySessions(SessionError):
-    """The server attends as many agents as it may."""
+    """The server has reached its limit of connected agents."""
 
 
 class NoSession(SessionError, ConnectionError):
-    """There is no session to upload in, or it is over; the agent has to attend first."""
+    """The agent has no session or its session is over; it must call Attend before Upload."""
 
 
 class AgentUnavailable(ScopeServerError, ConnectionError):
@@ -92,12 +92,12 @@ class AgentRefused(ScopeServerError, ValueError):
 
 
 class InvalidQuery(ScopeServerError, ValueError):
-    """A request of the API that asks for what there is not; the message names the field."""
+    """A request of the API has an invalid parameter or field; the message names it."""
 
 
 class UnknownThing(ScopeServerError, LookupError):
-    """A request of the API names a stream, task or node that there is not."""
+    """A request of the API names a stream, task or node that does not exist."""
 
 
 class NotOurs(ScopeServerError):
-    """A request of the API that only somebody else may grant; the message says who."""
+    """A request of the API that this server may not fulfil; the message says who may."""

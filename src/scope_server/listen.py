@@ -1,4 +1,4 @@
-"""Where the server listens. A port that a killed server has just left is waited for."""
+"""Opens the server's ports. If a killed server has just used a port, waits until it is free."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,17 +14,17 @@ from scope_wire.channel import server_options
 
 _WAIT_S = 5.0
 _AGAIN_S = 0.2
-_GRACE_S = 1.0  # for streams, when the server stops
+_GRACE_S = 1.0  # for open streams, when the server stops
 
 
 async def serve_http(application: web.Application, address: str, cleanup: AsyncExitStack) -> str:
-    """Serves the API at host:port until `cleanup`; where it listens.
+    """Serves the API at host:port until `cleanup`; returns the address.
 
     Raises:
         AddressTaken: another program listens there.
     """
     host, port = loopback_address(address, "http")
-    # A packed body is refused by the API; were it unpacked here, one that is damaged would be an error of the server's.
+    # The API refuses compressed bodies; if aiohttp decompressed them, a damaged one would become a server error.
     runner = web.AppRunner(application, access_log=None, auto_decompress=False)
     await runner.setup()
     cleanup.push_async_callback(runner.cleanup)
@@ -42,7 +42,7 @@ async def serve_http(application: web.Application, address: str, cleanup: AsyncE
 
 
 async def serve_grpc(service: SessionServicer, address: str, streams: int, cleanup: AsyncExitStack) -> str:
-    """Serves agents at host:port until `cleanup`, at most so many streams at a time; where it listens.
+    """Serves agents at host:port until `cleanup`, with at most `streams` streams at a time; returns the address.
 
     Raises:
         AddressTaken: another program listens there.

@@ -1,17 +1,17 @@
-"""The machine that an agent speaks for."""
+"""The machine of an agent."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine, as its agent announced it in the Hello of a stream.
+    """A machine, from its agent's Hello.
 
     Attributes:
-        key: of its row in `store.machines`.
-        installation: of the agent's state directory, a UUID.
-        boot_to_utc_ns: added to the machine's CLOCK_BOOTTIME it gives this server's time; a whole number of µs. Rows
-            whose own time is implausible are dated with it.
+        key: key of its row in `store.machines`.
+        installation: installation id of the agent, a UUID.
+        boot_to_utc_ns: added to the machine's CLOCK_BOOTTIME, it gives this server's time; a whole number of µs. Used
+            for rows whose own time is implausible.
     """
 
     key: int

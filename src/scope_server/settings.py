@@ -1,4 +1,4 @@
-"""What a server can be told."""
+"""The server's settings."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,25 +10,25 @@ from scope_wire.errors import InvalidAddress
 
 @dataclass(frozen=True)
 class Settings:
-    """Where the server listens, where it stores, and its limits.
+    """The server's addresses, database and limits.
 
     Attributes:
         database: a libpq connection string.
-        token_file: holds the bearer token, mode 0600; made with a new token if it is missing.
-        http: host:port of the REST API; port 0 takes a free one.
-        ingest: host:port of the gRPC service that agents connect to; port 0 takes a free one.
-        writers: threads that write, each with its own connection.
-        backlog_bytes: decompressed records held before the server stops reading from agents.
-        quarantine_bytes: records kept that could not be stored.
-        keep_days: rows older than so many days are dropped.
-        keep_bytes: while more is stored, the oldest days are dropped; None: 20 % of the database's disk, at most
-            20 GiB.
-        free_floor: bytes; while less is free on the database's disk, nothing is written; None: 512 MiB, or 2 % of the
+        token_file: file with the bearer token, mode 0600; made with a new token if it is missing.
+        http: host:port of the REST API; port 0: any free port.
+        ingest: host:port of the gRPC service for agents; port 0: any free port.
+        writers: number of writer threads, each with its own connection.
+        backlog_bytes: decompressed size of waiting records at which the server stops reading from agents.
+        quarantine_bytes: maximum size of kept records that could not be stored.
+        keep_days: older rows are deleted.
+        keep_bytes: maximum size of stored data; beyond, the oldest days are deleted. None: 20 % of the database's disk,
+            at most 20 GiB.
+        free_floor: while fewer bytes are free on the database's disk, nothing is written. None: 512 MiB, or 2 % of the
             disk if that is more.
-        connections: at most so many connections for queries.
-        sessions: at most so many agents connected at a time.
+        connections: maximum number of connections for queries.
+        sessions: maximum number of connected agents.
         statement_timeout_s: how long a query of the API may take.
-        stop_deadline_s: how long a stop waits for writes in flight.
+        stop_deadline_s: how long a stop waits for running writes.
     """
 
     database: str

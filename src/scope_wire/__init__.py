@@ -1,4 +1,4 @@
-"""What agent and server share: limits - framing - credentials - addresses - channels - background work.
+"""Code that agent and server share: limits, framing, credentials, addresses, channels, background work.
 
-Neither imports the other; whatever both must agree on has its one home here, or in proto/.
+Agent and server do not import each other; what both must agree on is defined only here or in proto/.
 """

@@ -1,4 +1,4 @@
-"""host:port, checked."""
+"""Checked addresses, host:port."""
 
 import ipaddress
 
@@ -6,10 +6,10 @@ from scope_wire.errors import InvalidAddress
 
 
 def loopback_address(text: str, name: str) -> tuple[str, int]:
-    """Host and port of `text`, which stands for `name` in messages.
+    """Host and port of `text`; error messages call the setting `name`.
 
     Raises:
-        InvalidAddress: it is not host:port, or the host is not a loopback address.
+        InvalidAddress: the text is not host:port, or the host is not a loopback address.
     """
     host, colon, port = text.rpartition(":")
     host = host.strip("[]")

@@ -1,4 +1,4 @@
-"""Work beside the main line: an end that nobody asked for is an error of whoever started it."""
+"""Background work: if it ends by itself, the code that started it gets an error."""
 
 import asyncio
 import logging
@@ -10,15 +10,15 @@ log = logging.getLogger(__name__)
 
 
 class EndedUnexpectedly(RuntimeError):
-    """Background work that runs until it is cancelled returned."""
+    """Background work returned, although it should run until cancelled."""
 
 
 @asynccontextmanager
 async def background(**work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Runs coroutines, by name, while the block runs, then cancels them.
+    """Runs the named coroutines while the block runs, then cancels them.
 
-    If one of them ends, with an error or without, the block is cancelled and that error is raised from here, in an
-    `ExceptionGroup`.
+    If a coroutine ends, with or without an error, the block is cancelled and an `ExceptionGroup` with the error is
+    raised.
     """
     async with asyncio.TaskGroup() as group:
         running = [group.create_task(_forever(name, one), name=name) for name, one in work.items()]

@@ -1,14 +1,14 @@
-"""Options of gRPC connections: a peer that went silent is noticed within 15 s, on either side."""
+"""Options of gRPC connections: both sides notice within 15 s that the other is silent."""
 
 from scope_wire.limits import KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS, MESSAGE_BYTES
 
 Options = list[tuple[str, int]]
 
-# With keepalive on, gRPC also sets TCP_USER_TIMEOUT to its timeout: data that nobody acknowledges ends the connection.
+# With keepalive, gRPC also sets TCP_USER_TIMEOUT to its timeout: unacknowledged data ends the connection.
 _BOTH: Options = [
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
-    ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),  # else a minute, whatever the one above says
+    ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),  # default: a minute, whatever keepalive_timeout_ms says
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
@@ -17,7 +17,7 @@ _BOTH: Options = [
 
 def client_options() -> Options:
     """For a channel."""
-    # Reconnecting is ours: a channel is made anew each time, so gRPC's own growing pauses must not add to it.
+    # SCOPE reconnects with a new channel each time, so gRPC's own growing pauses must not add up with ours.
     return [*_BOTH, ("grpc.enable_retries", 0)]
 
 

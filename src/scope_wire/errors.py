@@ -1,4 +1,4 @@
-"""Everything that scope_wire raises descends from `WireError`. A message says what to do."""
+"""The errors of scope_wire. All are subclasses of `WireError`. A message says what to do."""
 
 
 class WireError(Exception):
@@ -6,12 +6,12 @@ class WireError(Exception):
 
 
 class DamagedRecord(WireError, ValueError):
-    """Bytes that are no record, or not the one that was written."""
+    """The bytes are not a record, or not the record that was written."""
 
 
 class InvalidAddress(WireError, ValueError):
-    """An address that cannot be used; the message names the setting."""
+    """The address cannot be used; the message names the setting."""
 
 
 class InvalidToken(WireError, ValueError):
-    """A token file that cannot be used; the message names it and the remedy."""
+    """The token file cannot be used; the message names the file and the remedy."""

@@ -1,6 +1,6 @@
-"""How a record lies in a segment of the spool, and how it is checked wherever it arrives.
+"""Frames: the format of a record in a segment of the spool, and the checks on it.
 
-A frame is a header, then a serialized `scope.v1.Record`, as it also travels in `scope.v1.Envelope`:
+A frame is a header, then a serialized `scope.v1.Record`. `scope.v1.Envelope` carries the same bytes of the record.
 
     offset  size  little-endian
     0       4     magic, b"SCR1"; the digit is the framing's version
@@ -26,7 +26,7 @@ HEADER_BYTES = _HEADER.size
 
 @dataclass(frozen=True)
 class Header:
-    """Of a frame whose header is whole: how long the record is, and its checksum."""
+    """The header of a frame: length and checksum of the record."""
 
     length: int
     crc32: int
@@ -47,7 +47,7 @@ def read_header(data: bytes | memoryview) -> Header:
     """The header in the first `HEADER_BYTES` bytes.
 
     Raises:
-        DamagedRecord: there are fewer, or they are no header.
+        DamagedRecord: there are fewer bytes, or they are not a header.
     """
     if len(data) < HEADER_BYTES:
         raise DamagedRecord(f"a frame's header has {HEADER_BYTES} bytes, here are {len(data)}")
@@ -58,10 +58,10 @@ def read_header(data: bytes | memoryview) -> Header:
 
 
 def opened(record: bytes, crc32: int) -> Record:
-    """The record that these bytes are, checked.
+    """The record in these bytes, checked.
 
     Raises:
-        DamagedRecord: they are not what was sealed, or no record.
+        DamagedRecord: the checksum is wrong, or the bytes are not a record.
     """
     if checksum(record) != crc32:
         raise DamagedRecord("the record's checksum is wrong: it was damaged on the way")

@@ -1,13 +1,13 @@
-"""Sizes and times that both ends keep to."""
+"""Sizes and times that agent and server agree on."""
 
-RECORD_BYTES = 1 << 20  # a serialized Record, at most: a larger message holds up gRPC's loop (a 64 MB one for 0.2 s)
-MESSAGE_BYTES = RECORD_BYTES + (64 << 10)  # a gRPC message that has a record in it
-WINDOW_BYTES = 8 << 20  # records that an agent sends ahead of the answers
-NAME_LENGTH = 63  # of a stream, place or reason; a table's name in PostgreSQL is no longer
-MOST_COUNT = (1 << 53) - 1  # of events, everywhere: JSON's readers keep no more digits
+RECORD_BYTES = 1 << 20  # of a serialized Record; a larger message blocks gRPC's loop (64 MB: for 0.2 s)
+MESSAGE_BYTES = RECORD_BYTES + (64 << 10)  # of a gRPC message that contains a record
+WINDOW_BYTES = 8 << 20  # of records that an agent sends before they are answered
+NAME_LENGTH = 63  # of a stream, place or reason; PostgreSQL's limit for a table name
+MOST_COUNT = (1 << 53) - 1  # of events; JSON readers lose digits of larger numbers
 
-REPORT_EVERY_S = 5.0  # an agent's sign of life
-SILENCE_S = 15.0  # without one: the session is over
+REPORT_EVERY_S = 5.0  # time between two reports of an agent
+SILENCE_S = 15.0  # after this time without a report, the session is over
 
-KEEPALIVE_MS = 10_000  # a ping on a connection that is silent ...
-KEEPALIVE_TIMEOUT_MS = 5_000  # ... and its answer, or the connection is gone
+KEEPALIVE_MS = 10_000  # a silent connection sends a ping after this time ...
+KEEPALIVE_TIMEOUT_MS = 5_000  # ... and ends if the answer takes longer than this

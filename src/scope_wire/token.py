@@ -1,4 +1,4 @@
-"""The bearer token: one file, which the server makes and whoever calls it shows."""
+"""The bearer token: a file made by the server; clients send the token with each request."""
 
 import hmac
 import os
@@ -7,14 +7,14 @@ from pathlib import Path
 
 from scope_wire.errors import InvalidToken
 
-_SHORTEST = 16  # characters; what `make` writes has 43
+_SHORTEST = 16  # characters; `make_token` writes 43
 
 
 def make_token(file: Path) -> None:
-    """Makes the file with a new token, mode 0600, unless it is there.
+    """Makes the file with a new token, mode 0600, unless the file exists.
 
     Raises:
-        InvalidToken: it cannot be made.
+        InvalidToken: the file cannot be made.
     """
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -30,29 +30,29 @@ def read_token(file: Path) -> str:
     """The token in a file.
 
     Raises:
-        InvalidToken: there is none, it is too short to be one, or others may read the file.
+        InvalidToken: the file does not exist, contains no token, or may be read by other users.
     """
     try:
         text = file.read_text().strip()
         mode = file.stat().st_mode
     except FileNotFoundError:
-        raise InvalidToken(f"token_file: there is no {file}; `scope up` or `scope server` makes one") from None
+        raise InvalidToken(f"token_file: {file} does not exist; `scope up` or `scope server` makes one") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidToken(f"token_file: cannot read {file}: {error}") from None
     if mode & 0o077:
-        raise InvalidToken(f"token_file: others may read {file}; `chmod 600` it")
+        raise InvalidToken(f"token_file: other users may read {file}; run `chmod 600 {file}`")
     if len(text) < _SHORTEST or not text.isascii() or not text.isprintable():
-        raise InvalidToken(f"token_file: {file} holds no token; remove it, and the server makes a new one")
+        raise InvalidToken(f"token_file: {file} contains no token; remove the file, and the server makes a new one")
     return text
 
 
 def shows(authorization: object, token: str) -> bool:
-    """Whether an `authorization` header shows the token; takes as long for every wrong one."""
+    """Whether an `authorization` header has the token; compares in constant time."""
     if not isinstance(authorization, str):
         return False
     return hmac.compare_digest(authorization.encode(errors="replace"), f"Bearer {token}".encode())
 
 
 def metadata(token: str) -> tuple[tuple[str, str], ...]:
-    """What a gRPC call shows."""
+    """The metadata that a gRPC call sends."""
     return (("authorization", f"Bearer {token}"),)

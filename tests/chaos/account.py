@@ -1,4 +1,4 @@
-"""The account after a schedule: every event that was made is a row, once and right, or booked as lost."""
+"""The check after a schedule: every event is stored exactly once, with right values, or counted as lost."""
 
 import json
 import subprocess
@@ -23,14 +23,14 @@ def books(world: World) -> list[dict[str, Any]]:
 
 
 def all_closed(world: World) -> bool:
-    """Whether every run has ended, and nothing more can come of any."""
+    """Whether all runs have ended and their counts are final."""
     open_runs = world.query("SELECT count(*) FROM scope.runs WHERE ended IS NULL")[0][0]
     found = books(world)
     return bool(found) and not open_runs and all(one["closed"] for one in found)
 
 
 def check_books(world: World) -> None:
-    """emitted = stored + lost; and what is said to be stored is there."""
+    """Checks that emitted = stored + lost, and that all rows counted as stored exist."""
     for one in books(world):
         assert one["under_way"] == 0, one
         assert min(one["emitted"], one["stored"], one["lost"]) >= 0, one
@@ -111,7 +111,7 @@ def attached() -> set[tuple[str, int]]:
 
 
 def left_attached(before: set[tuple[str, int]]) -> set[tuple[str, int]]:
-    """What is attached now and was not before; the kernel frees some of it a little later."""
+    """Programs attached now but not before; the kernel frees some of them a little later."""
     end = time.monotonic() + PATIENCE_S
     while (left := attached() - before) and time.monotonic() < end:
         time.sleep(0.1)
@@ -144,7 +144,7 @@ def open_files(world: World) -> Counter[tuple[str, str]]:
 
 
 def left_open(world: World, idle: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
-    """What is open now beyond what idle ones held; it may take them a moment to let go."""
+    """Files open now in addition to those of idle daemons; closing them may take a moment."""
     end = time.monotonic() + PATIENCE_S
     while (left := open_files(world) - idle) and time.monotonic() < end:
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""The faults: each breaks something and knows how to mend it."""
+"""The faults: each breaks something and can repair it."""
 
 import os
 import random
@@ -48,11 +48,11 @@ class Fault(ABC):
 
     @abstractmethod
     def mend(self) -> None:
-        """Mends it; the effects may last longer."""
+        """Repairs it; the effects may last longer."""
 
 
 class KillPart(Fault):
-    """kill -9, then a new life after a while."""
+    """kill -9, and a restart after a while."""
 
     def part(self) -> Part:
         return self.world.server
@@ -78,21 +78,21 @@ class KillAgent(KillPart):
 
 
 class RestartServer(KillServer):
-    """The server ends in order, in the middle of whatever it does."""
+    """The server is stopped cleanly, in the middle of its work."""
 
     def strike(self) -> None:
         self.part().terminate()
 
 
 class RestartAgent(KillAgent):
-    """The agent ends in order."""
+    """The agent is stopped cleanly."""
 
     def strike(self) -> None:
         self.part().terminate()
 
 
 class UpgradeAgent(RestartAgent):
-    """The agent's next life is of a newer build than its server may be: with a column that this one does not know."""
+    """The agent restarts as a newer version than its server: with a column that the server does not know."""
 
     def mend(self) -> None:
         self.world.agent.newer = True
@@ -100,7 +100,7 @@ class UpgradeAgent(RestartAgent):
 
 
 class UpgradeServer(RestartServer):
-    """The server's next life is of a newer build than its agent may be."""
+    """The server restarts as a newer version than its agent."""
 
     def mend(self) -> None:
         self.world.server.newer = True
@@ -210,7 +210,7 @@ class Refuse(Cut):
 
 
 class Stall(Cut):
-    """The network swallows everything without a word."""
+    """The network silently drops all data."""
 
     def strike(self) -> None:
         self.world.proxy.stall(True)
@@ -220,7 +220,7 @@ class Stall(Cut):
 
 
 class Slow(Cut):
-    """Every piece comes late."""
+    """The network delays all data."""
 
     def strike(self) -> None:
         self.world.proxy.delay(self.chance.uniform(0.05, 0.4))
@@ -230,7 +230,7 @@ class Slow(Cut):
 
 
 class LoseReplies(Cut):
-    """What the server answers vanishes; then the connection breaks, and everything unanswered is delivered twice."""
+    """The server's answers are lost; then the connection breaks, and all unanswered records are delivered twice."""
 
     def strike(self) -> None:
         self.world.proxy.lose_replies(True)
@@ -240,7 +240,7 @@ class LoseReplies(Cut):
 
 
 class FillDisk(Fault):
-    """A file system has no room left."""
+    """A file system is full."""
 
     def disk(self) -> Path:
         return self.world.database_disk

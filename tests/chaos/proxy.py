@@ -1,4 +1,4 @@
-"""A TCP proxy of the tests' own between agent and server, which can do what networks do."""
+"""A TCP proxy between agent and server that simulates network faults."""
 
 import asyncio
 import threading
@@ -38,7 +38,7 @@ class Proxy:
         self.cut()
 
     def stall(self, stalls: bool) -> None:
-        """Forwards nothing and tells nobody, or goes on."""
+        """Silently stops forwarding, or continues."""
         self._loop.call_soon_threadsafe(self._flows.clear if stalls else self._flows.set)
 
     def delay(self, seconds: float) -> None:
@@ -46,7 +46,8 @@ class Proxy:
         self._delay_s = seconds
 
     def lose_replies(self, loses: bool) -> None:
-        """Forwards only what goes to the server; what comes back vanishes. Ends with a cut: a stream cannot go on."""
+        """Forwards data to the server, but drops its answers. Ends by cutting the connection: a stream cannot
+        continue."""
         self._replies = not loses
         if not loses:
             self.cut()

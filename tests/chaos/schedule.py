@@ -1,4 +1,4 @@
-"""A schedule: which faults, when, for how long. The same seed makes the same one."""
+"""A schedule: the faults with their times and durations. The same seed gives the same schedule."""
 
 import random
 import time
@@ -21,7 +21,7 @@ class Planned:
 
 
 def plan(world: World, seed: int) -> list[Planned]:
-    """The faults of a seed. Two of a kind at once would mend each other; they are drawn apart."""
+    """The faults of a seed. Two faults of the same kind never overlap, since one's repair would end the other."""
     chance = random.Random(seed)
     made = chance.sample(FAULTS, chance.randint(2, MOST_FAULTS))
     planned = []

@@ -45,7 +45,7 @@ def folder() -> Iterator[Path]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_event_is_accounted_for(seed: int, programs: Path, folder: Path) -> None:
-    """made = emitted, emitted = stored + lost for every run, no row twice, none wrong, nothing left behind."""
+    """For every run: made = emitted, emitted = stored + lost; no row is duplicated or wrong; nothing stays attached."""
     before = account.attached()
     with World(folder, programs) as world:
         try:

@@ -1,4 +1,4 @@
-"""A whole stack that faults can be done to: PostgreSQL, server, proxy and agent, and loads of known counts."""
+"""A whole stack for fault injection: PostgreSQL, server, proxy and agent, with loads of known counts."""
 
 import os
 import random

@@ -65,7 +65,8 @@ def run_up(state: Path, **environment: str) -> Up:
     words = [word for name, address in addresses.items() for word in (f"--{name}", address)]
     command = [*SCOPE, "up", "--state-dir", str(state), *words]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    process = subprocess.Popen(command, text=True, env=os.environ | environment, **pipes)
+    own = {"XDG_RUNTIME_DIR": str(state.parent)}  # no other test's commands find it
+    process = subprocess.Popen(command, text=True, env=os.environ | own | environment, **pipes)
     up = Up(state, addresses["http"], addresses["control"], addresses["metrics"], process)
     end = time.monotonic() + 60
     while time.monotonic() < end and process.poll() is None:

@@ -56,7 +56,7 @@ def test_leaks_are_told_while_the_program_runs(up: Up, program: Path) -> None:
 
 
 def test_what_was_allocated_before_is_told_of(up: Up, program: Path) -> None:
-    """A process that runs already frees what nobody saw it allocate: the report says that there may be more."""
+    """A process that was running before frees unknown memory: the report says that it may have more."""
     with subprocess.Popen([program, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin
         assert process.stdout
@@ -71,7 +71,10 @@ def test_what_was_allocated_before_is_told_of(up: Up, program: Path) -> None:
         process.stdin.close()
         process.wait()
     assert [(one["pid"], one["comm"], one["unknown_frees"]) for one in told] == [(process.pid, "memory", 1)]
-    assert f"memory ({process.pid}): 1 free of memory allocated before the task began; it may hold more" in said
+    assert (
+        f"memory ({process.pid}): 1 free of memory allocated before the task began; the process may have more of it"
+        in said
+    )
     assert up.scope("stop", task).returncode == 0
 
 
@@ -83,13 +86,13 @@ def _held(up: Up, stream: str, pid: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["leaks", "--pid", "0"], "pid: '0' is no whole number from 1 to 2147483647"),
+        (["leaks", "--pid", "0"], "pid: '0' is not a whole number from 1 to 2147483647"),
         (["leaks", "--node", "nonsense"], "no machine has the hostname or id 'nonsense'"),
         (
             ["states", "cuda_call"],
             "these do: cuda_live, cuda_memory, gpu, gpu_process",
         ),
-        (["states", "gpu", "--pid", "1"], "the states of stream 'gpu' are of no process"),
+        (["states", "gpu", "--pid", "1"], "the states of stream 'gpu' belong to no process"),
     ],
 )
 def test_bad_input_is_told(up: Up, arguments: list[str], said: str) -> None:
@@ -103,16 +106,16 @@ def test_a_process_without_cuda_has_none(up: Up) -> None:
 
 
 def test_a_process_without_cuda_is_told_of() -> None:
-    """A trace of what never runs CUDA ends as any other, and says why it is empty."""
+    """A trace of a program without CUDA ends normally, and says why it is empty."""
     command = [*SCOPE, "trace", "cuda", "--json", "--", "true"]
     traced = subprocess.run(command, capture_output=True, text=True)
     assert (traced.returncode, traced.stdout) == (0, "")
     assert "no watched process has run a file with functions that 'cuda' attaches to" in traced.stderr
-    assert "0 events" in traced.stderr
+    assert "0 rows" in traced.stderr
 
 
 def test_how_late_a_library_was_attached_to_is_told(tmp_path: Path) -> None:
-    """What a program opens itself is attached to when it is there already: that is said, and how long it took."""
+    """A library that a program opens itself is attached late; a note says how late."""
     program, library = _opens_a_library(tmp_path)
     command = [*SCOPE, "trace", "cuda", "--json", "--", program, library, "3"]
     traced = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -133,7 +136,7 @@ def test_a_task_tells_what_it_may_not_have_seen(up: Up, tmp_path: Path) -> None:
         print("end", file=process.stdin, flush=True)
     assert up.scope("stop", task).returncode == 0
     assert re.search(_late(library), str(_notes(up, task)))
-    assert "was attached to" in up.scope("tasks", "--all").stdout
+    assert "was attached" in up.scope("tasks", "--all").stdout
 
 
 def _opens_a_library(folder: Path) -> tuple[Path, Path]:
@@ -144,7 +147,7 @@ def _opens_a_library(folder: Path) -> tuple[Path, Path]:
 
 
 def _late(library: Path) -> str:
-    return rf"{library} was attached to \d+ ms after it was mapped: earlier calls were not seen"
+    return rf"{library} was attached \d+ ms after it was mapped: earlier calls are missing"
 
 
 def _notes(up: Up, task: str) -> list[str]:
@@ -155,7 +158,7 @@ def _notes(up: Up, task: str) -> list[str]:
 
 
 def test_a_process_that_calls_no_cuda_is_told_of(tmp_path: Path) -> None:
-    """That a program has the runtime mapped and never calls it is another thing, and said."""
+    """A program that maps the runtime but never calls it gets a different note."""
     StandIn(tmp_path)
     (tmp_path / "idle.c").write_text("int main(void) { return 0; }\n")
     libraries = [tmp_path / name for name in ("libcudart.so.13", "libcuda.so.1")]
@@ -165,4 +168,4 @@ def test_a_process_that_calls_no_cuda_is_told_of(tmp_path: Path) -> None:
     traced = subprocess.run(command, capture_output=True, text=True)
     assert (traced.returncode, traced.stdout) == (0, "")
     assert re.search(r"attached to \d+ functions; no watched process has called one", traced.stderr)
-    assert "0 events" in traced.stderr
+    assert "0 rows" in traced.stderr

@@ -62,6 +62,8 @@ def _read(path: Path) -> Timeline:
         if event.type == proto.TrackEvent.TYPE_SLICE_BEGIN:
             name = event.name or texts["event_names", event.name_iid]
             stack.append((name, time, dict(_arguments(event, texts))))
+        elif event.type == proto.TrackEvent.TYPE_INSTANT:
+            timeline.slices.append((event.track_uuid, texts["event_names", event.name_iid], time, 0, {}))
         elif event.type == proto.TrackEvent.TYPE_SLICE_END:
             name, begin, arguments = stack.pop()
             timeline.slices.append((event.track_uuid, name, begin, time - begin, arguments))
@@ -203,10 +205,8 @@ def test_losses_are_slices_of_a_track(tmp_path: Path, program: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["files", "--perfetto", "x"], 2, "probe 'files' has nothing for a timeline; leave out --perfetto"),
-        (["cuda", "--mode", "summary", "--perfetto", "x"], 2, "a timeline is made of events; leave out --mode summary"),
+        (["sched", "--mode", "summary", "--perfetto", "x"], 2, "a timeline is made of events, and sched_summary, "),
         (["cuda", "--perfetto", "/nonexistent/x"], 1, "cannot write /nonexistent/x: No such file or directory"),
-        (["cuda", "--json", "--perfetto", "x"], 2, "not allowed with argument --json"),
     ],
 )
 def test_bad_input_is_told(arguments: list[str], status: int, said: str, tmp_path: Path) -> None:
@@ -215,6 +215,35 @@ def test_bad_input_is_told(arguments: list[str], status: int, said: str, tmp_pat
     assert ran.returncode == status
     assert said in ran.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_every_probe_has_a_timeline(tmp_path: Path) -> None:
+    """Probes traced together are on one timeline: calls on the thread, CPUs and files below it."""
+    path, file = tmp_path / "a.pftrace", tmp_path / "a.json"
+    script = ["sh", "-c", "cat /etc/passwd > /dev/null; sleep 0.01"]
+    command = [*SCOPE, "trace", "syscalls,sched,files,process", "--perfetto", str(path), "--json", str(file), "--"]
+    subprocess.run([*command, *script], capture_output=True, check=True)
+    timeline, rows = _read(path), [json.loads(line) for line in file.read_text().splitlines()]
+    found: dict[str, Counter[str]] = {}
+    for track, name, *_ in timeline.slices:
+        found.setdefault(re.sub(r"cpu \d+", "cpu", timeline.path(track)[-1]), Counter())[name] += 1
+
+    def expected(kind: str, column: str) -> Counter[str]:
+        return Counter(row[column] for row in rows if row["type"] == kind)
+
+    calls = sum((found[comm] for comm in ("sh", "cat", "sleep")), Counter[str]())
+    assert calls == expected("syscall", "name")
+    assert found["open"] == expected("open", "path")
+    assert found["process"] == expected("exec", "filename") + Counter({"fork": 2})
+    assert found["lifetime"] == expected("exit", "comm")
+    switches = [row for row in rows if row["type"] == "switch"]
+    assert found["cpu"] == Counter(row["comm"] for row in switches if row["on_cpu_ns"] is not None)
+    assert found["CPU"] == Counter(
+        {
+            "on a CPU": sum(row["on_cpu_ns"] is not None for row in switches),
+            "waits for a CPU": sum(row["run_queue_ns"] is not None for row in switches),
+        }
+    )
 
 
 def test_the_same_is_in_json(timeline: Timeline, program: Path) -> None:

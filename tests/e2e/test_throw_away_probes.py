@@ -119,7 +119,7 @@ def _traced(source: Path, probe: str, *command: str) -> list[dict[str, Any]]:
 
 
 def test_what_an_interrupt_learns_is_of_its_process(source: Path) -> None:
-    """Each alarm is told once, for the process that set it, though other tasks run when it rings."""
+    """Each alarm is recorded once, for the process that set it, although other tasks run when it rings."""
     with seen("timer/itimer_expire") as lines:
         rows = _traced(source, "alarms", sys.executable, "-S", "-c", ALARMS)
     pids = {row["pid"] for row in rows}
@@ -133,7 +133,7 @@ def test_what_an_interrupt_learns_is_of_its_process(source: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["events", "summary"])
 def test_what_is_of_no_process_has_none(source: Path, mode: str) -> None:
-    """As many soft interrupts as /proc/softirqs has, by the names of an enum; what has no name is a number."""
+    """Counts equal those in /proc/softirqs, by the names of an enum; a value without a name is a number."""
     told = json.loads(_run(source, sys.executable, "-c", SOFTIRQS, mode, "0"))
     before, after = told["before"], told["after"]
     assert told["lost"] == {}
@@ -146,7 +146,7 @@ def test_what_is_of_no_process_has_none(source: Path, mode: str) -> None:
 
 
 def test_a_target_leaves_out_what_is_of_no_process(source: Path) -> None:
-    """Who watches one process is told nothing that is nobody's."""
+    """A trace of one process has no events without a process."""
     told = json.loads(_run(source, sys.executable, "-c", SOFTIRQS, "events", str(os.getpid())))
     assert told["found"] == {}
 

@@ -1,10 +1,13 @@
 """`scope trace` as a user runs it."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -19,7 +22,7 @@ def scope(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_command_is_traced_from_its_exec_to_its_end() -> None:
-    """Nothing before the command's own exec is recorded, and nothing of it is missed."""
+    """Nothing before the command's exec is recorded, and nothing after it is missed."""
     traced = scope("trace", "syscalls", "--json", "--", "/bin/true")
     assert traced.returncode == 0, traced.stderr
     calls = [json.loads(line) for line in traced.stdout.splitlines()]
@@ -27,7 +30,7 @@ def test_a_command_is_traced_from_its_exec_to_its_end() -> None:
     names = [call["name"] for call in calls]
     assert (names[0], names[-1]) == ("execve", "exit_group")
     assert names.count("execve") == 1
-    assert f"{len(calls)} events in " in traced.stderr
+    assert f"{len(calls)} rows in " in traced.stderr
     assert "none lost" in traced.stderr
 
 
@@ -38,12 +41,100 @@ def test_children_of_the_command_are_followed() -> None:
     assert sorted(row["comm"] for row in rows if row["type"] == "exec") == ["ls", "sh", "sh"]
 
 
-def test_the_command_keeps_its_output_and_its_status_is_told() -> None:
-    """What the command prints reaches stdout; that it failed is said, and is no failure of the trace."""
-    traced = scope("trace", "process", "--", "sh", "-c", "echo heard; exit 3")
+@pytest.mark.parametrize(
+    ("script", "status", "said"), [("exit 3", 3, "status 3"), ("kill -TERM $$", 128 + 15, "signal 15")]
+)
+def test_the_commands_status_is_ours(script: str, status: int, said: str) -> None:
+    """The trace ends with the status that a shell would tell of the command, whose output is where it was."""
+    traced = scope("trace", "process", "--", "sh", "-c", f"echo heard; {script}")
+    assert traced.returncode == status
+    assert traced.stdout.startswith("heard\n\nexec: ")
+    assert traced.stderr.endswith(f"; the command ended with {said}\n")
+
+
+def test_json_has_standard_output_for_itself() -> None:
+    """What the command prints goes to standard error, so that every line is an object."""
+    traced = scope("trace", "process", "--json", "--", "sh", "-c", "echo heard")
+    assert {json.loads(line)["type"] for line in traced.stdout.splitlines()} == {"exec", "exit"}
+    assert traced.stderr.startswith("heard\n")
+
+
+def test_a_time_of_day_is_in_every_object() -> None:
+    """RFC 3339 with nanoseconds, which are as exact as the clock since boot beside them."""
+    before = datetime.now(UTC)
+    traced = scope("trace", "syscalls", "--json", "--", "true")
+    rows = [json.loads(line) for line in traced.stdout.splitlines()]
+    for row in rows:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", row["time"])
+        assert before < datetime.fromisoformat(row["time"][:26] + "+00:00") < datetime.now(UTC)
+    nanoseconds = {int(row["time"][20:29]) - row["ktime_ns"] for row in rows}
+    assert len({difference % 10**9 for difference in nanoseconds}) == 1
+
+
+def test_several_probes_are_one_trace() -> None:
+    """One command, held until all are attached: the same execs and opens, once as calls, once as what they mean."""
+    traced = scope("trace", "syscalls,process,files", "--json", "--", "sh", "-c", "cat /etc/passwd > /dev/null; true")
+    rows = [json.loads(line) for line in traced.stdout.splitlines()]
+    kinds = Counter(row["type"] for row in rows)
+    names = Counter(row["name"] for row in rows if row["type"] == "syscall")
+    assert kinds["exec"] == names["execve"] == 2
+    assert kinds["open"] == names["openat"]
+    assert (kinds["fork"], kinds["exit"]) == (1, 2)
+    assert f"{len(rows)} rows in " in traced.stderr
+
+
+def test_each_probe_has_its_tables() -> None:
+    """One above the other, in the order asked for."""
+    traced = scope("trace", "files,process", "--", "true")
+    titles = [line.partition(":")[0] for line in traced.stdout.splitlines() if re.match(r"(open|exec|exit): ", line)]
+    assert titles == ["open", "exec", "exit"]
+
+
+def test_rows_can_be_had_in_several_ways_at_once(tmp_path: Path) -> None:
+    """A file of objects and one of columns beside the tables, all of the same rows."""
+    files = ["--json", str(tmp_path / "a.json"), "--parquet", str(tmp_path / "a.parquet")]
+    traced = scope("trace", "syscalls", *files, "--", "true")
+    rows = [json.loads(line) for line in (tmp_path / "a.json").read_text().splitlines()]
+    table = pq.read_table(tmp_path / "a.parquet")
+    assert table["ktime_ns"].to_pylist() == [row["ktime_ns"] for row in rows]
+    assert "\nsyscall: " in traced.stdout
+    assert f"{tmp_path}/a.json: {len(rows)} rows" in traced.stderr
+
+
+def test_a_filter_chooses_rows() -> None:
+    """Only rows that meet it, of streams that have its columns; how many there were is said."""
+    traced = scope(
+        "trace", "syscalls,process", "--where", "ret = -2 and name != 'access'", "--json", "--", "ls", "/none"
+    )
+    rows = [json.loads(line) for line in traced.stdout.splitlines()]
+    assert rows
+    assert all(row["ret"] == -2 and row["name"] != "access" for row in rows)
+    assert "not shown, without a column of the filter: exec, fork, exit\n" in traced.stderr
+    assert re.search(rf"\d+ rows in .*, {len(rows)} meet the filter, none lost", traced.stderr)
+
+
+def test_lines_are_in_order_of_time() -> None:
+    """One per row: the time of day, the stream where there are several, the thread, then the stream's columns."""
+    traced = scope("trace", "process,files", "--lines", "--", "sh", "-c", "ls / > /dev/null; true")
+    lines = [line.split() for line in traced.stdout.splitlines()]
+    rows = [line for line in lines if line[0] != "time"]
+    assert {line[1] for line in lines if line[0] == "time"} == {"exec", "fork", "exit", "open"} or lines[0][
+        1
+    ] == "stream"
+    assert [line[0] for line in rows] == sorted(line[0] for line in rows)
+    assert [line[2] for line in rows if line[1] == "exec"] == ["sh", "ls"]
+    assert f"{len(rows)} rows in " in traced.stderr
+
+
+def test_a_watched_process_ends_the_trace() -> None:
+    """--pid P ends when P does."""
+    watched = subprocess.Popen(["sleep", "2"])
+    try:
+        traced = scope("trace", "process", "--pid", str(watched.pid))
+    finally:
+        watched.wait()
     assert traced.returncode == 0
-    assert "heard" in traced.stdout
-    assert "the command ended with status 3" in traced.stderr
+    assert "exit: " in traced.stdout
 
 
 @pytest.mark.parametrize(
@@ -51,14 +142,14 @@ def test_the_command_keeps_its_output_and_its_status_is_told() -> None:
     [("/nonsense", "No such file or directory", 127), ("/etc/passwd", "Permission denied", 126)],
 )
 def test_a_command_that_is_none_ends_it_as_a_shell(command: str, reason: str, status: int) -> None:
-    """What cannot be run is said with the reason, in one line; the status is the one that a shell would have."""
+    """A command that cannot be run is reported in one line, with the reason and the status of a shell."""
     called = scope("trace", "syscalls", "--", command)
     assert (called.returncode, called.stdout) == (status, "")
     assert called.stderr == f"scope: cannot run '{command}': {reason}\n"
 
 
 def test_an_exec_that_fails_is_recorded_and_said(tmp_path: Path) -> None:
-    """A file that turns out to be no program: its exec is among the rows, the error its own, the status a shell's."""
+    """A file that is not a program: its failed exec is recorded, with the error, and the status is that of a shell."""
     file = tmp_path / "file"
     file.write_text("no program")
     file.chmod(0o755)
@@ -70,7 +161,7 @@ def test_an_exec_that_fails_is_recorded_and_said(tmp_path: Path) -> None:
 
 
 def test_the_command_has_the_environment_of_its_user(tmp_path: Path) -> None:
-    """What scope sets for itself is not in the command's environment."""
+    """Variables that scope sets for itself are not in the command's environment."""
     show = ["sh", "-c", "env | sort"]
     scope("trace", "process", "--", "sh", "-c", f"env | sort > {tmp_path}/env")
     assert (tmp_path / "env").read_text() == subprocess.run(show, capture_output=True, text=True).stdout
@@ -101,7 +192,7 @@ def test_interrupted_it_still_says_what_it_recorded(tmp_path: Path) -> None:
     assert running.returncode == 0
     rows = len(said.read_text().splitlines())
     assert rows
-    assert errors.startswith(f"{rows:,} events in ")
+    assert errors.startswith(f"{rows:,} rows in ")
 
 
 def test_parquet_holds_every_row(tmp_path: Path) -> None:
@@ -109,8 +200,10 @@ def test_parquet_holds_every_row(tmp_path: Path) -> None:
     file = tmp_path / "calls.parquet"
     traced = scope("trace", "syscalls", "--parquet", str(file), "--", "ls", "/")
     table = pq.read_table(file)
-    assert f"{table.num_rows:,} events in" in traced.stderr
-    assert {"ktime_ns", "pid", "comm", "name", "arg0", "ret", "duration_ns"} <= set(table.column_names)
+    assert f"{table.num_rows:,} rows in" in traced.stderr
+    assert table.schema.metadata[b"stream"] == b"syscall"
+    assert table.schema.field("duration_ns").metadata == {b"meaning": b"from entry to exit", b"unit": b"ns"}
+    assert {"time", "ktime_ns", "pid", "comm", "name", "arg0", "ret", "duration_ns"} <= set(table.column_names)
 
 
 def test_parquet_of_several_streams_is_a_file_each(tmp_path: Path) -> None:
@@ -130,7 +223,10 @@ def test_a_duration_ends_it() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["trace", "nonsense"], "no probe named 'nonsense'; there are: cuda, files, gpu, process, sched, syscalls"),
+        (
+            ["trace", "nonsense"],
+            "no probe named 'nonsense'; there are: cuda, files, gpu, process, sched, syscalls, why",
+        ),
         (["trace", "syscalls", "--pid", "4194303"], "no process has pid 4194303"),
         (["trace", "syscalls", "-o", "nonsense=1"], "no option named 'nonsense'; there are: mode"),
         (["trace", "syscalls", "-o", "names=nonsense"], "option 'names': there is no 'nonsense'"),
@@ -147,6 +243,12 @@ def test_a_duration_ends_it() -> None:
         (["trace", "syscalls", "--pid", "0", "--", "ls"], "not both"),
         (["trace", "syscalls", "--comm", ""], "target.comm: it is empty; leave it out to watch the whole machine"),
         (["trace", "syscalls", "-o", "names="], "option 'names': '' names nothing; leave the option out"),
+        (["trace", "syscalls", "--where", "rat < 0"], "where, character 1: no column 'rat' (did you mean 'ret'?)"),
+        (["trace", "syscalls", "--sort", "coutn"], "--sort: no column 'coutn' (did you mean 'count'?)"),
+        (["trace", "syscalls", "--top", "0"], "--top must be at least 1"),
+        (["trace", "syscalls", "--json", "--lines"], "--lines and --json both write to standard output"),
+        (["trace", "syscalls", "ls"], "put -- before the command: scope trace syscalls -- ls"),
+        (["trace", "--json", "syscalls"], "PROBE is missing; write --json behind it"),
         (["trace", "syscalls", "--"], "no command stands behind --; give one, or leave -- out"),
         (
             ["trace", "syscalls", "--mode", "summary", "-o", "mode=events"],
@@ -159,7 +261,7 @@ def test_a_duration_ends_it() -> None:
     ],
 )
 def test_wrong_usage_is_one_line_and_status_2(arguments: list[str], said: str) -> None:
-    """A wrong call says what is wrong and what would be right, in one line on stderr, with status 2."""
+    """A wrong command line is reported in one line on stderr, with the remedy; the status is 2."""
     called = scope(*arguments)
     assert called.returncode == 2
     assert said in called.stderr
@@ -179,4 +281,12 @@ def test_a_closed_pipe_ends_it_quietly() -> None:
     command = f"{sys.executable} -m scope_cli.main trace syscalls --json -- ls /nonsense | head -1"
     piped = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30)
     assert piped.stdout.startswith("{")
+    assert "Traceback" not in piped.stderr
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    """Whoever reads no more of a table ends nothing but the table."""
+    command = f"{sys.executable} -m scope_cli.main trace syscalls -- true; echo status $? >&2"
+    piped = subprocess.run(["bash", "-c", f"{{ {command}; }} | true"], capture_output=True, text=True, timeout=30)
+    assert piped.stderr.endswith("status 0\n")
     assert "Traceback" not in piped.stderr

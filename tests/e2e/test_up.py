@@ -20,7 +20,7 @@ def test_what_happens_is_found_by_every_way(up: Up) -> None:
     process.wait()
 
     def listed() -> list[dict[str, object]]:
-        said = up.scope("events", "exec", f"pid={process.pid}", "--json")
+        said = up.scope("events", "exec", "--where", f"pid = {process.pid}", "--since", "-5m", "--json")
         return [json.loads(line) for line in said.stdout.splitlines()]
 
     until(lambda: bool(listed()))
@@ -64,7 +64,7 @@ def test_a_task_from_start_to_stop(up: Up) -> None:
     until(lambda: books() == (10007, 10007, 0))
     rows, cursor = 0, None
     while True:
-        page = up.client.get("events", "syscall", pid=workload.pid, limit=1000, cursor=cursor)
+        page = up.client.get("events", "syscall", where=f"pid = {workload.pid}", limit=1000, cursor=cursor)
         rows += len(page["events"])
         cursor = page["next"]
         if not cursor:
@@ -81,8 +81,31 @@ def test_nodes_tasks_and_health(up: Up) -> None:
     until(lambda: "syscall_summary" in up.scope("tasks").stdout)  # a stream is listed from its first rows on
     assert "process" in up.scope("tasks").stdout
     assert [probe["name"] for probe in up.client.get("probes")["probes"]] == [
-        *("cuda", "files", "gpu", "process", "sched", "syscalls")
+        *("cuda", "files", "gpu", "process", "sched", "syscalls", "why")
     ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nodes",),
+        ("tasks",),
+        ("events", "exec"),
+        ("states", "gpu"),
+        ("leaks",),
+        ("admin", "quarantine"),
+        ("stop", "nonsense"),
+        ("start", "nonsense", "files"),
+    ],
+    ids=" ".join,
+)
+def test_every_subcommand_finds_it(up: Up, words: tuple[str, ...]) -> None:
+    """By its user alone, whatever its ports and its state directory: nothing in the environment names them."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SCOPE_")}
+    environment["XDG_RUNTIME_DIR"] = str(up.state.parent)
+    ran = subprocess.run([*SCOPE, *words], capture_output=True, text=True, env=environment, timeout=60)
+    assert (ran.returncode == 0) != ("nonsense" in words), ran.stderr
+    assert "nonsense" in ran.stderr if ran.returncode else not ran.stderr or "not shown" in ran.stderr
 
 
 def test_scope_leaves_itself_out(up: Up) -> None:
@@ -113,15 +136,21 @@ def test_scope_leaves_itself_out(up: Up) -> None:
         (["start", "local", "files", "-o", "mode=both"], 1, "'both' is not one of events, summary"),
         (["stop", "nonsense"], 2, "no active task's id begins with 'nonsense'"),
         (["events", "nonsense"], 1, "there is no stream 'nonsense'; there are: "),
-        (["events", "exec", "nonsense=1"], 1, "stream 'exec' has no column 'nonsense'"),
-        (["events", "exec", "pid=x"], 1, "pid: 'x' is not a whole number"),
-        (["events", "exec", "pid"], 2, "'pid' is no filter; write COLUMN=VALUE"),
-        (["events", "exec", "--since", "yesterday"], 1, "since: 'yesterday' is no time"),
-        (["events", "exec", "ret.near=1"], 1, "'near' is not one of eq, ne, gte, lte"),
+        (["events", "exce"], 1, "there is no stream 'exce' (did you mean 'exec'?); there are: "),
+        (["events", "exec", "--where", "pd = 1"], 1, "where, character 1: no column 'pd' (did you mean 'pid'"),
+        (["events", "exec", "--where", "pid = x"], 1, "where, character 7: pid takes a whole number, not 'x'"),
+        (["events", "exec", "--where", "pid"], 1, "where, at its end: after 'pid' one of"),
+        (["events", "exec", "--since", "yesterday"], 2, "'yesterday' is not a time; write -5m"),
+        (
+            ["start", "local", "files", "-o", "mode=event"],
+            1,
+            "'event' is not one of events, summary (did you mean 'events'",
+        ),
+        (["start", "local", "procss"], 1, "no probe named 'procss' (did you mean 'process'?)"),
     ],
 )
 def test_bad_input_is_told(up: Up, arguments: list[str], status: int, said: str) -> None:
-    """What cannot be is refused in one line that names it."""
+    """Invalid requests are refused in one line that names the error."""
     called = up.scope(*arguments)
     assert (called.returncode, len(called.stderr.splitlines())) == (status, 1), called.stderr
     assert said in called.stderr
@@ -157,7 +186,7 @@ def test_a_second_one_in_the_same_place_is_refused(up: Up) -> None:
 
 
 def test_other_subcommands_find_it_by_its_state_directory(up: Up) -> None:
-    """Whatever its ports are: nothing else has to be told."""
+    """With any ports: no other option is needed."""
     environment = {**os.environ, "SCOPE_STATE": str(up.state)}
     environment.pop("SCOPE_URL", None)
     listed = subprocess.run([*SCOPE, "nodes", "--json"], capture_output=True, text=True, env=environment, timeout=60)

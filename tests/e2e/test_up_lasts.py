@@ -1,4 +1,4 @@
-"""`scope up` lasts: what dies comes back, whatever ends it ends it in order, and what is in its way is told."""
+"""`scope up` runs for a long time: dead parts are restarted, it ends cleanly, and it reports what prevents a start."""
 
 import os
 import signal
@@ -158,7 +158,8 @@ def test_whatever_is_killed_comes_back() -> None:
 
 
 def test_killed_itself_it_can_be_started_again_at_once() -> None:
-    """Its parts end by themselves; the next one, on the same ports, waits for them and finds the data."""
+    """After kill -9, the parts end by themselves; the next `scope up` on the same ports waits for them and finds the
+    data."""
     with _running() as up:
         until(lambda: bool(up.client.get("events", "syscall_summary", limit=1)["events"]))
         oldest = up.client.get("events", "syscall_summary", limit=1, order="asc")["events"]
@@ -207,12 +208,15 @@ def test_a_second_signal_hastens_the_end() -> None:
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
-        ("touch {state}", "there is a file in its place; choose another with --state-dir"),
+        ("touch {state}", "it is a file; choose another with --state-dir"),
         ("touch {folder}/file && ln -s file/deeper {state}", "choose another with --state-dir"),
         ("mkdir {state} && chown 4711 {state}", "belongs to user 4711; run as that user"),
         ("mkdir {state} && mount -t tmpfs -o ro,mode=700 tmpfs {state}", "on a file system that is read-only"),
         ("mkdir {state} && mount -t tmpfs -o size=20m,mode=700 tmpfs {state}", "no space for PostgreSQL in"),
-        ("mkdir -m 700 {state} && touch {state}/token && chmod 600 {state}/token", "holds no token; remove it"),
+        (
+            "mkdir -m 700 {state} && touch {state}/token && chmod 600 {state}/token",
+            "contains no token; remove the file",
+        ),
         ("mkdir -m 700 -p {state}/postgres/data && echo 15 >{state}/postgres/data/PG_VERSION", "mode 0700"),
         (
             "mkdir -m 700 {state} {state}/postgres {state}/postgres/data && echo 15 >{state}/postgres/data/PG_VERSION",
@@ -239,7 +243,7 @@ def test_a_place_that_cannot_be_used_is_told(prepare: str, said: str) -> None:
 
 @pytest.mark.parametrize("name", ["http", "ingest", "control", "metrics"])
 def test_a_silent_listener_is_told_at_once(name: str) -> None:
-    """It accepts and never answers: nothing is waited for, and its process is named."""
+    """The other program accepts connections and never answers: `scope up` does not wait, and names its process."""
     with socket.create_server(("127.0.0.1", 0)) as silent, tempfile.TemporaryDirectory(prefix="scope") as folder:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         others = dict(zip(("http", "ingest", "control", "metrics"), free_addresses(4), strict=True))
@@ -247,5 +251,5 @@ def test_a_silent_listener_is_told_at_once(name: str) -> None:
         command = [*SCOPE, "up", "--state-dir", f"{folder}/state", *words]
         refused = subprocess.run(command, capture_output=True, text=True, timeout=AT_ONCE_S)
     assert (refused.returncode, len(refused.stderr.splitlines())) == (1, 1), refused.stderr
-    assert f"{address} is held by another program (pid {os.getpid()}, " in refused.stderr
+    assert f"{address} is used by another program (pid {os.getpid()}, " in refused.stderr
     assert f"choose another with --{name}" in refused.stderr

@@ -28,7 +28,7 @@ def test_emitted_is_received(record: Record, probe: str) -> None:
 
 
 def test_a_ring_too_small_loses_by_number(record: Record, workload: Callable[[str], str]) -> None:
-    """What nobody takes and no ring has room for is counted: emitted is the program's count, and received plus lost."""
+    """Events lost in full rings are counted: emitted equals the program's count, and received plus lost."""
     command = [workload("spin"), "1000003"]
     recording = record("syscalls", command, names="getppid", ring_bytes=4096, poll=False)
     account = recording.accounts["syscall"]
@@ -85,7 +85,7 @@ def test_calls_too_deep_are_counted(record: Record, tmp_path: Path) -> None:
 
 
 def test_switching_modes_loses_nothing(workload: Callable[[str], str], runnable: dict[str, str]) -> None:
-    """However often a task goes from events to summary and back, each call is in one or in the other."""
+    """However often a task switches between events and summary, each call is in exactly one of them."""
     if runnable["syscalls"]:
         pytest.skip(runnable["syscalls"])
     probe = probe_named("syscalls")

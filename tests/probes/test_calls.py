@@ -1,4 +1,4 @@
-"""calls.bpf.h, by a throw-away probe of functions: new files only, and every call is told or counted at its place."""
+"""calls.bpf.h, tested with a throw-away probe of functions: every call is recorded, or counted as lost at its place."""
 
 import platform
 import signal
@@ -320,7 +320,7 @@ def test_only_hits_of_watched_processes_count(visits: Visits, program: Path) -> 
 def test_a_file_without_the_functions_is_not_attached_to(
     record: Record, object_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No file and no hit is told apart from attached and no hit."""
+    """ "Not found in any file" differs from "attached, but never called"."""
     monkeypatch.setattr("scope_bpf.catalogue.probe.OBJECTS", object_folder)
     recording = record(PROBE, ["true"])
     assert recording.places == [PlaceAccount(name) for name in FUNCTIONS]

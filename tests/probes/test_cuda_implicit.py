@@ -1,4 +1,4 @@
-"""What a CUDA program leaves unsaid: between what a copy goes, what is freed with its context, calls that never return.
+"""Implicit facts of CUDA programs: the direction of copies, memory freed with its context, calls that never return.
 
 The program has a stand-in for the runtime and the driver linked in, see cuda_contexts.c.
 """
@@ -87,7 +87,7 @@ def test_memory_that_is_pinned_later(run: Run) -> None:
 
 
 def test_the_only_device(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is one GPU, what nobody has chosen is on that; where there are two, it is not known."""
+    """With one GPU, an unselected device is this GPU; with two, it is unknown."""
     monkeypatch.setattr(cuda_probe, "_GPUS", tmp_path)
     names = ("live_count", "allocations")
     (tmp_path / "0000:01:00.0").mkdir()

@@ -1,4 +1,4 @@
-"""Files of processes that come and go, many files of one, and storms: attached to in time, and let go afterwards."""
+"""Files of short processes, many files, and many mappings at once are attached in time, and released afterwards."""
 
 import ctypes
 import errno
@@ -220,7 +220,7 @@ def test_what_has_no_descriptor_left_is_counted(
 def test_children_that_use_a_known_library_are_all_there(
     workload: Callable[[str], str], library: Path, tmp_path: Path
 ) -> None:
-    """Once one has opened it, whoever maps the same file is seen from its first call, however short it lives."""
+    """After one process has mapped a file, all others are recorded from their first call, even very short ones."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     program = workload("cuda_modules")
@@ -239,7 +239,7 @@ def test_children_that_use_a_known_library_are_all_there(
 def test_others_wake_nobody(
     workload: Callable[[str], str], library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is mapped, forked and ended by who is not watched is not told at all; what the target does, is."""
+    """Mappings, forks and ends of unwatched processes are not reported; those of the target are."""
     gate, read, told = tmp_path / "gate", MappingWatch.read, [0]
 
     def count(news: MappingWatch) -> News:
@@ -335,7 +335,7 @@ def test_a_program_with_other_rights_is_followed(workload: Callable[[str], str],
 
 
 def test_what_takes_the_place_of_a_file_is_not_taken_for_it(library: Path, tmp_path: Path) -> None:
-    """Between the news of a mapping and the opening another file may be mapped there: that which was told is opened."""
+    """If another file is mapped at the address before the file is opened, the file from the news is opened."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]

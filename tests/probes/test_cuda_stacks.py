@@ -1,4 +1,4 @@
-"""Who called: stacks of programs that make it hard to tell, and of what is not there any more when they are named."""
+"""Call stacks in difficult cases, and of code that is no longer mapped when names are resolved."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where CUDA programs live and how they end: containers, copies, what is replaced, what dies in a call."""
+"""CUDA programs in containers, copied or replaced files, and programs that end during a call."""
 
 import ctypes
 import errno
@@ -454,12 +454,12 @@ def test_a_library_that_was_replaced(works: Works, gate: Gate, tmp_path: Path) -
 
 
 def test_what_was_stripped_is_said(works: Works, gate: Gate, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The log says, once for a file, of which program what is not seen; of one that is not stripped it says nothing."""
+    """For a stripped program, the log says once per file what is not recorded; for others, it says nothing."""
     stripped = tmp_path / "stripped"
     subprocess.run(["strip", "-o", stripped, works.static.path], check=True)
     for path, messages in (
         (works.static.path, []),
-        (stripped, ["a program has the CUDA runtime linked in and was stripped"]),
+        (stripped, ["a program has the CUDA runtime statically linked and was stripped"]),
     ):
         caplog.clear()
         with (

@@ -148,7 +148,7 @@ def test_the_target_changes_while_running(workload: Callable[[str], str]) -> Non
 
 
 def test_children_of_an_earlier_target_are_no_longer_watched(workload: Callable[[str], str]) -> None:
-    """What the old target started, and goes on running, is not the new target's."""
+    """Running children of the old target do not belong to the new target."""
     probe = probe_named("syscalls")
     script = "import os, sys, time\nif os.fork():\n    time.sleep(9)\nwhile True: os.getppid()"
     first, second = HeldCommand([sys.executable, "-S", "-c", script]), HeldCommand([workload("spin"), "103"])
@@ -172,7 +172,7 @@ def test_children_of_an_earlier_target_are_no_longer_watched(workload: Callable[
 
 
 def test_the_left_out_stay_left_out(workload: Callable[[str], str]) -> None:
-    """A process that is left out, was the target for a while and is no more, is left out again."""
+    """An excluded process that was the target for a while is excluded again afterwards."""
     probe = probe_named("syscalls")
     commands = [HeldCommand([workload("spin"), "101"]) for _ in range(2)]
     left_out, seen = commands

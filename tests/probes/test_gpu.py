@@ -1,4 +1,4 @@
-"""The state of GPUs through NVML: with a stand-in for the library, since what it tells has to be known."""
+"""The state of GPUs through NVML, with a stand-in for the library that returns known values."""
 
 import json
 import os
@@ -103,7 +103,7 @@ def test_memory_by_process(environment: dict[str, str]) -> None:
 
 
 def test_no_answer_is_not_nobody(environment: dict[str, str]) -> None:
-    """A process of which NVML does not tell once has not let go."""
+    """A process that NVML leaves out once does not count as having freed its memory."""
     listed = Path(environment["NVML_PROCESSES"])
     listed.write_text(f"{os.getpid()} 1009\n")
     command = [*SCOPE, "trace", "gpu", "--json", "--duration", "1.5", "-o", "interval_ms=100"]
@@ -131,8 +131,8 @@ def test_it_looks_while_a_command_runs(environment: dict[str, str]) -> None:
         ({"LD_LIBRARY_PATH": "/nonexistent"}, (), 1, "no NVIDIA driver on this host"),
         ({"NVML_FAILS": "9"}, (), 1, "no NVIDIA driver on this host"),
         ({"NVML_FAILS": "18"}, (), 1, "NVML does not start: RM has detected an NVML/RM version mismatch"),
-        ({"NVML_COUNT": "0"}, (), 1, "an NVIDIA driver is on this host, and no GPU"),
-        ({}, ("--pid", "1"), 2, "probe 'gpu' looks at the whole machine; leave the target out"),
+        ({"NVML_COUNT": "0"}, (), 1, "this host has an NVIDIA driver but no GPU"),
+        ({}, ("--pid", "1"), 2, "probe 'gpu' samples the whole machine; leave the target out"),
         ({}, ("-o", "ring_bytes=4096"), 2, "no option named 'ring_bytes'; there are: interval_ms"),
     ],
 )

@@ -92,7 +92,7 @@ def test_another_namespaces_proc_is_refused() -> None:
     command = ["unshare", "--pid", "--fork", *SCOPE, "trace", "syscalls", "--duration", "1"]
     traced = subprocess.run(command, capture_output=True, text=True)
     assert traced.returncode == 1
-    assert "/proc is that of another pid namespace" in traced.stderr
+    assert "/proc belongs to another pid namespace" in traced.stderr
 
 
 def test_a_cgroup_below_a_private_root(workload: Callable[[str], str], need: Callable[[str], None]) -> None:

@@ -193,3 +193,32 @@ def test_attaching_in_the_middle_mixes_no_calls_up() -> None:
         load.kill()
     assert len(rows) > 12
     assert {(row["name"], row["ret"]) for row in rows} == {("lseek", -9)}
+
+
+@pytest.mark.parametrize("mode", ["events", "summary"])
+def test_calls_that_waited_are_told_apart(record: Record, mode: str) -> None:
+    """A thread that sleeps or waits for a pipe gives up its CPU in the call; one whose data is there does not."""
+    program = """
+import os, time
+ours, theirs = os.pipe()
+for _ in range(53):
+    os.write(theirs, b"x")
+    os.read(ours, 1)
+if os.fork():
+    for _ in range(31):
+        os.read(ours, 1)
+else:
+    for _ in range(31):
+        time.sleep(0.01)
+        os.write(theirs, b"x")
+    os._exit(0)
+"""
+    stream = "syscall" if mode == "events" else "syscall_summary"
+    recording = record("syscalls", [sys.executable, "-S", "-c", program], mode=mode, names=["read", "clock_nanosleep"])
+    found: Counter[tuple[str, bool]] = Counter()
+    for row in recording.rows(stream):
+        found[row["name"], bool(row["waited"])] += row.get("count", 1)
+    assert found["clock_nanosleep", True] == 31
+    assert found["clock_nanosleep", False] == 0
+    assert found["read", True] == 31
+    assert found["read", False] > 53

@@ -174,7 +174,7 @@ def test_a_kernel_that_refuses_fentry_is_passed_over(thing: "type[Probe]") -> No
     if tracer.refused:
         assert tracer.attach_point == "the other way"
         assert tracer.refused[0].startswith("the better way: ")
-        assert examine(probe).reason == f"better ones do not work here: {tracer.refused[0]}"
+        assert examine(probe).reason == f"better alternatives do not work here: {tracer.refused[0]}"
     else:
         assert tracer.attach_point == "the better way"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Calls that are no launches, as events or counted. */
+/* Calls other than launches: emits events or counts them. */
 #ifndef SCOPE_CUDA_CALL_ROWS_BPF_H
 #define SCOPE_CUDA_CALL_ROWS_BPF_H
 
@@ -23,8 +23,8 @@ static __always_inline __u64 bytes_of(const struct cuda_frame *frame, const stru
 }
 
 /*
- * Memory is taken out before the call frees it: once it is free, another thread may get it. cudaFree(NULL) is how
- * programs start the runtime: nothing is freed.
+ * Removes memory before the call frees it, because afterwards another thread may get the same address. cudaFree(NULL),
+ * with which programs start the runtime, frees nothing.
  */
 static __always_inline void release_memory(struct task_struct *task, struct cuda_thread *thread,
 					   struct cuda_frame *frame, const struct cuda_place *function)
@@ -38,7 +38,7 @@ static __always_inline void release_memory(struct task_struct *task, struct cuda
 		forget_allocation(task, address, &frame->was, false);
 }
 
-/* A row has got more bytes than were asked for. */
+/* Reads the real bytes per row, which may be more than requested. */
 static __always_inline void read_pitch(struct cuda_frame *frame, const struct cuda_place *function)
 {
 	__u32 width = function->bytes;
@@ -48,7 +48,7 @@ static __always_inline void read_pitch(struct cuda_frame *frame, const struct cu
 				    (void *)argument(frame, function->pitch));
 }
 
-/* Nested calls are the same memory once more; what could not be freed is there still. */
+/* Counts allocated and freed memory. Ignores nested calls, which are about the same memory; undoes failed frees. */
 static __always_inline void account_memory(struct task_struct *task, struct cuda_thread *thread,
 					   struct cuda_frame *frame, const struct cuda_place *function, __s32 result)
 {
@@ -93,7 +93,7 @@ static __always_inline void summarize_call(struct task_struct *task, const struc
 	scope_histogram_add(&value->latency, duration_ns);
 }
 
-/* What is live after an allocation or a free of the program's own. */
+/* Adds the live memory after an allocation or free that the program itself called. */
 static __always_inline void tell_live(struct task_struct *task, struct cuda_thread *thread,
 				      const struct cuda_frame *frame, const struct cuda_place *function,
 				      struct cuda_call_event *event)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which allocation an address is in: kept for each chunk of addresses that the allocation touches. There are chunks of
- * three sizes, and an allocation takes the largest that is not larger than itself: so it touches 33 at most, and a
- * chunk is touched by at most two, one that holds its first byte and one that begins in it. Only of allocations smaller
- * than the smallest chunk more may begin in one; the last is kept, and an address in the others is not known.
+ * Finds the allocation that contains an address. The map has an entry for each chunk of addresses that an allocation
+ * touches. There are chunks of three sizes; an allocation uses the largest that is not larger than itself. So it
+ * touches at most 33 chunks, and a chunk has at most two allocations: one that contains its first byte, and one that
+ * begins in it. Only if allocations are smaller than the smallest chunk, more of them may begin in one; then only the
+ * last is kept, and addresses in the others are unknown.
  */
 #ifndef SCOPE_CUDA_CHUNKS_BPF_H
 #define SCOPE_CUDA_CHUNKS_BPF_H
 
-#define SMALLEST_CHUNK_SHIFT 21 /* what CUDA hands out to programs begins at 2 MiB if it is as large */
+#define SMALLEST_CHUNK_SHIFT 21 /* CUDA aligns allocations of 2 MiB or more to 2 MiB */
 #define CHUNK_SIZE_SHIFT 5	/* the next size is 32 times as large */
 #define CHUNK_SIZES 3
 #define MOST_CHUNKS 4096 /* of the largest size: 8 TiB */
@@ -27,8 +28,8 @@ struct chunk_part {
 };
 
 struct cuda_chunk {
-	struct chunk_part first; /* holds the first byte */
-	struct chunk_part inner; /* begins in it */
+	struct chunk_part first; /* contains the chunk's first byte */
+	struct chunk_part inner; /* begins in the chunk */
 };
 
 struct {
@@ -67,7 +68,7 @@ static long visit_chunk(__u32 index, struct chunk_walk *walk)
 		bpf_map_update_elem(&cuda_chunks, &walk->key, &no_chunk, BPF_NOEXIST);
 		chunk = bpf_map_lookup_elem(&cuda_chunks, &walk->key);
 		if (!chunk)
-			return 1; /* full: the direction of copies is not known, nothing else suffers */
+			return 1; /* full: only the direction of copies becomes unknown */
 	}
 	if (chunk) {
 		part = begins ? &chunk->inner : &chunk->first;
@@ -121,7 +122,7 @@ static __always_inline bool is_device(__u64 memory)
 	return memory == CUDA_DEVICE || memory == CUDA_MANAGED;
 }
 
-/* enum cuda_memory_kind of what is allocated around an address, or 0; whether a device's memory is near. */
+/* The enum cuda_memory_kind of the allocation that contains an address, or 0; and whether device memory is near. */
 static __always_inline __u32 memory_around(struct task_struct *task, __u64 address, bool *near_device)
 {
 	struct cuda_chunks_key key = {.start_ns = running_start_ns(), .pid = task->tgid};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Copies: what is told by a struct, and between what those copy that leave it to the addresses. */
+/* Copies: reads structs that describe a copy, and finds the direction from the addresses if it is not given. */
 #ifndef SCOPE_CUDA_COPIES_BPF_H
 #define SCOPE_CUDA_COPIES_BPF_H
 
 /* enum CUmemorytype, cuda.h; an array is on the device. */
 enum copy_side { SIDE_UNKNOWN, SIDE_HOST, SIDE_DEVICE, SIDE_ARRAY, SIDE_UNIFIED };
 
-/* One side of CUDA_MEMCPY2D and CUDA_MEMCPY3D alike: cuda.h. */
+/* One side of a copy, the same in CUDA_MEMCPY2D and CUDA_MEMCPY3D: cuda.h. */
 struct copy_end {
 	__u32 type;
 	__u32 pad;
@@ -30,7 +30,10 @@ static __always_inline __u32 kind_between(__u32 from, __u32 to)
 
 #define VM_READ 1 /* include/linux/mm.h */
 
-/* Memory that the program can read and that no device gave it is the host's. What the driver reserves, it cannot. */
+/*
+ * Memory is on the host if the program can read it and no device allocated it. Memory reserved by the driver is not
+ * readable.
+ */
 static long note_host(struct task_struct *task, struct vm_area_struct *area, bool *is_host)
 {
 	struct file *file = area->vm_file;
@@ -42,7 +45,7 @@ static long note_host(struct task_struct *task, struct vm_area_struct *area, boo
 static __always_inline __u32 side_of_memory(__u32 memory)
 {
 	if (memory == CUDA_MANAGED)
-		return SIDE_UNKNOWN; /* it is where it was used last */
+		return SIDE_UNKNOWN; /* managed memory is where it was last used */
 	return memory == CUDA_PINNED ? SIDE_HOST : SIDE_DEVICE;
 }
 
@@ -59,7 +62,7 @@ static __always_inline __u32 side_of(struct task_struct *task, __u64 address)
 	if (memory)
 		return side_of_memory(memory);
 	if (near_device)
-		return SIDE_UNKNOWN; /* the host's and a device's memory do not share 2 MiB */
+		return SIDE_UNKNOWN; /* memory of the host and of a device never share the same 2 MiB */
 	bpf_find_vma(task, address, note_host, &is_host, 0);
 	return is_host ? SIDE_HOST : SIDE_UNKNOWN;
 }
@@ -69,7 +72,7 @@ static __always_inline __u32 side_of_end(struct task_struct *task, const struct 
 	return end->type == SIDE_UNIFIED ? side_of(task, end->device) : end->type;
 }
 
-/* Makes the arguments those of a plain copy: (dst, src, bytes, kind, stream). */
+/* Converts the arguments to those of a plain copy: (dst, src, bytes, kind, stream). */
 static __always_inline void read_copy(struct task_struct *task, struct cuda_frame *frame, bool is_3d)
 {
 	struct copy_end from = {}, to = {};

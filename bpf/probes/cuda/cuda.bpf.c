@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One pair of programs for every function: what its arguments are is told by a table, its number by the cookie. */
+/* One pair of programs for all functions. A table describes each function's arguments; the cookie is its number. */
 #include "scope.bpf.h"
 
 #include "calls.bpf.h"
@@ -20,7 +20,7 @@
 #include "call_rows.bpf.h"
 #include "launches.bpf.h"
 
-/* Whose books count a call that becomes no row. */
+/* The stream that counts a call without a row. */
 static __always_inline __u16 stream_of(const struct cuda_place *function)
 {
 	if (is_launch(function->kind))
@@ -31,9 +31,8 @@ static __always_inline __u16 stream_of(const struct cuda_place *function)
 }
 
 /*
- * Attached at the first instruction of each function, or behind its endbr64. Uprobes see every call, from whatever
- * library; of a runtime that is linked statically and stripped they miss all but the launches, whose functions are
- * found by other means than their names.
+ * Attached at the first instruction of each function, or after its endbr64. Uprobes see all calls, from all libraries.
+ * In a statically linked and stripped runtime they see only launches, whose functions are found without their names.
  */
 SEC("uprobe")
 int cuda_enter(struct pt_regs *ctx)
@@ -139,8 +138,8 @@ static long abandon_call(__u32 index, void *unused)
 }
 
 /*
- * A thread that ends in calls, by exit(), pthread_exit() or a signal: they never return, and are told without a result.
- * So is a call that an exception has left, if its thread made no other after it.
+ * If a thread ends during calls, by exit(), pthread_exit() or a signal, the calls never return and are emitted without
+ * a result. The same happens to a call left by an exception, if its thread made no other call after it.
  */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(cuda_abandon, struct task_struct *task)
@@ -152,7 +151,7 @@ int BPF_PROG(cuda_abandon, struct task_struct *task)
 	return 0;
 }
 
-/* What a process holds is free when it runs another program; it is the same process, so that nothing else would tell.
+/* An exec frees the process's memory. The process stays the same, so no other event shows this.
  */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(cuda_replace, struct task_struct *task)

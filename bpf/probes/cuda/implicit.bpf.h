@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Memory that goes without being freed: with its context, or with the program that an exec replaces. */
+/* Memory that is freed implicitly: with its context, or when exec replaces the program. */
 #ifndef SCOPE_CUDA_IMPLICIT_BPF_H
 #define SCOPE_CUDA_IMPLICIT_BPF_H
 
@@ -30,7 +30,7 @@ static long release_next(struct bpf_map *map, struct cuda_allocations_key *key, 
 	return 0;
 }
 
-/* Walks the allocations of everybody: some milliseconds where there are a million, at what happens once a program. */
+/* Walks the allocations of all processes: some milliseconds for a million, but only once per program. */
 static __always_inline void release(struct task_struct *task, enum release what, __s32 device, __u64 context)
 {
 	struct release_walk walk = {
@@ -39,7 +39,7 @@ static __always_inline void release(struct task_struct *task, enum release what,
 	bpf_for_each_map_elem(&cuda_allocations, release_next, &walk, 0);
 }
 
-#define MOST_DEVICES 16 /* whose memory is looked for at an exec; more are told when the process ends */
+#define MOST_DEVICES 16 /* searched at an exec; memory of more devices is released when the process ends */
 
 static __always_inline bool holds_memory(struct task_struct *task)
 {

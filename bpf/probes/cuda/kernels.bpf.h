@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a launch launches: its geometry, and the handles that stand for kernels. */
+/* Launches: their geometry, and the handles of kernels. */
 #ifndef SCOPE_CUDA_KERNELS_BPF_H
 #define SCOPE_CUDA_KERNELS_BPF_H
 
 SCOPE_STREAM(cuda_launch);
 
 /*
- * A handle that the runtime or the driver gave out, as long as the program that got it is the same: another process has
- * another start, what is exec'ed has another stack. User space knows both of processes that ran before (proc(5), stat).
+ * A handle from the runtime or the driver, in one program of one process: another process has another start time, and
+ * an exec'ed program has another stack. User space can read both for processes that were running before (proc(5),
+ * stat).
  */
 struct cuda_handle_key {
 	__u64 start_stack;
-	__u64 start_ticks; /* of USER_HZ, since boot */
+	__u64 start_ticks; /* since boot, in units of USER_HZ */
 	__u64 handle;
 	__s32 pid;
 	__u32 pad;
@@ -20,7 +21,7 @@ struct cuda_handle_key {
 #define TICK_NS 10000000 /* USER_HZ is 100 on both architectures, include/asm-generic/param.h */
 
 struct cuda_handle {
-	struct scope_code code; /* inode 0, offset not: the address of code that the kernel refused to look up so far */
+	struct scope_code code; /* inode 0 and offset not 0: the address of code that could not be looked up so far */
 	__u32 name;
 	__u32 pad;
 };
@@ -42,7 +43,7 @@ struct cuda_name {
 	char text[CUDA_NAME];
 };
 
-/* Names by number. A number is given once, so that what was read of it stays right; they go with their process. */
+/* Names by number. A number is used only once, so cached names stay right; deleted after their process has ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -63,7 +64,7 @@ static __always_inline void fill_handle_key(struct cuda_handle_key *key, struct 
 	key->pad = 0;
 }
 
-/* cudaLaunchConfig_t and CUlaunchConfig alike: grid, block, shared bytes (of different widths), stream. */
+/* For cudaLaunchConfig_t and CUlaunchConfig: grid, block, shared bytes (of different widths), stream. */
 static __always_inline void read_config(struct cuda_shape *shape, __u64 config)
 {
 	bpf_probe_read_user(shape->grid, sizeof(shape->grid), (void *)config);
@@ -134,13 +135,13 @@ static __always_inline void keep_name(struct task_struct *task, struct cuda_hand
 		return;
 	}
 	length = bpf_probe_read_user_str(name->text, sizeof(name->text), (void *)text);
-	if (length > 0 && length < sizeof(name->text)) /* one that was cut is no name */
+	if (length > 0 && length < sizeof(name->text)) /* a cut name is not used */
 		value->name = key.number;
 }
 
 /*
- * The handle is known once the call has returned. Names that the runtime asks the driver for are left out: they are
- * those of thousands of kernels that it registers, whose launches have their names otherwise.
+ * The handle is known after the call has returned. Names that the runtime itself asks the driver for are ignored: these
+ * are thousands of registered kernels, whose names are found in another way.
  */
 static __always_inline void learn_handle(struct task_struct *task, struct cuda_frame *frame, __u8 kind, __s32 result)
 {
@@ -148,7 +149,7 @@ static __always_inline void learn_handle(struct task_struct *task, struct cuda_f
 	struct cuda_handle value = {}, *kernel;
 	__u64 handle = 0;
 
-	if (result && kind != CUDA_GET_KERNEL) /* which has given out a handle even where there is no GPU */
+	if (result && kind != CUDA_GET_KERNEL) /* which returns a handle even without a GPU */
 		return;
 	if (bpf_probe_read_user(&handle, sizeof(handle), (void *)frame->args[0]) || !handle)
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Launches, as events or counted. */
+/* Launches: emits events or counts them. */
 #ifndef SCOPE_CUDA_LAUNCHES_BPF_H
 #define SCOPE_CUDA_LAUNCHES_BPF_H
 
@@ -52,7 +52,7 @@ static __always_inline void emit_launch(struct task_struct *task, struct cuda_th
 			error = find_code(task, code.offset, &code);
 		if (known && code.inode)
 			known->code = code;
-		if (error == -EBUSY && !code.inode && !name) /* user space looks it up, among what is mapped then */
+		if (error == -EBUSY && !code.inode && !name) /* user space will look it up in the mappings */
 			scope_count_incomplete(stream_cuda_launch);
 		if (!code.inode)
 			code.offset = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Memory that programs hold, kept in the kernel so that nothing is missed while user space looks elsewhere. */
+/* Unfreed memory of programs. It is tracked in the kernel, so that no call is missed while user space is busy. */
 #ifndef SCOPE_CUDA_MEMORY_BPF_H
 #define SCOPE_CUDA_MEMORY_BPF_H
 
@@ -40,12 +40,12 @@ struct cuda_home {
 
 #include "chunks.bpf.h"
 
-#define MOST_MAPPED 4096 /* mappings that one unmapping may end */
+#define MOST_MAPPED 4096 /* mappings that one call may unmap */
 
 static const struct cuda_memory_value no_memory;
 static const struct cuda_live_value no_live;
 
-/* The running process. By helpers, since it is rare, see running_start_ns(). */
+/* The running process, read with helpers, since this is rare; see running_start_ns(). */
 static __always_inline void fill_owner(__u64 *cgroup_id, __u32 *uid, char *comm)
 {
 	struct task_struct *leader = BPF_CORE_READ(bpf_get_current_task_btf(), group_leader);
@@ -99,7 +99,7 @@ static __always_inline struct cuda_live_value *live_of(struct task_struct *task,
 
 static __always_inline void raise(__u64 *peak, __u64 value)
 {
-	for (int i = 0; i < 8; i++) { /* other threads may raise it meanwhile */
+	for (int i = 0; i < 8; i++) { /* other threads may raise the peak meanwhile */
 		__u64 seen = *(volatile __u64 *)peak;
 
 		if (seen >= value || __sync_val_compare_and_swap(peak, seen, value) == seen)
@@ -107,13 +107,13 @@ static __always_inline void raise(__u64 *peak, __u64 value)
 	}
 }
 
-/* In microseconds, so that the sum of a million allocations that live for months fits into 64 bits. */
+/* In microseconds, so that the sum for a million allocations over months fits into 64 bits. */
 static __always_inline __u64 since_start_us(const struct cuda_allocation *allocation)
 {
 	return (allocation->ktime_ns - running_start_ns()) / 1000;
 }
 
-/* Adds an allocation to what is live, or takes it off: `count` is 1 or -1. */
+/* Adds an allocation to the live memory (count = 1), or removes it (count = -1). */
 static __always_inline void count_live(struct task_struct *task, const struct cuda_allocation *allocation, __s64 count)
 {
 	struct cuda_home home = {.device = allocation->device, .memory = allocation->memory};
@@ -132,7 +132,7 @@ static __always_inline void count_live(struct task_struct *task, const struct cu
 	}
 }
 
-/* Takes out what was allocated at an address; false: nothing that is known. */
+/* Removes the allocation at an address; false: there is no known allocation. */
 static __always_inline bool forget_allocation(struct task_struct *task, __u64 address, struct cuda_allocation *was,
 					      bool implicit)
 {
@@ -169,7 +169,7 @@ static __always_inline bool remember_allocation(struct task_struct *task, __u64 
 	return true;
 }
 
-/* What could not be freed is there still, as if nobody had tried. */
+/* Undoes the removal after a failed free. */
 static __always_inline void put_back(struct task_struct *task, __u64 address, const struct cuda_allocation *was)
 {
 	struct cuda_home home = {.device = was->device, .memory = was->memory};
@@ -193,7 +193,7 @@ static __always_inline void allocated(struct task_struct *task, const struct cud
 
 	if (!address)
 		return;
-	forget_allocation(task, address, &was, true); /* freed in a way that is not seen, or it were not there again */
+	forget_allocation(task, address, &was, true); /* was freed by an unrecorded call */
 	if (!remember_allocation(task, address, &allocation))
 		return;
 	memory = memory_of(task, home);
@@ -228,14 +228,14 @@ static long unmap_next(__u32 index, struct unmapping *range)
 		return 1;
 	if (forget_allocation(bpf_get_current_task_btf(), range->address, &was, false) && was.bytes) {
 		range->address += was.bytes;
-	} else { /* mapped before we watched; what is mapped begins at chunks */
+	} else { /* mapped before recording began; mappings start at chunks */
 		range->has_unknown = true;
 		range->address = ((range->address >> SMALLEST_CHUNK_SHIFT) + 1) << SMALLEST_CHUNK_SHIFT;
 	}
 	return 0;
 }
 
-/* Pools map piece by piece and unmap whole. */
+/* Pools map memory in pieces and unmap it as a whole. */
 static __always_inline void unmapped(struct task_struct *task, const struct cuda_home *home, __u64 address, __u64 bytes)
 {
 	struct unmapping range = {.address = address, .end = address + bytes};

@@ -9,7 +9,7 @@ SCOPE_STREAM(open);
 SCOPE_STREAM(file_name);
 SCOPE_SUMMARY(file_summary)
 
-/* What the calls of interest do, by the architecture's numbers; given at load. */
+/* The kinds of calls, by the architecture's call numbers; set at load. */
 enum file_call {
 	CALL_NOT_OURS,
 	CALL_OPEN,    /* (name, flags, mode) */
@@ -30,7 +30,7 @@ const volatile __u8 file_calls[SYSCALLS];
 
 struct file_thread {
 	struct scope_thread thread;
-	__u64 entered_ns; /* 0: not in a call that is watched */
+	__u64 entered_ns; /* 0: not in a watched call */
 	__u64 inode;	  /* of CALL_READ and CALL_WRITE */
 	__u64 resolve;	  /* of CALL_OPENAT2 */
 	const char *name;
@@ -68,13 +68,6 @@ struct {
 	__type(value, struct file_name_record);
 } file_name_records SEC(".maps");
 
-static __always_inline struct file *file_of_fd(struct task_struct *task, __s32 fd)
-{
-	const struct path *path = directory_of_fd(task, fd);
-
-	return path ? container_of(path, struct file, f_path) : NULL;
-}
-
 static __always_inline void enter_open(struct file_thread *call, const __u64 *args)
 {
 	struct open_how how = {};
@@ -103,7 +96,7 @@ static __always_inline bool enter_io(struct task_struct *task, struct file_threa
 	struct inode *inode;
 
 	if (!file)
-		return false; /* EBADF: no file to put it down to */
+		return false; /* EBADF: there is no file */
 	inode = BPF_CORE_READ(file, f_inode);
 	call->fd = args[0];
 	call->inode = BPF_CORE_READ(inode, i_ino);
@@ -137,7 +130,7 @@ static __always_inline void emit_open(struct task_struct *task, struct file_thre
 	scope_output(&event->header, task, stream_open, call->entered_ns, sizeof(*event) + length);
 }
 
-/* Another thread may have put another file in the descriptor's place meanwhile. */
+/* Another thread may have replaced the descriptor's file meanwhile. */
 static __always_inline bool is_used_still(const struct path *path, const struct file_thread *call)
 {
 	struct inode *inode = BPF_CORE_READ(container_of(path, struct file, f_path), f_inode);
@@ -198,8 +191,8 @@ static __always_inline __u32 call_by_number(unsigned long nr)
 }
 
 /*
- * The raw tracepoints see every call whatever the kernel inlined, and cost the other calls one look in a table. They
- * miss io_uring, files that the kernel opens for exec, and 32-bit processes, whose numbers are others.
+ * The raw tracepoints see all calls, independent of inlining in the kernel, and cost other calls one table lookup. They
+ * miss io_uring, files that the kernel opens for exec, and 32-bit processes, which have other call numbers.
  */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(file_enter, struct pt_regs *regs, long nr)

@@ -2,7 +2,7 @@
 #ifndef SCOPE_FILES_H
 #define SCOPE_FILES_H
 
-/* The header's time is the entry's. */
+/* The header has the time of entry. */
 struct open_event {
 	struct scope_header header;
 	struct scope_path path;
@@ -11,7 +11,7 @@ struct open_event {
 	__u32 mode;
 	__s32 ret;
 	__u8 path_read;	     /* 0: the name could not be read from the process's memory */
-	__u8 path_truncated; /* directories at the root's end are missing */
+	__u8 path_truncated; /* the directories nearest to the root are missing */
 	__u8 pad[2];
 };
 
@@ -35,7 +35,7 @@ struct file_summary_value {
 	struct scope_histogram write_latency;
 };
 
-/* The path of a file that a summary has met for the first time in an interval. */
+/* The path of a file, emitted when a summary first counts the file in an interval. */
 struct file_name_event {
 	struct scope_header header;
 	struct scope_path path;

@@ -6,20 +6,20 @@
 #include "process.h"
 
 #define SIGNAL_GROUP_EXIT 0x4 /* include/linux/sched/signal.h */
-#define PF_FORKNOEXEC 0x40    /* include/linux/sched.h: forked, has not executed anything */
+#define PF_FORKNOEXEC 0x40    /* include/linux/sched.h: forked, no exec yet */
 
 SCOPE_STREAM(exec);
 SCOPE_STREAM(fork);
 SCOPE_STREAM(exit);
 
-const volatile __u32 page_size = 4096; /* given at load, as are the next */
+const volatile __u32 page_size = 4096; /* set at load, like the next ones */
 const volatile __s32 nr_execve = -1;
 const volatile __s32 nr_execveat = -1;
 
-#define ARGS_BYTES 12288 /* of all arguments, NULs included */
-#define ARGS_SINGLY 512	 /* how many of a failed exec's arguments are read, one by one */
+#define ARGS_BYTES 12288 /* of all arguments, including NULs */
+#define ARGS_SINGLY 512	 /* maximum number of arguments of a failed exec; they are read one by one */
 #define ARG_SINGLY_BYTES 4096
-/* A per-CPU value is at most 32 KiB. */
+/* A per-CPU value can have at most 32 KiB. */
 #define TAIL_BYTES (2 * PATH_BYTES + NAME_BYTES + ARGS_BYTES + ARG_SINGLY_BYTES)
 
 /* An event being composed. Its tail: the working directory, then the filename, then the arguments. */
@@ -38,18 +38,18 @@ struct {
 	__type(value, struct exec_record);
 } exec_records SEC(".maps");
 
-/* What a call that may fail was given, in the memory of the process that made it; and what is known of that process. */
+/* The arguments of an exec that may fail, in the memory of its process; and data about the process. */
 struct exec_thread {
 	struct scope_thread thread;
-	const char *filename; /* NULL: not in a call that is watched */
+	const char *filename; /* NULL: not in a watched call */
 	const char *const *argv;
-	__u64 released_ns; /* of a main thread: a held command was let go; 0: it is none */
-	__u32 ended;	   /* of a main thread: the process's exit was emitted */
+	__u64 released_ns; /* main thread: when a held command was released; 0: not a held command */
+	__u32 ended;	   /* main thread: the process's exit was emitted */
 };
 
 SCOPE_THREADS(struct exec_thread);
 
-/* Begins an event: all but filename, arguments and result. Returns the size of its tail so far. */
+/* Fills an event, except filename, arguments and result. Returns the size of the tail so far. */
 static __always_inline __u32 begin_exec(struct exec_record *record, struct task_struct *task)
 {
 	struct exec_event *event = &record->event;
@@ -87,8 +87,8 @@ static __always_inline void emit_exec(struct exec_record *record, struct task_st
 }
 
 /*
- * An exec that succeeded, in the new program before its first instruction. The arguments are the new program's own, as
- * /proc/PID/cmdline has them: one block, just written, so that one read takes all of them.
+ * A successful exec, in the new program before its first instruction. The arguments are those of the new program, as in
+ * /proc/PID/cmdline: one block of memory, read at once.
  */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(exec_done, struct task_struct *task, pid_t old_pid, struct linux_binprm *bprm)
@@ -117,7 +117,7 @@ int BPF_PROG(exec_done, struct task_struct *task, pid_t old_pid, struct linux_bi
 	return 0;
 }
 
-/* A command that was held until now by its parent, which traces it: that one and what else it starts are left out. */
+/* Is this a command that its parent, the tracer, has held? The tracer and its other children are excluded. */
 static __always_inline bool is_held(struct task_struct *task)
 {
 	__s32 parent = task->real_parent->tgid;
@@ -143,7 +143,7 @@ static __always_inline int exec_enter(const char *filename, const char *const *a
 	return 0;
 }
 
-/* A failed exec's arguments, through pointers in user memory. Returns where they end. */
+/* Reads the arguments of a failed exec through pointers in user memory. Returns their end. */
 static __always_inline __u32 read_args_singly(struct exec_record *record, __u32 at, const char *const *argv)
 {
 	__u32 first = at;
@@ -187,7 +187,7 @@ static __always_inline int exec_exit(long ret)
 	call->filename = NULL;
 	record = bpf_map_lookup_elem(&exec_records, &zero);
 	if (ret >= 0 || !record)
-		return 0; /* exec_done has it */
+		return 0; /* exec_done has emitted it */
 	at = begin_exec(record, task);
 	if (!at || at > PATH_BYTES + 1)
 		return 0;
@@ -201,8 +201,8 @@ static __always_inline int exec_exit(long ret)
 }
 
 /*
- * Failed execs leave no trace but in the calls themselves. The calls' own tracepoints run for exec alone, unlike
- * sys_enter. They miss 32-bit processes, whose calls have none.
+ * Failed execs are only visible in the calls themselves. These tracepoints run only for execs, unlike sys_enter. They
+ * miss 32-bit processes, whose calls have no tracepoints.
  */
 SEC("tracepoint/syscalls/sys_enter_execve")
 int execve_enter(struct trace_event_raw_sys_enter *call)
@@ -228,7 +228,7 @@ int execveat_exit(struct trace_event_raw_sys_exit *call)
 	return exec_exit(call->ret);
 }
 
-/* The same by the raw tracepoints, which need no tracefs but run for every call. */
+/* The same with raw tracepoints, which need no tracefs but run for every call. */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(any_call_enter, struct pt_regs *regs, long nr)
 {
@@ -247,7 +247,7 @@ int BPF_PROG(any_call_exit, struct pt_regs *regs, long ret)
 	return nr == nr_execve || nr == nr_execveat ? exec_exit(ret) : 0;
 }
 
-/* In the parent, when the child is whole but has not run yet: its times and ids can be read. */
+/* In the parent, when the child is complete but has not run yet: its times and ids can be read. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(fork_done, struct task_struct *parent, struct task_struct *child)
 {
@@ -265,7 +265,7 @@ int BPF_PROG(fork_done, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-/* part of total, as numerator is of denominator; exact up to 2^32 of each, to the microsecond above. */
+/* total * numerator / denominator; exact up to 2^32 for each, above that to the microsecond. */
 static __always_inline __u64 share(__u64 total, __u64 numerator, __u64 denominator)
 {
 	if (!denominator)
@@ -277,12 +277,12 @@ static __always_inline __u64 share(__u64 total, __u64 numerator, __u64 denominat
 	return total * numerator / denominator;
 }
 
-#define THREADS_SUMMED 256 /* other threads that are still on their way out when the last one ends */
+#define THREADS_SUMMED 256 /* threads that are still exiting when the last one ends */
 
 /*
- * User and system time of the process, as wait4() reports them: ticks only tell how the exact run time divides
- * (cputime_adjust() in kernel/sched/cputime.c). What ended threads used was added to the process's; those that have
- * not been released yet, the last one and perhaps the main one among them, still keep theirs.
+ * User and system time of the process, as reported by wait4(): the exact run time, divided in proportion to the ticks
+ * (cputime_adjust() in kernel/sched/cputime.c). The process has the times of released threads; threads not released
+ * yet, such as the last one and perhaps the main one, still have their own.
  */
 static __always_inline void fill_cpu_time(struct exit_event *event, struct task_struct *task)
 {
@@ -313,7 +313,7 @@ static __always_inline void fill_usage(struct exit_event *event, struct task_str
 	event->write_bytes = signal->ioac.write_bytes + task->ioac.write_bytes;
 }
 
-/* Of several threads that each seem the last one, the first takes it; see is_last_thread(). */
+/* If several threads seem to be the last one, the first is used; see is_last_thread(). */
 static __always_inline bool is_first_exit(struct task_struct *task)
 {
 	struct exec_thread *leader;
@@ -325,8 +325,8 @@ static __always_inline bool is_first_exit(struct task_struct *task)
 }
 
 /*
- * The last thread of a process. The kernel has counted it out and set the exit code by then, but released nothing that
- * is read here: memory use at its peak was put in the signal struct just before.
+ * The exit of a process's last thread. By then the kernel has set the exit code, but not released the data read here.
+ * It has just stored the peak memory use in the signal struct.
  */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(exit_done, struct task_struct *task)
@@ -338,7 +338,7 @@ int BPF_PROG(exit_done, struct task_struct *task)
 
 	if (!is_last_thread(ctx, task) || !scope_passes(task) || !is_first_exit(task))
 		return 0;
-	event = scope_reserve(task->group_leader, stream_exit, now_ns, sizeof(*event)); /* named as the process is */
+	event = scope_reserve(task->group_leader, stream_exit, now_ns, sizeof(*event)); /* comm is the process's name */
 	if (!event)
 		return 0;
 	code = task->signal->flags & SIGNAL_GROUP_EXIT ? task->signal->group_exit_code : task->exit_code;

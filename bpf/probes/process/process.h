@@ -2,7 +2,7 @@
 #ifndef SCOPE_PROCESS_H
 #define SCOPE_PROCESS_H
 
-/* Of an exec that succeeded, the header describes the process as it is after it; of one that failed, as it stayed. */
+/* The header describes the process after a successful exec; after a failed exec, the process is unchanged. */
 struct exec_event {
 	struct scope_header header;
 	struct scope_text filename;
@@ -12,7 +12,7 @@ struct exec_event {
 	__s32 ret;
 	__u8 args_truncated;
 	__u8 cwd_truncated;
-	__u8 filename_read; /* 0: not readable in the process's memory */
+	__u8 filename_read; /* 0: unreadable in the process's memory */
 	__u8 args_read;
 	__u8 pad[4];
 };
@@ -22,13 +22,13 @@ struct fork_event {
 	struct scope_header header;
 	__u64 child_start_ns;
 	__s32 child_pid;
-	__s32 child_tid; /* another than child_pid: a thread of the same process */
+	__s32 child_tid; /* different from child_pid: a thread of the same process */
 };
 
-/* A process, when its last thread ends. The header describes that thread. */
+/* The end of a process, when its last thread ends. The header describes its main thread. */
 struct exit_event {
 	struct scope_header header;
-	__u64 lifetime_ns; /* without the time that a command was held */
+	__u64 lifetime_ns; /* without the time that the command was held */
 	__u64 user_ns;
 	__u64 system_ns;
 	__u64 peak_rss_bytes;

@@ -8,23 +8,23 @@ SCOPE_SUMMARY(sched_summary)
 
 /* include/linux/sched.h */
 #define TASK_UNINTERRUPTIBLE 2
-#define TASK_REPORT_MASK 0xff /* the states ps shows; what lies above alone (TASK_FROZEN, ...) does not wake either */
+#define TASK_REPORT_MASK 0xff /* the states that ps shows; higher bits alone (TASK_FROZEN, ...): uninterruptible */
 
 struct sched_thread {
 	struct scope_thread thread;
-	__u64 on_since_ns;   /* 0: not running, or not known */
+	__u64 on_since_ns;   /* 0: not running, or unknown */
 	__u64 off_since_ns;  /* went to sleep */
 	__u64 wait_since_ns; /* runnable, not running */
-	__u64 waited_ns;     /* for the CPU that it has; 0: not known */
-	__s32 waker_pid;     /* 0: the idle thread, which an interrupt had interrupted */
+	__u64 waited_ns;     /* for the CPU that it has now; 0: unknown */
+	__s32 waker_pid;     /* 0: an interrupt during the idle thread */
 	__s32 waker_tid;
-	bool woken; /* to wait for a CPU; else it was switched out while it was runnable */
+	bool woken; /* it waited for a CPU after a wakeup; else it was switched out while runnable */
 	char waker_comm[SCOPE_COMM_SIZE];
 };
 
 SCOPE_THREADS(struct sched_thread);
 
-/* What is kept of a thread; NULL if it is not watched, or if there is no memory, which is counted. */
+/* The state of a thread; NULL if it is not watched, or if there is no memory, which is counted as a loss. */
 static __always_inline struct sched_thread *watched(struct task_struct *task)
 {
 	struct sched_thread *thread;
@@ -48,7 +48,7 @@ static __always_inline struct sched_summary_value *summary_of(struct task_struct
 	return sched_summary_slot(&key);
 }
 
-/* How the thread came to wait for the CPU that it leaves now, and how long it did. */
+/* Why and how long the thread had waited for the CPU that it leaves now. */
 static __always_inline void fill_wait(struct switch_event *event, struct sched_thread *thread)
 {
 	event->run_queue_ns = thread->waited_ns;
@@ -60,7 +60,7 @@ static __always_inline void fill_wait(struct switch_event *event, struct sched_t
 	__builtin_memcpy(event->waker_comm, thread->waker_comm, sizeof(event->waker_comm));
 }
 
-/* `leaving` is NULL if prev is not watched, and next is. */
+/* `leaving` is NULL if only next is watched, not prev. */
 static __always_inline void emit_switch(struct task_struct *prev, struct task_struct *next,
 					struct sched_thread *leaving, __u64 now_ns, __u64 on_cpu_ns, __u32 prev_state)
 {
@@ -81,7 +81,7 @@ static __always_inline void emit_switch(struct task_struct *prev, struct task_st
 	scope_submit(event, stream_switch, sizeof(*event));
 }
 
-/* The thread leaves the CPU, which it had for so long; 0: that is not known. */
+/* The thread leaves the CPU after this time on it; 0: unknown. */
 static __always_inline void leave(struct task_struct *task, struct sched_thread *thread, __u64 now_ns, __u64 on_cpu_ns,
 				  bool runnable)
 {
@@ -120,7 +120,7 @@ static __always_inline void arrive(struct task_struct *task, struct sched_thread
 	}
 }
 
-/* A thread that is preempted stays runnable, whatever it was about to wait for. 0: it is runnable. */
+/* The state to show; 0: runnable. A preempted thread stays runnable, even if it was about to sleep. */
 static __always_inline __u32 shown_state(bool preempted, __u32 state)
 {
 	if (preempted || !state)
@@ -150,8 +150,8 @@ static __always_inline int switched(bool preempted, struct task_struct *prev, st
 }
 
 /*
- * The kernel hands over the state that prev had when the switch was decided (since 9c2136be0878, 5.18): by now another
- * CPU may be waking it already.
+ * The kernel passes the state of prev at the decision to switch (since 9c2136be0878, 5.18). Its current state may
+ * differ: another CPU may already be waking it.
  */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(switch_with_state, bool preempted, struct task_struct *prev, struct task_struct *next,
@@ -174,7 +174,7 @@ static __always_inline int woken(struct task_struct *task)
 	__u64 now_ns;
 
 	if (!thread || thread->wait_since_ns || thread->on_since_ns)
-		return 0; /* it was runnable already */
+		return 0; /* it was already runnable */
 	now_ns = bpf_ktime_get_boot_ns();
 	thread->wait_since_ns = now_ns;
 	thread->woken = true;
@@ -193,7 +193,7 @@ static __always_inline int woken(struct task_struct *task)
 	return 0;
 }
 
-/* When the thread has become runnable, on the CPU that woke it: an interrupt counts as the thread it interrupted. */
+/* When the thread has become runnable, on the waker's CPU; an interrupt counts as the interrupted thread. */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(wakeup_done, struct task_struct *task)
 {

@@ -2,11 +2,11 @@
 #ifndef SCOPE_SCHED_H
 #define SCOPE_SCHED_H
 
-/* A CPU goes from one thread to another. The header describes the one that leaves it. */
+/* A thread leaves a CPU and another takes it. The header describes the leaving thread. */
 struct switch_event {
 	struct scope_header header;
-	__u64 run_queue_ns; /* how long it had waited to get the CPU; 0: not known */
-	__u64 on_cpu_ns;    /* how long it then had it; 0: not known */
+	__u64 run_queue_ns; /* how long it had waited for the CPU; 0: unknown */
+	__u64 on_cpu_ns;    /* how long it was on the CPU; 0: unknown */
 	__u64 next_start_ns;
 	__s32 next_pid;
 	__s32 next_tid;
@@ -16,7 +16,7 @@ struct switch_event {
 	char waker_comm[SCOPE_COMM_SIZE];
 	__u32 prev_state; /* 0: still runnable; else TASK_* bits, include/linux/sched.h */
 	__u8 involuntary;
-	__u8 woken; /* before it waited; else it had been switched out while it was runnable */
+	__u8 woken; /* it had been woken before it waited; else it was switched out while runnable */
 	__u8 pad[2];
 };
 

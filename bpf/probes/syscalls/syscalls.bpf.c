@@ -15,6 +15,7 @@ const volatile bool decoded; /* arguments are wanted as text, too */
 struct syscall_thread {
 	struct scope_thread thread;
 	__u64 entered_ns; /* 0: not in a call that is watched */
+	__u64 slept;	  /* times that the thread had given up its CPU to wait, when it entered */
 	__s64 args[6];
 	__s32 nr;
 	__u8 compat;
@@ -24,10 +25,16 @@ SCOPE_THREADS(struct syscall_thread);
 
 #include "reading.bpf.h"
 
+/* Whether the thread has given up its CPU to wait since it entered the call. */
+static __always_inline bool has_waited(struct task_struct *task, struct syscall_thread *call)
+{
+	return task->nvcsw != call->slept;
+}
+
 static __always_inline void summarize_call(struct task_struct *task, struct syscall_thread *call, __s64 ret,
 					   __u64 duration_ns)
 {
-	struct syscall_summary_key key = {.nr = call->nr, .compat = call->compat};
+	struct syscall_summary_key key = {.nr = call->nr, .compat = call->compat, .waited = has_waited(task, call)};
 	struct syscall_summary_value *value;
 
 	fill_process(&key.process, task);
@@ -41,8 +48,8 @@ static __always_inline void summarize_call(struct task_struct *task, struct sysc
 	scope_histogram_add(&value->latency, duration_ns);
 }
 
-static __always_inline void fill_event(struct syscall_event *event, struct syscall_thread *call, __s64 ret,
-				       bool returned, __u64 duration_ns)
+static __always_inline void fill_event(struct syscall_event *event, struct task_struct *task,
+				       struct syscall_thread *call, __s64 ret, bool returned, __u64 duration_ns)
 {
 	event->arg0 = call->args[0];
 	event->arg1 = call->args[1];
@@ -56,7 +63,7 @@ static __always_inline void fill_event(struct syscall_event *event, struct sysca
 	event->compat = call->compat;
 	event->returned = returned;
 	event->decoded = decoded;
-	event->pad = 0;
+	event->waited = has_waited(task, call);
 }
 
 /* An event with what was read. False: nothing was, so that one without will do. */
@@ -79,7 +86,7 @@ static __always_inline bool emit_read(struct task_struct *task, struct syscall_t
 		scope_count_incomplete(stream_syscall);
 	if (reading->end > TAIL_BYTES)
 		return false;
-	fill_event(&reading->event, call, ret, returned, duration_ns);
+	fill_event(&reading->event, task, call, ret, returned, duration_ns);
 	scope_output(&reading->event.header, task, stream_syscall, entered_ns, sizeof(reading->event) + reading->end);
 	return true;
 }
@@ -99,7 +106,7 @@ static __always_inline void end_call(struct task_struct *task, struct syscall_th
 	event = scope_reserve(task, stream_syscall, entered_ns, sizeof(*event));
 	if (!event)
 		return;
-	fill_event(event, call, ret, returned, duration_ns);
+	fill_event(event, task, call, ret, returned, duration_ns);
 	scope_submit(event, stream_syscall, sizeof(*event));
 }
 
@@ -126,6 +133,7 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long nr)
 	if (!scope_thread_passes(task, &call->thread))
 		return 0;
 	call->compat = is_compat(task);
+	call->slept = task->nvcsw;
 	call->nr = nr;
 	call->args[0] = syscall_arg(regs, 0);
 	call->args[1] = syscall_arg(regs, 1);

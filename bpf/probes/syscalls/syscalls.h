@@ -17,7 +17,7 @@ struct syscall_event {
 	__u8 compat;   /* a 32-bit call on a 64-bit kernel: other numbers */
 	__u8 returned; /* 0: the thread ended inside the call, as exit does */
 	__u8 decoded;  /* its arguments are wanted as text, too */
-	__u8 pad;
+	__u8 waited;   /* the thread gave up its CPU during the call */
 };
 
 /* Six arguments and the result have places; so has the directory that a path without one starts from. */
@@ -76,7 +76,8 @@ struct syscall_summary_key {
 	struct scope_process process;
 	__s32 nr;
 	__u8 compat;
-	__u8 pad[3];
+	__u8 waited; /* calls during which the thread gave up its CPU are counted apart */
+	__u8 pad[2];
 };
 
 struct syscall_summary_value {

@@ -1,1 +1,1 @@
-"""How the agent is told what to record: scope.v1.AgentControl."""
+"""The agent's own gRPC service, scope.v1.AgentControl: starts and stops tasks."""

@@ -1,4 +1,4 @@
-"""Who may call: whoever shows the token. Health and reflection tell nothing worth hiding and are open."""
+"""Authentication: a call needs the bearer token. Health and reflection reveal nothing secret and need no token."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,7 +13,8 @@ _OPEN = ("/grpc.health.v1.Health/", "/grpc.reflection.")
 
 
 class RequireToken(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in the stubs only
-    """Refuses calls without `authorization: Bearer TOKEN`; the file is read anew, so a token may be replaced."""
+    """Refuses calls without `authorization: Bearer TOKEN`. The file is read for each call, so a token can be
+    replaced."""
 
     def __init__(self, token_file: Path) -> None:
         self._token_file = token_file
@@ -35,11 +36,12 @@ class RequireToken(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gen
 
 
 def _refusing(handler: Any) -> Any:
-    """A handler like the one given that refuses the call."""
+    """A handler of the same kind that refuses the call."""
 
     async def refuse(_: Any, context: Any) -> None:
         await context.abort(
-            grpc.StatusCode.UNAUTHENTICATED, "show the token: -H 'authorization: Bearer TOKEN', from the token file"
+            grpc.StatusCode.UNAUTHENTICATED,
+            "the token is missing or wrong; send -H 'authorization: Bearer TOKEN' with the token from the token file",
         )
 
     if handler is None or not handler.response_streaming:

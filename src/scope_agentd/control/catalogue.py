@@ -1,4 +1,4 @@
-"""The catalogue of probes with what this host allows, as the wire has it."""
+"""The catalogue of probes for this host, as a message."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from scope_proto.scope.v1 import control_pb2
 
 
 async def list_probes() -> control_pb2.ListProbesResponse:
-    """Every probe, tried on this host."""
+    """All probes, each checked on this host."""
     from scope_bpf.capture.doctor import examine
     from scope_bpf.probes import probes
 

@@ -1,4 +1,4 @@
-"""Between the wire's messages and the agent's own objects."""
+"""Conversion between gRPC messages and the agent's objects."""
 
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -10,26 +10,28 @@ from scope_agentd.run import Run
 from scope_agentd.task import Task
 from scope_proto.scope.v1 import control_pb2, task_pb2
 
-if TYPE_CHECKING:  # an idle agent does without numpy and Arrow
+if TYPE_CHECKING:  # an idle agent must not load numpy and Arrow
     from scope_bpf.capture.doctor import Finding
     from scope_bpf.catalogue.options import Option
     from scope_bpf.catalogue.probe import Probe
 
 
 def task_id_of(request: control_pb2.StartTaskRequest) -> str:
-    """The id that a request gives, as UUIDs are written; empty if it gives none.
+    """The task id in a request, as the text of a UUID; empty if the request has none.
 
     Raises:
-        InvalidDefinition: it is no UUID.
+        InvalidDefinition: the id is not a UUID.
     """
     try:
         return str(uuid.UUID(request.task_id)) if request.task_id else ""
     except ValueError:
-        raise InvalidDefinition(f"task_id: {request.task_id[:40]!r} is no UUID; give one, or none") from None
+        raise InvalidDefinition(
+            f"task_id: {request.task_id[:40]!r} is not a UUID; give a UUID or leave it out"
+        ) from None
 
 
 def task_message(task: Task) -> control_pb2.Task:
-    """A task and its latest run as the contracts describe them."""
+    """The message for a task and its latest run."""
     message = control_pb2.Task(
         task_id=task.wanted.task_id,
         origin=task.wanted.origin,
@@ -75,7 +77,7 @@ def _recorded(task_id: str, run: Run) -> control_pb2.Run:
 
 
 def probe_message(probe: "Probe", finding: "Finding") -> control_pb2.Probe:
-    """A probe of the catalogue, and what this host makes of it."""
+    """The message for a probe, with its availability on this host."""
     from scope_bpf.catalogue.stream import fingerprint
 
     message = control_pb2.Probe(

@@ -1,4 +1,4 @@
-"""The gRPC server of the control service, with health and reflection, so that grpcurl works as it is."""
+"""The gRPC server of the control service, with health and reflection, so grpcurl needs no .proto files."""
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -16,14 +16,14 @@ SERVICE = control_pb2.DESCRIPTOR.services_by_name["AgentControl"].full_name
 
 
 async def start_server(settings: Settings, service: ControlService) -> tuple[grpc.aio.Server, str]:
-    """Starts to listen; returns the server and its host:port.
+    """Starts the server; returns the server and its host:port.
 
     Raises:
-        PortTaken: another program listens there.
+        PortTaken: another program listens on the port.
     """
     server = grpc.aio.server(interceptors=[RequireToken(settings.token_file)], options=server_options())
     add_AgentControlServicer_to_server(service, server)
-    status = health.aio.HealthServicer()  # type: ignore[attr-defined]  # the stubs lack it
+    status = health.aio.HealthServicer()  # type: ignore[attr-defined]  # missing in the stubs
     health_pb2_grpc.add_HealthServicer_to_server(status, server)
     for name in ("", SERVICE):
         await status.set(name, health_pb2.HealthCheckResponse.SERVING)

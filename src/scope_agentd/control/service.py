@@ -1,4 +1,4 @@
-"""scope.v1.AgentControl: runs catalogue probes with checked options, and nothing else."""
+"""scope.v1.AgentControl: runs only probes of the catalogue, with checked options."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -33,7 +33,7 @@ Answer = TypeVar("Answer")
 
 
 def _with_status(method: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable[Answer]]:
-    """Turns the package's errors into gRPC's."""
+    """Turns the package's errors into gRPC status codes."""
 
     @wraps(method)
     async def call(self: Any, request: Any, context: Any) -> Answer:
@@ -48,7 +48,7 @@ def _with_status(method: Callable[..., Awaitable[Answer]]) -> Callable[..., Awai
 
 
 class ControlService(AgentControlServicer):
-    """The service over this machine's tasks."""
+    """The service for this machine's tasks."""
 
     def __init__(self, node: control_pb2.Node, tasks: Tasks) -> None:
         self._node, self._tasks = node, tasks
@@ -59,30 +59,30 @@ class ControlService(AgentControlServicer):
 
     @_with_status
     async def ListProbes(self, request: control_pb2.ListProbesRequest, context: Any) -> control_pb2.ListProbesResponse:
-        """The catalogue, each probe tried on this host."""
+        """The catalogue, each probe checked on this host."""
         return await list_probes()
 
     @_with_status
     async def StartTask(self, request: control_pb2.StartTaskRequest, context: Any) -> control_pb2.Task:
-        """Starts a task; answers when it records. A caller who gives up before has started none."""
+        """Starts a task; answers when the task records. If the caller cancels earlier, no task is started."""
         async with self._tasks.start_own(request.definition, task_id_of(request)) as task:
-            # gRPC may know of a caller who has gone before this coroutine does: then the sending fails, or the turn of
-            # the loop cancels. Past them only an answer under way can miss its caller, and no server can tell that.
+            # gRPC may learn earlier than this coroutine that the caller has gone: then sending fails, or the turn of
+            # the loop cancels. After both, only an answer on its way can miss its caller; no server can detect that.
             await context.send_initial_metadata(())
             await asyncio.sleep(0)
             return task_message(task)
 
     @_with_status
     async def StopTask(self, request: control_pb2.StopTaskRequest, context: Any) -> control_pb2.Task:
-        """Stops a task; answers when it has ended."""
+        """Stops a task; answers when the task has ended."""
         return task_message(await self._tasks.stop_own(request.task_id))
 
     async def ListTasks(self, request: control_pb2.ListTasksRequest, context: Any) -> control_pb2.ListTasksResponse:
-        """Every task, those that ended lately too."""
+        """All tasks, including recently ended tasks."""
         return control_pb2.ListTasksResponse(tasks=[task_message(task) for task in self._tasks.all()])
 
     async def WatchTasks(self, request: control_pb2.WatchTasksRequest, context: Any) -> AsyncIterator[control_pb2.Task]:
-        """Every task now, then each as it changes."""
+        """All tasks now, then each task that changes."""
         told: dict[str, control_pb2.Task] = {}
         while True:
             for task in self._tasks.all():

@@ -1,1 +1,1 @@
-"""From the kernel to the wire: record (one thread a run) - describe - batch - spool - upload. In this order."""
+"""The steps from the kernel to the server, in order: record (one thread per run), describe, batch, spool, upload."""

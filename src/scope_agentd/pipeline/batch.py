@@ -1,4 +1,4 @@
-"""From raw batches to records: Arrow columns, compressed, numbered, with the books as they stand."""
+"""Makes records from raw batches: compressed Arrow columns with a sequence number and the current event counts."""
 
 from collections.abc import Iterator
 
@@ -11,11 +11,13 @@ from scope_bpf.catalogue.stream import fingerprint
 from scope_proto.scope.v1 import record_pb2
 from scope_wire.limits import RECORD_BYTES
 
-MOST_BYTES = RECORD_BYTES - MOST_DESCRIBED_BYTES - (16 << 10)  # of columns; the rest is for what goes with them
+MOST_BYTES = (
+    RECORD_BYTES - MOST_DESCRIBED_BYTES - (16 << 10)
+)  # of columns; the rest of a record is for processes and counts
 
 
 class Batcher:
-    """Builds a run's records and numbers each stream's batches from 1. For one thread."""
+    """Builds a run's records. Each stream's batches are numbered from 1. For one thread."""
 
     def __init__(self, run_id: bytes, task_id: bytes, books: Books, describer: Describer) -> None:
         self._run_id, self._task_id, self._books, self._describer = run_id, task_id, books, describer
@@ -25,16 +27,16 @@ class Batcher:
 
     @property
     def last_sequences(self) -> dict[str, int]:
-        """By stream, the last sequence that was given; 0: none."""
+        """The last sequence number by stream; 0: none."""
         return dict(self._sequences)
 
     def build(self, raw: Batch) -> Iterator[record_pb2.Record]:
-        """One batch, or several where even compressed it is too large for a record.
+        """The records of a batch: one, or several if the compressed batch is too large for one record.
 
-        A row that alone is too large is booked as lost.
+        A single row that is too large is counted as lost.
 
         Raises:
-            KernelError, pyarrow.ArrowException: the rest of the rows cannot be read as columns.
+            KernelError, pyarrow.ArrowException: the remaining rows cannot be converted to columns.
         """
         stream = raw.stream.name
         self._describer.notice(raw)
@@ -64,7 +66,7 @@ class Batcher:
             )
 
     def changed_accounts(self) -> record_pb2.Record | None:
-        """The books of every stream, if some have changed since they were last told."""
+        """A record with the counts of all streams; None if no count has changed since the last report."""
         accounts = self._books.accounts()
         if all(account == self._told.get(stream, record_pb2.Account()) for stream, account in accounts.items()):
             return None
@@ -72,11 +74,11 @@ class Batcher:
         return self.record(accounts=self.accounts())
 
     def accounts(self) -> record_pb2.Accounts:
-        """The books of every stream as of now."""
+        """The current counts of all streams."""
         return record_pb2.Accounts(streams=self._books.accounts(), ktime_ns=boot_ns(), boot_to_utc_ns=boot_to_utc_ns())
 
     def record(self, **content: object) -> record_pb2.Record:
-        """A record of this run; `content` is one of its kinds."""
+        """A record of this run; `content` names one field of the record's oneof."""
         return record_pb2.Record(run_id=self._run_id, task_id=self._task_id, **content)  # type: ignore[arg-type]
 
     def _fingerprint(self, raw: Batch) -> str:

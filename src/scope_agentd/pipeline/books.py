@@ -1,4 +1,4 @@
-"""A run's books: what its streams emitted in the kernel, what was lost since, and what was given a sequence."""
+"""A run's books: per stream, how many events were emitted, lost, and numbered for sending."""
 
 import threading
 from collections.abc import Iterable, Mapping
@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from scope_bpf.capture.account import Account
 from scope_proto.scope.v1 import record_pb2
 
-RING, BATCH, AGENT = "ring", "batch", "agent"  # the places where something may be lost before it has a sequence
+RING, BATCH, AGENT = "ring", "batch", "agent"  # places of losses before an event has a sequence number
 
 
 class Books:
-    """Cumulative since the run's start. The run's thread writes, any thread reads."""
+    """Cumulative counts since the run's start. The run's thread writes, any thread reads."""
 
     def __init__(self, streams: Iterable[str]) -> None:
         self._lock = threading.Lock()
@@ -24,28 +24,28 @@ class Books:
         return list(self._sequenced)
 
     def set_kernel(self, accounts: Mapping[str, Account]) -> None:
-        """The kernel's own books as they stand now; its losses are at the place "ring"."""
+        """Sets the kernel's current counts; its losses have the place "ring"."""
         with self._lock:
             self._kernel = accounts
 
     def lose(self, stream: str, place: str, reason: str, count: int) -> None:
-        """Books events of a stream as lost after the kernel."""
+        """Counts events of a stream that were lost after the kernel emitted them."""
         with self._lock:
             lost = self._lost.setdefault(stream, {})
             lost[place, reason] = lost.get((place, reason), 0) + count
 
     def sequence(self, stream: str, count: int) -> None:
-        """Books events as given a sequence: the spool, then the server, answer for them."""
+        """Counts events that got a sequence number; from now on the spool, then the server, account for them."""
         with self._lock:
             self._sequenced[stream] += count
 
     def sequenced(self) -> dict[str, int]:
-        """Events by stream that were given a sequence."""
+        """Number of events with a sequence number, by stream."""
         with self._lock:
             return dict(self._sequenced)
 
     def close(self) -> None:
-        """At the end: what was emitted and neither lost nor given a sequence was not read in time; it is lost."""
+        """Counts all other emitted events as lost, at the end of the run: they were not read in time."""
         for stream in self._sequenced:
             account = self.account(stream)
             rest = account.emitted - sum(loss.count for loss in account.lost) - self._sequenced[stream]
@@ -53,7 +53,7 @@ class Books:
                 self.lose(stream, AGENT, "unread", rest)
 
     def account(self, stream: str) -> record_pb2.Account:
-        """Where a stream's books stand."""
+        """The current account of a stream."""
         with self._lock:
             kernel = self._kernel.get(stream, Account())
             account = record_pb2.Account(emitted=kernel.emitted, incomplete=kernel.incomplete)
@@ -63,5 +63,5 @@ class Books:
         return account
 
     def accounts(self) -> dict[str, record_pb2.Account]:
-        """Where every stream's books stand."""
+        """The current accounts of all streams."""
         return {stream: self.account(stream) for stream in self._sequenced}

@@ -1,17 +1,17 @@
-"""Arrow columns as bytes, in as many pieces as keep each under a limit."""
+"""Writes Arrow columns as bytes, split into pieces below a size limit."""
 
 from collections.abc import Iterator
 
 import pyarrow as pa
 
-# By this thread alone: to hand a batch's small columns to others costs more than to compress them.
+# In this thread only: passing a batch's small columns to other threads costs more than compressing them.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
 def compressed(columns: pa.RecordBatch, most_bytes: int) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
-    """The rows in their order, each piece with its Arrow IPC stream; None: a single row that is larger than the limit.
+    """The rows in order, in pieces, each with its Arrow IPC stream; None: a single row is larger than the limit.
 
-    A piece takes with it only those entries of dictionaries that its own rows use.
+    A piece contains only the dictionary entries that its rows use.
     """
     ipc = _written(columns)
     if ipc.size <= most_bytes:

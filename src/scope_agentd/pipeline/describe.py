@@ -1,4 +1,4 @@
-"""What is known of the processes that a run's rows are about: from exec events, and from /proc while they live."""
+"""Descriptions of the processes in a run's rows, from exec events and from /proc while a process lives."""
 
 import os
 import time
@@ -17,26 +17,26 @@ from scope_bpf.host import has_host_pids
 from scope_proto.scope.v1 import record_pb2
 
 MOST_DESCRIBED_BYTES = 64 << 10  # of descriptions in one record
-_MOST_ARGUMENT_BYTES = 4 << 10  # of a command line; what is beyond is cut
-_MOST_KNOWN = 65_536  # processes remembered as described
-_MOST_WAITING = 4_096  # described and not sent yet; beyond, the oldest stay undescribed
-_FORGET_EVERY_S = 6 * 3600.0  # the server may have dropped the days in which a process was described
-_MOST_READ = 256  # looked up in /proc for one batch: some 60 us each
+_MOST_ARGUMENT_BYTES = 4 << 10  # of a command line; the rest is cut
+_MOST_KNOWN = 65_536  # processes that need no new description
+_MOST_WAITING = 4_096  # descriptions not sent yet; beyond, the oldest are dropped
+_FORGET_EVERY_S = 6 * 3600.0  # the server may have deleted the day with the description
+_MOST_READ = 256  # processes looked up in /proc per batch: some 60 us each
 
 Key = tuple[int, int]  # pid, start_ns
 
 
 class Describer:
-    """Describes each process of a run now and then, and again after an exec. For one thread."""
+    """Describes each process of a run at intervals, and again after an exec. For one thread."""
 
     def __init__(self) -> None:
-        self._reads_proc = has_host_pids()  # elsewhere the pids of rows are not those of /proc
+        self._reads_proc = has_host_pids()  # in another pid namespace, the rows' pids differ from /proc
         self._forgets_at = 0.0
         self._known: OrderedDict[Key, None] = OrderedDict()
         self._waiting: OrderedDict[Key, record_pb2.Process] = OrderedDict()
 
     def notice(self, raw: Batch) -> None:
-        """Looks at the processes of a batch that are new, before they end."""
+        """Reads the new processes of a batch, before they end."""
         if not isinstance(raw, RawBatch) or not {"pid", "start_ns"} <= set(raw.rows.dtype.names or ()):
             return
         if raw.stream.describes:
@@ -53,7 +53,7 @@ class Describer:
                 self._remember((pid, start_ns))
 
     def take(self) -> list[record_pb2.Process]:
-        """The next descriptions to send, as many as one record has room for."""
+        """The next descriptions to send, as many as fit into one record."""
         taken: list[record_pb2.Process] = []
         room = MOST_DESCRIBED_BYTES
         while self._waiting:
@@ -80,7 +80,7 @@ class Describer:
 
 
 def described_in_proc(pid: int, start_ns: int) -> record_pb2.Process | None:
-    """What /proc says of a process; None if it has ended, or its pid is another's by now."""
+    """The description from /proc; None if the process has ended, or another process has its pid now."""
     folder = Path(f"/proc/{pid}")
     try:
         stat = stat_of(pid)
@@ -104,7 +104,7 @@ def described_in_proc(pid: int, start_ns: int) -> record_pb2.Process | None:
 def _exe_of(folder: Path) -> str:
     try:
         return _text(os.fsencode((folder / "exe").readlink()))
-    except OSError:  # a kernel thread has none
+    except OSError:  # a kernel thread has no executable
         return ""
 
 
@@ -113,7 +113,7 @@ def _cgroup_of(text: str) -> str:
 
 
 def _described_by(raw: RawBatch) -> Iterator[record_pb2.Process]:
-    """Rows that describe their process, see `Stream.describes`."""
+    """Descriptions from rows that describe their own process, see `Stream.describes`."""
     names = raw.stream.describes
     wanted = {"pid", "start_ns", *names.values()}
     rows: dict[str, list[Any]] = to_arrow(raw, wanted).to_pydict()
@@ -123,7 +123,7 @@ def _described_by(raw: RawBatch) -> Iterator[record_pb2.Process]:
             continue
         known = {field: value for field, value in row.items() if value is not None}
         exe, arguments = known.pop("exe", ""), known.pop("cmdline", [])
-        script = exe in arguments[1:]  # then its interpreter runs, whose path comes first
+        script = exe in arguments[1:]  # for a script, the path of its interpreter comes first
         exe = arguments[0] if script else exe
         yield record_pb2.Process(
             pid=pid,
@@ -145,14 +145,14 @@ def _cut(arguments: list[str]) -> list[str]:
 
 
 def _distinct(rows: Any) -> Iterator[Key]:
-    """The processes of a batch, at most so many as may be looked up."""
+    """The processes of a batch, at most `_MOST_READ`."""
     pids, starts_ns = rows["pid"], rows["start_ns"]
     another = np.flatnonzero((pids[1:] != pids[:-1]) | (starts_ns[1:] != starts_ns[:-1])) + 1
-    begins = np.concatenate(([0], another))  # stretches of one process's rows
+    begins = np.concatenate(([0], another))  # starts of consecutive rows of the same process
     pids, starts_ns = pids[begins], starts_ns[begins]
-    # A start in ns and a pid in one number: two processes that share it by chance are described as one too few.
+    # Start time and pid mixed into one number: if two processes have the same number by chance, one is not described.
     mixed = starts_ns.astype(np.uint64) * np.uint64(1 << 22) + pids.astype(np.uint64)
-    numbers = pa.array(mixed).dictionary_encode().indices.to_numpy()  # from 0, as they appear
+    numbers = pa.array(mixed).dictionary_encode().indices.to_numpy()  # numbered from 0 in order of appearance
     first = np.flatnonzero(np.diff(np.maximum.accumulate(numbers), prepend=-1))[:_MOST_READ]
     return zip(pids[first].tolist(), starts_ns[first].tolist(), strict=True)
 

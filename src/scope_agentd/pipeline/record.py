@@ -30,10 +30,10 @@ class Recorder:
         self._accounts_due = 0.0
 
     def record(self, stopping: threading.Event) -> None:
-        """Records until `stopping` is set, then what was emitted until then.
+        """Records until `stopping` is set, including all events emitted until then.
 
         Raises:
-            ScopeBpfError: the tracer failed; what it had not given yet is lost, and `Books.close` counts it.
+            ScopeBpfError: the tracer failed; the events that it still had are lost, and `Books.close` counts them.
         """
         while not stopping.is_set():
             self._pass_on(self._tracer.poll(POLL_MS))
@@ -51,10 +51,10 @@ class Recorder:
             except (ScopeBpfError, pa.ArrowException) as error:
                 rest = raw.count - (self._accounted(raw.stream.name) - done)
                 self._books.lose(raw.stream.name, BATCH, "unreadable", rest)
-                log.error("records cannot be read", extra={"stream": raw.stream.name, "reason": str(error)})
+                log.error("rows cannot be read", extra={"stream": raw.stream.name, "reason": str(error)})
 
     def _accounted(self, stream: str) -> int:
-        """Rows of a stream that were given a sequence, or booked as lost in batching."""
+        """Rows of a stream that got a sequence number or were counted as lost while batching."""
         lost = (loss.count for loss in self._books.account(stream).lost if loss.place == BATCH)
         return self._books.sequenced()[stream] + sum(lost)
 

@@ -1,1 +1,1 @@
-"""The agent's end of scope.v1.Session: link (the connection) - attend (what is wanted) - upload (what was recorded)."""
+"""The agent's side of scope.v1.Session: link (the connection), attend (wanted tasks, reports), upload (records)."""

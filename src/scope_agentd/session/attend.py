@@ -1,4 +1,4 @@
-"""Attend: takes what the server wants, tells what became of it, and that the agent is there."""
+"""The Attend stream: receives the wanted tasks, reports their states, and shows that the agent is alive."""
 
 import asyncio
 import time
@@ -15,8 +15,8 @@ from scope_proto.scope.v1 import control_pb2, session_pb2
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
 from scope_wire.limits import MESSAGE_BYTES, REPORT_EVERY_S
 
-_LEAST_PAUSE_S = 0.25  # between reports: changes that come together go together
-_MOST_TASKS_BYTES = MESSAGE_BYTES // 2  # of tasks in a report; the rest goes with the next
+_LEAST_PAUSE_S = 0.25  # between reports, so that changes at the same time share a report
+_MOST_TASKS_BYTES = MESSAGE_BYTES // 2  # of tasks in a report; the others go into the next report
 
 
 class Attendance:
@@ -24,16 +24,16 @@ class Attendance:
 
     def __init__(self, node: control_pb2.Node, tasks: Tasks, spool: Spool) -> None:
         self._node, self._tasks, self._spool = node, tasks, spool
-        self._writing = asyncio.Lock()  # a stream takes one message at a time
+        self._writing = asyncio.Lock()  # a stream allows one write at a time
 
     async def run(self, stub: SessionStub, shown: tuple[tuple[str, str], ...], welcome: asyncio.Event) -> None:
-        """Attends until the stream breaks; sets `welcome` when the server has said for the first time what it wants.
+        """Runs until the stream breaks; sets `welcome` when the server's first Wanted has arrived.
 
         Raises:
             grpc.aio.AioRpcError: the stream broke, or the server refused it.
-            SessionEnded: the server ended it.
+            SessionEnded: the server ended the session.
         """
-        call: Any = stub.Attend(metadata=shown)  # type: ignore[call-arg]  # aio's has no iterator
+        call: Any = stub.Attend(metadata=shown)  # type: ignore[call-arg]  # the aio stub takes no iterator
         await write(call, session_pb2.AttendRequest(hello=hello(self._node)))
         async with asyncio.TaskGroup() as telling:
             telling.create_task(self._report(call))
@@ -63,7 +63,7 @@ class Attendance:
             await self._tasks.wait_for_change(seen, REPORT_EVERY_S - _LEAST_PAUSE_S)
 
     def _fill(self, report: session_pb2.Report, told: dict[str, control_pb2.Task]) -> None:
-        """The clocks, the spool, and every task that is not as it was told last."""
+        """Adds the clocks, the spool, and every task that changed since it was last reported."""
         room = _MOST_TASKS_BYTES
         for task in self._tasks.all():
             message = task_message(task)
@@ -79,6 +79,6 @@ class Attendance:
         report.ktime_ns, report.utc_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns()
 
     def _open_runs(self) -> set[bytes]:
-        """Every run of which records may still come."""
+        """All runs that may still send records."""
         running = {task.run.run_id for task in self._tasks.all() if task.run and not task.run.over.is_set()}
         return running | self._spool.runs()

@@ -1,4 +1,4 @@
-"""The connection to the server, with both streams on it; made again, with growing pauses, whenever it breaks."""
+"""The connection to the server, with both streams. After a break it reconnects, with growing pauses."""
 
 import asyncio
 import logging
@@ -19,11 +19,11 @@ from scope_wire.token import metadata, read_token
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.25, 15.0
-_LASTED_S = 5.0  # a connection that lasted so long: the next one may come at once
+_LASTED_S = 5.0  # after a connection that lasted this long, reconnect without a pause
 
 
 class Link:
-    """Keeps the session with the server."""
+    """Keeps the agent connected to the server."""
 
     def __init__(self, address: str, token_file: Path, attendance: Attendance, upload: Upload) -> None:
         self._address, self._token_file = address, token_file
@@ -32,7 +32,7 @@ class Link:
         self.connected = False
 
     async def run(self) -> None:
-        """Connects, and connects again, until cancelled."""
+        """Connects and reconnects, until cancelled."""
         pause_s = FIRST_PAUSE_S
         while True:
             began = time.monotonic()
@@ -42,7 +42,7 @@ class Link:
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
 
     async def _until_broken(self) -> str:
-        """One connection, from its begin to its end; why it ended."""
+        """Makes a connection and waits for its end; returns the reason of the end."""
         reasons: list[str] = []
         try:
             await self._connection()
@@ -52,7 +52,7 @@ class Link:
             reasons += [_said(error) for error in _leaves(errors)]
         finally:
             self.connected = False
-        return reasons[0] if reasons else "the server closed it"
+        return reasons[0] if reasons else "the server closed the connection"
 
     async def _connection(self) -> None:
         shown = metadata(await asyncio.to_thread(read_token, self._token_file))
@@ -61,7 +61,7 @@ class Link:
             async with asyncio.TaskGroup() as streams:
                 welcome = asyncio.Event()
                 streams.create_task(self._attendance.run(stub, shown, welcome))
-                await welcome.wait()  # the server takes records of those whom it knows to be there
+                await welcome.wait()  # the server accepts an Upload only after Attend
                 self.connections += 1
                 self.connected = True
                 log.info("session with the server", extra={"address": self._address})

@@ -1,4 +1,4 @@
-"""Writing to a stream that may have ended meanwhile."""
+"""Writes to a stream that may have ended."""
 
 import asyncio
 from typing import Any
@@ -10,8 +10,8 @@ async def write(call: Any, message: Any) -> None:
     """Sends a message.
 
     Raises:
-        grpc.aio.AioRpcError: the stream broke while it was sent.
-        SessionEnded: it had ended before, which gRPC tells in another way.
+        grpc.aio.AioRpcError: the stream broke during the write.
+        SessionEnded: the stream had ended before; gRPC raises another error for this.
     """
     try:
         await call.write(message)

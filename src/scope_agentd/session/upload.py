@@ -1,4 +1,4 @@
-"""Upload: sends what the spool holds, at most a window ahead of the answers, and settles what is answered."""
+"""The Upload stream: sends spooled records, at most a window ahead of the answers, and settles answered records."""
 
 import asyncio
 import logging
@@ -22,27 +22,27 @@ _OUTCOMES = {
 
 
 class Upload:
-    """The agent's side of the stream. Counters are since the agent's start.
+    """The agent's side of the stream. Counters start at 0 with the agent.
 
     Attributes:
-        answered: records by the answer that they got.
+        answered: number of records by answer.
     """
 
     def __init__(self, node: control_pb2.Node, spool: Spool) -> None:
         self._node, self._spool = node, spool
         self.answered = dict.fromkeys(Outcome, 0)
-        self._ahead: dict[int, int] = {}  # position -> bytes, of what was sent and not answered
+        self._ahead: dict[int, int] = {}  # position -> bytes of unanswered records
         self._ahead_bytes = 0
         self._room = asyncio.Event()
 
     async def run(self, stub: SessionStub, shown: tuple[tuple[str, str], ...]) -> None:
-        """Uploads until the stream breaks; what was not answered then is sent again on the next one.
+        """Uploads until the stream breaks; unanswered records are resent on the next stream.
 
         Raises:
             grpc.aio.AioRpcError: the stream broke, or the server refused it.
-            SessionEnded: the server ended it.
+            SessionEnded: the server ended the upload.
         """
-        call: Any = stub.Upload(metadata=shown)  # type: ignore[call-arg]  # aio's has no iterator
+        call: Any = stub.Upload(metadata=shown)  # type: ignore[call-arg]  # the aio stub takes no iterator
         try:
             await write(call, session_pb2.UploadRequest(hello=hello(self._node)))
             async with asyncio.TaskGroup() as sending:
@@ -72,11 +72,11 @@ class Upload:
         size = self._ahead.pop(answer.position, None)
         outcome = _OUTCOMES.get(answer.verdict)
         if size is None or outcome is None:
-            log.warning("an answer to nothing that was sent", extra={"position": answer.position})
+            log.warning("the server answered a record that was not sent", extra={"position": answer.position})
             return
         self._ahead_bytes -= size
         self.answered[outcome] += 1
         if outcome is not Outcome.STORED:
-            kind = "keeps for later" if outcome is Outcome.LATER else "refused"
+            kind = "postponed" if outcome is Outcome.LATER else "refused"
             log.warning("the server %s a record", kind, extra={"reason": answer.reason})
         self._spool.settle(answer.position, outcome)

@@ -1,7 +1,7 @@
-"""The kernel and libbpf, and the only imports of the extension.
+"""The interface to the kernel and libbpf. Only this package imports the C extension.
 
-`cdef` and `shim` are the extension's declarations and C; `ffi` imports it. Then, in the order a probe needs them:
-`object`, `map`, `link` and `uprobe` (programs and what they are attached to), `ring` and `rows` (what they emit),
-`statistics` (what they cost), `mapping_watch` (who maps code), `held_file` (files without descriptors); `demangle`
-reads C++ names. `hold.c` is a program of its own, for `capture.command`.
+`cdef` and `shim` are the extension's declarations and C code; `ffi` imports it. The other modules, in the order a probe
+needs them: `object`, `map`, `link` and `uprobe` (programs and attaching), `ring` and `rows` (events), `statistics` (CPU
+cost), `mapping_watch` (new mappings of code), `held_file` (files kept without descriptors), `demangle` (C++ names).
+`hold.c` is a separate program, for `capture.command`.
 """

@@ -1,6 +1,6 @@
 """Describes the cffi extension `scope_bpf.binding._native` to setuptools (``cffi_modules`` in setup.py).
 
-API mode and the limited API: one ``abi3`` file serves every Python from 3.11 on.
+API mode with the limited API: one ``abi3`` file works for every Python from 3.11 on.
 """
 
 from pathlib import Path

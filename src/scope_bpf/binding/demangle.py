@@ -1,4 +1,4 @@
-"""C++ names as people write them."""
+"""Demangles C++ names."""
 
 from functools import lru_cache
 
@@ -7,7 +7,7 @@ from scope_bpf.binding.ffi import ffi, lib
 
 @lru_cache(maxsize=65536)
 def demangle(name: str) -> str:
-    """`add(int*)` for `_Z3addPi`; a name that is not mangled stays as it is."""
+    """`add(int*)` for `_Z3addPi`; a name that is not mangled is returned unchanged."""
     if not name.startswith("_Z"):
         return name
     found = lib.scope_demangle(name.encode(errors="surrogateescape"))

@@ -1,4 +1,4 @@
-"""The only import of the extension. Types are relaxed here, since cffi's are made at build time."""
+"""The only import of the extension. Its types are not checked, because cffi makes them at build time."""
 
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,16 @@ extension_file = Path(_native.__file__)
 
 
 def libbpf_log() -> str:
-    """What libbpf said on this thread since the last call."""
+    """libbpf's log messages on this thread since the last call."""
     text: bytes = ffi.string(lib.scope_log_take())
     return text.decode(errors="replace")
 
 
 def check(result: int, action: str) -> int:
-    """A call's result, unless it is a negative error number.
+    """Returns a call's result, unless it is a negative error number.
 
     Raises:
-        KernelError: it is; `action` says what was tried.
+        KernelError: the result is negative; `action` describes the call.
     """
     if result < 0:
         raise KernelError(action, -result, libbpf_log())

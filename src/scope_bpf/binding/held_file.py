@@ -1,4 +1,4 @@
-"""A file that is kept without a descriptor."""
+"""Keeps a file usable without a descriptor."""
 
 import os
 from typing import Any
@@ -7,10 +7,10 @@ from scope_bpf.binding.ffi import ffi, lib
 
 
 class HeldFile:
-    """Keeps a file as it is, and open to be opened again, without a descriptor: by mapping a page of it.
+    """Keeps a file by mapping one page of it: the file can be opened again, even if it was deleted.
 
     Attributes:
-        address: where it is mapped.
+        address: address of the mapping.
 
     Raises:
         OSError: the kernel refused.
@@ -24,11 +24,12 @@ class HeldFile:
 
     @property
     def path(self) -> str:
-        """A path that leads to it, whatever has become of its own; for this process. Takes CAP_CHECKPOINT_RESTORE."""
+        """A path to the file, for this process; valid even if the file was moved or deleted. Needs
+        CAP_CHECKPOINT_RESTORE."""
         return f"/proc/self/map_files/{self.address:x}-{self.address + os.sysconf('SC_PAGESIZE'):x}"
 
     def close(self) -> None:
-        """Lets go of it. May be called again."""
+        """Unmaps the file. May be called again."""
         if self._page != ffi.NULL:
             lib.scope_let_go_file(self._page)
             self._page = ffi.NULL

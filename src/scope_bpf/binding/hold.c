@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * hold DESCRIPTOR PATH ARGUMENT...: starts a process that waits before it becomes the command PATH.
+ * hold DESCRIPTOR PATH ARGUMENT...: starts a process that waits, and then executes the command PATH.
  *
- * What the kernel counts of a process, its peak of memory above all, outlives an exec, and a process that is forked
- * counts what its parent has mapped. So the command is forked from this program, which has a few pages, and not from
- * the one that traces it; CLONE_PARENT makes it a child of that one all the same. Without a C library: nothing runs
- * but what stands here, and nothing but the exec once the command may go.
+ * The kernel's counters of a process, such as its peak memory, survive an exec; and a forked process counts its
+ * parent's mappings. So the command is forked from this small program, and not from the tracer; CLONE_PARENT still
+ * makes it a child of the tracer. There is no C library, so only this code runs, and after the release only the exec.
  *
- * DESCRIPTOR is a socket. The waiting process sends its pid (four bytes); a byte lets it go, an end of file ends it. If
- * it cannot become the command, it sends the error number (four bytes) and ends as shells say: 127 for a command that
- * is not there, 126 for one that cannot be run.
+ * DESCRIPTOR is a socket. The waiting process sends its pid (four bytes). One byte releases it; end of file ends it. If
+ * the exec fails, it sends the error number (four bytes) and exits like a shell: with 127 if the command does not
+ * exist, with 126 if it cannot be run.
  */
 #include <asm/signal.h>
 #include <asm/unistd.h>
@@ -18,7 +17,7 @@
 #include <linux/prctl.h>
 #include <linux/sched.h>
 
-/* On entry the stack has what execve() handed over. The ABI wants it aligned before a call. */
+/* On entry, the stack has the arguments of execve(). The ABI requires it to be aligned before a call. */
 #if defined(__x86_64__)
 __asm__(".globl _start\n_start:\n\tmov %rsp, %rdi\n\tand $-16, %rsp\n\tcall start\n");
 #elif defined(__aarch64__)
@@ -29,7 +28,7 @@ static long call(long number, long first, long second, long third, long fourth)
 {
 #if defined(__x86_64__)
 	register long r10 __asm__("r10") = fourth;
-	register long r8 __asm__("r8") = 0; /* clone's fifth argument; no other call here has one */
+	register long r8 __asm__("r8") = 0; /* clone's fifth argument; the other calls have fewer */
 	long result;
 
 	__asm__ volatile("syscall"
@@ -75,7 +74,7 @@ static const char *basename(const char *path)
 	return name;
 }
 
-/* glibc's posix_spawn() leaves the two signals ignored that it keeps for itself (nptl, SIGCANCEL and SIGSETXID). */
+/* glibc's posix_spawn() leaves its two internal signals ignored (nptl, SIGCANCEL and SIGSETXID). */
 static void give_back_signals(void)
 {
 	const long as_usual[4] = {0}; /* SIG_DFL; struct sigaction is handler, flags, restorer and mask */
@@ -84,7 +83,7 @@ static void give_back_signals(void)
 		call(__NR_rt_sigaction, signal, (long)as_usual, 0, sizeof(as_usual[3]));
 }
 
-/* In the process that waits. It has the command's name from the start, as an exec would give it. */
+/* Runs in the waiting process. It has the command's name from the start, as after an exec. */
 _Noreturn static void wait_and_become(int socket, const char *path, char **argv, char **environment)
 {
 	char byte;

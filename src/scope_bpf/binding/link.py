@@ -1,13 +1,16 @@
-"""An attached program."""
+"""Attached programs."""
 
+import errno
+import os
 from typing import Any
 
-from scope_bpf.binding.ffi import ffi, lib, libbpf_log
+from scope_bpf.binding.ffi import check, ffi, lib, libbpf_log
+from scope_bpf.binding.map import possible_cpus
 from scope_bpf.errors import KernelError
 
 
 class Link:
-    """Attaches a loaded program where its section says, until `close`."""
+    """Attaches a loaded program to the hook in its section name, until `close`."""
 
     def __init__(self, program: Any, name: str) -> None:
         libbpf_log()
@@ -21,3 +24,50 @@ class Link:
         if self._link != ffi.NULL:
             lib.bpf_link__destroy(self._link)
             self._link = ffi.NULL
+
+
+class SoftwareEventLink:
+    """Attaches a loaded program to an event that the kernel counts in software, on every CPU, until `close`.
+
+    Args:
+        event: one of PERF_COUNT_SW_*, include/uapi/linux/perf_event.h. Each of these events runs the program.
+    """
+
+    def __init__(self, program: Any, name: str, event: int) -> None:
+        self.program_fd: int = lib.bpf_program__fd(program)
+        self._links: list[Any] = []
+        for cpu in range(possible_cpus()):
+            libbpf_log()
+            link = lib.scope_attach_software_event(program, event, cpu)
+            if link != ffi.NULL:
+                self._links.append(link)
+            elif ffi.errno != errno.ENODEV:  # a CPU that is offline
+                error = KernelError(f"cannot attach the BPF program '{name}'", ffi.errno, libbpf_log())
+                self.close()
+                raise error
+
+    def close(self) -> None:
+        """Detaches. May be called again."""
+        while self._links:
+            lib.bpf_link__destroy(self._links.pop())
+
+
+class Iterator(Link):
+    """Attaches a loaded program that looks at each of the kernel's objects of one kind, whenever it is run."""
+
+    def __init__(self, program: Any, name: str) -> None:
+        super().__init__(program, name)
+        self._name = name
+
+    def run(self) -> None:
+        """Has it look at all of them once.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        fd = check(lib.bpf_iter_create(lib.bpf_link__fd(self._link)), f"cannot run the BPF program '{self._name}'")
+        try:
+            while os.read(fd, 4096):  # it runs while it is read
+                pass
+        finally:
+            os.close(fd)

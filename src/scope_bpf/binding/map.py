@@ -1,4 +1,4 @@
-"""Maps: those of a loaded object, which owns them, and others by their file descriptors."""
+"""BPF maps: maps of a loaded object, which owns them, and other maps by file descriptor."""
 
 import os
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from scope_bpf.errors import KernelError
 
 
 def possible_cpus() -> int:
-    """How many values a per-CPU map holds for each key."""
+    """The number of values that a per-CPU map has for each key."""
     return check(lib.libbpf_num_possible_cpus(), "cannot count the CPUs")
 
 
@@ -33,21 +33,21 @@ class Map:
 
     @property
     def key_size(self) -> int:
-        """Bytes of a key."""
+        """Size of a key in bytes."""
         return int(lib.bpf_map__key_size(self._map))
 
     @property
     def value_size(self) -> int:
-        """Bytes of a value."""
+        """Size of a value in bytes."""
         return int(lib.bpf_map__value_size(self._map))
 
     @property
     def max_entries(self) -> int:
-        """How many keys fit."""
+        """Maximum number of keys."""
         return int(lib.bpf_map__max_entries(self._map))
 
     def resize(self, entries: int) -> None:
-        """Sets how many entries it holds. Before the object is loaded."""
+        """Sets the maximum number of entries. Before the object is loaded."""
         check(lib.bpf_map__set_max_entries(self._map, entries), f"cannot resize the map '{self.name}'")
 
     def update(self, key: bytes, value: bytes) -> None:
@@ -60,9 +60,9 @@ class Map:
         check(result, f"cannot update the map '{self.name}'")
 
     def fill(self, values: Sequence[int]) -> None:
-        """Sets an array's entries from the first on, of four bytes each.
+        """Sets the first entries of an array, each of four bytes.
 
-        That of maps in one step: the kernel waits for the programs that run once, and not for each entry.
+        For an array of maps, all entries are set in one step: the kernel then waits only once for running programs.
 
         Raises:
             KernelError: the kernel refused.
@@ -76,7 +76,7 @@ class Map:
         """The value of a key.
 
         Raises:
-            KernelError: there is none (ENOENT).
+            KernelError: the map has no such key (ENOENT).
         """
         value = ffi.new("char[]", self.value_size)
         result = lib.bpf_map_lookup_elem(self.fd, ffi.from_buffer(key), value)
@@ -84,18 +84,18 @@ class Map:
         return bytes(ffi.buffer(value))
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key; None if there is none."""
+        """The value of a key; None if the map has no such key."""
         try:
             return self.lookup(key)
         except KernelError:
             return None
 
     def delete(self, key: bytes) -> None:
-        """Removes an entry, if it is there."""
+        """Deletes an entry, if it exists."""
         lib.bpf_map_delete_elem(self.fd, ffi.from_buffer(key))
 
     def list_keys(self) -> list[bytes]:
-        """Every key; those that come or go meanwhile may be missing."""
+        """All keys; keys that are added or deleted meanwhile may be missing."""
         found: list[bytes] = []
         previous, following = ffi.NULL, ffi.new("char[]", self.key_size)
         while lib.bpf_map_get_next_key(self.fd, previous, following) == 0:
@@ -116,21 +116,21 @@ class Map:
         return keys[:count], values[:count]
 
     def delete_all(self, keys: Bytes) -> None:
-        """Takes entries out; shape (count, key size). Those that are not there are passed over."""
+        """Deletes entries; shape (count, key size). Missing keys are ignored."""
         kept = np.ascontiguousarray(keys)
         lib.scope_delete_keys(self.fd, ffi.from_buffer(kept), self.key_size, len(kept))
 
     def pin(self, path: Path) -> None:
-        """Pins it, so that it outlives this process.
+        """Pins the map, so that it outlives this process.
 
         Raises:
-            KernelError: the directory is in no BPF file system, or the path is taken.
+            KernelError: the path is not in a BPF file system, or exists.
         """
         check(lib.bpf_obj_pin(self.fd, os.fsencode(path)), f"cannot pin the map '{self.name}' at {path}")
 
 
 def take_all(fd: int, key_size: int, value_size: int, entries: int) -> tuple[Bytes, Bytes]:
-    """All keys and values of a map that no program uses any more, which is empty then; shapes as of `read_all`.
+    """Takes all keys and values out of a map that no program uses any more; shapes as in `read_all`.
 
     Raises:
         KernelError: the kernel refused.
@@ -142,19 +142,19 @@ def take_all(fd: int, key_size: int, value_size: int, entries: int) -> tuple[Byt
 
 
 def read_per_cpu(fd: int, key: int, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
-    """The values of one key of a per-CPU array, shape (possible CPUs,), of a dtype as large as the map's values.
+    """The values of one key of a per-CPU array, shape (possible CPUs,); `dtype` has the size of the map's values.
 
     Raises:
         KernelError: the map has no such key.
     """
     per_cpu = np.zeros(possible_cpus(), dtype)
     result = lib.bpf_map_lookup_elem(fd, ffi.from_buffer(key.to_bytes(4, "little")), ffi.from_buffer(per_cpu))
-    check(result, "cannot read a value that the kernel keeps for each CPU")
+    check(result, "cannot read a per-CPU value")
     return per_cpu
 
 
 def open_pinned(path: Path) -> int:
-    """A descriptor, the caller's, of what is pinned at a path.
+    """A descriptor of the object pinned at a path; the caller closes it.
 
     Raises:
         KernelError: nothing is pinned there.
@@ -163,9 +163,9 @@ def open_pinned(path: Path) -> int:
 
 
 def value_size_of(fd: int) -> int:
-    """Bytes of a map's values.
+    """Size of a map's values in bytes.
 
     Raises:
-        KernelError: the descriptor is no map's.
+        KernelError: the descriptor is not a map.
     """
-    return check(lib.scope_map_value_size(fd), "cannot look at a map")
+    return check(lib.scope_map_value_size(fd), "cannot read a map's properties")

@@ -1,4 +1,4 @@
-"""Which processes map files to run them, fork and end, as the kernel tells profilers."""
+"""Watches executable mappings, forks and exits of processes, through the kernel's events for profilers."""
 
 import errno
 import os
@@ -18,15 +18,15 @@ from scope_bpf.errors import KernelError
 FileId = tuple[int, int, int]  # major, minor, inode as /proc shows them
 
 News = np.ndarray[Any, np.dtype[Any]]
-"""Of `scope_news` in cdef/shim.h, in order of time."""
+"""Array of `scope_news` (cdef/shim.h), in order of time."""
 
-_MOST_NEWS = 4096  # in one reading
-_MOST_SOURCES = 1024  # descriptors: threads times CPUs; for more the whole machine is watched
-_PAUSE_S = 0.004  # between readings: a storm of mappings wakes us so often, not once a mapping
+_MOST_NEWS = 4096  # per read
+_MOST_SOURCES = 1024  # descriptors, threads times CPUs; beyond, the whole machine is watched
+_PAUSE_S = 0.004  # between reads; so many mappings at once do not wake us once each
 
 
 class Kind(IntEnum):
-    """What is told."""
+    """The kinds of news."""
 
     MAPPED = lib.SCOPE_MAPPED
     FORKED = lib.SCOPE_FORKED
@@ -48,12 +48,12 @@ def _dtype_of(ctype: Any) -> np.dtype[Any]:
 
 
 class MappingWatch:
-    """Tells of what is watched, from then on. For one thread.
+    """Reports mappings, forks and ends of watched processes. For one thread.
 
     Attributes:
-        is_whole: the whole machine is watched: what is told is of others, too.
-        told_ns: all that happened until then was told, CLOCK_BOOTTIME.
-        lost: how often the kernel had no room for what there was to tell.
+        is_whole: the whole machine is watched, so news of other processes is reported too.
+        told_ns: all news until this time was reported, CLOCK_BOOTTIME.
+        lost: how often the kernel's buffers were full and news was lost.
 
     Raises:
         KernelError: the kernel refused.
@@ -63,7 +63,7 @@ class MappingWatch:
         self._cpus = possible_cpus()
         self._mappings: Any = lib.scope_mappings_new(self._cpus)
         if self._mappings == ffi.NULL:
-            raise KernelError("cannot watch what processes map", ffi.errno)
+            raise KernelError("cannot watch the mappings of processes", ffi.errno)
         self._room = np.zeros(_MOST_NEWS, _dtype_of(ffi.typeof("scope_news")))
         self._later = self._room[:0]
         self._read = 0.0
@@ -72,9 +72,10 @@ class MappingWatch:
         self.told_ns = self.lost = 0
 
     def watch_processes(self, pids: Iterable[int]) -> None:
-        """Watches these processes and those that they start, instead of what was watched.
+        """Watches these processes and their children, instead of the previous ones.
 
-        What others do wakes nobody then. Where they have very many threads the whole machine is watched.
+        Other processes do not wake this thread then. If the processes have too many threads, the whole machine is
+        watched.
 
         Raises:
             KernelError: the kernel refused.
@@ -83,14 +84,14 @@ class MappingWatch:
         self.watch_also(pids)
 
     def watch_also(self, pids: Iterable[int]) -> None:
-        """Watches further processes, unless the whole machine is watched.
+        """Watches more processes, unless the whole machine is watched.
 
         Raises:
             KernelError: the kernel refused.
         """
         known: set[int] = set()
         while not self.is_whole and (new := {tid for pid in pids for tid in _threads(pid)} - known):
-            known |= new  # they may start more meanwhile
+            known |= new  # they may start more threads meanwhile
             self._sources += len(new) * self._cpus
             if self._sources > _MOST_SOURCES:
                 self.watch_all()
@@ -100,7 +101,8 @@ class MappingWatch:
                     self._check(lib.scope_mappings_watch_thread(self._mappings, tid))
 
     def watch_cgroup(self, path: Path) -> None:
-        """Watches a cgroup and those below it, instead of what was watched; where that cannot be, the whole machine.
+        """Watches a cgroup and its child cgroups, instead of the previous processes; if not possible, the whole
+        machine.
 
         Raises:
             KernelError: the kernel refused.
@@ -112,11 +114,11 @@ class MappingWatch:
                 self._check(lib.scope_mappings_watch_cgroup(self._mappings, fd))
             finally:
                 os.close(fd)
-        except OSError:  # built without CONFIG_CGROUP_PERF, or it is gone
+        except OSError:  # kernel without CONFIG_CGROUP_PERF, or the cgroup is gone
             self.watch_all()
 
     def watch_all(self) -> None:
-        """Watches the whole machine, instead of what was watched; see `know` and `follow`.
+        """Watches the whole machine, instead of the previous processes; see `know` and `follow`.
 
         Raises:
             KernelError: the kernel refused.
@@ -130,27 +132,27 @@ class MappingWatch:
 
     def _check(self, result: int) -> None:
         try:
-            check(result, "cannot watch what processes map")
+            check(result, "cannot watch the mappings of processes")
         except KernelError as error:
             if error.errno == errno.ESRCH:
                 raise ProcessLookupError from None
             raise
 
     def descriptors(self) -> Iterator[int]:
-        """What becomes readable when there is news."""
+        """Descriptors that become readable when there is news."""
         for cpu in range(self._cpus):
             if (fd := lib.scope_mappings_fd(self._mappings, cpu)) >= 0:
                 yield fd
 
     def pause(self) -> None:
-        """Waits a few milliseconds if the last reading was just now."""
+        """Waits a few milliseconds if the last read was just now."""
         time.sleep(max(0.0, self._read + _PAUSE_S - time.monotonic()))
 
     def read(self) -> News:
-        """What happened since the last reading, as far as it is wanted.
+        """The wanted news since the last read.
 
-        What happens while the CPUs' rings are read is kept for the next time: the end of a process may be in one that
-        is read after another, to which what it had mapped comes just then.
+        News that arrives during the read is kept for the next one. Otherwise the end of a process could be reported
+        before one of its mappings, which arrives in a ring that was already read.
         """
         self._read, self.told_ns = time.monotonic(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         room, lost = ffi.from_buffer("scope_news[]", self._room), ffi.new("uint32_t *")
@@ -167,20 +169,20 @@ class MappingWatch:
 
     @property
     def has_more(self) -> bool:
-        """Whether there is something to be told that nothing becomes readable for."""
+        """Whether there is more news, although no descriptor is readable."""
         return len(self._later) > 0
 
     def know(self, news: Any) -> None:
-        """Where the whole machine is watched: has mappings of a file passed over, but by who is followed."""
+        """While the whole machine is watched: skips mappings of known files, except by followed processes."""
         names = ("major", "minor", "inode", "generation")
         lib.scope_mappings_know(self._mappings, {name: int(news["file"][name]) for name in names})
 
     def follow(self, pid: int, followed: bool = True) -> None:
-        """Where the whole machine is watched: has all told that a process does, or no more."""
+        """While the whole machine is watched: reports all news of a process, or stops to."""
         lib.scope_mappings_follow(self._mappings, pid, followed)
 
     def close(self) -> None:
-        """Frees what the kernel keeps for it. May be called again."""
+        """Frees the kernel's buffers. May be called again."""
         if self._mappings != ffi.NULL:
             lib.scope_mappings_free(self._mappings)
             self._mappings = ffi.NULL

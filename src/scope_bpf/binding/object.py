@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from scope_bpf.binding.ffi import check, ffi, lib, libbpf_log
-from scope_bpf.binding.link import Link
+from scope_bpf.binding.link import Iterator, Link, SoftwareEventLink
 from scope_bpf.binding.map import Map
 from scope_bpf.errors import KernelError, LayoutMismatch, VerifierError
 from scope_bpf.layout.btf import Btf
@@ -17,7 +17,7 @@ _REFUSED = re.compile(r"prog '(\w+)': -- BEGIN PROG LOAD LOG --")
 
 
 class BpfObject:
-    """Owns the programs and maps of one object, and the links that `attach` makes; `close` frees all of them.
+    """Owns the programs and maps of one object, and its links from `attach`; `close` frees all of them.
 
     Attributes:
         btf: the object's types.
@@ -27,13 +27,13 @@ class BpfObject:
         self.name = name
         self.btf = btf
         self._elf = ffi.from_buffer(elf)
-        self._links: list[Link] = []
+        self._links: list[Link | SoftwareEventLink] = []
         self._object = lib.scope_object_open(self._elf, len(elf), name.encode())
         if self._object == ffi.NULL:
             raise KernelError(f"cannot open the BPF object of '{name}'", ffi.errno, libbpf_log())
 
     def set_constants(self, values: Mapping[str, Any]) -> None:
-        """Gives read-only variables their values; an array shorter than C's is filled up with 0. Before `load`.
+        """Sets the values of read-only variables; an array shorter than in C is padded with 0. Before `load`.
 
         Raises:
             LayoutMismatch: the object has no such variable, or the value does not fit.
@@ -52,23 +52,23 @@ class BpfObject:
             ffi.memmove(rodata + variable.offset, data, len(data))
 
     def select_programs(self, names: Collection[str]) -> None:
-        """Loads these programs and no others. Before `load`."""
+        """Selects the programs that `load` loads. Before `load`."""
         program = lib.bpf_object__next_program(self._object, ffi.NULL)
         while program != ffi.NULL:
             lib.bpf_program__set_autoload(program, ffi.string(lib.bpf_program__name(program)).decode() in names)
             program = lib.bpf_object__next_program(self._object, program)
 
     def expect_uprobes(self, names: Collection[str]) -> None:
-        """Says which programs will be attached to many functions at once. Before `load`."""
+        """Declares which programs will be attached to many functions at once. Before `load`."""
         for name in names:
             lib.scope_expect_uprobes(self.program(name))
 
     def load(self) -> None:
-        """Makes the maps and has the programs verified.
+        """Creates the maps and loads the programs, which the kernel verifies.
 
         Raises:
             VerifierError: the kernel refused a program.
-            KernelError: anything else went wrong.
+            KernelError: any other failure.
         """
         libbpf_log()
         result = lib.bpf_object__load(self._object)
@@ -81,12 +81,28 @@ class BpfObject:
         raise KernelError(f"cannot load the BPF object of '{self.name}'", -result, log)
 
     def attach(self, program: str) -> None:
-        """Attaches a loaded program where its section says.
+        """Attaches a loaded program to the hook in its section name.
 
         Raises:
             KernelError: the kernel refused.
         """
         self._links.append(Link(self.program(program), program))
+
+    def attach_to_software_event(self, program: str, event: int) -> None:
+        """Attaches a loaded perf_event program to one of PERF_COUNT_SW_*, for every process.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        self._links.append(SoftwareEventLink(self.program(program), program, event))
+
+    def iterator(self, program: str) -> Iterator:
+        """A loaded iter program, ready to be run; the caller's to close.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        return Iterator(self.program(program), program)
 
     def run(self, program: str, argument: int) -> None:
         """Runs a loaded raw_tp program once, in this thread, with one argument.
@@ -98,19 +114,19 @@ class BpfObject:
         check(lib.scope_run_raw_tp(fd, argument), f"cannot run the BPF program '{program}'")
 
     def detach(self) -> None:
-        """Detaches every program, in the opposite order."""
+        """Detaches all programs, in reverse order."""
         while self._links:
             self._links.pop().close()
 
     def program_fds(self) -> list[int]:
-        """File descriptors of the programs that are attached."""
+        """File descriptors of the attached programs."""
         return [link.program_fd for link in self._links]
 
     def map(self, name: str) -> Map:
-        """A map by name; data sections by theirs (".data.filter").
+        """A map by name; a data section by its name (".data.filter").
 
         Raises:
-            LayoutMismatch: there is none.
+            LayoutMismatch: the object has none with this name.
         """
         found = lib.bpf_object__find_map_by_name(self._object, name.encode())
         if found == ffi.NULL:
@@ -118,10 +134,10 @@ class BpfObject:
         return Map(found, name)
 
     def create_like(self, name: str, entries: int) -> int:
-        """Makes another map like the one of this name; returns its file descriptor, the caller's.
+        """Creates another map like the one with this name; returns its file descriptor, which the caller closes.
 
         Raises:
-            KernelError: the kernel refused, ENOMEM for one.
+            KernelError: the kernel refused, for example with ENOMEM.
         """
         fd = lib.scope_create_like(self._object, self.map(name)._map, entries)
         return check(fd, f"cannot make a map like '{name}'")
@@ -134,10 +150,10 @@ class BpfObject:
             self._object = ffi.NULL
 
     def program(self, name: str) -> Any:
-        """libbpf's own handle of a program, the object's.
+        """libbpf's handle of a program, owned by the object.
 
         Raises:
-            LayoutMismatch: there is none.
+            LayoutMismatch: the object has none with this name.
         """
         program = lib.bpf_object__find_program_by_name(self._object, name.encode())
         if program == ffi.NULL:

@@ -1,4 +1,4 @@
-"""The drain: from ring buffers to buffers of rows, in a thread of C's own."""
+"""The drain: a C thread that copies records from ring buffers to buffers of rows."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,29 +6,28 @@ from typing import Any
 from scope_bpf.binding.ffi import check, ffi, lib
 from scope_bpf.errors import KernelError
 
-# At the rates a ring is read at, a fifth of a second of waiting for a busy core overflows it. A reader needs little of
-# a core, so that it may come first; five steps are three times the weight (sched_prio_to_weight,
-# kernel/sched/core.c).
+# At high event rates, a ring overflows if its reader waits 0.2 s for a busy core. The reader needs little CPU time, so
+# it may have priority: five steps give three times the weight (sched_prio_to_weight, kernel/sched/core.c).
 READER_NICENESS = -5
 
 
 def create_ring(size: int) -> int:
-    """Makes a ring of so many bytes, a power of two and of pages; returns its file descriptor, the caller's.
+    """Creates a ring of `size` bytes, a power of two and a multiple of the page size; the caller closes the descriptor.
 
     Raises:
-        KernelError: there is no memory for it.
+        KernelError: not enough memory.
     """
     return check(lib.scope_create_ring(size), f"cannot make a ring of {size} bytes")
 
 
 class Drain:
-    """Reads rings into buffers, from `start` on. Take and stop from one thread; `wake` and `unkept` from any.
+    """Reads rings into buffers, after `start`. `take` and `stop` are for one thread; `wake` and `unkept` for any.
 
     Args:
         ring_fds: the rings.
-        row_sizes: per stream, the size of a record's fixed part in bytes.
-        buffer_bytes: a buffer that is about this large can be taken.
-        waiting_bytes: so much may wait to be taken; what is not read yet waits in the rings.
+        row_sizes: size of a record's fixed part by stream, in bytes.
+        buffer_bytes: size at which a buffer is full.
+        waiting_bytes: maximum size of full buffers; beyond, records stay in the rings.
     """
 
     def __init__(
@@ -45,35 +44,35 @@ class Drain:
             raise
 
     def start(self) -> None:
-        """Has its thread read from now on.
+        """Starts the thread.
 
         Raises:
-            KernelError: there can be no further thread.
+            KernelError: the thread cannot be created.
         """
         check(lib.scope_drain_start(self._drain, READER_NICENESS), "cannot start the thread that reads rings")
 
     def take(self, timeout_ms: int) -> tuple[int, Any] | None:
-        """A buffer: the number of its stream and the records, a `scope_rows *` that frees itself.
+        """Takes a buffer: the number of its stream, and the records, a `scope_rows *` that frees itself.
 
-        Waits for a full one until the time is over or `wake` is called, then takes what there is; None: nothing.
+        Waits for a full buffer until the timeout or `wake`; then takes a partly filled one. None: there are no records.
         """
         rows = lib.scope_drain_take(self._drain, timeout_ms)
         return None if rows == ffi.NULL else (int(rows.stream), ffi.gc(rows, lib.scope_rows_free))
 
     def wake(self) -> None:
-        """Ends the take under way, or the next one, early."""
+        """Ends the current `take`, or the next one, early."""
         lib.scope_drain_wake(self._drain)
 
     def unkept(self, stream: int) -> int:
-        """Records of a stream that could not be kept: there was no memory, or they were damaged."""
+        """Number of records of a stream that could not be kept: out of memory, or the record was damaged."""
         return int(lib.scope_drain_unkept(self._drain, stream))
 
     def stop(self) -> None:
-        """Ends its thread; `take` still reads what the rings hold. May be called again."""
+        """Ends the thread; `take` still reads the rest of the rings. May be called again."""
         lib.scope_drain_stop(self._drain)
 
     def close(self) -> None:
-        """Ends its thread and frees the buffers. May be called again."""
+        """Ends the thread and frees the buffers. May be called again."""
         if self._drain != ffi.NULL:
             lib.scope_drain_free(self._drain)
             self._drain = ffi.NULL

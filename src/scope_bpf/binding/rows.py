@@ -1,4 +1,4 @@
-"""Rows as the drain gives them, a `scope_rows *`: their fixed parts, and columns of the texts in their tails."""
+"""Rows from the drain (`scope_rows *`): their fixed parts, and columns of the texts in their tails."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from scope_bpf.binding.ffi import check, ffi, lib
 
 
 def fixed_parts(rows: Any) -> Any:
-    """The rows' fixed parts as a buffer, row after row; valid as long as the rows are."""
+    """The rows' fixed parts as a buffer, row after row; valid as long as the rows exist."""
     return ffi.buffer(rows.rows, rows.count * rows.row_size)
 
 
@@ -22,10 +22,10 @@ def tails(rows: Any) -> tuple[Any, Any]:
 
 
 def texts(rows: Any, offset: int, stream: str, *, are_paths: bool) -> pa.Array:
-    """A column of strings; `offset` says where in its fixed part a row names them, in bytes.
+    """A column of strings; `offset` is the place of the string's descriptor in the fixed part, in bytes.
 
     Raises:
-        KernelError: a record names text outside itself (EINVAL): it was not made by this stream's program.
+        KernelError: a record refers to text outside itself (EINVAL): this stream's program did not make it.
     """
     gather = lib.scope_paths if are_paths else lib.scope_texts
     ends = np.zeros(rows.count + 1, np.int32)
@@ -37,10 +37,10 @@ def texts(rows: Any, offset: int, stream: str, *, are_paths: bool) -> pa.Array:
 
 
 def text_lists(rows: Any, offset: int, stream: str) -> pa.Array:
-    """A column of lists of strings, likewise.
+    """A column of lists of strings; `offset` as in `texts`.
 
     Raises:
-        KernelError: as of `texts`.
+        KernelError: as in `texts`.
     """
     lists = np.zeros(rows.count + 1, np.int32)
     lists_ = ffi.from_buffer("int32_t[]", lists) + 1

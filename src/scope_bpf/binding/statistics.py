@@ -1,4 +1,4 @@
-"""What BPF programs cost, by the kernel's own count."""
+"""CPU cost of BPF programs, from the kernel's statistics."""
 
 import os
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from scope_bpf.binding.ffi import check, ffi, lib
 
 
 class KernelStatistics:
-    """While entered, the kernel measures the run time of every BPF program, which itself costs some 50 ns a run.
+    """While entered, the kernel measures the run time of every BPF program. Measuring costs about 50 ns per run.
 
     Raises:
         KernelError: the kernel refused (on entry).
@@ -17,7 +17,7 @@ class KernelStatistics:
 
     def __enter__(self) -> Self:
         fd = lib.bpf_enable_stats(lib.BPF_STATS_RUN_TIME)
-        self._fd = check(fd if fd >= 0 else -ffi.errno, "cannot switch on the kernel's BPF statistics")
+        self._fd = check(fd if fd >= 0 else -ffi.errno, "cannot enable the kernel's BPF statistics")
         return self
 
     def __exit__(
@@ -28,10 +28,10 @@ class KernelStatistics:
 
 @dataclass(frozen=True)
 class Cost:
-    """What programs have cost: run time in ns and number of runs, counted while statistics were on.
+    """Cost of programs: run time in ns and number of runs, counted while statistics were enabled.
 
     Attributes:
-        missed: runs that the kernel left out, always counted: the program was running on that CPU already.
+        missed: runs that the kernel skipped because the program was already running on that CPU; always counted.
     """
 
     run_time_ns: int = 0

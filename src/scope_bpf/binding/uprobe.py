@@ -1,4 +1,4 @@
-"""A program at places of a file: at offsets in it, by which whoever executes the code there is seen."""
+"""Uprobes: programs attached to offsets in a file; they run whenever a process executes the code there."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from scope_bpf.binding.ffi import check, extension_file, ffi, lib, libbpf_log
 from scope_bpf.errors import KernelError
 
-EXTENSION = extension_file  # loaded already, and called by nobody: where attaching can be tried
+EXTENSION = extension_file  # a loaded file whose code nobody calls: used to try out attaching
 
 
 class UprobeLinks:
@@ -16,12 +16,12 @@ class UprobeLinks:
 
     Args:
         programs: by name.
-        multi: one link for all places of a program in a file, which kernels have since 6.6, instead of one for each.
+        multi: use one link for all places of a program in a file (Linux 6.6 and later), instead of one per place.
     """
 
     def __init__(self, programs: Mapping[str, Any], multi: bool) -> None:
         self._programs, self._multi = programs, multi
-        self._links: list[int | Any] = []  # descriptors, or libbpf's own
+        self._links: list[int | Any] = []  # descriptors, or libbpf's links
 
     @property
     def program_fds(self) -> list[int]:
@@ -30,14 +30,14 @@ class UprobeLinks:
 
     @property
     def count(self) -> int:
-        """How many links there are; what `detach` takes."""
+        """The number of links, as an argument for `detach`."""
         return len(self._links)
 
     def attach(self, program: str, path: str, cookies: Mapping[int, int], *, at_return: bool) -> None:
-        """Attaches to places of a file, by offset; the program is told each one's cookie.
+        """Attaches a program to offsets in a file, each with a cookie for the program.
 
         Raises:
-            KernelError: the kernel refused; some of the places may be attached to.
+            KernelError: the kernel refused; some places may be attached.
         """
         if self._multi:
             self._attach_together(program, path, cookies, at_return)
@@ -67,7 +67,7 @@ class UprobeLinks:
             self._links.append(link)
 
     def detach(self, keep: int = 0) -> None:
-        """Detaches the last links, but for the first so many."""
+        """Detaches all links except the first `keep`."""
         while len(self._links) > keep:
             link = self._links.pop()
             if isinstance(link, int):
@@ -76,5 +76,5 @@ class UprobeLinks:
                 lib.bpf_link__destroy(link)
 
     def close(self) -> None:
-        """Detaches from every file. May be called again."""
+        """Detaches from all files. May be called again."""
         self.detach()

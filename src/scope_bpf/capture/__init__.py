@@ -1,9 +1,10 @@
-"""A probe that runs, from its start to batches of columns.
+"""Running probes: from the start of a probe to batches of columns.
 
-A `tracer` is `programs` in the kernel, told by a `filter` whom to watch (`lookup` asks the kernel what it calls them),
-and parts of one contract (`part`): the kernel's `books` (`kernel_books`, `account`), `events`, `summaries`, `states`,
-`functions` and `samples`. Functions are found by an `attacher`, in what `watched` processes map (`followed` to their
-end), and attached to file by file (`attachments`, `uprobe`, `retries`; `missed` says what could not be seen). `columns`
-makes Arrow of what the parts give. `command` holds a program until it is traced, `clock` relates the kernel's time to
-UTC, `doctor` tries every probe.
+A `tracer` has `programs` in the kernel and parts with a common interface (`part`): event counts (`books`,
+`kernel_books`, `account`), `events`, `summaries`, `states`, `functions` and `samples`. A `filter` tells the programs
+which processes to watch; `lookup` asks the kernel for its ids of files, cgroups and processes. Functions in user space
+are attached file by file (`attachments`, `uprobe`, `retries`) by an `attacher`, in the files that `watched` processes
+map; processes are `followed` until they end; `missed` says which calls may be missing. `columns` converts rows to
+Arrow; `matching` selects the rows that meet a filter. `command` holds a command until it is traced, `clock` converts
+the kernel's time to UTC, `doctor` checks every probe on this host.
 """

@@ -1,4 +1,4 @@
-"""The books of a stream, and of a place that a probe is attached to, as the kernel keeps them."""
+"""Event counts of a stream, and of a place that a probe is attached to."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,9 +9,9 @@ class Account:
     """Counts since the start.
 
     Attributes:
-        emitted: events that passed the filter, lost ones included.
-        lost: of these, by reason.
-        incomplete: of the events that are there: without a stack or a name, for which there was no room.
+        emitted: events that passed the filter, including lost events.
+        lost: lost events by reason.
+        incomplete: emitted events without a stack or a name, because memory for it was full.
     """
 
     emitted: int = 0
@@ -19,7 +19,7 @@ class Account:
     incomplete: int = 0
 
     def and_lost(self, reason: str, count: int) -> "Account":
-        """The same, with so many more that were emitted and lost."""
+        """A copy with `count` more events, emitted and lost."""
         lost = {**self.lost, reason: self.lost.get(reason, 0) + count}
         return replace(self, emitted=self.emitted + count, lost=lost) if count else self
 
@@ -29,10 +29,10 @@ class PlaceAccount:
     """Counts of a place since the start.
 
     Attributes:
-        name: the place's.
-        files: how many files it was found and attached to in, those that are only installed included.
-        hits: calls by watched threads, lost ones included; 0 where `files` is not: attached, and not called.
-        lost: of these, by reason: calls that become no rows.
+        name: name of the place.
+        files: number of files in which the place was attached, including files that are only installed.
+        hits: calls by watched threads, including lost calls. 0 hits with `files` > 0: attached but never called.
+        lost: calls without a row, by reason.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Finds the files that watched processes run, and has a probe's places attached to in each of them while they do."""
+"""Finds the files whose code watched processes run, and keeps a probe's places attached in each of them."""
 
 import logging
 import math
@@ -31,18 +31,18 @@ _LET_GO_EVERY_S = 1.0
 class Attacher:
     """Attaches until `close`.
 
-    `follow` is for one thread, which waits until one of `descriptors` can be read, and not longer than `due_s`. The
-    other methods may be called from any thread: whoever names what was recorded does so from another one. Until the
-    first `follow` all is done at once; from then on what takes long is done in a thread of its own.
+    `follow` is for one thread, which waits until one of `descriptors` is readable, but at most `due_s`. The other
+    methods may be called from any thread, for example by the thread that resolves names. Until the first `follow`,
+    everything is done at once; after that, slow work is done in other threads.
 
     Args:
-        object_: loaded.
-        places: the probe's.
-        target: whose files.
-        grace_s: how long what is known of a file is kept when nobody maps it any more.
+        object_: the loaded object.
+        places: the probe's places.
+        target: the processes whose files are attached.
+        grace_s: how long data about a file is kept after no process maps it any more.
 
     Raises:
-        KernelError: the kernel cannot attach this way at all.
+        KernelError: the kernel does not support this way to attach.
         TargetNotFound: the target does not exist.
     """
 
@@ -67,33 +67,33 @@ class Attacher:
             raise
 
     def watch(self, target: Target) -> None:
-        """Follows what a target maps from now on; for what it has mapped already there is `look_at_processes`.
+        """Follows new mappings of a target; for existing mappings, call `look_at_processes`.
 
         Raises:
             KernelError: the kernel refused.
-            TargetNotFound: there is no such cgroup.
+            TargetNotFound: the cgroup does not exist.
         """
         with self._lock:
             self._watched.watch(target)
 
     @property
     def program_fds(self) -> list[int]:
-        """File descriptors of the programs that are attached."""
+        """File descriptors of the attached programs."""
         return self._places.program_fds
 
     @property
     def functions(self) -> int:
-        """To how many functions it has attached, in files that watched processes have used."""
+        """Number of functions attached in files that watched processes have used."""
         return self._attachments.functions
 
     @property
     def late(self) -> list[Late]:
-        """The last files that were attached to after a watched process had mapped them."""
+        """The latest files that were attached after a watched process had mapped them."""
         return list(self._attachments.late)
 
     @property
     def missed(self) -> Missed:
-        """What could not be seen."""
+        """Counts of what could not be seen."""
         return Missed(
             unseen=self._watched.unseen,
             unopened=self._retries.given_up + self._modules.files.refused,
@@ -104,11 +104,11 @@ class Attacher:
         )
 
     def descriptors(self) -> Iterator[int]:
-        """What becomes readable when `follow` has something to do."""
+        """Descriptors that become readable when `follow` has work."""
         return self._watched.descriptors()
 
     def due_s(self) -> float:
-        """In how many seconds `follow` has something to do though nothing can be read; infinite: it has not."""
+        """Seconds until `follow` has work although no descriptor is readable; infinite: none is planned."""
         with self._lock:
             if self._watched.is_due:
                 return 0.0
@@ -117,10 +117,10 @@ class Attacher:
             return max(0.0, min(letting_go, self._retries.due_s()))
 
     def follow(self, watched: Callable[[], Collection[int]]) -> None:
-        """Attaches in what watched processes have mapped since the last call; lets go of what nobody maps any more.
+        """Attaches in files mapped by watched processes since the last call; detaches from files no longer mapped.
 
         Args:
-            watched: lists the processes that the target may be about.
+            watched: returns the processes that may belong to the target.
         """
         self._watched.pause()
         with self._lock:
@@ -129,7 +129,7 @@ class Attacher:
             self._watched.take_news()
             if self._watched.has_lost:
                 self._watched.has_lost = False
-                log.warning("the kernel did not tell all that was mapped: all processes are looked at")
+                log.warning("the kernel lost news of mappings; looking at all processes")
                 self._watched.look_at(watched())
             self._retries.run()
             if time.monotonic() >= self._next_letting_go:
@@ -137,7 +137,7 @@ class Attacher:
                 self._watched.let_go()
 
     def _catch_up(self, pid: int) -> None:
-        """Takes what the kernel has told so far, for who names what a process ran; looks at it if it is new."""
+        """Takes the kernel's news so far, so that names can be resolved; looks at the process if it is new."""
         with self._lock:
             if self._is_closed:
                 return
@@ -146,7 +146,7 @@ class Attacher:
                 self._watched.look_at([pid])
 
     def look_at_processes(self, pids: Iterable[int]) -> None:
-        """Attaches in all that these processes run."""
+        """Attaches in all files whose code these processes have mapped."""
         looked_at = list(pids)
         with self._lock:
             self._watched.look_at(looked_at)
@@ -162,7 +162,7 @@ class Attacher:
                 self._keep(module)
 
     def look_at_files(self, paths: Iterable[str]) -> None:
-        """Attaches in files that will be run by one process.
+        """Attaches in files that a command will run.
 
         Raises:
             KernelError: the kernel refused.
@@ -176,7 +176,7 @@ class Attacher:
 
     def _opened_by_path(self, paths: Iterable[str]) -> Iterator[Module]:
         for path in {str(Path(path).resolve()) for path in paths}:
-            with suppress(OSError, NotElf):  # it is not there, as who runs it will find
+            with suppress(OSError, NotElf):  # missing file: the command itself will report it
                 yield self._modules.add(os.open(path, os.O_RDONLY | os.O_CLOEXEC), path)
 
     def _keep(self, module: Module) -> None:
@@ -186,15 +186,15 @@ class Attacher:
             self._watched.drop_unused([module])
 
     def detach(self) -> None:
-        """Detaches from every file; what is known of the files is kept for what was recorded. May be called again."""
+        """Detaches from all files; data about the files is kept to resolve names. May be called again."""
         with self._lock:
             missed = self.missed
             if not self._attachments.is_closed and (missed.unopened or missed.refused or missed.lost):
-                log.warning("not all that was mapped could be looked at", extra=asdict(missed))
+                log.warning("some mapped files could not be attached to", extra=asdict(missed))
         self._attachments.close()
 
     def close(self) -> None:
-        """Detaches and lets go of every file. May be called again."""
+        """Detaches and closes all files. May be called again."""
         self.detach()
         if self.resolver:
             self.resolver.close()

@@ -1,4 +1,4 @@
-"""The files that a probe is attached in, each once, for as long as somebody runs them."""
+"""The files in which a probe is attached: each once, as long as a process maps it."""
 
 import logging
 import time
@@ -20,25 +20,25 @@ from scope_bpf.errors import KernelError
 log = logging.getLogger(__name__)
 
 _LATE_KEPT = 64
-_LATE_NS = 1_000_000  # what is sooner is not told
-_DETACHING = 8  # files at once: one takes the kernel 50 ms, and eight no longer
+_LATE_NS = 1_000_000  # shorter delays are not reported
+_DETACHING = 8  # files at once: the kernel needs 50 ms for one file, and no longer for eight
 
 
 class Attachments:
-    """Attaches in modules. For one thread at a time, with the lock; but for `close`, which takes it itself.
+    """Attaches in modules. For one thread at a time, which holds the lock; `close` takes the lock itself.
 
     Args:
-        libraries: beginnings of names of files that are attached to before others.
-        retries: as long as it waits all is done at once; then what takes long is done in threads of its own ...
-        lock: ... which take this for what is short.
+        libraries: prefixes of file names; these files are attached first.
+        retries: while `retries.waits`, everything is done at once; later, slow work is done in other threads.
+        lock: those threads take this lock for the short parts of their work.
 
     Attributes:
-        is_closed: nothing is attached any more.
-        pinned: modules that processes may run later; the caller's to fill.
-        late: the last files that were attached to after a watched process had mapped them.
-        late_count: how many they were in all.
-        refused: files in which the kernel did not let the probe attach.
-        functions: to how many functions it has attached in files that watched processes have used.
+        is_closed: no more files are attached.
+        pinned: modules that processes may run later; set by the caller.
+        late: the latest files that were attached after a watched process had mapped them.
+        late_count: number of all such files.
+        refused: number of files in which the kernel refused to attach.
+        functions: number of functions attached in files that watched processes have used.
     """
 
     def __init__(
@@ -52,9 +52,11 @@ class Attachments:
         self._places, self._libraries, self._resolver = places, libraries, resolver
         self._retries, self._lock = retries, lock
         self._scanner = ThreadPoolExecutor(1, "scope-scan")
-        self._detacher = ThreadPoolExecutor(_DETACHING, "scope-detach")  # who has the lock waits for it: it takes none
+        self._detacher = ThreadPoolExecutor(
+            _DETACHING, "scope-detach"
+        )  # its work takes no lock, since a thread with the lock may wait for it
         self._detaching: dict[int, Future[None]] = {}  # by inode
-        self._uprobes: dict[Module, Uprobes] = {}  # of those with functions, or names
+        self._uprobes: dict[Module, Uprobes] = {}  # modules with functions or names
         self._looked_at: set[Module] = set()
         self._functions: dict[Module, int] = {}
         self._used: set[Module] = set()
@@ -65,14 +67,14 @@ class Attachments:
         self.is_closed = False
 
     def __contains__(self, module: object) -> bool:
-        """Whether a module is of interest: it has functions or names, or that is not known yet."""
+        """Whether a module has functions or names, or was not read yet."""
         return module in self._uprobes
 
     def attach(self, module: Module, mapped_ns: int = 0) -> None:
-        """Attaches in a module, unless it has.
+        """Attaches in a module, unless this was done before.
 
         Args:
-            mapped_ns: when a watched process mapped it, CLOCK_BOOTTIME; 0: not known.
+            mapped_ns: when a watched process mapped the module, CLOCK_BOOTTIME; 0: unknown.
 
         Raises:
             KernelError: the kernel refused.
@@ -93,12 +95,12 @@ class Attachments:
             self._scanner.submit(self._scan, module, mapped_ns)
 
     def attach_somebodys(self, modules: Mapping[Module, int]) -> None:
-        """The same of files that anybody may have made: that the kernel refuses one must not end the task.
+        """Attaches in modules of any processes: here a file that the kernel refuses must not end the task.
 
-        Those that are known by their names come first, then the small ones.
+        Files with known names come first, then small files.
 
         Args:
-            modules: with the times at which they were mapped.
+            modules: modules with the times at which they were mapped.
         """
         for module in sorted(modules, key=lambda one: (not self._is_library(one), one.elf.size)):
             try:
@@ -118,7 +120,7 @@ class Attachments:
             log.exception("cannot read a file's code", extra={"file": module.path})
 
     def _find_functions(self, module: Module, mapped_ns: int) -> None:
-        """Attaches to functions that have no symbol."""
+        """Attaches to functions without a symbol."""
         found = self._resolver.find_functions(module) if self._resolver else {}
         with self._lock:
             if found:
@@ -127,9 +129,9 @@ class Attachments:
     def _put(self, module: Module, found: dict[str, int], mapped_ns: int, wanted: bool) -> None:
         uprobes = self._uprobes.get(module)
         if not uprobes or not module.file or self.is_closed:
-            return  # nobody runs it any more
+            return  # no process maps the file any more
         if detaching := self._detaching.get(module.inode):
-            detaching.result()  # or a call would be seen twice
+            detaching.result()  # otherwise a call would be recorded twice
         attached = uprobes.attach(module.file.held.path, module.elf, found)
         if not attached and not wanted:
             del self._uprobes[module]
@@ -148,18 +150,18 @@ class Attachments:
             self.functions += attached - before
 
     def use(self, module: Module) -> None:
-        """Notes that a watched process has a module mapped, or is about to."""
+        """Notes that a watched process has mapped a module, or is about to."""
         if module not in self._used:
             self._used.add(module)
             self.functions += self._functions.get(module, 0)
 
     def say_refused(self, path: str, error: KernelError) -> None:
-        """Counts a file that the kernel did not let us into."""
+        """Counts and logs a file in which the kernel refused to attach."""
         self.refused += 1
         log.warning("cannot attach to functions of a file", extra={"file": path, "reason": str(error)})
 
     def drop(self, module: Module) -> None:
-        """Nobody runs a module any more, nor asks for it: who maps it again has it attached to again."""
+        """Detaches from a module that no process maps any more. If it is mapped again, it is attached again."""
         uprobes = self._uprobes.pop(module, None)
         if uprobes and not self.is_closed:
             self._detaching = {inode: one for inode, one in self._detaching.items() if not one.done()}
@@ -171,11 +173,11 @@ class Attachments:
             self._resolver.drop_module(module)
 
     def detach(self, links: UprobeLinks) -> None:
-        """Detaches what nobody waits for."""
+        """Detaches links in the background."""
         self._detacher.submit(links.close)
 
     def close(self) -> None:
-        """Detaches from every file. May be called again."""
+        """Detaches from all files. May be called again."""
         with self._lock:
             if not self.is_closed:
                 self.is_closed = True

@@ -1,4 +1,4 @@
-"""The kernel's books of a probe that runs: which stream has which number in them, and what they say."""
+"""The kernel's event counts of a running probe."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,10 +14,10 @@ ACCOUNTS = "scope_accounts"  # emit.bpf.h
 
 
 class KernelBooks(Part):
-    """The map in which programs count what they emit and lose.
+    """The map in which programs count emitted and lost events.
 
     Args:
-        pinned: where in a BPF file system the map is pinned before the first event; the caller's to remove.
+        pinned: path in a BPF file system at which the map is pinned before the first event; the caller removes the pin.
     """
 
     def __init__(self, probe: Probe, pinned: Path | None) -> None:
@@ -31,7 +31,7 @@ class KernelBooks(Part):
         return {f"stream_{name}": number for number, name in enumerate(self.names)}
 
     def prepare(self, object_: BpfObject) -> None:
-        """Makes room for every stream."""
+        """Sizes the map for all streams."""
         object_.map(ACCOUNTS).resize(len(self.names))
 
     def start(self, object_: BpfObject) -> None:
@@ -39,10 +39,10 @@ class KernelBooks(Part):
         books = object_.map(ACCOUNTS)
         self._fd = books.fd
         if self._pinned:
-            self._pinned.unlink(missing_ok=True)  # of an alternative that could not be attached
+            self._pinned.unlink(missing_ok=True)  # left by an alternative that could not be attached
             books.pin(self._pinned)
 
     def count(self, accounts: dict[str, Account]) -> None:
-        """What the kernel has counted, by stream; nothing before the start."""
+        """Adds the kernel's counts by stream; none before the start."""
         for number, name in enumerate(self.names):
             accounts[name] = read_account(self._fd, number, self._btf) if self._fd >= 0 else Account()

@@ -1,17 +1,17 @@
-"""The clock of events and the clock of people."""
+"""The clock of events, and UTC."""
 
 import time
 
 
 def boot_ns() -> int:
-    """CLOCK_BOOTTIME, in which events have their times."""
+    """The current CLOCK_BOOTTIME, the clock of events, in ns."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def boot_to_utc_ns() -> int:
-    """What to add to a CLOCK_BOOTTIME time for nanoseconds since 1970 UTC, as of now: a whole number of microseconds.
+    """The number to add to a CLOCK_BOOTTIME to get nanoseconds since 1970 UTC, now: a whole number of microseconds.
 
-    So a time in whole microseconds and the CLOCK_BOOTTIME time beside it make one that is exact to the nanosecond.
+    So a UTC time in whole microseconds, together with its CLOCK_BOOTTIME, gives a time exact to the nanosecond.
     """
     spans = []
     for _ in range(5):

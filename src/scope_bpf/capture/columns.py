@@ -1,4 +1,4 @@
-"""From records to columns: a `RawBatch` is what the kernel wrote, `to_arrow` makes an Arrow record batch of it."""
+"""Converts records to columns: a `RawBatch` has the kernel's bytes; `to_arrow` makes an Arrow record batch of it."""
 
 import socket
 from collections.abc import Callable, Collection
@@ -22,10 +22,10 @@ class RawBatch:
 
     Attributes:
         rows: structured array, shape (count,), of the layout's dtype.
-        schema: what `to_arrow` makes of it.
-        native: the `scope_rows *` that holds the rows and their tails; None for a summary.
-        names: batches of the stream that gives this one's names.
-        resolver: what computes the stream's resolved columns.
+        schema: schema of the result of `to_arrow`.
+        native: the `scope_rows *` with the rows and their tails; None for a summary.
+        names: batches of the stream with the names for this stream.
+        resolver: computes the stream's resolved columns; None: they are absent.
     """
 
     stream: Stream
@@ -38,35 +38,35 @@ class RawBatch:
 
     @property
     def count(self) -> int:
-        """How many records."""
+        """Number of records."""
         return len(self.rows)
 
     @property
     def first_ktime_ns(self) -> int:
-        """The earliest time in it, CLOCK_BOOTTIME."""
+        """The earliest time in the batch, CLOCK_BOOTTIME."""
         return int(self.rows["ktime_ns"].min())
 
     @property
     def last_ktime_ns(self) -> int:
-        """The latest time in it, CLOCK_BOOTTIME."""
+        """The latest time in the batch, CLOCK_BOOTTIME."""
         return int(self.rows["ktime_ns"].max())
 
 
 @dataclass(frozen=True)
 class SampledBatch:
-    """Rows of a stream of samples, which are columns already."""
+    """Rows of a sampled stream, which are columns already."""
 
     stream: Stream
     rows: pa.RecordBatch
 
     @property
     def schema(self) -> pa.Schema:
-        """The stream's."""
+        """The stream's schema."""
         return self.rows.schema
 
     @property
     def count(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return int(self.rows.num_rows)
 
 
@@ -79,10 +79,10 @@ def raw_batch(stream: Stream, layout: Layout, schema: pa.Schema, native: Any) ->
 
 
 def to_arrow(raw: Batch, only: Collection[str] | None = None) -> pa.RecordBatch:
-    """The columns of a batch, or only those named; nothing in it refers to memory of the kernel's records.
+    """The columns of a batch, or only the named ones; a copy, independent of the batch's memory.
 
     Raises:
-        KernelError: a record names text outside itself (EINVAL): it was not made by this stream's program.
+        KernelError: a record refers to text outside itself (EINVAL): this stream's program did not make it.
     """
     if isinstance(raw, SampledBatch):
         return raw.rows if only is None else raw.rows.select([name for name in raw.schema.names if name in only])
@@ -101,15 +101,19 @@ def to_arrow(raw: Batch, only: Collection[str] | None = None) -> pa.RecordBatch:
         columns |= stream.decode(raw.rows, Tails(*tails(raw.native)), wanted)
     if raw.resolver and stream.resolved and not columns.keys() >= wanted:
         columns |= raw.resolver.resolve(stream, raw.rows)
+    columns |= {
+        name: pa.nulls(raw.count, stream.resolved[name].arrow)
+        for name in wanted & stream.resolved.keys() - columns.keys()
+    }
     if stream.names and stream.names.text in wanted:
         columns[stream.names.text] = _joined(raw, stream.names)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
 def _of_nobody(raw: RawBatch) -> dict[str, Rows]:
-    """Where columns that are a process's are absent, shape (count,), bool, by column; empty: nowhere.
+    """For each column about the process, in which rows it is absent: bool, shape (count,). Empty: in none.
 
-    What runs and is no process, such as `swapper/0`, still has its name.
+    Tasks that are no processes, such as `swapper/0`, keep their name.
     """
     if not raw.stream.of_processes or "pid" not in (raw.rows.dtype.names or ()):
         return {}
@@ -126,7 +130,7 @@ def _column(raw: RawBatch, field: Field, absent: Rows | None) -> pa.Array:
         return _nulled(_from_tails(raw, field), absent)
     values = raw.rows[field.name]
     if field.kind is Kind.NUMBER:
-        return pa.array(np.array(values), mask=absent)  # a copy even of one row, which is contiguous as it is
+        return pa.array(np.array(values), mask=absent)  # copies even a single row, which is already contiguous
     if field.kind is Kind.HISTOGRAM:
         flat = np.array(values, order="C").reshape(-1)
         return pa.FixedSizeListArray.from_arrays(pa.array(flat), type=field.arrow)
@@ -164,7 +168,7 @@ def _keys(rows: Rows, names: tuple[str, ...]) -> pa.Array:
 
 
 def _dictionary(values: Rows, text_of: Callable[[bytes], str | None], absent: Rows | None) -> pa.DictionaryArray:
-    """A text for each value, by its bytes; made once for those that are the same."""
+    """A text for each value, made once per distinct value."""
     buffer = pa.py_buffer(np.ascontiguousarray(values))
     encoded = pa.Array.from_buffers(pa.binary(values.dtype.itemsize), len(values), [None, buffer]).dictionary_encode()
     found = pa.array([text_of(value) for value in encoded.dictionary.to_pylist()], pa.string()).dictionary_encode()
@@ -178,13 +182,13 @@ def _name(value: bytes) -> str:
 
 
 def _enumerator(field: Field, value: bytes) -> str:
-    """The name of an enum's value; of one without a name, the number."""
+    """The name of an enum's value; its number if it has no name."""
     number = int(np.frombuffer(value, field.dtype)[0])
     return field.names.get(number, str(number))
 
 
 def _address(field: Field, value: bytes) -> str | None:
-    """Of a struct scope_address; None: of no family that has addresses here."""
+    """The text of a struct scope_address; None: the address family is not IPv4 or IPv6."""
     (address,) = np.frombuffer(value, field.dtype)
     family, octets = int(address["family"]), address["bytes"].tobytes()
     if family == socket.AF_INET:

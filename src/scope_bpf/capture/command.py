@@ -1,4 +1,4 @@
-"""A command that is held until its tracing has begun."""
+"""Starts a command, but holds it until tracing has begun."""
 
 import errno
 import os
@@ -13,26 +13,32 @@ from pathlib import Path
 from scope_bpf.errors import CannotRun, NotSupported
 
 HOLD = Path(__file__).parents[1] / "objects" / "hold"  # binding/hold.c
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # whatever it was given; its own children have the defaults too
+_IGNORED_BY_PYTHON = (
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+)  # Python always ignores these; its own children get the defaults too
 
 
 class HeldCommand:
-    """A child process that waits for `release` before it becomes the command. `close` ends one never released.
+    """A child process that waits for `release`, then executes the command. `close` ends it if it still waits.
 
-    Nothing of this process is in what the kernel tells of the command: it is forked by a program of a few pages and has
-    the command's name from the start; its first call when it is released is its exec. It gets the signals that this
-    process was told to ignore or block, and the default action for SIGPIPE and SIGXFSZ.
+    The child shows no trace of this process: a small helper program forks it, it has the command's name from the start,
+    and its first call after the release is its exec. It ignores and blocks the same signals as this process was
+    started with, but has the default action for SIGPIPE and SIGXFSZ.
+
+    Args:
+        output: the descriptor that is the command's standard output; None: this process's own.
 
     Attributes:
-        path: the file that is executed.
-        failure: why the command could not be executed, once `poll` has told its status; None if it could.
+        path: the executable file.
+        failure: why the command could not be executed; set when `poll` returns a status; None if it was executed.
 
     Raises:
-        CannotRun: there is no such command, it is no program, or there is no room for another process.
-        NotSupported: the program that holds commands was not built.
+        CannotRun: the command does not exist, is not a program, or no more processes can be created.
+        NotSupported: the helper program was not built.
     """
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], output: int | None = None) -> None:
         self.path = _find(command[0])
         self.failure: CannotRun | None = None
         self._name = command[0]
@@ -41,7 +47,7 @@ class HeldCommand:
         self._socket, theirs = socket.socketpair()
         try:
             with theirs:
-                starter = self._start(theirs.fileno(), command)
+                starter = self._start(theirs.fileno(), command, output)
             told = self._socket.recv(4)
             _, status = os.waitpid(starter, 0)
             if not told:
@@ -52,11 +58,14 @@ class HeldCommand:
         self.pid = _integer(told)
         _wait_until_asleep(self.pid)
 
-    def _start(self, fd: int, command: Sequence[str]) -> int:
+    def _start(self, fd: int, command: Sequence[str], output: int | None) -> int:
         words = [str(HOLD), str(fd), self.path, *command]
-        same_number = [(os.POSIX_SPAWN_DUP2, fd, fd)]  # open there, and in no other program that is started meanwhile
+        # Inherited by the helper, but by no other program started meanwhile.
+        actions = [(os.POSIX_SPAWN_DUP2, fd, fd)]
+        if output is not None:
+            actions.append((os.POSIX_SPAWN_DUP2, output, 1))
         try:
-            return os.posix_spawn(HOLD, words, os.environ, file_actions=same_number, setsigdef=_IGNORED_BY_PYTHON)
+            return os.posix_spawn(HOLD, words, os.environ, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
         except FileNotFoundError:
             raise NotSupported(f"{HOLD} is missing; run `make hold`") from None
         except OSError as error:
@@ -65,11 +74,11 @@ class HeldCommand:
     def release(self) -> None:
         """Lets the command run."""
         self._released = True
-        with suppress(BrokenPipeError):  # something ended it while it waited, which `poll` tells
+        with suppress(BrokenPipeError):  # it ended while it waited; `poll` reports that
             self._socket.send(b"\n")
 
     def poll(self) -> int | None:
-        """Its exit status, negative for the signal that ended it; None while it runs."""
+        """The exit status, or the negative number of the signal that ended the command; None while it runs."""
         if self._status is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -81,12 +90,12 @@ class HeldCommand:
     def _read_failure(self) -> CannotRun | None:
         try:
             told = self._socket.recv(4, socket.MSG_DONTWAIT)
-        except OSError:  # closed, or it was ended before it had read that it may go
+        except OSError:  # closed, or the child ended before it read the release
             return None
         return CannotRun(self._name, _integer(told)) if told else None
 
     def close(self) -> None:
-        """Ends the command if it still waits to be released. One that runs goes on. May be called again."""
+        """Ends the command if it still waits for its release; a running command continues. May be called again."""
         self._socket.close()
         if not self._released and self._status is None:
             _, status = os.waitpid(self.pid, 0)
@@ -101,10 +110,10 @@ def _find(name: str) -> str:
 
 
 def _wait_until_asleep(pid: int) -> None:
-    """Until it is in the call that ends when it is released: what it does before is not the command's doing."""
+    """Waits until the child is in its waiting call: its calls before that do not belong to the command."""
     while Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] in (b"R", b"D"):
         time.sleep(0.001)
 
 
 def _integer(native: bytes) -> int:
-    return int.from_bytes(native, "little")  # of every architecture that hold.c knows
+    return int.from_bytes(native, "little")  # true for all architectures that hold.c supports

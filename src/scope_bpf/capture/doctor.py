@@ -1,4 +1,4 @@
-"""What this host allows: tries every probe, as a task would, and says which attach point was taken and why."""
+"""Checks each probe on this host: starts it as a task would, and says which attach point works and why."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ from scope_bpf.errors import NoDevice, ScopeBpfError
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether a probe can run here, the attach point it takes, and why that one or why none.
+    """Whether a probe can run here, its attach point, and the reason.
 
     Attributes:
-        no_device: the host has nothing that the probe is about; it lacks nothing that could be mended.
+        no_device: the host has no device for the probe, so there is nothing to repair.
     """
 
     probe: str
@@ -24,7 +24,7 @@ class Finding:
 
 
 def examine(probe: Probe) -> Finding:
-    """Starts the probe for a moment."""
+    """Starts the probe for a short time."""
     small = {} if probe.sampler else {"ring_bytes": 4096}
     with Tracer(probe, parse_options(probe.options, small)) as tracer:
         try:
@@ -32,5 +32,5 @@ def examine(probe: Probe) -> Finding:
         except ScopeBpfError as error:
             return Finding(probe.name, False, "", str(error), isinstance(error, NoDevice))
         refused = "; ".join(tracer.refused)
-        reason = f"better ones do not work here: {refused}" if refused else "the best this probe has"
+        reason = f"better alternatives do not work here: {refused}" if refused else "the best alternative"
         return Finding(probe.name, True, tracer.attach_point, reason)

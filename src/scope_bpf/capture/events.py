@@ -19,14 +19,14 @@ from scope_bpf.layout.btf import Btf
 from scope_bpf.layout.records import record_dtype
 
 SUMMARY_RING_BYTES = 1 << 20  # for names only
-MOST_BYTES_OF_RINGS = 256 << 20  # all rings of a task together, where none is asked for
-MOST_WAKEUP_BYTES = 1 << 20  # waking costs the program microseconds
-BUFFER_BYTES = 2 << 20  # a batch is about this large, raw
-WAITING_BYTES = 32 << 20  # of batches that nobody has polled yet; more waits in the rings
+MOST_BYTES_OF_RINGS = 256 << 20  # all rings of a task together, if no size is given
+MOST_WAKEUP_BYTES = 1 << 20  # between two wakeups, since a wakeup costs the program microseconds
+BUFFER_BYTES = 2 << 20  # approximate raw size of a batch
+WAITING_BYTES = 32 << 20  # of batches not polled yet; beyond, records stay in the rings
 
 
 class Events(Part):
-    """Rings, and the drain that reads them. A stream's place among the probe's is its number in the records."""
+    """Rings, and the drain that reads them. In records, a stream's number is its index in the probe's streams."""
 
     def __init__(self, probe: Probe, options: Mapping[str, Any], mode: Mode) -> None:
         self._streams = probe.event_streams
@@ -41,18 +41,18 @@ class Events(Part):
         self._internal: dict[str, list[RawBatch]] = {}
 
     def constants(self) -> Mapping[str, Any]:
-        """How many rings there are, and when their reader is to be woken."""
+        """The number of rings, and the number of bytes after which to wake the reader."""
         return {
             "scope_ring_mask": self._rings - 1,
             "scope_wakeup_bytes": min(MOST_WAKEUP_BYTES, self._ring_bytes // 8),
         }
 
     def prepare(self, object_: BpfObject) -> None:
-        """Gives the rings their slots."""
+        """Sizes the map of rings."""
         object_.map("scope_rings").resize(self._rings)
 
     def start(self, object_: BpfObject) -> None:
-        """Makes the rings and has them read."""
+        """Creates the rings and starts to read them."""
         for _ in range(self._rings):
             self._fds.append(create_ring(self._ring_bytes))
         object_.map("scope_rings").fill(self._fds)
@@ -62,31 +62,31 @@ class Events(Part):
             self._drain.start()
 
     def wait(self, seconds: float) -> None:
-        """Waits until a batch can be polled, the time is over or `wake` is called."""
+        """Waits until a batch is ready, the time is over or `wake` is called."""
         if self._drain:
             self._taken = self._drain.take(max(0, int(seconds * 1000)))
         else:
             time.sleep(max(0.0, seconds))
 
     def wake(self) -> None:
-        """Ends the waiting under way, or the next one, early. From any thread."""
+        """Ends the current wait, or the next one, early. From any thread."""
         if self._drain:
             self._drain.wake()
 
     def poll(self) -> list[Batch]:
-        """The batch that was waited for."""
+        """The batch found by `wait`."""
         taken, self._taken = self._taken, None
         return list(self._told(taken)) if taken else []
 
     def rest(self) -> list[Batch]:
-        """All that the rings hold."""
+        """The rest of the rings."""
         batches = self.poll()
         while self._drain and (taken := self._drain.take(0)):
             batches += self._told(taken)
         return batches
 
     def _told(self, taken: tuple[int, Any]) -> Iterator[RawBatch]:
-        """A batch, unless it is of an internal stream: those are kept for who asks for names."""
+        """A batch, unless its stream is internal: then it is kept for `names`."""
         number, native = taken
         stream = self._streams[number]
         batch = raw_batch(stream, self._layouts[number], self._schemas[number], native)
@@ -101,7 +101,7 @@ class Events(Part):
         return names
 
     def count(self, accounts: dict[str, Account]) -> None:
-        """Adds records that were read and could not be kept."""
+        """Adds records that were read but could not be kept."""
         for number, stream in enumerate(self._streams if self._drain else ()):
             assert self._drain
             if unkept := self._drain.unkept(number):
@@ -109,7 +109,7 @@ class Events(Part):
                 accounts[stream.name] = replace(account, lost={**account.lost, "unkept": unkept})
 
     def detach(self) -> None:
-        """Nothing is emitted any more: what the rings hold is read by `rest`."""
+        """Stops the reader: nothing more is emitted, and `rest` reads the rest of the rings."""
         if self._drain:
             self._drain.stop()
 
@@ -123,10 +123,10 @@ class Events(Part):
 
 
 def _most_rings(btf: Btf) -> int:
-    """As many as the programs count bytes for; more CPUs share."""
+    """The number of counters in the programs; with more CPUs, some share a ring."""
     return btf.variables["scope_unsignalled"].size // record_dtype(btf, "scope_unsignalled").itemsize
 
 
 def _ring_bytes(wanted: int) -> int:
-    """The next power of two, a page at least."""
+    """The next power of two, at least a page."""
     return 1 << (max(wanted, resource.getpagesize()) - 1).bit_length()

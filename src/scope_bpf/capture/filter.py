@@ -1,7 +1,6 @@
-"""The filter in the kernel: which tasks the programs of a loaded object watch.
+"""The filter in the kernel: which tasks a loaded object's programs watch.
 
-The kernel has the pids of the initial pid namespace, and so have marks and rows; callers name processes as their own
-namespace does.
+The kernel, its marks and the rows use pids of the initial pid namespace; callers use pids of their own namespace.
 """
 
 import os
@@ -22,23 +21,23 @@ from scope_bpf.layout.records import enum_values, record_dtype
 
 
 class Filter:
-    """The filter of a loaded object, filter.bpf.h. Changeable while programs run."""
+    """The filter of a loaded object (filter.bpf.h). It can be changed while programs run."""
 
     def __init__(self, btf: Btf, loaded: BpfObject) -> None:
         self._dtype = record_dtype(btf, "scope_filter")
         self._left_out = enum_values(btf, "scope_mark")["SCOPE_EXCLUDED"]
         self._section, self._pids = loaded.map(".data.filter"), loaded.map("scope_pids")
         self._lookup = Lookup(btf, loaded)
-        self._exe_fd = -1  # holds the executable's inode, whose address the kernel compares
+        self._exe_fd = -1  # keeps the executable's inode in memory; the filter compares its address
         self._generation = 0
-        self._excluded: set[int] = set()  # by the host's pid, like the target's
+        self._excluded: set[int] = set()  # pids of the host, like the target's
         self._target_pid = 0
 
     def apply(self, target: Target) -> None:
-        """Watches the target from the next event on, and nothing else.
+        """Watches only this target, from the next event on.
 
         Raises:
-            TargetNotFound: it does not exist; the filter stays as it was.
+            TargetNotFound: the target does not exist; the filter is unchanged.
         """
         generation = self._generation + 1
         value = np.zeros((), self._dtype)
@@ -68,7 +67,7 @@ class Filter:
         try:
             return self._lookup.process(pid)
         except OSError:
-            raise TargetNotFound(f"no process has pid {pid}; `ps` lists those that run") from None
+            raise TargetNotFound(f"no process has pid {pid}; `ps` lists running processes") from None
 
     def _cgroup(self, folder: Path) -> tuple[int, int]:
         try:
@@ -84,38 +83,40 @@ class Filter:
             raise TargetNotFound(f"cannot watch the executable '{exe}': {error.strerror}") from None
 
     def close(self) -> None:
-        """Lets go of the executable. May be called again."""
+        """Closes the executable. May be called again."""
         if self._exe_fd >= 0:
             os.close(self._exe_fd)
             self._exe_fd = -1
 
     def marked(self) -> set[int]:
-        """The processes that have a mark, by the host's pid: of this target, of an earlier one, or left out."""
+        """Host pids of all marked processes: of this target, of an earlier target, or excluded."""
         return {int.from_bytes(key, "little") for key in self._pids.list_keys()}
 
     def watched(self) -> set[int]:
-        """The processes that are watched by their pid, the host's: the target and the children it has started."""
+        """Host pids of the processes watched by pid: the target and its children."""
         family = _integer(self._generation)
         return {int.from_bytes(key, "little") for key in self._pids.list_keys() if self._pids.get(key) == family}
 
     def forget_ended(self) -> None:
-        """Takes back the marks of processes that ended without the kernel's taking them back."""
+        """Deletes the marks of ended processes if the programs in the kernel have missed their end."""
         for pid in self._ended(self.marked()):
             self._pids.delete(_integer(pid))
 
     def _ended(self, pids: set[int]) -> set[int]:
         if has_host_pids():
             return {pid for pid in pids if not Path(f"/proc/{pid}").exists()}
-        return pids - self._host_pids(running_processes())  # a mark is only handed down: they all are in this namespace
+        return pids - self._host_pids(
+            running_processes()
+        )  # marks are only inherited: all these processes are in this namespace
 
     def exclude(self, pids: Collection[int]) -> None:
-        """Leaves these processes and the children they start out, but not the target while it is that."""
+        """Excludes these processes and their children, except the current target."""
         self._excluded |= self._host_pids(pids)
         for pid in self._excluded - {self._target_pid}:
             self._mark(pid, self._left_out)
 
     def _host_pids(self, pids: Collection[int]) -> set[int]:
-        """Of those that still run."""
+        """Host pids of those processes that still run."""
         found = set()
         for pid in pids:
             with suppress(OSError):

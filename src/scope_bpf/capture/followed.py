@@ -1,4 +1,4 @@
-"""The processes that are followed: from their begin, or from when they are looked at, to their end."""
+"""Followed processes: from their start, or from the first look at them, until they end."""
 
 import time
 from pathlib import Path
@@ -8,30 +8,30 @@ from scope_bpf.code.history import History, Process
 from scope_bpf.code.proc import TICK_NS, stat_of
 from scope_bpf.host import NO_DESCRIPTORS
 
-_LOOK_EVERY_S = 10.0  # for those that ended: the kernel tells of nearly all
+_LOOK_EVERY_S = 10.0  # checks for ended processes, since the kernel does not report every end
 
 
 class Followed:
-    """Keeps the history's processes. For one thread at a time.
+    """Keeps the processes of the history up to date. For one thread at a time.
 
     Args:
-        grace_s: how long one is known that has ended.
+        grace_s: how long an ended process is kept.
     """
 
     def __init__(self, history: History, news: MappingWatch, grace_s: float) -> None:
         self._history, self._news, self._grace_s = history, news, grace_s
         self._next_look = 0.0
-        self._gone: set[Process] = set()  # when they were looked at last
+        self._gone: set[Process] = set()  # ended at the last check
 
     def begin(self, pid: int, time_ns: int, parent: Process | None = None) -> Process:
-        """Follows a process, which is seen first at a time (CLOCK_BOOTTIME)."""
+        """Follows a process that was first seen at `time_ns` (CLOCK_BOOTTIME)."""
         self._news.follow(pid)
         return self._history.begin(pid, time_ns, parent)
 
     def fork(self, parent: int, pid: int, time_ns: int) -> None:
-        """A process was forked: it is followed if its parent is."""
+        """Notes a fork: the child is followed if its parent is."""
         process, child = self._history.running(parent), self._history.running(pid)
-        if child and child.known_ns >= time_ns:  # its own doings, on another CPU, were told first
+        if child and child.known_ns >= time_ns:  # news of the child itself, from another CPU, came first
             return
         if child:
             self._end(child)
@@ -39,7 +39,7 @@ class Followed:
             self.begin(pid, time_ns, process)
 
     def end(self, pid: int) -> bool:
-        """A process is said to have ended; False: it has not."""
+        """Notes that a process was reported to have ended; False: it still runs."""
         process = self._history.running(pid)
         if process and not _has_ended(process):
             return False
@@ -52,10 +52,10 @@ class Followed:
         self._news.follow(process.pid, False)
 
     def let_go(self) -> None:
-        """Looks for processes that ended, and forgets those that did so a while ago.
+        """Finds ended processes, and forgets those that ended more than `grace_s` ago.
 
-        To be called after news was taken. One that looks ended is said to have at the next look: what it did last may
-        not have been taken yet.
+        Call this after taking the news. A process counts as ended only at the second check: news of it may still be
+        missing at the first.
         """
         if time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + _LOOK_EVERY_S
@@ -71,13 +71,13 @@ def _has_ended(process: Process) -> bool:
         stat = stat_of(process.pid)
     except OSError as error:
         return error.errno not in NO_DESCRIPTORS
-    if stat.start_ticks * TICK_NS > process.known_ns:  # its pid is another's
+    if stat.start_ticks * TICK_NS > process.known_ns:  # another process has its pid
         return True
     return stat.threads <= 1 and (stat.state in ("Z", "X") or not _has_program(process.pid))
 
 
 def _has_program(pid: int) -> bool:
-    """False once it has let go of its memory. Its mappings would not tell: who reads them during an exec finds none."""
+    """False once the process has freed its memory. Its mappings do not show this: during an exec there are none."""
     try:
         Path(f"/proc/{pid}/exe").readlink()
     except OSError:

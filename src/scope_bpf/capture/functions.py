@@ -1,4 +1,4 @@
-"""Functions of user space: found and attached to in a thread of its own, so that a large file holds nobody up."""
+"""Functions in user space: found and attached by a separate thread, so that large files cause no delay."""
 
 import logging
 import math
@@ -24,19 +24,19 @@ from scope_bpf.errors import KernelError
 
 log = logging.getLogger(__name__)
 
-SETTLE_S = 1.0  # what runs already may end at any moment, and what is known by then is all that will be
-_GRACE_S = 20.0  # what was recorded of a process is read, an interval later, and named by then
+SETTLE_S = 1.0  # running processes may end at any time, and what was not read by then stays unknown
+_GRACE_S = 20.0  # by then, an ended process's events were read and names resolved
 
 
 class Functions(Part):
-    """Attaches in every file that watched processes run, until it is detached.
+    """Attaches in all files that watched processes run, until `detach`.
 
     Args:
-        options: the probe's, which say where its places are.
+        options: the probe's options, from which its places are computed.
         multi: attach to all places of a file at once.
-        command: the path of a command that is about to run.
-        target: whose files are looked for.
-        watched: lists the processes that the target may be about.
+        command: path of a command that is about to run.
+        target: the processes whose files are attached.
+        watched: returns the processes that may belong to the target.
     """
 
     def __init__(
@@ -58,19 +58,19 @@ class Functions(Part):
         self._follower: _Follower | None = None
 
     def programs(self) -> Collection[str]:
-        """Those that run at the places."""
+        """The programs of the places."""
         return {program for place in self._wanted for program in place.programs}
 
     def constants(self) -> Mapping[str, Any]:
-        """How the kernel counts what is mapped."""
+        """Constants about memory mappings in the kernel."""
         return {"scope_page_shift": mmap.PAGESIZE.bit_length() - 1}
 
     def prepare(self, object_: BpfObject) -> None:
-        """Has room for what is kept of the places."""
+        """Sizes the maps for the places."""
         make_room(object_, self._wanted, self._multi)
 
     def attach(self, object_: BpfObject) -> None:
-        """Attaches in what is installed, in what the command will run, and in what watched processes do."""
+        """Attaches in installed libraries, in the files of the command, and in those of watched processes."""
         self._places = Places(self._probe, object_, self._wanted, self._multi)
         self._attacher = attacher = Attacher(self._probe, object_, self._places, self._target, self._grace_s)
         if self._probe.libraries:
@@ -84,7 +84,7 @@ class Functions(Part):
         self._follower.start()
 
     def retarget(self, target: Target) -> None:
-        """Follows what another target maps; attaches in what it has mapped already."""
+        """Follows another target, and attaches in the files that it has mapped already."""
         self._target = target
         if self._attacher:
             self._attacher.watch(target)
@@ -92,33 +92,35 @@ class Functions(Part):
 
     @property
     def resolver(self) -> Resolver | None:
-        """What computes columns from the files."""
+        """The probe's resolver."""
         return self._attacher.resolver if self._attacher else None
 
     @property
     def attached(self) -> int:
-        """To how many functions it is, or was, attached: the same one counts in each file."""
+        """Number of attached functions; the same function counts once per file."""
         return self._attacher.functions if self._attacher else 0
 
     @property
     def late(self) -> list[Late]:
-        """The last files that were attached to after a watched process had mapped them."""
+        """The latest files that were attached after a watched process had mapped them."""
         return self._attacher.late if self._attacher else []
 
     @property
     def missed(self) -> Missed:
-        """What could not be seen."""
+        """Counts of what could not be seen."""
         return self._attacher.missed if self._attacher else Missed()
 
     def accounts(self) -> list[PlaceAccount]:
-        """The books of every place, by number; after `close`, as they stood then."""
+        """The counts of all places, by number; after `close`, the final counts."""
         return self._places.accounts() if self._places else self._ended_places
 
     def notes(self) -> list[str]:
         """For people: what of the functions may be unseen."""
         places = self.accounts()
         said = []
-        if not self.attached:
+        if not self._wanted:
+            pass  # the files are followed for their names
+        elif not self.attached:
             said.append(f"no watched process has run a file with functions that '{self._probe.name}' attaches to")
         elif not any(place.hits for place in places):
             said.append(f"attached to {self.attached:,} functions; no watched process has called one")
@@ -147,14 +149,14 @@ class Functions(Part):
         return sum((program_cost(fd) for fd in fds), Cost())
 
     def detach(self) -> None:
-        """Detaches from every file; what is known of the files is kept for what was recorded."""
+        """Detaches from all files; data about the files is kept to resolve names."""
         if self._follower:
             self._follower.stop()
         if self._attacher:
             self._attacher.detach()
 
     def close(self) -> None:
-        """Lets go of every file."""
+        """Closes all files."""
         self.detach()
         if self._attacher:
             self._attacher.close()
@@ -163,7 +165,7 @@ class Functions(Part):
 
 
 class _Follower(threading.Thread):
-    """Looks at what processes map, when they do, and at what is due."""
+    """The thread that handles new mappings and planned work."""
 
     def __init__(self, attacher: Attacher, watched: Callable[[], Collection[int]]) -> None:
         super().__init__(name="scope-follow", daemon=True)
@@ -188,7 +190,7 @@ class _Follower(threading.Thread):
         return math.ceil(due_s * 1000) if due_s < math.inf else None
 
     def stop(self) -> None:
-        """Waits until it has ended. May be called again."""
+        """Stops the thread and waits for its end. May be called again."""
         if self._stop_writing < 0:
             return
         os.close(self._stop_writing)

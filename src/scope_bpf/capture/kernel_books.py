@@ -1,6 +1,6 @@
-"""The map in which programs keep the books of their streams, also when whoever loaded them has gone.
+"""Reads the map in which programs count the events of their streams.
 
-Pinned in a BPF file system, the map outlives a killed process: its successor reads there what was emitted.
+Pinned in a BPF file system, the map outlives a killed agent: the next agent reads the counts there.
 """
 
 import os
@@ -17,15 +17,15 @@ _LOST = "SCOPE_LOST_"
 
 
 def loss_reasons(btf: Btf) -> list[str]:
-    """Why programs lose events, in the order of their counters: `enum scope_loss` of an object."""
+    """The reasons of losses in the kernel, in the order of their counters: `enum scope_loss` of an object."""
     return [name.removeprefix(_LOST).lower() for name in enum_values(btf, "scope_loss") if name.startswith(_LOST)]
 
 
 def read_account(fd: int, number: int, btf: Btf) -> Account:
-    """The books of one stream, by its number, from the descriptor of a `scope_accounts` map.
+    """The counts of the stream with this number, from the descriptor of a `scope_accounts` map.
 
     Args:
-        btf: of the object that the map belongs to.
+        btf: types of the object that the map belongs to.
 
     Raises:
         KernelError: the map has no such stream.
@@ -40,18 +40,18 @@ def read_account(fd: int, number: int, btf: Btf) -> Account:
 
 
 def read_pinned(path: Path, streams: Sequence[str], btf: Btf) -> dict[str, Account]:
-    """The books behind a pin, by stream; `streams` are in the order of their numbers.
+    """The counts in a pinned map, by stream; `streams` are in the order of their numbers.
 
     Args:
-        btf: of the object that the map belongs to, as it was built for this process.
+        btf: types of the object in this version; the map must be of the same build.
 
     Raises:
-        KernelError: nothing is pinned there, or a map of another build.
+        KernelError: nothing is pinned at the path, or the map is of another build.
     """
     fd = open_pinned(path)
     try:
         if value_size_of(fd) != record_dtype(btf, "scope_account").itemsize:
-            raise KernelError(f"the books pinned at {path} are those of another build", 22)
+            raise KernelError(f"the map pinned at {path} is of another build", 22)
         return {name: read_account(fd, number, btf) for number, name in enumerate(streams)}
     finally:
         os.close(fd)

@@ -1,4 +1,4 @@
-"""Asks the kernel what it knows of files, cgroups and processes: it has other names for them than user space."""
+"""Asks the kernel for its own ids of files, cgroups and processes, which differ from those in user space."""
 
 import os
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _INODE, _CGROUP, _PROCESS = QUESTIONS = ("scope_find_inode", "scope_find_cgroup"
 
 
 class Lookup:
-    """Runs programs of a loaded object (find.bpf.h) that look at what this process holds open."""
+    """Runs programs of a loaded object (find.bpf.h) that inspect a descriptor of this process."""
 
     def __init__(self, btf: Btf, loaded: BpfObject) -> None:
         self._dtype = record_dtype(btf, "scope_found")
@@ -24,24 +24,24 @@ class Lookup:
         self._found = loaded.map(".data.found")
 
     def inode(self, fd: int) -> int:
-        """The address of the inode of an open file: its name for as long as that is open."""
+        """The kernel address of an open file's inode; valid as long as the file is open."""
         return int(self._ask(_INODE, fd)["inode"])
 
     def cgroup(self, folder: Path) -> tuple[int, int]:
-        """The id of a cgroup v2, by its directory, and its depth below the root of all.
+        """The id of the cgroup v2 with this directory, and its depth below the root cgroup.
 
         Raises:
-            OSError: it is gone.
+            OSError: it no longer exists.
         """
         with _held(folder) as fd:
             found = self._ask(_CGROUP, fd)
         return int(found["cgroup_id"]), int(found["cgroup_level"])
 
     def process(self, pid: int) -> int:
-        """The pid in the initial pid namespace of the process that this process's /proc shows as `pid`.
+        """The host pid (initial pid namespace) of the process that is `pid` in this process's /proc.
 
         Raises:
-            OSError: it is gone.
+            OSError: it no longer exists.
         """
         with _held(Path(f"/proc/{pid}")) as fd:
             return int(self._ask(_PROCESS, fd)["pid"])

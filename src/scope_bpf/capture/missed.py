@@ -1,14 +1,14 @@
-"""What of the functions that watched processes run could not be seen, as numbers and for people."""
+"""Which function calls of watched processes may be missing: as counts, and as text."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_MOST_FILES = 5  # that are named
+_MOST_FILES = 5  # named in the text
 
 
 @dataclass(frozen=True)
 class Late:
-    """A file whose functions may have run unseen: from its mapping by a watched process to the attaching, in ns."""
+    """A file that was attached late: `late_ns` after a watched process had mapped it."""
 
     path: str
     functions: int
@@ -17,15 +17,15 @@ class Late:
 
 @dataclass(frozen=True)
 class Missed:
-    """What could not be seen, since the start.
+    """Counts of what could not be seen, since the start.
 
     Attributes:
-        unseen: files that were mapped by processes which had ended before anybody could look at them.
-        unopened: files that could not be opened or attached to for want of descriptors or memory, after several tries.
-        refused: files in which the kernel did not let the probe attach.
-        retries: how often something that failed for the moment was tried again.
-        lost: how often the kernel could not tell what was mapped; all processes were looked at then.
-        late: files that were attached to after a watched process had mapped them, in which calls may be unseen.
+        unseen: mapped files whose process ended before the file could be opened.
+        unopened: files that could not be opened or attached after several tries, for lack of descriptors or memory.
+        refused: files in which the kernel refused to attach.
+        retries: number of retries after temporary failures.
+        lost: how often the kernel lost news of mappings; all processes were looked at then.
+        late: files that were attached after a watched process had mapped them; early calls may be missing.
     """
 
     unseen: int = 0
@@ -36,16 +36,16 @@ class Missed:
     late: int = 0
 
     def notes(self, late: Iterable[Late]) -> list[str]:
-        """For people, the latest of the last files first."""
+        """The text: one line per note, the files with the longest delay first."""
         latest = sorted(late, key=lambda one: -one.late_ns)[:_MOST_FILES]
         said = [
-            f"{one.path} was attached to {one.late_ns / 1e6:,.0f} ms after it was mapped: earlier calls were not seen"
+            f"{one.path} was attached {one.late_ns / 1e6:,.0f} ms after it was mapped: earlier calls are missing"
             for one in latest
         ]
         if self.late > len(latest):
-            said.append(f"{self.late - len(latest):,} more files were attached to after they were mapped")
+            said.append(f"{self.late - len(latest):,} more files were attached after they were mapped")
         if self.unseen:
-            said.append(f"{self.unseen:,} files were of processes that had ended before anybody could look at them")
+            said.append(f"{self.unseen:,} files were mapped by processes that ended before the files could be opened")
         if self.lost:
-            said.append(f"{self.lost:,} times the kernel could not tell all that was mapped: some may have gone unseen")
+            said.append(f"{self.lost:,} times the kernel lost news of mappings: some files may be missing")
         return said

@@ -1,4 +1,4 @@
-"""What a tracer is made of."""
+"""The interface of a tracer's parts."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -13,16 +13,16 @@ from scope_bpf.catalogue.target import Target
 
 
 class Part:
-    """One way in which rows of a probe come about. A part leaves alone what is no business of its own.
+    """One source of a probe's rows. A part overrides only the methods that it needs.
 
-    A tracer calls, from the thread that polls and in this order: `programs`, `constants` and `prepare` before loading,
-    `start` before any program runs, `attach` when all of the object's run, `poll` again and again, `detach`, `rest` and
-    `close`. `count` and `cost` may come from any thread until then, one at a time and never beside `close`. Every step
-    may raise KernelError.
+    A tracer calls these methods from the polling thread, in this order: `programs`, `constants` and `prepare` before
+        loading, `start` before any program runs, `attach` when the object's programs are attached, `poll` repeatedly,
+        `detach`, `rest` and `close`. `count` and `cost` may be called from any thread, one at a time, but not during or
+        after `close`. Every method may raise KernelError.
     """
 
     def programs(self) -> Collection[str]:
-        """Programs of the object that it attaches itself."""
+        """Programs of the object that the part attaches itself."""
         return ()
 
     def constants(self) -> Mapping[str, Any]:
@@ -30,22 +30,22 @@ class Part:
         return {}
 
     def prepare(self, object_: BpfObject) -> None:
-        """Sets up the object that is about to be loaded."""
+        """Configures the object before it is loaded."""
 
     def start(self, object_: BpfObject) -> None:
-        """Makes what the programs of the loaded object need."""
+        """Creates what the programs of the loaded object need."""
 
     def attach(self, object_: BpfObject) -> None:
-        """Attaches programs that the alternative does not name."""
+        """Attaches the part's own programs."""
 
     def set_mode(self, mode: Mode) -> None:
-        """Takes note of which rows are wanted from now on."""
+        """Changes the mode."""
 
     def retarget(self, target: Target) -> None:
-        """Takes note of whom the programs watch from now on."""
+        """Changes the target."""
 
     def due_s(self) -> float:
-        """Seconds until it has something to do, of CLOCK_MONOTONIC; negative: it is late."""
+        """Seconds until the part has work; negative: it is late."""
         return math.inf
 
     def poll(self) -> list[Batch]:
@@ -53,18 +53,18 @@ class Part:
         return []
 
     def count(self, accounts: dict[str, Account]) -> None:
-        """Puts what it knows of a stream's rows and losses into the kernel's books."""
+        """Adds the part's own counts of rows and losses to the kernel's counts."""
 
     def cost(self) -> Cost:
-        """What the programs that it attached have cost."""
+        """The CPU cost of the part's own programs."""
         return Cost()
 
     def detach(self) -> None:
-        """Detaches them. May be called again."""
+        """Detaches the part's own programs. May be called again."""
 
     def rest(self) -> list[Batch]:
-        """What was not polled yet, once everything is detached."""
+        """The rows not polled yet, after everything is detached."""
         return []
 
     def close(self) -> None:
-        """Frees what it has. May be called again."""
+        """Frees the part's resources. May be called again."""

@@ -1,4 +1,4 @@
-"""The programs of a probe in the kernel: loaded, told whom to watch, attached."""
+"""A probe's programs in the kernel: loads them, sets their filter, attaches them."""
 
 import os
 import time
@@ -14,16 +14,17 @@ from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.target import Target
 from scope_bpf.code.mappings import running_processes
 from scope_bpf.code.modules import FIND_CODE
+from scope_bpf.layout.records import enum_values
 
 FOLLOW, FORGET = "scope_follow_fork", "scope_forget_process"  # filter.bpf.h
 FORGET_EVERY_S = 10.0
 
 
 class Programs:
-    """One way to attach a probe, for one target at a time.
+    """A probe's programs for one alternative, with one target at a time.
 
     Attributes:
-        object: loaded by `start`.
+        object: the BPF object; `start` loads it.
 
     Raises:
         KernelError: libbpf cannot read the object.
@@ -36,7 +37,7 @@ class Programs:
         self._next_forgetting = 0.0
 
     def start(self, parts: Sequence[Part], options: Mapping[str, Any], excluded: Callable[[], Collection[int]]) -> None:
-        """Loads, sets the filter, then attaches: what sees the end of a call before what sees its begin.
+        """Loads, sets the filter, then attaches. Programs at the end of a call are attached before those at its start.
 
         Raises:
             KernelError, VerifierError: the kernel refused.
@@ -44,7 +45,8 @@ class Programs:
         """
         programs = (FOLLOW, *self._alternative.programs, FORGET)
         of_parts = {program for part in parts for program in part.programs()}
-        self.object.select_programs({*programs, *of_parts, *QUESTIONS, FIND_CODE})
+        events = self._alternative.software_events
+        self.object.select_programs({*programs, *events, *of_parts, *QUESTIONS, FIND_CODE})
         constants = dict(self._probe.constants(options))
         for part in parts:
             constants |= part.constants()
@@ -56,8 +58,11 @@ class Programs:
         self._filter = Filter(self._probe.btf, self.object)
         self._filter.apply(self._target)
         self.object.attach(FOLLOW)
-        # Whoever is started from now on is left out by the kernel; who was started before is listed here.
+        # The kernel excludes children started from now on; children started before are listed here.
         self._filter.exclude((os.getpid(), *excluded()))
+        numbers = enum_values(self._probe.btf, "perf_sw_ids") if events else {}
+        for program, event in events.items():
+            self.object.attach_to_software_event(program, numbers[event])
         for program in programs[1:]:
             self.object.attach(program)
         for part in parts:
@@ -67,36 +72,37 @@ class Programs:
         """Watches another target from the next event on.
 
         Raises:
-            TargetNotFound: it does not exist; the old one stays.
+            TargetNotFound: the target does not exist; the old one stays.
         """
         assert self._filter
         self._filter.apply(target)
         self._target = target
 
     def possibly_watched(self) -> Collection[int]:
-        """Processes that the target may be about: a pid's family, or anybody. From any thread.
+        """Processes that may belong to the target: the descendants of a pid, or all processes. From any thread.
 
-        Who is among them and not watched is left out by the programs.
+        The programs' filter skips those that are not watched.
         """
         assert self._filter
         return self._filter.watched() if self._target.pid else running_processes()
 
     def marked(self) -> set[int]:
-        """The processes that are marked, by the host's pid: watched by this or an earlier target, or left out."""
+        """Host pids of all marked processes: watched by this or an earlier target, or excluded."""
         return self._filter.marked() if self._filter else set()
 
     def forget_ended(self) -> None:
-        """Now and then: the kernel does not tell of every process that it frees; bpftrace misses the same ones."""
+        """Forgets ended processes. Call it at intervals: the kernel does not report every end; bpftrace misses the same
+        ones."""
         if self._filter and time.monotonic() >= self._next_forgetting:
             self._next_forgetting = time.monotonic() + FORGET_EVERY_S
             self._filter.forget_ended()
 
     def cost(self) -> Cost:
-        """What the attached programs have cost, those of functions aside."""
+        """The CPU cost of the attached programs, without those at functions."""
         return sum((program_cost(fd) for fd in self.object.program_fds()), Cost())
 
     def detach(self) -> Cost:
-        """Detaches them; what they have cost in all."""
+        """Detaches the programs; returns their total cost."""
         attached = self.object.program_fds()
         self.object.detach()
         return sum((program_cost(fd) for fd in attached), Cost())

@@ -1,4 +1,4 @@
-"""What the kernel refused for the moment is tried again, with pauses that grow."""
+"""Retries actions that fail temporarily, with growing pauses."""
 
 import errno
 import heapq
@@ -17,15 +17,15 @@ _MOST_TRIES = 9  # in 5 s
 
 
 class Retries:
-    """Does things, and those again that fail for a transient reason. For one thread at a time.
+    """Runs actions, and retries those that fail for a temporary reason. For one thread at a time.
 
     Args:
-        make_room: called when there is no descriptor left; closes what can be opened again.
+        make_room: called when no descriptor is free; closes files that can be opened again.
 
     Attributes:
-        waits: pauses are waited for, instead of doing it in a later `run`.
-        repeated: how often something was tried again.
-        given_up: what never succeeded.
+        waits: wait during pauses, instead of retrying in a later `run`.
+        repeated: number of retries.
+        given_up: number of actions that never succeeded.
     """
 
     def __init__(self, make_room: Callable[[], None]) -> None:
@@ -37,13 +37,13 @@ class Retries:
         self.given_up = 0
 
     def attempt(self, what: str, action: Callable[[], object]) -> None:
-        """Does something, now or later.
+        """Runs an action, now or later.
 
         Args:
-            what: it does, for the log.
+            what: description of the action, for the log.
 
         Raises:
-            OSError: it failed, for a reason that is not transient, or too often.
+            OSError: the action failed for a permanent reason, or too often.
         """
         tries = 0
         while True:
@@ -68,7 +68,7 @@ class Retries:
         heapq.heappush(self._waiting, (time.monotonic() + _pause_s(tries), self._number, tries, what, action))
 
     def run(self) -> None:
-        """Tries again what is due."""
+        """Retries the actions that are due."""
         now = time.monotonic()
         while self._waiting and self._waiting[0][0] <= now:
             _, _, tries, what, action = heapq.heappop(self._waiting)
@@ -80,7 +80,7 @@ class Retries:
                     self._put_off(tries + 1, what, action)
                 else:
                     self.given_up += 1
-                    log.warning("cannot do it", extra={"what": what, "tries": tries + 1, "reason": str(error)})
+                    log.warning("gave up after retries", extra={"what": what, "tries": tries + 1, "reason": str(error)})
 
     def _is_transient(self, error: OSError) -> bool:
         if error.errno in NO_DESCRIPTORS:
@@ -88,7 +88,7 @@ class Retries:
         return error.errno in TRANSIENT
 
     def due_s(self) -> float:
-        """In how many seconds something is due; infinite if nothing is."""
+        """Seconds until the next retry; infinite if there is none."""
         return max(0.0, self._waiting[0][0] - time.monotonic()) if self._waiting else math.inf
 
 

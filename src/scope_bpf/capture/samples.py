@@ -1,4 +1,4 @@
-"""Samples: user space looks at intervals, and no program is loaded."""
+"""Samples: user space asks a library at intervals, without BPF programs."""
 
 import time
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ from scope_bpf.catalogue.probe import Probe, Sampler
 
 
 class Samples(Part):
-    """Asks a probe's sampler.
+    """Rows from a probe's sampler.
 
     Attributes:
-        latest: the last look's rows by stream.
+        latest: the rows of the last sample, by stream.
 
     Raises:
-        NoDevice: there is nothing to look at.
-        NotSupported: there is, and it cannot be read.
+        NoDevice: the host has no such device.
+        NotSupported: the device cannot be read.
     """
 
     def __init__(self, probe: Probe, options: Mapping[str, Any]) -> None:
@@ -34,18 +34,18 @@ class Samples(Part):
         self._next = time.monotonic()
 
     def due_s(self) -> float:
-        """Until the next look."""
+        """Seconds until the next sample."""
         return self._next - time.monotonic()
 
     def poll(self) -> list[Batch]:
-        """What is seen, if it is time to look."""
+        """The rows of a new sample, if it is due."""
         if self.due_s() > 0:
             return []
         self._next = max(self._next + self._interval_s, time.monotonic())
         return self.rest()
 
     def rest(self) -> list[Batch]:
-        """A last look."""
+        """The rows of a last sample."""
         if not self._sampler:
             return []
         now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
@@ -62,11 +62,11 @@ class Samples(Part):
         return [batch for batch in seen if batch.count]
 
     def count(self, accounts: dict[str, Account]) -> None:
-        """The rows made so far; none is ever lost here."""
+        """Adds the rows made so far; samples lose no rows."""
         accounts |= {name: Account(rows) for name, rows in self._rows.items()}
 
     def close(self) -> None:
-        """Lets go of what is looked at."""
+        """Closes the sampler."""
         if self._sampler:
             self._sampler.close()
             self._sampler = None

@@ -1,4 +1,4 @@
-"""States that programs keep in maps: read once an interval; what belonged to processes that have ended is taken out."""
+"""States in maps of programs: read once per interval; entries of ended processes are deleted."""
 
 import math
 import time
@@ -27,7 +27,7 @@ SWEEP_EVERY_S = 10.0
 
 
 class States(Part):
-    """Reads the probe's states, whatever the mode, and sweeps its maps of what goes with a process."""
+    """Reads the probe's states in every mode, and deletes entries of ended processes from its maps."""
 
     def __init__(self, probe: Probe, options: Mapping[str, Any]) -> None:
         self._shapes = [Shape.of(probe, stream) for stream in probe.states]
@@ -45,11 +45,11 @@ class States(Part):
         self._next_sweep = time.monotonic() + SWEEP_EVERY_S if self._sweepers else math.inf
 
     def due_s(self) -> float:
-        """Until the next reading, or sweep."""
+        """Seconds until the next read or sweep."""
         return min(self._next, self._next_sweep) - time.monotonic()
 
     def poll(self) -> list[Batch]:
-        """Rows of the states that have changed, if it is time to read."""
+        """Rows of changed states, if a read is due."""
         if time.monotonic() >= self._next_sweep:
             self._next_sweep += SWEEP_EVERY_S
             ended = EndedProcesses()
@@ -61,7 +61,7 @@ class States(Part):
         return self.rest()
 
     def rest(self) -> list[Batch]:
-        """Rows of the states that have changed since the last reading."""
+        """Rows of the states that have changed since the last read."""
         ended = EndedProcesses()
         return [batch for reader in self._readers for batch in reader.read(ended)]
 
@@ -71,12 +71,12 @@ class States(Part):
             add_rows(accounts, reader.rows_made)
 
     def close(self) -> None:
-        """The maps go with their object."""
+        """Nothing to free: the object owns the maps."""
         self._readers, self._sweepers = [], []
 
 
 class EndedProcesses:
-    """Tells which processes of many rows have ended; asks the kernel once a process and instance."""
+    """Finds which processes of many rows have ended; asks the kernel once per process."""
 
     def __init__(self) -> None:
         self._alive: dict[tuple[int, int], bool] = {}
@@ -93,7 +93,7 @@ class EndedProcesses:
         if (pid, start_ns) not in self._alive:
             try:
                 stat = stat_of(pid)
-                runs = stat.state not in ("Z", "X") or stat.threads > 1  # the first thread may end before others
+                runs = stat.state not in ("Z", "X") or stat.threads > 1  # the main thread may end before others
                 self._alive[pid, start_ns] = stat.start_ticks == start_ns // TICK_NS and runs
             except OSError:
                 self._alive[pid, start_ns] = False
@@ -101,12 +101,12 @@ class EndedProcesses:
 
 
 class Sweeper:
-    """Takes entries of ended processes out of a map, once they were found ended twice.
+    """Deletes entries of ended processes from a map, when they were found ended twice.
 
-    What such a process has last done may still be in a ring or a batch when it is found ended, and lead to an entry.
+    The first time, the last events of the process may still be in a ring or batch, and need the entry.
 
     Args:
-        key: the layout of the map's keys, which have `pid` and `start_ns`.
+        key: layout of the map's keys, with `pid` and `start_ns`.
     """
 
     def __init__(self, of: Map, key: Layout) -> None:
@@ -114,7 +114,7 @@ class Sweeper:
         self._over = pa.array([], pa.binary(of.key_size))
 
     def sweep(self, ended: EndedProcesses) -> None:
-        """Takes out what was over at the last sweep.
+        """Deletes the entries of processes that had ended at the last sweep.
 
         Raises:
             KernelError: the kernel refused.
@@ -129,9 +129,9 @@ class Sweeper:
 
 
 class StateReader:
-    """Gives rows for the states that have changed, all of them once a minute, those of ended processes with `ended`.
+    """Makes rows for changed states; once a minute for all states; for ended processes with `ended` set.
 
-    Whoever reads the rows later sees by their times that a state still is, and what is counted in time stays true.
+    So the rows' times show later that a state still existed, and counts by time are right.
     """
 
     def __init__(self, shape: Shape, of: Map) -> None:
@@ -157,7 +157,7 @@ class StateReader:
         now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         keys, packed, states = self._read()
         if ended.among(states["pid"], states["start_ns"]).any():
-            keys, packed, states = self._read()  # with what they did after they were read, and before they ended
+            keys, packed, states = self._read()  # includes changes after the read, before the process ended
         over = ended.among(states["pid"], states["start_ns"])
         states["ended"] = over
         buffer = pa.py_buffer(np.ascontiguousarray(packed))

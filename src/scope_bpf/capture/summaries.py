@@ -1,55 +1,81 @@
-"""Summaries: what programs counted by key in an interval, read from maps that take turns."""
+"""Summaries: counts per key and interval, kept by programs in two maps that take turns."""
 
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
+from scope_bpf.binding.link import Iterator
 from scope_bpf.binding.map import take_all
 from scope_bpf.binding.object import BpfObject
+from scope_bpf.binding.statistics import Cost, program_cost
 from scope_bpf.capture.account import Account
 from scope_bpf.capture.columns import Batch, RawBatch
 from scope_bpf.capture.events import Events
 from scope_bpf.capture.part import Part
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.stream import INTERVAL, PROCESS, Mode, Rows, Stream
+from scope_bpf.catalogue.target import Target
 from scope_bpf.layout.fields import Kind, Layout
 
-KEYS = 16384  # an interval; more are counted as lost
+KEYS = 16384  # per interval; events with more keys are counted as lost
 _FIRST = (0).to_bytes(4, "little")
 
 
 class Summaries(Part):
-    """Reads every summary of a probe once an interval, while the mode is Mode.SUMMARY.
+    """Reads all summaries of a probe once per interval, while the mode is Mode.SUMMARY.
 
     Args:
-        events: gives the names that summaries are joined with.
+        events: has the names that are joined to summaries.
+        held: the target is a command that has not begun yet.
     """
 
-    def __init__(self, probe: Probe, events: Events, options: Mapping[str, Any], mode: Mode) -> None:
+    def __init__(
+        self, probe: Probe, events: Events, options: Mapping[str, Any], mode: Mode, *, held: bool = False
+    ) -> None:
         self._own = [Shape.of(probe, stream) for stream in probe.summaries if not stream.adds_up]
         self._sums = [Shape.of(probe, stream) for stream in probe.summaries if stream.adds_up]
         self._events, self._interval_s = events, options["interval_ms"] / 1000
-        self._mode = mode
+        self._mode, self._held = mode, held
+        self._settled_by = [shape.stream.settled_by for shape in self._own if shape.stream.settled_by]
+        self._settling: list[Iterator] = []
         self._object: BpfObject | None = None
         self._readers: list[SummaryReader] = []
         self._next = math.inf
-        self._names: dict[str, list[RawBatch]] = {}  # of the interval before
+        self._names: dict[str, list[RawBatch]] = {}  # of the previous interval
+
+    def programs(self) -> Collection[str]:
+        """Those that settle."""
+        return self._settled_by
 
     def start(self, object_: BpfObject) -> None:
-        """Makes the maps, if they are wanted at once."""
+        """Creates the maps, if the mode needs them now."""
         self._object = object_
         self.set_mode(self._mode)
 
+    def attach(self, object_: BpfObject) -> None:
+        """Has what the target does already counted from now on, too."""
+        self._settling = [object_.iterator(program) for program in self._settled_by]
+        if not self._held:
+            self._settle()
+
+    def retarget(self, target: Target) -> None:
+        """Likewise of another target."""
+        self._settle()
+
+    def _settle(self) -> None:
+        for iterator in self._settling if self._readers else ():
+            iterator.run()
+
     def set_mode(self, mode: Mode) -> None:
-        """Has programs count from now on, or emit events."""
+        """Switches the programs between counting and emitting events."""
         assert self._object
-        if mode is Mode.SUMMARY and not self._readers:  # 30 MB of maps that events do without
+        if mode is Mode.SUMMARY and not self._readers:  # events mode saves these 30 MB of maps
             self._readers = [self._reader(shape, self._object) for shape in self._own]
         self._object.map(".data.mode").update(_FIRST, bytes([mode is Mode.SUMMARY]))
         self._next = time.monotonic() + self._interval_s if self._readers else math.inf
@@ -59,21 +85,22 @@ class Summaries(Part):
         return SummaryReader(shape, sums, object_)
 
     def due_s(self) -> float:
-        """Until the next reading."""
+        """Seconds until the next read."""
         return self._next - time.monotonic()
 
     def poll(self) -> list[Batch]:
-        """What was counted, if it is time to read."""
+        """The counts, if a read is due."""
         if self.due_s() > 0:
             return []
         self._next += self._interval_s
+        self._settle()
         return self.rest()
 
     def rest(self) -> list[Batch]:
-        """What was counted since the last reading."""
+        """The counts since the last read."""
         read = [batch for reader in self._readers for batch in reader.read()]
         events = self._events.rest() if any(batch.stream.names for batch in read) else []
-        # Reading the rest of the rings may have run ahead of the summary, into names that the next one needs.
+        # Reading the rest of the rings may already have found names that the next summary needs.
         older, self._names = self._names, self._events.names()
         return events + [
             replace(batch, names=(*self._names.get(source.stream, ()), *older.get(source.stream, ())))
@@ -87,14 +114,24 @@ class Summaries(Part):
         for reader in self._readers:
             add_rows(accounts, reader.rows_made)
 
+    def cost(self) -> Cost:
+        """Of the programs that settle."""
+        return sum((program_cost(iterator.program_fd) for iterator in self._settling), Cost())
+
+    def detach(self) -> None:
+        """Settles for the last time, while the other programs still run."""
+        self._settle()
+
     def close(self) -> None:
         """Frees the maps."""
+        while self._settling:
+            self._settling.pop().close()
         while self._readers:
             self._readers.pop().close()
 
 
 def add_rows(accounts: dict[str, Account], made: Mapping[str, int]) -> None:
-    """Adds rows that user space made of what is in maps to the books of their streams."""
+    """Adds rows that user space made from maps to the counts of their streams."""
     for name, rows in made.items():
         account = accounts.get(name, Account())
         accounts[name] = replace(account, emitted=account.emitted + rows)
@@ -102,7 +139,7 @@ def add_rows(accounts: dict[str, Account], made: Mapping[str, int]) -> None:
 
 @dataclass(frozen=True)
 class Shape:
-    """A summary's stream and what its rows are like."""
+    """A summary's stream with its layout and schema."""
 
     stream: Stream
     layout: Layout
@@ -110,18 +147,18 @@ class Shape:
 
     @classmethod
     def of(cls, probe: Probe, stream: Stream) -> Self:
-        """That of one of the probe's streams."""
+        """The shape of one of the probe's streams."""
         return cls(stream, probe.layout(stream), probe.schema(stream))
 
 
 class SummaryReader:
-    """Two maps that take turns in the slot the programs look in: the map in maps that is named as the stream.
+    """Two maps that take turns. The map of maps with the stream's name holds the one that programs use now.
 
     Args:
-        sums: the streams that add the rows up by process.
+        sums: streams that add up the rows by process.
 
     Raises:
-        KernelError: the kernel has no memory for the maps.
+        KernelError: not enough memory for the maps.
     """
 
     def __init__(self, own: Shape, sums: Sequence[Shape], object_: BpfObject) -> None:
@@ -136,10 +173,10 @@ class SummaryReader:
         self.rows_made = {shape.stream.name: 0 for shape in (own, *sums)}
 
     def read(self) -> list[RawBatch]:
-        """What was counted since the last read: one row a key, then one row a process for each stream of sums.
+        """The counts since the last read: one row per key; for each stream in `sums`, one row per process.
 
         Raises:
-            KernelError: the kernel refused; what was counted is still there for the next read.
+            KernelError: the kernel refused; the next read still gets these counts.
         """
         idle = 1 - self._current
         self._slot.update(_FIRST, self._made[idle].to_bytes(4, "little"))  # returns when no program uses the old map
@@ -178,7 +215,7 @@ def with_interval(layout: Layout) -> np.dtype[Any]:
 
 
 def _by_process(rows: Rows, layout: Layout) -> Rows:
-    """The rows of each process added up: numbers and histograms that do not describe it."""
+    """The sum of each process's rows, for numbers and histograms that are counts."""
     keys = [field.name for field in layout.fields if field.name in PROCESS]
     packed = np.empty(len(rows), [(name, rows.dtype[name]) for name in keys])
     for name in keys:

@@ -1,4 +1,4 @@
-"""A probe that runs: its programs in the kernel, and the parts that its rows come from."""
+"""A running probe: its programs in the kernel, and the parts that produce its rows."""
 
 import math
 import threading
@@ -36,13 +36,14 @@ class Tracer:
 
     Args:
         options: all of the probe's options, from `parse_options`.
-        excluded: lists processes to be left out besides this one; asked while the probe starts.
+        excluded: returns processes to exclude besides this one; called while the probe starts.
         command: the path of a command that the target is about to run.
-        books: where in a BPF file system the kernel's books are pinned before the first event; the caller's to remove.
+        books: path in a BPF file system at which the kernel's counts are pinned before the first event; the caller
+            removes the pin.
 
     Attributes:
-        attach_point: the alternative taken; of a probe of samples, what it looks at.
-        refused: better alternatives that this host lacks, with the reason.
+        attach_point: name of the alternative in use; for a sampling probe, its source.
+        refused: better alternatives that do not work on this host, with the reason.
     """
 
     def __init__(
@@ -60,8 +61,8 @@ class Tracer:
         self.refused: list[str] = []
         self.mode = probe.mode_of(options)
         self._target, self._excluded, self._command, self._books_path = target or Target(), excluded, command, books
-        self._lock = threading.RLock()  # around what other threads ask for, and what would take it from under them
-        self._polling = threading.Lock()  # whoever closes waits for a poll under way
+        self._lock = threading.RLock()  # protects data that other threads read against being freed
+        self._polling = threading.Lock()  # `close` waits for a running poll
         self._parts: list[Part] = []
         self._programs: Programs | None = None
         self._events: Events | None = None
@@ -73,17 +74,17 @@ class Tracer:
 
     @property
     def streams_by_number(self) -> list[str]:
-        """The streams in the order of their numbers in the kernel's books."""
+        """The streams in the order of their numbers in the kernel's counts."""
         return [stream.name for stream in self.probe.counted_streams]
 
     def start(self) -> None:
-        """Takes the first alternative that this host loads and attaches.
+        """Starts the first alternative that loads and attaches on this host.
 
         Raises:
-            MissingCapability, NotSupported: no alternative works here; the message has each one's reason.
-            VerifierError: the kernel refused a program of the last one.
+            MissingCapability, NotSupported: no alternative works here; the message has the reason of each.
+            VerifierError: the kernel refused a program of the last alternative.
             TargetNotFound: the target does not exist.
-            InvalidOption: the probe looks at the whole machine, and the target is not that.
+            InvalidOption: the probe samples the whole machine, but a target is given.
         """
         if self.probe.sampler:
             self._start_sampling()
@@ -110,7 +111,7 @@ class Tracer:
 
     def _start_sampling(self) -> None:
         if self._target != Target():
-            raise InvalidOption(f"probe '{self.probe.name}' looks at the whole machine; leave the target out")
+            raise InvalidOption(f"probe '{self.probe.name}' samples the whole machine; leave the target out")
         samples = Samples(self.probe, self.options)
         self.attach_point = samples.source
         with self._lock:
@@ -123,15 +124,15 @@ class Tracer:
         programs.start(self._parts, self.options, self._excluded)
 
     def _make_parts(self, alternative: Alternative, programs: Programs) -> list[Part]:
-        """Those that the probe's streams and places ask for; what others count is added to the kernel's books."""
+        """The parts for the probe's streams and places. The kernel's books come first: other parts add to them."""
         probe = self.probe
         self._events = Events(probe, self.options, self.mode)
         parts: list[Part] = [KernelBooks(probe, self._books_path), self._events]
         if probe.summaries:
-            parts.append(Summaries(probe, self._events, self.options, self.mode))
-        if probe.states or probe.kept_by_process:
+            parts.append(Summaries(probe, self._events, self.options, self.mode, held=bool(self._command)))
+        if probe.states or probe.sweeps(self.options):
             parts.append(States(probe, self.options))
-        if probe.places(self.options):
+        if probe.follows_files(self.options):
             self._functions = Functions(
                 probe,
                 self.options,
@@ -144,10 +145,10 @@ class Tracer:
         return parts
 
     def poll(self, timeout_ms: int) -> list[Batch]:
-        """Waits until there are rows or the time is over; the batches since the last poll, of every stream.
+        """Waits until there are rows or the time is over; returns the batches of all streams since the last poll.
 
         Raises:
-            KernelError: something of it failed; it is of no use any more.
+            KernelError: the tracer failed and cannot be used any more.
         """
         with self._polling:
             seconds = min(timeout_ms / 1000, *(part.due_s() for part in self._parts), math.inf)
@@ -160,7 +161,7 @@ class Tracer:
             return self._resolved([batch for part in self._parts for batch in part.poll()])
 
     def _resolved(self, batches: list[Batch]) -> list[Batch]:
-        """The same, with what computes the columns that take more than the rows."""
+        """The same batches, with the resolver for their resolved columns."""
         resolver = self._functions.resolver if self._functions else None
         return [
             replace(batch, resolver=resolver) if isinstance(batch, RawBatch) and batch.stream.resolved else batch
@@ -168,7 +169,7 @@ class Tracer:
         ]
 
     def wake(self) -> None:
-        """Ends the poll under way, or the next one, early. From any thread."""
+        """Ends the current poll, or the next one, early. From any thread."""
         with self._lock:
             self._woken.set()
             if self._events:
@@ -176,30 +177,30 @@ class Tracer:
 
     @property
     def functions_attached(self) -> int:
-        """To how many functions of user space the probe is, or was, attached: the same one counts in each file."""
+        """Number of attached functions in user space; the same function counts once per file."""
         return self._functions.attached if self._functions else 0
 
     def notes(self) -> list[str]:
-        """For people: what of functions in user space it may not have seen. From any thread, after `close` too."""
+        """Which function calls may be missing, as text. From any thread, after `close` too."""
         with self._lock:
             return self._functions.notes() if self._functions else []
 
     def places(self) -> list[PlaceAccount]:
-        """The books of every place of the probe, by number; after `close`, as they stood then. From any thread."""
+        """The counts of all places, by number; after `close`, the final counts. From any thread."""
         with self._lock:
             return self._functions.accounts() if self._functions else []
 
     @property
     def latest(self) -> Mapping[str, pa.RecordBatch]:
-        """Of a probe of samples, the last look's rows by stream. From any thread."""
+        """The rows of a sampling probe's last sample, by stream. From any thread."""
         return self._samples.latest if self._samples else {}
 
     def retarget(self, target: Target) -> None:
         """Watches another target from the next event on.
 
         Raises:
-            TargetNotFound: it does not exist; the old one stays.
-            KernelError: the kernel refused to tell what it maps.
+            TargetNotFound: the target does not exist; the old one stays.
+            KernelError: the kernel refused to watch its mappings.
         """
         assert self._programs
         self._programs.retarget(target)
@@ -207,7 +208,7 @@ class Tracer:
             part.retarget(target)
 
     def watched_pids(self) -> set[int]:
-        """The processes that are marked, by the host's pid: watched by this or an earlier target, or left out."""
+        """Host pids of all marked processes: watched by this or an earlier target, or excluded."""
         return self._programs.marked() if self._programs else set()
 
     def set_mode(self, mode: Mode) -> None:
@@ -217,19 +218,19 @@ class Tracer:
             part.set_mode(mode)
 
     def accounts(self) -> dict[str, Account]:
-        """The books of every stream since the start; after `close`, as they stood then. From any thread."""
+        """The counts of all streams since the start; after `close`, the final counts. From any thread."""
         with self._lock:
             if not self._parts:
                 return self._last_accounts
             accounts: dict[str, Account] = {}
             for part in self._parts:
                 part.count(accounts)
-            first = next(iter(accounts))  # what the runs would have emitted is not known
+            first = next(iter(accounts))  # the stream of missed runs is unknown
             accounts[first] = accounts[first].and_lost("missed_run", self.cost().missed)
             return accounts
 
     def cost(self) -> Cost:
-        """What all programs have cost so far, as the kernel counts while `KernelStatistics` are on. From any thread."""
+        """The CPU cost of all programs so far, counted while `KernelStatistics` is entered. From any thread."""
         with self._lock:
             if self._ended_cost is not None:
                 return self._ended_cost
@@ -237,10 +238,10 @@ class Tracer:
             return sum((part.cost() for part in self._parts), own)
 
     def finish(self) -> list[Batch]:
-        """Detaches and returns all that was not polled yet.
+        """Detaches and returns all batches not polled yet.
 
         Raises:
-            KernelError: the kernel refused to give it.
+            KernelError: the kernel refused a read.
         """
         with self._polling:
             self._detach()
@@ -275,7 +276,7 @@ class Tracer:
             self._last_accounts = self.accounts()
             functions = self._functions
             self._free()
-            self._functions = functions  # what it was attached to can still be asked for
+            self._functions = functions  # still answers questions about its files
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""A probe's places in user space: what the programs know of them, attached file by file, and the books of each."""
+"""A probe's places in user space: their data for programs, attaching file by file, and counts of each place."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -14,13 +14,13 @@ from scope_bpf.code.elf import ElfFile
 from scope_bpf.errors import KernelError
 from scope_bpf.layout.records import record_dtype
 
-_NOBODYS = 0xFFFFFFFF  # a cookie that is no place's number
+_NOBODYS = 0xFFFFFFFF  # a cookie that is not the number of a place
 _DESCRIPTORS, _ACCOUNTS = "places", "scope_place_accounts"  # place.bpf.h
 
 
 def make_room(object_: BpfObject, places: Sequence[Place], multi: bool) -> None:
-    """Has an object keep as much as so many places need. Before it is loaded."""
-    object_.map(_ACCOUNTS).resize(len(places))
+    """Sizes an object's maps for these places. Before the object is loaded."""
+    object_.map(_ACCOUNTS).resize(max(1, len(places)))
     if any(place.keep for place in places):
         object_.map(_DESCRIPTORS).resize(len(places))
     if multi:
@@ -28,15 +28,15 @@ def make_room(object_: BpfObject, places: Sequence[Place], multi: bool) -> None:
 
 
 class Places:
-    """The places of a probe that runs.
+    """The places of a running probe.
 
     Args:
-        object_: loaded, with room for the places.
-        places: the probe's, for its options.
+        object_: the loaded object, after `make_room`.
+        places: the probe's places for its options.
         multi: attach to all places of a program in a file at once, see `UprobeLinks`.
 
     Raises:
-        LayoutMismatch: what a place keeps is not what the object has room for.
+        LayoutMismatch: a place's data does not match the object's struct.
     """
 
     def __init__(self, probe: Probe, object_: BpfObject, places: Sequence[Place], multi: bool) -> None:
@@ -51,16 +51,16 @@ class Places:
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
-        """The places' numbers, by each of their names."""
+        """The places' numbers by function name."""
         return {name: number for number, place in enumerate(self.places) for name in place.at.names}
 
     def try_out(self) -> UprobeLinks:
-        """Attaches every program where nobody calls: to this package's extension, which is loaded already.
+        """Attaches all programs to code that nobody calls, in this package's extension.
 
-        To be closed, which takes the kernel as long as all that comes before.
+        The caller closes the links; this takes the kernel as long as loading and attaching.
 
         Raises:
-            KernelError: the kernel cannot do it this way.
+            KernelError: the kernel does not support this way to attach.
         """
         with EXTENSION.open("rb", buffering=0) as file:
             ((_, offset),) = ElfFile(file).functions(["PyInit__native"]).items()
@@ -76,7 +76,7 @@ class Places:
         return links
 
     def links(self) -> UprobeLinks:
-        """Attaches the programs; there are none yet."""
+        """New links for the programs, empty."""
         return UprobeLinks(self.programs, self.multi)
 
     @property
@@ -85,7 +85,7 @@ class Places:
         return self.links().program_fds
 
     def accounts(self) -> list[PlaceAccount]:
-        """The books of every place, in the order of their numbers. While the object is loaded."""
+        """The counts of all places, in the order of their numbers. While the object is loaded."""
         record, reasons = record_dtype(self._btf, "scope_place_account"), loss_reasons(self._btf)
         accounts = []
         for number, place in enumerate(self.places):
@@ -97,28 +97,28 @@ class Places:
 
 
 class Uprobes:
-    """Attaches at the places that one file has, until `close`."""
+    """Attaches at the places in one file, until `close`."""
 
     def __init__(self, places: Places) -> None:
         self._places, self._links = places, places.links()
-        self._numbers: dict[int, int] = {}  # of the places that are attached to, by offset
+        self._numbers: dict[int, int] = {}  # numbers of attached places, by offset
 
     def attach(self, path: str, file: ElfFile, found: Mapping[str, int]) -> int:
-        """Attaches to what the file defines, but for what it is attached to already.
+        """Attaches to the functions that the file defines, unless already attached.
 
         Args:
-            found: offsets of functions, by name, that were found without a symbol.
+            found: offsets by name of functions that were found without a symbol.
 
         Returns:
-            To how many functions it is attached.
+            Number of attached functions.
 
         Raises:
-            KernelError: the kernel refused; nothing more than before stays attached.
+            KernelError: the kernel refused; only the earlier functions stay attached.
         """
         numbers: dict[int, int] = {}  # by offset
         for name, offset in {**found, **file.functions(self._places.numbers)}.items():
             if offset not in self._numbers:
-                numbers.setdefault(offset, self._places.numbers[name])  # names of one offset are one place
+                numbers.setdefault(offset, self._places.numbers[name])  # several names at one offset are one place
         self._attach(path, {file.cheapest_probe(offset): number for offset, number in numbers.items()})
         for number in {*numbers.values()} - {*self._numbers.values()}:
             self._places.files[number] += 1
@@ -126,7 +126,7 @@ class Uprobes:
         return len(self._numbers)
 
     def _attach(self, path: str, numbers: Mapping[int, int]) -> None:
-        """Returns first, so that every entry that is recorded has its return."""
+        """Attaches returns first, so that every recorded entry has its return."""
         before = self._links.count
         try:
             for at_return in (True, False):
@@ -135,7 +135,7 @@ class Uprobes:
                     place = self._places.places[number]
                     program = place.leave if at_return else place.entry
                     by_program.setdefault(program, {})[offset] = number
-                by_program.pop("", None)  # of places without a return
+                by_program.pop("", None)  # places without a program at the return
                 for program, cookies in by_program.items():
                     self._links.attach(program, path, cookies, at_return=at_return)
         except KernelError:

@@ -1,4 +1,4 @@
-"""What watched processes have mapped: told by the kernel or looked at; attached in, and noted in the history."""
+"""Mappings of watched processes: from the kernel's news or /proc. Attaches in the files, and writes the history."""
 
 import logging
 import time
@@ -24,17 +24,17 @@ log = logging.getLogger(__name__)
 
 
 class Watched:
-    """The files of the processes of a target, from their mapping on. For one thread at a time.
+    """The files that a target's processes have mapped. For one thread at a time.
 
     Args:
-        grace_s: how long it is known what a process had mapped that has ended, or unmapped it.
+        grace_s: how long mappings are kept after the process has ended or unmapped the file.
 
     Attributes:
-        listed: lists the processes that the target may be about.
-        has_lost: the kernel could not tell all that was mapped; the processes have to be looked at.
+        listed: returns the processes that may belong to the target.
+        has_lost: the kernel lost news of mappings, so all processes must be looked at.
 
     Raises:
-        KernelError: the kernel cannot tell of mappings.
+        KernelError: the kernel cannot report mappings.
     """
 
     def __init__(self, modules: Modules, attachments: Attachments, retries: Retries, grace_s: float) -> None:
@@ -49,11 +49,11 @@ class Watched:
         self.has_lost = False
 
     def watch(self, target: Target) -> None:
-        """Follows what a target maps from now on; for what it has mapped already there is `look_at`.
+        """Follows new mappings of a target; for existing mappings, call `look_at`.
 
         Raises:
             KernelError: the kernel refused.
-            TargetNotFound: there is no such cgroup.
+            TargetNotFound: the cgroup does not exist.
         """
         self._cgroup, self._pid = target.cgroup_folder(), target.pid
         if target.pid:
@@ -65,29 +65,29 @@ class Watched:
 
     @property
     def unseen(self) -> int:
-        """Files that were mapped by processes which had ended before anybody could look at them."""
+        """Number of mapped files whose process ended before the file could be opened."""
         return self._opened.unseen
 
     @property
     def lost(self) -> int:
-        """How often the kernel could not tell all that was mapped."""
+        """How often the kernel lost news of mappings."""
         return self._news.lost
 
     def descriptors(self) -> Iterator[int]:
-        """What becomes readable when there is news."""
+        """Descriptors that become readable when there is news."""
         return self._news.descriptors()
 
     @property
     def is_due(self) -> bool:
-        """Whether there is something to do that nothing becomes readable for."""
+        """Whether there is work although no descriptor is readable."""
         return self.has_lost or self._news.has_more
 
     def pause(self) -> None:
-        """Waits a little if news was taken just now, so that a storm of mappings is not taken one by one."""
+        """Waits a little if news was taken just now, so that many mappings are handled together."""
         self._news.pause()
 
     def take_news(self) -> None:
-        """Attaches in what was mapped since the last call, and notes who has it, who forked and who ended."""
+        """Handles the news since the last call: attaches in mapped files; notes mappings, forks and ends."""
         lost, news = self.lost, self._news.read()
         self.has_lost |= self.lost > lost
         if len(news):
@@ -95,7 +95,7 @@ class Watched:
         self._history.told_ns = self._news.told_ns
 
     def _note_news(self, news: News) -> None:
-        """Whatever was mapped is attached to first."""
+        """Attaches in mapped files before anything else."""
         opened: dict[FileId, Module | None] = {}
         mapped_ns: dict[Module, int] = {}
         others = self._others_among(news)
@@ -119,7 +119,7 @@ class Watched:
         self.drop_unused(mapped_ns)
 
     def _others_among(self, news: News) -> set[int]:
-        """Processes that are told of though they are not the target's: where it is watched by way of the machine."""
+        """Processes in the news that are not the target's, since the whole machine is watched."""
         if not self._news.is_whole or not self._pid:
             return set()
         forked = set(news["pid"][news["kind"] == Kind.FORKED].tolist())
@@ -129,12 +129,12 @@ class Watched:
     def _note_end(self, pid: int) -> None:
         if self._followed.end(pid):
             return
-        if self._pid:  # it became a program with other rights, at which the kernel stops telling
+        if self._pid:  # it executed a program with other privileges, after which the kernel reports no more news
             self._news.watch_also([pid])
         self.look_at([pid])
 
     def _note_mapping(self, one: Any, module: Module | None) -> None:
-        """A process that was not known is followed if it uses what is attached, or if only a target's is told."""
+        """An unknown process is followed if the file is attached, or if only the target's news is reported."""
         pid, mapping, since_ns = int(one["pid"]), mapping_of(one), int(one["time_ns"])
         process = self._history.running(pid)
         if not process:
@@ -151,7 +151,7 @@ class Watched:
             self.look_at([pid])
 
     def look_at(self, pids: Iterable[int]) -> None:
-        """Attaches in all that these processes have mapped, and notes it."""
+        """Attaches in all files that these processes have mapped, and notes the mappings."""
         maps = {}
         for pid in pids:
             try:
@@ -169,7 +169,7 @@ class Watched:
         except KernelError:
             raise
         except OSError as error:
-            log.info("cannot do it", extra={"what": what, "reason": str(error)})
+            log.info("failed", extra={"what": what, "reason": str(error)})
 
     def _look_at(self, maps: Mapping[int, list[mappings.Mapping]]) -> None:
         opened: dict[FileId, Module | None] = {}
@@ -203,7 +203,7 @@ class Watched:
         self._history.prune(process, {mapping.start - mapping.offset for mapping in found}, self._grace_s)
 
     def _open(self, pid: int, mapping: mappings.Mapping) -> Module | None:
-        """The file that a process has mapped; later, if it cannot be opened now."""
+        """The module of a mapped file. If it cannot be opened now, this is retried later."""
         found: list[Module | None] = []
         is_late = False
 
@@ -222,17 +222,17 @@ class Watched:
         return found[0] if found else None
 
     def let_go(self) -> None:
-        """Drops what no process has mapped that runs, or ended a little while ago."""
+        """Drops modules that no process has mapped, ignoring processes that ended more than `grace_s` ago."""
         self._followed.let_go()
         self.drop_unused(self._opened.kept())
 
     def drop_unused(self, modules: Iterable[Module]) -> None:
-        """Drops those that no process is known to have mapped, and none is expected to."""
+        """Drops the modules that no process has mapped or is expected to map."""
         for module in modules:
             if not self._history.is_used(module) and module not in self._attachments.pinned:
                 self._attachments.drop(module)
                 self._opened.drop(module)
 
     def close(self) -> None:
-        """The kernel tells no more. May be called again."""
+        """Stops the kernel's news. May be called again."""
         self._news.close()

@@ -1,4 +1,5 @@
-"""What a probe is: its streams (`stream`), options (`options`), whom it may watch (`target`), all of it (`probe`).
+"""The definition of a probe (`probe`): its streams (`stream`), options (`options`) and targets (`target`).
 
-Importable without privileges and without the extension.
+`where` reads filters on rows (`literal` reads their numbers) and makes a `condition`. `nearest` suggests names.
+Importing needs neither privileges nor the extension.
 """

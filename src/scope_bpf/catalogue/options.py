@@ -1,20 +1,23 @@
-"""Options of probes: typed, described, checked before anything runs."""
+"""Options of probes: typed, documented, and checked before a probe starts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scope_bpf.catalogue.nearest import meant, unknown
 from scope_bpf.errors import InvalidOption
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option: its `type` names how a value is read, from JSON or from the command line's text.
+    """An option of a probe; `type` says how a value from JSON or from the command line is read.
 
     Attributes:
-        type: integer, boolean, choice or names (a list of words, one at least; in text, separated by commas).
-        choices: what a choice may be; for names, what each may be (empty: anything).
+        type: integer, boolean, choice or names (a list of at least one word; as text, separated by commas).
+        choices: the values allowed; for names, the words allowed (empty: any).
         minimum, maximum: bounds of an integer, both included.
+        for_lines: the default of a trace that prints rows as lines; empty: `default`.
+        column: the column whose values the option selects: only rows with one of the names are recorded.
     """
 
     name: str
@@ -24,12 +27,14 @@ class Option:
     choices: tuple[str, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
+    column: str = ""
+    for_lines: str = ""
 
     def parse(self, value: Any) -> Any:
-        """The value as the probe takes it.
+        """The value, checked and converted for the probe.
 
         Raises:
-            InvalidOption: it is none; the message names what would be.
+            InvalidOption: the value is not allowed; the message says which values are.
         """
         reader = {"integer": self._integer, "boolean": self._boolean, "choice": self._choice, "names": self._names}
         return reader[self.type](value)
@@ -57,7 +62,7 @@ class Option:
 
     def _choice(self, value: Any) -> str:
         if value not in self.choices:
-            raise self._complaint(value, f"one of {', '.join(self.choices)}")
+            raise self._complaint(value, f"one of {', '.join(self.choices)}{meant(str(value), self.choices)}")
         return str(value)
 
     def _names(self, value: Any) -> tuple[str, ...]:
@@ -67,9 +72,9 @@ class Option:
         named = tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
         if not named:
             raise InvalidOption(f"option '{self.name}': {value!r} names nothing; leave the option out for its default")
-        unknown = [name for name in named if self.choices and name not in self.choices]
-        if unknown:
-            raise InvalidOption(f"option '{self.name}': there is no {unknown[0]!r}")
+        others = [name for name in named if self.choices and name not in self.choices]
+        if others:
+            raise InvalidOption(f"option '{self.name}': there is no {others[0]!r}{meant(others[0], self.choices)}")
         return named
 
     def _complaint(self, value: Any, wanted: str) -> InvalidOption:
@@ -80,33 +85,33 @@ MODE = Option(
     "mode",
     "choice",
     "events",
-    "a row for each event, or counts and histograms per interval, kept in the kernel and never lossy",
+    "events: a row for each event; summary: counts and histograms per interval, kept in the kernel, never lossy",
     choices=("events", "summary"),
 )
 SUMMARY_INTERVAL_MS = Option(
-    "interval_ms", "integer", 1000, "how often a summary is read, in ms", minimum=100, maximum=3_600_000
+    "interval_ms", "integer", 1000, "time between two reads of a summary, in ms", minimum=100, maximum=3_600_000
 )
 SAMPLE_INTERVAL_MS = Option(
-    "interval_ms", "integer", 1000, "how often is looked, in ms", minimum=100, maximum=3_600_000
+    "interval_ms", "integer", 1000, "time between two samples, in ms", minimum=100, maximum=3_600_000
 )
 RING_BYTES = Option(
     "ring_bytes",
     "integer",
     0,
-    "size of each ring between kernel and user space, rounded up to a power of two; 0: what suits probe and mode",
+    "size of each ring between kernel and user space, rounded up to a power of two; 0: chosen by probe and mode",
     minimum=0,
     maximum=1 << 30,
 )
 
 
 def parse_options(options: Sequence[Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """All options with their values, defaults filled in.
+    """The values of all options, with defaults for those not given.
 
     Raises:
-        InvalidOption: an option is unknown or its value is not one it takes.
+        InvalidOption: an option is unknown or its value is not allowed.
     """
     known = {option.name: option for option in options}
     for name in given:
         if name not in known:
-            raise InvalidOption(f"no option named '{name}'; there are: {', '.join(known) or 'none'}")
+            raise InvalidOption(unknown("option named", name, known))
     return {name: option.parse(given[name]) if name in given else option.default for name, option in known.items()}

@@ -1,4 +1,4 @@
-"""Places in user space that a probe is attached to, as data: where they are, which programs run there, what to keep."""
+"""Places: the functions in user space that a probe attaches to, with the programs that run there."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ from scope_bpf.layout.records import record_dtype
 
 @dataclass(frozen=True)
 class Symbol:
-    """The first instruction of a function, in every file whose symbol tables have one of its names.
+    """The first instruction of a function, in every file whose symbol tables contain one of its names.
 
     Attributes:
-        names: variants that take the same arguments are the same function.
+        names: variants with the same arguments count as the same function.
     """
 
     names: tuple[str, ...]
@@ -23,14 +23,15 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Place:
-    """A place. Its number is where it stands in the probe's list: the programs are told it as their cookie.
+    """A place. Its number is its index in the probe's list; the programs get the number as their cookie.
 
     Attributes:
-        at: where it is.
+        at: where the place is.
         entry: the program that runs there.
-        leave: the program that runs when the function returns; none if empty.
-        keep: what the programs need to know of it: members of `struct PROBE_place`, the value of the object's map
-            `places`. A member of an enum is given by the enumerator's name. Without it, the object needs no such map.
+        leave: the program that runs when the function returns; empty: none.
+        keep: data about the place for the programs: members of `struct PROBE_place`, the value type of the object's map
+            `places`. Members of an enum type are given by the enumerator's name. If empty, the object needs no such
+            map.
     """
 
     at: Symbol
@@ -40,19 +41,20 @@ class Place:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The name to show: the function's first name."""
         return self.at.names[0]
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Those that it takes, the one at the return first: an entry that is seen has its return."""
+        """The place's programs. The one at the return is attached first, so that no entry is seen without its
+        return."""
         return (self.leave, self.entry) if self.leave else (self.entry,)
 
     def descriptor(self, btf: Btf, struct: str) -> bytes:
-        """What is kept of it, as `struct` lies in memory; members that are not given are 0.
+        """The bytes of `struct` with the values of `keep`; all other members are 0.
 
         Raises:
-            LayoutMismatch: there is no such struct, member or enumerator.
+            LayoutMismatch: the struct, a member or an enumerator does not exist.
         """
         record = np.zeros((), record_dtype(btf, struct))
         found = btf.struct(struct)

@@ -1,12 +1,12 @@
-"""The catalogue: every probe with its streams, columns and options. Needs neither privileges nor the extension.
+"""The definition of a probe: its streams, columns and options. Needs neither privileges nor the extension.
 
-A probe is a module in `scope_bpf.probes` with a `PROBE`, beside its `objects/NAME.bpf.o`. The C structs in the object
-say which columns there are; Python says what they mean, and the two are compared whenever a layout is read. A probe of
-samples has no object: user space asks a library at intervals.
+A probe is a module in `scope_bpf.probes` that defines `PROBE`, and an object `objects/NAME.bpf.o`. The C structs in the
+object define the columns; Python defines their meanings. Both are compared whenever a layout is read. A sampling probe
+has no object: user space asks a library at intervals.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,49 +25,55 @@ OBJECTS = Path(__file__).parents[1] / "objects"
 
 @dataclass(frozen=True)
 class Alternative:
-    """A way to attach: the programs it takes beside those of the probe's places. `name` says which hooks they are.
+    """A way to attach a probe. `name` lists the hooks for people.
 
     Attributes:
-        programs: attached in this order, detached in the opposite one: what sees the end of a call before what sees
-            its begin, so that no begin is kept whose end is missed.
-        uprobe_multi: attach to all places of a file at once, which kernels have since 6.6.
+        programs: attached in this order, detached in reverse, besides the programs of the probe's places. The program
+            that sees the end of a call comes before the program that sees its start; so no start is kept without its
+            end.
+        uprobe_multi: attach to all places of a file at once (Linux 6.6 and later).
+        software_events: programs that run at each event of a kind that the kernel itself counts, such as page faults,
+            with its enumerator of `enum perf_sw_ids`, which the object shares; attached before the others.
     """
 
     name: str
     programs: tuple[str, ...] = ()
     uprobe_multi: bool = False
+    software_events: Mapping[str, str] = field(default_factory=dict)
 
 
 class Sampler(Protocol):
-    """What a probe of samples looks at."""
+    """The source of a sampling probe, such as a library."""
 
     @property
     def source(self) -> str:
-        """What it reads, with its version: shown where other probes show what they are attached to."""
+        """The name and version of the source; shown where other probes show their hooks."""
 
     def sample(self) -> Mapping[str, list[dict[str, Any]]]:
-        """Rows by stream, without their times; a column that cannot be known is None or missing."""
+        """The current rows by stream, without times; unknown values are None or missing."""
 
     def close(self) -> None:
-        """Lets go of what it reads."""
+        """Releases the source."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A probe as the catalogue knows it.
+    """A probe.
 
     Attributes:
-        alternatives: best first; the first that this host loads and attaches is taken. None for a probe of samples.
-        extra_options: options beside those every probe has.
-        ring_bytes: how large a ring has to be for the rates at which events come; a summary needs little.
-        constants: from validated options to the values of the object's read-only variables.
-        places: from validated options to places in user space, looked for in the files that watched processes have
-            mapped.
-        libraries: beginnings of names; those installed are attached to before anybody runs them.
-        kept_by_process: maps `NAME` with a struct NAME_key; entries of processes that have ended are taken out.
-        resolver: makes what computes the streams' resolved columns: the `Resolver` (scope_bpf.code.resolver) of a
-            loaded object and its modules.
-        sampler: makes what a probe of samples looks at; raises NotSupported where there is nothing to look at.
+        alternatives: best first; the first that loads and attaches on this host is used. A sampling probe has none.
+        extra_options: options besides those that every probe has.
+        ring_bytes: size of a ring in events mode; a summary needs less.
+        constants: computes the values of the object's read-only variables from the validated options.
+        places: computes the places in user space from the validated options. They are looked up in all files that
+            watched processes map.
+        libraries: prefixes of library names. Installed libraries with these names are attached to before a process maps
+            them.
+        kept_by_process: names of maps with a struct NAME_key; entries of ended processes are deleted.
+        resolver: makes the `Resolver` (scope_bpf.code.resolver) that computes the resolved columns, from a loaded
+            object and its modules.
+        resolves: computes from the validated options whether any column is resolved and anything is kept by process.
+        sampler: makes the `Sampler` of a sampling probe; raises NotSupported if this host has no such source.
     """
 
     name: str
@@ -81,11 +87,12 @@ class Probe:
     libraries: tuple[str, ...] = ()
     kept_by_process: tuple[str, ...] = ()
     resolver: Callable[..., Any] | None = None
+    resolves: Callable[[Mapping[str, Any]], bool] = lambda _: True
     sampler: Callable[[], Sampler] | None = None
 
     @property
     def options(self) -> tuple[Option, ...]:
-        """Every option the probe takes."""
+        """All options of the probe."""
         if self.sampler:
             return (SAMPLE_INTERVAL_MS, *self.extra_options)
         common: tuple[Option, ...] = (RING_BYTES,)
@@ -96,11 +103,11 @@ class Probe:
         return (*common, *self.extra_options)
 
     def has_mode(self, mode: Mode) -> bool:
-        """Whether any stream is of this mode."""
-        return any(stream.mode is mode for stream in self.streams)
+        """Whether rows of this mode leave the tracer."""
+        return any(stream.mode is mode for stream in self.public_streams)
 
     def mode_of(self, options: Mapping[str, Any]) -> Mode:
-        """The mode that validated options ask for, or the only one that the probe has."""
+        """The mode in the validated options, or the probe's only mode."""
         if self.sampler:
             return Mode.SAMPLES
         return Mode(options.get("mode", Mode.EVENTS if self.has_mode(Mode.EVENTS) else Mode.SUMMARY))
@@ -112,31 +119,39 @@ class Probe:
 
     @property
     def summaries(self) -> tuple[Stream, ...]:
-        """The streams of what is counted by interval, those that add others up among them."""
+        """The streams with counts per interval, including those that add up others."""
         return tuple(stream for stream in self.streams if stream.mode is Mode.SUMMARY and not stream.gauge)
 
     @property
     def states(self) -> tuple[Stream, ...]:
-        """The streams of states that programs keep."""
+        """The streams of states that BPF programs keep."""
         return tuple(stream for stream in self.streams if stream.mode is Mode.SUMMARY and stream.gauge)
 
     @property
     def counted_streams(self) -> tuple[Stream, ...]:
-        """The streams that programs count rows and losses of, in the order of their numbers: events first."""
+        """The streams whose rows and losses BPF programs count, in the order of their numbers: events first."""
         counted = [stream for stream in (*self.summaries, *self.states) if not stream.adds_up]
         return (*self.event_streams, *counted)
 
     def reads_processes(self, options: Mapping[str, Any]) -> bool:
-        """Whether user space looks in /proc at the processes that events are of: for their files, or for their end."""
-        return bool(self.places(options) or self.kept_by_process or self.resolver or self.states)
+        """Whether user space reads the events' processes in /proc: for their files, or to notice their end."""
+        return bool(self.follows_files(options) or self.sweeps(options) or self.states)
+
+    def follows_files(self, options: Mapping[str, Any]) -> bool:
+        """Whether the files that processes map are followed, to attach to them or to resolve columns."""
+        return bool(self.places(options) or (self.resolver and self.resolves(options)))
+
+    def sweeps(self, options: Mapping[str, Any]) -> bool:
+        """Whether entries of ended processes are deleted from maps."""
+        return bool(self.kept_by_process and self.resolves(options))
 
     @property
     def public_streams(self) -> tuple[Stream, ...]:
-        """The streams whose rows leave the tracer, and which have tables."""
+        """The streams whose rows leave the tracer and are stored."""
         return tuple(stream for stream in self.streams if not stream.internal)
 
     def streams_of(self, mode: Mode) -> tuple[Stream, ...]:
-        """The streams that run in this mode; all of them if the probe has but one mode."""
+        """The streams that run in this mode; all streams if the probe has only one mode."""
         if not self.has_mode(mode):
             return self.streams
         return tuple(stream for stream in self.streams if stream.mode is mode or stream.gauge)
@@ -146,7 +161,7 @@ class Probe:
         """The compiled object.
 
         Raises:
-            NotSupported: it was not built.
+            NotSupported: the object was not built.
         """
         path = OBJECTS / f"{self.name}.bpf.o"
         try:
@@ -160,13 +175,13 @@ class Probe:
         return Btf(self.elf)
 
     def layout(self, stream: Stream) -> Layout:
-        """The layout of one of the probe's streams; that of samples is empty."""
+        """The layout of one of the probe's streams; empty for samples."""
         if stream.mode is Mode.SAMPLES:
             return Layout(0, ())
         return stream.layout(self.btf)
 
     def key_layout(self, name: str) -> Layout:
-        """The layout of the keys of a map.
+        """The layout of a map's keys.
 
         Raises:
             LayoutMismatch: there is no struct NAME_key.

@@ -10,26 +10,32 @@ from enum import StrEnum
 
 @dataclass(frozen=True)
 class Live:
-    """What a live table of a stream shows: a line per group, or, if it groups by nothing, the latest rows.
+    """A table of a stream's rows: one line per group or, if `by` is empty, the latest rows.
 
     Attributes:
-        by: columns that make a group.
-        totals: columns added up per group, after the number of rows; the last one ranks the groups. Of a gauge, its
-            latest values, without the number of rows.
-        quantiles: a column whose median and 99th percentile are shown per group.
+        by: the columns whose values make a group.
+        totals: columns that are added up per group. Of a gauge: columns whose latest values are shown.
+        ranked_by: columns of `totals`; the group with the largest sum of these comes first, and each group's share is
+            of that sum. Empty: the last total or, without totals, the number of rows.
+        quantiles: columns of durations whose median, 99th percentile and maximum are shown per group; of a summary,
+            columns with histograms.
+        parts: columns of `totals` that are parts of the sum of `ranked_by`; shown as shares of it, too.
         told_apart: columns that tell a gauge's groups apart and are not shown.
-        failures: a column that is negative in rows to be counted as failed.
-        latest: columns of the latest rows.
-        unless: a column; rows in which it is not 0 are not counted in groups.
-        only: a column; rows in which it is absent or 0 are not counted in groups.
-        failed: a column; rows in which it is not 0 add no bytes to totals.
-        rate: a column of bytes a second; of the rows that have it, their bytes by their durations, all in all.
-        title: what the table is of; empty: the stream's meaning.
+        failures: a column that is negative in rows of failed calls, which are counted apart.
+        latest: the columns of the latest rows.
+        unless: a column; rows in which it is not 0 are left out.
+        only: a column; rows in which it is absent or 0 are left out.
+        failed: a column; rows in which it is not 0 add no bytes to the totals.
+        rate: a column of bytes per second; shown is the sum of `bytes` over the sum of `duration_ns` of the rows that
+            have it.
+        title: what the table shows; empty: the stream's meaning.
     """
 
     by: tuple[str, ...] = ()
     totals: tuple[str, ...] = ()
-    quantiles: str = ""
+    ranked_by: tuple[str, ...] = ()
+    quantiles: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     told_apart: tuple[str, ...] = ()
     failures: str = ""
     latest: tuple[str, ...] = ()
@@ -41,27 +47,55 @@ class Live:
 
 
 @dataclass(frozen=True)
-class Timeline:
-    """What of a stream is shown on a timeline: slices as long as `duration_ns`, a counter of bytes.
+class Slices:
+    """Slices of a timeline, one per row.
 
     Attributes:
-        name: the column that names a row's slice, on the track of its thread; empty: no slices.
-        also_on: columns by which the slices are on a further track of the process, one within the other; those without
-            the innermost are on none.
-        also_named: columns that name them there.
-        unless: a column; rows in which it is not 0 are on the thread's track only.
-        counter: a column that is shown as a counter of the process.
-        counter_by: columns that tell its counters apart.
-        zero_if: a column; where it is not 0 the counter falls to 0.
+        named: the columns that name a slice, joined by blanks.
+        text: the name of every slice, where no column names it.
+        lasting: the column with the slice's length; rows without it have no slice. Empty: the slice is a moment.
+        ending: the row's time is the end of the slice; otherwise its start.
+        followed_by: a column with the time between the end of the slice and the row's time.
+        on: columns whose values name tracks, each below the one before; rows without the last value have no slice.
+        of_machine: the tracks of `on` belong to the machine; otherwise to the row's process.
+        below: the name of a track below the thread's; used without `on`. Empty: the slice is on the thread's track.
+        unless: a column; rows in which it is not 0 have no slice.
     """
 
-    name: str = ""
-    also_on: tuple[str, ...] = ()
-    also_named: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    text: str = ""
+    lasting: str = "duration_ns"
+    ending: bool = False
+    followed_by: str = ""
+    on: tuple[str, ...] = ()
+    of_machine: bool = False
+    below: str = ""
     unless: str = ""
-    counter: str = ""
-    counter_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A counter of a timeline: of the row's process or, if the stream has no processes, of the machine.
+
+    Attributes:
+        column: the counter's values.
+        by: columns that tell counters apart.
+        zero_if: a column; where it is not 0 the counter falls to 0.
+        after: a column with the time between the row's time and the moment that the value holds from.
+    """
+
+    column: str
+    by: tuple[str, ...] = ()
     zero_if: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What of a stream is shown on a timeline."""
+
+    slices: tuple[Slices, ...] = ()
+    counters: tuple[Counter, ...] = ()
 
 
 class Failed(StrEnum):

@@ -1,7 +1,7 @@
-"""Streams: the kinds of rows a probe has, with what their columns mean and how they are shown.
+"""Streams: the kinds of rows that a probe produces, the meaning of their columns, and how they are shown.
 
-The C structs in a probe's object say which columns there are; Python says what they mean, and the two are compared
-whenever a layout is read.
+The C structs in a probe's object define the columns; Python defines their meanings. Both are compared whenever a layout
+is read.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ Decode = Callable[[Rows, Tails, Collection[str]], dict[str, pa.Array]]
 
 
 class Mode(StrEnum):
-    """Whether a stream has a row per event, a row per key and interval, or a row per thing that is looked at."""
+    """What a stream has one row for: each event, each key and interval, or each sampled object."""
 
     EVENTS = "events"
     SUMMARY = "summary"
@@ -48,10 +48,10 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Column:
-    """What a column means: `unit` is ns, bytes, ... or empty; `hex` shows it as people read it.
+    """The meaning of a column. `unit` is ns, bytes, ... or empty; with `hex`, values are shown in hexadecimal.
 
     Attributes:
-        stack: its texts are stacks, frames outermost first, separated by semicolons.
+        stack: the texts are call stacks: frames separated by semicolons, outermost first.
     """
 
     meaning: str
@@ -62,7 +62,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Derived:
-    """A column that user space makes: computed from the others, for whole batches, or sampled."""
+    """A column that user space makes: computed from the other columns of a batch, or sampled."""
 
     column: Column
     arrow: pa.DataType
@@ -70,7 +70,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Names:
-    """A text column of a summary, which another stream of the probe gives by key: `text` of `stream` by `keys`."""
+    """A text column of a summary, joined from column `text` of another stream of the probe, `stream`, by `keys`."""
 
     stream: str
     keys: tuple[str, ...]
@@ -79,25 +79,29 @@ class Names:
 
 
 HEADER = {
-    "ktime_ns": Column("when, on the clock that runs since boot (CLOCK_BOOTTIME)", "ns"),
-    "start_ns": Column("when the process started, on the same clock: tells a reused pid apart", "ns"),
-    "cgroup_id": Column("cgroup v2 of the thread"),
-    "pid": Column("process, as the initial pid namespace numbers it; absent, with all that is a process's, if of none"),
-    "tid": Column("thread"),
-    "uid": Column("user, as the initial user namespace numbers it"),
-    "cpu": Column("where it happened"),
+    "ktime_ns": Column("time of the event since boot (CLOCK_BOOTTIME)", "ns"),
+    "start_ns": Column(
+        "when the process started, since boot (CLOCK_BOOTTIME); with pid, it identifies a process", "ns"
+    ),
+    "cgroup_id": Column("id of the thread's cgroup v2"),
+    "pid": Column(
+        "process id as seen on the host; absent, like all columns about the process, if no process caused the event"
+    ),
+    "tid": Column("thread id as seen on the host"),
+    "uid": Column("user id as seen on the host"),
+    "cpu": Column("CPU on which the event happened"),
     "comm": Column("name of the thread"),
 }
 
 OF_INTERVAL = {
-    "ktime_ns": Column("end of the interval, on the clock that runs since boot (CLOCK_BOOTTIME)", "ns"),
+    "ktime_ns": Column("end of the interval, since boot (CLOCK_BOOTTIME)", "ns"),
     "interval_ns": Column("length of the interval", "ns"),
 }
 
 PROCESS = {
     **OF_INTERVAL,
     "start_ns": HEADER["start_ns"],
-    "cgroup_id": Column("cgroup v2 of the process"),
+    "cgroup_id": Column("id of the process's cgroup v2"),
     "pid": HEADER["pid"],
     "uid": HEADER["uid"],
     "comm": Column("name of the process's main thread"),
@@ -105,35 +109,39 @@ PROCESS = {
 
 SAMPLED = {"ktime_ns": HEADER["ktime_ns"]}
 
-IDENTITY = ("start_ns", "cgroup_id", "pid", "tid", "uid", "comm")  # absent in rows of no process
+IDENTITY = ("start_ns", "cgroup_id", "pid", "tid", "uid", "comm")  # absent in rows without a process
 
-INTERVAL = np.dtype([("ktime_ns", "<u8"), ("interval_ns", "<u8")])  # added to a summary's rows by its reader
+INTERVAL = np.dtype([("ktime_ns", "<u8"), ("interval_ns", "<u8")])  # the reader of a summary adds these
 
 
 @dataclass(frozen=True)
 class Stream:
-    """One kind of rows: `NAME_event` in C, or `NAME_key` and `NAME_value` for a summary; nothing for samples.
+    """One kind of rows. The C struct is `NAME_event`; for a summary, `NAME_key` and `NAME_value`; samples have none.
 
     Attributes:
-        columns: the members of the struct by name, in any order; the header's and the process's are known.
-        derived: columns computed by `derive` from a structured array of the rows; of samples, all columns.
-        hidden: members that only `derive` and `null_unless` read.
+        columns: the members of the struct by name, in any order, without those of the header and the process.
+        derived: columns that `derive` computes from a structured array of the rows; for samples, all columns.
+        hidden: members that only `derive` and `null_unless` use; they are no columns.
         null_unless: column -> member; the column is null in rows where the member is 0.
-        live: what a live table shows of it.
-        also_live: what further tables show of it, each if there is any.
-        timeline: what a timeline shows of it.
+        live: what a live table of the stream shows.
+        also_live: further tables; each is shown if it has rows.
+        line: the columns of a row that is printed as a line of text, after its time and thread; the longest comes last.
+        timeline: what a timeline of the stream shows.
         names: a text column joined from another stream.
-        internal: only read for `names`; no rows of it leave the tracer.
-        decoded: columns computed by `decode` from the rows and their tails, those of its last argument only.
-        resolved: columns computed by the probe's resolver.
-        of_processes: its rows are of processes; False: a summary, of no state, whose key has no struct scope_process.
-        gauge: a summary that tells a state, in every mode: rows for what has changed since the interval before.
-        adds_up: another summary of the probe, whose rows it adds up by process; it has nothing of its own in C.
-        labels: columns that label the numbers of the latest samples as metrics; none: they are no metrics.
-        describes: what a row says of its own process, by field of scope.v1.Process: columns; `failed` names a column
-            that is not 0 in rows that say nothing.
-        rollup: what its rows are added up to; None: they are counted, by comm if they have it.
-        latest: which states its rows tell; None: none.
+        internal: only used for `names`; its rows never leave the tracer.
+        decoded: columns that `decode` computes from the rows and their tails; its last argument names the wanted ones.
+        resolved: columns that the probe's resolver computes.
+        of_processes: the rows are about processes. False is for summaries, not states, whose key has no struct
+            scope_process.
+        gauge: a summary of states, recorded in every mode, with a row for each state that changed in the interval.
+        adds_up: another summary of the probe; this stream adds up its rows by process and has no structs in C.
+        settled_by: of a summary, an iter program that counts, up to now, what is not over yet. It runs before each
+            reading, and when the trace begins, unless a command is held, whose waiting does not count.
+        labels: columns that become the labels when the latest samples are exported as metrics; none: no metrics.
+        describes: fields of scope.v1.Process -> columns that describe the row's own process; `failed` names a column
+            that is not 0 in rows that do not describe it.
+        rollup: how the rows are added up by the minute; None: they are counted, by comm if there is such a column.
+        latest: which states the rows describe; None: none.
     """
 
     name: str
@@ -149,12 +157,14 @@ class Stream:
     null_unless: Mapping[str, str] = field(default_factory=dict)
     live: Live = field(default_factory=Live)
     also_live: tuple[Live, ...] = ()
-    timeline: Timeline | None = None
+    line: tuple[str, ...] = ()
+    timeline: Timeline = field(default_factory=Timeline)
     names: Names | None = None
     internal: bool = False
     of_processes: bool = True
     gauge: bool = False
     adds_up: str = ""
+    settled_by: str = ""
     labels: tuple[str, ...] = ()
     describes: Mapping[str, str] = field(default_factory=dict)
     rollup: Rollup | None = None
@@ -166,16 +176,16 @@ class Stream:
 
     @property
     def implied(self) -> Mapping[str, Column]:
-        """The columns that it has without naming them: of its mode, and of a process."""
+        """The columns that every stream of this mode has."""
         if self.mode is Mode.SUMMARY:
             return PROCESS if self.of_processes else OF_INTERVAL
         return HEADER if self.mode is Mode.EVENTS else SAMPLED
 
     def layout(self, btf: Btf) -> Layout:
-        """The layout of the stream's rows according to the object.
+        """The layout of the stream's rows in the object.
 
         Raises:
-            LayoutMismatch: a struct is missing, or Python and C do not name the same fields.
+            LayoutMismatch: a struct is missing, or Python and C name different fields.
         """
         suffixes = ("event",) if self.mode is Mode.EVENTS else ("key", "value")
         structs = [self._struct(btf, f"{self.adds_up or self.name}_{suffix}") for suffix in suffixes]
@@ -211,7 +221,7 @@ class Stream:
         return pa.schema([pa.field(name, types[name]) for name in self.described()])
 
     def described(self) -> dict[str, Column]:
-        """All columns in order, with what they mean."""
+        """All columns in order, with their meanings."""
         derived = {name: derived.column for name, derived in self._made.items()}
         if self.names:
             derived[self.names.text] = self.names.column
@@ -219,6 +229,6 @@ class Stream:
 
 
 def fingerprint(schema: pa.Schema) -> str:
-    """16 hexadecimal digits that differ when a schema's names, types or order differ."""
+    """16 hexadecimal digits, which differ if the names, types or order of a schema's columns differ."""
     text = "\n".join(f"{column.name} {column.type}" for column in schema)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

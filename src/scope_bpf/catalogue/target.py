@@ -1,4 +1,4 @@
-"""Whom a task watches: turned into what the filter in the kernel compares."""
+"""Targets: which processes a task watches, converted to the conditions of the filter in the kernel."""
 
 import os
 import re
@@ -17,14 +17,14 @@ _CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")  # docker-ID.s
 
 @dataclass(frozen=True)
 class Target:
-    """Whom to watch; empty: the whole machine. Fields that are set all have to hold.
+    """Which processes to watch. All fields that are set must match; with none set, the whole machine is watched.
 
     Attributes:
-        pid: a process, as this process's pid namespace numbers it, and the children it starts from now on.
-        comm: the name of a thread, exactly.
-        exe: path of an executable, as this process sees it.
-        cgroup: path below the cgroup v2 root that is mounted here; what is below it counts as well.
-        container: id of a container, or the begin of one: 12 hexadecimal digits or more.
+        pid: a process and the children that it starts from now on; the pid as seen in this process's pid namespace.
+        comm: the exact name of a thread.
+        exe: path of an executable, as seen by this process.
+        cgroup: path below the cgroup v2 root mounted here; child cgroups are included.
+        container: id of a container or its first characters: at least 12 hexadecimal digits.
     """
 
     pid: int = 0
@@ -34,10 +34,10 @@ class Target:
     container: str = ""
 
     def conditions(self) -> Mapping[str, Any]:
-        """Members of `struct scope_filter` by name; the filter adds those for which the kernel has to be asked.
+        """Members of `struct scope_filter` by name; the filter adds the values that only the kernel knows.
 
         Raises:
-            TargetNotFound: something named does not exist; the message says what to do.
+            TargetNotFound: the process, thread name, executable or cgroup does not exist; the message says what to do.
         """
         conditions: dict[str, Any] = {}
         if self.pid:
@@ -45,7 +45,9 @@ class Target:
         if self.comm:
             name = self.comm.encode()
             if len(name) > _COMM_BYTES:
-                raise TargetNotFound(f"no thread is named '{self.comm}': names have at most {_COMM_BYTES} bytes")
+                raise TargetNotFound(
+                    f"no thread can have the name '{self.comm}': names have at most {_COMM_BYTES} bytes"
+                )
             conditions |= {"by_comm": 1, "comm": name}
         if self.exe:
             _check_executable(self.exe)
@@ -53,10 +55,10 @@ class Target:
         return conditions
 
     def cgroup_folder(self) -> Path | None:
-        """The directory of the cgroup to watch, the container's too; None: any.
+        """The directory of the cgroup or container to watch; None: not set.
 
         Raises:
-            TargetNotFound: there is none.
+            TargetNotFound: the cgroup or container does not exist, or both are set.
         """
         if not self.cgroup and not self.container:
             return None
@@ -64,7 +66,7 @@ class Target:
             raise TargetNotFound("a cgroup and a container cannot both be the target; give one")
         root = cgroup_root()
         if root is None:
-            raise TargetNotFound("no cgroup v2 is mounted here, so a cgroup cannot be the target")
+            raise TargetNotFound("no cgroup v2 is mounted here, so a cgroup or container cannot be the target")
         folder = _container_cgroup(root, self.container) if self.container else root / self.cgroup.strip("/")
         if not folder.is_dir() or folder.stat().st_dev != root.stat().st_dev:
             raise TargetNotFound(f"there is no cgroup '{folder}'")
@@ -72,7 +74,7 @@ class Target:
 
 
 def target_of(given: Mapping[str, Any]) -> Target:
-    """The target with these fields, as a user gave them: a field that names nobody is not taken for one left out.
+    """The target with the fields that a user gave. A field must not be 0 or empty: that would watch the whole machine.
 
     Raises:
         InvalidTarget: a field is 0, negative or empty.
@@ -88,7 +90,7 @@ def _check_process(pid: int) -> None:
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
-        raise TargetNotFound(f"no process has pid {pid}; `ps` lists those that run") from None
+        raise TargetNotFound(f"no process has pid {pid}; `ps` lists running processes") from None
     leader = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("Tgid:"))
     if leader != pid:
         raise TargetNotFound(f"{pid} is a thread of process {leader}; watch the process")
@@ -104,14 +106,14 @@ def _check_executable(exe: str) -> None:
 
 
 def container_of(cgroup: str) -> str:
-    """The id of the container that a cgroup's path names: 64 hexadecimal digits in its last such part, or empty."""
+    """The container id in a cgroup's path: the last run of 64 hexadecimal digits; empty if there is none."""
     found = _CONTAINER.findall(cgroup)
     return found[-1] if found else ""
 
 
 def _container_cgroup(root: Path, container: str) -> Path:
     if len(container) < 12 or not all(digit in "0123456789abcdef" for digit in container):
-        raise TargetNotFound(f"'{container}' is no container id: 12 hexadecimal digits or more")
+        raise TargetNotFound(f"'{container}' is no container id: give at least 12 hexadecimal digits")
     found = [Path(directory) for directory, _, _ in os.walk(root) if container in Path(directory).name]
     if not found:
         raise TargetNotFound(f"no cgroup belongs to container '{container}'")

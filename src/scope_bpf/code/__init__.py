@@ -1,6 +1,7 @@
-"""Whose code an address is.
+"""Resolves code addresses of processes to names.
 
-`proc` and `mappings` say what a process has mapped, `libraries` what a command will; `elf` and `symbols` read the
-files, `kept_files` keeps them readable, `modules` by what the kernel calls them, `opened` by what processes map;
-`history` says what was mapped when; `stacks` makes text; a `resolver` makes columns of it.
+`proc` and `mappings` read what a process has mapped; `libraries` finds the files that a command will map. `elf` and
+`symbols` read these files; `kept_files` keeps them readable. `modules` finds files by the kernel's ids, `opened` by the
+mappings of processes. `history` says what was mapped at which time, `stacks` makes texts of stacks, a `resolver` makes
+columns.
 """

@@ -1,7 +1,7 @@
-"""An ELF file of a watched process, as it lies on disk: where its functions are, what it imports, where text is.
+"""Reads an ELF file of a watched process: its functions, imports and code.
 
-Read by pread alone: the file is somebody else's, and one that is truncated under a mapping would end the reader with
-SIGBUS. Formats: the System V ABI's chapters 4 and 5, elf(5).
+Reads with pread only: if another process truncates the file, reading a mapping of it would end this process with
+SIGBUS. Formats: System V ABI, chapters 4 and 5; elf(5).
 """
 
 import os
@@ -40,19 +40,19 @@ _SECTION = np.dtype(
 _RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 _MAGIC = np.void(b"\x7fELF\x02\x01")  # ELFCLASS64, ELFDATA2LSB
 _PT_LOAD, _PT_INTERP, _SHT_NOBITS, _SHF_EXECINSTR = 1, 3, 8, 4
-# What damaged files may say beyond this is left out
-_MOST_NAMES = 1 << 20  # bytes of sections' names
+# Limits against damaged files; larger values are ignored
+_MOST_NAMES = 1 << 20  # bytes of section names
 _LONGEST_NAME = 64
 _MOST_SEGMENTS = 64
-_MOST_ADDRESS = 1 << 62  # user space's are below
+_MOST_ADDRESS = 1 << 62  # addresses of user space are lower
 _MOST_TABLE = 1 << 29  # bytes of a section
 _LONGEST_PATH = 4096
 _MOST_NOTES = 4096  # bytes
-_PIECE = 1 << 16  # relocations that are read at once
-_PT_NOTE, _BUILD_ID = 4, (3, b"GNU\0")  # NT_GNU_BUILD_ID, by its owner
+_PIECE = 1 << 16  # relocations per read
+_PT_NOTE, _BUILD_ID = 4, (3, b"GNU\0")  # type NT_GNU_BUILD_ID and owner of the note
 X86_64 = 62  # EM_X86_64
 _RELATIVE = {X86_64: 8, 183: 1027}  # R_X86_64_RELATIVE, R_AARCH64_RELATIVE
-_NOTE = struct.Struct("<III")  # sizes of owner and text, type
+_NOTE = struct.Struct("<III")  # size of owner, size of text, type
 _ENDBR64 = b"\xf3\x0f\x1e\xfa"
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -60,9 +60,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of the file that is mapped: `size` bytes at `offset` in the file are at `address` in memory.
+    """A mapped part of the file: `size` bytes at `offset` in the file are at `address` in memory.
 
-    There `memory` bytes are taken, the rest filled with zeros.
+    The part takes `memory` bytes there; bytes after `size` are zeros.
     """
 
     offset: int
@@ -75,7 +75,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Span:
-    """Some bytes of the file, and the address that the first one has in memory."""
+    """Bytes of the file, and the memory address of the first byte."""
 
     offset: int
     address: int
@@ -83,21 +83,21 @@ class Span:
 
 
 class ElfFile:
-    """An ELF file of 64 bits, little-endian.
+    """A 64-bit little-endian ELF file.
 
-    Its headers are read here and not by pyelftools, which takes 20 ms for a library: while that lasts, the program that
-    has just mapped it runs on unseen.
+    The headers are read here, because pyelftools takes 20 ms per library: meanwhile, calls of a program that has just
+        mapped the file would be missed.
 
     Args:
-        file: open for reading, or kept; the caller's, needed as long as this is.
+        file: the file, open for reading or kept. The caller closes it, after the last use of this object.
 
     Attributes:
-        machine: for which it is, e_machine.
-        segments: what of it is mapped.
-        size: the file's, in bytes.
+        machine: the CPU architecture, e_machine.
+        segments: the mapped parts.
+        size: size of the file in bytes.
 
     Raises:
-        NotElf: it is none, or damaged.
+        NotElf: the file is not such a file, or is damaged.
     """
 
     def __init__(self, file: FileIO | KeptFile) -> None:
@@ -133,13 +133,13 @@ class ElfFile:
         self._sections = dict(zip(texts, sections, strict=True))
 
     def _array(self, offset: int, count: int, dtype: np.dtype[Any]) -> Array:
-        """As many of `count` as the file has."""
+        """Up to `count` elements; fewer at the end of the file."""
         data = self.read(offset, count * dtype.itemsize)
         return np.frombuffer(data[: len(data) // dtype.itemsize * dtype.itemsize], dtype)
 
     @cached_property
     def interpreter(self) -> str:
-        """The loader that the program asks for; empty if it needs none."""
+        """Path of the program's loader; empty if it needs none."""
         for part in self._parts[self._parts["type"] == _PT_INTERP]:
             path = self.read(int(part["offset"]), min(int(part["size"]), _LONGEST_PATH))
             return path.rstrip(b"\0").decode(errors="surrogateescape")
@@ -147,7 +147,7 @@ class ElfFile:
 
     @cached_property
     def build_id(self) -> str:
-        """What tells this build from any other, hexadecimal; empty if the linker left none. Format: elf(5), notes."""
+        """The unique id of this build, hexadecimal; empty if the linker wrote none. Format: elf(5), notes."""
         for part in self._parts[self._parts["type"] == _PT_NOTE]:
             notes, at = self.read(int(part["offset"]), min(int(part["size"]), _MOST_NOTES)), 0
             while at + _NOTE.size <= len(notes):
@@ -160,7 +160,7 @@ class ElfFile:
         return ""
 
     def functions(self, names: Collection[str]) -> dict[str, int]:
-        """Offsets in the file of functions that are defined here, by name; those that are local too."""
+        """Offsets in the file by name of functions that the file defines, including local functions."""
         found: dict[str, int] = {}
         for symbols in (self.dynamic_symbols, self.symbols):
             if symbols:
@@ -170,12 +170,12 @@ class ElfFile:
 
     @cached_property
     def dynamic_symbols(self) -> Symbols | None:
-        """What the file shares with others."""
+        """The dynamic symbol table; None if there is none."""
         return self._table(".dynsym", ".dynstr")
 
     @cached_property
     def symbols(self) -> Symbols | None:
-        """All of its symbols; None if it was stripped."""
+        """The full symbol table; None if the file was stripped."""
         return self._table(".symtab", ".strtab")
 
     def _table(self, table: str, names: str) -> Symbols | None:
@@ -183,34 +183,34 @@ class ElfFile:
         return Symbols(self.read, symbols, strings) if symbols[1] >= SYMBOL.itemsize and strings[1] else None
 
     def _content(self, name: str) -> tuple[int, int]:
-        """Offset and size of what a section holds; no bytes if there is no such section."""
+        """Offset and size of a section's content; size 0 if there is no such section."""
         header = self._sections.get(name.encode(errors="surrogateescape"))
         if header is None or header["type"] == _SHT_NOBITS:
             return 0, 0
         return int(header["offset"]), max(0, min(int(header["size"]), _MOST_TABLE, self.size - int(header["offset"])))
 
     def slots(self, name: str) -> list[int]:
-        """Addresses of the slots that the loader fills with the address of an imported function."""
+        """Addresses of the slots that the loader fills with the address of the imported function `name`."""
         found: list[int] = []
         indices = self.dynamic_symbols.indices(name) if self.dynamic_symbols else ()
         for relocations in self._relocations() if len(indices) else ():
-            symbols = relocations["symbol"].copy()  # a search in every third word takes ten times as long
+            symbols = relocations["symbol"].copy()  # a search in a strided array takes ten times as long
             found += relocations["offset"][np.isin(symbols, indices)].tolist()
         return found
 
     def sections(self, beginning: str) -> Iterator[tuple[int, bytes]]:
-        """Address and content of the sections whose names begin so."""
+        """Address and content of the sections whose names begin with `beginning`."""
         for name, header in self._sections.items():
             if name.startswith(beginning.encode()):
                 yield int(header["address"]), self.read(*self._content(name.decode(errors="surrogateescape")))
 
     def has_section(self, name: str) -> bool:
-        """Whether there is a section of this name."""
+        """Whether the file has a section with this name."""
         return name.encode() in self._sections
 
     @cached_property
     def code(self) -> tuple[Span, ...]:
-        """Where instructions are: the sections for them. All that may be executed if there are no sections."""
+        """The code: all sections with instructions, or all executable segments if there are no sections."""
         spans = tuple(
             Span(offset, address, max(0, min(int(header["size"]), self.size - offset)))
             for header in self._sections.values()
@@ -220,16 +220,16 @@ class ElfFile:
         return spans or tuple(Span(part.offset, part.address, part.size) for part in self.segments if part.executable)
 
     def are_code(self, addresses: Array) -> Array:
-        """At which of these addresses code lies."""
+        """Which of these addresses are in code."""
         return _are_within(addresses, [(part.address, part.size) for part in self.code])
 
     def are_data(self, addresses: Array) -> Array:
-        """At which of these addresses a variable may lie."""
+        """Which of these addresses may be variables."""
         parts = [(part.address, part.memory) for part in self.segments if part.writable]
         return _are_within(addresses, parts)
 
     def pointers_at(self, slots: Array) -> Array:
-        """The addresses within the file that the loader puts in slots; -1 where it is not said, or another file's."""
+        """The addresses in this file that the loader writes to slots; -1 if unknown, or in another file."""
         found = np.full(len(slots), -1)
         order = np.argsort(slots, kind="stable")
         ordered = slots[order]
@@ -249,7 +249,7 @@ class ElfFile:
         return np.where(relocations["type"] == _RELATIVE.get(self.machine), relocations["addend"], named)
 
     def _relocations(self) -> Iterator[Array]:
-        """What the loader has to fill in, in pieces."""
+        """The relocations that the loader applies, in pieces."""
         for name in (".rela.dyn", ".rela.plt"):
             offset, size = self._content(name)
             count = size // _RELOCATION.itemsize
@@ -257,22 +257,22 @@ class ElfFile:
                 yield self._array(offset + begin * _RELOCATION.itemsize, min(_PIECE, count - begin), _RELOCATION)
 
     def offset_of(self, address: int) -> int | None:
-        """Where in the file an address lies; None if nowhere."""
+        """The offset in the file of an address; None if the address is not in the file."""
         for part in self.segments:
             if part.address <= address < part.address + part.size:
                 return address - part.address + part.offset
         return None
 
     def address_of(self, offset: int) -> int | None:
-        """The address that an offset in the file is mapped to; None if it is not."""
+        """The address of an offset in the file; None if the offset is not mapped."""
         for part in self.segments:
             if part.offset <= offset < part.offset + part.size:
                 return offset - part.offset + part.address
         return None
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes at an offset; fewer if the file has no more."""
-        size = max(0, min(size, self.size - offset))  # sizes in a damaged file are anything
+        """Up to `size` bytes at an offset; fewer at the end of the file."""
+        size = max(0, min(size, self.size - offset))  # a damaged file may have any size
         parts = []
         while size and (part := self._pread(size, offset)):
             parts.append(part)
@@ -280,7 +280,7 @@ class ElfFile:
         return b"".join(parts)
 
     def read_at(self, address: int, size: int) -> bytes:
-        """The same, by address; nothing if the file has nothing there."""
+        """Up to `size` bytes at an address; none if the address is not in the file."""
         offset = self.offset_of(address)
         return b"" if offset is None else self.read(offset, size)
 
@@ -290,12 +290,12 @@ class ElfFile:
         return os.pread(self._file.fileno(), size, offset)
 
     def forget(self) -> None:
-        """Lets go of the tables that were read; who asks for them has them read again."""
+        """Frees the tables; they are read again when needed."""
         for name in ("symbols", "dynamic_symbols"):
             self.__dict__.pop(name, None)
 
     def text_at(self, address: int, most: int = 4096) -> str | None:
-        """The C string at an address; None if there is none of at most `most` bytes."""
+        """The C string at an address; None if it does not end within `most` bytes."""
         offset = self.offset_of(address)
         if offset is None:
             return None
@@ -303,10 +303,10 @@ class ElfFile:
         return text.decode(errors="backslashreplace") if end else None
 
     def cheapest_probe(self, offset: int) -> int:
-        """Where a function is probed at the least cost, with arguments and return address still in their places.
+        """The best offset to probe a function: cheapest, while arguments and return address are still in place.
 
-        x86 kernels emulate `push` and single-step `endbr64`, which costs ten times as much (arch/x86/kernel/uprobes.c);
-        where a function begins with both, the second is taken.
+        x86 kernels emulate `push`, but single-step `endbr64`, which costs ten times as much
+        (arch/x86/kernel/uprobes.c). If a function begins with `endbr64; push`, the `push` is probed.
         """
         code = self.read(offset, 6)
         is_push = code[4:5] and (0x50 <= code[4] <= 0x57 or (code[4] == 0x41 and code[5:6] and 0x50 <= code[5] <= 0x57))

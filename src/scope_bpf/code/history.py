@@ -1,7 +1,7 @@
-"""What processes had mapped to be run, and when: whose code an address was at a time.
+"""The history of executable mappings: which file's code was at an address of a process at a given time.
 
-The kernel tells of what is mapped, not of what is unmapped. That is enough: what ran at an address was what had been
-mapped there last.
+The kernel reports new mappings but not unmappings. That is enough: the code that ran at an address was always the last
+mapping there.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from scope_bpf.code.modules import Module
 
-_MANY = 256  # mappings more than there were
+_MANY = 256  # new mappings after which to look at the process again
 
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """Code in a process's memory, from a time on (ns, CLOCK_BOOTTIME; 0: since before it was looked at).
+    """Code in a process's memory, since a time (ns, CLOCK_BOOTTIME; 0: since before the first look).
 
     Attributes:
-        module: None: no file, or none that could be read.
+        module: the file; None: no file, or it could not be read.
     """
 
     since_ns: int
@@ -37,58 +37,58 @@ class Mapped:
 
 @dataclass(eq=False)
 class Process:
-    """One process, as long as it has its pid.
+    """One process.
 
     Attributes:
-        pid: in the initial namespace.
-        known_ns: when it was seen first, CLOCK_BOOTTIME: not before it started.
-        texts: what its stacks are called, by number and age; for the thread that makes columns.
-        replaced_ns: when another file's code took the place of what was there.
+        pid: host pid (initial pid namespace).
+        known_ns: when the process was first seen, CLOCK_BOOTTIME; at or after its start.
+        texts: texts of its stacks, by number and age; only for the thread that makes columns.
+        replaced_ns: times at which another file's code replaced earlier code.
     """
 
     pid: int
     known_ns: int
     mapped: list[Mapped] = field(default_factory=list)
     modules: set[Module] = field(default_factory=set)
-    looked_at: int = 0  # mappings that it had when it was looked at
+    looked_at: int = 0  # number of mappings at the last look
     ended: float | None = None
     texts: dict[tuple[int, int], str] = field(default_factory=dict)
     replaced_ns: list[int] = field(default_factory=list)
-    gone: dict[Mapped, float] = field(default_factory=dict)  # not mapped any more when it was looked at, since when
+    gone: dict[Mapped, float] = field(default_factory=dict)  # no longer mapped at the last look, and since when
 
     def at(self, address: int, time_ns: int) -> Mapped | None:
-        """What lay at an address."""
+        """The code at an address at this time."""
         for one in reversed(self.mapped):
             if one.start <= address < one.end and one.since_ns <= time_ns:
                 return one
         return None
 
     def age_at(self, time_ns: int) -> int:
-        """How often another file's code had taken the place of what was there; addresses have other names then."""
+        """How often code had been replaced by another file's until this time; addresses then have other names."""
         return bisect_right(self.replaced_ns, time_ns)
 
 
 class History:
-    """The processes that are followed, and those that ended a little while ago.
+    """The followed processes, including recently ended ones.
 
-    One thread tells what happens (all that changes it), any thread may ask (`find`).
+    One thread changes the history; any thread may call `find`.
 
     Attributes:
-        catch_up: has taken note of what the kernel has told so far, and of a process; set by who reads it.
-        told_ns: what happened until then is known, CLOCK_BOOTTIME; set likewise.
-        has_replaced: in some process another file's code took the place of what was there.
+        catch_up: function that takes the kernel's latest news of a process; set by the thread that reads the news.
+        told_ns: all news until this time was taken, CLOCK_BOOTTIME; set by the same thread.
+        has_replaced: in some process, code was replaced by another file's.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._by_pid: dict[int, list[Process]] = {}  # those that had a pid, in order of time
-        self._users: Counter[Module] = Counter()  # processes that have it mapped
+        self._by_pid: dict[int, list[Process]] = {}  # processes that had the same pid, in order of time
+        self._users: Counter[Module] = Counter()  # number of processes that map the module
         self.catch_up: Callable[[int], None] = lambda _: None
         self.told_ns = 0
         self.has_replaced = False
 
     def find(self, pid: int, start_ns: int) -> Process | None:
-        """A process by its pid and when it started; None if it is not known."""
+        """The process with this pid and start time; None if unknown."""
         with self._lock:
             for process in self._by_pid.get(pid, ()):
                 if process.known_ns >= start_ns:
@@ -96,12 +96,12 @@ class History:
         return None
 
     def catch_up_to(self, time_ns: int) -> None:
-        """Has what happened until then known. Not for who tells."""
+        """Makes sure that all news until a time was taken. Not for the thread that takes the news."""
         if time_ns > self.told_ns:
             self.catch_up(0)
 
     def following(self, pid: int, start_ns: int) -> Process | None:
-        """The same, also if only what the kernel has told meanwhile makes it known. Not for who tells."""
+        """Like `find`, but takes the latest news if necessary. Not for the thread that takes the news."""
         process = self.find(pid, start_ns)
         if not process:
             self.catch_up(pid)
@@ -109,18 +109,18 @@ class History:
         return process
 
     def running(self, pid: int) -> Process | None:
-        """The process that has a pid now."""
+        """The running process with this pid."""
         having = self._by_pid.get(pid)
         return having[-1] if having and having[-1].ended is None else None
 
     def processes(self) -> Iterator[Process]:
-        """Those that run."""
+        """All running processes."""
         for having in list(self._by_pid.values()):
             if having[-1].ended is None:
                 yield having[-1]
 
     def begin(self, pid: int, time_ns: int, parent: Process | None = None) -> Process:
-        """A process is seen first, with what its parent had mapped."""
+        """Adds a process, with the mappings of its parent."""
         process = Process(pid, time_ns)
         with self._lock:
             self._by_pid.setdefault(pid, []).append(process)
@@ -132,7 +132,7 @@ class History:
         return process
 
     def add(self, process: Process, mapped: Mapped) -> None:
-        """A process has mapped code."""
+        """Adds a mapping to a process."""
         with self._lock:
             there = process.at(mapped.start, mapped.since_ns)
             if there and (there.module, there.start - there.offset) != (mapped.module, mapped.start - mapped.offset):
@@ -147,15 +147,15 @@ class History:
             self._users[module] += 1
 
     def is_to_be_looked_at(self, process: Process) -> bool:
-        """Whether much of what it mapped may be unmapped by now."""
+        """Whether many of its known mappings may be unmapped by now."""
         return len(process.mapped) > 2 * process.looked_at + _MANY
 
     def prune(self, process: Process, bases: Collection[int], grace_s: float) -> None:
-        """Forgets what a process had mapped and had not when it was looked at, now and a while ago.
+        """Forgets mappings that were missing both now and at a look more than `grace_s` ago.
 
         Args:
-            bases: of all that it has mapped now, the address less the offset in the file.
-            grace_s: how long a while is.
+            bases: for each current mapping, its address minus its offset in the file.
+            grace_s: how long missing mappings are kept, in s.
         """
         now = time.monotonic()
         gone = {one: process.gone.get(one, now) for one in process.mapped if one.start - one.offset not in bases}
@@ -167,17 +167,17 @@ class History:
             used = {one.module for one in kept if one.module}
             self._take_off(process.modules - used)
             process.modules = used
-            if len(process.replaced_ns) > _MANY:  # ages are counted anew
+            if len(process.replaced_ns) > _MANY:  # ages start at 0 again
                 process.replaced_ns, process.texts = process.replaced_ns[-1:], {}
 
     def end(self, process: Process) -> None:
-        """A process is gone. What is known of it is kept for a while."""
+        """Notes that a process has ended. Its data is kept for a while."""
         with self._lock:
             if process.ended is None:
                 process.ended = time.monotonic()
 
     def forget(self, grace_s: float) -> None:
-        """Forgets processes that ended longer ago."""
+        """Forgets processes that ended more than `grace_s` ago."""
         since = time.monotonic() - grace_s
         with self._lock:
             for pid, having in list(self._by_pid.items()):
@@ -198,7 +198,7 @@ class History:
                 del self._users[module]
 
     def is_used(self, module: Module) -> bool:
-        """Whether a process has a module mapped that runs, or ended a little while ago."""
+        """Whether a running or recently ended process has this module mapped."""
         return self._users[module] > 0
 
     def __len__(self) -> int:

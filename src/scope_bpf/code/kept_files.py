@@ -1,4 +1,4 @@
-"""Files that are kept without keeping a descriptor of each: the ones that were read last are open, others can be."""
+"""Keeps many files readable with few descriptors: recently read files are open, others are opened again on use."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ MOST_OPEN = 128
 
 
 class _Descriptor:
-    """Closed when nobody uses it any more, so that no thread has it closed under its reading."""
+    """A descriptor that is closed after its last use, so no thread loses it while reading."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -26,32 +26,32 @@ class _Descriptor:
 
 
 class KeptFile:
-    """One file, to be read from any thread. Made by `KeptFiles`."""
+    """One file, made by `KeptFiles`. For any thread."""
 
     def __init__(self, files: "KeptFiles", held: HeldFile, size: int) -> None:
         self._files, self.held, self.size = files, held, size
-        self.forget: Callable[[], None] = lambda: None  # lets go of what was read, when the file is closed
+        self.forget: Callable[[], None] = lambda: None  # frees data read from the file, when the file is closed
 
     def pread(self, size: int, offset: int) -> bytes:
-        """What lies at an offset; nothing where it cannot be read."""
+        """Up to `size` bytes at an offset; none if they cannot be read."""
         descriptor = self._files.open(self)
         with suppress(OSError):
             return os.pread(descriptor.number, size, offset) if descriptor else b""
         return b""
 
     def close(self) -> None:
-        """Lets go of the file: there is nothing to be read any more. May be called again."""
+        """Releases the file: later reads return nothing. May be called again."""
         self._files.drop(self)
 
 
 class KeptFiles:
-    """Opens files again that were closed since. For any thread.
+    """Keeps files, and opens them again if they were closed. For any thread.
 
     Args:
-        most_open: more are closed, those first that were not read for longest.
+        most_open: maximum number of open files; beyond, the least recently read are closed.
 
     Attributes:
-        refused: how often there was no descriptor to open one with.
+        refused: how often a file could not be opened for lack of descriptors.
     """
 
     def __init__(self, most_open: int = MOST_OPEN) -> None:
@@ -61,10 +61,10 @@ class KeptFiles:
         self.refused = 0
 
     def keep(self, fd: int) -> KeptFile:
-        """Keeps a file, by a descriptor that is ours from now on, also where this fails.
+        """Keeps a file. Takes over the descriptor, also on failure.
 
         Raises:
-            OSError: it cannot be mapped.
+            OSError: the file cannot be mapped.
         """
         descriptor = _Descriptor(fd)
         file = KeptFile(self, HeldFile(fd), os.fstat(fd).st_size)
@@ -73,7 +73,7 @@ class KeptFiles:
         return file
 
     def open(self, file: KeptFile) -> _Descriptor | None:
-        """A descriptor of a file, good for as long as the caller has it; None if it cannot be opened."""
+        """A descriptor of a file, valid as long as the caller keeps the object; None if it cannot be opened."""
         with self._lock:
             if descriptor := self._open.get(file):
                 self._open.move_to_end(file)
@@ -86,7 +86,7 @@ class KeptFiles:
                 except OSError as error:
                     if error.errno not in NO_DESCRIPTORS:
                         return None
-                    self._close_some(len(self._open))  # they are others' now
+                    self._close_some(len(self._open))  # others need these descriptors
                 else:
                     self._put(file, descriptor)
                     return descriptor
@@ -95,7 +95,7 @@ class KeptFiles:
             return None
 
     def close_idle(self) -> None:
-        """Closes what nobody reads just now: others need the descriptors."""
+        """Closes all files that are not being read, to free descriptors."""
         with self._lock:
             self._close_some(len(self._open))
 
@@ -109,7 +109,7 @@ class KeptFiles:
             file.forget()
 
     def drop(self, file: KeptFile) -> None:
-        """Lets go of a file. May be called again."""
+        """Releases a file. May be called again."""
         with self._lock:
             self._open.pop(file, None)
             file.size = 0
@@ -118,5 +118,5 @@ class KeptFiles:
 
     @property
     def count(self) -> int:
-        """How many are open."""
+        """Number of open files."""
         return len(self._open)

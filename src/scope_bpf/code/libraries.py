@@ -1,4 +1,4 @@
-"""Which files will be mapped: by a command when it starts to run, by programs that use what is installed."""
+"""Finds files that will be mapped: those of a command, and installed libraries."""
 
 import logging
 import os
@@ -18,10 +18,10 @@ _SECONDS = 10
 
 
 def files_of_command(path: str) -> list[str]:
-    """The program of a command, and the libraries that its loader finds for it in this environment.
+    """The program of a command, and the libraries that its loader finds in this environment.
 
-    The loader is asked (ld.so(8), --list): it alone knows its search paths. What the program opens later by itself is
-    not among them.
+    Asks the loader (ld.so(8), --list), because only the loader knows its search paths. Libraries that the program opens
+    later itself are not included.
     """
     program = _program(path)
     try:
@@ -41,7 +41,7 @@ def files_of_command(path: str) -> list[str]:
 
 
 def installed_libraries(beginnings: tuple[str, ...]) -> list[str]:
-    """The libraries in the loader's cache (ldconfig(8)) whose names begin so."""
+    """The libraries in the loader's cache (ldconfig(8)) whose names begin with one of `beginnings`."""
     try:
         listed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, timeout=_SECONDS, check=False).stdout
     except (OSError, subprocess.TimeoutExpired) as error:

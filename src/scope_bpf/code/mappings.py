@@ -1,4 +1,4 @@
-"""Which files a process has mapped to run their code."""
+"""Reads the executable mappings of a process."""
 
 import os
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from scope_bpf.host import NO_DESCRIPTORS
 
 @dataclass(frozen=True)
 class Mapping:
-    """A part of a file in a process's memory, that may be executed."""
+    """An executable part of a file in a process's memory."""
 
     start: int
     end: int
@@ -21,10 +21,11 @@ class Mapping:
 
 
 def executable_mappings(pid: int) -> list[Mapping]:
-    """What the process runs, in order of address; empty if it is gone. Format: proc(5), /proc/PID/maps.
+    """The executable mappings of a process, in order of address; empty if it has ended. Format: proc(5),
+    /proc/PID/maps.
 
     Raises:
-        OSError: there is no descriptor left to read it with.
+        OSError: no descriptor is free.
     """
     try:
         text = Path(f"/proc/{pid}/maps").read_bytes().decode(errors="surrogateescape")
@@ -33,7 +34,7 @@ def executable_mappings(pid: int) -> list[Mapping]:
             raise
         return []
     found = []
-    for line in text.split("\n")[:-1]:  # a path may have any other character that ends a line elsewhere
+    for line in text.split("\n")[:-1]:  # a path may contain other line separators, on which splitlines() would split
         addresses, permissions, offset, device, inode, *rest = line.split(maxsplit=5)
         if "x" in permissions and inode != "0":
             start, _, end = addresses.partition("-")
@@ -44,22 +45,23 @@ def executable_mappings(pid: int) -> list[Mapping]:
 
 
 def open_mapped(pid: int, mapping: Mapping) -> int:
-    """A descriptor, the caller's, of the file itself, whatever its path is: deleted, replaced, in another namespace.
+    """A descriptor of the mapped file, which the caller closes. Works if the path was deleted, replaced, or is in
+    another namespace.
 
     Raises:
-        OSError: the process or the mapping is gone, or CAP_CHECKPOINT_RESTORE is lacking.
+        OSError: the process or the mapping is gone, or CAP_CHECKPOINT_RESTORE is missing.
     """
     return os.open(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def file_of(news: Any) -> FileId:
-    """The file that was mapped, by what the kernel told of it."""
+    """The file id in a piece of news."""
     file = news["file"]
     return int(file["major"]), int(file["minor"]), int(file["inode"])
 
 
 def mapping_of(news: Any) -> Mapping:
-    """What was mapped, by what the kernel told of it."""
+    """The mapping in a piece of news."""
     path = os.fsdecode(bytes(news["path"]))
     return Mapping(int(news["start"]), int(news["end"]), int(news["offset"]), file_of(news), path)
 

@@ -1,4 +1,4 @@
-"""Files with code in them, as the kernel knows them: what the programs tell of an address leads here."""
+"""Modules: files with code. BPF programs identify a module by the kernel address of its inode."""
 
 import errno
 import os
@@ -13,9 +13,9 @@ from scope_bpf.code.kept_files import KeptFile, KeptFiles
 from scope_bpf.errors import KernelError, NotElf
 
 FIND_CODE = "scope_find_code"  # code.bpf.h
-Identity = tuple[int, int]  # device and inode, as stat has them
+Identity = tuple[int, int]  # device and inode from stat
 _FIRST = (0).to_bytes(4, "little")
-_MOST_TRIES = 1000  # of asking the kernel, which does not say while another of our threads maps or unmaps
+_MOST_TRIES = 1000  # the kernel cannot answer while another of our threads maps or unmaps memory
 _MAGIC = b"\x7fELF"
 
 
@@ -23,10 +23,10 @@ class Module:
     """A file that watched processes have mapped. For any thread.
 
     Attributes:
-        path: as the process that showed it to us sees it; what is no UTF-8 in it is written out.
-        inode: what the programs call it by: where the kernel keeps its inode, as long as the module is kept.
-        file: what keeps it; None: `elf` has a file of its own.
-        named: how stat tells it apart.
+        path: the path as seen by the process that mapped it; bytes that are not UTF-8 are escaped.
+        inode: kernel address of the file's inode; valid as long as the module is kept.
+        file: the kept file; None: `elf` has its own file.
+        named: device and inode from stat.
     """
 
     def __init__(
@@ -36,9 +36,9 @@ class Module:
         self._frames: dict[int, str] = {}
 
     def name_at(self, offset: int, begin: bool = False) -> str | None:
-        """The name of the function that spans an offset in the file, or begins there, as people write it.
+        """The demangled name of the function that contains an offset in the file; with `begin`, that starts there.
 
-        None if no symbol says.
+        None if there is no symbol.
         """
         address = self.elf.address_of(offset)
         for symbols in (self.elf.symbols, self.elf.dynamic_symbols):
@@ -48,11 +48,11 @@ class Module:
         return None
 
     def place_of(self, offset: int) -> str:
-        """What stands for a name where there is none: libx.so.1+0x1234."""
+        """The text for an offset without a name: libx.so.1+0x1234."""
         return f"{Path(self.path).name}+{offset:#x}"
 
     def frame_at(self, offset: int) -> str:
-        """What a stack has of an offset: the function's name, or the place and the build in which it is one."""
+        """The text of a stack frame: the function's name, or file, offset and build id."""
         if offset not in self._frames:
             place = f"{self.place_of(offset)} [{self.elf.build_id or 'no build id'}]"
             self._frames[offset] = (self.name_at(offset) or place).replace(";", ",")
@@ -60,30 +60,30 @@ class Module:
 
 
 class Modules:
-    """The files that are kept. A file is one module, whatever its paths, and the overlays that show it.
+    """All kept files. A file is one module, even if it has several paths or is visible through overlays.
 
-    `add` and `drop` are for one thread at a time; what is found in `by_inode`, for any.
+    `add` and `drop` are for one thread at a time; modules in `by_inode` may be used by any thread.
 
     Attributes:
-        files: what keeps them.
-        history: which processes had them mapped, where and when.
+        files: keeps the files readable.
+        history: where and when processes had them mapped.
     """
 
     def __init__(self, object_: BpfObject) -> None:
         self._object = object_
         self._found = object_.map(".data.code")
         self._adding = threading.Lock()
-        self._names: dict[Identity, Module] = {}  # as long as a file is kept, no other has its device and number
+        self._names: dict[Identity, Module] = {}  # while a file is kept, no other file gets its device and inode
         self.history = History()
         self.files = KeptFiles()
         self.by_inode: dict[int, Module] = {}
 
     def add(self, fd: int, path: str) -> Module:
-        """Keeps a file, by a descriptor that is ours from now on, unless it is kept already.
+        """Keeps a file, unless it is kept already. Takes over the descriptor.
 
         Raises:
-            NotElf: it has no code that we could read.
-            KernelError: the kernel refused to say which file it is.
+            NotElf: the file has no readable code.
+            KernelError: the kernel could not identify the file.
         """
         with self._adding:
             found = os.fstat(fd)
@@ -100,7 +100,7 @@ class Modules:
             is_elf = False
         if not is_elf:
             os.close(fd)
-            raise NotElf("no ELF file")
+            raise NotElf("not an ELF file")
         try:
             file = self.files.keep(fd)
         except OSError as error:
@@ -111,7 +111,7 @@ class Modules:
         except (NotElf, KernelError):
             file.close()
             raise
-        if inode in self.by_inode:  # overlays over one file: containers of one image
+        if inode in self.by_inode:  # overlays of the same file: containers of one image
             file.close()
             return self.by_inode[inode]
         file.forget = elf.forget
@@ -127,7 +127,7 @@ class Modules:
         raise KernelError("cannot find out which file is mapped", errno.EBUSY)
 
     def drop(self, module: Module) -> None:
-        """Lets go of a file that nobody maps any more. May be called again."""
+        """Releases a file that no process maps any more. May be called again."""
         with self._adding:
             if self.by_inode.pop(module.inode, None):
                 del self._names[module.named]
@@ -135,6 +135,6 @@ class Modules:
                 module.file.close()
 
     def close(self) -> None:
-        """Lets go of every file. May be called again."""
+        """Releases all files. May be called again."""
         for module in list(self.by_inode.values()):
             self.drop(module)

@@ -1,4 +1,4 @@
-"""From what a process has mapped to the module: each file is opened once, through a process that has it mapped."""
+"""Finds the module of a mapping. Each file is opened once, through a process that has it mapped."""
 
 import errno
 import logging
@@ -17,10 +17,11 @@ _GONE = frozenset({errno.ENOENT, errno.ESRCH})
 
 
 class OpenedFiles:
-    """The modules of files by how the kernel tells them apart in mappings. For one thread.
+    """The modules by the kernel's file id in mappings. For one thread.
 
     Attributes:
-        unseen: files that were mapped by processes which had ended when they were looked at, and are nowhere else.
+        unseen: mapped files that could not be opened, because their process had ended and the path did not lead to
+            them.
     """
 
     def __init__(self, modules: Modules) -> None:
@@ -30,11 +31,11 @@ class OpenedFiles:
         self.unseen = 0
 
     def open(self, pid: int, mapping: Mapping) -> Module | None:
-        """The module that a process has mapped; None if it has no code that can be read, or cannot be reached any more.
+        """The module of a mapping; None if the file has no readable code or cannot be reached any more.
 
         Raises:
-            OSError: it cannot be opened now.
-            KernelError: the kernel refused to say which file it is.
+            OSError: the file cannot be opened now.
+            KernelError: the kernel could not identify the file.
         """
         if module := self._known.get(mapping.file):
             return module
@@ -49,23 +50,25 @@ class OpenedFiles:
             module = self._modules.add(fd, mapping.path)
         except NotElf:
             return None
-        if module not in self._ids:  # of overlays over one file only the first: others' numbers are used again
+        if (
+            module not in self._ids
+        ):  # only the first of several overlays of a file, since numbers of overlays are reused
             self._known[mapping.file], self._ids[module] = module, mapping.file
         return module
 
     def kept(self) -> list[Module]:
-        """Every module that is kept, whoever opened it."""
+        """All kept modules."""
         return list(self._modules.by_inode.values())
 
     def drop(self, module: Module) -> None:
-        """Lets go of a module that nobody maps any more."""
+        """Releases a module that no process maps any more."""
         if file := self._ids.pop(module, None):
             del self._known[file]
         self._modules.drop(module)
 
 
 def _open_in(pid: int, mapping: Mapping) -> int:
-    """The file by way of the process; -1: it does not have it any more."""
+    """A descriptor of the file, through the process's mapping; -1: it no longer maps the file."""
     for part in _parts(pid, mapping):
         try:
             fd = open_mapped(pid, part)
@@ -79,7 +82,7 @@ def _open_in(pid: int, mapping: Mapping) -> int:
         except OSError:
             os.close(fd)
             raise
-        os.close(fd)  # another took its place meanwhile
+        os.close(fd)  # another file was mapped there meanwhile
     return -1
 
 
@@ -88,19 +91,19 @@ def _is_mapped_still(pid: int, part: Mapping) -> bool:
 
 
 def _parts(pid: int, mapping: Mapping) -> Iterator[Mapping]:
-    """What was told, and then what else there is of the file: loaders map some whole, and other parts over the end."""
+    """The mapping from the news, then other mappings of the file: loaders may map a whole file, then parts over it."""
     yield mapping
     yield from (rest for rest in executable_mappings(pid) if rest.file == mapping.file)
 
 
 def _is_file(fd: int, file: FileId) -> bool:
-    """False also where mappings have another number than files, as in overlays."""
+    """Whether a descriptor is this file. False also in overlays, where mappings and files have different numbers."""
     found = os.fstat(fd)
     return (os.major(found.st_dev), os.minor(found.st_dev), found.st_ino) == file
 
 
 def _open_by_path(mapping: Mapping) -> int:
-    """The file by the path that the process had for it, if that is it; -1: it is not."""
+    """A descriptor of the file by the path in the mapping; -1: the path leads to another file."""
     with suppress(OSError, ValueError):
         fd = os.open(mapping.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         if _is_file(fd, mapping.file):

@@ -1,4 +1,4 @@
-"""What the kernel's /proc says of a process."""
+"""Reads a process's state from /proc."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ TICK_NS = 10_000_000  # USER_HZ is 100, include/asm-generic/param.h
 
 @dataclass(frozen=True)
 class Stat:
-    """Of /proc/PID/stat, see proc(5): fields 2, 3, 4, 20, 22 and 28.
+    """Fields 2, 3, 4, 20, 22 and 28 of /proc/PID/stat, see proc(5).
 
     Attributes:
-        start_ticks: since boot, of TICK_NS.
+        start_ticks: start time since boot, in units of TICK_NS.
     """
 
     comm: str
@@ -24,20 +24,20 @@ class Stat:
 
 
 def stat_of(pid: int) -> Stat:
-    """A process as it is now.
+    """The current state of a process.
 
     Raises:
-        OSError: it is gone.
+        OSError: the process has ended.
     """
     text = Path(f"/proc/{pid}/stat").read_bytes()
-    name, _, rest = text.partition(b"(")[2].rpartition(b")")  # a name may have anything in it
+    name, _, rest = text.partition(b"(")[2].rpartition(b")")  # a name may contain any character
     fields = rest.split()
     comm = name.decode(errors="backslashreplace")
     return Stat(comm, fields[0].decode(), int(fields[1]), int(fields[17]), int(fields[19]), int(fields[25]))
 
 
 def members_of(cgroup: Path) -> set[int]:
-    """The processes of a cgroup and those below it."""
+    """The processes in a cgroup and its child cgroups."""
     members: set[int] = set()
     for path in cgroup.rglob("cgroup.procs"):
         with suppress(OSError):

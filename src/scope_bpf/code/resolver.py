@@ -1,4 +1,4 @@
-"""What computes columns that take more than the rows to know."""
+"""The interface of resolvers, which compute columns that need more data than the rows."""
 
 from typing import Protocol
 
@@ -10,25 +10,25 @@ from scope_bpf.code.modules import Module
 
 
 class Resolver(Protocol):
-    """Columns that take more than the rows to know: names of code and handles in the watched processes."""
+    """Computes columns such as names of code, and of handles in watched processes."""
 
     def add_module(self, module: Module) -> bool:
-        """Takes note of a file that a watched process has mapped; whether it is to be kept open."""
+        """Adds a file that a watched process has mapped; returns whether to keep it."""
 
     def find_functions(self, module: Module) -> dict[str, int]:
-        """Offsets of functions that have no symbol in a module but were found otherwise, by name."""
+        """Offsets by name of functions that have no symbol but were found in another way."""
 
     def drop_module(self, module: Module) -> None:
-        """Lets go of what is kept of a file that nobody maps any more. Not every one was added."""
+        """Releases data of a file that no process maps any more; the file may never have been added."""
 
     def add_process(self, process: Process) -> None:
-        """Takes note of a process that runs already."""
+        """Adds a process that was running before."""
 
     def settle(self, timeout_s: float) -> None:
-        """Waits until it has read all that it was told to take note of, but not longer."""
+        """Waits until all added files and processes were read, but not longer than `timeout_s`."""
 
     def close(self) -> None:
-        """Reads no files any more, also not in the background: they are closed next. May be called again."""
+        """Stops all reading, also in the background, before the files are closed. May be called again."""
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's resolved columns."""

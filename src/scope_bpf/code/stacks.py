@@ -1,7 +1,7 @@
-"""Stacks as text: the functions that called, outermost first, separated by semicolons, as flame graphs take them.
+"""Stacks as text: function names, outermost first, separated by semicolons, the format of flame graphs.
 
-Code without a symbol is the file, the offset in it and the file's build id: with the debug information of that build,
-wherever it is kept, it can be named later.
+Code without a symbol becomes file, offset and build id, so it can be resolved later with the debug information of that
+build.
 """
 
 from typing import Any
@@ -12,16 +12,48 @@ import pyarrow as pa
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.stream import Mode, Rows, Stream
 from scope_bpf.code.history import History, Process
+from scope_bpf.code.modules import Module, Modules
 from scope_bpf.layout.records import record_dtype
 
-CUT = "[cut]"  # in the place of the frames for which there was no room
-_AGE = np.uint64(0x9E3779B97F4A7C15)  # tells the ages of a number apart
+CUT = "[cut]"  # replaces frames for which the kernel had no space
+_AGE = np.uint64(0x9E3779B97F4A7C15)  # mixes the age into a stack's number
+
+
+class StackResolver:
+    """Names stacks, and resolves nothing else; see `scope_bpf.code.resolver.Resolver`."""
+
+    def __init__(self, object_: BpfObject, modules: Modules) -> None:
+        self._stacks = StackNames(object_, modules.history)
+
+    def add_module(self, module: Module) -> bool:
+        """Keeps none open."""
+        return False
+
+    def find_functions(self, module: Module) -> dict[str, int]:
+        """None."""
+        return {}
+
+    def drop_module(self, module: Module) -> None:
+        """There is nothing to let go of."""
+
+    def add_process(self, process: Process) -> None:
+        """What it has mapped is in the modules' history."""
+
+    def settle(self, timeout_s: float) -> None:
+        """Nothing is read in the background."""
+
+    def close(self) -> None:
+        """Likewise."""
+
+    def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
+        """The stream's column `stack`."""
+        return {"stack": self._stacks.column(stream, rows)} if "stack" in stream.resolved else {}
 
 
 class StackNames:
-    """Texts of the stacks that a probe keeps in `scope_stacks` (stack.bpf.h); each is made once.
+    """Texts of the stacks in a probe's map `scope_stacks` (stack.bpf.h); each text is made once.
 
-    For the thread that makes columns; `history` is written by another.
+    For the thread that makes columns; another thread writes `history`.
     """
 
     def __init__(self, object_: BpfObject, history: History) -> None:
@@ -30,18 +62,18 @@ class StackNames:
         self._stack = record_dtype(object_.btf, "scope_stack")
 
     def column(self, stream: Stream, rows: Rows) -> pa.Array:
-        """The text of each row's stack, by `stack_id`, process and time; null where none was kept."""
+        """The text of each row's stack, by `stack_id`, process and time; null if the row has no stack."""
         self._history.catch_up_to(int(rows["ktime_ns"].max(initial=0)))
         numbers = np.array(rows["stack_id"])
         if stream.mode is Mode.EVENTS and self._history.has_replaced:
             numbers ^= self._ages(rows).astype(np.uint64) * _AGE
-        keys = pa.array(numbers).dictionary_encode()  # a number is one process's
+        keys = pa.array(numbers).dictionary_encode()  # a stack's number is unique per process
         _, first = np.unique(keys.indices.to_numpy(), return_index=True)
         texts = [self._text(rows[index], stream.mode is Mode.EVENTS) for index in first.tolist()]
         return pa.array(texts, pa.string()).take(keys.indices).dictionary_encode()
 
     def _ages(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """How often, by the time of each row, a file's code had taken the place of another's in its process."""
+        """For each row, how often code in its process had been replaced by another file's until the row's time."""
         ages = np.zeros(len(rows), np.int64)
         for pid in np.unique(rows["pid"]).tolist():
             own = np.flatnonzero(rows["pid"] == pid)
@@ -55,7 +87,7 @@ class StackNames:
         if not number:
             return None
         process = self._history.following(pid, start_ns)
-        time_ns = int(row["ktime_ns"]) if is_event else 0  # the states' stacks are older than their rows
+        time_ns = int(row["ktime_ns"]) if is_event else 0  # stacks of states are older than the rows
         age = process.age_at(time_ns) if process else 0
         if process and (number, age) in process.texts:
             return process.texts[number, age]
@@ -72,7 +104,7 @@ class StackNames:
 
     def _named(self, process: Process | None, stack: Any, time_ns: int) -> str:
         addresses = stack["addresses"][: int(stack["depth"])].tolist()[::-1]
-        # A return address may be the first of another function, or of nothing; the call is before it.
+        # A return address may already be in the next function, so look up the byte before it, inside the call.
         if process and not all(process.at(address - 1, time_ns) for address in addresses):
             self._history.catch_up(process.pid)
         frames = [CUT] if stack["cut"] else []

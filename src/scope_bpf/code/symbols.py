@@ -1,7 +1,7 @@
-"""Symbol tables of ELF files: where functions are by name, and what function an address is in.
+"""Symbol tables of ELF files: addresses of functions by name, and the function at an address.
 
-A table may have millions of symbols, and hundreds of megabytes of names: they are read in pieces, and stay in the file.
-Columns are copied before they are searched: a search in every third word of a table takes ten times as long.
+A table may have millions of symbols and hundreds of megabytes of names, so it is read in pieces and not kept in memory.
+Columns are copied before a search, because a search in a strided array takes ten times as long.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -16,17 +16,17 @@ SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 )
 _FUNC = 2  # STT_FUNC
-_BEGIN = np.dtype("<u2")  # of a name, what symbols are sorted out by
-_PIECE = 1 << 16  # symbols that are read at once
-_NAMES = 4 << 20  # bytes of names that are read at once
-_LONGEST = 4096  # bytes of a name
+_BEGIN = np.dtype("<u2")  # first two bytes of a name, to select candidates
+_PIECE = 1 << 16  # symbols per read
+_NAMES = 4 << 20  # bytes of names per read
+_LONGEST = 4096  # maximum bytes of a name
 
 
 class Symbols:
     """A symbol table with its names.
 
     Args:
-        read: reads some bytes at an offset in the file, fewer if there are no more.
+        read: reads bytes at an offset in the file; returns fewer at its end.
         table: offset and size of the table.
         names: offset and size of the names.
     """
@@ -36,16 +36,17 @@ class Symbols:
         self._count = size // SYMBOL.itemsize
 
     def addresses(self, names: Collection[str]) -> dict[str, int]:
-        """Functions of these names that are defined here, by name; versions ("@@...") are not part of a name."""
+        """Addresses by name of the functions with these names that are defined here; "@@VERSION" is not part of a
+        name."""
         found = self._find(names, defined_functions=True)
         return {name: int(self.addresses_at(indices[:1])[0]) for name, indices in found.items()}
 
     def indices(self, name: str) -> Array:
-        """Where symbols of this name stand in the table, defined or not."""
+        """Indices in the table of the symbols with this name, defined or not."""
         return self._find([name], defined_functions=False).get(name, np.empty(0, np.int64))
 
     def addresses_at(self, indices: Array) -> Array:
-        """The addresses of symbols by their places in the table; -1 for those that are defined elsewhere."""
+        """Addresses of the symbols at these indices; -1 for symbols that are not defined here."""
         found = np.full(len(indices), -1)
         for begin, symbols in self._pieces():
             here = np.flatnonzero((indices >= begin) & (indices < begin + len(symbols)))
@@ -54,7 +55,7 @@ class Symbols:
         return found
 
     def name_at(self, address: int, begin: bool = False) -> str | None:
-        """The name of the function that spans an address, or that begins there; None if none does."""
+        """The name of the function that contains an address, or with `begin` starts there; None if there is none."""
         starts, ends, names = self._spans
         index = int(np.searchsorted(starts, address, "right")) - 1
         if index < 0 or address >= ends[index] or (begin and address != starts[index]):
@@ -74,17 +75,17 @@ class Symbols:
         return starts[order], starts[order] + sizes[order], names[order]
 
     def _pieces(self) -> Iterator[tuple[int, Array]]:
-        """The table: the place of each piece's first symbol, and its symbols."""
+        """The table in pieces: the index of the first symbol, and the symbols."""
         for begin in range(0, self._count, _PIECE):
             data = self._read(self._table + begin * SYMBOL.itemsize, min(_PIECE, self._count - begin) * SYMBOL.itemsize)
             yield begin, np.frombuffer(data[: len(data) // SYMBOL.itemsize * SYMBOL.itemsize], SYMBOL)
 
     def _find(self, names: Collection[str], defined_functions: bool) -> dict[str, Array]:
-        """The places in the table of the symbols of these names, by name; names without one are not there."""
+        """Indices of symbols by name; names without a symbol are left out."""
         wanted = {name.encode() + b"\0": name for name in names if name}
         begins = np.array(list({int(np.frombuffer(text, _BEGIN, 1)[0]) for text in wanted}), _BEGIN)
         found: dict[str, list[int]] = {}
-        keys = np.sort(self._keys(defined_functions))  # in the order of names
+        keys = np.sort(self._keys(defined_functions))  # in the order of the names in the file
         begin = 0
         while begin < len(keys) and (first := int(keys[begin] >> np.uint64(32))) < self._names_size:
             text = self._read(self._names + first, min(_NAMES + _LONGEST, self._names_size - first))
@@ -101,7 +102,7 @@ class Symbols:
         return {name: np.array(sorted(indices), np.int64) for name, indices in found.items()}
 
     def _keys(self, defined_functions: bool) -> Array:
-        """Where each symbol's name is (high half), and its place in the table."""
+        """The offset of each symbol's name (high half) and its index in the table (low half)."""
         keys = [np.empty(0, np.uint64)]
         for begin, symbols in self._pieces():
             places = np.arange(begin, begin + len(symbols), dtype=np.uint64)
@@ -111,6 +112,6 @@ class Symbols:
 
 
 def _is_function(symbols: Array) -> Array:
-    """Which of the symbols are functions that are defined here."""
+    """Which symbols are functions defined here."""
     found: Array = (symbols["info"] & 0xF == _FUNC) & (symbols["section"] != 0)
     return found

@@ -1,1 +1,1 @@
-"""From C structs, by the types in a compiled object (`btf`), to records of numpy (`records`) and columns (`fields`)."""
+"""Layouts of C structs, read from a compiled object (`btf`): numpy records (`records`) and columns (`fields`)."""

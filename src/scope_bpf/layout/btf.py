@@ -1,6 +1,6 @@
-"""Reads the layouts of events from a BPF object's own BTF, so that C is their one definition.
+"""Reads the layouts of events from a BPF object's BTF, so C is their only definition.
 
-Pure Python and without privileges: the catalogue needs it where nothing can be loaded. Format: the kernel's
+Pure Python, without privileges: the catalogue needs it on hosts that cannot load programs. Format: the kernel's
 Documentation/bpf/btf.rst and include/uapi/linux/btf.h.
 """
 
@@ -24,7 +24,7 @@ _MODIFIERS = (_TYPEDEF, _VOLATILE, _CONST, _RESTRICT, _TYPE_TAG)
 
 @dataclass(frozen=True)
 class Integer:
-    """A C integer: bytes and signedness. `char` is told from `__u8` by its name."""
+    """A C integer: size in bytes and signedness. Its name distinguishes `char` from `__u8`."""
 
     name: str
     size: int
@@ -33,7 +33,7 @@ class Integer:
 
 @dataclass(frozen=True)
 class Enum:
-    """A C enum: its size in bytes, and its enumerators in order, each with its value."""
+    """A C enum: size in bytes, and the enumerators with their values, in order."""
 
     name: str
     size: int
@@ -51,7 +51,7 @@ class Array:
 
 @dataclass(frozen=True)
 class Member:
-    """A member of a struct; the offset is in bytes from its begin."""
+    """A member of a struct; the offset is in bytes from the start of the struct."""
 
     name: str
     offset: int
@@ -60,7 +60,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Struct:
-    """A C struct: its size in bytes and its members in order."""
+    """A C struct: size in bytes, and the members in order."""
 
     name: str
     size: int
@@ -72,7 +72,7 @@ Type = Integer | Enum | Array | Struct | None  # None: a pointer, a function, a 
 
 @dataclass(frozen=True)
 class Variable:
-    """A global variable: its section and where it lies there, in bytes."""
+    """A global variable: its section and its offset there, in bytes."""
 
     section: str
     offset: int
@@ -80,7 +80,7 @@ class Variable:
 
 
 def _variables(file: ELFFile) -> dict[str, Variable]:
-    """From the symbol table: in an object file, BTF does not have the offsets yet."""
+    """Reads the symbol table, because BTF in an object file has no offsets yet."""
     symbols: Any = file.get_section_by_name(".symtab")
     return {
         symbol.name: Variable(file.get_section(symbol["st_shndx"]).name, symbol["st_value"], symbol["st_size"])
@@ -116,12 +116,12 @@ class Btf:
         return cls(path.read_bytes())
 
     def struct(self, name: str) -> Struct | None:
-        """The struct of this name, or None."""
+        """The struct with this name, or None."""
         at = self._structs.get(name)
         return None if at is None else self._struct(at)
 
     def enum(self, name: str) -> dict[str, int] | None:
-        """The values of this enum by enumerator, in order, or None."""
+        """The values of the enum with this name by enumerator, in order, or None."""
         at = self._enums.get(name)
         return None if at is None else dict(self._enum(at).values)
 
@@ -131,7 +131,7 @@ class Btf:
         return self._read[at]
 
     def _enum(self, at: int) -> Enum:
-        """Four bytes are read as signed: compilers before LLVM 15 do not tell which they are."""
+        """Values of four bytes are read as signed: compilers before LLVM 15 do not store the signedness."""
         value = struct.Struct("<Ii" if self._kind(at) == _ENUM else "<Iq" if self._flag(at) else "<IQ")
         begin = at + _TYPE.size
         pairs = value.iter_unpack(self._types[begin : begin + value.size * self._vlen(at)])
@@ -148,7 +148,7 @@ class Btf:
         return bool(_TYPE.unpack_from(self._types, at)[1] >> 31)
 
     def _size(self, at: int) -> int:
-        """Of a modifier, the type that it is of."""
+        """The size field; for a modifier, the id of the modified type."""
         return int(_TYPE.unpack_from(self._types, at)[2])
 
     def _name(self, at: int) -> str:
@@ -199,7 +199,7 @@ class Btf:
         return self._struct(at) if kind == _STRUCT else None
 
     def _renamed(self, at: int) -> Type:
-        """What a modifier is of; an integer has the name of its outermost typedef, save `char`."""
+        """The modified type; an integer gets the name of its outermost typedef, except `char`."""
         name, resolved = self._name(at), self._type(self._size(at))
         if self._kind(at) == _TYPEDEF and isinstance(resolved, Integer) and resolved.name != "char":
             return Integer(name, resolved.size, resolved.signed)

@@ -1,6 +1,6 @@
-"""From a C struct to columns: which numpy field and which Arrow column each member becomes.
+"""Converts a C struct to columns: the numpy field and the Arrow column of each member.
 
-The names are the members'; a header's and a process's members stand for themselves, `pad` is left out.
+Columns have the names of the members. Members of the header and of the process become columns too; `pad` is left out.
 """
 
 import enum
@@ -32,10 +32,10 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Field:
-    """One column of a stream: where its bytes lie in the fixed part (offset in bytes) and what they become.
+    """One column of a stream: the offset of its bytes in the fixed part, and how to read them.
 
     Attributes:
-        names: of an enum, the text of each value.
+        names: for an enum, the text of each value.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Layout:
-    """The fixed part of a record: its size in bytes and its fields in order."""
+    """The fixed part of a record: size in bytes, and the fields in order."""
 
     size: int
     fields: tuple[Field, ...]
@@ -72,15 +72,15 @@ _TAIL_KINDS = {
     "scope_path": (Kind.PATH, pa.string()),
 }
 _FLATTENED = ("scope_header", "scope_process")
-_UNSEEN = (("scope_header", "stream"),)  # how a record finds its layout
+_UNSEEN = (("scope_header", "stream"),)  # selects the layout of a record
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 
 
 def layout_of(*structs: Struct) -> Layout:
-    """The layout of one struct, or of several one behind the other.
+    """The layout of one struct, or of several consecutive structs.
 
     Raises:
-        LayoutMismatch: a member has a type that is no column.
+        LayoutMismatch: a member's type cannot become a column.
     """
     fields: list[Field] = []
     begin = 0
@@ -104,9 +104,10 @@ def _fields(struct: Struct, begin: int) -> list[Field]:
 
 
 def enumerators(type_: Enum) -> dict[int, str]:
-    """What the values of an enum are called: in lower case, without the words that all names begin with.
+    """The texts of an enum's values: in lower case, without the prefix that all enumerators share.
 
-    TCP_SYN_SENT is `syn_sent` among others that begin with TCP. Of two names of one value the first is taken.
+    TCP_SYN_SENT becomes `syn_sent` if all enumerators begin with TCP. If two names have the same value, the first is
+    used.
     """
     words = [name.lower().split("_") for name, _ in type_.values]
     common = 0
@@ -133,4 +134,4 @@ def _field(struct: Struct, name: str, offset: int, type_: Type) -> Field:
     if isinstance(type_, Struct) and type_.name == "scope_histogram":
         buckets = type_.size // 8
         return Field(name, offset, Kind.HISTOGRAM, np.dtype(("<u8", buckets)), pa.list_(pa.uint64(), buckets))
-    raise LayoutMismatch(f"struct {struct.name}: member '{name}' has a type that is no column")
+    raise LayoutMismatch(f"struct {struct.name}: member '{name}' has a type that cannot become a column")

@@ -1,4 +1,4 @@
-"""From a C struct to a numpy dtype, member by member: for what user space shares with programs beside events."""
+"""Converts a C struct to a numpy dtype, member by member: for shared data other than events."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from scope_bpf.layout.btf import Array, Btf, Enum, Integer, Struct, Type
 
 
 def record_dtype(btf: Btf, name: str) -> np.dtype[Any]:
-    """The dtype of `struct NAME`, padding included: structs within it and arrays of them too, `char[N]` as bytes.
+    """The dtype of `struct NAME`, with padding. Members may be structs and arrays; `char[N]` becomes bytes.
 
     Raises:
-        LayoutMismatch: there is no such struct, or a member (a pointer, a union) has no dtype.
+        LayoutMismatch: the struct does not exist, or a member (a pointer, a union) has no dtype.
     """
     struct = btf.struct(name)
     if struct is None:
@@ -24,7 +24,7 @@ def enum_values(btf: Btf, name: str) -> dict[str, int]:
     """The values of `enum NAME` by enumerator, in order.
 
     Raises:
-        LayoutMismatch: there is no such enum.
+        LayoutMismatch: the enum does not exist.
     """
     values = btf.enum(name)
     if values is None:
@@ -33,7 +33,7 @@ def enum_values(btf: Btf, name: str) -> dict[str, int]:
 
 
 def dtype_of(struct: Struct) -> np.dtype[Any]:
-    """The same of a struct that is at hand.
+    """The dtype of a struct.
 
     Raises:
         LayoutMismatch: a member has no dtype.
@@ -57,4 +57,4 @@ def _dtype(struct: Struct, name: str, type_: Type) -> np.dtype[Any]:
         return np.dtype((_dtype(struct, name, type_.element), type_.count))
     if isinstance(type_, Struct):
         return dtype_of(type_)
-    raise LayoutMismatch(f"struct {struct.name}: member '{name}' has a type that is no record's")
+    raise LayoutMismatch(f"struct {struct.name}: member '{name}' has a type without a dtype")

@@ -1,10 +1,10 @@
-"""Files: every open with its path, and reads and writes by file."""
+"""Files: every open with its path, and reads and writes per file."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Failed, Live, Rollup
+from scope_bpf.catalogue.shown import Failed, Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Mode, Names, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import by_number
@@ -26,59 +26,64 @@ def _constants(_: Mapping[str, Any]) -> Mapping[str, Any]:
 
 PROBE = Probe(
     name="files",
-    meaning="opens with absolute paths, failed ones too; reads and writes by file",
+    meaning="opens with absolute paths, failed opens too; reads and writes per file",
     streams=(
         Stream(
             "open",
-            "a call of the open family, when it ends; its time is the entry's",
+            "one row per finished call of open, openat, openat2 or creat, timed at entry",
             columns={
                 "path": Column(
-                    "absolute, through descriptor, working directory and root; '..' and links as they were given; "
-                    "absent if the name was unreadable or the descriptor no directory's"
+                    "absolute path, with directory descriptor, working directory and root applied; '..' and links are "
+                    "not resolved; absent if the name was unreadable or the descriptor is not a directory"
                 ),
                 "flags": Column("O_* bits", hex=True),
                 "mode": Column("permission bits for a new file", hex=True),
-                "ret": Column("the descriptor, or -errno"),
+                "ret": Column("file descriptor, or -errno"),
                 "duration_ns": Column("from entry to exit", "ns"),
-                "path_truncated": Column("1 if the path lacks its beginning"),
+                "path_truncated": Column("1 if the beginning of the path was cut"),
             },
             hidden=("path_read",),
             null_unless={"path": "path_read"},
-            live=Live(by=("comm", "path"), totals=("duration_ns",), failures="ret"),
+            live=Live(by=("comm", "path"), totals=("duration_ns",), quantiles=("duration_ns",), failures="ret"),
+            line=("duration_ns", "ret", "path"),
+            timeline=Timeline(slices=(Slices(named=("path",), below="open"),)),
             rollup=Rollup(measured="duration_ns", failed="ret"),
         ),
         Stream(
             "file_name",
-            "the path of a file, when a summary first meets it in an interval",
+            "the path of a file, once per interval in which a summary counts the file",
             columns={
-                "path": Column("absolute"),
-                "inode": Column("number of the file in its file system"),
-                "device": Column("the file system: major << 20 | minor"),
-                "path_truncated": Column("1 if the path lacks its beginning"),
+                "path": Column("absolute path"),
+                "inode": Column("inode number of the file"),
+                "device": Column("device number of the file system: major << 20 | minor"),
+                "path_truncated": Column("1 if the beginning of the path was cut"),
             },
             internal=True,
         ),
         Stream(
             "file_summary",
-            "reads and writes by process and file",
+            "reads and writes per process and file",
             columns={
-                "inode": Column("number of the file in its file system"),
-                "device": Column("the file system: major << 20 | minor"),
-                "file_type": Column("S_IFMT bits: regular, directory, socket, pipe, ...", hex=True),
-                "reads": Column("calls that read"),
-                "read_bytes": Column("what they got", "bytes"),
-                "read_errors": Column("those that failed"),
-                "read_ns": Column("their durations, added up", "ns"),
-                "writes": Column("calls that wrote"),
-                "write_bytes": Column("what they put", "bytes"),
-                "write_errors": Column("those that failed"),
-                "write_ns": Column("their durations, added up", "ns"),
-                "read_latency": Column("durations of reads by powers of two", "ns"),
-                "write_latency": Column("durations of writes by powers of two", "ns"),
+                "inode": Column("inode number of the file"),
+                "device": Column("device number of the file system: major << 20 | minor"),
+                "file_type": Column("S_IFMT bits: regular file, directory, socket, pipe, ...", hex=True),
+                "reads": Column("number of read calls"),
+                "read_bytes": Column("bytes read", "bytes"),
+                "read_errors": Column("failed read calls"),
+                "read_ns": Column("sum of the read calls' durations", "ns"),
+                "writes": Column("number of write calls"),
+                "write_bytes": Column("bytes written", "bytes"),
+                "write_errors": Column("failed write calls"),
+                "write_ns": Column("sum of the write calls' durations", "ns"),
+                "read_latency": Column("histogram of read durations, in powers of two", "ns"),
+                "write_latency": Column("histogram of write durations, in powers of two", "ns"),
             },
             mode=Mode.SUMMARY,
             live=Live(
-                by=("comm", "path"), totals=("reads", "read_bytes", "read_ns", "writes", "write_bytes", "write_ns")
+                by=("comm", "path"),
+                totals=("reads", "read_bytes", "read_ns", "writes", "write_bytes", "write_ns"),
+                ranked_by=("read_ns", "write_ns"),
+                quantiles=("read_latency", "write_latency"),
             ),
             rollup=Rollup(
                 count="reads",
@@ -91,7 +96,7 @@ PROBE = Probe(
                 "file_name",
                 ("device", "inode"),
                 "path",
-                Column("absolute; absent for what is in no directory, such as pipes"),
+                Column("absolute path; absent for files without a path, such as pipes"),
             ),
         ),
     ),

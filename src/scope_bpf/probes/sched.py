@@ -1,48 +1,53 @@
-"""The scheduler: who has a CPU, who waits for one, and for how long."""
+"""The scheduler: how long threads run on a CPU, wait for a CPU, and sleep."""
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Live, Rollup
+from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Mode, Stream
 
 _TIMES = {
-    "on_cpu_count": Column("times it left a CPU"),
-    "on_cpu_ns": Column("time on a CPU, counted when it leaves one", "ns"),
-    "run_queue_count": Column("times it got a CPU after waiting, woken or made to leave one"),
-    "run_queue_ns": Column("time it waited for a CPU, counted when it gets one", "ns"),
-    "off_cpu_count": Column("times it was woken"),
-    "off_cpu_ns": Column("time it slept, counted when it is woken", "ns"),
-    "on_cpu": Column("times on a CPU by powers of two", "ns"),
-    "run_queue": Column("waits for a CPU by powers of two", "ns"),
-    "off_cpu": Column("sleeps by powers of two", "ns"),
+    "on_cpu_count": Column("times the thread left a CPU"),
+    "on_cpu_ns": Column("time on a CPU, counted when the thread leaves the CPU", "ns"),
+    "run_queue_count": Column("times the thread got a CPU after waiting, woken or preempted before"),
+    "run_queue_ns": Column("time waiting for a CPU, counted when the thread gets one", "ns"),
+    "off_cpu_count": Column("times the thread was woken"),
+    "off_cpu_ns": Column("time asleep, counted when the thread is woken", "ns"),
+    "on_cpu": Column("histogram of times on a CPU, in powers of two", "ns"),
+    "run_queue": Column("histogram of waits for a CPU, in powers of two", "ns"),
+    "off_cpu": Column("histogram of sleeps, in powers of two", "ns"),
 }
-_STATE = "0 if it could have gone on; else TASK_* bits: 1 sleeping, 2 uninterruptible, 4 stopped, 8 traced, 128 dead"
-_WOKEN = "absent if no thread woke it: it had been made to leave a CPU before"
+_SUMS = ("off_cpu_ns", "run_queue_ns", "on_cpu_ns")
+_STATE = "0: runnable; else TASK_* bits: 1 sleeping, 2 uninterruptible, 4 stopped, 8 traced, 128 dead"
+_WOKEN = "absent if the thread was not woken but had been preempted"
 
 PROBE = Probe(
     name="sched",
-    meaning="what threads wait for a CPU, how long they have it, why they leave it, and who woke them",
+    meaning="how long threads wait for a CPU and run on it, why they leave it, and which thread woke them",
     streams=(
         Stream(
             "switch",
-            "a thread, which the row describes, leaves a CPU to another",
+            "a thread leaves a CPU and another takes it; pid, comm and so on are the leaving thread's",
             columns={
                 "run_queue_ns": Column(
-                    "how long it had waited for the CPU, woken or made to leave one; absent if not known", "ns"
+                    "how long the thread had waited for the CPU, woken or preempted before; absent if unknown", "ns"
                 ),
                 "on_cpu_ns": Column(
-                    "how long it had the CPU; absent if it came on before the task began; absent or longer if the "
-                    "kernel left out a switch, which it does now and then under load",
+                    "how long the thread was on the CPU; absent if it got the CPU before recording began; absent or "
+                    "too long if the kernel skipped a switch event, which happens now and then under load",
                     "ns",
                 ),
-                "prev_state": Column(f"why it left: {_STATE}"),
-                "involuntary": Column("1 if prev_state is 0: its time was over, another came first, or it yielded"),
-                "waker_pid": Column(f"process of the waker; of an interrupt, the interrupted process; {_WOKEN}"),
-                "waker_tid": Column("thread of the waker"),
+                "prev_state": Column(f"why the thread left: {_STATE}"),
+                "involuntary": Column(
+                    "1 if prev_state is 0: the time slice was over, another thread preempted it, or it yielded"
+                ),
+                "waker_pid": Column(
+                    f"pid of the waker; for a wakeup in an interrupt, the interrupted process; {_WOKEN}"
+                ),
+                "waker_tid": Column("tid of the waker"),
                 "waker_comm": Column("name of the waker"),
-                "next_pid": Column("process of the thread that comes; 0 for the idle one"),
-                "next_tid": Column("thread that comes"),
-                "next_comm": Column("its name"),
-                "next_start_ns": Column("when its process started", "ns"),
+                "next_pid": Column("pid of the next thread; 0: the idle thread"),
+                "next_tid": Column("tid of the next thread"),
+                "next_comm": Column("name of the next thread"),
+                "next_start_ns": Column("when the next thread's process started", "ns"),
             },
             hidden=("woken",),
             null_unless={
@@ -50,23 +55,42 @@ PROBE = Probe(
                 "on_cpu_ns": "on_cpu_ns",
                 **dict.fromkeys(("waker_pid", "waker_tid", "waker_comm"), "woken"),
             },
-            live=Live(by=("comm", "pid"), totals=("involuntary", "on_cpu_ns", "run_queue_ns")),
+            live=Live(
+                by=("comm", "pid"),
+                totals=("involuntary", "on_cpu_ns", "run_queue_ns"),
+                quantiles=("run_queue_ns",),
+                only="on_cpu_ns",
+            ),
+            line=("tid", "cpu", "run_queue_ns", "on_cpu_ns", "prev_state", "next_tid", "next_comm", "waker_comm"),
+            timeline=Timeline(
+                slices=(
+                    Slices(named=("comm",), lasting="on_cpu_ns", ending=True, on=("cpu",), of_machine=True),
+                    Slices(text="on a CPU", lasting="on_cpu_ns", ending=True, below="CPU"),
+                    Slices(
+                        text="waits for a CPU",
+                        lasting="run_queue_ns",
+                        ending=True,
+                        followed_by="on_cpu_ns",
+                        below="CPU",
+                    ),
+                )
+            ),
             rollup=Rollup(measured="run_queue_ns"),
         ),
         Stream(
             "sched_summary",
-            "time by thread: on a CPU, waiting for one, asleep",
-            columns={"tid": Column("thread"), "thread_comm": Column("its name")} | _TIMES,
+            "time per thread: on a CPU, waiting for a CPU, asleep",
+            columns={"tid": Column("thread"), "thread_comm": Column("name of the thread")} | _TIMES,
             mode=Mode.SUMMARY,
-            live=Live(by=("comm", "pid", "thread_comm", "tid"), totals=("off_cpu_ns", "run_queue_ns", "on_cpu_ns")),
+            live=Live(by=("comm", "pid", "thread_comm", "tid"), totals=_SUMS, quantiles=("run_queue",)),
             rollup=Rollup(by=("comm", "thread_comm"), count="on_cpu_count", measured="on_cpu_ns", histogram="on_cpu"),
         ),
         Stream(
             "sched_process_summary",
-            "the same by process: its threads added up",
+            "time per process, the sum of its threads: on a CPU, waiting for a CPU, asleep",
             columns=_TIMES,
             mode=Mode.SUMMARY,
-            live=Live(by=("comm", "pid"), totals=("off_cpu_ns", "run_queue_ns", "on_cpu_ns")),
+            live=Live(by=("comm", "pid"), totals=_SUMS, quantiles=("run_queue",)),
             adds_up="sched_summary",
             rollup=Rollup(count="on_cpu_count", measured="on_cpu_ns", histogram="on_cpu"),
         ),

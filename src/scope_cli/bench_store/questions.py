@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from scope_bpf.catalogue.where import read_filter
 from scope_cli.bench_store.fill import GROUP, Filler
 from scope_cli.bench_store.load import COMMON, HELD, RARE, Load
 from scope_server.store.latest.reader import States
 from scope_server.store.reading.database import Database
-from scope_server.store.reading.reader import MOST_ROWS, EventQuery, Filter, Reader
+from scope_server.store.reading.reader import MOST_ROWS, EventQuery, Reader
 from scope_server.store.rollups.query import checked
 from scope_server.store.rollups.reader import Rollups
 from scope_server.store.schema.columns import StreamTable
@@ -63,13 +64,14 @@ class _Asked:
     def questions(self) -> Mapping[str, tuple[Ask, float]]:
         return {
             "newest page": (self._page(), 100),
-            "page by pid": (self._page(pid="1001"), 100),
-            "page by comm": (self._page(comm=COMMON), 100),
-            "page by name": (self._page(name="call_20"), 100),
+            "page by pid": (self._page("pid = 1001"), 100),
+            "page by comm": (self._page(f"comm = '{COMMON}'"), 100),
+            "page by name": (self._page("name = call_20"), 100),
             "page by machine": (self._page_of_machine, 100),
-            "page by a rare comm": (self._page(comm=RARE), 100),
-            "page by an absent comm": (self._page(comm="nobody"), 100),
-            "page by a rare pid": (self._page(pid="1030"), 100),
+            "page by a rare comm": (self._page(f"comm = '{RARE}'"), 100),
+            "page by an absent comm": (self._page("comm = nobody"), 100),
+            "page by a pattern": (self._page("name ~ 'call_2*'"), 100),
+            "page by a rare pid": (self._page("pid = 1030"), 100),
             f"page {_PAGES} by cursor": (self._deep, 100),
             "count a second over 1 h": (self._rollup(hours=1, every="1s"), 100),
             "top 10 by name over 24 h, every 5 min": (self._rollup(hours=24, every="5m", by=("name",)), 300),
@@ -90,9 +92,9 @@ class _Asked:
             took.append(await _timed(self._page()))
         return _judged("newest page after a commit", took, 100)
 
-    def _page(self, **wanted: str) -> Ask:
-        filters = [Filter(name, "eq", value) for name, value in wanted.items()]
-        return lambda: self._reader.page(EventQuery(self._table, filters, limit=_PAGE))
+    def _page(self, where: str = "") -> Ask:
+        condition = read_filter(where, self._table.types) if where else None
+        return lambda: self._reader.page(EventQuery(self._table, condition, limit=_PAGE))
 
     async def _page_of_machine(self) -> object:
         return await self._reader.page(EventQuery(self._table, machines=[2], limit=_PAGE))

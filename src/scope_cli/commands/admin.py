@@ -1,4 +1,4 @@
-"""`scope admin`: what an operator does now and then."""
+"""`scope admin`: maintenance by an operator."""
 
 import argparse
 import json
@@ -7,24 +7,24 @@ from typing import Any
 
 def register(subcommands: Any) -> None:
     """Adds the subcommand."""
-    parser = subcommands.add_parser("admin", help="what an operator does now and then")
+    parser = subcommands.add_parser("admin", help="maintenance: the quarantine of refused records")
     topics = parser.add_subparsers(metavar="TOPIC", required=True)
     quarantine = topics.add_parser(
         "quarantine",
         help="records that could not be stored",
-        description="Lists records that the server refused, the newest first. Their events are booked as lost at "
-        "`ingest` until they are retried with success.",
+        description="Lists records that the server refused to store, newest first. Their events are counted as lost at "
+        "`ingest` until a retry succeeds.",
     )
     what = quarantine.add_mutually_exclusive_group()
-    what.add_argument("--retry", type=int, metavar="ID", help="store a record after all")
-    what.add_argument("--drop", type=int, metavar="ID", help="forget a record; its events stay booked as lost")
+    what.add_argument("--retry", type=int, metavar="ID", help="try again to store a record")
+    what.add_argument("--drop", type=int, metavar="ID", help="delete a record; its events stay counted as lost")
     quarantine.add_argument("--limit", type=int, default=100, metavar="N", help="list at most N records (default: 100)")
     quarantine.add_argument("--json", action="store_true", help="as JSON")
     quarantine.set_defaults(run=run_quarantine)
 
 
 def run_quarantine(arguments: argparse.Namespace) -> None:
-    """Lists, retries or drops."""
+    """Lists, retries or deletes records."""
     from scope_cli.client import Client
 
     client = Client()
@@ -45,10 +45,10 @@ def run_quarantine(arguments: argparse.Namespace) -> None:
 
 
 def _described(entry: dict[str, Any]) -> str:
-    """Two lines: whose it is and how much, then why it was refused."""
+    """Two lines: the record's run and size, then why it was refused."""
     from scope_cli.quantities import size
 
     what = f"{entry['stream']} {entry['sequence']}, {entry['events']:,} events" if entry["stream"] else "no rows"
-    kept = size(entry["bytes"]) if entry["kept"] else "its bytes were not kept"
+    kept = size(entry["bytes"]) if entry["kept"] else "bytes not kept"
     head = f"{entry['id']}  {entry['received'][:19]}  {entry['hostname']}  run {entry['run_id']}: {what}, {kept}"
     return f"{head}\n    {entry['code']}: {entry['reason']}"

@@ -26,7 +26,7 @@ def register(subcommands: Any) -> None:
         action="append",
         default=[],
         metavar="N",
-        help="never record this process nor what it starts; may be repeated",
+        help="never record this process and its descendants; may be repeated",
     )
     add_agent_limits(parser)
     parser.set_defaults(run=run)

@@ -21,27 +21,38 @@ def register(subcommands: Any) -> None:
     what = parser.add_subparsers(metavar="WHAT", required=True)
     store = what.add_parser(
         "store",
-        help="fill a database as agents would, and measure what people ask of it",
-        epilog="Without --database it makes a PostgreSQL of its own, and removes it afterwards.",
-    )
-    store.add_argument("--rows", type=_count, default=5_000_000, metavar="N", help="how many (default: 5,000,000)")
-    store.add_argument("--days", type=float, default=3.0, metavar="D", help="spread over so many days (default: 3)")
-    store.add_argument("--machines", type=_count, default=50, metavar="M", help="of so many machines (default: 50)")
-    store.add_argument(
-        "--late", type=float, default=0.05, metavar="SHARE", help="of the batches, come up to 6 h late (default: 0.05)"
+        help="fill a database like agents do, and measure typical queries",
+        epilog="Without --database, creates its own PostgreSQL, and removes it afterwards.",
     )
     store.add_argument(
-        "--states", type=int, metavar="N", help="of memory held (default: a tenth of the rows, at most 10⁶)"
+        "--rows", type=_count, default=5_000_000, metavar="N", help="number of rows (default: 5,000,000)"
     )
-    store.add_argument("--database", metavar="CONNINFO", help="an empty database to fill, as libpq names it")
-    store.add_argument("--dir", type=Path, metavar="DIR", help="keep the PostgreSQL that is made in this directory")
-    store.add_argument("--keep", action="store_true", help="leave the PostgreSQL in --dir when done")
+    store.add_argument(
+        "--days", type=float, default=3.0, metavar="D", help="number of days over which rows are spread (default: 3)"
+    )
+    store.add_argument("--machines", type=_count, default=50, metavar="M", help="number of machines (default: 50)")
+    store.add_argument(
+        "--late",
+        type=float,
+        default=0.05,
+        metavar="SHARE",
+        help="share of batches that arrive up to 6 h late (default: 0.05)",
+    )
+    store.add_argument(
+        "--states",
+        type=int,
+        metavar="N",
+        help="number of states of unfreed memory (default: a tenth of the rows, at most 10⁶)",
+    )
+    store.add_argument("--database", metavar="CONNINFO", help="an empty database to fill, a libpq connection string")
+    store.add_argument("--dir", type=Path, metavar="DIR", help="create PostgreSQL in this directory")
+    store.add_argument("--keep", action="store_true", help="keep the PostgreSQL in --dir afterwards")
     store.add_argument("--json", action="store_true", help="as JSON")
     store.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints a table: what was measured, beside what is wanted; status 1 if something was missed."""
+    """Prints a table of measured values and goals; status 1 if a goal was missed."""
     import asyncio
     import time
     from dataclasses import asdict
@@ -59,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     from scope_server.store.schema.migrate import migrate
 
     if arguments.keep and not arguments.dir:
-        raise UsageError("--keep needs --dir, which says where")
+        raise UsageError("--keep needs --dir")
     console = Console(stderr=True)
     states = arguments.states if arguments.states is not None else min(_MOST_STATES, arguments.rows // 10)
     load = Load(
@@ -71,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         states=states,
     )
     tables = stream_tables(probes())
-    with ExitStack() as cleanup, console.status("making the database") as status:
+    with ExitStack() as cleanup, console.status("creating the database") as status:
         conninfo = arguments.database or _made(arguments, cleanup)
         with psycopg.connect(conninfo, autocommit=True) as connection:
             migrate(connection, tables.values())
@@ -84,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
         with psycopg.connect(conninfo, autocommit=True) as connection:
             connection.execute("VACUUM (ANALYZE)")
         stored = sizes(conninfo)
-        answered = asyncio.run(ask_all(filler, load, lambda question: status.update(f"asking for {question}")))
+        answered = asyncio.run(ask_all(filler, load, lambda question: status.update(f"query: {question}")))
         status.update("comparing the writer with a bare ingest")
         costs = written(filler, load)
     found: dict[str, Any] = {
@@ -121,7 +132,7 @@ def _print(console: "Console", found: dict[str, Any]) -> None:
         p50, p95, goal = (one[f"{name}_ms"] for name in ("p50", "p95", "goal"))
         table.add_row(one["question"], f"{p50:.1f}", f"{p95:.1f}", f"≤ {goal:g}", _MARKS[one["met"]])
     console.print(table)
-    table = Table("stored", "rows", "bytes a row", box=None)
+    table = Table("stored", "rows", "bytes per row", box=None)
     for one in found["stored"]:
         size = f"{one['bytes_a_row']:.2f}" if one["rows"] else f"{one['bytes']:,} bytes"
         table.add_row(one["what"], f"{one['rows']:,}", size)
@@ -132,14 +143,14 @@ def _print(console: "Console", found: dict[str, Any]) -> None:
         "rows/s of the writer / bare adbc_ingest", f"{writer['of_bare']:.2f}", f"≥ {_RATIO}", _MARKS[writer["met"]]
     )
     table.add_row("rows/s of the writer", f"{writer['rows_a_second']:,.0f}", "", "")
-    table.add_row("CPU here, decoding included, µs a row", f"{writer['cpu_us']:.2f}", "", "")
+    table.add_row("CPU of the server, with decoding, µs per row", f"{writer['cpu_us']:.2f}", "", "")
     if writer["postgres_cpu_us"] is not None:
-        table.add_row("CPU of PostgreSQL, vacuum included, µs a row", f"{writer['postgres_cpu_us']:.2f}", "", "")
+        table.add_row("CPU of PostgreSQL, with vacuum, µs per row", f"{writer['postgres_cpu_us']:.2f}", "", "")
     console.print(table)
 
 
 def _count(text: str) -> int:
     number = int(text.replace("_", "").replace(",", ""))
     if number <= 0:
-        raise argparse.ArgumentTypeError("a whole number above 0 is wanted")
+        raise argparse.ArgumentTypeError("must be a whole number above 0")
     return number

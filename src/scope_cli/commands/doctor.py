@@ -1,4 +1,4 @@
-"""`scope doctor`: what this host allows."""
+"""`scope doctor`: checks which probes can run on this host."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ def register(subcommands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Tries every probe; status 1 if one cannot run, though the host has what it is about."""
+    """Checks every probe; status 1 if one cannot run, unless the host has no device for it."""
     from scope_bpf.capture.doctor import examine
     from scope_bpf.host import features
     from scope_bpf.probes import probes

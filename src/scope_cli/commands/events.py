@@ -2,26 +2,46 @@
 
 import argparse
 import json
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scope_cli.client import Client
 
 PAGE = 1000
+LIMIT = 100
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+
+Rows = list[dict[str, Any]]
 
 
 def register(subcommands: Any) -> None:
     """Adds the subcommand."""
+    from scope_cli.times import NEGATIVE, moment
+
     parser = subcommands.add_parser(
         "events",
         help="print recorded events, newest first",
-        epilog="A filter is COLUMN=VALUE, COLUMN.gte=VALUE, COLUMN.lte=VALUE or COLUMN.ne=VALUE.",
+        epilog="A filter: ret < 0 and (comm = git or path ~ '/etc/*'). Operators: = != < <= > >= ~ !~ in (A, B), "
+        "is null, is not null, and, or, not. Durations and sizes have units: duration_ns > 1.5ms, read_bytes >= 4KiB.",
     )
+    parser._negative_number_matcher = NEGATIVE  # -5m is a value: as in argparse of Python 3.14
     parser.add_argument("stream", metavar="STREAM", help="such as exec or syscall_summary; `scope probes` lists them")
-    parser.add_argument("filters", nargs="*", metavar="FILTER", help="such as pid=1 or duration_ns.gte=1000000")
-    parser.add_argument("--since", metavar="TIME", help="only events from this time on, such as 2026-01-31T12:00:00Z")
-    parser.add_argument("--until", metavar="TIME", help="only events before this time")
-    parser.add_argument("--limit", type=int, default=100, metavar="N", help="print at most N events (default: 100)")
+    parser.add_argument("--where", metavar="FILTER", help="only events that meet this, such as 'ret < 0'")
+    parser.add_argument("--node", metavar="NODE", help="only events of this machine: its hostname or id")
     parser.add_argument(
-        "--order", choices=("asc", "desc"), default="desc", help="asc: oldest first; desc: newest first (default)"
+        "--since", metavar="TIME", type=moment, help="only events from this time on: -5m, or 2026-01-31T12:00:00Z"
     )
+    parser.add_argument("--until", metavar="TIME", type=moment, help="only events before this time")
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="print events as they are stored, until Ctrl-C; with --since, first those that are there already",
+    )
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help=f"print at most N events (default: {LIMIT}; with --follow: no limit)"
+    )
+    parser.add_argument("--order", choices=("asc", "desc"), help="asc: oldest first; desc: newest first (default)")
     parser.add_argument("--columns", metavar="A,B,...", help="print these columns (default: as many as fit)")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.set_defaults(run=run)
@@ -31,27 +51,77 @@ def run(arguments: argparse.Namespace) -> None:
     """Prints the rows, page by page."""
     from scope_cli.client import Client
     from scope_cli.errors import UsageError
-    from scope_cli.event_table import print_rows
 
-    filters = {}
-    for given in arguments.filters:
-        name, equals, value = given.partition("=")
-        if not equals:
-            raise UsageError(f"'{given}' is no filter; write COLUMN=VALUE")
-        filters[name] = value
-    client = Client()
-    rows: list[dict[str, Any]] = []
-    cursor = None
-    query = {"since": arguments.since, "until": arguments.until, "order": arguments.order, **filters}
-    while len(rows) < arguments.limit:
-        limit = min(PAGE, arguments.limit - len(rows))
-        page = client.get("events", arguments.stream, **query, limit=limit, cursor=cursor)
+    if arguments.follow and (arguments.order or arguments.until):
+        raise UsageError("--follow prints events as they are stored, without end; leave out --order and --until")
+    if arguments.limit is not None and arguments.limit < 1:
+        raise UsageError(f"--limit {arguments.limit} is not above 0")
+    query = {name: getattr(arguments, name) for name in ("where", "since", "until")} | {"machine": arguments.node}
+    show = _printer(arguments)
+    if not arguments.follow:
+        pages = _pages(Client(), arguments.stream, {**query, "order": arguments.order}, arguments.limit or LIMIT)
         if arguments.json:
-            for row in page["events"]:
-                print(json.dumps(row, ensure_ascii=False))
-        rows += page["events"]
-        cursor = page["next"]
+            for rows in pages:
+                show(rows)
+        else:
+            show([row for rows in pages for row in rows])
+        return
+    left = arguments.limit
+    try:
+        for rows in _followed(Client(), arguments.stream, query):
+            show(rows if left is None else rows[:left])
+            if left is not None and (left := left - len(rows)) <= 0:
+                return
+    except KeyboardInterrupt:
+        return
+
+
+def _printer(arguments: argparse.Namespace) -> Callable[[Rows], None]:
+    if arguments.json:
+        return _print_json
+    from scope_cli.event_table import EventTable
+
+    return EventTable(arguments.stream, arguments.columns.split(",") if arguments.columns else []).print
+
+
+def _print_json(rows: Rows) -> None:
+    if rows:
+        print("\n".join(json.dumps(row, ensure_ascii=False) for row in rows), flush=True)
+
+
+def _pages(client: "Client", stream: str, query: dict[str, Any], limit: int) -> Iterator[Rows]:
+    cursor = None
+    while limit > 0:
+        page = client.get("events", stream, **query, limit=min(PAGE, limit), cursor=cursor)
+        yield page["events"]
+        cursor, limit = page["next"], limit - len(page["events"])
         if not cursor:
-            break
-    if not arguments.json:
-        print_rows(arguments.stream, rows, arguments.columns.split(",") if arguments.columns else [])
+            return
+
+
+def _followed(client: "Client", stream: str, query: dict[str, Any]) -> Iterator[Rows]:
+    """Pages in the order of commits, without end. If the server goes away after its first answer, waits for it."""
+    import sys
+    import time
+
+    from scope_cli.errors import ServerUnreachable
+
+    cursor, pause, away = None, _SHORTEST_PAUSE_S, False
+    while True:
+        try:
+            page = client.get("events", stream, **query, order="stored", limit=PAGE, cursor=cursor)
+        except ServerUnreachable as error:
+            if cursor is None:
+                raise
+            if not away:
+                print(f"scope: {error}; waiting for it", file=sys.stderr)
+            away = True
+        else:
+            away, cursor = False, page["next"]
+            if page["events"]:
+                yield page["events"]
+                pause = _SHORTEST_PAUSE_S
+            if page["more"]:
+                continue
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_S)

@@ -13,7 +13,7 @@ def register(subcommands: Any) -> None:
     parser = subcommands.add_parser(
         "leaks",
         help="show unfreed CUDA memory, by the stack that allocated it",
-        epilog="Shows only memory that was allocated while a `cuda` task ran: `scope states cuda_live`, with stacks.",
+        epilog="Shows only memory that was allocated while a `cuda` task ran. Same data as `scope states cuda_live`.",
     )
     states.add_options(parser)
     parser.set_defaults(run=run)
@@ -31,17 +31,17 @@ def run(arguments: argparse.Namespace) -> None:
     console = Console()
     for leak in leaks:
         console.print(Text(_headline(leak), "bold"))
-        for frame in reversed((leak["stack"] or "(stack not known)").split(";")):
+        for frame in reversed((leak["stack"] or "(stack unknown)").split(";")):
             console.print(Text(f"    {frame}"), soft_wrap=True)
     if not leaks:
         console.print("no unfreed CUDA memory recorded")
     for (_, comm, pid, _), count in _unknown_frees(states.ask("cuda_memory", arguments, limit=states.MOST)):
         frees = f"{count:,} free{'s' if count > 1 else ''}"
-        print(f"{comm} ({pid}): {frees} of memory allocated before the task began; it may hold more")
+        print(f"{comm} ({pid}): {frees} of memory allocated before the task began; the process may have more of it")
 
 
 def _unknown_frees(groups: list[dict[str, Any]]) -> list[tuple[tuple[Any, ...], int]]:
-    """By process, the most first."""
+    """By process, the largest number first."""
     found: Counter[tuple[Any, ...]] = Counter()
     for group in groups:
         found[group["machine_id"], group["comm"], group["pid"], group["start_ns"]] += group["unknown_frees"]
@@ -59,7 +59,7 @@ def _headline(leak: dict[str, Any]) -> str:
 
 
 def _as_of(time: str) -> str:
-    """When it was so, if nobody looks any more: states are told again every minute while a task runs."""
+    """The time of the state if no task updates it any more: a running task reports states every minute."""
     from datetime import UTC, datetime, timedelta
 
     moment = datetime.fromisoformat(time)

@@ -13,7 +13,7 @@ def register(subcommands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints a line a machine."""
+    """Prints a line per machine."""
     from rich.console import Console
 
     from scope_cli.client import Client

@@ -10,13 +10,13 @@ from scope_cli.errors import UsageError
 def register(subcommands: Any) -> None:
     """Adds the subcommand."""
     parser = subcommands.add_parser("probes", help="list what can be recorded: options, streams, columns with units")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="one probe, in full")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="show all details of this probe")
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints all probes in short, or one in full."""
+    """Prints a line per probe, or all details of one."""
     from scope_bpf.errors import UnknownProbe
     from scope_bpf.probes import probe_named, probes
 

@@ -13,7 +13,9 @@ def register(subcommands: Any) -> None:
     """Adds the subcommand."""
     parser = subcommands.add_parser("server", help="run the server: stores what agents send, answers the API")
     parser.add_argument("--state-dir", type=Path, metavar="DIR", help="default: $SCOPE_STATE or /var/lib/scope")
-    parser.add_argument("--database", required=True, metavar="CONNINFO", help="PostgreSQL, as libpq names it")
+    parser.add_argument(
+        "--database", required=True, metavar="CONNINFO", help="libpq connection string of the PostgreSQL database"
+    )
     parser.add_argument("--http", default=HTTP, metavar="HOST:PORT", help=f"listen here for the API (default: {HTTP})")
     parser.add_argument(
         "--ingest", default=INGEST, metavar="HOST:PORT", help=f"listen here for agents (default: {INGEST})"

@@ -1,4 +1,4 @@
-"""`scope start`: has a machine record."""
+"""`scope start`: starts a task on a machine."""
 
 import argparse
 import sys
@@ -16,7 +16,7 @@ def register(subcommands: Any) -> None:
         "the machine is back.",
     )
     parser.add_argument("node", metavar="NODE", help="hostname or machine id; `local` for the server's own machine")
-    parser.add_argument("probe", metavar="PROBE", help="what to record; `scope probes` lists them")
+    parser.add_argument("probe", metavar="PROBE", help="the probe; `scope probes` lists all")
     add_target(parser)
     parser.add_argument("--duration", type=float, metavar="S", help="stop after this many seconds")
     add_options(parser)
@@ -24,7 +24,7 @@ def register(subcommands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Starts the task; prints its id, and on standard error why it does not record yet."""
+    """Starts the task; prints its id, and on standard error why it is still pending."""
     from scope_cli.client import Client
     from scope_cli.tasks import task_remarks
 
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
         body["node"] = arguments.node
     if arguments.duration is not None:
         body["duration"] = arguments.duration
-    task = Client().post("tasks", body=body)  # answers when the task records, or why it does not yet
+    task = Client().post("tasks", body=body)  # answers when the task records, or with the reason why it does not yet
     print(task["task_id"], flush=True)
     if task["state"] in ("pending", "starting"):
         why = "; ".join(task_remarks(task)) or "the machine has not started it yet"

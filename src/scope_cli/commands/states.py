@@ -1,4 +1,4 @@
-"""`scope states`: what is held now, of any stream of states."""
+"""`scope states`: current states of a stream, such as memory or GPUs."""
 
 import argparse
 import json
@@ -14,8 +14,8 @@ def register(subcommands: Any) -> None:
     """Adds the subcommand."""
     parser = subcommands.add_parser(
         "states",
-        help="show what is held now: memory by process, GPUs, the largest first",
-        epilog="A state is as of its time: the last moment at which a task saw it.",
+        help="show current states, such as memory by process, or GPUs; the largest first",
+        epilog="The time of a state is when a task last read it.",
     )
     parser.add_argument("stream", metavar="STREAM", help="such as cuda_memory, gpu or gpu_process")
     parser.add_argument("--columns", metavar="A,B,...", help="print these columns (default: as many as fit)")
@@ -24,9 +24,9 @@ def register(subcommands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints a line a group of states."""
+    """Prints a line per group of states."""
     from scope_bpf.probes import probes
-    from scope_cli.event_table import print_rows
+    from scope_cli.event_table import EventTable
 
     groups = states.ask(arguments.stream, arguments)
     if arguments.json:
@@ -35,11 +35,11 @@ def run(arguments: argparse.Namespace) -> None:
         chosen = arguments.columns.split(",") if arguments.columns else []
         streams = {stream.name: stream for probe in probes().values() for stream in probe.public_streams}
         known = streams.get(arguments.stream)
-        print_rows(arguments.stream, groups, chosen, _figures(known.latest) if known and known.latest else ())
+        EventTable(arguments.stream, chosen, _figures(known.latest) if known and known.latest else ()).print(groups)
     else:
-        print(f"nothing of stream '{arguments.stream}' is held that was recorded")
+        print(f"no current states of stream '{arguments.stream}' recorded")
 
 
 def _figures(latest: "Latest") -> tuple[str, ...]:
-    # In a narrow terminal: what each is, and its numbers, before long texts.
+    # In a narrow terminal, names and numbers come before long texts.
     return ("comm", "pid", *latest.by[:2], *latest.totals, *latest.means)

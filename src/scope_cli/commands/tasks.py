@@ -1,4 +1,4 @@
-"""`scope tasks`: what is being recorded, with its books and its cost."""
+"""`scope tasks`: tasks with their event counts and cost."""
 
 import argparse
 import json
@@ -18,13 +18,13 @@ def register(subcommands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints a line a task and stream, and how much is stored."""
+    """Prints a line per task and stream, and the storage used."""
     from rich.console import Console
     from rich.text import Text
 
     from scope_cli.client import Client
     from scope_cli.storage import storage_line
-    from scope_cli.tasks import task_notes, task_table
+    from scope_cli.tasks import task_lines, task_table
 
     client = Client()
     tasks = client.get("tasks", state=None if arguments.all else "active")["tasks"]
@@ -33,6 +33,6 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         console = Console()
         console.print(task_table(tasks))
-        for note in task_notes(tasks):
-            console.print(Text(note), soft_wrap=True)
+        for line in task_lines(tasks):
+            console.print(line, soft_wrap=True)
         console.print(Text(storage_line(client.get("storage")), "dim"), soft_wrap=True)

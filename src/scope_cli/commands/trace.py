@@ -1,12 +1,12 @@
 """`scope trace`: records on this machine, without a server."""
 
 import argparse
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +14,14 @@ from scope_cli.definition import add_options, add_target, given_options, given_t
 from scope_cli.errors import CommandError, NotRun, UsageError
 
 if TYPE_CHECKING:
-    from scope_bpf.capture.account import Account
-    from scope_bpf.capture.command import HeldCommand
-    from scope_bpf.capture.tracer import Tracer
-    from scope_cli.sinks import Sink
+    from scope_bpf.catalogue.probe import Probe
+    from scope_cli.trace.display import Display
+    from scope_cli.trace.outputs import Outputs
+    from scope_cli.trace.sink import Sinks
+    from scope_cli.trace.tracing import Tracing
 
-POLL_MS = 100
-REDRAWS_PER_SECOND = 2
-EVERYTHING = 10_000  # lines; where nothing is redrawn nothing has to fit
+_TOP = 20
+_STDERR_FD = 2
 
 
 def register(subcommands: Any) -> None:
@@ -29,29 +29,46 @@ def register(subcommands: Any) -> None:
     parser = subcommands.add_parser(
         "trace",
         help="record on this machine and show it as it happens; needs no server",
-        epilog="A COMMAND is held until the probe is attached; its children are traced too; the trace ends with it.",
-        usage="scope trace PROBE [TARGET] [-o OPTION=VALUE ...] [--json | --parquet FILE | --perfetto FILE] "
+        usage="scope trace PROBE[,PROBE...] [TARGET] [-o OPTION=VALUE ...] [--where FILTER] [OUTPUT ...] "
         "[-- COMMAND ...]",
+        epilog="A COMMAND is held until every probe is attached; its children are traced too; the trace ends with it, "
+        "and has its exit status.",
     )
-    parser.add_argument("probe", metavar="PROBE", help="what to record; `scope probes` lists them")
+    parser.add_argument(
+        "probe", nargs="?", metavar="PROBE[,PROBE...]", help="what to record; `scope probes` lists the probes"
+    )
     add_target(parser)
     parser.add_argument("--duration", type=float, metavar="S", help="stop after this many seconds")
     add_options(parser)
-    output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="a JSON object a line, instead of the table")
-    output.add_argument("--parquet", type=Path, metavar="FILE", help="a Parquet file a stream")
-    output.add_argument("--perfetto", type=Path, metavar="FILE", help="a trace for https://ui.perfetto.dev")
+    parser.add_argument(
+        "--where", default="", metavar="FILTER", help="only rows that meet it, such as 'ret < 0 and duration > 1ms'"
+    )
+    table = parser.add_argument_group("tables")
+    table.add_argument("--sort", default="", metavar="COLUMN", help="rank the groups by this column")
+    table.add_argument("--top", type=int, default=_TOP, metavar="N", help=f"show N groups (default: {_TOP})")
+    output = parser.add_argument_group("output (several may be given)")
+    output.add_argument("--lines", action="store_true", help="print a line per row as it happens, instead of tables")
+    output.add_argument(
+        "--json",
+        nargs="?",
+        type=Path,
+        const=Path("-"),
+        metavar="FILE",
+        help="write a JSON object per row to FILE, beside the tables; without FILE, to standard output instead of the "
+        "tables (the command's own output then goes to standard error)",
+    )
+    output.add_argument("--parquet", type=Path, metavar="FILE", help="write a Parquet file per stream")
+    output.add_argument("--perfetto", type=Path, metavar="FILE", help="write a trace for https://ui.perfetto.dev")
     parser.set_defaults(run=run, takes_command=True)
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Traces until the command, the time or the user ends it; then says what was recorded and lost."""
-    from scope_bpf.capture.command import HeldCommand
-    from scope_bpf.capture.tracer import Tracer
-    from scope_bpf.catalogue.options import parse_options
+def run(arguments: argparse.Namespace) -> int:
+    """Traces until the command, the process, the time or the user ends it; returns the exit status."""
+    _import_numpy()
     from scope_bpf.catalogue.target import target_of
     from scope_bpf.errors import (
         CannotRun,
+        InvalidFilter,
         InvalidOption,
         InvalidTarget,
         ScopeBpfError,
@@ -59,189 +76,117 @@ def run(arguments: argparse.Namespace) -> None:
         UnknownProbe,
     )
     from scope_bpf.probes import probe_named
+    from scope_cli.trace.outputs import STDOUT, Outputs
+    from scope_cli.trace.tables import Wanted
+    from scope_cli.trace.tracing import Tracing
 
+    _check(arguments)
+    tables = Wanted(arguments.top, arguments.sort)
+    outputs = Outputs(arguments.lines, arguments.json, arguments.parquet, arguments.perfetto, tables)
+    try:
+        probes = [probe_named(name) for name in dict.fromkeys(arguments.probe.split(","))]
+        target = target_of(given_target(arguments))
+        with Tracing(probes, _options(arguments, probes), target, arguments.where) as tracing:
+            outputs.check([stream for stream, _ in tracing.streams])
+            if arguments.command:
+                tracing.hold(arguments.command, _STDERR_FD if arguments.json == STDOUT else None)
+            tracing.start()
+            _trace(tracing, outputs, arguments.duration)
+            status = tracing.command.poll() if tracing.command else None
+            if tracing.command and tracing.command.failure:
+                raise tracing.command.failure
+    except CannotRun as error:
+        raise NotRun(str(error), error.status) from None
+    except (UnknownProbe, InvalidOption, InvalidTarget, InvalidFilter, TargetNotFound) as error:
+        raise UsageError(str(error)) from None
+    except ScopeBpfError as error:
+        raise CommandError(str(error)) from None
+    return 128 - status if status and status < 0 else status or 0  # as a shell tells it
+
+
+def _options(arguments: argparse.Namespace, probes: "Sequence[Probe]") -> dict[str, str]:
+    options = [option for probe in probes for option in probe.options]
+    for_lines = {option.name: option.for_lines for option in options if option.for_lines and arguments.lines}
+    return for_lines | given_options(arguments)
+
+
+def _import_numpy() -> None:
+    # OpenBLAS would start a thread per CPU, for nothing. The command gets the environment as its user has it.
+    name = "OPENBLAS_NUM_THREADS"
+    given = os.environ.get(name)
+    os.environ[name] = "1"
+    import numpy  # noqa: F401
+
+    if given is None:
+        del os.environ[name]
+    else:
+        os.environ[name] = given
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    if arguments.probe is None:
+        remedy = "write --json behind it" if arguments.json else "`scope probes` lists the probes"
+        raise UsageError(f"PROBE is missing; {remedy}")
     if arguments.command and arguments.pid is not None:
         raise UsageError("give a command to trace or a --pid, not both")
     if arguments.duration is not None and arguments.duration <= 0:
         raise UsageError("--duration must be more than 0 seconds")
-    command = None
-    try:
-        probe = probe_named(arguments.probe)
-        options = parse_options(probe.options, given_options(arguments))
-        target = target_of(given_target(arguments))
-        command = HeldCommand(arguments.command) if arguments.command else None
-        if command and not probe.sampler:
-            target = replace(target, pid=command.pid)
-        with Tracer(probe, options, target, command=command.path if command else "") as tracer:
-            _check_output(arguments, tracer)
-            tracer.start()
-            sink = _sink(arguments, tracer)  # no file is overwritten where nothing can be recorded
-            _trace(tracer, sink, command, arguments.duration)
-        if command and command.failure:
-            raise command.failure
-    except CannotRun as error:
-        raise NotRun(str(error), error.status) from None
-    except (UnknownProbe, InvalidOption, InvalidTarget, TargetNotFound) as error:
-        raise UsageError(str(error)) from None
-    except ScopeBpfError as error:
-        raise CommandError(str(error)) from None
-    finally:
-        if command:
-            command.close()
+    if arguments.top < 1:
+        raise UsageError("--top must be at least 1")
 
 
-def _check_output(arguments: argparse.Namespace, tracer: "Tracer") -> None:
-    from scope_bpf.catalogue.stream import Mode
+def _trace(tracing: "Tracing", outputs: "Outputs", duration: float | None) -> None:
+    """Records until it is over, shows it, and says on standard error what there was."""
+    from scope_cli.trace.display import Display
+    from scope_cli.trace.recording import Recording
+    from scope_cli.trace.sink import Sinks
+    from scope_cli.trace.summary import summary_line
+    from scope_cli.trace.tables import TableSink
 
-    if not arguments.perfetto:
-        return
-    if not any(stream.timeline for stream in tracer.probe.streams):
-        raise UsageError(f"probe '{tracer.probe.name}' has nothing for a timeline; leave out --perfetto")
-    if tracer.mode is Mode.SUMMARY:
-        raise UsageError("a timeline is made of events; leave out --mode summary")
-
-
-def _sink(arguments: argparse.Namespace, tracer: "Tracer") -> "Sink":
-    from scope_cli.sinks import NdjsonSink, ParquetSink, TableSink
-
-    streams = tuple(stream for stream in tracer.probe.streams_of(tracer.mode) if not stream.internal)
-    if arguments.json:
-        return NdjsonSink()
-    if arguments.parquet:
-        return ParquetSink(arguments.parquet, tracer.probe, streams)
-    if arguments.perfetto:
-        from scope_cli.perfetto.sink import PerfettoSink
-
-        return PerfettoSink(arguments.perfetto, tracer.accounts)
-    return TableSink(streams)
-
-
-class _Recording(threading.Thread):
-    """Polls and feeds the sink until it is stopped, then takes what is left."""
-
-    def __init__(self, tracer: "Tracer", sink: "Sink") -> None:
-        from scope_bpf.capture.columns import to_arrow
-
-        super().__init__(name="recording")
-        self._tracer, self._sink, self._to_arrow = tracer, sink, to_arrow
-        self._stopped = threading.Event()
-        self.rows = 0
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            while not self._stopped.is_set():
-                self._write(self._tracer.poll(POLL_MS))
-            self._write(self._tracer.finish())
-        except BaseException as error:
-            self.error = error
-
-    def _write(self, batches: Sequence[Any]) -> None:
-        for batch in batches:
-            self.rows += batch.count
-            self._sink.write(batch.stream, self._to_arrow(batch, self._sink.columns(batch.stream)))
-
-    def stop(self) -> None:
-        """Ends the recording and waits for what is left."""
-        self._stopped.set()
-        self._tracer.wake()
-        self.join()
-
-
-def _trace(tracer: "Tracer", sink: "Sink", command: "HeldCommand | None", duration: float | None) -> None:
     interrupted = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: interrupted.set())
-    recording = _Recording(tracer, sink)
-    show_until = _display(tracer, sink)  # imports what it needs now: once events come, that would hold them up
+    opened = outputs.open(tracing.streams, tracing.accounts)  # no file is overwritten where nothing can be recorded
+    sink = Sinks(opened)
+    recording = Recording(tracing.tracers, sink, tracing.choice)
+    began = ended = time.monotonic()
+
+    def line() -> str:
+        seconds = (ended if ended > began else time.monotonic()) - began
+        status = tracing.command.poll() if tracing.command else None
+        return summary_line(recording.rows, recording.chosen, seconds, tracing.accounts(), status)
+
+    def is_over() -> bool:
+        timed_out = duration is not None and time.monotonic() - began >= duration
+        return bool(recording.error) or timed_out or tracing.is_over()
+
+    tables = [aggregate for one in opened if isinstance(one, TableSink) for aggregate in one.aggregates]
+    is_live = bool(tables) and sys.stdout.isatty() and not tracing.command  # a command has the terminal for itself
+    display = Display(tables, outputs.tables, line, is_live)  # before rows come, whom its imports would hold up
     recording.start()
     began = time.monotonic()
-    if command:
-        command.release()
-
-    def over() -> bool:
-        return (
-            interrupted.is_set()
-            or not recording.is_alive()
-            or (duration is not None and time.monotonic() - began >= duration)
-            or (command is not None and command.poll() is not None)
-        )
-
-    show_until(over, recording, began)
-    seconds = time.monotonic() - began
-    if recording.error and not isinstance(recording.error, BrokenPipeError):
-        raise CommandError(f"recording stopped: {recording.error}") from recording.error
-    try:
-        lines = sink.close()
-    except OSError as error:
-        raise CommandError(f"cannot write the rest: {error.strerror or error}") from None
-    lines += tracer.notes()
-    _summarize(recording.rows, seconds, tracer.accounts(), lines, command)
-
-
-Display = Callable[[Callable[[], bool], _Recording, float], None]
-
-
-def _display(tracer: "Tracer", sink: "Sink") -> Display:
-    """Shows until it is over: the table redrawn where somebody can see it, its last state in any case."""
-    from scope_cli.sinks import TableSink
-
-    def wait(over: Callable[[], bool], recording: _Recording, _began: float) -> None:
-        _wait(over)
+    if tracing.command:
+        tracing.command.release()
+    with display:
+        while not interrupted.wait(0.02) and not is_over():
+            pass
+        ended = time.monotonic()
         recording.stop()
-
-    if not isinstance(sink, TableSink):
-        return wait
-
-    from rich.console import Console
-    from rich.live import Live
-
-    from scope_cli.live import render
-
-    console = Console()
-    aggregates = sink.aggregates
-
-    def table(began: float, height: int) -> Any:
-        return render(aggregates, tracer.accounts(), time.monotonic() - began, height)
-
-    def print_last(over: Callable[[], bool], recording: _Recording, began: float) -> None:
-        wait(over, recording, began)
-        console.print(table(began, EVERYTHING))
-
-    def redraw(over: Callable[[], bool], recording: _Recording, began: float) -> None:
-        with Live(
-            get_renderable=lambda: table(began, console.height), console=console, refresh_per_second=REDRAWS_PER_SECOND
-        ):
-            wait(over, recording, began)
-
-    return redraw if console.is_terminal else print_last
+    _end(recording.error, sink, display, [*tracing.notes(), *tracing.choice.notes()], line)
 
 
-def _wait(over: Callable[[], bool]) -> None:
-    while not over():
-        time.sleep(0.02)
-
-
-def _summarize(
-    rows: int, seconds: float, accounts: "dict[str, Account]", lines: list[str], command: "HeldCommand | None"
+def _end(
+    error: BaseException | None, sink: "Sinks", display: "Display", notes: list[str], line: Callable[[], str]
 ) -> None:
-    lost: dict[str, int] = {}
-    for account in accounts.values():
-        for reason, count in account.lost.items():
-            lost[reason] = lost.get(reason, 0) + count
-    said = ", ".join(f"{count:,} lost ({reason})" for reason, count in lost.items()) or "none lost"
-    if "ring_full" in lost:
-        said += "; give it room with -o ring_bytes=N, or use --mode summary"
-    if "file_unopened" in lost:
-        said += "; files could not be attached to for want of descriptors or memory: raise the limit (ulimit -n)"
-    if "file_refused" in lost:
-        said += "; the kernel refused to attach to files: the log names them"
-    incomplete = sum(account.incomplete for account in accounts.values())
-    if incomplete:
-        said += f"; {incomplete:,} rows are without a stack or a name, for which there was no room"
-    for line in lines:
-        print(line, file=sys.stderr)
-    ended = ""
-    if command and (status := command.poll()):
-        ended = f"; the command ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
-    print(f"{rows:,} events in {seconds:.1f} s, {said}{ended}", file=sys.stderr)
+    if error and not isinstance(error, BrokenPipeError):
+        raise CommandError(f"recording stopped: {error}") from error
+    told: list[str] = []
+    try:
+        told = sink.close()
+    except BrokenPipeError:
+        pass  # nobody reads any more, which is no error
+    except OSError as failure:
+        raise CommandError(f"cannot write the rest: {failure.strerror or failure}") from None
+    display.show()
+    for each in (*told, *notes, line()):
+        print(each, file=sys.stderr)

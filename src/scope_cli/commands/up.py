@@ -1,4 +1,4 @@
-"""`scope up`: everything on this machine."""
+"""`scope up`: runs PostgreSQL, server and agent on this machine."""
 
 import argparse
 import contextlib
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scope_cli.errors import CommandError, Interrupted
 from scope_cli.flag import Flag
-from scope_cli.installation import state_dir, token_file
+from scope_cli.installation import state_dir, token_file, told_running
 from scope_cli.limits import add_agent_limits, add_server_limits, given_agent_limits, given_server_limits
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def register(subcommands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Starts, shows and, on Ctrl-C or SIGTERM, ends everything."""
+    """Starts all parts, shows their state, and stops them on Ctrl-C or SIGTERM."""
     stop, hurry = Flag(), Flag()
     _end_on_signals(stop, hurry)
 
@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
         with voice.in_a_status_line():
             stack = Stack(state, voice.say, addresses, server=server, agent=agent, stop=stop, hurry=hurry)
             cleanup.enter_context(stack)
+            cleanup.enter_context(told_running(state))
             voice.say("starting tasks")
             _ensure_tasks(stack.client(_ANSWER_S), voice.say, stop)
         voice.say(f"API {stack.url}/api/v1, token in {token_file(state)}; database in {state}/postgres")
@@ -89,14 +90,14 @@ def _end_on_signals(stop: Flag, hurry: Flag) -> None:
         (hurry if stop.is_set() else stop).set()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup does
+        if signal.getsignal(number) is not signal.SIG_IGN:  # ignored, for example by nohup
             signal.signal(number, signalled)
 
 
 def _ensure_tasks(client: "Client", say: Callable[[str], None], stop: Flag) -> None:
-    """Starts the tasks that are to record from the start, unless they go on from the last time.
+    """Starts the default tasks, unless they continue from the last run.
 
-    A server that cannot take them, for its database is away or its disk full, is asked again.
+    Retries while the server cannot start tasks, for example because its database is away or its disk is full.
     """
     said = ""
     while not stop.is_set():
@@ -121,7 +122,7 @@ def _show(voice: "Voice", stack: "Stack", state: Path, stop: Flag) -> None:
 
     headline = f"SCOPE records. API {stack.url}/api/v1, token in {token_file(state)}, process {os.getpid()}"
     overview = Overview(stack.client(_ANSWER_S), headline, lambda: stack.lines)
-    # A thread of its own asks: an answer may take long, Ctrl-C may not.
+    # A separate thread asks the server: an answer may take long, but Ctrl-C must work at once.
     threading.Thread(target=overview.keep_asking, args=(stop, REFRESH_S), daemon=True).start()
     with (
         contextlib.suppress(OSError),  # the terminal went away

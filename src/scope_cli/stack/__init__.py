@@ -1,7 +1,7 @@
-"""Everything on this machine, run by `scope up`: PostgreSQL, server, agent.
+"""The parts that `scope up` runs on this machine: PostgreSQL, server, agent.
 
-In the order of a start: `place` owns the state directory - `left_behind` ends what a killed one left - `ports` are
-free - `stack` composes the parts, `database` and each `child`, under a `supervisor` each.
+In the order of a start: `place` locks the state directory, `left_behind` ends daemons of a killed `scope up`, `ports`
+checks that ports are free, and `stack` runs the parts (`database` and `child`), each under a `supervisor`.
 """
 
 from scope_cli.stack.stack import Stack

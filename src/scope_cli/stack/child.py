@@ -1,4 +1,4 @@
-"""A daemon of this command line as a part of the stack."""
+"""A daemon of `scope` as a part of the stack."""
 
 import os
 import signal
@@ -16,13 +16,13 @@ STOP_S = 30.0
 
 
 class Child:
-    """A command in a process of its own; what it says goes to a log file.
+    """A command in its own process, with its output in a log file.
 
     Args:
         name: for people.
         command: the program and its arguments.
-        log: the file.
-        environment: variables that it gets beside those of this process.
+        log: the log file.
+        environment: variables in addition to those of this process.
     """
 
     def __init__(self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
@@ -38,35 +38,35 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """Of the process, while it runs."""
+        """The process's pid; None if it does not run."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
     def start(self, stop: Flag) -> None:
-        """Starts the process and waits for nothing more.
+        """Starts the process, without waiting until it is ready.
 
         Raises:
-            PartEnded: it cannot be started.
+            PartEnded: the process cannot be started.
         """
         try:
             with self._log.opened() as output:
                 self._process = subprocess.Popen(
-                    # Ended with us, however we end: nothing may record on unseen.
+                    # The kernel ends it when we end, so that no agent continues to record unnoticed.
                     ["setpriv", "--pdeathsig", "TERM", *self._command],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
                     env={**os.environ, **self._environment},
-                    start_new_session=True,  # Ctrl-C in the terminal is for us, who then end it in order
+                    start_new_session=True,  # Ctrl-C in the terminal must only reach us; we stop it cleanly
                 )
         except OSError as error:
             raise PartEnded("not started", str(error)) from None
 
     def upkeep(self) -> None:
-        """Keeps its log within bounds."""
+        """Limits the size of its log."""
         self._log.rotate()
 
     def ending(self) -> PartEnded:
-        """How it ended, with the last line that it said. A status is a refusal: it said why."""
+        """How the process ended, with its last line of output. An exit status above 0 counts as a refusal."""
         status = self._process.wait() if self._process else 0
         said = self._log.said()
         last = said[-1].strip().removeprefix("scope: ") if said else ""
@@ -75,7 +75,7 @@ class Child:
         return PartEnded(f"status {status}", last, refused=status > 0)
 
     def stop(self, hurry: Flag) -> None:
-        """Ends it in order, or by force if that takes too long."""
+        """Stops the process cleanly, or by force if that takes too long."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)

@@ -9,7 +9,7 @@ _REASONS = ("PANIC:", "was terminated by signal")
 
 
 class Database:
-    """A private PostgreSQL, which is usable once it is started."""
+    """A private PostgreSQL; ready when it has started."""
 
     name = "PostgreSQL"
 
@@ -18,14 +18,14 @@ class Database:
 
     @property
     def pid(self) -> int | None:
-        """Of the postmaster, while it runs."""
+        """The postmaster's pid; None if it does not run."""
         return self._postgres.pid
 
     def start(self, stop: Flag) -> None:
-        """Starts it and waits until it answers, after a crash as long as recovery takes.
+        """Starts PostgreSQL and waits until it answers; after a crash, this includes recovery.
 
         Raises:
-            PartEnded: it did not start.
+            PartEnded: PostgreSQL did not start.
         """
         try:
             self._postgres.start(stop.is_set)
@@ -35,16 +35,16 @@ class Database:
             raise PartEnded("not started", str(error), refused=True) from None
 
     def upkeep(self) -> None:
-        """Keeps its log and its ballast within bounds."""
+        """Maintains its log and its ballast."""
         self._postgres.upkeep()
 
     def ending(self) -> PartEnded:
-        """How the postmaster ended, with the line of its log that says why, if there is one."""
+        """How the postmaster ended, with the reason from its log if there is one."""
         status = self._postgres.status or 0
         how = f"killed by signal {-status}" if status < 0 else f"status {status}"
         reasons = [line for line in self._postgres.log.said() if any(word in line for word in _REASONS)]
         return PartEnded(how, reasons[-1].rpartition("] ")[2].strip() if reasons else "")
 
     def stop(self, hurry: Flag) -> None:
-        """Ends it; in a hurry, recovery is left to the next start."""
+        """Stops PostgreSQL; with `hurry`, without a checkpoint, so the next start recovers."""
         self._postgres.stop(hurried=hurry.is_set)

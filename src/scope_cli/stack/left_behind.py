@@ -1,4 +1,4 @@
-"""Daemons that a killed `scope up` left behind: they are told to end, but that takes them seconds."""
+"""Waits for the daemons of a killed `scope up`. The kernel tells them to end, but this takes seconds."""
 
 import os
 import signal
@@ -16,14 +16,14 @@ _MARK = "SCOPE_UP"
 
 
 def mark(state: Path) -> dict[str, str]:
-    """The environment by which the daemons of a state directory are known again."""
+    """The environment variable that marks the daemons of a state directory."""
     return {_MARK: str(state.resolve())}
 
 
 def end_left_behind(state: Path, say: Callable[[str], None], stop: Flag) -> None:
-    """Waits until the daemons that were left behind in a state directory have ended, by force if need be.
+    """Waits until daemons left in a state directory have ended; kills them if necessary.
 
-    Call it as the owner of that directory, before any daemon of its own is started.
+    The caller must own the directory, and must not have started its own daemons yet.
 
     Raises:
         CommandError: they do not end.
@@ -31,7 +31,7 @@ def end_left_behind(state: Path, say: Callable[[str], None], stop: Flag) -> None
     left = _left_in(state)
     if not left:
         return
-    say(f"waiting for what an earlier `scope up` left behind: {_listed(left)}")
+    say(f"waiting for processes of an earlier `scope up`: {_listed(left)}")
     for number, seconds in ((signal.SIGTERM, ORDERLY_S), (signal.SIGKILL, _FORCED_S)):
         for pid in left:
             with suppress(ProcessLookupError):
@@ -41,7 +41,7 @@ def end_left_behind(state: Path, say: Callable[[str], None], stop: Flag) -> None
             left = _left_in(state)
             if not left or stop.wait(0.1):
                 return
-    raise CommandError(f"what an earlier `scope up` left behind does not end: {_listed(left)}")
+    raise CommandError(f"processes of an earlier `scope up` do not end: {_listed(left)}")
 
 
 def _left_in(state: Path) -> list[int]:
@@ -49,7 +49,7 @@ def _left_in(state: Path) -> list[int]:
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
-            with suppress(OSError):  # it ended meanwhile, or is another user's
+            with suppress(OSError):  # the process ended meanwhile, or belongs to another user
                 if wanted in (folder / "environ").read_bytes().split(b"\0"):
                     found.append(int(folder.name))
     return [pid for pid in found if pid != os.getpid()]

@@ -1,4 +1,4 @@
-"""The state directory: usable, and ours alone."""
+"""Checks and locks the state directory."""
 
 import errno
 import os
@@ -17,10 +17,10 @@ _OTHER = "choose another with --state-dir"
 
 @contextmanager
 def owned(state: Path) -> Iterator[None]:
-    """Makes the state directory if it is missing and holds its lock for the block.
+    """Creates the state directory if it is missing, and locks it during the block.
 
     Raises:
-        CommandError: it cannot be used, or another process uses it.
+        CommandError: the directory cannot be used, or another process uses it.
     """
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -44,18 +44,18 @@ def _check(state: Path) -> None:
     if found.st_uid != os.geteuid():
         raise CommandError(f"{state} belongs to user {found.st_uid}; run as that user, or {_OTHER}")
     if found.st_mode & 0o022:
-        raise CommandError(f"others may write to {state}; `chmod go-w` it, or {_OTHER}")
+        raise CommandError(f"other users may write to {state}; run `chmod go-w {state}`, or {_OTHER}")
     try:
         with tempfile.TemporaryFile(dir=state):
             pass
     except OSError as error:
-        if error.errno not in _FULL:  # PostgreSQL has its ballast, and says it if that is not enough
+        if error.errno not in _FULL:  # PostgreSQL frees its ballast, and reports an error if that is not enough
             raise
 
 
 def _explained(state: Path, error: OSError) -> str:
     if isinstance(error, FileExistsError | NotADirectoryError):
-        return f"{state} cannot be the state directory: there is a file in its place; {_OTHER}"
+        return f"{state} cannot be the state directory: it is a file; {_OTHER}"
     if error.errno == errno.EROFS:
         return f"{state} is on a file system that is read-only; {_OTHER}"
     if isinstance(error, PermissionError):

@@ -1,4 +1,4 @@
-"""Whether addresses are free, and who has them if not."""
+"""Checks that addresses are free, and finds the process that uses one."""
 
 import errno
 import socket
@@ -14,10 +14,10 @@ _LISTEN = "0A"  # TCP_LISTEN, as /proc/net/tcp writes it
 
 
 def checked(addresses: Mapping[str, str]) -> dict[str, tuple[str, int]]:
-    """Host and port of addresses, each by the name of its option.
+    """Host and port of each address, by the name of its option.
 
     Raises:
-        UsageError: one is no address to listen on.
+        UsageError: an address is not valid.
     """
     found = {}
     for name, address in addresses.items():
@@ -26,17 +26,17 @@ def checked(addresses: Mapping[str, str]) -> dict[str, tuple[str, int]]:
         except InvalidAddress as error:
             raise UsageError(str(error)) from None
         if not port:
-            raise UsageError(f"{name}: {address} has no port; the parts could not find each other")
+            raise UsageError(f"{name}: {address} needs a port above 0, so that the parts can find each other")
         found[name] = host, port
     return found
 
 
 def require_free(addresses: Mapping[str, str]) -> None:
-    """Checks that nobody listens on addresses, each by the name of its option.
+    """Checks that no program listens on these addresses, given by the names of their options.
 
     Raises:
-        UsageError: one is no address to listen on.
-        CommandError: one is taken; the message says by whom, as far as that can be seen.
+        UsageError: an address is not valid.
+        CommandError: an address is in use; the message names the process if it is visible.
     """
     for name, (host, port) in checked(addresses).items():
         try:
@@ -45,7 +45,7 @@ def require_free(addresses: Mapping[str, str]) -> None:
             if error.errno != errno.EADDRINUSE:
                 raise CommandError(f"cannot listen on {addresses[name]}: {error.strerror}") from None
             raise CommandError(
-                f"{addresses[name]} is held by another program{_named(port)}; stop it, or choose another with --{name}"
+                f"{addresses[name]} is used by another program{_named(port)}; stop it, or choose another with --{name}"
             ) from None
 
 
@@ -68,7 +68,7 @@ def _named(port: int) -> str:
 
 def _open_files(folder: Path) -> set[str]:
     found = set()
-    with suppress(OSError):  # it ended meanwhile, or is another user's
+    with suppress(OSError):  # the process ended meanwhile, or belongs to another user
         for descriptor in (folder / "fd").iterdir():
             with suppress(OSError):  # closed meanwhile
                 found.add(str(descriptor.readlink()))
@@ -76,7 +76,7 @@ def _open_files(folder: Path) -> set[str]:
 
 
 def _listening(port: int) -> list[str]:
-    """The inodes of the sockets that listen on a port, of any address."""
+    """The inodes of sockets that listen on a port, on any address."""
     found = []
     for table in ("tcp", "tcp6"):
         with suppress(OSError):

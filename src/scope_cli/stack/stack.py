@@ -1,4 +1,4 @@
-"""The parts, composed: started in order, watched, and ended in the opposite order."""
+"""Runs all parts: starts them in order, supervises them, and stops them in reverse order."""
 
 import os
 import time
@@ -19,25 +19,25 @@ from scope_cli.stack.supervisor import Part, Supervisor
 from scope_wire.errors import InvalidToken
 from scope_wire.token import make_token, read_token
 
-ANSWER_S = 5.0  # the server looks for its database for 3 s before it says that it is away
+ANSWER_S = 5.0  # the server tries its database for 3 s before it reports an error
 LONG_S = 30.0
 
 
 class Stack:
-    """Starts on entry, ends on exit; in between, what ends is started again.
+    """Starts all parts on entry and stops them on exit; meanwhile, parts that end are started again.
 
     Args:
         state: the state directory.
-        say: told what it does, from any thread.
-        addresses: others than the usual ones, by `http`, `ingest`, `control` and `metrics`.
+        say: called with progress messages, from any thread.
+        addresses: addresses that differ from the defaults, by `http`, `ingest`, `control` and `metrics`.
         server: more arguments of `scope server`.
         agent: more arguments of `scope agentd`.
-        stop: set when it is to end while it still starts.
-        hurry: set when an end may not take long.
+        stop: set to end during the start.
+        hurry: set to make the end quick.
 
     Raises:
         CommandError: a part refuses to start; the message says which and why.
-        Interrupted: `stop` was set before all parts were there.
+        Interrupted: `stop` was set before all parts had started.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Stack:
 
     @property
     def lines(self) -> list[str]:
-        """How each part stands, for people."""
+        """A line about the state of each part."""
         return [supervisor.line for supervisor in self._supervisors]
 
     def _start(self) -> None:
@@ -107,7 +107,7 @@ class Stack:
         return Child.of_scope(name, ["--state-dir", str(self._state), *arguments], log, mark(self._state))
 
     def _run(self, part: Part, usable: Callable[[Supervisor], bool]) -> None:
-        """Has a part supervised, and waits until it is usable for the first time."""
+        """Starts supervising a part, and waits until it is ready for the first time."""
         self._say(f"starting {part.name}")
         supervisor = Supervisor(part, self._say, self._hurry)
         supervisor.start()
@@ -117,7 +117,7 @@ class Stack:
         while not usable(supervisor):
             self._check()
             if time.monotonic() > told_at:
-                self._say(f"waiting for {part.name}; it says why in {self._state}")
+                self._say(f"waiting for {part.name}; see its log in {self._state}")
                 told_at = float("inf")
             if self._stop.wait(0.05):
                 raise Interrupted
@@ -128,10 +128,10 @@ class Stack:
             raise Interrupted
         for supervisor in self._supervisors:
             if supervisor.refusal is not None:
-                raise CommandError(f"{supervisor.name} did not start: {supervisor.refusal.said or 'it said nothing'}")
+                raise CommandError(f"{supervisor.name} did not start: {supervisor.refusal.said or 'no message'}")
 
     def _agents(self) -> int | None:
-        """How many agents are connected; None while the server does not answer."""
+        """Number of connected agents; None while the server does not answer."""
         try:
             return int(self.client(ANSWER_S).health()["agents"])
         except (CommandError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""What ends is started again: one supervisor a part, one contract for all parts."""
+"""Supervisors, one per part, which start a part again when it ends; and the interface of parts."""
 
 import contextlib
 import logging
@@ -21,8 +21,8 @@ class PartEnded(Exception):
 
     Attributes:
         how: such as "killed by signal 9".
-        said: its last line, or why it did not start; may be empty.
-        refused: it ended by itself, for a reason that another start would meet again.
+        said: the last line of output, or why it did not start; may be empty.
+        refused: it ended by itself, for a reason that another start would not change.
     """
 
     def __init__(self, how: str, said: str = "", refused: bool = False) -> None:
@@ -37,28 +37,28 @@ class Part(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """Of the process, while it runs."""
+        """The process's pid; None if it does not run."""
 
     def start(self, stop: Flag) -> None:
-        """Starts it; returns when others may use it.
+        """Starts the process; returns when it is ready.
 
         Raises:
-            PartEnded: it did not start, or `stop` was set first.
+            PartEnded: it did not start, or `stop` was set.
         """
 
     def upkeep(self) -> None:
-        """Called every few seconds while it runs."""
+        """Called every few seconds while the process runs."""
 
     def ending(self) -> PartEnded:
-        """How it ended; asked once `pid` is None."""
+        """How the process ended; called when `pid` is None."""
 
     def stop(self, hurry: Flag) -> None:
-        """Ends it, in order unless `hurry` is set; nothing of it is left afterwards."""
+        """Stops the process completely; cleanly, unless `hurry` is set."""
 
 
 @dataclass(frozen=True)
 class Pauses:
-    """Between an end and the next start, in seconds: they double, until the part has run well for a while."""
+    """Pauses before restarts, in s. They double each time, until the part has run well for a while."""
 
     first_s: float = 0.5
     longest_s: float = 30.0
@@ -66,15 +66,15 @@ class Pauses:
 
 
 class Supervisor:
-    """Runs a part in a thread of its own until `stop`, and starts it again whenever it ends.
+    """Runs a part in a separate thread until `stop`, and restarts it whenever it ends.
 
-    Until `settle` is called, a part that refuses to start ends the supervision: see `refusal`.
+    Before `settle`, a part that refuses to start is not restarted: see `refusal`.
 
     Args:
-        part: what is run.
-        say: told, from that thread, when the part ends and when it runs again.
-        hurry: set when a stop may not take long.
-        pauses: before it is started again.
+        part: the part to run.
+        say: called from that thread when the part ends and when it runs again.
+        hurry: set to make a stop quick.
+        pauses: pauses before restarts.
     """
 
     def __init__(self, part: Part, say: Callable[[str], None], hurry: Flag, pauses: Pauses | None = None) -> None:
@@ -82,7 +82,7 @@ class Supervisor:
         self._pauses = pauses or Pauses()
         self._stop = Flag()
         self._settled = False
-        # For other threads: each is replaced whole.
+        # Read by other threads: each value is only replaced, never changed.
         self._refusal: PartEnded | None = None
         self._ended: PartEnded | None = None
         self._next_start = 0.0
@@ -91,36 +91,36 @@ class Supervisor:
         self._thread = threading.Thread(target=self._supervise, name=part.name, daemon=True)
 
     def start(self) -> None:
-        """Begins; returns at once."""
+        """Starts the thread; returns at once."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the part, and with it the supervision; returns when nothing of it is left."""
+        """Stops the part and the supervision; returns when both have ended."""
         self._stop.set()
         self._thread.join()
 
     def settle(self) -> None:
-        """From now on whatever happens to the part heals or is tried again."""
+        """From now on, the part is always restarted."""
         self._settled = True
 
     @property
     def name(self) -> str:
-        """The part's."""
+        """The part's name."""
         return self._part.name
 
     @property
     def running(self) -> bool:
-        """Whether the part runs and can be used."""
+        """Whether the part runs and is ready."""
         return self._running
 
     @property
     def refusal(self) -> PartEnded | None:
-        """Why the part refused to start, before anything had settled; the supervision is over."""
+        """Why the part refused to start before `settle`; None if it did not. The supervision has then ended."""
         return self._refusal
 
     @property
     def line(self) -> str:
-        """How it stands, for people."""
+        """A line about the part's state."""
         name, ended, restarts = self._part.name, self._ended, _restarts(self._restarts)
         if ended is not None:
             seconds = max(0.0, self._next_start - time.monotonic())
@@ -150,11 +150,11 @@ class Supervisor:
             pause = min(2 * pause, self._pauses.longest_s)
         try:
             self._part.stop(self._hurry)
-        except Exception:  # the others are still to be ended
-            _log.exception("a part did not end in order", extra={"part": self._part.name})
+        except Exception:  # the other parts must still be stopped
+            _log.exception("a part did not end cleanly", extra={"part": self._part.name})
 
     def _one_life(self) -> PartEnded | None:
-        """How this life of the part ended; None if it was asked to."""
+        """Runs the part once; returns how it ended, or None if it was stopped."""
         try:
             self._part.start(self._stop)
             self._running = True
@@ -169,14 +169,14 @@ class Supervisor:
             return self._part.ending()
         except PartEnded as ended:
             return None if self._stop.is_set() else ended
-        except Exception as error:  # ours: it is told like an end of the part, and tried again
+        except Exception as error:  # our own error: treated like an end of the part, and retried
             _log.exception("a part cannot be run", extra={"part": self._part.name})
             return PartEnded("not started", f"{type(error).__name__}: {error}")
         finally:
             self._running = False
 
     def _has_ended(self, pid: int, seconds: float) -> bool:
-        """Waits for its end, a stop or so many seconds."""
+        """Waits for the end of the process, a stop, or a time."""
         try:
             process = os.pidfd_open(pid)
         except ProcessLookupError:

@@ -1,1 +1,1 @@
-"""REST under /api/v1: input (requests, checked) - a module a resource - output and problems (answers)."""
+"""The REST API under /api/v1: input (checks requests), one module per resource, output and problems (answers)."""

@@ -1,4 +1,4 @@
-"""The API as aiohttp serves it."""
+"""The API as an aiohttp application."""
 
 from aiohttp import web
 
@@ -8,7 +8,7 @@ from scope_server.api.problems import explain, require_token
 
 
 def application(token: str) -> web.Application:
-    """Every resource, behind the token. The caller sets what `context` names."""
+    """All resources, protected by the token. The caller sets the keys in `context`."""
     made = web.Application(middlewares=[explain, require_token(token)], client_max_size=BODY_BYTES)
     for resource in (health, storage, nodes, tasks, events, rollups, states, quarantine, metrics, openapi):
         made.add_routes(resource.ROUTES)

@@ -1,4 +1,4 @@
-"""What the handlers share: typed keys of the application."""
+"""Objects that handlers share: typed keys of the application."""
 
 from collections.abc import Mapping
 

@@ -10,7 +10,7 @@ CHECK_S = 3.0
 
 
 async def get_health(request: web.Request) -> web.Response:
-    """200 if the database answers and a writer can write, else 503; each part's state by name."""
+    """200 if the database answers and can be written to, else 503; with the state of each part."""
     Parameters(request, ())
     try:
         await request.app[DATABASE].fetch("ping")

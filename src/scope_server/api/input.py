@@ -1,30 +1,31 @@
-"""From a request to typed values: the one place where what a client sends is checked.
+"""Converts requests to typed values. Only this module checks the input of clients.
 
-Whatever is no good raises InvalidQuery, whose message names the parameter.
+Invalid input raises InvalidQuery; its message names the parameter.
 """
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from aiohttp import web
 
+from scope_bpf.catalogue.nearest import meant, unknown
 from scope_server.errors import InvalidQuery, UnknownThing
 
 BODY_BYTES = 64 << 10
-TEXT = 1000  # characters of a parameter
+TEXT = 4096  # maximum characters of a parameter
 PID = (1 << 31) - 1
-_DEEPEST = 16  # brackets of a body in each other
-_SHOWN = 60  # characters of what is quoted in a message
+_DEEPEST = 16  # maximum nesting of a body
+_SHOWN = 60  # characters quoted in a message
 
 
 def text(value: Any, name: str, longest: int = TEXT) -> str:
-    """A text that PostgreSQL and the agents take."""
+    """A text that PostgreSQL and agents accept."""
     if not isinstance(value, str):
-        raise InvalidQuery(f"{name}: a text is wanted")
+        raise InvalidQuery(f"{name}: must be a text")
     if len(value) > longest:
         raise InvalidQuery(f"{name}: it has more than {longest} characters")
     if "\0" in value:
@@ -35,7 +36,7 @@ def text(value: Any, name: str, longest: int = TEXT) -> str:
 
 
 def quoted(value: object) -> str:
-    """A value as a message shows it."""
+    """A value quoted and shortened for a message."""
     shown = str(value)
     return f"'{shown[:_SHOWN]}…'" if len(shown) > _SHOWN else f"'{shown}'"
 
@@ -45,39 +46,36 @@ def integer(value: str, name: str, least: int, most: int) -> int:
     digits = value.removeprefix("-")
     if digits.isascii() and digits.isdecimal() and len(digits) <= 20 and least <= int(value) <= most:
         return int(value)
-    raise InvalidQuery(f"{name}: {quoted(value)} is no whole number from {least} to {most}")
+    raise InvalidQuery(f"{name}: {quoted(value)} is not a whole number from {least} to {most}")
 
 
 def moment(value: str, name: str) -> datetime:
-    """A time; without a zone it is UTC."""
+    """A time; UTC if it has no time zone."""
     try:
         found = datetime.fromisoformat(value)
         return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        raise InvalidQuery(f"{name}: {quoted(value)} is no time; write it as 2026-01-31T12:00:00Z") from None
+        raise InvalidQuery(f"{name}: {quoted(value)} is not a time; write it like 2026-01-31T12:00:00Z") from None
 
 
 class Parameters:
-    """The parameters in a request's address, each given once.
+    """The query parameters of a request. Each may be given only once.
 
     Args:
-        names: that the resource takes; a request with any other is refused. None: it looks at `others` itself.
+        names: the allowed parameters; others are refused.
     """
 
-    def __init__(self, request: web.Request, names: Iterable[str] | None) -> None:
+    def __init__(self, request: web.Request, names: Iterable[str]) -> None:
         self._given: dict[str, str] = {}
         for name, value in request.query.items():
             text(name, "a parameter's name")
             if name in self._given:
                 raise InvalidQuery(f"{quoted(name)} is given twice")
             self._given[name] = text(value, name)
-        unknown = sorted(set(self._given) - set(names)) if names is not None else []
-        if unknown:
-            there = ", ".join(names or ()) or "none"
-            raise InvalidQuery(f"{quoted(unknown[0])} is no parameter; there are: {there}")
+        _check_names("parameter", self._given, names)
 
     def text(self, name: str) -> str | None:
-        """Its text; None if it is not given."""
+        """The text of a parameter; None if it is not given."""
         return self._given.get(name)
 
     def integer(self, name: str, least: int, most: int) -> int | None:
@@ -94,19 +92,15 @@ class Parameters:
         """One of the choices; None if it is not given."""
         value = self._given.get(name)
         if value is not None and value not in choices:
-            raise InvalidQuery(f"{name}: {quoted(value)} is not one of {', '.join(choices)}")
+            raise InvalidQuery(f"{name}: {quoted(value)} is not one of {', '.join(choices)}{meant(value, choices)}")
         return value
-
-    def others(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """The parameters beside `names`."""
-        return ((name, value) for name, value in self._given.items() if name not in names)
 
 
 def identity(request: web.Request, name: str) -> str:
     """A UUID in the request's path.
 
     Raises:
-        UnknownThing: it is none, so nothing has it.
+        UnknownThing: the text is not a UUID, so nothing has this id.
     """
     given = request.match_info[name]
     try:
@@ -118,44 +112,48 @@ def identity(request: web.Request, name: str) -> str:
 
 
 async def fields(request: web.Request, names: Iterable[str]) -> dict[str, Any]:
-    """The request's body, a JSON object with no members but these; without a body, none.
+    """The request's body: a JSON object with only these members; empty if there is no body.
 
-    Its numbers are finite, its texts sound, and it is not nested deeply.
+    All numbers are finite, all texts valid, and the nesting is limited.
     """
     encoding = request.headers.get("Content-Encoding", "identity")
     if encoding != "identity":
-        raise web.HTTPUnsupportedMediaType(text=f"Content-Encoding: {quoted(encoding)} is not taken; send plain JSON")
+        raise web.HTTPUnsupportedMediaType(
+            text=f"Content-Encoding {quoted(encoding)} is not supported; send plain JSON"
+        )
     try:
         found = json.loads((await request.read()).decode() or "{}", parse_constant=_no_constant, parse_int=_bounded)
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise InvalidQuery(f"the body is no JSON that is taken here: {reason}") from None
+        raise InvalidQuery(f"the body is not valid JSON: {reason}") from None
     if not isinstance(found, dict):
         raise InvalidQuery("the body must be a JSON object")
     _check(found, "body", 0)
-    unknown = sorted(set(found) - set(names))
-    if unknown:
-        raise InvalidQuery(f"{quoted(unknown[0])} is no field; there are: {', '.join(names)}")
+    _check_names("field", found, names)
     return found
 
 
 def only(value: Any, name: str, names: Iterable[str]) -> dict[str, Any]:
-    """A member of the body that is an object with no members but these, or absent."""
+    """A member of the body: an object with only these members; empty if absent."""
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise InvalidQuery(f"{name}: an object is wanted")
-    unknown = sorted(set(value) - set(names))
-    if unknown:
-        raise InvalidQuery(f"{name}: {quoted(unknown[0])} is no field; there are: {', '.join(names)}")
+        raise InvalidQuery(f"{name}: must be an object")
+    _check_names(f"field of {name}", value, names)
     return value
 
 
 def number(value: Any, name: str, above: float, most: float) -> float:
-    """A member of the body that is a number within bounds."""
+    """A member of the body: a number within bounds."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not above < value <= most:
-        raise InvalidQuery(f"{name}: {quoted(value)} is no number above {above:g} and up to {most:g}")
+        raise InvalidQuery(f"{name}: {quoted(value)} is not a number above {above:g} and up to {most:g}")
     return float(value)
+
+
+def _check_names(what: str, given: Iterable[str], names: Iterable[str]) -> None:
+    others = sorted(set(given) - set(names))
+    if others:
+        raise InvalidQuery(unknown(what, others[0], names))
 
 
 def _check(value: Any, name: str, depth: int) -> None:
@@ -175,7 +173,7 @@ def _check(value: Any, name: str, depth: int) -> None:
 
 
 def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _bounded(digits: str) -> int:

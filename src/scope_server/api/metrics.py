@@ -1,4 +1,4 @@
-"""GET /metrics: what the server counts, for Prometheus. Counters are since its start and never fall."""
+"""GET /metrics: the server's metrics for Prometheus. Counters start at 0 with the server and never decrease."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from scope_server.store.retention import Disk, Reason, Retention
 
 
 async def get_metrics(request: web.Request) -> web.Response:
-    """In the text format, or OpenMetrics if that is asked for; without the database, what the server itself knows."""
+    """Text format, or OpenMetrics if requested. Without the database, only the server's own metrics."""
     try:
         (stored,) = await request.app[DATABASE].fetch("store_metrics")
     except StoreUnavailable:
@@ -39,30 +39,38 @@ class _Snapshot(Collector):
 
 def _live(sessions: Sessions, backlog: Backlog) -> Iterator[Metric]:
     counts = backlog.counts
-    yield GaugeMetricFamily("scope_server_sessions", "Agents that are connected", len(sessions.all()))
-    yield CounterMetricFamily("scope_server_sessions_opened", "Sessions that began", sessions.opened)
-    yield CounterMetricFamily("scope_server_conflicts", "Agents refused for another of their id", sessions.refused)
-    yield GaugeMetricFamily("scope_server_held_bytes", "Of unpacked records that wait", backlog.held_bytes)
-    yield _by_code("scope_server_refused_records", "Records that were refused", counts.refused)
-    yield _by_code("scope_server_deferred_records", "Answers that a record is to come later", counts.deferred)
-    yield CounterMetricFamily("scope_server_redated_batches", "Batches dated by the server's clock", counts.redated)
+    yield GaugeMetricFamily("scope_server_sessions", "Connected agents", len(sessions.all()))
+    yield CounterMetricFamily("scope_server_sessions_opened", "Sessions opened", sessions.opened)
+    yield CounterMetricFamily(
+        "scope_server_conflicts", "Agents refused because another has the same id", sessions.refused
+    )
+    yield GaugeMetricFamily(
+        "scope_server_held_bytes", "Bytes of decompressed records waiting to be written", backlog.held_bytes
+    )
+    yield _by_code("scope_server_refused_records", "Refused records", counts.refused)
+    yield _by_code("scope_server_deferred_records", "Records answered with LATER", counts.deferred)
+    yield CounterMetricFamily(
+        "scope_server_redated_batches",
+        "Batches timed by the server's clock, because the machine's is implausible",
+        counts.redated,
+    )
 
 
 def _storage(disk: Disk, retention: Retention) -> Iterator[Metric]:
     for name, meaning, value in (
-        ("storage_bytes", "Of rows and all that belongs to them", retention.storage.bytes),
-        ("storage_limit_bytes", "Beyond which the oldest days are dropped", disk.limit_bytes),
-        ("storage_free_bytes", "On the database's disk", disk.free_bytes),
-        ("storage_floor_bytes", "Free below which nothing is stored", disk.floor_bytes),
+        ("storage_bytes", "Bytes of stored rows and related data", retention.storage.bytes),
+        ("storage_limit_bytes", "Limit of stored bytes; beyond, the oldest days are deleted", disk.limit_bytes),
+        ("storage_free_bytes", "Free bytes on the database's disk", disk.free_bytes),
+        ("storage_floor_bytes", "Minimum free bytes; below, nothing is stored", disk.floor_bytes),
     ):
         if value is not None:
             yield GaugeMetricFamily(f"scope_server_{name}", meaning, float(value))
-    days = CounterMetricFamily("scope_server_dropped_days", "Days that were dropped", labels=["reason"])
+    days = CounterMetricFamily("scope_server_dropped_days", "Deleted days", labels=["reason"])
     for reason in Reason:
         days.add_metric([reason.value], retention.dropped_days[reason.value])
     yield days
-    yield CounterMetricFamily("scope_server_dropped_rows", "Rows of dropped days", retention.dropped_rows)
-    yield CounterMetricFamily("scope_server_dropped_bytes", "Of dropped days", retention.dropped_bytes)
+    yield CounterMetricFamily("scope_server_dropped_rows", "Rows of deleted days", retention.dropped_rows)
+    yield CounterMetricFamily("scope_server_dropped_bytes", "Bytes of deleted days", retention.dropped_bytes)
 
 
 def _by_code(name: str, meaning: str, counts: Mapping[str, int]) -> Metric:
@@ -75,9 +83,9 @@ def _by_code(name: str, meaning: str, counts: Mapping[str, int]) -> Metric:
 def _stored(row: Mapping[str, Any]) -> Iterator[Metric]:
     yield GaugeMetricFamily("scope_server_database_up", "1 if the database answers", 1.0 if row else 0.0)
     for name, meaning in (
-        ("quarantined_records", "Records that could not be stored, kept or not"),
-        ("quarantined_bytes", "Of those that are kept"),
-        ("partitions", "Tables of a day, of rows and of the catalogue of batches"),
+        ("quarantined_records", "Quarantined records, kept or not"),
+        ("quarantined_bytes", "Bytes of kept quarantined records"),
+        ("partitions", "Partitions (one per day) of rows and of the catalogue of batches"),
     ):
         if row:
             yield GaugeMetricFamily(f"scope_server_{name}", meaning, float(row[name]))

@@ -1,4 +1,4 @@
-"""GET /nodes: the machines; GET /probes: what they can record."""
+"""GET /nodes: the machines; GET /probes: the probes of a machine."""
 
 import asyncio
 from typing import Any
@@ -8,6 +8,7 @@ from google.protobuf import json_format
 
 from scope_server.api.context import DATABASE, SESSIONS
 from scope_server.api.input import Parameters, quoted
+from scope_server.api.machines import no_machine
 from scope_server.api.output import plain
 from scope_server.errors import AgentUnavailable, InvalidQuery, UnknownThing
 from scope_server.session.desired import ANSWER_S
@@ -17,7 +18,7 @@ _SPOOL = ("bytes", "limit_bytes", "records", "dropped_records", "deferred_record
 
 
 async def get_nodes(request: web.Request) -> web.Response:
-    """Every machine that was ever seen, whether its agent is connected, and what waits on its disk."""
+    """All known machines, whether their agents are connected, and the size of their spools."""
     Parameters(request, ())
     sessions = request.app[SESSIONS]
     rows = await request.app[DATABASE].fetch("machines")
@@ -35,7 +36,7 @@ def _live(sessions: Sessions, machine_id: str) -> dict[str, Any]:
 
 
 async def get_probes(request: web.Request) -> web.Response:
-    """The catalogue of a machine's agent, with what its host allows."""
+    """The probes of a machine's agent, with their availability on its host."""
     _, machine_id = await find_machine(request, Parameters(request, ("node",)).text("node"))
     session = request.app[SESSIONS].get(machine_id)
     if session is None:
@@ -48,12 +49,12 @@ async def get_probes(request: web.Request) -> web.Response:
 
 
 async def find_machine(request: web.Request, node: str | None) -> tuple[int, str]:
-    """Key and id of the machine that a hostname or an id stands for; without either, of the only one connected.
+    """Key and id of the machine with this hostname or id; without a name, of the only connected machine.
 
     Raises:
-        UnknownThing: no machine is called so.
-        InvalidQuery: several are.
-        AgentUnavailable: none was named and none is connected.
+        UnknownThing: no machine has this hostname or id.
+        InvalidQuery: several machines match.
+        AgentUnavailable: no machine was named and none is connected.
     """
     if not node:
         connected = [session.machine for session in request.app[SESSIONS].all()]
@@ -64,7 +65,7 @@ async def find_machine(request: web.Request, node: str | None) -> tuple[int, str
         return connected[0].key, connected[0].machine_id
     rows = await request.app[DATABASE].fetch("find_machines", {"node": node})
     if not rows:
-        raise UnknownThing(f"node: no machine has the hostname or id {quoted(node)}; /api/v1/nodes lists them")
+        raise UnknownThing(f"node: {await no_machine(request, node)}")
     if len(rows) > 1:
         raise InvalidQuery(f"node: several machines have the hostname {quoted(node)}; give the machine's id")
     return rows[0]["id"], rows[0]["machine_id"]

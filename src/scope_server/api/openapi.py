@@ -1,4 +1,4 @@
-"""GET /openapi.json: the API's own description (OpenAPI 3.1), with the columns of the catalogue."""
+"""GET /openapi.json: the OpenAPI 3.1 description of this API, with the catalogue's columns."""
 
 from typing import Any
 
@@ -6,13 +6,17 @@ import pyarrow as pa
 from aiohttp import web
 
 from scope_bpf.catalogue.shown import Latest
+from scope_bpf.catalogue.where import LONGEST
 from scope_server.api.context import TABLES
 from scope_server.api.input import PID, Parameters
 from scope_server.api.states import LONGEST_H, MOST
 from scope_server.api.tasks import LONGEST_S, STATES
-from scope_server.store.reading.reader import MOST_ROWS
+from scope_server.store.reading.reader import MOST_ROWS, Order
 from scope_server.store.rollups.query import EVERY, MOST_GROUPS, ORDERS
 from scope_server.store.schema.columns import StreamTable
+
+_WHERE = "a filter on the columns, such as: ret < 0 and path ~ '/etc/*'"
+_ORDER = "by time, or as stored: then `next` is always given, and asks for what was stored since"
 
 
 async def get_openapi(request: web.Request) -> web.Response:
@@ -22,15 +26,19 @@ async def get_openapi(request: web.Request) -> web.Response:
 
 
 def document(tables: list[StreamTable]) -> dict[str, Any]:
-    """The description of the API over these streams."""
+    """The OpenAPI document for these streams."""
     task = {"type": "object", "properties": {"task_id": {"type": "string", "format": "uuid"}}}
     paths = {
         "/health": {"get": _operation("Whether the server can read and write", {"type": "object"}, extra=("503",))},
-        "/storage": {"get": _operation("How much is stored, and which days were dropped", {"type": "object"})},
-        "/nodes": {"get": _operation("The machines", _listed("nodes"))},
-        "/probes": {"get": _operation("What a machine can record", _listed("probes"), [_query("node")])},
+        "/storage": {
+            "get": _operation("Storage used, and the days deleted to stay within the limits", {"type": "object"})
+        },
+        "/nodes": {"get": _operation("All machines", _listed("nodes"))},
+        "/probes": {"get": _operation("The probes of a machine", _listed("probes"), [_query("node")])},
         "/tasks": {
-            "get": _operation("Tasks with their books", _listed("tasks"), [_query("state", {"enum": list(STATES)})]),
+            "get": _operation(
+                "Tasks with their event counts", _listed("tasks"), [_query("state", {"enum": list(STATES)})]
+            ),
             "post": _operation("Start a task", task, body=_definition(), created=True),
         },
         "/tasks/{task_id}": {"get": _operation("A task", task, [_path("task_id")])},
@@ -41,7 +49,7 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
             "Records that could not be stored", _listed("quarantine"), [_query("limit", {"type": "integer"})]
         )
     }
-    for verb, summary in (("retry", "Store a record after all"), ("drop", "Forget a record")):
+    for verb, summary in (("retry", "Try again to store a record"), ("drop", "Delete a record")):
         paths[f"/quarantine/{{id}}/{verb}"] = {"post": _operation(summary, {"type": "object"}, [_path("id")])}
     for table in sorted(tables, key=lambda table: table.name):
         paths[f"/events/{table.name}"] = {"get": _events(table)}
@@ -66,21 +74,27 @@ def _events(table: StreamTable) -> dict[str, Any]:
         "properties": {
             "events": {"type": "array", "items": {"type": "object", "properties": rows}},
             "next": {"type": ["string", "null"]},
+            "more": {"type": "boolean"},
             "losses": {"type": "array", "items": {"type": "object"}},
         },
     }
     bounds = {"type": "integer", "minimum": 1, "maximum": MOST_ROWS, "default": 100}
     parameters = [_query(name) for name in ("since", "until", "machine", "cursor")]
-    parameters += [_query("order", {"enum": ["asc", "desc"]}), _query("limit", bounds)]
-    parameters += [_query(name) for name in rows if name not in ("time", "machine_id", "hostname", "task_id")]
-    return _operation(f"Rows of {table.name}, of the probe {table.probe}", answer, parameters)
+    parameters.append(_query("where", {"type": "string", "maxLength": LONGEST, "description": _WHERE}))
+    parameters += [
+        _query("order", {"enum": [order.value for order in Order], "description": _ORDER}),
+        _query("limit", bounds),
+    ]
+    return _operation(f"Rows of the stream {table.name} (probe {table.probe})", answer, parameters)
 
 
 def _rollup(table: StreamTable) -> dict[str, Any]:
     keys = [*table.rollup.by, "machine"]
     top = {"type": "integer", "minimum": 1, "maximum": MOST_GROUPS, "default": 10}
     parameters = [_query(name) for name in ("since", "until", "machine")]
-    parameters.append(_query("by", {"type": "string", "description": f"of {', '.join(keys)}, separated by commas"}))
+    parameters.append(
+        _query("by", {"type": "string", "description": f"columns to group by, separated by commas: {', '.join(keys)}"})
+    )
     parameters += [_query("every", {"enum": list(EVERY)}), _query("order", {"enum": list(ORDERS)}), _query("top", top)]
     numbers = ("count", "failed", "sum", "mean", "p50", "p99")
     group: dict[str, Any] = {name: {"type": ["string", "null"]} for name in keys}
@@ -88,7 +102,7 @@ def _rollup(table: StreamTable) -> dict[str, Any]:
     group["points"] = {"type": "array", "items": {"type": "object"}}
     answer = _listed("groups")
     answer["properties"]["groups"]["items"] = {"type": "object", "properties": group}
-    return _operation(f"What {table.name} adds up to, by the minute or longer", answer, parameters)
+    return _operation(f"Totals of {table.name}, per minute or longer", answer, parameters)
 
 
 def _states(table: StreamTable, latest: Latest) -> dict[str, Any]:
@@ -101,7 +115,7 @@ def _states(table: StreamTable, latest: Latest) -> dict[str, Any]:
     group |= {latest.ended: {"type": "boolean"}} if latest.ended else {}
     answer = _listed("groups")
     answer["properties"]["groups"]["items"] = {"type": "object", "properties": group}
-    return _operation(f"What is held now: {table.meaning}", answer, [*parameters, _query("node")])
+    return _operation(f"Current states: {table.meaning}", answer, [*parameters, _query("node")])
 
 
 def _operation(
@@ -118,7 +132,7 @@ def _operation(
         "responses": {
             "201" if created else "200": {"description": summary, "content": {"application/json": {"schema": answer}}},
             "default": {"description": "A problem document (RFC 9457)"},
-            **{status: {"description": "The parts that fail"} for status in extra},
+            **{status: {"description": "The parts that failed"} for status in extra},
         },
     }
     if parameters:
@@ -142,7 +156,7 @@ def _definition() -> dict[str, Any]:
                 "type": "number",
                 "exclusiveMinimum": 0,
                 "maximum": LONGEST_S,
-                "description": "seconds from its first start",
+                "description": "seconds from the task's first start; without it, until the task is stopped",
             },
         },
     }

@@ -1,4 +1,4 @@
-"""From rows to JSON."""
+"""Converts rows to JSON."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with its times as text and its sums, which PostgreSQL makes of any size, as whole numbers."""
+    """A row with times as text, and sums (PostgreSQL's numeric) as whole numbers."""
     return {name: _plain(value) for name, value in row.items()}
 
 

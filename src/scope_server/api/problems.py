@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457), and the token at the door."""
+"""Answers errors as problem documents (RFC 9457), and checks the token."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -26,10 +26,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _STATUS: tuple[tuple[type[Exception], int, str], ...] = (
     (InvalidQuery, 400, "Bad request"),
     (InvalidMessage, 400, "Bad request"),
-    (AgentRefused, 400, "The agent refused"),
+    (AgentRefused, 400, "Refused by the agent"),
     (UnknownThing, 404, "Not found"),
-    (NotOurs, 409, "Not the server's"),
-    (Rejected, 409, "It cannot be stored"),
+    (NotOurs, 409, "Not possible on the server"),
+    (Rejected, 409, "Cannot be stored"),
     (Deferred, 409, "This server is older than the agent"),
     (AgentUnavailable, 503, "The agent cannot be reached"),
     (StoreUnavailable, 503, "The database cannot be reached"),
@@ -43,13 +43,17 @@ def problem(status: int, title: str, detail: str) -> web.Response:
 
 
 def require_token(token: str) -> Middleware:
-    """Refuses requests that do not show the token."""
+    """Refuses requests without the token."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if shows(request.headers.get("Authorization"), token):
             return await handler(request)
-        refusal = problem(401, "Unauthorized", "show the token: -H 'Authorization: Bearer TOKEN', from the token file")
+        refusal = problem(
+            401,
+            "Unauthorized",
+            "the token is missing or wrong; send -H 'Authorization: Bearer TOKEN' (from the token file)",
+        )
         refusal.headers["WWW-Authenticate"] = "Bearer"
         return refusal
 
@@ -58,7 +62,7 @@ def require_token(token: str) -> Middleware:
 
 @web.middleware
 async def explain(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turns errors into problem documents; what nobody foresaw is logged and tells nothing."""
+    """Turns errors into problem documents. Unexpected errors are logged; their answer has no details."""
     try:
         return await handler(request)
     except web.HTTPException as error:
@@ -68,7 +72,7 @@ async def explain(request: web.Request, handler: Handler) -> web.StreamResponse:
             if isinstance(error, kind):
                 return problem(status, title, str(error))
         log.exception("a request failed", extra={"path": request.path})
-        return problem(500, "Internal error", "the server failed; its log says how")
+        return problem(500, "Internal error", "the server failed; see its log")
 
 
 def _told(error: web.HTTPException) -> web.Response:

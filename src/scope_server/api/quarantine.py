@@ -1,4 +1,4 @@
-"""GET /quarantine: records that could not be stored; POST /quarantine/ID/retry and /drop: what to do with one."""
+"""GET /quarantine: records that could not be stored; POST /quarantine/ID/retry and /drop: retry or delete one."""
 
 import asyncio
 from dataclasses import asdict
@@ -14,20 +14,20 @@ _LARGEST_ID = (1 << 63) - 1
 
 
 async def get_quarantine(request: web.Request) -> web.Response:
-    """The newest first: whose it is, why it was refused, and whether its bytes were kept."""
+    """Quarantined records, newest first: their run, the reason, and whether the record was kept."""
     limit = Parameters(request, ("limit",)).integer("limit", 1, MOST) or 100
     entries = await asyncio.to_thread(request.app[QUARANTINE].entries, limit)
     return web.json_response({"quarantine": [plain(asdict(entry)) for entry in entries]})
 
 
 async def retry(request: web.Request) -> web.Response:
-    """Stores a record after all: its events are no loss any more."""
+    """Tries again to store a record; on success, its events no longer count as lost."""
     await asyncio.to_thread(request.app[QUARANTINE].retry, _entry(request))
     return web.json_response({"stored": True})
 
 
 async def drop(request: web.Request) -> web.Response:
-    """Forgets a record: its events stay booked as lost."""
+    """Deletes a record; its events stay counted as lost."""
     await asyncio.to_thread(request.app[QUARANTINE].drop, _entry(request))
     return web.json_response({"dropped": True})
 

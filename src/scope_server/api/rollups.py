@@ -1,9 +1,10 @@
-"""GET /rollups/STREAM: counts, sums and percentiles by the minute, as series or as a ranking."""
+"""GET /rollups/STREAM: counts, sums and percentiles per minute, as time series or ranking."""
 
 from aiohttp import web
 
+from scope_bpf.catalogue.nearest import unknown
 from scope_server.api.context import DATABASE, TABLES
-from scope_server.api.input import Parameters, quoted
+from scope_server.api.input import Parameters
 from scope_server.api.machines import machines_named
 from scope_server.errors import UnknownThing
 from scope_server.store.rollups.query import EVERY, MOST_GROUPS, ORDERS, checked
@@ -11,16 +12,14 @@ from scope_server.store.rollups.reader import Rollups
 
 NAMES = ("since", "until", "every", "by", "machine", "top", "order")
 _TOP = 10
-_QUANTILES = (
-    "p50 and p99 are estimates from a histogram: each lies within its power of two; points have them by order=p99"
-)
+_QUANTILES = "p50 and p99 are estimated from a histogram in powers of two; points have p99 only with order=p99"
 
 
 async def get_rollup(request: web.Request) -> web.Response:
-    """The first groups of a stream, with their totals and, if steps are asked for, a point each."""
+    """The top groups of a stream with their totals and, with `every`, a point for each step."""
     tables, stream = request.app[TABLES], request.match_info["stream"]
     if stream not in tables:
-        raise UnknownThing(f"there is no stream {quoted(stream)}; there are: {', '.join(sorted(tables))}")
+        raise UnknownThing(f"there is {unknown('stream', stream, sorted(tables))}")
     given = Parameters(request, NAMES)
     by = given.text("by")
     every = given.choice("every", EVERY)

@@ -1,11 +1,12 @@
-"""GET /states/STREAM: what is held now: the latest states of a stream, in groups."""
+"""GET /states/STREAM: the current states of a stream, in groups."""
 
 from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
 
+from scope_bpf.catalogue.nearest import unknown
 from scope_server.api.context import DATABASE, STATES, TABLES
-from scope_server.api.input import PID, Parameters, quoted
+from scope_server.api.input import PID, Parameters
 from scope_server.api.nodes import find_machine
 from scope_server.api.output import plain
 from scope_server.errors import InvalidQuery, UnknownThing
@@ -15,15 +16,15 @@ LONGEST_H = 10 * 366 * 24
 
 
 async def get_states(request: web.Request) -> web.Response:
-    """The groups of states that are not over, the largest first, as of their time; of ended processes last."""
+    """Groups of states that have not ended, the largest first; groups of ended processes last."""
     stream, tables = request.match_info["stream"], request.app[TABLES]
     of_states = sorted(name for name, table in tables.items() if table.latest)
     if stream not in of_states:
-        raise UnknownThing(f"no stream {quoted(stream)} tells states; these do: {', '.join(of_states)}")
+        raise UnknownThing(f"there is {unknown('stream of states', stream, of_states)}")
     given = Parameters(request, ("pid", "node", "hours", "limit"))
     node, pid = given.text("node"), given.integer("pid", 1, PID)
     if pid is not None and not tables[stream].of_processes:
-        raise InvalidQuery(f"pid: the states of stream '{stream}' are of no process")
+        raise InvalidQuery(f"pid: the states of stream '{stream}' belong to no process")
     machine = None if node is None else (await find_machine(request, node))[0]
     processes = None
     if pid is not None:

@@ -1,4 +1,4 @@
-"""GET /storage: how much is stored of how much may be, and which days were dropped."""
+"""GET /storage: storage used, its limits, and deleted days."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from scope_server.api.context import DATABASE, DISK, RETENTION, UPKEEP
 from scope_server.api.input import Parameters
 from scope_server.api.output import plain
 
-_DROPPED = 20  # days shown, the latest
+_DROPPED = 20  # number of latest deleted days to show
 
 
 async def get_storage(request: web.Request) -> web.Response:
-    """Bytes as they were looked at last, at most a minute ago; null if that was not done yet, or cannot be known."""
+    """Sizes as last measured, at most a minute ago; null if not measured yet, or unknown."""
     Parameters(request, ())
     database, disk, storage = request.app[DATABASE], request.app[DISK], request.app[RETENTION].storage
     (counted,) = await database.fetch("dropped_days")

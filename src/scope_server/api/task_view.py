@@ -1,4 +1,4 @@
-"""Tasks as the API shows them: with their runs and their books."""
+"""Tasks as the API shows them, with their runs and event counts."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 from scope_server.api.output import plain
 from scope_server.store.reading.database import Database
 
-MOST_RUNS = 20  # of each task, the newest
+MOST_RUNS = 20  # newest runs shown per task
 _AWAY = "the agent is not connected"
 
 
 async def shown(database: Database, rows: Sequence[dict[str, Any]], connected: Collection[str]) -> list[dict[str, Any]]:
-    """The tasks of these rows of the query `tasks`.
+    """Tasks from the rows of the query `tasks`.
 
     Args:
-        connected: machine ids.
+        connected: ids of connected machines.
 
     Raises:
         StoreUnavailable: the database cannot be reached.
@@ -51,5 +51,5 @@ def _shown(
     if not connected and row["state"] == "pending":
         task["reason"] = row["reason"] or _AWAY
     elif not connected and row["state"] == "stopping":
-        task["reason"] = f"{_AWAY}; it will be told when it is"
+        task["reason"] = f"{_AWAY}; it gets the task when it connects"
     return {**task, "streams": streams, "runs": runs}

@@ -20,11 +20,11 @@ MOST_TASKS = 1000
 STATES = ("pending", "starting", "running", "stopping", "stopped", "failed", "active")
 LONGEST_S = 10 * 366 * 86400.0
 _FIELDS = ("node", "probe", "target", "options", "duration")
-_TARGET = {"comm": 15, "exe": 4095, "cgroup": 4095, "container": 255}  # the most characters of each
+_TARGET = {"comm": 15, "exe": 4095, "cgroup": 4095, "container": 255}  # maximum characters of each
 
 
 async def get_tasks(request: web.Request) -> web.Response:
-    """Tasks, newest first; `state` takes those in a state, or all that are wanted or have not ended (`active`)."""
+    """Tasks, newest first. `state` selects one state, or `active`: all tasks that are wanted or have not ended."""
     state = Parameters(request, ("state",)).choice("state", STATES)
     return web.json_response({"tasks": await _tasks(request, state=state)})
 
@@ -36,7 +36,7 @@ async def get_task(request: web.Request) -> web.Response:
 
 
 async def start_task(request: web.Request) -> web.Response:
-    """Wants a task and answers when it records; if its machine is not connected, at once."""
+    """Creates a task. Answers when it records, or at once if its machine is not connected."""
     Parameters(request, ())
     body = await fields(request, _FIELDS)
     definition = _definition(body)
@@ -47,7 +47,7 @@ async def start_task(request: web.Request) -> web.Response:
 
 
 async def stop_task(request: web.Request) -> web.Response:
-    """Wants a task no more and answers when it has ended; what it recorded until then is kept."""
+    """Stops a task. Answers when it has ended; recorded rows are kept."""
     Parameters(request, ())
     await fields(request, ())
     task = await _task(request, identity(request, "task_id"))
@@ -59,7 +59,7 @@ def _definition(body: dict[str, Any]) -> Definition:
     name = text(body.get("probe", ""), "probe")
     options = body.get("options") or {}
     if not isinstance(options, dict):
-        raise InvalidQuery("options: an object is wanted")
+        raise InvalidQuery("options: must be an object")
     try:
         checked = parse_options(probe_named(name).options, options)
         given = {option: checked[option] for option in options}

@@ -1,1 +1,1 @@
-"""From an agent's stream to committed rows: upload (gRPC) - backlog - writers (a lane each: admit, decode, write)."""
+"""The way from an agent's stream to stored rows: upload (gRPC), backlog, writers (each lane: admit, decode, write)."""

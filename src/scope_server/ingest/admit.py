@@ -1,4 +1,4 @@
-"""From a record to a delivery: whose it is, what it tells of the books, and its content, all checked."""
+"""Converts a record to a delivery, and checks its ids, its event counts and its content."""
 
 import logging
 import re
@@ -26,11 +26,11 @@ _log = logging.getLogger(__name__)
 
 
 def identify(record: Record) -> None:
-    """Checks all that books need to name the record.
+    """Checks everything that is needed to count the record.
 
     Raises:
-        Rejected: it cannot even be entered as refused.
-        Deferred: it is of a kind that only a newer server knows.
+        Rejected: the record cannot even be counted as refused.
+        Deferred: only a newer server knows this kind of record.
     """
     kind = record.WhichOneof("content")
     if len(record.run_id) != _UUID or len(record.task_id) != _UUID:
@@ -46,35 +46,35 @@ def identify(record: Record) -> None:
 
 
 def weigh(record: Record) -> int:
-    """Bytes that a record's columns have when decompressed, as they declare it; looks at no content.
+    """Decompressed size of a record's columns in bytes, as declared in the record; does not read the content.
 
     Raises:
-        Rejected: they are no columns, or more than are taken.
+        Rejected: the columns are not valid, or too large.
     """
     if not record.HasField("batch") or not record.batch.arrow_ipc:
         return 0
     declared = declared_bytes(record.batch.arrow_ipc)
     if declared > DECOMPRESSED_LIMIT:
-        raise Rejected("too_large", f"{declared} bytes when decompressed; at most {DECOMPRESSED_LIMIT} are taken")
+        raise Rejected("too_large", f"{declared} bytes when decompressed; at most {DECOMPRESSED_LIMIT} are allowed")
     return declared
 
 
 class Admission:
-    """Makes deliveries of records that `identify` has let pass. For any thread.
+    """Makes deliveries of records that passed `identify`. For any thread.
 
     Args:
-        tables: the streams that can be stored, by name.
-        keep_days: rows that are older are refused.
+        tables: the known streams by name.
+        keep_days: older rows are refused.
     """
 
     def __init__(self, tables: Mapping[str, StreamTable], keep_days: int) -> None:
         self._tables, self._keep_days = tables, keep_days
 
     def __call__(self, record: Record, machine: Machine, rejected: Rejected | None = None) -> Delivery:
-        """The record as a writer takes it. A bad one becomes a rejected delivery, never an error.
+        """The delivery of a record. An invalid record becomes a rejected delivery, never an error.
 
         Args:
-            rejected: why its columns must not be looked at.
+            rejected: why the columns must not be read.
 
         Raises:
             Deferred: the agent is newer than this server.
@@ -106,7 +106,7 @@ class Admission:
             rows = decode(told, table, machine, clock)
         except Deferred:
             raise
-        except Exception as error:  # its sequence is known: it can be booked
+        except Exception as error:  # its sequence number is known, so the loss can be counted
             return replace(delivery, rejected=_judged(error))
         return replace(delivery, content=replace(batch, rows=rows, processes=described, as_of_ns=told.last_ktime_ns))
 
@@ -128,6 +128,6 @@ def _other(delivery: Delivery, clock: Clock) -> Delivery:
 def _judged(error: Exception) -> Rejected:
     if isinstance(error, Rejected):
         return error
-    # Whatever a library makes of hostile bytes, it is one record's matter.
+    # Invalid bytes may cause any error in a library, but concern only this record.
     _log.error("a record could not be decoded", exc_info=error)
-    return Rejected("corrupt", f"not sound: {error}")
+    return Rejected("corrupt", f"not valid: {error}")

@@ -1,6 +1,6 @@
-"""Records between the event loop, which receives them, and the threads, which write them.
+"""The queue of records between the event loop, which receives them, and the threads that write them.
 
-Bounded by what they have when decompressed. A run's records stay in one lane, in order; each lane has one taker.
+Bounded by the decompressed size. A run's records stay in one lane, in order; each lane has one writer.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from scope_server.ingest.counts import Counts
 from scope_server.machine import Machine
 from scope_server.store.writing.delivery import Outcome, Verdict
 
-GROUP_EVENTS = 65_536  # at most so many are written in one transaction, unless a single record has more
+GROUP_EVENTS = 65_536  # maximum events per transaction, unless a single record has more
 _GROUP_BYTES = 64 << 20
 _GROUP_RECORDS = 256
 
@@ -26,9 +26,9 @@ class Pending:
     """A record that waits for its outcome.
 
     Attributes:
-        weight: bytes, decompressed.
-        rejected: why its content must not even be looked at.
-        answer: is called in the event loop, once.
+        weight: decompressed size in bytes.
+        rejected: why the content must not be read.
+        answer: called once, in the event loop.
     """
 
     record: Record
@@ -39,19 +39,19 @@ class Pending:
 
     @property
     def events(self) -> int:
-        """As announced."""
+        """Number of events, as declared by the record."""
         return self.record.batch.event_count if self.record.HasField("batch") else 0
 
 
 class Backlog:
-    """Made in the event loop. What was taken and is not settled yet still counts as held.
+    """The backlog. Create it in the event loop. Records that were taken but not settled still count as held.
 
     Args:
         limit: bytes held before `put` waits.
-        lanes: how many takers there are.
+        lanes: number of lanes.
 
     Attributes:
-        counts: of all that was not taken as it came.
+        counts: counters of refused, deferred and redated records.
     """
 
     def __init__(self, limit: int, lanes: int) -> None:
@@ -68,20 +68,20 @@ class Backlog:
 
     @property
     def lanes(self) -> int:
-        """How many takers there are."""
+        """Number of lanes."""
         return len(self._lanes)
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of records, decompressed, that are not settled yet."""
+        """Decompressed size in bytes of all unsettled records."""
         return self._held
 
     def holds(self, machine: int) -> bool:
-        """Whether records of a machine (its key) are not settled yet."""
+        """Whether a machine (by key) has unsettled records."""
         return self._of_machines[machine] > 0
 
     async def put(self, pending: Pending) -> None:
-        """Adds a record once there is room, in the order in which records were brought."""
+        """Adds a record; waits for space, in order of the calls."""
         async with self._turn:
             while self._held and self._held + pending.weight > self._limit:
                 self._room.clear()
@@ -93,7 +93,7 @@ class Backlog:
                 self._changed.notify_all()
 
     def take(self, lane: int) -> list[Pending]:
-        """For threads: what waits in a lane, at most a group; waits for the first. Empty: closed and drained."""
+        """For threads: takes the next group of a lane; waits for a record. Empty: closed and drained."""
         waiting = self._lanes[lane]
         with self._changed:
             while not waiting and not self._closed:
@@ -108,23 +108,23 @@ class Backlog:
             return group
 
     def settle(self, group: Sequence[Pending], outcomes: Sequence[Outcome]) -> None:
-        """For threads: how each of a group ended."""
+        """For threads: reports the outcome of each record in a group."""
         for outcome in outcomes:
             if outcome.verdict is Verdict.REFUSED:
                 self.counts.refuse(outcome.code)
             elif outcome.verdict is Verdict.LATER:
                 self.counts.defer(outcome.code)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for an answer
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no agent waits for an answer
             self._loop.call_soon_threadsafe(self._settle, group, outcomes)
 
     def close(self) -> None:
-        """Lets the threads end once they have written what waits."""
+        """Makes the threads end after writing the waiting records."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def abandon(self) -> list[Pending]:
-        """Takes away what still waits."""
+        """Removes and returns all waiting records."""
         with self._changed:
             left = [pending for lane in self._lanes for pending in lane]
             for lane in self._lanes:
@@ -136,5 +136,5 @@ class Backlog:
             self._held -= pending.weight
             self._of_machines[pending.machine.key] -= 1
             pending.answer(outcome)
-        self._of_machines = +self._of_machines  # without those that have none
+        self._of_machines = +self._of_machines  # drops machines with no records
         self._room.set()

@@ -1,4 +1,4 @@
-"""What the server did not take as it came, counted since its start."""
+"""Counters of refused, deferred and redated records since the server's start."""
 
 import threading
 from collections import Counter
@@ -16,33 +16,33 @@ class Counts:
 
     @property
     def refused(self) -> Mapping[str, int]:
-        """Records that were refused, by code, such as `corrupt`, or `unidentified`, which no books can name."""
+        """Refused records by code, such as `corrupt`; `unidentified` records belong to no known stream."""
         with self._lock:
             return dict(self._refused)
 
     @property
     def deferred(self) -> Mapping[str, int]:
-        """Answers that a record is to be sent later, by code."""
+        """LATER answers by code."""
         with self._lock:
             return dict(self._deferred)
 
     @property
     def redated(self) -> int:
-        """Batches that were dated by the server's clock, the machine's being implausible."""
+        """Batches timed by the server's clock, because the machine's is implausible."""
         with self._lock:
             return self._redated
 
     def refuse(self, code: str) -> None:
-        """Counts a record that was refused."""
+        """Counts a refused record."""
         with self._lock:
             self._refused[code] += 1
 
     def defer(self, code: str) -> None:
-        """Counts a record that is to be sent later."""
+        """Counts a LATER answer."""
         with self._lock:
             self._deferred[code] += 1
 
     def redate(self) -> None:
-        """Counts a batch that was dated by the server's clock."""
+        """Counts a batch timed by the server's clock."""
         with self._lock:
             self._redated += 1

@@ -1,4 +1,4 @@
-"""From a batch's columns as they arrived to a table that PostgreSQL can take, or the reason why not."""
+"""Converts a batch's columns to a table for PostgreSQL, or refuses them with a reason."""
 
 from collections.abc import Mapping
 from datetime import date, timedelta
@@ -15,28 +15,28 @@ from scope_server.machine import Machine
 from scope_server.store.schema.columns import StreamTable
 from scope_server.store.writing.delivery import Decoded
 
-MOST_ROWS = 1 << 20  # of a batch: a MiB of real ones has 150,000
-_MOST_DAYS = 8  # each has a partition
+MOST_ROWS = 1 << 20  # per batch; real batches of 1 MiB have 150,000
+_MOST_DAYS = 8  # per batch; each day has a partition
 _DAY_US = 24 * 3600 * 10**6
-_IN_THIS_THREAD = pa.ipc.IpcReadOptions(use_threads=False)  # others cost more than they save on so little
+_IN_THIS_THREAD = pa.ipc.IpcReadOptions(use_threads=False)  # for so little data, more threads cost more than they save
 
 
 def decode(batch: Batch, table: StreamTable, machine: Machine, clock: Clock) -> Decoded | None:
-    """Reads, checks and dates the batch's columns; None if it has no rows.
+    """Reads and checks the batch's columns, and adds the time; None if there are no rows.
 
     Raises:
-        Rejected: they can never be stored.
+        Rejected: the columns can never be stored.
         Deferred: the agent is newer than this server.
     """
     if batch.event_count > MOST_ROWS:
-        raise Rejected("too_large", f"{batch.event_count} rows; at most {MOST_ROWS} are taken")
+        raise Rejected("too_large", f"{batch.event_count} rows; at most {MOST_ROWS} are allowed")
     if not batch.arrow_ipc:
         if batch.event_count:
-            raise Rejected("corrupt", f"{batch.event_count} events are announced and no columns came")
+            raise Rejected("corrupt", f"{batch.event_count} events declared, but no columns")
         return None
     rows = _read(batch, table)
     if rows.num_rows != batch.event_count:
-        raise Rejected("corrupt", f"{batch.event_count} events are announced, {rows.num_rows} came")
+        raise Rejected("corrupt", f"{batch.event_count} events declared, but {rows.num_rows} rows found")
     if not rows.num_rows:
         return None
     _check_values(rows)
@@ -52,17 +52,17 @@ def _read(batch: Batch, table: StreamTable) -> pa.Table:
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, Rejected):
             raise
-        raise Rejected("corrupt", f"not a sound Arrow stream: {str(error).splitlines()[0]}") from error
+        raise Rejected("corrupt", f"not a valid Arrow stream: {str(error).splitlines()[0]}") from error
     return rows
 
 
 def _check_schema(schema: pa.Schema, announced: str, table: StreamTable) -> None:
     if fingerprint(schema) != announced:
-        raise Rejected("corrupt", f"the columns' fingerprint is not {announced[:40]!r}, as announced")
+        raise Rejected("corrupt", f"the columns' fingerprint differs from the declared {announced[:40]!r}")
     if announced == table.fingerprint:
         return
     if len(set(schema.names)) < len(schema.names):
-        raise Rejected("corrupt", "two columns have one name")
+        raise Rejected("corrupt", "two columns have the same name")
     for column in schema:
         known = table.schema.get_field_index(column.name)
         if known < 0:
@@ -77,7 +77,7 @@ def _check_schema(schema: pa.Schema, announced: str, table: StreamTable) -> None
 
 
 def _completed(rows: pa.Table, table: StreamTable) -> pa.Table:
-    # An older agent's: what it does not know yet is absent.
+    # An older agent does not know all columns: missing ones are null.
     columns = [
         rows.column(field.name) if field.name in rows.schema.names else pa.nulls(rows.num_rows, field.type)
         for field in table.schema
@@ -96,7 +96,7 @@ def _check_values(rows: pa.Table) -> None:
                     "nul_in_text", f"column '{field.name}' has text with a NUL, which PostgreSQL cannot keep"
                 )
     clocks = [name for name in ("ktime_ns", "start_ns") if name in rows.schema.names]
-    if any((pc.max(rows.column(name)).as_py() or 0) >= 1 << 63 for name in clocks):  # None: of no process, all of them
+    if any((pc.max(rows.column(name)).as_py() or 0) >= 1 << 63 for name in clocks):  # None: no row has a process
         raise Rejected("bad_time", "a time since boot has more than 63 bits")
     if "ktime_ns" not in rows.schema.names:
         raise Rejected("corrupt", "column 'ktime_ns' is missing")
@@ -116,7 +116,7 @@ def _dated(rows: pa.Table, boot_to_utc_ns: int, machine: Machine, clock: Clock) 
     offset = clock.offset(first, last, boot_to_utc_ns, machine)
     days = _days(rows, first + offset, last + offset, offset)
     if len(days) > _MOST_DAYS:
-        raise Rejected("bad_time", f"a batch of {len(days)} days; at most {_MOST_DAYS} are taken")
+        raise Rejected("bad_time", f"a batch with rows of {len(days)} days; at most {_MOST_DAYS} are allowed")
     redated = offset != boot_to_utc_ns // 1000 * 1000
     return Decoded(rows, first + offset, last + offset, days, offset, redated)
 
@@ -135,7 +135,7 @@ def table_of(batch: Batch, tables: Mapping[str, StreamTable]) -> StreamTable:
     """The table of the batch's stream.
 
     Raises:
-        Deferred: there is none: the agent is newer than this server.
+        Deferred: the stream is unknown: the agent is newer than this server.
     """
     table = tables.get(batch.stream)
     if table is None:

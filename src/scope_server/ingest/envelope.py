@@ -1,8 +1,8 @@
-"""How large a compressed Arrow stream says it is, read before anything is decompressed.
+"""Reads the declared size of a compressed Arrow stream, before decompressing anything.
 
-A few hundred bytes can claim, or even become, gigabytes. Each compressed buffer begins with its length when
-decompressed (int64); where the buffers lie is in the message's flatbuffer. Formats: Arrow's format/Message.fbs, and
-https://flatbuffers.dev/internals/.
+A few hundred bytes can declare gigabytes, or really decompress to gigabytes. Each compressed buffer begins with its
+decompressed length (int64); the message's flatbuffer has the places of the buffers. Formats: Arrow's
+format/Message.fbs, and https://flatbuffers.dev/internals/.
 """
 
 import struct
@@ -19,10 +19,10 @@ _MOST_BUFFERS = 4096
 
 
 def declared_bytes(arrow_ipc: bytes) -> int:
-    """Bytes of all buffers of an Arrow IPC stream once decompressed, as they declare it.
+    """Decompressed size in bytes of all buffers of an Arrow IPC stream, as declared.
 
     Raises:
-        Rejected: it is not an Arrow IPC stream, or it has more parts than one of ours.
+        Rejected: this is not an Arrow IPC stream, or it has too many parts.
     """
     total = buffers = 0
     try:
@@ -51,7 +51,7 @@ class _Table:
         self.vtable = at - _read("<i", data, at)
 
     def field(self, index: int) -> int | None:
-        """Where a field lies, or None if it is absent."""
+        """The position of a field; None if it is absent."""
         slot = 4 + 2 * index
         if slot >= _read("<H", self.data, self.vtable):
             return None
@@ -90,7 +90,7 @@ def _batch(metadata: bytes, body: memoryview) -> Iterator[int]:
         declared = _read("<q", body, offset) if compressed else length
         if declared < -1:
             raise ValueError("a buffer has a negative length")
-        yield length if declared == -1 else declared  # -1: this one was left uncompressed
+        yield length if declared == -1 else declared  # -1: this buffer is not compressed
 
 
 def _read(kind: str, data: bytes | memoryview, at: int) -> int:

@@ -1,6 +1,6 @@
-"""What records tell beside rows: accounts, processes, gaps, starts and ends of runs. Checked, as a writer takes them.
+"""Checks and converts the parts of records other than rows: accounts, processes, gaps, starts and ends of runs.
 
-Raises Rejected("hostile") for what no agent of ours would say.
+Raises Rejected("hostile") for values that no real agent sends.
 """
 
 import re
@@ -21,7 +21,7 @@ _MOST_STREAMS = 256
 _MOST_REASONS = 256
 _MOST_SPANS = 20_000
 _MOST_PROCESSES = 20_000
-_TEXT = 4_000  # characters kept of what is for people
+_TEXT = 4_000  # maximum characters kept of texts for people
 _BIGINT = (1 << 63) - 1
 
 _ENDS = {
@@ -34,41 +34,41 @@ _ENDS = {
 
 
 def account(stream: str, told: record_pb2.Account, time_ns: int) -> Account:
-    """A stream's books as of a time (nanoseconds since 1970)."""
+    """A stream's event counts at a time (nanoseconds since 1970)."""
     if len(told.lost) > _MOST_REASONS:
-        raise Rejected("hostile", f"{len(told.lost)} reasons of losses; at most {_MOST_REASONS} are taken")
+        raise Rejected("hostile", f"{len(told.lost)} reasons of losses; at most {_MOST_REASONS} are allowed")
     lost = []
     for loss in told.lost:
         if loss.place in (INGEST, SPOOL):
-            raise Rejected("hostile", f"place '{loss.place}': an account does not tell of it")
+            raise Rejected("hostile", f"place '{loss.place}'is not allowed in an account")
         lost.append(Loss(_name(loss.place, "place"), _name(loss.reason, "reason"), _count(loss.count)))
     return Account(_name(stream, "stream"), _count(told.emitted), _count(told.incomplete), tuple(lost), time_ns)
 
 
 def accounts(told: record_pb2.Accounts, machine: Machine, clock: Clock) -> tuple[Account, ...]:
-    """The books of a run's streams."""
+    """The event counts of a run's streams."""
     if len(told.streams) > _MOST_STREAMS:
-        raise Rejected("hostile", f"accounts of {len(told.streams)} streams; at most {_MOST_STREAMS} are taken")
+        raise Rejected("hostile", f"accounts of {len(told.streams)} streams; at most {_MOST_STREAMS} are allowed")
     time_ns = clock.moment(told.ktime_ns, told.boot_to_utc_ns, machine)
     return tuple(account(stream, one, time_ns) for stream, one in told.streams.items())
 
 
 def processes(batch: record_pb2.Batch) -> tuple[ProcessFacts, ...]:
-    """What is known of processes."""
+    """Descriptions of processes."""
     if len(batch.processes) > _MOST_PROCESSES:
-        raise Rejected("hostile", f"{len(batch.processes)} processes; at most {_MOST_PROCESSES} are taken")
+        raise Rejected("hostile", f"{len(batch.processes)} processes; at most {_MOST_PROCESSES} are allowed")
     return tuple(map(_process, batch.processes))
 
 
 def gap(told: record_pb2.Gap, machine: Machine, clock: Clock) -> Gap:
-    """Sequences that were given up."""
+    """Lost sequence numbers."""
     if told.place != SPOOL:
-        raise Rejected("hostile", f"place {told.place[:40]!r}: a gap is of the place '{SPOOL}'")
+        raise Rejected("hostile", f"place {told.place[:40]!r}: the place of a gap must be '{SPOOL}'")
     if len(told.spans) > _MOST_SPANS:
-        raise Rejected("hostile", f"{len(told.spans)} spans; at most {_MOST_SPANS} are taken")
+        raise Rejected("hostile", f"{len(told.spans)} spans; at most {_MOST_SPANS} are allowed")
     for span in told.spans:
         if not 0 < span.first <= span.last <= _MOST_SEQUENCE:
-            raise Rejected("hostile", f"sequences {span.first} to {span.last} are none")
+            raise Rejected("hostile", f"sequences {span.first} to {span.last} are not valid")
     return Gap(
         stream=told.stream,
         reason=_name(told.reason, "reason"),
@@ -79,7 +79,7 @@ def gap(told: record_pb2.Gap, machine: Machine, clock: Clock) -> Gap:
 
 
 def start(told: record_pb2.RunStart, clock: Clock) -> Start:
-    """How a run began."""
+    """The start of a run."""
     try:
         definition = definition_json(told.definition)
     except InvalidMessage as error:
@@ -94,9 +94,9 @@ def start(told: record_pb2.RunStart, clock: Clock) -> Start:
 
 
 def end(told: record_pb2.RunEnd, clock: Clock) -> End:
-    """How a run ended."""
+    """The end of a run."""
     if len(told.last_sequences) > _MOST_STREAMS:
-        raise Rejected("hostile", f"{len(told.last_sequences)} streams; at most {_MOST_STREAMS} are taken")
+        raise Rejected("hostile", f"{len(told.last_sequences)} streams; at most {_MOST_STREAMS} are allowed")
     last_sequences = {_name(stream, "stream"): last for stream, last in told.last_sequences.items()}
     if any(last > _MOST_SEQUENCE for last in last_sequences.values()):
         raise Rejected("hostile", "a last sequence above 2**62")
@@ -134,7 +134,7 @@ def _name(text: str, what: str) -> str:
 
 def _count(number: int) -> int:
     if number > MOST_COUNT:
-        raise Rejected("hostile", f"{number} events: that many cannot be counted")
+        raise Rejected("hostile", f"{number} events: the number is too large")
     return number
 
 

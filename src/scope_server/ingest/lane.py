@@ -1,4 +1,4 @@
-"""A thread that admits and writes what one lane of the backlog has."""
+"""A thread that checks and writes the records of one lane of the backlog."""
 
 import logging
 import threading
@@ -18,24 +18,24 @@ from scope_server.store.writing.writer import Writer
 
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 5.0
-_SLOW_S = 30.0  # a group takes a fraction of a second
+_SLOW_S = 30.0  # a group normally takes a fraction of a second
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class _Held:
-    # A group that the database does not take now.
+    # A group that cannot be written now.
     since: datetime
     reason: str
     records: int
 
 
 class Lane:
-    """Runs from its making until the backlog is closed and drained, or it is told to stop.
+    """Runs from its creation until the backlog is closed and drained, or until `stop`.
 
     Args:
-        number: of the lane.
-        disk: while it is short, nothing is written.
+        number: number of the lane.
+        disk: while its free space is too low, nothing is written.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Lane:
 
     @property
     def trouble(self) -> str:
-        """What keeps it from writing, or nothing."""
+        """Why the thread cannot write; empty if it can."""
         held, busy_since = self._held, self._busy_since
         if not self.alive:
             return f"writer {self._number} ended"
@@ -68,13 +68,13 @@ class Lane:
         return ""
 
     def join(self, timeout_s: float) -> None:
-        """Waits for the thread's end."""
+        """Waits for the end of the thread."""
         self._thread.join(timeout_s)
 
     def stop(self) -> None:
-        """Has the thread give up what it does; what it had is not answered."""
+        """Makes the thread abandon its work; its records are not answered."""
         self._stopping.set()
-        # Beside us: it asks the database, which may not answer.
+        # In another thread, since the database may not answer.
         threading.Thread(target=self._writer.cancel, daemon=True).start()
 
     def _run(self) -> None:
@@ -85,17 +85,17 @@ class Lane:
                 self._busy_since = None
                 if outcomes is not None:
                     self._backlog.settle(group, outcomes)
-                # What Arrow keeps for a next group, in each thread, is half as much as an idle server has in all.
+                # The memory that Arrow keeps in each thread is half of what an idle server uses.
                 pa.default_memory_pool().release_unused()
         finally:
             self._writer.close()
 
     def _outcomes(self, group: Sequence[Pending]) -> list[Outcome] | None:
-        # None: told to stop.
+        # None: stopped.
         try:
             admitted = [self._admitted(pending) for pending in group]
             written = self._written([one for one in admitted if isinstance(one, Delivery)])
-        except Exception as error:  # a fault of ours must not end the thread, nor lose what the agents still have
+        except Exception as error:  # our own error must not end the thread, nor lose records that agents still have
             _log.exception("a group failed", extra={"records": len(group)})
             self._writer.close()
             return [Outcome(Verdict.LATER, f"the server failed: {error}", "failed")] * len(group)

@@ -1,4 +1,4 @@
-"""When events were: by their machine's clock if that is plausible, else by the server's."""
+"""Times of events: by the machine's clock if plausible, otherwise by the server's clock."""
 
 import time
 from dataclasses import dataclass
@@ -12,32 +12,32 @@ _AHEAD_NS = _DAY_NS
 
 @dataclass(frozen=True)
 class Clock:
-    """What is plausible at a moment: not older than is kept, and not more than a day ahead."""
+    """The range of plausible times: not older than rows are kept, and at most a day in the future."""
 
     now_ns: int
     keep_days: int
 
     @classmethod
     def now(cls, keep_days: int) -> "Clock":
-        """As of now."""
+        """The range at this time."""
         return cls(time.time_ns(), keep_days)
 
     def offset(self, first_ktime_ns: int, last_ktime_ns: int, boot_to_utc_ns: int, machine: Machine) -> int:
-        """What to add to ktimes: `boot_to_utc_ns` (whole µs), or the server's own reading of the machine's clock.
+        """The offset from ktimes to UTC: `boot_to_utc_ns` (whole µs), or by the server's clock.
 
         Raises:
-            Rejected: by neither are all times plausible.
+            Rejected: with both, some times are implausible.
         """
         for offset in (boot_to_utc_ns // 1000 * 1000, machine.boot_to_utc_ns):
             if self.plausible(first_ktime_ns + offset) and self.plausible(last_ktime_ns + offset):
                 return offset
         first, last = first_ktime_ns + machine.boot_to_utc_ns, last_ktime_ns + machine.boot_to_utc_ns
         if last <= self.now_ns + _AHEAD_NS and 0 <= first < self._earliest_ns:
-            raise Rejected("too_old", f"it is older than {self.keep_days} days, which is all that is kept")
-        raise Rejected("bad_time", f"times from {first} to {last} ns since 1970 cannot be")
+            raise Rejected("too_old", f"older than {self.keep_days} days; older rows are not kept")
+        raise Rejected("bad_time", f"times from {first} to {last} ns since 1970 are implausible")
 
     def moment(self, ktime_ns: int, boot_to_utc_ns: int, machine: Machine) -> int:
-        """A time for the books, in nanoseconds since 1970: now, if it cannot be as it is told."""
+        """A time for event counts, in nanoseconds since 1970; now if the given time is implausible."""
         try:
             return ktime_ns + self.offset(ktime_ns, ktime_ns, boot_to_utc_ns, machine)
         except Rejected:

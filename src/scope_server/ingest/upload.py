@@ -1,4 +1,4 @@
-"""One agent's stream of records: checked, put in the backlog, answered when they are settled."""
+"""An agent's Upload stream: checks records, puts them into the backlog, and answers when they are settled."""
 
 import asyncio
 import logging
@@ -26,19 +26,19 @@ from scope_wire.limits import RECORD_BYTES
 log = logging.getLogger(__name__)
 
 _VERDICTS = {Verdict.STORED: VERDICT_STORED, Verdict.LATER: VERDICT_LATER, Verdict.REFUSED: VERDICT_REFUSED}
-_MOST_UNSENT = 10_000  # answers; an agent that does not take them is not read from
+_MOST_UNSENT = 10_000  # answers; beyond, the server stops reading from the agent
 _MOST_IN_A_REPLY = 1_000
 
 
 async def upload(
     requests: AsyncIterator[UploadRequest], machine: Machine, backlog: Backlog
 ) -> AsyncGenerator[UploadReply, None]:
-    """Answers every record of a stream whose Hello was read. Ends when the stream does and all is answered.
+    """Answers every record of a stream after its Hello. Ends when the stream has ended and all records are answered.
 
-    While the backlog is full the stream is not read. If the agent goes, what it sent is still written.
+    While the backlog is full, the stream is not read. If the agent disconnects, its records are still written.
 
     Args:
-        machine: for which the agent speaks; records of another one's runs are refused.
+        machine: the agent's machine; records of runs on other machines are refused.
     """
     answers = _Answers()
     reading = asyncio.create_task(_read(requests, machine, backlog, answers))
@@ -47,14 +47,14 @@ async def upload(
         while not (reading.done() and (answers.complete or reading.exception())):
             if some := await answers.some():
                 yield UploadReply(answers=some)
-        await reading  # raises what ended it
+        await reading  # raises the error that ended it
     finally:
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
 
 
 class _Answers:
-    # Of one stream: those that wait to be sent, and how many are to come.
+    # The answers of one stream: those waiting to be sent, and the number still to come.
 
     def __init__(self) -> None:
         self._waiting: list[Answer] = []
@@ -79,7 +79,7 @@ class _Answers:
         self._changed.set()
 
     async def some(self) -> list[Answer]:
-        # All there are, at most a reply's; waits for a change.
+        # All waiting answers, up to the limit of a reply; waits if there are none.
         if not self._waiting:
             await self._changed.wait()
             self._changed.clear()
@@ -88,7 +88,7 @@ class _Answers:
         return some
 
     async def taken(self) -> None:
-        # Waits until the agent has taken enough of them.
+        # Waits until the agent has taken enough answers.
         while len(self._waiting) > _MOST_UNSENT:
             self._room.clear()
             await self._room.wait()
@@ -113,15 +113,15 @@ async def _read(requests: AsyncIterator[UploadRequest], machine: Machine, backlo
         else:
             await backlog.put(pending)
             continue
-        if outcome.code not in told:  # one line a kind, however many an agent sends
+        if outcome.code not in told:  # one log line per kind
             told.add(outcome.code)
-            log.warning("record not taken", extra={"machine": machine.machine_id, "reason": outcome.reason})
+            log.warning("record not stored", extra={"machine": machine.machine_id, "reason": outcome.reason})
         answer(outcome)
 
 
 def _pending(envelope: Envelope, machine: Machine, answer: "partial[None]") -> Pending:
     if len(envelope.record) > RECORD_BYTES:
-        raise Rejected("too_large", f"a record of {len(envelope.record)} bytes; at most {RECORD_BYTES} are taken")
+        raise Rejected("too_large", f"a record of {len(envelope.record)} bytes; at most {RECORD_BYTES} are allowed")
     try:
         record = opened(envelope.record, envelope.crc32)
     except DamagedRecord as error:

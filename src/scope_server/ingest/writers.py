@@ -1,4 +1,4 @@
-"""The threads that write, a lane each, and whether they can."""
+"""The writer threads, one per lane, and their health."""
 
 import asyncio
 import logging
@@ -22,14 +22,14 @@ _log = logging.getLogger(__name__)
 
 
 class Writers:
-    """A thread for each lane of the backlog; what waits while it writes becomes its next group.
+    """A thread for each lane of the backlog. Records that arrive while it writes become its next group.
 
     Args:
         conninfo: a libpq connection string; each thread has its own connection.
-        tables: the streams that can be stored, by name.
-        keep_days: rows that are older are refused.
-        kept_bytes: at most so many of refused records are kept.
-        disk: while it is short, nothing is written.
+        tables: the known streams by name.
+        keep_days: older rows are refused.
+        kept_bytes: maximum size of kept refused records.
+        disk: while its free space is too low, nothing is written.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Writers:
         ]
 
     async def check(self, timeout_s: float) -> str:
-        """Writes to the database; what is wrong with that or with the threads, or nothing."""
+        """Tests a write to the database; returns what is wrong with it or with the threads, or an empty text."""
         if self._disk and (shortage := self._disk.shortage()):
             return f"waits: {shortage}; {self._backlog.held_bytes} bytes wait"
         troubles = [lane.trouble for lane in self._lanes if lane.trouble]
@@ -66,12 +66,12 @@ class Writers:
         return ""
 
     async def watch(self) -> None:
-        """Returns once a thread has ended: none does before `stop`."""
+        """Returns when a thread has ended, which should not happen before `stop`."""
         while all(lane.alive for lane in self._lanes):
             await asyncio.sleep(_WATCH_S)
 
     async def stop(self, deadline_s: float) -> None:
-        """Writes what waits; what is left after the deadline not, nor is it answered: the agents send it again."""
+        """Writes waiting records until the deadline. The rest is not answered, so agents resend it."""
         self._backlog.close()
         await asyncio.to_thread(self._join, time.monotonic() + deadline_s)
         left = self._backlog.abandon()

@@ -1,3 +1,3 @@
-"""The agents' streams: hello - sessions (who is connected) - reported (what they say) - reports (into SQL) - wishes
-(what is wanted of them) - forgotten (runs that nobody has any more) - service (gRPC).
+"""Sessions of agents: hello (first message), sessions (connected agents), reported (checks reports), reports (writes
+them to SQL), desired and reconcile (wanted tasks), service (gRPC).
 """

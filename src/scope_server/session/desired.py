@@ -1,4 +1,4 @@
-"""What is wanted, changed: the API's side of `store.tasks`, and what the agent makes of it."""
+"""Starts and stops tasks: changes `store.tasks` for the API, and waits for the agent."""
 
 import asyncio
 import contextlib
@@ -12,28 +12,28 @@ from scope_server.session.reports import Reports
 from scope_server.session.sessions import Sessions
 from scope_server.store.reading.database import Database
 
-ANSWER_S = 15.0  # so long a request waits for the agent
-_WISH_BYTES = 512 << 10  # of definitions of one machine: its wish is one message
+ANSWER_S = 15.0  # how long a request waits for the agent
+_WISH_BYTES = 512 << 10  # of all definitions of a machine: they are sent in one message
 
 
 class Desired:
-    """Changes what is wanted of machines."""
+    """Changes the wanted tasks of machines."""
 
     def __init__(self, database: Database, sessions: Sessions, reports: Reports) -> None:
         self._database, self._sessions, self._reports = database, sessions, reports
 
     async def start(self, machine: int, machine_id: str, definition: Definition) -> str:
-        """Wants a task; returns its id when it records, or once that takes too long, or at once if no agent is there.
+        """Creates a task. Returns its id when it records, after a timeout, or at once if the agent is not connected.
 
         Raises:
-            AgentRefused: the agent says that the definition is no good; the task is not wanted any more.
-            InvalidQuery: the machine has as many tasks as its wish can hold.
+            AgentRefused: the agent refused the definition; the task is no longer wanted.
+            InvalidQuery: the machine has the maximum number of tasks.
             StoreUnavailable: the database cannot be reached.
         """
         text = definition_json(definition)
         (load,) = await self._database.fetch("wanted_bytes", {"machine": machine})
         if load["bytes"] + len(text.encode()) > _WISH_BYTES:
-            raise InvalidQuery("node: this machine has as many tasks as it may; stop some")
+            raise InvalidQuery("node: this machine has the maximum number of tasks; stop some")
         task_id = str(uuid.uuid4())
         row = {"task_id": task_id, "machine": machine, "probe": definition.probe, "definition": text}
         await self._database.run("want_task", row)
@@ -41,10 +41,10 @@ class Desired:
         return task_id
 
     async def stop(self, task_id: str) -> None:
-        """Wants a task no more; returns when it has ended or that takes too long, or at once if no agent is there.
+        """Stops a task. Returns when it has ended, after a timeout, or at once if the agent is not connected.
 
         Raises:
-            NotOurs: it was started on the machine itself, which alone may stop it.
+            NotOurs: the task was started on the machine itself, and can only be stopped there.
             StoreUnavailable: the database cannot be reached.
         """
         progress = await self._progress(task_id)
@@ -52,7 +52,7 @@ class Desired:
             if not progress["wanted"] and not progress["open"]:
                 return
             raise NotOurs(
-                f"the task was started on {progress['hostname']} itself and is stopped there: "
+                f"the task was started on {progress['hostname']} itself; stop it there: "
                 f'grpcurl -d \'{{"task_id": "{task_id}"}}\' ... scope.v1.AgentControl/StopTask'
             )
         await self._database.run("unwant_task", {"task_id": task_id})

@@ -1,4 +1,4 @@
-"""The first message of a stream, checked: who calls."""
+"""Checks the Hello, the first message of a stream."""
 
 import time
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from scope_proto.scope.v1.session_pb2 import Hello
 from scope_server.errors import InvalidMessage
 
-_TEXTS = {"hostname": 255, "kernel": 255, "architecture": 63, "agent_version": 63}  # the most characters of each
+_TEXTS = {"hostname": 255, "kernel": 255, "architecture": 63, "agent_version": 63}  # maximum characters of each
 _MOST_CPUS = 1 << 20
 _BIGINT = (1 << 63) - 1
 _HEX = frozenset("0123456789abcdef")
@@ -18,11 +18,11 @@ _HEX = frozenset("0123456789abcdef")
 
 @dataclass(frozen=True)
 class Caller:
-    """Who calls, as the columns of `store.machines` name it.
+    """The calling agent; fields as in the columns of `store.machines`.
 
     Attributes:
-        boot_to_utc_ns: added to the machine's CLOCK_BOOTTIME it gives the server's time, as of the Hello; whole µs.
-        clock_ahead_ns: the machine's clock less the server's.
+        boot_to_utc_ns: added to the machine's CLOCK_BOOTTIME, it gives the server's time, at the Hello; whole µs.
+        clock_ahead_ns: the machine's clock minus the server's clock.
     """
 
     machine_id: str
@@ -39,18 +39,18 @@ class Caller:
 
 
 def caller_of(hello: Hello) -> Caller:
-    """Who says hello.
+    """The caller in a Hello.
 
     Raises:
-        InvalidMessage: a field is missing or no sane value.
+        InvalidMessage: a field is missing or not valid.
     """
     node = hello.node
     if len(node.machine_id) != 32 or not _HEX.issuperset(node.machine_id):
-        raise InvalidMessage("node.machine_id: 32 hexadecimal digits in lower case are wanted")
+        raise InvalidMessage("node.machine_id: must be 32 hexadecimal digits in lower case")
     for name, longest in _TEXTS.items():
         text = getattr(node, name)
         if len(text) > longest or "\0" in text:
-            raise InvalidMessage(f"node.{name}: at most {longest} characters are wanted, no NUL among them")
+            raise InvalidMessage(f"node.{name}: must have at most {longest} characters and no NUL")
     if node.cpus > _MOST_CPUS:
         raise InvalidMessage(f"node.cpus: {node.cpus} is above {_MOST_CPUS}")
     if node.memory_bytes > _BIGINT:
@@ -73,12 +73,12 @@ def caller_of(hello: Hello) -> Caller:
 
 
 def ahead(utc_ns: int) -> int:
-    """How far a clock that shows `utc_ns` now is ahead of ours, in ns; no more than a bigint."""
+    """A clock's current time `utc_ns` minus our clock, in ns; limited to a bigint."""
     return max(-_BIGINT, min(_BIGINT, utc_ns - time.time_ns()))
 
 
 def moment(stamp: Timestamp) -> datetime | None:
-    """A message's time; None if it is none that can be kept."""
+    """The time in a message; None if PostgreSQL cannot store it."""
     try:
         return stamp.ToDatetime(UTC)
     except (ValueError, OverflowError):
@@ -91,4 +91,4 @@ def _installation(text: str) -> str:
             raise ValueError
         return str(UUID(text))
     except ValueError:
-        raise InvalidMessage("node.installation_id: a UUID is wanted") from None
+        raise InvalidMessage("node.installation_id: must be a UUID") from None

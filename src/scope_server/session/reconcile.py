@@ -1,4 +1,4 @@
-"""Makes an agent and what is wanted of it agree: looked at again and again, and whenever either may have changed."""
+"""Reconciles an agent with its wanted tasks: at intervals, and whenever one of the two may have changed."""
 
 import asyncio
 import contextlib
@@ -20,17 +20,17 @@ from scope_server.store.reading.database import Share
 log = logging.getLogger(__name__)
 
 EVERY_S = 5.0
-_BETWEEN_S = 0.1  # rounds of one agent, however often it is nudged
+_BETWEEN_S = 0.1  # minimum time between two rounds for one agent
 
 
 class Reconciler:
-    """Follows sessions; one call of `follow` each."""
+    """Reconciles sessions; `follow` is called once per session."""
 
     def __init__(self, database: Share, reports: Reports, backlog: Backlog, sessions: Sessions) -> None:
         self._database, self._reports, self._backlog, self._sessions = database, reports, backlog, sessions
 
     async def follow(self, session: Session) -> None:
-        """Runs until cancelled, from the agent's first report on."""
+        """Runs from the agent's first report until cancelled."""
         await session.reported.wait()
         forgotten: list[int] | None = None
         told: list[dict[str, Any]] | None = None
@@ -39,32 +39,32 @@ class Reconciler:
             try:
                 if forgotten is None:
                     forgotten = await self._find_forgotten(session)
-                    await self._reports.caught_up(session.machine)  # before it: what it has ended by itself
+                    await self._reports.caught_up(session.machine)  # first write which tasks the agent has ended itself
                 told = await self._tell(session, told)
                 forgotten = await self._close(session, forgotten)
             except StoreUnavailable as error:
                 machine = session.machine.machine_id
-                log.warning("cannot look what is wanted", extra={"machine": machine, "reason": str(error)})
+                log.warning("cannot read the wanted tasks", extra={"machine": machine, "reason": str(error)})
             await asyncio.sleep(_BETWEEN_S)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(session.nudged.wait(), EVERY_S - _BETWEEN_S)
 
     async def _tell(self, session: Session, told: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-        """Sends the wish if it is another than `told`, the last one; returns it."""
+        """Sends the wanted tasks if they differ from `told`, those sent last; returns them."""
         own = [task_id for task_id, origin in session.tasks.items() if origin == "agent"]
         where = {"machine": session.machine.key, "own": own}
         await self._database.run("end_overdue", where)
         wanted = await self._database.fetch("wanted_tasks", where)
         if wanted != told:
-            # Above whatever this agent was told before, also if the server's clock was set back between.
+            # Greater than all numbers sent to this agent before, even if the server's clock was set back.
             session.number = max(time.time_ns() // 1_000_000, session.number + 1)
             session.wish(_message(session.number, wanted, session.clock_ahead_ns))
         return wanted
 
     async def _find_forgotten(self, session: Session) -> list[int]:
-        """Runs that this machine's agents have left open, of which it knows nothing.
+        """Open runs of this machine that its agent does not know.
 
-        Records are let in after this: whichever run they begin is not among these.
+        Records are accepted only after this, so runs that they start are not included.
         """
         where = {"machine": session.machine.key, "open_runs": list(session.open_runs)}
         found = [row["id"] for row in await self._database.fetch("forgotten_runs", where)]
@@ -73,7 +73,7 @@ class Reconciler:
         return found
 
     async def _close(self, session: Session, forgotten: list[int]) -> list[int]:
-        """Closes the books of forgotten runs, once none of their records wait to be written; returns what is left."""
+        """Closes forgotten runs that have no records waiting to be written; returns the others."""
         if not forgotten or self._backlog.holds(session.machine.key):
             return forgotten
         for number, run in enumerate(forgotten):
@@ -81,9 +81,7 @@ class Reconciler:
                 await self._database.run("close_run", {"run": run})
             except StoreUnavailable:
                 return forgotten[number:]
-        log.warning(
-            "runs were closed that no agent has", extra={"machine": session.machine.machine_id, "runs": forgotten}
-        )
+        log.warning("closed runs that no agent knows", extra={"machine": session.machine.machine_id, "runs": forgotten})
         return []
 
 
@@ -98,7 +96,7 @@ def _message(number: int, wanted: list[dict[str, Any]], clock_ahead_ns: int) -> 
 
 
 def _theirs(moment: datetime | None, clock_ahead_ns: int) -> datetime | None:
-    """A time of ours on the agent's clock."""
+    """Converts a time of our clock to the agent's clock."""
     try:
         return moment and moment + timedelta(microseconds=clock_ahead_ns // 1000)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""From an agent's word on a task to rows of `store.tasks`, `store.runs` and `store.accounts`, checked."""
+"""Checks an agent's report of a task, and converts it to rows of `store.tasks`, `store.runs`, `store.accounts`."""
 
 import json
 import math
@@ -15,8 +15,8 @@ from scope_server.errors import InvalidMessage
 from scope_server.session.hello import moment
 from scope_wire.limits import MOST_COUNT, NAME_LENGTH
 
-DEFINITION_BYTES = 32 << 10  # of a definition as JSON
-_TEXT = 4000  # characters kept of an error
+DEFINITION_BYTES = 32 << 10  # maximum size of a definition as JSON
+_TEXT = 4000  # maximum characters kept of an error
 _MOST_STREAMS = 64
 _MOST_NOTES = 16
 _ENDED = ("stopped", "failed")
@@ -25,12 +25,12 @@ _RUN_STATES = ("starting", "running", "stopping", *_ENDED)
 
 @dataclass(frozen=True)
 class Reported:
-    """What an agent says of a task.
+    """An agent's report of a task.
 
     Attributes:
-        task: columns of `store.tasks`; `over` if this ended the task for good.
-        run: columns of `store.runs`, or None if it has not begun.
-        emitted: by stream of the run.
+        task: columns of `store.tasks`; `over` if the task has ended for good.
+        run: columns of `store.runs`; None before the first run.
+        emitted: emitted events by stream of the run.
     """
 
     task: Mapping[str, Any]
@@ -39,18 +39,18 @@ class Reported:
 
 
 def reported(message: control_pb2.Task, clock_ahead_ns: int) -> Reported:
-    """A task as its agent reports it; what is for people is cleaned, what identifies is checked.
+    """The report in a message. Texts for people are cleaned; ids and names are checked.
 
     Args:
-        clock_ahead_ns: the agent's clock less ours. Times that we compare with ours are turned into ours.
+        clock_ahead_ns: the agent's clock minus ours. Times that are compared with our clock are converted to it.
 
     Raises:
-        InvalidMessage: it cannot be entered; the message names the field.
+        InvalidMessage: the report is not valid; the message names the field.
     """
     task_id = uuid_text(message.task_id, "task_id")
     origin = _word(task_pb2.Origin, message.origin, "ORIGIN_")
     if origin not in ("server", "agent"):
-        raise InvalidMessage(f"task {task_id}: origin: it has none")
+        raise InvalidMessage(f"task {task_id}: origin: missing")
     told = message.run
     state = _word(task_pb2.TaskState, told.state, "TASK_STATE_")
     end = _word(task_pb2.TaskEnd, told.end, "TASK_END_")
@@ -94,10 +94,10 @@ def _emitted(accounts: Mapping[str, Any]) -> dict[str, int]:
 
 
 def definition_json(definition: task_pb2.Definition) -> str:
-    """A definition as `store.tasks` keeps it: scope.v1.Definition as JSON.
+    """A definition for `store.tasks`: scope.v1.Definition as JSON.
 
     Raises:
-        InvalidMessage: it is too large, or has a text or number that JSON or PostgreSQL does not take.
+        InvalidMessage: it is too large, or JSON or PostgreSQL cannot represent a value.
     """
     try:
         plain = json_format.MessageToDict(definition, preserving_proto_field_name=True)
@@ -112,10 +112,10 @@ def definition_json(definition: task_pb2.Definition) -> str:
 
 
 def uuid_text(text: str, name: str) -> str:
-    """A UUID as UUIDs are written.
+    """The standard text of a UUID.
 
     Raises:
-        InvalidMessage: it is none.
+        InvalidMessage: the text is not a UUID.
     """
     try:
         if len(text) > 36:
@@ -126,13 +126,13 @@ def uuid_text(text: str, name: str) -> str:
 
 
 def clean(text: str) -> str:
-    """A text for people, as PostgreSQL takes it."""
+    """A text for people, shortened and without characters that PostgreSQL refuses."""
     return text[:_TEXT].replace("\0", "")
 
 
 def _probe(name: str, task_id: str) -> str:
     if not name or len(name) > NAME_LENGTH or "\0" in name:
-        raise InvalidMessage(f"task {task_id}: definition.probe: a name of at most {NAME_LENGTH} characters is wanted")
+        raise InvalidMessage(f"task {task_id}: definition.probe: must be a name of at most {NAME_LENGTH} characters")
     return name
 
 
@@ -140,7 +140,7 @@ def _word(kind: Any, value: int, prefix: str) -> str:
     try:
         return str(kind.Name(value)).removeprefix(prefix).lower()
     except ValueError:
-        return "unspecified"  # a newer agent's
+        return "unspecified"  # from a newer agent
 
 
 def _ours(message: control_pb2.Task, name: str, clock_ahead_ns: int) -> datetime | None:

@@ -1,4 +1,4 @@
-"""What agents report, kept until it is written: the newest word on each task, however long the database takes."""
+"""Keeps agents' reports until they are written to the database: the latest report of each task."""
 
 import asyncio
 import logging
@@ -17,18 +17,18 @@ from scope_server.store.reading.database import Share
 log = logging.getLogger(__name__)
 
 _SEEN_EVERY_S = 5.0
-_BETWEEN_S = 0.1  # rounds of a machine: an agent that reports without a pause costs no more
+_BETWEEN_S = 0.1  # minimum time between two rounds of a machine, even if its agent reports without pauses
 _LONGEST_PAUSE_S = 5.0
 
 
 @dataclass(eq=False)
 class _Unwritten:
-    """Of one machine. `seen` has the columns of the latest sign of life, if it is to be written."""
+    """Unwritten reports of one machine. `seen` has the columns about its last contact, if not written yet."""
 
     machine: Machine
     tasks: dict[str, Reported] = field(default_factory=dict)
     seen: dict[str, Any] | None = None
-    seen_at: float = 0.0  # on the loop's clock
+    seen_at: float = 0.0  # time of the loop's clock
     written: asyncio.Event = field(default_factory=asyncio.Event)  # set, and replaced, after each round
     draining: bool = False
 
@@ -38,9 +38,9 @@ class _Unwritten:
 
 
 class Reports:
-    """The reports of all machines. What is put here is written by `run`, also when its session is over.
+    """The reports of all machines. `run` writes them, even after their session is over.
 
-    A report that the database refuses as such is dropped with an error in the log: it must not hold up those behind it.
+    If the database refuses a report, it is dropped and logged as an error, so that it does not block later reports.
     """
 
     def __init__(self, database: Share) -> None:
@@ -49,7 +49,7 @@ class Reports:
         self._woken: asyncio.Queue[_Unwritten] = asyncio.Queue()
 
     def put(self, machine: Machine, tasks: Iterable[Reported], clock_ahead_ns: int) -> None:
-        """Takes what a machine's agent reports in place of what it reported of the same tasks before."""
+        """Adds reports of a machine; they replace earlier reports of the same tasks."""
         unwritten = self._of(machine)
         unwritten.machine = machine
         for told in tasks:
@@ -63,17 +63,17 @@ class Reports:
             self._woken.put_nowait(unwritten)
 
     def next_write(self, machine: Machine) -> asyncio.Event:
-        """Set once more of this machine's reports are written, or all that there was."""
+        """An event that is set when the next reports of this machine, or all of them, are written."""
         return self._of(machine).written
 
     async def caught_up(self, machine: Machine) -> None:
-        """Returns once all that this machine has reported is written."""
+        """Returns when all reports of this machine so far are written."""
         unwritten = self._of(machine)
         while unwritten.any:
             await unwritten.written.wait()
 
     async def run(self) -> None:
-        """Writes until cancelled: a machine's tasks one after the other, machines beside each other."""
+        """Writes until cancelled: tasks of a machine one after the other, machines in parallel."""
         async with asyncio.TaskGroup() as group:
             while True:
                 unwritten = await self._woken.get()
@@ -104,7 +104,7 @@ class Reports:
             try:
                 await self._enter(unwritten.machine, told)
             except (psycopg.DataError, psycopg.IntegrityError):
-                log.exception("a report cannot be entered", extra={"task": task_id})
+                log.exception("a report cannot be written", extra={"task": task_id})
             if unwritten.tasks.get(task_id) is told:
                 del unwritten.tasks[task_id]
         if seen := unwritten.seen:
@@ -113,7 +113,7 @@ class Reports:
                 unwritten.seen = None
 
     async def _enter(self, machine: Machine, told: Reported) -> None:
-        # A row a statement: two rows that one transaction locks could wait for a writer that waits for it.
+        # One row per statement: a transaction that locks two rows could deadlock with a writer.
         await self._database.run("report_task", {"machine": machine.key, **told.task})
         if told.run is None:
             return

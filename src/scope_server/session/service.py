@@ -1,4 +1,4 @@
-"""scope.v1.Session as gRPC serves it: the door, and the two streams."""
+"""The gRPC service scope.v1.Session: authentication and the two streams."""
 
 import asyncio
 import logging
@@ -34,9 +34,10 @@ from scope_wire.token import shows
 log = logging.getLogger(__name__)
 
 _HELLO_S = 10.0
-# grpc.aio's clients do not see why a call has ended if they write to it then; what they begin with is written by now.
+# A grpc.aio client does not get the reason of an ended call if it is writing at that time. By now it has written its
+# first messages.
 _BEFORE_REFUSAL_S = 0.25
-_MOST_TASKS = 10_000  # that a session may tell of
+_MOST_TASKS = 10_000  # per session
 _CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (InvalidMessage, grpc.StatusCode.INVALID_ARGUMENT),
     (MachineTaken, grpc.StatusCode.ALREADY_EXISTS),
@@ -47,9 +48,9 @@ _CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
 
 
 class SessionService(SessionServicer):
-    """Lets agents in that show the token.
+    """Accepts agents with the right token.
 
-    Handlers read from and write to their context: an `async with` around a `yield` could not be cancelled.
+    Handlers read and write through their context, because an `async with` around a `yield` could not be cancelled.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class SessionService(SessionServicer):
                     await context.write(reply)
 
     async def _enter(self, request_iterator: Any, context: Any) -> tuple[Caller, AsyncIterator[Any]]:
-        """Who calls, and what follows the Hello."""
+        """The caller, and the messages after the Hello."""
         shown = dict(context.invocation_metadata() or ()).get("authorization")
         if not shows(shown, self._token):
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, "the token is missing or wrong")
@@ -96,9 +97,9 @@ class SessionService(SessionServicer):
             async with asyncio.timeout(_HELLO_S):
                 first = await anext(requests, None)
         except TimeoutError:
-            raise InvalidMessage(f"hello: nothing came within {_HELLO_S:g} s") from None
+            raise InvalidMessage(f"hello: no message within {_HELLO_S:g} s") from None
         if first is None or not first.HasField("hello"):
-            raise InvalidMessage("hello: the first message must be one")
+            raise InvalidMessage("hello: the first message must be a Hello")
         return caller_of(first.hello), requests
 
     async def _read(self, session: Session, requests: AsyncIterator[session_pb2.AttendRequest]) -> None:
@@ -112,7 +113,7 @@ class SessionService(SessionServicer):
             session.end(NoSession("the agent has ended the stream"))
         except SessionError as error:
             session.end(error)
-        await asyncio.Event().wait()  # until the session has ended, which cancels this
+        await asyncio.Event().wait()  # cancelled when the session ends
 
     def _take(self, session: Session, report: session_pb2.Report) -> None:
         if report.utc_ns:
@@ -137,9 +138,9 @@ def _sound(report: session_pb2.Report, session: Session) -> Iterator[Reported]:
     for task in report.tasks:
         try:
             yield reported(task, session.clock_ahead_ns)
-        except InvalidMessage as error:  # the others are not to suffer from it
+        except InvalidMessage as error:  # the other tasks are still used
             machine = session.machine.machine_id
-            log.warning("a reported task is left out", extra={"machine": machine, "reason": str(error)})
+            log.warning("ignored the report of a task", extra={"machine": machine, "reason": str(error)})
 
 
 def _open_runs(report: session_pb2.Report, told: list[Reported]) -> Iterator[str]:
@@ -152,7 +153,7 @@ def _open_runs(report: session_pb2.Report, told: list[Reported]) -> Iterator[str
 
 @asynccontextmanager
 async def _explained(context: Any) -> AsyncIterator[None]:
-    """Turns errors into the status that the agent is told."""
+    """Turns errors into a gRPC status for the agent."""
     try:
         yield
     except (SessionError, StoreUnavailable) as error:

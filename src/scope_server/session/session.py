@@ -1,4 +1,4 @@
-"""One agent's session: what it has reported, what it is to be told, and how it ends."""
+"""An agent's session: its reports, the messages to it, and its end."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,17 +11,17 @@ from scope_wire.limits import SILENCE_S
 
 
 class Session:
-    """Begins with a Hello on Attend; ends with that stream, after a silence, or when it is replaced.
+    """A session begins with a Hello on Attend. It ends with this stream, after a silence, or when it is replaced.
 
     Attributes:
-        clock_ahead_ns: the machine's clock less ours, when it reported last.
-        spool: what waited on the agent's disk when it reported last.
-        open_runs: of the first report, which `reported` tells of.
-        tasks: the origin of each task that it has reported, by id.
-        number: of the latest wish that the agent was told, by this server or another.
-        takes_records: whether it may upload.
-        nudged: set when the agent and what is wanted of it may have come to differ.
-        gone: set when nothing works for this session any more.
+        clock_ahead_ns: the machine's clock minus ours, at the last report.
+        spool: size of the agent's spool at the last report.
+        open_runs: open runs in the first report; `reported` is set when it has arrived.
+        tasks: the origin of each reported task, by id.
+        number: number of the last Wanted that the agent got, from this server or another.
+        takes_records: whether the agent may upload.
+        nudged: set when the agent's tasks and the wanted tasks may differ.
+        gone: set when the session is over and all its work has ended.
     """
 
     def __init__(self, machine: Machine, hostname: str, clock_ahead_ns: int) -> None:
@@ -44,15 +44,15 @@ class Session:
 
     @property
     def reason(self) -> str:
-        """Why it is over; empty while it is not."""
+        """Why the session is over; empty while it is open."""
         return str(self._end or "")
 
     @asynccontextmanager
     async def attended(self) -> AsyncIterator[None]:
-        """The life of the session.
+        """Entered during the session.
 
         Raises:
-            SessionError: it was ended, or nothing was heard for too long.
+            SessionError: the session was ended, or the agent was silent for too long.
         """
         try:
             async with asyncio.timeout(SILENCE_S) as self._silence:
@@ -62,16 +62,16 @@ class Session:
         except TimeoutError:
             if not self._silence or not self._silence.expired():
                 raise
-            raise self._end or NoSession(f"nothing was heard of the agent for {SILENCE_S:g} s") from None
+            raise self._end or NoSession(f"nothing was heard from the agent for {SILENCE_S:g} s") from None
         finally:
             self._silence = None
 
     @asynccontextmanager
     async def uploading(self) -> AsyncIterator[None]:
-        """The life of its Upload stream, of which it has one: another ends this one, and so does the session's end.
+        """Entered during the session's only Upload stream. Another Upload, or the session's end, ends it.
 
         Raises:
-            SessionError: it was ended.
+            SessionError: the stream was ended.
         """
         if self._end:
             raise NoSession(self.reason)
@@ -89,12 +89,12 @@ class Session:
             raise NoSession(self.reason or "another Upload has begun") from None
 
     def heard(self) -> None:
-        """Takes note of a sign of life."""
+        """Notes that the agent was heard."""
         if self._silence and not self._end:
             self._silence.reschedule(asyncio.get_running_loop().time() + SILENCE_S)
 
     def end(self, why: SessionError) -> None:
-        """Ends it from the next turn of the loop on; the first reason counts."""
+        """Ends the session at the next turn of the loop; only the first reason is kept."""
         if self._end:
             return
         self._end = why
@@ -105,19 +105,19 @@ class Session:
             self._probes.set_exception(AgentUnavailable(f"the agent's session has ended: {why}"))
 
     def wish(self, wanted: session_pb2.Wanted) -> None:
-        """Has the agent told what is wanted, in place of what it was not told yet."""
+        """Sends the wanted tasks to the agent; replaces a message that was not sent yet."""
         self._wanted = wanted
         self._outgoing.set()
 
     async def probes(self) -> control_pb2.ListProbesResponse:
-        """What the agent's host allows; whoever asks while the agent is asked gets the same answer.
+        """The probes of the agent's host. Concurrent callers share one answer.
 
         Raises:
             AgentUnavailable: the session ended before the answer came.
         """
         if self._probes is None or self._probes.done():
             self._probes = asyncio.get_running_loop().create_future()
-            self._probes.add_done_callback(lambda done: done.exception())  # who asked may have gone away
+            self._probes.add_done_callback(lambda done: done.exception())  # the caller may have gone
             self._asked += 1
             self._outgoing.set()
         return await asyncio.shield(self._probes)
@@ -128,7 +128,7 @@ class Session:
             self._probes.set_result(probes)
 
     async def replies(self) -> AsyncIterator[session_pb2.AttendReply]:
-        """What the agent is to be told, without an end."""
+        """Messages to the agent, endless."""
         asked = 0
         while True:
             await self._outgoing.wait()

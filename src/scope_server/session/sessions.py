@@ -1,4 +1,4 @@
-"""Which agents are connected: one session a machine."""
+"""The connected agents: one session per machine."""
 
 import asyncio
 import logging
@@ -14,14 +14,14 @@ from scope_server.store.reading.database import Database
 
 log = logging.getLogger(__name__)
 
-CONFLICT_S = 600.0  # since the last try: so long a conflict is shown
-_REPLACED_S = 5.0  # to end the session that another replaces
-_ATTEND_FIRST_S = 5.0  # an Upload that overtakes its Attend waits
+CONFLICT_S = 600.0  # how long a conflict is shown after the last try
+_REPLACED_S = 5.0  # for the end of a replaced session
+_ATTEND_FIRST_S = 5.0  # how long an Upload waits for its Attend
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """An agent that was refused since another with the same machine id is connected."""
+    """An agent that was refused because another agent with the same machine id is connected."""
 
     hostname: str
     time: datetime
@@ -32,22 +32,22 @@ class Sessions:
     """The sessions by machine id.
 
     Args:
-        most: so many at a time.
+        most: maximum number of sessions.
 
     Attributes:
         opened: sessions so far.
-        refused: agents that were refused for another of the same machine id, so far.
+        refused: agents refused so far because of the same machine id.
     """
 
     def __init__(self, database: Database, most: int) -> None:
         self._database, self._most = database, most
         self._sessions: dict[str, Session] = {}
         self._conflicts: dict[str, Conflict] = {}
-        self._changed = asyncio.Event()  # set, and replaced, whenever an Upload may find what it waits for
+        self._changed = asyncio.Event()  # set, and replaced, whenever an Upload may find its session
         self.opened = self.refused = 0
 
     def all(self) -> list[Session]:
-        """The sessions there are."""
+        """All sessions."""
         return list(self._sessions.values())
 
     def get(self, machine_id: str) -> Session | None:
@@ -55,17 +55,17 @@ class Sessions:
         return self._sessions.get(machine_id)
 
     def conflict(self, machine_id: str) -> Conflict | None:
-        """The latest agent that was refused for another of this machine id, if that was not long ago."""
+        """The latest agent refused because of this machine id, if this was recent."""
         now = time.monotonic()
         self._conflicts = {machine: one for machine, one in self._conflicts.items() if now - one.monotonic < CONFLICT_S}
         return self._conflicts.get(machine_id)
 
     async def open(self, caller: Caller) -> Session:
-        """Begins a session; the one that the same installation had before is ended first.
+        """Opens a session; an earlier session of the same installation is ended first.
 
         Raises:
             MachineTaken: an agent of another installation is connected with the same machine id.
-            TooManySessions: there are as many as there may be.
+            TooManySessions: the limit is reached.
             StoreUnavailable: the database cannot be reached.
         """
         self._check(caller)
@@ -76,7 +76,7 @@ class Sessions:
         before = self._sessions.get(caller.machine_id)
         self._sessions[caller.machine_id] = session
         if before:
-            before.end(NoSession("the same agent has connected anew"))
+            before.end(NoSession("the same agent has connected again"))
             try:
                 await asyncio.wait_for(before.gone.wait(), _REPLACED_S)
             except TimeoutError:
@@ -96,16 +96,16 @@ class Sessions:
         self.tell()
 
     def tell(self) -> None:
-        """Has Uploads that wait for a session look again."""
+        """Wakes Uploads that wait for a session."""
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def attending(self, caller: Caller) -> Session:
-        """The session that this caller's records belong to, as soon as it takes them.
+        """The session of this caller, as soon as it accepts records.
 
         Raises:
-            MachineTaken: another installation has it.
-            NoSession: there is none.
+            MachineTaken: another installation has the machine id.
+            NoSession: the caller has no session.
         """
         try:
             async with asyncio.timeout(_ATTEND_FIRST_S):
@@ -117,13 +117,13 @@ class Sessions:
                         return session
                     await self._changed.wait()
         except TimeoutError:
-            raise NoSession("Upload: there is no session of this agent; open Attend first, and report there") from None
+            raise NoSession("Upload: this agent has no session; call Attend and send a report first") from None
 
     def _check(self, caller: Caller) -> None:
         live = self._sessions.get(caller.machine_id)
         if live is None:
             if len(self._sessions) >= self._most:
-                raise TooManySessions(f"the server attends {self._most} agents, which is the most it may")
+                raise TooManySessions(f"the server already has the maximum of {self._most} agents")
         elif live.machine.installation != caller.installation:
             self.refused += 1
             self._conflicts[caller.machine_id] = Conflict(caller.hostname, datetime.now(UTC), time.monotonic())

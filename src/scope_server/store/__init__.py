@@ -1,5 +1,5 @@
-"""PostgreSQL: `schema` makes the tables, `writing` fills them, `reading` answers.
+"""Storage in PostgreSQL: `schema` makes the tables, `writing` fills them, `reading` queries them.
 
-Rows lie in `blocks`, what they add up to in `rollups`, the newest row of each state in `latest`; `retention` takes old
-days away, and `upkeep` does in the background what all of these have to be done. `postgres` is the private instance.
+`blocks` has the rows, `rollups` their totals, `latest` the newest row of each state. `retention` deletes old days;
+`upkeep` runs background work. `postgres` is the private database server.
 """

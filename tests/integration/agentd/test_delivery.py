@@ -1,4 +1,4 @@
-"""From the spool to the server: whatever happens between them, each event is stored once or booked as lost."""
+"""From the spool to the server: in all failures between them, each event is stored once or counted as lost."""
 
 import asyncio
 import signal
@@ -37,7 +37,7 @@ def small_window(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_window")
 async def test_a_server_that_goes_and_comes_back_misses_nothing(start_agent: StartAgent, server: StandInServer) -> None:
-    """What was recorded while the server was gone is sent when it is back, and what it never answered again."""
+    """Records made while the server was away are sent when it is back; unanswered records are resent."""
     command = held_calls(300_007)
     async with start_agent() as agent:
         task = await start(agent, request(pid=command.pid, names="getppid"))
@@ -56,7 +56,7 @@ async def test_a_server_that_goes_and_comes_back_misses_nothing(start_agent: Sta
 
 @pytest.mark.usefixtures("small_window")
 async def test_a_silent_server_is_left(start_agent: StartAgent, server: StandInServer, port: int) -> None:
-    """A connection over which nothing comes any more, and nobody says so, is over in time; a new one delivers."""
+    """A silently dead connection is ended within its timeout; a new one delivers."""
     command = held_calls(10_007)
     with closing(Proxy(server.port)) as proxy:
         async with start_agent(server=f"127.0.0.1:{proxy.port}", metrics=f"127.0.0.1:{port}") as agent:
@@ -78,7 +78,7 @@ async def test_a_silent_server_is_left(start_agent: StartAgent, server: StandInS
 
 @pytest.mark.usefixtures("small_window")
 async def test_what_is_to_come_later_does_not_hold_up_the_rest(start_agent: StartAgent, server: StandInServer) -> None:
-    """Answers of LATER, however many bytes they are, leave the stream open for everything else, and are asked again."""
+    """Records answered with LATER, of any size, do not block other records, and are resent."""
     first, second = held_calls(300_007), held_calls(10_007)
     async with start_agent() as agent:
         task = await start(agent, request(pid=first.pid, names="getppid"))
@@ -98,7 +98,7 @@ async def test_what_is_to_come_later_does_not_hold_up_the_rest(start_agent: Star
 
 @pytest.mark.usefixtures("small_window")
 async def test_what_is_refused_is_not_sent_again(start_agent: StartAgent, server: StandInServer) -> None:
-    """A refused record is done with, however many there are: the server has booked it."""
+    """A refused record is settled: the server has counted its loss."""
     server.verdict = REFUSED
     command = held_calls(300_007)
     async with start_agent() as agent:
@@ -117,7 +117,7 @@ async def test_what_is_refused_is_not_sent_again(start_agent: StartAgent, server
 
 
 async def test_a_full_spool_drops_the_oldest_and_books_it(start_agent: StartAgent, server: StandInServer) -> None:
-    """With the server gone and the spool full, what is dropped becomes gaps: emitted = stored + lost, and closed."""
+    """With the server away and the spool full, dropped records become gaps: emitted = stored + lost, and closed."""
     await server.stop()
     command = held_calls(4_000_037)
     async with start_agent(spool_bytes=16 << 20) as agent:
@@ -135,7 +135,7 @@ async def test_a_full_spool_drops_the_oldest_and_books_it(start_agent: StartAgen
 async def test_an_agent_that_ends_with_its_server_gone_delivers_later(
     start_agent: StartAgent, server: StandInServer
 ) -> None:
-    """What waits stays on disk, the end of the run too; the next life of the agent delivers it."""
+    """Waiting records stay on disk, including the run's end; the restarted agent delivers them."""
     await server.stop()
     command = held_calls(124_213)
     async with start_agent(stop_deadline_s=0.2) as agent:
@@ -152,7 +152,7 @@ async def test_an_agent_that_ends_with_its_server_gone_delivers_later(
 async def test_a_token_file_that_is_away_for_a_while_does_no_harm(
     start_agent: StartAgent, server: StandInServer
 ) -> None:
-    """The agent comes back by itself when it can show its token again."""
+    """The agent reconnects by itself when its token file is back."""
     async with start_agent() as agent:
         task = await start(agent, request("process"))
         token = agent.settings.token_file
@@ -167,7 +167,7 @@ async def test_a_token_file_that_is_away_for_a_while_does_no_harm(
 
 
 async def test_the_books_of_a_killed_agent_close(tmp_path: Path, server: StandInServer) -> None:
-    """kill -9 in the middle of a load: its successor books exactly what never arrived."""
+    """kill -9 during a load: the next agent counts exactly the events that never arrived as lost."""
     with Caller() as caller:
         first, control = await agent_process(tmp_path, server)
         async with grpc.aio.insecure_channel(control) as channel:

@@ -1,4 +1,4 @@
-"""Callers of StartTask who give up before they are answered: nothing may run that nobody knows of."""
+"""Callers of StartTask that cancel before the answer: no task may run that no caller knows."""
 
 import asyncio
 import json
@@ -72,7 +72,7 @@ async def _no_answer(call: Any) -> None:
 async def test_a_start_is_undone(
     start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest, timeout_s: float | None
 ) -> None:
-    """A caller who gives up in the middle of a start ends the task: it is never recorded and nothing stays attached."""
+    """A caller that cancels during a start ends the task: it never records, and nothing stays attached."""
     before = programs_and_maps()
     async with start_agent() as agent:
         call = _call(agent, named, timeout_s)
@@ -90,7 +90,7 @@ async def test_a_start_is_undone(
 async def test_a_task_can_be_stopped_while_it_starts(
     start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest
 ) -> None:
-    """The stop is answered once the start has ended, in order; who asked for the start is told of that end."""
+    """The stop is answered when the start has ended cleanly; the caller of the start gets this end as its answer."""
     async with start_agent() as agent:
         call = _call(agent, named)
         await _starting(agent, named.task_id)
@@ -105,7 +105,7 @@ async def test_a_task_can_be_stopped_while_it_starts(
 async def test_an_agent_that_is_busy_sees_it_before_it_answers(
     start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest, tmp_path: Path
 ) -> None:
-    """A caller who gave up is noticed even if the agent was too busy to be told until the start had succeeded."""
+    """A cancelled call is noticed even if the agent was too busy to see it before the start succeeded."""
     async with start_agent() as agent:
         call = _call(agent, named)
         await _starting(agent, named.task_id)
@@ -127,7 +127,7 @@ def _stand_still_until_recording(state: Path) -> None:
 async def test_a_task_lives_while_one_of_its_callers_waits(
     start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest
 ) -> None:
-    """Of two callers who ask for the same task one may give up; the other is answered when it records."""
+    """If two callers start the same task and one cancels, the other is still answered when the task records."""
     async with start_agent() as agent:
         first = _call(agent, named)
         await _starting(agent, named.task_id)
@@ -143,7 +143,7 @@ async def test_a_task_lives_while_one_of_its_callers_waits(
 async def test_who_asks_again_gets_a_new_start(
     start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest
 ) -> None:
-    """A caller who gives up and asks for the same task again is not given the one that ends."""
+    """A caller that cancels and starts the same task again does not get the task that is ending."""
     async with start_agent() as agent:
         call = _call(agent, named)
         await _starting(agent, named.task_id)
@@ -158,7 +158,7 @@ async def test_who_asks_again_gets_a_new_start(
 async def test_a_start_that_nobody_was_told_of_ends_with_its_agent(
     start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest
 ) -> None:
-    """An agent that ends in the middle of a start refuses it, and does not take it up in its next life."""
+    """An agent that ends during a start refuses it, and does not continue the task after a restart."""
     async with start_agent() as agent:
         call = _call(agent, named)
         await _starting(agent, named.task_id)
@@ -169,7 +169,7 @@ async def test_a_start_that_nobody_was_told_of_ends_with_its_agent(
 
 
 async def test_a_task_that_was_there_before_stays(start_agent: StartAgent, named: control_pb2.StartTaskRequest) -> None:
-    """Who asks for a task that runs, and gives up, changes nothing."""
+    """Cancelling a start of a task that already runs changes nothing."""
     async with start_agent() as agent:
         there = await start(agent, named)
         for pause_s in (0.0, 0.001, 0.002, 0.005):

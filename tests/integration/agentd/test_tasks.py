@@ -74,7 +74,7 @@ async def test_a_task_is_recorded_sent_and_accounted_for(start_agent: StartAgent
 async def test_the_agent_answers_while_a_task_detaches(
     start_agent: StartAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which takes seconds with many files, and holds what would answer for the task."""
+    """Detaching takes seconds with many files; meanwhile the agent still answers."""
     answered, waited = threading.Event(), []
     detach = Tracer._detach
 
@@ -96,7 +96,7 @@ async def test_the_agent_answers_while_a_task_detaches(
 
 
 async def test_the_processes_of_rows_are_described(start_agent: StartAgent, server: StandInServer) -> None:
-    """Executable, command line and parent are told once a process, from /proc while it lives."""
+    """Executable, command line and parent are reported once per process, from /proc while it lives."""
     async with start_agent() as agent:
         with Caller() as caller:
             calls = await start(agent, request(pid=caller.pid, names="getppid"))
@@ -163,7 +163,7 @@ async def test_a_lease_ends_by_itself_also_over_a_restart(start_agent: StartAgen
 async def test_a_recording_that_fails_closes_its_books(
     start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch, owner: type, method: str
 ) -> None:
-    """What it had not read is lost and counted, its end says why, and a run follows that records on."""
+    """Unread events are lost and counted, the end says why, and another run continues to record."""
     monkeypatch.setattr("scope_agentd.task.FIRST_PAUSE_S", 0.1)
     failure = Failure(monkeypatch, owner, method)
     async with start_agent() as agent:
@@ -228,7 +228,7 @@ async def test_a_recording_whose_kernel_books_cannot_be_read_closes_them(
 
 
 async def test_starting_the_same_task_again_changes_nothing(start_agent: StartAgent) -> None:
-    """A task's id with its definition gives that task; with another definition, a refusal."""
+    """A start with the id and definition of an existing task returns it; with another definition, it is refused."""
     wanted = request("process", task_id="6f1c0d7e-0000-4000-8000-000000000001")
     async with start_agent() as agent:
         first = await start(agent, wanted)
@@ -243,7 +243,7 @@ async def test_starting_the_same_task_again_changes_nothing(start_agent: StartAg
 @pytest.mark.parametrize(
     ("wanted", "code", "said"),
     [
-        (request(""), "INVALID_ARGUMENT", "probe: name one"),
+        (request(""), "INVALID_ARGUMENT", "probe: missing; give a name"),
         (request("nonsense"), "INVALID_ARGUMENT", "no probe named 'nonsense'"),
         (request(pid=4194303), "FAILED_PRECONDITION", "no process has pid 4194303"),
         (request(pid=-1), "INVALID_ARGUMENT", "target.pid: -1 is no process"),
@@ -253,7 +253,7 @@ async def test_starting_the_same_task_again_changes_nothing(start_agent: StartAg
         (request(mode="both"), "INVALID_ARGUMENT", "'both' is not one of events, summary"),
         (request(ring_bytes=1.5), "INVALID_ARGUMENT", "1.5 is not a whole number"),
         (request(nonsense=1), "INVALID_ARGUMENT", "no option named 'nonsense'"),
-        (request(task_id="mine"), "INVALID_ARGUMENT", "task_id: 'mine' is no UUID"),
+        (request(task_id="mine"), "INVALID_ARGUMENT", "task_id: 'mine' is not a UUID"),
         (request(duration_s=0), "INVALID_ARGUMENT", "duration: give more than 0"),
     ],
     ids=lambda value: value if isinstance(value, str) and " " in value else None,
@@ -279,7 +279,7 @@ async def test_an_unknown_task_is_not_found(start_agent: StartAgent) -> None:
 
 
 async def test_an_agent_can_be_stopped_while_tasks_start(start_agent: StartAgent) -> None:
-    """A stop in the middle of starts ends in order; nothing stays attached."""
+    """A stop during starts ends cleanly; nothing stays attached."""
     before = programs_and_maps()
     for pause_s in (0.0, 0.02, 0.1, 0.3):
         async with start_agent() as agent:

@@ -1,4 +1,4 @@
-"""What the server wants, over Attend: taken whole, kept over restarts, tried again when it fails."""
+"""The server's wanted tasks, over Attend: each message is complete, survives restarts, and failed tasks are retried."""
 
 import asyncio
 import errno
@@ -42,7 +42,7 @@ async def test_what_is_wanted_runs_and_what_is_not_ends(start_agent: StartAgent,
 
 
 async def test_a_task_of_the_machine_is_not_the_servers_to_stop(start_agent: StartAgent, server: StandInServer) -> None:
-    """What was started on the machine stays, whatever the server wants; and the other way round."""
+    """Local tasks stay, whatever the server wants; and the server's tasks do not depend on local ones."""
     mine = str(uuid.uuid4())
     async with start_agent() as agent:
         own = await start(agent, request("process"))
@@ -56,7 +56,7 @@ async def test_a_task_of_the_machine_is_not_the_servers_to_stop(start_agent: Sta
         assert (await tasks_of(agent))[own.task_id].run.state == RUNNING
         server.want(wanted(mine, definition("sched")))
         await until(lambda: state(server, mine) == RUNNING)
-        with pytest.raises(grpc.aio.AioRpcError, match="wanted by the server"):
+        with pytest.raises(grpc.aio.AioRpcError, match="belongs to the server"):
             await stop(agent, mine)
 
 
@@ -176,7 +176,7 @@ async def _in_state(agent: Agent, task_id: str, state: int) -> control_pb2.Run:
 
 
 async def test_another_process_with_the_pid_is_not_meant(start_agent: StartAgent, server: StandInServer) -> None:
-    """After a restart, a target by pid that has ended is not replaced by whoever has its number."""
+    """After a restart, an ended target pid is not replaced by another process with the same pid."""
     task_id = str(uuid.uuid4())
     command = held_calls(1)
     server.want(wanted(task_id, definition("process", pid=command.pid)))
@@ -189,7 +189,7 @@ async def test_another_process_with_the_pid_is_not_meant(start_agent: StartAgent
     server.tasks.clear()
     async with start_agent():
         await until(lambda: state(server, task_id) == FAILED)
-    assert "another one has its number now" in server.tasks[task_id].run.error
+    assert "another process has its pid now" in server.tasks[task_id].run.error
     command.close()
 
 

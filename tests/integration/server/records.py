@@ -48,6 +48,7 @@ def rows(count: int, first: int = 0, pid: int = 4711, **changed: Any) -> pa.Reco
         "arg0": [first + n for n in range(count)],
         **{f"arg{n}": [-n] * count for n in range(1, 6)},
         "ret": [None if n % 7 == 6 else -n for n in range(count)],
+        "waited": [n % 2 for n in range(count)],
         "duration_ns": [(1 << 64) - 1 if n == 0 else n for n in range(count)],
     }
     return pa.RecordBatch.from_pydict(values | changed, schema=SCHEMA)

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pyarrow as pa
 
 from scope_bpf.catalogue.stream import fingerprint
+from scope_bpf.catalogue.where import read_filter
 from scope_bpf.probes import probes
+from scope_server.store.reading.reader import EventQuery
 from scope_server.store.schema.columns import StreamTable, stored_column, stream_tables
 from scope_server.store.schema.migrate import migrate
 
@@ -18,6 +21,12 @@ def migrated(conninfo: str, tables: Mapping[str, StreamTable] = TABLES) -> None:
     """Brings a database to these tables."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         migrate(connection, tables.values())
+
+
+def asked(stream: str = "syscall", where: str = "", **given: Any) -> EventQuery:
+    """A query of a stream's rows that a filter takes."""
+    table = TABLES[stream]
+    return EventQuery(table, read_filter(where, table.types) if where else None, **given)
 
 
 def with_column(name: str, type_: pa.DataType, meaning: str = "") -> dict[str, StreamTable]:

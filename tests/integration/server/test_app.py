@@ -81,7 +81,7 @@ async def test_from_a_stream_to_an_answer(start_server: StartServer) -> None:
 
 
 async def test_what_was_not_answered_is_stored_by_the_next_server(start_server: StartServer) -> None:
-    """A server that ends in the middle answers nothing that it did not store; sent again, nothing is there twice."""
+    """A server that ends during a load only answers stored records; resent records are not stored twice."""
     agent = StandInAgent()
     batches: list[Record] = []
     async with start_server(stop_deadline_s=0.3) as server:
@@ -125,7 +125,7 @@ async def metrics(server: Server) -> dict[str, float]:
 
 
 async def test_metrics_count_and_never_fall(start_server: StartServer) -> None:
-    """Sessions, what was refused and why, what is kept; for who shows the token."""
+    """Sessions, refusals with reasons, and stored data; only with the token."""
     agent = StandInAgent()
     async with start_server() as server:
         async with agent.attending(server) as channel, uploading(server, agent, channel) as call:
@@ -184,7 +184,7 @@ async def test_held_memory_is_told_by_stack(start_server: StartServer) -> None:
 
 
 async def test_every_stream_of_states_is_asked_in_the_same_way(start_server: StartServer) -> None:
-    """Each answers and is described; any other is refused with the names of those that tell states."""
+    """Each stream of states answers and is described; other streams are refused with the names of these."""
     gauges = {stream.name for probe in probes().values() for stream in probe.public_streams if stream.gauge}
     async with start_server() as server:
         paths = (await server.get("openapi.json"))["paths"]
@@ -194,7 +194,8 @@ async def test_every_stream_of_states_is_asked_in_the_same_way(start_server: Sta
         for stream in ("syscall", "nonsense"):
             status, problem = await server.ask("GET", f"states/{stream}")
             assert status == 404
-            assert problem["detail"] == f"no stream '{stream}' tells states; these do: {', '.join(sorted(gauges))}"
+            assert problem["detail"].startswith(f"there is no stream of states '{stream}'")
+            assert problem["detail"].endswith(f"; there are: {', '.join(sorted(gauges))}")
 
 
 async def test_addresses_that_are_taken_are_named(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +241,7 @@ async def test_a_token_file_that_is_none_is_told(
     """At once, with what to do about it."""
     (tmp_path / "token").write_text(text)
     (tmp_path / "token").chmod(mode)
-    with pytest.raises(InvalidSettings, match=r"token_file: .*(remove it|chmod 600)"):
+    with pytest.raises(InvalidSettings, match=r"token_file: .*(remove the file|chmod 600)"):
         async with asyncio.timeout(20), start_server():
             pass
 
@@ -248,7 +249,8 @@ async def test_a_token_file_that_is_none_is_told(
 async def test_work_that_ends_unexpectedly_ends_the_server(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With an error in the log: whoever supervises it starts another, which is better than half of one."""
+    """The server ends with an error in the log; its supervisor restarts it, which is better than a server without a
+    part."""
 
     async def fail(_: Reports) -> None:
         await asyncio.sleep(0.2)

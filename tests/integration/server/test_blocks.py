@@ -145,7 +145,7 @@ async def test_a_day_is_packed_to_its_last_row_when_it_is_closed(line: Line, mon
 
 
 async def test_everything_can_be_packed_at_once(line: Line) -> None:
-    """Whatever the day, however few the rows, and just after they came."""
+    """`everything` packs all fresh blocks: of any day, with few rows, and right after they arrived."""
     run = Run()
     just_now = time.time_ns() // 1000 * 1000 - FIRST_KTIME_NS
     await line.send(run.batch(1, rows(101), boot_to_utc_ns=just_now), run.batch(2, rows(103), boot_to_utc_ns=LONG_AGO))
@@ -186,7 +186,7 @@ async def test_late_rows_make_no_day_wait_for_another(line: Line) -> None:
 
 
 async def test_somebody_who_reads_is_not_waited_for(line: Line) -> None:
-    """A long query holds up nothing, and sees what it has seen."""
+    """A long query blocks nothing, and its snapshot does not change."""
     await line.send(Run().batch(1, rows(101), boot_to_utc_ns=LONG_AGO))
     before = shown(line)
     with psycopg.connect(line.conninfo) as reader:

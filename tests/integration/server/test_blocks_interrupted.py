@@ -1,4 +1,4 @@
-"""No row is lost or doubled, whatever ends the packing of blocks or comes between."""
+"""No row is lost or duplicated, whatever interrupts the packing of blocks."""
 
 import asyncio
 import random
@@ -101,7 +101,7 @@ async def _seven_batches(line: Line) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("interrupt", [_kill, _terminate, _roll_back])
 async def test_it_is_interrupted_anywhere(line: Line, interrupt: Callable[[Interrupted], None]) -> None:
-    """At each statement that there is; the rows are the same afterwards, and the next attempt goes on from there."""
+    """Interrupted at each statement: the rows are unchanged, and the next attempt continues."""
     before, statement, went_on = await _seven_batches(line), 0, set()
     while fresh(line)[1]:
         statement += 1

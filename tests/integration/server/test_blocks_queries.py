@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from tests.integration.server.closed_days import DAY_NS, LONG_AGO, compacted, fresh, packed
 from tests.integration.server.records import FIRST_KTIME_NS, Line, Run, make_machine, rows
-from tests.integration.server.tables import TABLES
+from tests.integration.server.tables import TABLES, asked
 
 from scope_server.machine import Machine
 from scope_server.store.blocks import compaction, packing
 from scope_server.store.blocks.compaction import Compaction
 from scope_server.store.reading import reader, window
 from scope_server.store.reading.database import Database
-from scope_server.store.reading.reader import EventQuery, Filter, Reader
+from scope_server.store.reading.reader import EventQuery, Order, Reader
 from scope_server.store.writing.connection import WriterConnection
 
 BEGIN = datetime.fromtimestamp((LONG_AGO + FIRST_KTIME_NS) / 1e9, UTC)
@@ -64,7 +64,7 @@ async def _hundreds_of_blocks(line: Line, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("kind", ["fresh", "packed"])
 async def test_the_function_reads_what_is_of_its_time(line: Line, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two blocks of hundreds for a time that they have, as literals, as parameters and against now()."""
+    """A time range in two of hundreds of blocks opens only these; with literals, parameters and now()."""
     await _hundreds_of_blocks(line, monkeypatch)
     if kind == "packed":
         compacted(line)
@@ -87,7 +87,7 @@ async def test_the_function_reads_what_is_of_its_time(line: Line, kind: str, mon
 
 
 async def test_the_function_looks_at_no_other_days(line: Line) -> None:
-    """But the one before, of which a block may last until then: partitions are left out, whatever names the time."""
+    """Partitions of other days are skipped, except the day before, whose blocks may reach into the range."""
     run = Run()
     for days in range(5):
         await line.send(run.batch(days + 1, rows(101), boot_to_utc_ns=LONG_AGO - days * DAY_NS))
@@ -111,7 +111,7 @@ async def test_a_block_may_last_all_day(line: Line, events: Reader, hour: int) -
     until, wanted = since + timedelta(hours=1), list(range(4 * hour, 4 * hour + 4))
     asked = "SELECT array_agg(arg0 ORDER BY time) FROM scope.syscall(%s, %s)"
     assert line.query(asked, since, until) == [(wanted,)]
-    page = await events.page(EventQuery(TABLES["syscall"], since=since, until=until, ascending=True))
+    page = await events.page(EventQuery(TABLES["syscall"], since=since, until=until, order=Order.ASCENDING))
     assert [event["arg0"] for event in page.events] == wanted
 
 
@@ -136,15 +136,17 @@ async def test_the_function_shows_what_the_view_does(line: Line) -> None:
         assert line.query(both.format("scope.syscall")) == line.query(both.format("scope.syscall('-infinity')"))
 
 
-QUERIES: list[dict[str, Any]] = [
-    {},
-    {"pid": 815},
-    {"pid": 815, "comm": "comm 2"},
-    {"comm": "rare"},
-    {"machines": True},
-    {"arg0__gte": 117, "arg0__lte": 383},
-    {"comm__ne": "comm 1"},
-    {"pid": 1},
+QUERIES = [
+    "",
+    "pid = 815",
+    "pid = 815 and comm = 'comm 2'",
+    "comm = rare",
+    "comm ~ 'r*e' or arg0 < 7 and pid != 815",
+    "pid in (815, 3) or comm = 'comm 1'",
+    "machines",
+    "arg0 >= 117 and arg0 <= 383",
+    "comm != 'comm 1'",
+    "pid = 1",
 ]
 
 
@@ -165,7 +167,8 @@ async def _thirty_batches(line: Line) -> Machine:
 
 @pytest.mark.parametrize("ascending", [True, False])
 async def test_pages_are_the_same(line: Line, events: Reader, ascending: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before and after all is packed, and when some is between any two pages: none lacks a row, or has one twice."""
+    """Pages are complete and without duplicates before packing, after packing, and if blocks are packed between
+    pages."""
     monkeypatch.setattr(reader, "_FIRST_WINDOW", 2)
     monkeypatch.setattr(reader, "_WINDOW_GROWTH", 2)
     monkeypatch.setattr(packing, "BLOCK_ROWS", 23)
@@ -184,28 +187,25 @@ async def test_pages_are_the_same(line: Line, events: Reader, ascending: bool, m
             if packs:
                 work.step(connection, everything=True)
 
-    def query(filters: dict[str, Any]) -> EventQuery:
-        given = [
-            Filter(name.partition("__")[0], name.partition("__")[2] or "eq", str(value))
-            for name, value in filters.items()
-            if name != "machines"
-        ]
-        machines = [other.key] if "machines" in filters else None
-        return EventQuery(TABLES["syscall"], given, machines=machines, ascending=ascending, limit=17)
+    def query(where: str) -> EventQuery:
+        order = Order.ASCENDING if ascending else Order.DESCENDING
+        if where == "machines":
+            return asked(machines=[other.key], order=order, limit=17)
+        return asked(where=where, order=order, limit=17)
 
-    before = [await every(query(filters)) for filters in QUERIES]
+    before = [await every(query(where)) for where in QUERIES]
     assert [bool(found) for found in before] == [True] * (len(QUERIES) - 1) + [False]
     assert packed(line) == (0, 0)
     ordered = sorted(before[0], key=lambda event: (event["time"], event["ktime_ns"]), reverse=not ascending)
     assert [event["time"] for event in before[0]] == [event["time"] for event in ordered]
     assert sorted(event["arg0"] for event in before[0]) == list(range(600))
-    assert [await every(query(filters), packs=True) for filters in QUERIES] == before
+    assert [await every(query(where), packs=True) for where in QUERIES] == before
     while work.step(connection, everything=True):
         pass
     connection.close()
     assert (fresh(line)[1], packed(line)[1]) == (0, 600)
     assert packed(line)[0] > 10
-    assert [await every(query(filters)) for filters in QUERIES] == before
+    assert [await every(query(where)) for where in QUERIES] == before
 
 
 async def test_pages_are_whole_while_all_is_packed(line: Line, events: Reader, monkeypatch: pytest.MonkeyPatch) -> None:

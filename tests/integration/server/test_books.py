@@ -1,4 +1,4 @@
-"""The books: emitted = stored + lost, whatever was delivered twice, late or never."""
+"""Event counts: emitted = stored + lost, also if records are delivered twice, late or never."""
 
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ from scope_wire.limits import MOST_COUNT
 
 
 async def test_a_gap_books_only_what_is_not_stored(line: Line) -> None:
-    """Replies were lost, so the agent gave up what had arrived: stored events are not booked as lost, too."""
+    """If answers are lost and the agent drops records that had arrived, stored events are not counted as lost too."""
     run = Run()
     await line.send(*[run.batch(n + 1, rows(101, 101 * n), emitted=505) for n in (0, 1, 3)])
     gap = run.gap((1, 1, 101), (2, 2, 101), (3, 3, 101), (5, 5, 101))
@@ -34,7 +34,7 @@ async def test_a_gap_books_only_what_is_not_stored(line: Line) -> None:
 
 
 async def test_a_batch_that_comes_after_its_gap_changes_nothing(line: Line) -> None:
-    """What is booked as lost stays so, and the agent may forget it."""
+    """A counted loss stays, and the agent may forget it."""
     run = Run()
     late = run.batch(2, rows(103, 101), emitted=204)
     answers = await line.send(run.batch(1, rows(101)), run.gap((2, 2, 103)), late)
@@ -116,7 +116,7 @@ async def test_losses_have_the_time_they_were_in(line: Line) -> None:
 
 
 async def test_the_end_of_a_run_closes_its_books(line: Line) -> None:
-    """Closed is what has ended and has every sequence settled, also a stream that had none; an end is final."""
+    """A run is closed when it has ended and all sequence numbers are settled, also for streams without any."""
     run = Run()
     end = run.end({"syscall": 2}, {"syscall": account(204), "syscall_summary": account(0)}, task_pb2.TASK_END_LEASE)
     await line.send(run.start(), run.batch(1, rows(101)), end)
@@ -188,7 +188,8 @@ async def test_counts_that_cannot_be_are_refused(line: Line) -> None:
 
 
 async def test_an_account_tells_only_of_the_agents_places(line: Line) -> None:
-    """What the server loses it counts itself, and what the spool gives up comes as gaps; odd names are none."""
+    """Accounts with the places `ingest` or `spool`, or with invalid names, are refused: only the server and gaps report
+    them."""
     run = Run()
     places = [("ingest", "corrupt"), ("spool", "full"), ("Ring", "x"), ("ring", ""), ("ring", "a\0b"), ("r" * 64, "x")]
     answers = await line.send(*[run.accounts(syscall=account(1, {place: 1})) for place in places])
@@ -208,7 +209,7 @@ async def test_sequences_full_of_holes_are_refused(line: Line) -> None:
 
 
 async def test_books_can_be_read_while_they_are_written(line: Line, database: str) -> None:
-    """Whoever reads them blocks no writer, and sees a group's rows and its books together."""
+    """Reading the counts blocks no writer, and shows a group's rows and counts together."""
     run = Run()
     await line.send(run.batch(1, rows(101), emitted=101))
     with psycopg.connect(database) as reader:

@@ -1,4 +1,4 @@
-"""What rows refer to: texts of any length, stacks as frames, processes described; keys that are not burnt."""
+"""Entries that rows refer to: texts of any length, stacks as frames, described processes; no wasted keys."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,7 +34,7 @@ async def test_texts_of_any_length_are_names(line: Line, length: int) -> None:
 
 
 async def test_rows_of_no_process_stand_beside_others(line: Line) -> None:
-    """What is of no process has neither pid nor start; with others in a batch, and alone in one."""
+    """Rows without a process have no pid and no start, alone in a batch or mixed with others."""
     nobodys: dict[str, Any] = {name: [None] * 5 for name in ("start_ns", "tid", "uid", "cgroup_id", "comm")}
     alone = rows(5, **nobodys)
     place = alone.schema.get_field_index("pid")
@@ -63,7 +63,7 @@ async def test_stacks_are_kept_as_frames(line: Line, frames: int) -> None:
 
 
 async def test_a_group_that_fails_again_and_again_burns_no_keys(line: Line) -> None:
-    """Halving tries a group many times over; keys are drawn for what is new, once."""
+    """A group is tried many times while it is halved; keys are drawn only once per new entry."""
     line.query(
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'never'; END $$;"
         "CREATE TRIGGER refuse BEFORE INSERT ON fresh.syscall FOR EACH ROW WHEN (NEW.arg0 && '{13, 1013, 2013, 3013}')"
@@ -93,7 +93,7 @@ async def test_a_group_that_fails_again_and_again_burns_no_keys(line: Line) -> N
 
 
 async def test_what_was_forgotten_is_found_again(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bounded memory of keys costs time, never a key: rows say the same."""
+    """A small cache of keys only costs time: the rows are the same."""
     monkeypatch.setattr(dimensions, "_REMEMBERED", 8)
     monkeypatch.setattr(texts, "_REMEMBERED", 8)
     for n in (0, 1, 2, 0, 1, 2):

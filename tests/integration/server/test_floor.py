@@ -1,4 +1,4 @@
-"""Ingest stops before the database's disk is full, and goes on when there is room: nothing is lost."""
+"""Ingest stops before the database's disk is full, and continues when there is space: nothing is lost."""
 
 import asyncio
 import os
@@ -90,7 +90,7 @@ def batch(run: Run, sequence: int, days: int = 0, count: int = 1009) -> Record:
 
 
 async def test_ingest_waits_for_room(small: PrivatePostgres, disk: Path, tmp_path: Path) -> None:
-    """Below the floor nothing is written, health says why, queries answer; with room again all arrives, once."""
+    """Below the floor, nothing is written, health says why, and queries work; with space again, all is stored once."""
     agent, run = StandInAgent(), Run()
     async with serving(small, tmp_path) as server, agent.attending(server) as channel:
         assert await send(server, agent, channel, [batch(run, 1)]) == [STORED]
@@ -149,7 +149,7 @@ async def metric(server: Server, name: str) -> float:
 
 
 async def test_old_days_make_room(small: PrivatePostgres, disk: Path, tmp_path: Path) -> None:
-    """Below the floor the oldest day goes at once, today never; that it did is told."""
+    """Below the floor, the oldest day is deleted at once, but never today; the deletion is reported."""
     agent, run = StandInAgent(), Run()
     async with serving(small, tmp_path) as server, agent.attending(server) as channel:
         sent = [batch(run, number + 1, days) for number, days in enumerate((5, 3, 0))]

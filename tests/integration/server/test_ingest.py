@@ -1,4 +1,4 @@
-"""Ingest: stored exactly once, or refused and counted, or not now and told so."""
+"""Ingest: a record is stored exactly once, or refused and counted, or answered with LATER."""
 
 import asyncio
 import tempfile
@@ -97,9 +97,9 @@ def _bad(run: Run) -> list[tuple[Record, str]]:
         (unread, "not an Arrow stream"),
         (run.batch(4, other), "is string, here it is int64"),
         (run.batch(5, rows(19, comm=["a\0b"] * 19)), "NUL"),
-        (run.batch(6, rows(29), event_count=1009), "1009 events are announced, 29 came"),
+        (run.batch(6, rows(29), event_count=1009), "1009 events declared, but 29 rows found"),
         (liar, "fingerprint"),
-        (run.batch(8, twice), "two columns have one name"),
+        (run.batch(8, twice), "two columns have the same name"),
     ]
 
 
@@ -154,7 +154,7 @@ async def test_runs_of_another_machine_are_refused(line: Line, database: str) ->
     moved.task_id = b"x" * 16
     answers = await line.send(run.batch(2, rows(3)), stolen.batch(1, rows(3)), run.end({"syscall": 1}), machine=other)
     assert [(answer.verdict, answer.reason) for answer in answers] == [
-        (REFUSED, "the run or its task is another machine's")
+        (REFUSED, "the run or its task belongs to another machine")
     ] * 3
     assert [answer.verdict for answer in await line.send(moved, run.batch(2, rows(103, 101)))] == [REFUSED, STORED]
     assert line.query(COUNTED) == [(204, 204)]
@@ -169,7 +169,7 @@ async def test_an_older_agents_columns_are_filled_up(line: Line) -> None:
 
 
 async def test_a_newer_agents_records_are_asked_for_later(line: Line, database: str) -> None:
-    """An unknown stream or column is neither stored nor booked nor in the way; a server that knows it stores it."""
+    """A record with an unknown stream or column is answered with LATER; a server that knows it stores the record."""
     run = Run()
     newer = rows(13).append_column("invented", pa.array([1] * 13, pa.int64()))
     unknown = run.batch(2, rows(11), stream="from_the_future", schema_fingerprint="?")
@@ -271,7 +271,7 @@ async def _held(line: Line) -> int:
 
 
 async def test_a_lock_that_is_held_long_is_waited_for(database: str) -> None:
-    """A lock timeout or a deadlock is of the moment: the group is held and stored afterwards, nothing is refused."""
+    """A lock timeout or a deadlock is temporary: the group is kept and stored later, nothing is refused."""
     run = Run()
     async with lined(database, lanes=1) as line:
         with psycopg.connect(database) as blocker:

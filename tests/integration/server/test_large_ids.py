@@ -8,12 +8,12 @@ import pytest
 from tests.integration.server.closed_days import LONG_AGO, compacted, fresh, packed
 from tests.integration.server.records import FIRST_KTIME_NS, STORED, Line, Run, rows
 from tests.integration.server.states import told
-from tests.integration.server.tables import TABLES
+from tests.integration.server.tables import TABLES, asked
 from tests.integration.server.test_rollups import merge, same
 
 from scope_server.store.latest.reader import States
 from scope_server.store.reading.database import Database
-from scope_server.store.reading.reader import EventQuery, Filter, Reader
+from scope_server.store.reading.reader import Order, Reader
 
 BEYOND = 1 << 33
 SEQUENCES = ("store.processes_id_seq", "store.text_ids", "store.frames_id_seq", "store.batch_ids")
@@ -34,14 +34,11 @@ async def _answers(database: Database) -> list[Any]:
     """What is found by process, by name, by stack, and of all that is held."""
     reader = Reader(database)
 
-    async def found(stream: str, column: str, value: str) -> list[dict[str, Any]]:
-        query = EventQuery(TABLES[stream], [Filter(column, "eq", value)], ascending=True)
-        return (await reader.page(query)).events
-
-    asked = [("syscall", "pid", "815"), ("syscall", "comm", "b"), ("cuda_live", "pid", "815")]
-    asked += [("cuda_live", "comm", "b")]
-    events = [await found(*each) for each in asked]
-    assert [len(each) for each in events] == [7, 7, 3, 3]
+    questions = [("syscall", "pid = 815"), ("syscall", "comm = b"), ("syscall", "comm ~ 'b*'")]
+    questions += [("cuda_live", "pid = 815"), ("cuda_live", "comm = b"), ("cuda_live", "stack ~ '*;b'")]
+    pages = [await reader.page(asked(stream, where, order=Order.ASCENDING)) for stream, where in questions]
+    events = [page.events for page in pages]
+    assert [len(each) for each in events] == [7, 7, 7, 3, 3, 3]
     held = await States(database).largest(TABLES["cuda_live"], since=BEGIN - timedelta(days=1), limit=9)
     assert [(row["pid"], row["stack"], row["live_bytes"]) for row in held] == [(815, "main;b", 1003)]
     return [*events, held]

@@ -1,4 +1,4 @@
-"""The latest states: what all rows say, at once, whatever came late, twice or in no order."""
+"""The latest states equal the states in all rows, also if rows arrive late, twice or out of order."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -93,7 +93,7 @@ async def test_the_answer_is_that_of_all_rows(line: Line, states: States, databa
 
 
 async def test_a_late_row_changes_nothing(line: Line, states: States) -> None:
-    """Neither the state, nor one that is over: that does not come back."""
+    """A late row changes neither a newer state nor an ended one."""
     run = Run()
     await tell(line, run, 1, stack_id=1, ktime_ns=10**10, live_count=1, live_bytes=100)
     await tell(line, run, 2, stack_id=2, ktime_ns=10**10, live_count=0, live_bytes=0)
@@ -249,7 +249,7 @@ async def test_any_stream_can_tell_states(database: str) -> None:
 
 
 async def test_what_is_not_known_is_not_over(line: Line, states: States) -> None:
-    """A process whose use of a GPU nobody can tell is on it all the same, behind those whose use is known."""
+    """A process with unknown memory use of a GPU is listed too, after those with known use."""
     known, unknown = Run(), Run()
     await tell(line, known, 1, "gpu_process", pid=1, comm="known", kind="compute", used_bytes=5)
     await tell(line, known, 2, "gpu_process", pid=2, comm="gone", kind="compute", used_bytes=0)
@@ -263,7 +263,7 @@ async def test_what_is_not_known_is_not_over(line: Line, states: States) -> None
 
 
 async def test_states_need_no_process(line: Line, states: States) -> None:
-    """Those of a GPU are told with all its digits; what it cannot tell is absent."""
+    """The values of a GPU have all digits; values that it does not report are absent."""
     run = Run()
     figures: dict[str, Any] = {"memory_used_bytes": 7, "power_watts": 412.345, "gpu_percent": None}
     await tell(line, run, 1, "gpu", device=0, uuid="GPU-0", name="one", slowed_by="thermal", **figures)
@@ -287,7 +287,7 @@ async def test_each_stream_of_states_has_a_function(line: Line, states: States) 
     FROM scope.cuda_live_now() GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9 ORDER BY 9, 10 DESC"""
     assert line.query(now) == [row[:10] for row in await held(states)]
     (about,) = line.query("SELECT obj_description('scope.cuda_live_now()'::regprocedure)")
-    assert "live_bytes: allocated and not freed (bytes)" in about[0]
+    assert "live_bytes: memory not freed yet (bytes)" in about[0]
     functions = "SELECT proname FROM pg_proc WHERE pronamespace = 'scope'::regnamespace AND proname LIKE '%_now'"
     found = {name for (name,) in line.query(functions)}
     assert found == {f"{name}_now" for name, table in TABLES.items() if table.latest}

@@ -1,4 +1,4 @@
-"""The private PostgreSQL: what may be in its way when it starts, and what a crash leaves."""
+"""The private PostgreSQL: obstacles at its start, and the state after a crash."""
 
 import contextlib
 import os
@@ -250,7 +250,7 @@ def test_a_start_can_be_given_up(directory: Path) -> None:
         asked += 1
         return asked > 2
 
-    with pytest.raises(PostgresEnded, match="given up while the database was made"):
+    with pytest.raises(PostgresEnded, match="given up while the database was created"):
         PrivatePostgres(directory).start(at_the_third)
     assert not (directory / "data").exists()
     with PrivatePostgres(directory):

@@ -1,4 +1,4 @@
-"""Nothing blocks the line: what fails alone is kept apart, with its bytes, and its neighbours are stored."""
+"""A record that cannot be stored blocks no others: it is quarantined, and the others are stored."""
 
 from collections.abc import Callable, Sequence
 
@@ -45,7 +45,7 @@ async def test_a_trigger_that_raises_harms_one_batch(line: Line) -> None:
 
 
 async def test_a_fault_of_the_servers_own_harms_one_batch(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A KeyError is no reason to ask the agent again and again, nor to make others wait."""
+    """An unexpected error, such as a KeyError, is not retried endlessly and does not block other records."""
 
     def faulty(self: StreamRows, batches: Sequence[int | None], keys: Keys) -> object:
         if 13 in self._rows.column("arg0").to_pylist():
@@ -85,7 +85,7 @@ async def test_a_kept_record_is_stored_after_all(line: Line) -> None:
 
 
 async def test_a_dropped_entry_stays_lost(line: Line) -> None:
-    """Dropping forgets the bytes, not the books."""
+    """Dropping an entry deletes its bytes, not its counted loss."""
     line.query(TRIGGER)
     run = Run()
     await line.send(*_group(run))
@@ -151,7 +151,7 @@ async def test_tables_that_are_out_of_order_are_not_the_records_fault(line: Line
 
 
 async def test_a_partition_that_was_dropped_is_made_again(line: Line) -> None:
-    """Rows of a day whose partition went under the writer are stored, not refused."""
+    """Rows are stored, not refused, if the partition of their day is dropped during the write."""
     run = Run()
     await line.send(run.batch(1, rows(101)))
     parents = "('fresh.syscall'::regclass, 'store.batches'::regclass)"

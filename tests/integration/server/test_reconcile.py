@@ -1,4 +1,4 @@
-"""Agents and what is wanted of them are made to agree, whoever keeps silent."""
+"""Agents and their wanted tasks are reconciled, even if one side is silent."""
 
 from collections.abc import Callable
 from typing import Any

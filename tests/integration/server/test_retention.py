@@ -1,4 +1,4 @@
-"""What is too old or too much goes by whole days, with all that only it needed, and nobody is locked out meanwhile."""
+"""Data above the age or size limit is deleted in whole days, with all texts only it needs; nobody is blocked."""
 
 import asyncio
 import subprocess
@@ -43,7 +43,7 @@ async def test_days_go_by_age(line: Line, upkeep: psycopg.Connection[Any]) -> No
 async def test_a_clock_far_ahead_takes_nothing(
     line: Line, upkeep: psycopg.Connection[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whether the server begins with it or it leaps later; it is told. What is too much goes all the same."""
+    """A clock that has jumped ahead, before or after the start, is reported; the size limit still applies."""
     run = Run()
     await store(line, run, 0)
     await store(line, run, 1, 2)
@@ -54,9 +54,9 @@ async def test_a_clock_far_ahead_takes_nothing(
     clock.pop(0)
     for retention in (leapt, Retention(Disk(0, 1 << 40), 30, lambda: clock[0])):
         assert not retention.step(upkeep)
-        assert "the clock has leapt" in retention.storage.problem
+        assert "the clock has jumped" in retention.storage.problem
         assert days(line) == {0, 1}
-    assert caplog.text.count("the clock has leapt") == 2
+    assert caplog.text.count("the clock has jumped") == 2
     Retention(Disk(0, leapt.storage.bytes - 1 if leapt.storage.bytes else 0), 30, lambda: clock[0]).step(upkeep)
     assert days(line) == {0}
 
@@ -79,7 +79,7 @@ async def test_the_oldest_days_go_by_bytes(line: Line, upkeep: psycopg.Connectio
 async def test_today_never_goes_by_bytes(
     line: Line, upkeep: psycopg.Connection[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """If it alone is too much that is an error which is told, once an hour; what is recorded is stored all the same."""
+    """If today alone exceeds the limit, this is logged as an error once per hour; rows are still stored."""
     run = Run()
     await store(line, run, 0)
     await store(line, run, 1, 2)
@@ -87,7 +87,7 @@ async def test_today_never_goes_by_bytes(
     retention.step(upkeep)
     assert days(line) == {0}
     assert "raise --keep-bytes" in retention.storage.problem
-    assert caplog.text.count("more is stored than is kept") == 1
+    assert caplog.text.count("stored data exceeds the limits") == 1
     await store(line, run, 0, 3)
 
 
@@ -122,7 +122,7 @@ async def test_a_late_row_makes_its_day_anew(line: Line, upkeep: psycopg.Connect
 
 
 async def test_nobody_is_locked_out(line: Line, upkeep: psycopg.Connection[Any]) -> None:
-    """A reader that lasts keeps the day that it reads; others read and write meanwhile; when it ends the day goes."""
+    """A long reader delays the deletion of its day, without blocking others; when it ends, the day is deleted."""
     run = Run()
     await store(line, run, 5)
     await store(line, run, 0, 2)
@@ -138,7 +138,7 @@ async def test_nobody_is_locked_out(line: Line, upkeep: psycopg.Connection[Any])
             sequence += 1
         retention = await dropping
         assert retention.dropped_days == {}
-        assert "somebody still reads it" in retention.storage.problem
+        assert "is still being read" in retention.storage.problem
         assert line.query("SELECT count(*) FROM scope.dropped") == [(0,)]
     await asyncio.to_thread(retain, upkeep, 2)
     assert days(line) == {0}

@@ -1,4 +1,5 @@
-"""Rollups: exactly what the rows add up to, whatever was late, repeated, refused or cut off, merged or not."""
+"""Rollups equal the totals of the rows exactly, also with late, repeated, refused or interrupted records, merged or
+not."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -126,7 +127,7 @@ async def test_what_comes_late_twice_or_not_at_all(line: Line) -> None:
 
 
 async def test_a_merge_that_is_cut_off_loses_and_doubles_nothing(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step is a transaction: cut off between what it takes out and what it puts in, it has done nothing."""
+    """A step is a transaction: interrupted between delete and insert, it changes nothing."""
     run = Run()
     for sequence in range(1, 4):
         await line.send(run.batch(sequence, spread(499, 5)))

@@ -91,7 +91,7 @@ def test_a_restart_changes_nothing(database: str) -> None:
     ],
 )
 async def test_what_people_did_to_a_view_stops_no_server(database: str, damage: str) -> None:
-    """A dropped, changed or replaced view is mended if that harms nothing of theirs; rows are stored in any case."""
+    """A dropped, changed or replaced view is repaired if no other object depends on it; rows are stored in any case."""
     migrated(database)
     with psycopg.connect(database) as connection:
         connection.execute(damage.encode())
@@ -103,7 +103,7 @@ async def test_what_people_did_to_a_view_stops_no_server(database: str, damage: 
 
 
 async def test_a_view_built_on_a_streams_is_kept(database: str) -> None:
-    """A new column stands last, so views that people built go on."""
+    """A new column is last, so that dependent views still work."""
     async with lined(database) as line:
         await line.send(Run().batch(1, rows(101)))
         line.query("CREATE VIEW mine AS SELECT pid, arg0 FROM scope.syscall")
@@ -137,7 +137,7 @@ def test_a_database_that_cannot_be_taken_over_is_left_alone(database: str) -> No
     """One of the first servers', whose tables lay elsewhere."""
     with psycopg.connect(database) as connection:
         connection.execute("CREATE SCHEMA scope; CREATE TABLE scope.schema_versions (version integer)")
-    with pytest.raises(SchemaConflict, match="name another database"):
+    with pytest.raises(SchemaConflict, match="use another database"):
         migrated(database)
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT to_regnamespace('store')").fetchone() == (None,)

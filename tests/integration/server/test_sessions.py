@@ -84,9 +84,9 @@ async def test_a_stream_begins_with_a_hello(start_server: StartServer, monkeypat
         first = session_pb2.AttendRequest(report=session_pb2.Report())
         assert await refusal(server, "Attend", first) == (
             Code.INVALID_ARGUMENT,
-            "hello: the first message must be one",
+            "hello: the first message must be a Hello",
         )
-        assert await refusal(server, "Attend") == (Code.INVALID_ARGUMENT, "hello: nothing came within 0.3 s")
+        assert await refusal(server, "Attend") == (Code.INVALID_ARGUMENT, "hello: no message within 0.3 s")
 
 
 async def test_a_connected_agent_is_shown(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ async def test_a_silent_agent_is_disconnected(start_server: StartServer) -> None
         await until(lambda: node(server), lambda found: not found["connected"])
         assert 10 < time.monotonic() - began < 25
         await until(lambda: _status(agent), lambda status: status is Code.UNAVAILABLE)
-        assert "nothing was heard of the agent for 15 s" in agent.details
+        assert "nothing was heard from the agent for 15 s" in agent.details
 
 
 async def _status(agent: StandInAgent) -> Code | None:
@@ -158,7 +158,7 @@ async def test_an_agent_that_comes_again_replaces_its_old_session(start_server: 
     again.installation = agent.installation
     async with start_server() as server, agent.attending(server), again.attending(server):
         await until(lambda: _status(agent), lambda status: status is Code.UNAVAILABLE)
-        assert agent.details == "the same agent has connected anew"
+        assert agent.details == "the same agent has connected again"
         assert (await node(server))["connected"]
 
 
@@ -183,7 +183,7 @@ async def test_records_need_a_session(start_server: StartServer, monkeypatch: py
     first = session_pb2.UploadRequest(hello=agent.hello())
     async with start_server() as server:
         code, details = await refusal(server, "Upload", first)
-        assert (code, "open Attend first" in details) == (Code.UNAVAILABLE, True)
+        assert (code, "call Attend" in details) == (Code.UNAVAILABLE, True)
         async with agent.attending(server) as channel:
             upload: Any = SessionStub(channel).Upload(metadata=shown(server))  # type: ignore[call-arg]
             await upload.write(first)

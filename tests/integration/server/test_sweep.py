@@ -1,4 +1,4 @@
-"""What nothing refers to any more is taken away; whatever a writer does meanwhile, what it refers to is there."""
+"""Entries without references are deleted, but never an entry that a concurrent writer refers to."""
 
 import asyncio
 import contextlib
@@ -65,7 +65,7 @@ async def test_a_transaction_that_is_under_way_is_waited_for(
 async def test_a_writer_takes_what_it_needs_out_of_a_sweep(
     line: Line, upkeep: psycopg.Connection[Any], writer: WriterConnection
 ) -> None:
-    """One that begins while a sweep is under way finds what is about to go, and has it stay."""
+    """A writer that starts during a sweep removes the entries that it needs from the sweep's list."""
     await store(line, Run(), 0)
     dimensions = Dimensions(writer)
     dimensions.ensure({"x"}, {"a;b"}, {PROCESS}, {})
@@ -162,7 +162,7 @@ async def test_a_writer_forgets_what_was_swept(line: Line, upkeep: psycopg.Conne
 
 
 async def test_sweeps_and_writers_go_on_together(database: str) -> None:
-    """Whatever they meet at: no row, stack or process that is referred to is ever taken away."""
+    """At every interleaving of sweep and writer, no entry with references is deleted."""
     async with lined(database, lanes=2) as line:
         runs, ended = [Run() for _ in range(2)], asyncio.Event()
         with psycopg.connect(line.conninfo, autocommit=True) as connection:

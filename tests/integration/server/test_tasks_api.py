@@ -1,4 +1,4 @@
-"""Tasks through the API: what is wanted stays wanted, and what comes of it is shown, whoever restarts."""
+"""Tasks through the API: wanted tasks stay wanted and their states are shown, also after restarts of any part."""
 
 import asyncio
 import uuid
@@ -65,7 +65,7 @@ async def test_what_a_run_may_not_have_seen_is_told(start_server: StartServer) -
 async def test_a_refused_start_is_told_and_not_wanted_any_more(start_server: StartServer) -> None:
     """The agent's reason is the answer's, and the task does not come back."""
     agent = StandInAgent()
-    agent.refusal = "no process has pid 4711; `ps` lists those that run"
+    agent.refusal = "no process has pid 4711; `ps` lists running processes"
     async with start_server() as server, agent.attending(server):
         status, problem = await server.ask("POST", "tasks", json={"probe": "syscalls", "target": {"pid": 4711}})
         assert (status, problem["detail"]) == (400, agent.refusal)
@@ -321,7 +321,7 @@ async def test_tasks_are_listed_by_state(start_server: StartServer) -> None:
 
 
 async def test_an_agent_is_asked_what_it_can_record(start_server: StartServer) -> None:
-    """Over the stream that it opened; several who ask at once get one answer."""
+    """The agent is asked over its own stream; concurrent requests share one answer."""
     agent = StandInAgent()
     async with start_server() as server:
         status, problem = await server.ask("GET", "probes")

@@ -1,4 +1,4 @@
-"""Clocks that are wrong: a machine's rows are kept, and no agent makes tables without end."""
+"""Wrong clocks: a machine's rows are kept, and no agent can create any number of tables."""
 
 import time
 from dataclasses import replace
@@ -23,7 +23,7 @@ async def test_a_row_has_its_machines_time(line: Line) -> None:
 
 
 async def test_a_plausible_clock_is_left_as_it_is(line: Line) -> None:
-    """An hour or some days of difference to the server are the machine's matter."""
+    """A difference of hours or some days to the server's clock is accepted."""
     for sequence, days in enumerate((-29, -1, 0.9), 1):
         offset = BOOT_TO_UTC_NS + int(days * DAY_NS)
         (answer,) = await line.send(Run().batch(sequence, _at(FIRST_KTIME_NS), boot_to_utc_ns=offset))

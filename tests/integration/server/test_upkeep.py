@@ -1,4 +1,4 @@
-"""Work in the background: in turn, sparingly, whatever fails, and ended at once."""
+"""Background work: jobs run in turn, with a limited share of CPU, despite failures of others, and end at once."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The books of runs whose agent was killed: from the kernel, what was told last, and what the spool has."""
+"""The counts of runs whose agent was killed, from the kernel's counters, the last report and the spool."""
 
 import contextlib
 from collections.abc import Iterator

@@ -42,7 +42,7 @@ def test_a_damaged_file_is_put_aside(tmp_path: Path, text: str) -> None:
 def test_a_list_that_cannot_be_written_is_no_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It is logged; the tasks run on."""
     WantedFile(tmp_path / "missing" / "tasks.json").write([TASK])
-    assert "cannot keep what is wanted" in caplog.text
+    assert "cannot write the file of wanted tasks" in caplog.text
 
 
 async def test_what_could_not_be_written_is_written_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,18 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Api
 
+from scope_cli import installation
 from scope_cli.client import Client
 from scope_cli.errors import CommandError
-from scope_cli.installation import HTTP, tell_url, told_url, url_of
+from scope_cli.installation import (
+    HTTP,
+    running_state_dir,
+    state_dir,
+    tell_url,
+    told_running,
+    told_url,
+    url_of,
+)
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -18,6 +27,56 @@ def test_the_state_directory_says_where_the_server_is(api: Api, scope: Run) -> N
     """No option and no variable is needed for a `scope up` with other ports."""
     api.answer("GET nodes", {"nodes": []})
     assert scope("nodes", "--json") == (0, "[]\n", "")
+
+
+def test_a_running_scope_up_is_found_wherever_its_state_is(
+    api: Api, scope: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it runs, without a variable; then it is the usual place again. One that was killed is not believed."""
+    monkeypatch.delenv("SCOPE_STATE")
+    monkeypatch.setattr(installation, "_RUN", tmp_path / "root's")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    api.answer("GET nodes", {"nodes": []})
+    with told_running(tmp_path):
+        assert running_state_dir() == tmp_path
+        assert scope("nodes", "--json") == (0, "[]\n", "")
+        with told_running(tmp_path / "later"):
+            assert running_state_dir() == tmp_path / "later"
+        assert list((tmp_path / "run").iterdir()) == []
+    with told_running(tmp_path), monkeypatch.context() as sudo:
+        sudo.delenv("XDG_RUNTIME_DIR")
+        assert running_state_dir() == tmp_path
+    assert running_state_dir() == state_dir()
+    for told in (f"{1 << 30} {tmp_path}", "", "x y", "\0 \0"):
+        (tmp_path / "run" / "scope-running").write_text(told)
+        assert running_state_dir() == state_dir()
+    monkeypatch.setenv("SCOPE_STATE", "/elsewhere")
+    assert running_state_dir() == Path("/elsewhere")
+
+
+def test_one_that_cannot_say_that_it_runs_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A runtime directory that is away is no end."""
+    monkeypatch.setattr(installation, "_RUN", tmp_path / "file")
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "file"))
+    with told_running(tmp_path):
+        assert "cannot write where the state directory is" in caplog.text
+
+
+@pytest.mark.usefixtures("api")
+def test_another_user_is_told_of_roots(scope: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where root runs SCOPE, a user without a token learns how to reach it."""
+    (tmp_path / "token").unlink()
+    assert "sudo" not in scope("nodes")[2]
+    monkeypatch.setattr(installation, "_ROOTS", tmp_path)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    status, _, said = scope("nodes")
+    assert (status, said.count("\n")) == (1, 1)
+    assert "root has a SCOPE on this machine: call `sudo scope`" in said
 
 
 def test_a_given_url_comes_first(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,11 +159,11 @@ def test_a_silent_listener_is_not_waited_for() -> None:
 @pytest.mark.parametrize(
     ("content", "mode", "said"),
     [
-        (None, 0, "there is no"),
-        ("", 0o600, "holds no token; remove it"),
-        ("short", 0o600, "holds no token; remove it"),
-        ("0123456789abcdef\x00\x01", 0o600, "holds no token; remove it"),
-        ("0123456789abcdef", 0o644, "`chmod 600` it"),
+        (None, 0, "does not exist"),
+        ("", 0o600, "contains no token; remove the file"),
+        ("short", 0o600, "contains no token; remove the file"),
+        ("0123456789abcdef\x00\x01", 0o600, "contains no token; remove the file"),
+        ("0123456789abcdef", 0o644, "run `chmod 600 "),
     ],
 )
 def test_a_damaged_token_is_told_at_once(scope: Run, tmp_path: Path, content: str | None, mode: int, said: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scope_cli.errors import UsageError
-from scope_cli.event_table import print_rows
+from scope_cli.event_table import EventTable
 
 ROW: dict[str, Any] = {
     "time": "2026-01-31T12:00:00.123456789Z",
@@ -31,7 +31,7 @@ def test_columns_are_shown_whole_or_not_at_all(
 ) -> None:
     """No line is longer than the terminal, no cell is cut, and what is left out is named."""
     monkeypatch.setenv("COLUMNS", str(width))
-    print_rows("exec", [ROW])
+    EventTable("exec").print([ROW])
     said, hidden = capsys.readouterr()
     head, row = said.splitlines()
     assert len(row.rstrip()) <= width
@@ -44,16 +44,51 @@ def test_columns_are_shown_whole_or_not_at_all(
 
 def test_chosen_columns_are_shown_in_their_order(capsys: pytest.CaptureFixture[str]) -> None:
     """Lists are written out; an unknown name is refused with those there are."""
-    print_rows("exec", [ROW], ["args", "pid"])
+    EventTable("exec", ["args", "pid"]).print([ROW])
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ["args", "pid"],
         ["cat", "a", "file", "4711"],
     ]
-    with pytest.raises(UsageError, match="has no column 'nonsense'; it has: time, "):
-        print_rows("exec", [ROW], ["nonsense"])
+    with pytest.raises(UsageError, match="stream 'exec': no column 'nonsense'; there are: time, "):
+        EventTable("exec", ["nonsense"]).print([ROW])
 
 
 def test_no_rows_are_no_table(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing was found, and nothing is printed."""
-    print_rows("exec", [])
+    EventTable("exec").print([])
     assert capsys.readouterr() == ("", "")
+
+
+def _lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_values_are_shown_as_people_read_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """With units, registers and flags in hexadecimal digits, a failure with its name; numbers are aligned."""
+    call = {"arg0": -1, "arg1": 4096, "ret": -2, "duration_ns": 1_234_567}
+    EventTable("syscall", list(call)).print([call, {**call, "ret": 7, "arg0": None}, {**call, "ret": -99_999}])
+    assert _lines(capsys) == [
+        "              arg0    arg1        ret  duration_ns",
+        "0xffffffffffffffff  0x1000  -2 ENOENT      1.23 ms",
+        "                 -  0x1000          7      1.23 ms",
+        "0xffffffffffffffff  0x1000     -99999      1.23 ms",
+    ]
+    EventTable("open", ["flags", "path"]).print([{"flags": 0x80000, "path": "/etc/passwd"}])
+    assert _lines(capsys) == ["  flags  path", "0x80000  /etc/passwd"]
+
+
+def test_rows_that_come_later_are_below_the_same_heading(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The heading stands once, what does not fit is said once, and columns keep their places."""
+    monkeypatch.setenv("COLUMNS", "60")
+    table = EventTable("exec")
+    table.print([ROW])
+    said, hidden = capsys.readouterr()
+    assert "not shown" in hidden
+    table.print([])
+    table.print([{**ROW, "comm": "x", "pid": 1}])
+    later, hidden = capsys.readouterr()
+    _, first = said.splitlines()
+    assert (later.count("\n"), hidden) == (1, "")
+    assert [later.index("x"), later.index("/usr")] == [first.index("cat"), first.index("/usr")]

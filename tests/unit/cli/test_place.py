@@ -32,14 +32,14 @@ def test_a_file_in_its_place_is_told(tmp_path: Path) -> None:
     """Whether it is the directory itself or one above it."""
     (tmp_path / "file").touch()
     for state in (tmp_path / "file", tmp_path / "file" / "state"):
-        with pytest.raises(CommandError, match="there is a file in its place; choose another with --state-dir"):
+        with pytest.raises(CommandError, match="it is a file; choose another with --state-dir"):
             owned(state).__enter__()
 
 
 def test_a_directory_that_others_may_write_to_is_told(tmp_path: Path) -> None:
     """They could put a token of their own there."""
     tmp_path.chmod(0o777)
-    with pytest.raises(CommandError, match=r"others may write to .*; `chmod go-w` it"):
+    with pytest.raises(CommandError, match=r"other users may write to .*; run `chmod go-w "):
         owned(tmp_path).__enter__()
 
 
@@ -58,7 +58,7 @@ def test_a_taken_address_is_told_with_its_holder(listener: subprocess.Popen[byte
     address = f"127.0.0.1:{int(listener.stdout.readline())}"
     with pytest.raises(CommandError) as told:
         require_free({"http": address})
-    assert f"{address} is held by another program (pid {listener.pid}, " in str(told.value)
+    assert f"{address} is used by another program (pid {listener.pid}, " in str(told.value)
     assert str(told.value).endswith("stop it, or choose another with --http")
 
 
@@ -91,7 +91,7 @@ def test_what_was_left_behind_is_ended(tmp_path: Path) -> None:
                 time.sleep(0.01)
         end_left_behind(tmp_path, said.append, Flag())
         assert ours.wait(60) != 0
-        assert said == [f"waiting for what an earlier `scope up` left behind: process {ours.pid}"]
+        assert said == [f"waiting for processes of an earlier `scope up`: process {ours.pid}"]
         assert others.poll() is None
     finally:
         for one in (ours, others):

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from scope_cli.quantities import age, bytes_of, quantity
+from scope_cli.quantities import age, aligned, bytes_of, quantity
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,31 @@ from scope_cli.quantities import age, bytes_of, quantity
 def test_quantities(value: object, unit: str, shown: str) -> None:
     """By unit; what has none is a plain number or text."""
     assert quantity(value, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (0, "ns", "0    ns"),
+        (999, "ns", "999    ns"),
+        (1000, "ns", "1.00 µs"),
+        (999_990, "ns", "999.99 µs"),
+        (999_996, "ns", "1.00 ms"),
+        (12_345_678_901_234, "ns", "12,345.68 s "),
+        (-1_500_000, "ns", "-1.50 ms"),
+        (1023, "bytes", "1023    B  "),
+        (1 << 20, "bytes", "1.00 MiB"),
+        (5 << 50, "bytes", "5,120.00 TiB"),
+        (300, "B/s", "300    B/s  "),
+        (1 << 31, "B/s", "2.00 GiB/s"),
+        (61.4, "°C", "61 °C"),
+        (1234567, "", "1,234,567"),
+        (None, "ns", "-"),
+    ],
+)
+def test_cells_of_a_column_are_aligned(value: float | None, unit: str, shown: str) -> None:
+    """Two decimals and a unit of one width, or blanks in their place: aligned to the right, the points are below."""
+    assert aligned(value, unit) == shown
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ UUID = "GPU-00000000-0000-4000-8000-000000000000"
 
 
 def a_gpu(**fields: Any) -> dict[str, Any]:
-    """What a GPU does; what it cannot tell is absent."""
+    """A GPU's state; values that it does not report are absent."""
     plain = {**WHOSE, "device": 0, "uuid": UUID, "name": "NVIDIA [red]H100", "slowed_by": ""}
     plain |= {"memory_used_bytes": 7 << 30, "memory_total_bytes": 80 << 30, "gpu_percent": 97, "memory_percent": None}
     plain |= {"temperature_celsius": 61, "power_watts": 412.345, "time": "2026-01-31T12:00:00.123456+00:00"}
@@ -62,7 +62,7 @@ def test_a_gpu_has_its_name_before_the_last_figures(
 
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_numbers_come_before_long_texts(api: Api, scope: Run, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
-    """A narrow terminal has what is held and by whom, whole; what is left out is named."""
+    """A narrow terminal shows the memory and its processes in full; columns that are left out are named."""
     monkeypatch.setenv("COLUMNS", str(width))
     api.answer("GET states/cuda_live", {"groups": [a_leak()]})
     _, said, complaints = scope("states", "cuda_live")
@@ -91,14 +91,14 @@ def test_chosen_columns_and_json(api: Api, scope: Run) -> None:
 
 
 def test_nothing_held_is_said(api: Api, scope: Run) -> None:
-    """Of the stream that was asked for; one that tells no states is refused in the server's words."""
+    """The stream is named; a stream without states is refused with the server's message."""
     api.answer("GET states/gpu", {"groups": []})
-    assert scope("states", "gpu") == (0, "nothing of stream 'gpu' is held that was recorded\n", "")
+    assert scope("states", "gpu") == (0, "no current states of stream 'gpu' recorded\n", "")
     assert scope("states", "exec")[0] == 1
 
 
 def test_leaks_are_blocks_with_their_stacks(api: Api, scope: Run) -> None:
-    """Innermost frame first; whoever frees what nobody saw it allocate is told of, however much it holds."""
+    """The innermost frame is first; processes with frees of unknown memory are listed, whatever else they have."""
     api.answer("GET states/cuda_live", {"groups": [a_leak(), a_leak(ended=True, stack=None, device=None)]})
     frees = [{"unknown_frees": 0}, {"unknown_frees": 2}, {"unknown_frees": 3, "device": 0, "live_bytes": 0}]
     once = {"pid": 4712, "unknown_frees": 1}
@@ -108,8 +108,8 @@ def test_leaks_are_blocks_with_their_stacks(api: Api, scope: Run) -> None:
         "    leak(int)",
         "    main",
         "[red] (4711): 30.28 KiB device in 101 allocations, 1.5 s old on average, freed by the end of the process",
-        "    (stack not known)",
-        "[red] (4711): 5 frees of memory allocated before the task began; it may hold more",
-        "[red] (4712): 1 free of memory allocated before the task began; it may hold more",
+        "    (stack unknown)",
+        "[red] (4711): 5 frees of memory allocated before the task began; the process may have more of it",
+        "[red] (4712): 1 free of memory allocated before the task began; the process may have more of it",
     ]
     assert [path for _, path, _ in api.asked] == ["states/cuda_live?limit=2", "states/cuda_memory?limit=1000"]

@@ -72,7 +72,8 @@ def test_why_a_task_does_not_run_is_shown(api: Api, scope: Run) -> None:
     task = a_task(state="pending", reason=reason, next_try=in_seconds(100.9), origin="agent")
     api.answer("GET tasks", {"tasks": [task]})
     lines = [" ".join(line) for line in _lines(scope("tasks"))]
-    assert lines[2:-1] == ["started on the machine itself", f"{reason}; next try in 101 s"]
+    about = f"{TASK_ID[:8]} syscalls:"
+    assert lines[2:-1] == [f"{about} started on the machine itself", f"{about} {reason}; next try in 101 s"]
 
 
 def test_a_machine_is_shown_with_what_is_to_be_said(api: Api, scope: Run) -> None:

@@ -24,7 +24,7 @@ def test_a_file_that_holds_no_token_says_what_to_do(tmp_path: Path, text: str) -
     file = tmp_path / "token"
     file.write_text(text)
     file.chmod(0o600)
-    with pytest.raises(InvalidToken, match="remove it"):
+    with pytest.raises(InvalidToken, match="remove the file"):
         read_token(file)
 
 

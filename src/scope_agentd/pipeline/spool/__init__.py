@@ -1,10 +1,10 @@
-"""The agent's spool on disk: everything that is to be sent lies here until the server has settled it.
+"""The agent's spool: records wait on disk until the server has settled them.
 
-On its way in: spool (the only public part) - keeper (the limit, full and broken disks) - log (the segments) - home (the
-directory) - layout (a segment's bytes) - entries (what they hold) - runs (which are open, how far their streams are).
-What cannot be written waits in overflow; syncer makes the rest durable. On its way out: outbox - reader - segment (what
-became of each record) - deferral (those for later). What is lost: remains (of a segment that goes) - timeline (finds
-what damage took) - losses - spans - gaps. After a start: recovery.
+Writing: spool (the only public module), keeper (the limit, full and broken disks), log (all segments), home (the
+directory), layout (the format of a segment), entries (the contents of frames), runs (open runs and the positions of
+their streams), overflow (records that cannot be written yet), syncer (makes records durable). Sending: outbox, reader,
+segment (the state of each record), deferral (records to resend later). Losses: remains (of a dropped segment), timeline
+(finds missing records), losses, spans, gaps. At start: recovery.
 """
 
 from scope_agentd.pipeline.spool.outbox import Outcome, Spooled

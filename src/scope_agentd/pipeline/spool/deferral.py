@@ -1,7 +1,7 @@
-"""Records that the server could not store yet: when they are to be sent again.
+"""When to resend records that the server answered with LATER.
 
-A record waits for a wave: those of one segment that were deferred equally often at about the same time. So what is kept
-of it is one byte in its segment, however many there are.
+A deferred record waits for a wave: all records of a segment that were deferred equally often at about the same time. So
+each record needs only one byte in its segment.
 """
 
 import heapq
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from scope_agentd.pipeline.spool.segment import FIRST_WAVE, Segment
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 2.0, 300.0
-_OPEN_FOR = 0.25  # of the pause: so long a wave takes records in
-_MOST_TRIES = 8  # with this many the pause is the last one; so a segment never has more waves than fit into a byte
+_OPEN_FOR = 0.25  # share of the pause during which a wave accepts records
+_MOST_TRIES = 8  # after this many tries the pause no longer grows; so the number of a segment's waves fits into a byte
 
 
 @dataclass(order=True, slots=True)
@@ -32,7 +32,7 @@ class Deferral:
         self._newest: dict[tuple[int, int], _Wave] = {}  # by segment and tries
 
     def defer(self, segment: Segment, index: int, now: float) -> None:
-        """A record waits: 2 s (and up to half of it more), the double each further time, up to 300 s."""
+        """Makes a record wait: 2 s, doubled with each try, up to 300 s; plus a random part of up to half."""
         tries = min(segment.tries(index), _MOST_TRIES)
         wave = self._newest.get((segment.number, tries))
         if wave is None or now >= wave.closes:
@@ -49,7 +49,7 @@ class Deferral:
         return wave
 
     def wake(self, now: float) -> bool:
-        """Lets the records be taken that are due; whether there were any."""
+        """Makes due records available again; returns whether there were any."""
         woken = False
         while self._waves and self._waves[0].due <= now:
             wave = heapq.heappop(self._waves)
@@ -61,5 +61,5 @@ class Deferral:
         return woken
 
     def pause(self, now: float) -> float | None:
-        """Until the next ones are due; None: there are none."""
+        """The time in s until the next records are due; None: no record waits."""
         return max(0.0, self._waves[0].due - now) if self._waves else None

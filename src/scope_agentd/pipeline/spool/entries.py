@@ -1,8 +1,8 @@
-"""What the frames of a segment hold.
+"""The contents of a segment's frames.
 
 The payload of a frame is a serialized `scope.v1.Record`, which begins with its run_id (first byte 0x0A), or a
-serialized `scope.v1.Aside`: the checkpoint with which a segment begins, or a record carried here from a segment that
-had to go.
+serialized `scope.v1.Aside`. An Aside is the checkpoint at the start of a segment, or a record that was moved from a
+deleted segment.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _RECORD_STARTS = b"\x0a"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record in a segment. `data` is the record, serialized; `carried`: it was moved here from another segment."""
+    """A record in a segment. `data` is the serialized record; `carried`: it was moved from another segment."""
 
     offset: int
     end: int
@@ -33,7 +33,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The checkpoint with which a segment begins: the runs that were open then."""
+    """The checkpoint at the start of a segment: the runs that were open there."""
 
     end: int
     runs: dict[bytes, OpenRun]
@@ -45,13 +45,13 @@ def opening(runs: OpenRuns) -> bytes:
 
 
 def carried(data: bytes) -> bytes:
-    """The payload for a serialized record that is moved here from another segment."""
+    """The payload for a serialized record that is moved from another segment."""
     payload = Aside(carried=data).SerializeToString()
     return payload if len(payload) <= RECORD_BYTES else data
 
 
 def to_send(frame: Frame) -> tuple[bytes, int] | None:
-    """The serialized record of a frame and its checksum; None: it holds none."""
+    """The serialized record in a frame and its checksum; None: the frame has no record."""
     if frame.payload.startswith(_RECORD_STARTS):
         return frame.payload, frame.crc32
     data = Aside.FromString(frame.payload).carried
@@ -59,13 +59,13 @@ def to_send(frame: Frame) -> tuple[bytes, int] | None:
 
 
 def entries(data: bytes) -> Iterator[Entry | Opening | Damage]:
-    """All that a segment holds, in order."""
+    """The contents of a segment, in order."""
     for part in scan(data):
         yield part if isinstance(part, Damage) else _read(part)
 
 
 def opening_of(data: bytes) -> dict[bytes, OpenRun] | None:
-    """The runs that were open when this segment began; None: that is damaged."""
+    """The runs that were open at the start of this segment; None: the checkpoint is damaged."""
     first = next(entries(data), None)
     return first.runs if isinstance(first, Opening) else None
 

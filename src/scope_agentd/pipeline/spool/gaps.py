@@ -1,4 +1,4 @@
-"""The Gaps that the spool writes. Until one is read, what is lost next of the same stream is added to it."""
+"""The Gaps that the spool writes. Until a Gap is read for sending, further losses of its stream are added to it."""
 
 from typing import NamedTuple
 
@@ -7,12 +7,12 @@ from scope_agentd.pipeline.spool.losses import Key, Lost
 from scope_agentd.pipeline.spool.overflow import Overflow
 from scope_agentd.pipeline.spool.segment import Segment
 
-_MOST_SPANS = 256  # of one that is still added to
+_MOST_SPANS = 256  # of a Gap to which more may be added
 _MOST_OPEN = 4096  # kept in memory
 
 
 class OpenGap(NamedTuple):
-    """A Gap: what it tells, and where its record lies."""
+    """A Gap's losses, and the place of its record."""
 
     lost: Lost
     segment: Segment
@@ -20,14 +20,14 @@ class OpenGap(NamedTuple):
 
 
 class OpenGaps:
-    """Gaps that nobody has read: one for each run, stream and reason, at most. For one thread at a time."""
+    """Gaps that were not read yet: at most one per run, stream and reason. For one thread at a time."""
 
     def __init__(self) -> None:
         self._by_key: dict[Key, OpenGap] = {}
         self._by_place: dict[tuple[int, int], Key] = {}
 
     def tell(self, lost: Lost, log: Log, overflow: Overflow) -> bool:
-        """Writes a Gap for what is lost, in the place of an open one of the same key; False: the disk cannot."""
+        """Writes a Gap for a loss, replacing the open Gap with the same key; False: the disk cannot write."""
         before = self._pop(lost.key)
         whole = Lost(lost.key, lost.task_id)
         for one in (before.lost, lost) if before else (lost,):
@@ -51,7 +51,7 @@ class OpenGaps:
         return True
 
     def close(self, segment: Segment, offset: int) -> OpenGap | None:
-        """Nothing is added any more to the one whose record lies here, if there is one."""
+        """Closes the Gap whose record is at this place, if there is one: nothing more is added to it."""
         key = self._by_place.get((segment.number, offset))
         return self._pop(key) if key is not None else None
 

@@ -12,11 +12,11 @@ LOCK = "lock"
 
 
 class Home:
-    """A spool's directory, made if it is not there (mode 0700), locked until `close` or the process's end.
+    """A spool's directory. It is made if missing (mode 0700), and locked until `close` or the process's end.
 
     Raises:
-        SpoolInUse: another spool, of this process or another one, has it open.
-        SpoolUnusable: it cannot be made or written to.
+        SpoolInUse: another spool, in this or another process, uses the directory.
+        SpoolUnusable: the directory cannot be made or written to.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -36,11 +36,11 @@ class Home:
             ) from None
 
     def file(self, number: int) -> Path:
-        """Where a segment lies, or is to lie."""
+        """The path of a segment."""
         return self.path / segment_name(number)
 
     def segments(self) -> list[tuple[int, Path]]:
-        """The segments that are here, by number.
+        """The segments in the directory, by number.
 
         Raises:
             SpoolUnusable: the directory cannot be read.
@@ -52,15 +52,15 @@ class Home:
         return sorted((int(file.stem), file) for file in found if file.stem.isdecimal())
 
     def open(self) -> int:
-        """A descriptor of the directory: to sync it makes durable which files are here.
+        """A descriptor of the directory; syncing it makes created and deleted files durable.
 
         Raises:
-            OSError: there are no descriptors left.
+            OSError: the process has no free descriptors.
         """
         return os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Gives the directory to whoever wants it next."""
+        """Unlocks the directory."""
         with contextlib.suppress(OSError):
             os.close(self._lock)
 

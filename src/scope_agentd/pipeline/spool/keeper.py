@@ -1,4 +1,4 @@
-"""Keeps the spool within its limit, whatever the disk does, and tells what that costs."""
+"""Keeps the spool within its limit, also on full or broken disks, and reports the losses."""
 
 import contextlib
 import errno
@@ -27,16 +27,15 @@ _WARN_EVERY_S = 60.0
 class Keeper:
     """For one thread at a time.
 
-    The limit is kept by dropping the oldest segment. What it has to leave behind is written first, into room that is
-    never used otherwise; a crash between the two is noticed, and the drop completed, by the next life of the agent.
-    When half of the segments were dropped and there is still no room, all of it is ends of runs and Gaps: from there on
-    the oldest of those are given up, too.
+    To keep the limit, the oldest segment is dropped. Records that must remain are first written again, into reserved
+    space. After a crash between the two steps, the next agent completes the drop. If half of the segments were dropped
+    and there is still no space, the spool has only ends of runs and Gaps: then the oldest of these are dropped too.
 
     Attributes:
-        gaps: Gaps that may still be added to.
-        overflow: what waits in memory because the disk is full.
-        dropped: records that were dropped for room, since the start.
-        damaged: places on disk that were found damaged, since the start.
+        gaps: Gaps to which losses may still be added.
+        overflow: records and losses that wait in memory because the disk is full.
+        dropped: records dropped to make space, since the start.
+        damaged: damaged places found on disk, since the start.
     """
 
     def __init__(self, log: Log, limit_bytes: int, reserve_bytes: int) -> None:
@@ -48,7 +47,7 @@ class Keeper:
         self._warned: dict[bool, float] = {}
 
     def start(self, found: Found) -> None:
-        """Goes on from what an earlier life of the agent left, which is in the log."""
+        """Continues with the segments that an earlier agent left."""
         self.damaged += found.damaged
         try:
             self._log.roll()
@@ -80,7 +79,7 @@ class Keeper:
     # ---- writing
 
     def put(self, record: Record, data: bytes) -> None:
-        """Writes a record, of which `data` is the serialized form, or keeps in memory what has to be told of it."""
+        """Writes a record, serialized as `data`. If the disk cannot, keeps the record or its loss in memory."""
         self.flush()
         if self.overflow or not self._write(record, data):
             self.overflow.keep(record)
@@ -105,7 +104,7 @@ class Keeper:
         return True
 
     def flush(self) -> None:
-        """Writes what waits in memory, if the disk takes it."""
+        """Writes the overflow in memory, if the disk can write again."""
         if not self.overflow:
             return
         try:
@@ -115,7 +114,7 @@ class Keeper:
             return
         if not self.overflow:
             self.overflow.written()
-            log.info("the spool's disk takes records again")
+            log.info("the spool's disk can write again")
 
     def _flush(self, overflow: Overflow) -> None:
         while overflow.first:
@@ -139,7 +138,7 @@ class Keeper:
     def _note(self, error: OSError) -> None:
         if not self.overflow:
             log.error(
-                "the spool's disk takes no records; batches are lost and counted until it does",
+                "the spool's disk cannot write; batches are lost, and counted, until it can",
                 extra={"reason": error.strerror},
             )
 
@@ -161,7 +160,7 @@ class Keeper:
         return self._log.size + need <= self._limit
 
     def _free(self, error: OSError) -> bool:
-        # Other errors than these are not cured by room.
+        # Free space does not help against other errors.
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             return False
         oldest = self._log.oldest()
@@ -200,9 +199,11 @@ class Keeper:
             return
         self._warned[give_up] = now
         if give_up:
-            log.error("the spool is full of ends of runs and Gaps; the oldest are given up")
+            log.error("the spool is full of ends of runs and Gaps; the oldest are dropped")
         else:
-            log.warning("the spool is full: its oldest batches become Gaps", extra={"dropped": self.dropped})
+            log.warning(
+                "the spool is full; the oldest batches are dropped and counted as lost", extra={"dropped": self.dropped}
+            )
 
     def _move(self, record: Record) -> None:
         try:
@@ -225,7 +226,7 @@ class Keeper:
         return self.gaps.tell(lost, self._log, self.overflow)
 
     def examine(self, segment: Segment) -> None:
-        """Something in this segment turned out to be damaged: tells what is missing."""
+        """Reports the losses in a segment that was found damaged."""
         timeline = Timeline()
         timeline.enter(segment.number, follows=False)
         bad, whole = dict[int, int](), list[int]()
@@ -252,14 +253,14 @@ class Keeper:
         self._log.release(segment)
 
     def _behind(self, segment: Segment) -> dict[bytes, OpenRun] | None:
-        """The runs that were open behind a segment."""
+        """The runs that were open at the end of a segment."""
         if segment is self._log.active:
             return self._log.runs.snapshot()
         after = self._log.segments.get(segment.number + 1)
         return opening_of(_data_of(after, after.start)) if after is not None else None
 
     def _reopen(self, unended: dict[bytes, OpenRun]) -> None:
-        # The next life of the agent ends them: how they ended is not known any more.
+        # It is unknown how these runs ended; the next agent ends them.
         for run in unended.values():
             if run.run_id not in self._log.runs:
                 self._log.runs.open(run)

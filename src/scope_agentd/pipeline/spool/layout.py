@@ -1,4 +1,4 @@
-"""How a segment of the spool lies on disk, and how it is read though parts of it may be damaged.
+"""The format of a segment of the spool on disk, and a reader that copes with damage.
 
 A segment is a file named by its number, `00000000000000000042.segment`:
 
@@ -8,7 +8,7 @@ A segment is a file named by its number, `00000000000000000042.segment`:
     12      4     CRC-32 of the 12 bytes before
     16            frames, as in `scope_wire.frame`, one after the other
 
-What the frames hold: `entries`.
+The contents of frames are in `entries`.
 """
 
 import os
@@ -31,7 +31,7 @@ _PAGE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A whole frame: where it lies in the file, what it holds, and the checksum of that."""
+    """A valid frame: its place in the file, its payload, and the payload's checksum."""
 
     offset: int
     end: int
@@ -41,7 +41,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes that are no whole frame. `payload` is what a frame with a whole header held, now wrong somewhere."""
+    """Bytes that are not a valid frame. If the header is valid, `payload` is the damaged payload."""
 
     offset: int
     end: int
@@ -60,7 +60,7 @@ def segment_header() -> bytes:
 
 
 def version_of(data: bytes) -> int | None:
-    """The version of a segment's layout; None: its header is damaged."""
+    """The version of a segment's format; None: its header is damaged."""
     if len(data) < FIRST_FRAME:
         return None
     magic, version, crc32 = _HEADER.unpack_from(data)
@@ -70,7 +70,7 @@ def version_of(data: bytes) -> int | None:
 
 
 def read_segment(file: Path, size: int | None = None) -> bytes:
-    """The bytes of a segment, or the first `size` of them; zeros where the disk cannot be read.
+    """The bytes of a segment, or its first `size` bytes; unreadable parts of the disk are zeros.
 
     Raises:
         OSError: the file cannot be opened.
@@ -94,7 +94,7 @@ def _page(descriptor: int, at: int, length: int) -> bytes:
 
 
 def frame_at(data: bytes, offset: int, position: int) -> Frame | None:
-    """The frame that begins at `offset` of `data`, which is at `position` of its file; None: it is not whole."""
+    """The frame at `offset` in `data`; `data` begins at `position` of its file. None: the frame is not valid."""
     try:
         header = read_header(data[offset : offset + HEADER_BYTES])
     except DamagedRecord:
@@ -107,7 +107,7 @@ def frame_at(data: bytes, offset: int, position: int) -> Frame | None:
 
 
 def scan(data: bytes) -> Iterator[Frame | Damage]:
-    """All of a segment, in order. After damage it goes on at the next frame that has a whole header."""
+    """All frames of a segment, in order. After damage, continues at the next frame with a valid header."""
     offset = FIRST_FRAME
     while offset < len(data):
         frame = frame_at(data, offset, offset)

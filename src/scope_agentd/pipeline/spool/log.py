@@ -1,7 +1,7 @@
-"""The segments on disk: writes at the end, and deletes what is not needed any more.
+"""The segments on disk: appends records, and deletes segments that are no longer needed.
 
-A segment without records that are to be sent is deleted, unless the one before it still has some: then it is cut down
-to its checkpoint, which says where the one before it ends.
+A segment without unsettled records is deleted. If the segment before it still has some, it is cut down to its
+checkpoint instead, which shows where the segment before it ends.
 """
 
 import contextlib
@@ -24,8 +24,8 @@ class Log:
     """For one thread at a time.
 
     Attributes:
-        segments: by number, in order; those that are deleted are not here.
-        active: the last one, which is written to; None: none could be made yet.
+        segments: existing segments by number, in order.
+        active: the last segment, which is written to; None: none could be made yet.
         runs: the runs that are open after the last record.
     """
 
@@ -43,7 +43,7 @@ class Log:
 
     @property
     def size(self) -> int:
-        """What the segments take on disk, in bytes."""
+        """Size of all segments on disk, in bytes."""
         return self._bytes
 
     def oldest(self) -> Segment | None:
@@ -56,10 +56,10 @@ class Log:
         return size + len(self._opening()) if self._is_full_for(size) else size
 
     def append(self, payload: bytes, record: Record, moved: bool = False) -> tuple[Segment, int]:
-        """Writes a frame with a record, and says where it lies. One that is `moved` here does not change what is open.
+        """Writes a frame with a record; returns its place. A `moved` record does not change which runs are open.
 
         Raises:
-            OSError: the disk cannot; nothing has changed.
+            OSError: the disk cannot write; nothing has changed.
         """
         frame = framed(payload)
         if self._is_full_for(len(frame)):
@@ -85,10 +85,10 @@ class Log:
         return active is None or (active.size > active.start and active.size + size > self._segment_bytes)
 
     def roll(self) -> None:
-        """Begins a new segment.
+        """Starts a new segment.
 
         Raises:
-            OSError: the disk cannot; nothing has changed.
+            OSError: the disk cannot write; nothing has changed.
         """
         first = self._opening()
         number = self._number + 1
@@ -113,7 +113,7 @@ class Log:
         return segment_header() + framed(opening(self.runs))
 
     def release(self, segment: Segment) -> None:
-        """Deletes what is not needed any more now that all of this segment is settled, if it is."""
+        """If all records of this segment are settled, deletes the files that are no longer needed."""
         if segment.left or segment is self.active or segment.gone:
             return
         before = self.segments.get(segment.number - 1)
@@ -123,10 +123,10 @@ class Log:
             self.remove(segment)
 
     def remove(self, segment: Segment) -> None:
-        """Deletes a segment whatever it holds, and the one behind it if that was kept for it only."""
+        """Deletes a segment with all its records, and the next one if that was kept only for this one."""
         try:
             segment.file.unlink(missing_ok=True)
-        except OSError as error:  # the next life of the agent meets it again
+        except OSError as error:  # the next agent will find it again
             log.error("cannot delete a segment", extra={"file": str(segment.file), "reason": error.strerror})
         segment.gone = True
         del self.segments[segment.number]
@@ -149,10 +149,10 @@ class Log:
             self.remove(behind)
 
     def restart_if_settled(self) -> bool:
-        """Makes room on a full disk: if all is settled, the active segment begins anew in its own place.
+        """Makes space on a full disk: if all records are settled, the active segment is emptied in place.
 
         Raises:
-            OSError: the disk cannot.
+            OSError: the disk cannot write.
         """
         active, first = self.active, self._opening()
         if active is None or active.left or len(self.segments) > 1 or active.size <= len(first):
@@ -165,16 +165,16 @@ class Log:
         return True
 
     def sync(self) -> None:
-        """Makes durable all that was written.
+        """Makes all written data durable.
 
         Raises:
-            OSError: the disk cannot.
+            OSError: the disk cannot write.
         """
         for descriptor in [*self._closing, *([self._descriptor] if self.active else [])]:
             os.fdatasync(descriptor)
 
     def to_sync(self) -> list[int]:
-        """Descriptors of what is not durable yet. The caller syncs and closes them."""
+        """Descriptors of files that are not durable yet. The caller syncs and closes them."""
         descriptors, self._closing = self._closing, []
         if self._dirty and self.active is not None:
             with contextlib.suppress(OSError):

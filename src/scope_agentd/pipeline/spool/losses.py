@@ -1,4 +1,4 @@
-"""What was lost of a run's stream, and the Gap that says so."""
+"""Losses of a run's stream, and the Gap that reports them."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -12,7 +12,7 @@ _MOST_SPANS = 16_384  # in one Gap: 34 bytes each at most
 
 
 class Key(NamedTuple):
-    """What one Gap is about."""
+    """The subject of a Gap."""
 
     run_id: bytes
     stream: str
@@ -20,7 +20,7 @@ class Key(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Of lost events: first and last CLOCK_BOOTTIME, and what makes it UTC."""
+    """Times of lost events: first and last CLOCK_BOOTTIME, and the offset to UTC."""
 
     first_ktime_ns: int
     last_ktime_ns: int
@@ -28,7 +28,7 @@ class Times(NamedTuple):
 
 
 class Lost:
-    """Sequences of one stream of one run that were given up for one reason."""
+    """Lost sequence numbers of one stream of one run, with the same reason."""
 
     def __init__(self, key: Key, task_id: bytes) -> None:
         self.key, self.task_id = key, task_id
@@ -36,12 +36,13 @@ class Lost:
         self._times: Times | None = None
 
     def add(self, span: Span, times: Times, sent: bool) -> None:
-        """Takes in sequences. Those that may have been `sent` keep a span of their own: the server may know a part."""
+        """Adds sequence numbers. Those that may have been `sent` keep their own span: the server may have some of
+        them."""
         self._spans.append((span, sent))
         self._widen(times)
 
     def absorb(self, other: "Lost") -> None:
-        """Takes in what another of the same key has."""
+        """Adds the losses of another object with the same key."""
         self._spans += other._spans
         if other._times is not None:
             self._widen(other._times)
@@ -56,12 +57,12 @@ class Lost:
 
     @property
     def spans(self) -> int:
-        """How many spans it takes to tell them."""
+        """Number of spans."""
         self._join()
         return len(self._spans)
 
     def records(self) -> Iterator[Record]:
-        """The Gaps that say so: one, unless there are very many spans."""
+        """The Gaps for these losses: one, unless there are very many spans."""
         self._join()
         for start in range(0, len(self._spans), _MOST_SPANS):
             gap = Gap(stream=self.key.stream, place=PLACE, reason=self.key.reason)
@@ -83,7 +84,7 @@ class Lost:
 
 
 class Losses:
-    """Of any number of runs and streams."""
+    """Losses of any number of runs and streams."""
 
     def __init__(self) -> None:
         self._lost: dict[Key, Lost] = {}
@@ -95,22 +96,22 @@ class Losses:
         return iter(list(self._lost.values()))
 
     def of(self, key: Key, task_id: bytes) -> Lost:
-        """Where to add what is lost of this key."""
+        """The losses of this key, to add to."""
         return self._lost.setdefault(key, Lost(key, task_id))
 
     def absorb(self, lost: Lost) -> None:
-        """Takes in what another one has."""
+        """Adds losses of one key."""
         self.of(lost.key, lost.task_id).absorb(lost)
 
     def add_batch(self, record: Record, reason: str, sent: bool) -> None:
-        """The batch in this record is lost."""
+        """Adds the batch in this record."""
         batch = record.batch
         times = Times(batch.first_ktime_ns, batch.last_ktime_ns, batch.boot_to_utc_ns)
         span = Span(batch.sequence, batch.sequence, batch.event_count)
         self.of(Key(record.run_id, batch.stream, reason), record.task_id).add(span, times, sent)
 
     def forget(self, lost: Lost) -> None:
-        """It has been told."""
+        """Removes losses that were reported."""
         self._lost.pop(lost.key, None)
 
 

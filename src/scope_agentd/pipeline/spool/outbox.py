@@ -1,4 +1,4 @@
-"""What is to be sent: takes records in order, again if they were deferred or the connection broke."""
+"""Gives records for sending, in order; again if they were deferred or the connection broke."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,7 @@ from scope_agentd.pipeline.spool.segment import SETTLED, Segment
 
 
 class Outcome(StrEnum):
-    """What became of a record that was sent: it is done with, unless it is for LATER."""
+    """The server's answer to a record. After LATER, the record is sent again; after others, it is settled."""
 
     STORED = "stored"
     REFUSED = "refused"
@@ -22,7 +22,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """A record to send. `position` names this sending of it; `crc32` is the checksum of `record`."""
+    """A record to send. `position` identifies this delivery; `crc32` is the checksum of `record`."""
 
     position: int
     record: bytes
@@ -31,7 +31,7 @@ class Spooled:
 
 class _Taken(NamedTuple):
     segment: Segment
-    at: int  # its index there
+    at: int  # index of the record in the segment
 
 
 class Outbox:
@@ -46,18 +46,18 @@ class Outbox:
         self._reading: Segment | None = None
 
     def next(self, now: float) -> Spooled | None:
-        """The oldest record that waits, which counts as sent from now on; None: there is none."""
+        """The oldest waiting record, which counts as sent from now on; None: no record waits."""
         if self._deferral.wake(now):
             self._reading = None
         while (segment := self._ready()) is not None:
             spooled = self._from(segment)
             if spooled is not None:
                 return spooled
-        self._reader.close()  # a segment that is deleted while it is open would go on taking room
+        self._reader.close()  # a deleted segment uses disk space as long as it is open
         return None
 
     def pause(self, now: float) -> float | None:
-        """How long until deferred records are due; None: there are none."""
+        """Time in s until deferred records are due; None: no record is deferred."""
         return self._deferral.pause(now)
 
     def _ready(self) -> Segment | None:
@@ -100,7 +100,7 @@ class Outbox:
             self._log.release(segment)
 
     def settle(self, position: int, outcome: Outcome, now: float) -> None:
-        """What became of a record that was taken. Unknown positions are of records that were dropped since."""
+        """Notes the answer to a record. Unknown positions are ignored: their records were dropped meanwhile."""
         taken = self._taken.pop(position, None)
         if taken is None or taken.segment.gone:
             return
@@ -110,7 +110,7 @@ class Outbox:
             self._settle(taken.segment, taken.at)
 
     def rewind(self) -> None:
-        """Whatever is taken and not settled waits again."""
+        """Makes all unanswered records wait again."""
         for segment, index in self._taken.values():
             if not segment.gone:
                 segment.give_back(index)
@@ -118,5 +118,5 @@ class Outbox:
         self._reading = None
 
     def close(self) -> None:
-        """Closes what is open for reading."""
+        """Closes the file that is open for reading."""
         self._reader.close()

@@ -1,4 +1,4 @@
-"""What waits in memory because the disk is full or broken. Batches shrink to the Gap that they become."""
+"""Records that wait in memory because the disk is full or broken. Of batches, only the Gap is kept."""
 
 import logging
 from collections import deque
@@ -8,18 +8,18 @@ from scope_proto.scope.v1.record_pb2 import Record
 
 log = logging.getLogger(__name__)
 
-MOST_BYTES = 4 << 20  # of records that are kept whole
+MOST_BYTES = 4 << 20  # of complete records
 
 
 class Overflow:
-    """Bounded: a span for each stream of each run, the latest Accounts of each, and `MOST_BYTES` of other records.
+    """Bounded: a span per run and stream, the latest Accounts per run, and `MOST_BYTES` of other records.
 
     Attributes:
-        first: records to write before the losses, each with whether it was moved from a segment.
+        first: records to write before the losses, each with a flag: moved from a segment.
         losses: batches that could not be written.
-        accounts: the latest of each run.
+        accounts: the latest Accounts of each run.
         ends: records to write last.
-        dropped: records that were given up, since the start.
+        dropped: records dropped since the start.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Overflow:
         return len(self.first) + len(self.losses) + len(self.accounts) + len(self.ends)
 
     def keep(self, record: Record, moved: bool = False) -> None:
-        """Takes in what could not be written."""
+        """Keeps a record that could not be written."""
         kind = record.WhichOneof("content")
         if kind == "batch":
             self.losses.add_batch(record, DISK_FULL, sent=False)
@@ -57,10 +57,10 @@ class Overflow:
                 self.first.append((record, moved))
 
     def runs(self) -> set[bytes]:
-        """Whose records are here."""
+        """The runs with records here."""
         kept = {record.run_id for record, _ in self.first} | {record.run_id for record in self.ends}
         return kept | self.accounts.keys() | {lost.key.run_id for lost in self.losses}
 
     def written(self) -> None:
-        """Nothing is here any more."""
+        """Empties the overflow: all of it was written."""
         self._bytes = 0

@@ -1,4 +1,4 @@
-"""Reads frames for sending, a piece of a segment at a time."""
+"""Reads frames for sending, in pieces of a segment."""
 
 import os
 
@@ -11,7 +11,7 @@ _AHEAD = 256 << 10  # bytes
 
 
 class Reader:
-    """Keeps the segment open that was read last. For one thread at a time."""
+    """Keeps the last segment open. For one thread at a time."""
 
     def __init__(self) -> None:
         self._segment: Segment | None = None
@@ -19,7 +19,7 @@ class Reader:
         self._piece, self._piece_at = b"", 0
 
     def frame(self, segment: Segment, offset: int) -> Frame | None:
-        """The frame that begins there; None: it is damaged or cannot be read."""
+        """The frame at this offset; None: it is damaged or cannot be read."""
         try:
             self._turn_to(segment)
             header = self._part(offset, HEADER_BYTES)
@@ -37,7 +37,7 @@ class Reader:
         self._segment = segment
 
     def _part(self, offset: int, length: int) -> int:
-        # Only whole frames are read ahead: behind `size` a frame may be half written.
+        # Reads ahead only up to `size`: a frame after it may be incomplete.
         start = offset - self._piece_at
         if start < 0 or start + length > len(self._piece):
             assert self._segment is not None
@@ -47,7 +47,7 @@ class Reader:
         return start
 
     def close(self) -> None:
-        """Forgets what was read."""
+        """Closes the open segment."""
         if self._segment is not None:
             os.close(self._descriptor)
         self._segment, self._piece, self._piece_at = None, b"", 0

@@ -1,4 +1,4 @@
-"""What an earlier life of the agent left in the spool's directory."""
+"""Reads the spool that an earlier agent left."""
 
 import logging
 import os
@@ -29,16 +29,16 @@ class _Gap:
 
 @dataclass
 class Found:
-    """What was there.
+    """The contents of the directory.
 
     Attributes:
-        segments: those that can be read, in order.
-        last_number: of all segments, those that cannot be read among them.
-        runs: that were open at the end.
-        holes: sequences that are nowhere and in no Gap.
-        told: sequences for which a Gap stands.
-        full: those of them that were given up for room.
-        damaged: how many places were damaged.
+        segments: readable segments, in order.
+        last_number: highest number of all segments, including unreadable ones.
+        runs: runs that were open at the end.
+        holes: missing sequence numbers that no Gap reports.
+        told: sequence numbers that a Gap reports.
+        full: those dropped because the spool was full.
+        damaged: number of damaged places.
     """
 
     segments: list[Segment] = field(default_factory=list)
@@ -51,13 +51,13 @@ class Found:
 
 
 def find(home: Home) -> Found:
-    """Reads all segments, one at a time in memory. Cuts a torn tail off the last one.
+    """Reads all segments, one at a time. Cuts an incomplete frame off the end of the last one.
 
     Raises:
         SpoolUnusable: the directory cannot be read.
     """
     found, timeline, gaps = Found(), Timeline(), list[_Gap]()
-    before: int | None = None  # the segment of which the next one is the continuation
+    before: int | None = None  # the segment that the next one continues
     files = home.segments()
     for number, file in files:
         found.last_number = number
@@ -71,7 +71,7 @@ def find(home: Home) -> Found:
         found.damaged += len(segment.bad)
         if number == files[-1][0]:
             _cut_tail(segment)
-        before = None if segment.size == segment.start else number  # cut: what was in it is settled
+        before = None if segment.size == segment.start else number  # emptied: its records are settled
     _settle_gaps(found, gaps)
     for hole in timeline.holes:
         for part in found.told.remaining(hole.run_id, hole.stream, hole.span):
@@ -91,7 +91,7 @@ def _readable(file: Path) -> bytes | None:
     version = version_of(data)
     if version not in (None, VERSION):
         log.error(
-            "a segment of the spool has a layout that this version does not know; it is left alone",
+            "a segment of the spool has a format that this version does not know; the file is ignored",
             extra={"file": str(file), "version": version},
         )
         return None
@@ -131,7 +131,7 @@ def _cut_tail(segment: Segment) -> None:
 
 
 def _settle_gaps(found: Found, gaps: list[_Gap]) -> None:
-    """A Gap that was added to before anybody read it lies there twice: the later one is the one to send."""
+    """A Gap that was extended before it was read is stored twice: only the later one is sent."""
     for gap in reversed(gaps):
         if found.told.has(gap.run_id, gap.stream, gap.spans):
             gap.segment.supersede(gap.offset)

@@ -1,4 +1,4 @@
-"""What of a segment has to be told though the segment goes."""
+"""What must be kept or reported when a segment is dropped."""
 
 from dataclasses import dataclass, field
 
@@ -14,14 +14,14 @@ from scope_proto.scope.v1.record_pb2 import Record
 
 @dataclass
 class Remains:
-    """Of one segment.
+    """The remains of one segment.
 
     Attributes:
-        moved: records that are to be written once more: starts, ends, Gaps, and the newest Accounts of each run.
-        gaps: what the Gaps tell that may still be added to.
-        losses: batches that go, and sequences that are missing.
-        batches: how many batches go.
-        unended: runs whose end is damaged.
+        moved: records to write again: starts, ends, Gaps, and the newest Accounts of each run.
+        gaps: losses in Gaps to which more may be added.
+        losses: dropped batches and missing sequence numbers.
+        batches: number of dropped batches.
+        unended: runs whose end record is damaged.
     """
 
     moved: list[Record] = field(default_factory=list)
@@ -34,15 +34,15 @@ class Remains:
 def remains_of(
     segment: Segment, data: bytes, *, behind: dict[bytes, OpenRun] | None, runs: OpenRuns, gaps: OpenGaps, told: Told
 ) -> Remains:
-    """What has to be told of a segment with this data.
+    """The remains of a segment with this data.
 
     Args:
-        segment: what is settled of it needs no telling.
-        data: its bytes.
-        behind: the runs that were open when the next segment began; None: there is none, or nobody knows.
-        runs: those that are open now.
-        gaps: those of this segment are taken from here.
-        told: batches for which a Gap stands already.
+        segment: its settled records are left out.
+        data: the segment's bytes.
+        behind: the runs that were open at the start of the next segment; None: no next segment, or unknown.
+        runs: the runs that are open now.
+        gaps: open Gaps; those of this segment are removed.
+        told: batches that a Gap already reports.
     """
     remains, timeline = Remains(), Timeline()
     timeline.enter(segment.number, follows=False)
@@ -78,7 +78,7 @@ def _lose(remains: Remains, record: Record, sent: bool, told: Told) -> None:
 
 
 def add_holes(losses: Losses, holes: list[Hole], told: Told) -> None:
-    """Adds missing sequences to what is lost, unless they were told before; from now on they are."""
+    """Adds missing sequence numbers to the losses, unless they were reported before; marks them as reported."""
     for run_id, task_id, stream, span, times in holes:
         for part in told.remaining(run_id, stream, span):
             losses.of(Key(run_id, stream, DAMAGED), task_id).add(part, times, sent=True)

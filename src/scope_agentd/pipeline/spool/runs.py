@@ -1,4 +1,4 @@
-"""Which runs are open, and how far each of their streams has come, as the records of the spool tell it."""
+"""The open runs and the last position of each of their streams, from the spool's records."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ from scope_proto.scope.v1.record_pb2 import Accounts, Batch, Gap, Record
 
 
 class StreamPosition(NamedTuple):
-    """How far a stream of a run has come.
+    """The last position of a run's stream.
 
     Attributes:
-        sequence: the last that was given.
-        events: rows in all sequences up to it.
-        last_ktime_ns: CLOCK_BOOTTIME, of its last batch.
-        boot_to_utc_ns: of its last batch.
+        sequence: the last sequence number.
+        events: rows in all batches up to it.
+        last_ktime_ns: CLOCK_BOOTTIME of the last batch.
+        boot_to_utc_ns: offset to UTC in the last batch.
     """
 
     sequence: int
@@ -32,8 +32,8 @@ class OpenRun:
     """A run that has started and not ended.
 
     Attributes:
-        accounts: the books as they were told last, in Accounts or with a batch; None: never.
-        told_in: number of the segment where that was; 0: of one that is gone.
+        accounts: the latest counts, from Accounts or a batch; None: none yet.
+        told_in: number of the segment with these counts; 0: a deleted segment.
     """
 
     run_id: bytes
@@ -43,7 +43,7 @@ class OpenRun:
     told_in: int = 0
 
     def copy(self) -> "OpenRun":
-        """Another one that says the same."""
+        """A copy."""
         accounts = None
         if self.accounts is not None:
             accounts = Accounts()
@@ -52,7 +52,7 @@ class OpenRun:
 
 
 class OpenRuns:
-    """Follows the records of the spool, in their order. For one thread at a time."""
+    """Follows the records of the spool in order. For one thread at a time."""
 
     def __init__(self) -> None:
         self._runs: dict[bytes, OpenRun] = {}
@@ -68,12 +68,13 @@ class OpenRuns:
         return self._runs.get(run_id)
 
     def position(self, run_id: bytes, stream: str) -> StreamPosition | None:
-        """How far a stream has come; None: its run is not open."""
+        """The last position of a stream; None: its run is not open."""
         run = self._runs.get(run_id)
         return run.streams.get(stream, NOWHERE) if run else None
 
     def apply(self, record: Record, segment: int = 0) -> None:
-        """Takes in the next record, which lies in this segment. Any but an end or a Gap opens its run."""
+        """Applies the next record, from the segment with this number. Any record except an end or a Gap opens its
+        run."""
         kind = record.WhichOneof("content")
         if kind == "end":
             self._runs.pop(record.run_id, None)
@@ -81,7 +82,7 @@ class OpenRuns:
         run = self._runs.get(record.run_id)
         if run is None:
             if kind == "gap":
-                return  # of a run that has ended
+                return  # the run has ended
             run = self._runs[record.run_id] = OpenRun(record.run_id, record.task_id)
         if kind == "gap":
             _add_gap(run, record.gap)
@@ -93,15 +94,15 @@ class OpenRuns:
             run.told_in = segment
 
     def open(self, run: OpenRun) -> None:
-        """Makes a run open, as it is described."""
+        """Adds an open run."""
         self._runs[run.run_id] = run
 
     def snapshot(self) -> dict[bytes, OpenRun]:
-        """All of them as they are now, by run_id."""
+        """Copies of all open runs, by run_id."""
         return {run_id: run.copy() for run_id, run in self._runs.items()}
 
     def checkpoint(self) -> spool_pb2.Checkpoint:
-        """All of them as they are now, as a segment begins with them."""
+        """All open runs, as the checkpoint of a new segment."""
         checkpoint = spool_pb2.Checkpoint()
         for run in self._runs.values():
             described = checkpoint.runs.add(run_id=run.run_id, task_id=run.task_id, accounts=run.accounts)
@@ -112,7 +113,7 @@ class OpenRuns:
 
 
 def runs_of(checkpoint: spool_pb2.Checkpoint) -> dict[bytes, OpenRun]:
-    """What a checkpoint says, by run_id."""
+    """The runs in a checkpoint, by run_id."""
     return {described.run_id: _run_of(described) for described in checkpoint.runs}
 
 
@@ -142,7 +143,7 @@ def _add_batch(run: OpenRun, batch: Batch) -> None:
 
 
 def _add_gap(run: OpenRun, gap: Gap) -> None:
-    """Of batches that were never in the spool: their sequences follow the last one."""
+    """Adds batches that were never in the spool: their sequence numbers follow the last one."""
     position = run.streams.get(gap.stream, NOWHERE)
     if not gap.spans or gap.spans[-1].last <= position.sequence:
         return

@@ -1,7 +1,6 @@
-"""A segment in memory: how far it was read, and what became of what was read.
+"""The state of a segment in memory: how far it was read, and the state of each record that was read.
 
-Of records that were not read yet nothing is kept but their number. Of those that were, five bytes each, until all of
-the segment is settled.
+Unread records are only counted. Each record that was read takes five bytes, until all of the segment is settled.
 """
 
 from array import array
@@ -14,18 +13,18 @@ WAITING, TAKEN, SETTLED, FIRST_WAVE = 0, 1, 2, 3
 
 
 class Segment:
-    """One file of the spool. Offsets are in bytes from its begin, indices count the records that were read.
+    """One file of the spool. Offsets are in bytes from the start of the file; indices count the records read so far.
 
     Attributes:
-        start: offset of its first record.
-        size: offset behind its last whole frame.
-        earlier: an earlier life of the agent wrote it: any of it may have been sent.
-        left: records that are not settled.
-        deferred: those of them that wait for their time.
-        runs: whose records these are.
-        told: sequences that were found damaged here and are in a Gap.
-        bad: offset and end of what is damaged, as far as it is known.
-        read_to: offset of the first record that was never read.
+        start: offset of the first record.
+        size: offset after the last complete frame.
+        earlier: an earlier agent wrote the file: any record may have been sent.
+        left: number of unsettled records.
+        deferred: number of deferred records.
+        runs: runs with records in this segment.
+        told: sequence numbers that are damaged here and reported in a Gap.
+        bad: offset -> end of known damage.
+        read_to: offset of the first unread record.
         gone: the file is deleted.
     """
 
@@ -51,18 +50,18 @@ class Segment:
         self.runs.add(run_id)
 
     def empty(self) -> None:
-        """All its records, which are settled, have been cut off."""
+        """Notes that all records, which are settled, were cut off."""
         self.size = self.read_to = self.start
         self._offsets, self._states, self._tries = array("I"), bytearray(), bytearray()
         self._passed.clear()
         self.bad.clear()
 
     def may_be_sent(self, offset: int) -> bool:
-        """Whether the record there may have left the machine."""
+        """Whether the record at this offset may have been sent."""
         return self.earlier or offset < self.read_to
 
     def is_settled(self, offset: int) -> bool:
-        """Whether the record there is done with."""
+        """Whether the record at this offset is settled."""
         if offset >= self.read_to:
             return offset in self._passed
         index = bisect_left(self._offsets, offset)
@@ -76,14 +75,14 @@ class Segment:
         return self._again > 0 or self.read_to < self.size
 
     def next(self) -> tuple[int | None, int]:
-        """Index and offset of the record to read next; no index: it was never read. Only if `ready`."""
+        """Index and offset of the next record to read; index None: it was never read. Only if `ready`."""
         if not self._again:
             return None, self.read_to
         self._cursor = self._states.index(WAITING, self._cursor)
         return self._cursor, self._offsets[self._cursor]
 
     def passes(self) -> bool:
-        """Whether what was never read begins with something that needs no reading; then it is behind us."""
+        """Whether the next unread place needs no reading; if so, skips it."""
         end = self.bad.get(self.read_to)
         if end is None:
             return False
@@ -91,7 +90,7 @@ class Segment:
         return True
 
     def take(self, index: int | None, end: int) -> int:
-        """The record that `next` named has been read and goes up to `end`. Its index from now on."""
+        """Notes that the record from `next` was read and ends at `end`; returns its index."""
         if index is None:
             if self.read_to in self._passed:
                 self._passed.remove(self.read_to)
@@ -108,27 +107,27 @@ class Segment:
         self.read_to = end
         return len(self._states) - 1
 
-    # ---- what becomes of it
+    # ---- states of records
 
     def state(self, index: int) -> int:
-        """WAITING, TAKEN, SETTLED, or the wave that it waits for."""
+        """WAITING, TAKEN, SETTLED, or the number of the wave that the record waits for."""
         return self._states[index]
 
     def settle(self, index: int) -> None:
-        """The record is done with."""
+        """Marks the record as settled."""
         if self._states[index] == WAITING:
             self._again -= 1
         self._states[index] = SETTLED
         self.left -= 1
 
     def give_back(self, index: int) -> None:
-        """The record is to be taken once more."""
+        """Makes the record available again."""
         self._states[index] = WAITING
         self._again += 1
         self._cursor = min(self._cursor, index)
 
     def defer(self, index: int, wave: int) -> None:
-        """The record waits for a wave."""
+        """Makes the record wait for a wave."""
         self._states[index] = wave
         self._tries[index] = min(self._tries[index] + 1, 255)
         self.deferred += 1
@@ -138,7 +137,7 @@ class Segment:
         return self._tries[index]
 
     def wake(self, wave: int) -> None:
-        """All records that wait for this wave are to be taken once more."""
+        """Makes all records of this wave available again."""
         count = self._states.count(wave)
         self._states = self._states.replace(bytes([wave]), bytes([WAITING]))
         self._again += count
@@ -146,12 +145,12 @@ class Segment:
         self._cursor = 0
 
     def supersede(self, offset: int) -> None:
-        """The record there, never read, is not to be read: another one says what it does."""
+        """Marks the unread record at this offset as replaced by another record; it is not read."""
         self._passed.add(offset)
         self.left -= 1
 
     def learn(self, bad: dict[int, int], whole: list[int]) -> None:
-        """What a scan found: `bad`, offset and end of damage; `whole`, the offsets of all records that can be read."""
+        """Takes the result of a scan: `bad` has offset -> end of damage, `whole` the offsets of all valid records."""
         self.bad = bad
         unread = sum(1 for offset in whole if offset >= self.read_to and offset not in self._passed)
         self.left = len(self._states) - self._states.count(SETTLED) + unread

@@ -1,4 +1,4 @@
-"""Sequences by run and stream, as spans with their events."""
+"""Sequence numbers by run and stream, as spans with their event counts."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """Sequences first to last of one stream of one run, and the events in them."""
+    """Sequence numbers first to last of one stream of one run, and the number of events in them."""
 
     first: int
     last: int
@@ -20,7 +20,7 @@ class Spans:
         self._spans: list[Span] = []
 
     def add(self, span: Span) -> None:
-        """Takes in a span, instead of those that lie in it. One that lies in another changes nothing."""
+        """Adds a span; it replaces spans inside it. A span inside an existing one changes nothing."""
         if not self._gaps(span):
             return
         start, end = self._touched(span)
@@ -29,7 +29,7 @@ class Spans:
             self._spans[start:end] = [span]
 
     def remaining(self, span: Span) -> list[Span]:
-        """The parts of a span that are not in here, with all events that are not in here on the first of them."""
+        """The missing parts of a span. The first part gets all missing events."""
         parts = self._gaps(span)
         if not parts:
             return []
@@ -57,7 +57,7 @@ class Spans:
 
 
 class Told:
-    """Which sequences a Gap stands for already, by run and stream."""
+    """Sequence numbers that a Gap already reports, by run and stream."""
 
     def __init__(self) -> None:
         self._streams: dict[tuple[bytes, str], Spans] = {}
@@ -66,14 +66,14 @@ class Told:
         return len(self._streams)
 
     def add(self, run_id: bytes, stream: str, span: Span) -> None:
-        """A Gap stands for these."""
+        """Adds a span that a Gap reports."""
         self._streams.setdefault((run_id, stream), Spans()).add(span)
 
     def remaining(self, run_id: bytes, stream: str, span: Span) -> list[Span]:
-        """The parts of a span for which no Gap stands."""
+        """The parts of a span that no Gap reports."""
         told = self._streams.get((run_id, stream))
         return told.remaining(span) if told else [span]
 
     def has(self, run_id: bytes, stream: str, spans: Iterable[Span]) -> bool:
-        """Whether Gaps stand for all of them."""
+        """Whether Gaps report all of these spans."""
         return all(not self.remaining(run_id, stream, span) for span in spans)

@@ -1,4 +1,4 @@
-"""The agent's spool: what is to be sent lies on disk until the server has settled it."""
+"""The agent's spool: records wait on disk until the server has settled them."""
 
 import asyncio
 import contextlib
@@ -19,21 +19,22 @@ from scope_agentd.pipeline.spool.syncer import Syncer
 from scope_proto.scope.v1.record_pb2 import Record
 from scope_wire.limits import RECORD_BYTES
 
-_SEGMENTS = 8  # at least so many fit into the limit
+_SEGMENTS = 8  # minimum number of segments within the limit
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the spool holds.
+    """The size of the spool.
 
     Attributes:
-        bytes: on disk, in segments that have a record which is not settled.
-        limit_bytes: all segments together take no more.
-        records: that are not settled.
-        deferred_records: those of them that the server answered LATER, until they are sent again.
-        dropped_records: dropped for room or for a full disk, since the agent's start. Gaps tell the batches.
-        damaged_records: places on disk that were found damaged, since the agent's start.
-        disk_full: the disk takes nothing at the moment.
+        bytes: size on disk of segments with unsettled records.
+        limit_bytes: maximum size of all segments together.
+        records: number of unsettled records.
+        deferred_records: records answered with LATER and not sent again yet.
+        dropped_records: records dropped since the agent's start, because the spool or the disk was full. Gaps report
+            the dropped batches.
+        damaged_records: damaged places found on disk since the agent's start.
+        disk_full: whether the disk cannot write now.
     """
 
     bytes: int
@@ -46,19 +47,19 @@ class Held:
 
 
 class Spool:
-    """A queue of records on disk, bounded: when it is full the oldest become a Gap.
+    """A bounded queue of records on disk. When it is full, the oldest batches become a Gap.
 
-    Delivery is at least once: what was taken and not settled is taken again by the next life of the agent. `put` may be
-    called from any thread; the asynchronous methods, `settle` and `rewind` belong to one event loop, where one task
-    takes. Memory does not grow with what is spooled. What a crash may cost: see `syncer`.
+    Delivery is at least once: after a restart, unsettled records are sent again. `put` may be called from any thread;
+        the asynchronous methods, `settle` and `rewind` belong to one event loop, and only one task calls `take`. Memory
+        use does not grow with the spool. `syncer` says what a crash may lose.
 
     Args:
-        directory: the spool's own; made if it is not there.
-        limit_bytes: all segments together take no more, as long as no record is larger than an eighth of it.
+        directory: used only by the spool; made if it is missing.
+        limit_bytes: maximum size of all segments together, if no record is larger than an eighth of it.
         segment_bytes: a segment is closed at this size; at most an eighth of the limit.
 
     Attributes:
-        open_runs: by run_id, the runs that an earlier life of the agent started and did not end.
+        open_runs: by run_id, the runs that an earlier agent started and did not end.
 
     Raises:
         SpoolInUse: another agent uses the directory.
@@ -87,25 +88,25 @@ class Spool:
         self._syncer.start()
 
     def put(self, record: Record) -> None:
-        """Writes a record, which then outlives the process. Its sequences were given by the caller, without a hole.
+        """Writes a record, which then outlives the process. The caller numbers the batches without holes.
 
-        A disk that is full or broken is no error here: batches then become a Gap, which is kept in memory, as are the
-        other records, until the disk takes them.
+        A full or broken disk is no error here: until the disk can write, the record waits in memory; of a batch, only a
+            Gap.
 
         Raises:
-            RecordTooLarge: it has more than `limits.RECORD_BYTES`.
+            RecordTooLarge: the record has more than `limits.RECORD_BYTES`.
             SpoolClosed: the spool is closed.
         """
         data = record.SerializeToString()
         if len(data) > RECORD_BYTES:
-            raise RecordTooLarge(f"a record of {len(data)} bytes; the most is {RECORD_BYTES}: divide it")
+            raise RecordTooLarge(f"a record has {len(data)} bytes, more than {RECORD_BYTES}; split it")
         with self._lock:
             self._check_open()
             self._keeper.put(record, data)
             self._wake()
 
     async def take(self) -> Spooled:
-        """The oldest record that waits, as soon as there is one. It is settled by its position.
+        """The oldest waiting record; waits until there is one. Settle the record by its position.
 
         Raises:
             SpoolClosed: the spool is closed.
@@ -126,15 +127,16 @@ class Spool:
                     await filled.wait()
 
     def settle(self, position: int, outcome: Outcome) -> None:
-        """What the server answered. A record for LATER is taken again after a pause that grows from 2 s to 300 s."""
+        """Notes the server's answer. After LATER, the record is taken again after a pause that grows from 2 s to 300
+        s."""
         with self._lock:
             self._outbox.settle(position, outcome, time.monotonic())
-            self._keeper.flush()  # what is settled may have made room
+            self._keeper.flush()  # settled records may have freed space
             self._wake()
         self._settled.set()
 
     def rewind(self) -> None:
-        """The connection is lost: what was taken and not settled is taken again, in order."""
+        """The connection is lost: all unsettled records are taken again, in order."""
         with self._lock:
             self._outbox.rewind()
             self._wake()
@@ -146,7 +148,7 @@ class Spool:
             await self._settled.wait()
 
     def held(self) -> Held:
-        """How much is here."""
+        """The current size of the spool."""
         with self._lock:
             segments = list(self._log.segments.values())
             overflow = self._keeper.overflow
@@ -161,7 +163,7 @@ class Spool:
             )
 
     def runs(self) -> set[bytes]:
-        """Every run of which records are here, by run_id; some of them may be settled."""
+        """The run_id of every run with records in the spool; some of these records may be settled."""
         with self._lock:
             spooled = (segment.runs for segment in self._log.segments.values() if segment.left)
             return self._keeper.overflow.runs().union(*spooled)
@@ -170,15 +172,15 @@ class Spool:
         """Returns when the spool is closed.
 
         Raises:
-            SpoolFailed: what is put is written, but nothing makes it durable any more.
+            SpoolFailed: records are written but no longer made durable.
         """
         ended = asyncio.wrap_future(self._syncer.ended)
-        await asyncio.wait([ended])  # which does not cancel it: the thread sets it once
+        await asyncio.wait([ended])  # asyncio.wait does not cancel it: the thread sets it once
         if error := ended.exception():
-            raise SpoolFailed("nothing makes the spool durable any more; start the agent again") from error
+            raise SpoolFailed("the spool's records are no longer made durable; start the agent again") from error
 
     def close(self) -> None:
-        """Makes all durable and gives the directory back. A second call does nothing."""
+        """Makes all records durable and unlocks the directory. A second call does nothing."""
         with self._lock:
             if self._closed:
                 return
@@ -189,7 +191,7 @@ class Spool:
             self._keeper.flush()
             if not any(segment.left for segment in self._log.segments.values()):
                 with contextlib.suppress(OSError):
-                    self._log.roll()  # deletes what is settled: the next life of the agent need not send it again
+                    self._log.roll()  # deletes settled records, so the next agent does not resend them
         self._syncer.sync()
         self._outbox.close()
         self._log.close()

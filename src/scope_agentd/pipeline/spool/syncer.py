@@ -1,10 +1,10 @@
-"""The thread that makes durable what was written.
+"""The thread that makes written records durable.
 
-What a crash may cost:
+What a crash may lose:
 
-- `kill -9`, or any other end of the process: nothing for which `put` has returned, unless the disk was full then.
-- A power cut or a crash of the kernel: the records of the last `SYNC_EVERY_S`, and the time that the disk needs.
-- A dropped segment is deleted only after the Gap that stands for it is durable, unless the disk is full.
+- `kill -9`, or any other end of the process: no record for which `put` has returned, unless the disk was full.
+- A power cut or kernel crash: the records of the last `SYNC_EVERY_S` plus the time that the disk needs.
+- A dropped segment is deleted only after its Gap is durable, unless the disk is full.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ class Syncer(threading.Thread):
     """Calls `work` every `SYNC_EVERY_S` until `stop`; syncs and closes the descriptors that it returns.
 
     Attributes:
-        ended: done when the thread is; it has the error that nobody expected, if one ended it.
+        ended: done when the thread has ended; if an unexpected error ended it, has this error.
     """
 
     def __init__(self, work: Callable[[], list[int]]) -> None:
@@ -57,7 +57,7 @@ class Syncer(threading.Thread):
             os.fsync(descriptor)
         except OSError as error:
             if not self._failing:
-                log.error("the spool's disk cannot make records durable", extra={"reason": error.strerror})
+                log.error("the spool's disk cannot sync records", extra={"reason": error.strerror})
             self._failing = True
         else:
             self._failing = False

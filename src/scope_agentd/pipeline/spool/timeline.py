@@ -1,11 +1,11 @@
-"""Finds sequences that are missing in what a segment, or several in a row, holds.
+"""Finds missing sequence numbers in one or several consecutive segments.
 
-A stream's sequences have no holes when they are written. So where the next batch, the run's end or the next segment's
-checkpoint says that a stream is further than what was read, the records between were damaged.
+A stream's sequence numbers are written without holes. So if the next batch, the run's end or the next segment's
+checkpoint has a later position than the records read so far, the records between were damaged.
 
-Starts, Gaps and carried records are in no such chain: of one that is damaged the log is all there is. The sequences of
-several damaged neighbours are in one span unless their numbers can still be read, and a server that has stored some of
-them then refuses it.
+Damaged starts, Gaps and carried records are not found this way, since they have no sequence numbers; only a log message
+reports them. Several adjacent damaged batches become one span, unless their numbers can still be read. A server that
+has stored some of them refuses such a span.
 """
 
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from scope_proto.scope.v1.record_pb2 import Gap, Record, RunEnd
 
 
 class Hole(NamedTuple):
-    """Sequences of a run's stream that are nowhere."""
+    """Missing sequence numbers of a run's stream."""
 
     run_id: bytes
     task_id: bytes
@@ -31,12 +31,12 @@ class Hole(NamedTuple):
 
 
 class Timeline:
-    """Follows segments in their order.
+    """Follows segments in order.
 
     Attributes:
-        runs: the runs that are open after what was met so far.
-        unended: runs that are open no more, though their end was not met: it was damaged.
-        holes: what was found missing.
+        runs: the runs that are open at this point.
+        unended: runs that ended, but whose end record was damaged.
+        holes: the holes found.
     """
 
     def __init__(self) -> None:
@@ -44,20 +44,20 @@ class Timeline:
         self.unended: dict[bytes, OpenRun] = {}
         self.holes: list[Hole] = []
         self._segment = 0
-        self._sure = False  # that the runs are as they were when the next record was written
-        self._met: set[tuple[bytes, str]] = set()  # streams, and runs (with no stream), met since that is not sure
+        self._sure = False  # whether `runs` is complete at this point
+        self._met: set[tuple[bytes, str]] = set()  # streams, and runs (stream empty), met while it is not
         self._hints: dict[tuple[bytes, str, int], tuple[int, int]] = {}
         self._told = Told()
 
     def enter(self, segment: int, follows: bool) -> None:
-        """A segment begins; `follows`: with nothing between it and what was met before."""
+        """Starts a segment; `follows`: it directly continues the previous one."""
         self._segment = segment
         if not follows:
             self._sure = False
             self._met.clear()
 
     def meet(self, part: Entry | Opening | Damage) -> None:
-        """Takes in the next part of the segment."""
+        """Applies the next part of the segment."""
         if isinstance(part, Opening):
             self.meet_checkpoint(part.runs)
         elif isinstance(part, Damage):
@@ -68,7 +68,7 @@ class Timeline:
             self.unended.pop(part.record.run_id, None)
 
     def meet_checkpoint(self, runs: dict[bytes, OpenRun]) -> None:
-        """The runs that are open here, and how far they are."""
+        """Compares with the open runs and positions in a checkpoint."""
         for run in self.runs:
             if run.run_id not in runs and (self._sure or any(run.run_id == met for met, _ in self._met)):
                 self.unended[run.run_id] = run
@@ -114,8 +114,8 @@ class Timeline:
                 self._told.add(record.run_id, gap.stream, span)
 
     def _meet_damage(self, damage: Damage) -> None:
-        # Most of a batch is columns. If those are what is wrong, its numbers can still be read: they say how the
-        # events of several damaged records are divided, if they fit exactly between what is whole.
+        # Most of a batch is columns. If only these are damaged, its numbers can still be read. They say how many events
+        # each of several damaged records has, if they fit exactly between the valid records.
         if damage.payload is None:
             return
         try:

@@ -16,6 +16,8 @@ int bpf_program__set_autoload(struct bpf_program *program, bool autoload);
 int bpf_program__fd(const struct bpf_program *program);
 struct bpf_link *bpf_program__attach(const struct bpf_program *program);
 int bpf_link__destroy(struct bpf_link *link);
+int bpf_link__fd(const struct bpf_link *link);
+int bpf_iter_create(int link_fd);
 
 int bpf_map__fd(const struct bpf_map *map);
 int bpf_map__set_max_entries(struct bpf_map *map, uint32_t entries);

@@ -1,4 +1,4 @@
-/* What the shim offers Python; what each does is said in shim/. Read by cffi and by the C compiler. */
+/* The shim's functions for Python, documented in shim/. Read by cffi and by the C compiler. */
 
 /* shim/log.c */
 const char *scope_log_take(void);
@@ -20,13 +20,13 @@ typedef struct scope_rows {
 	uint8_t *rows; /* count times row_size bytes: the fixed parts */
 	size_t count;
 	size_t row_size;
-	uint8_t *tails; /* what lay behind the fixed parts, one after the other */
+	uint8_t *tails; /* the tails of all rows, one after the other */
 	size_t tail_bytes;
 	size_t tails_capacity;
-	uint64_t *tail_starts;	/* per row, where its tail begins; NULL while no row has one */
+	uint64_t *tail_starts;	/* per row, the start of its tail; NULL while no row has a tail */
 	size_t starts_capacity; /* rows */
 	uint32_t stream;
-	struct scope_rows *next; /* of those that wait */
+	struct scope_rows *next; /* in the queue of waiting buffers */
 } scope_rows;
 typedef struct scope_drain scope_drain;
 scope_drain *scope_drain_new(uint32_t streams, const uint32_t *row_sizes, size_t buffer_bytes, size_t limit);
@@ -56,12 +56,15 @@ int scope_attach_uprobes(const struct bpf_program *program, const char *path, co
 struct bpf_link *scope_attach_uprobe(const struct bpf_program *program, const char *path, uint64_t offset,
 				     uint64_t cookie, bool at_return);
 
+/* shim/software_event.c */
+struct bpf_link *scope_attach_software_event(const struct bpf_program *program, uint64_t config, int cpu);
+
 /* shim/mappings.c */
 typedef struct {
 	uint32_t major;
 	uint32_t minor;
-	uint64_t inode;	     /* these three as /proc/PID/maps shows them; 0: no file */
-	uint64_t generation; /* of the inode, whose number may be used again */
+	uint64_t inode;	     /* these three as in /proc/PID/maps; 0: no file */
+	uint64_t generation; /* of the inode, since its number may be reused */
 } scope_file;
 typedef enum { SCOPE_MAPPED, SCOPE_FORKED, SCOPE_ENDED } scope_news_kind;
 typedef struct {
@@ -72,8 +75,8 @@ typedef struct {
 	scope_file file;
 	uint32_t kind;
 	int32_t pid;
-	int32_t parent; /* of a process that was forked */
-	char path[228]; /* as the process sees it; empty if it is longer */
+	int32_t parent; /* parent of a forked process */
+	char path[228]; /* as seen by the process; empty if longer */
 } scope_news;
 typedef struct scope_mappings scope_mappings;
 scope_mappings *scope_mappings_new(uint32_t cpus);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* C++ names, by the C++ runtime's own demangler: what this package needs has loaded the runtime. */
+/* Demangles C++ names with the C++ runtime, which this package's dependencies have loaded. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ static void find(void)
 		*(void **)&cxa_demangle = dlsym(runtime, "__cxa_demangle");
 }
 
-/* Text for the caller to free; NULL: it is no mangled name, or there is no C++ runtime. */
+/* Returns text that the caller frees; NULL: not a mangled name, or no C++ runtime. */
 char *scope_demangle(const char *name)
 {
 	int status;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * From the rings to buffers of rows, without Python: a thread of its own copies records as soon as the kernel says that
- * enough of them wait, whatever the thread that takes the buffers is busy with, and whoever holds Python's lock.
+ * Copies records from the rings to buffers of rows, without Python. A separate thread does this as soon as the kernel
+ * signals that enough records wait. It depends neither on the thread that takes the buffers, nor on Python's lock.
  *
- * What waits to be taken is bounded. With that much the reading stops: what is not read yet stays in the ring, and a
- * ring that overflows counts its losses. The shim itself loses nothing but what it has no memory for, which it counts.
+ * The size of waiting buffers is limited. At the limit, reading stops: other records stay in the ring, and programs
+ * count the losses if the ring is full. The shim itself only loses records if it has no memory, and counts them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,34 +24,34 @@
 #include "shim.h"
 
 #define FIRST_CAPACITY (64 << 10)
-#define SIGNALS 16 /* taken from the kernel at once */
+#define SIGNALS 16 /* per call of epoll_wait() */
 
 struct scope_drain {
 	pthread_t thread;
 	bool running;
 	int niceness;
-	int epoll_fd; /* edge-triggered: a ring that merely holds something wakes nobody */
+	int epoll_fd; /* edge-triggered: a ring with unread records does not wake again */
 	int stop_fd;
-	size_t buffer_bytes; /* at which a buffer is handed over */
-	size_t limit;	     /* of what waits to be taken */
+	size_t buffer_bytes; /* size at which a buffer is handed over */
+	size_t limit;	     /* maximum size of waiting buffers */
 	uint32_t streams;
 	uint32_t *row_sizes;
-	uint64_t *unkept; /* per stream: records there was no memory for, and damaged ones */
+	uint64_t *unkept; /* per stream: records lost for lack of memory, and damaged records */
 
-	pthread_mutex_t reading; /* around what is read, and put into buffers */
+	pthread_mutex_t reading; /* protects reading and filling buffers */
 	struct scope_ring *rings;
 	uint32_t ring_count;
 	scope_rows **filling; /* per stream; NULL until its first event */
 
-	pthread_mutex_t queue; /* around what waits to be taken */
-	pthread_cond_t filled; /* a buffer waits, or whoever waits for one was woken */
-	pthread_cond_t taken;  /* there is room again */
+	pthread_mutex_t queue; /* protects the queue of waiting buffers */
+	pthread_cond_t filled; /* a buffer waits, or a waiting take was woken */
+	pthread_cond_t taken;  /* there is space again */
 	scope_rows *first, **last;
 	size_t queued; /* bytes */
 	bool stopping, woken;
 };
 
-/* Makes room for `more` bytes behind `used`. */
+/* Makes room for `more` bytes after `used`. */
 static int grow(void **data, size_t *capacity, size_t used, size_t more)
 {
 	size_t wanted = *capacity ? *capacity : FIRST_CAPACITY;
@@ -79,14 +79,14 @@ static int append_tail(scope_rows *rows, const uint8_t *tail, size_t size)
 		return -ENOMEM;
 	rows->starts_capacity = starts_bytes / sizeof(uint64_t);
 	if (is_first)
-		memset(rows->tail_starts, 0, rows->count * sizeof(uint64_t)); /* those before have none */
+		memset(rows->tail_starts, 0, rows->count * sizeof(uint64_t)); /* earlier rows have no tails */
 	rows->tail_starts[rows->count] = rows->tail_bytes;
 	memcpy(rows->tails + rows->tail_bytes, tail, size);
 	rows->tail_bytes += size;
 	return 0;
 }
 
-/* With room for as many as are handed over at once, of which only what is used takes memory. */
+/* Allocates space for a full buffer; only used pages take memory. */
 static scope_rows *new_rows(const struct scope_drain *drain, uint32_t stream)
 {
 	scope_rows *rows = calloc(1, sizeof(*rows));
@@ -112,7 +112,7 @@ static size_t bytes_of(const scope_rows *rows)
 	return rows->count * rows->row_size + rows->tail_bytes;
 }
 
-/* Puts a stream's buffer at the end of those that wait to be taken. */
+/* Appends a stream's buffer to the queue of waiting buffers. */
 static void hand_over(struct scope_drain *drain, uint32_t stream)
 {
 	scope_rows *rows = drain->filling[stream];
@@ -134,7 +134,7 @@ static bool has_room(const struct scope_drain *drain)
 	return __atomic_load_n(&drain->queued, __ATOMIC_RELAXED) < drain->limit;
 }
 
-/* Copies a record. Not 0: there is no memory. */
+/* Copies a record. Returns not 0 if there is no memory. */
 static int append(struct scope_drain *drain, const uint8_t *record, size_t size)
 {
 	scope_rows *rows;
@@ -166,7 +166,7 @@ no_memory:
 	return -ENOMEM;
 }
 
-/* Reads what a ring holds now. 1: there was no room for all of it. Negative: no memory, which is counted. */
+/* Reads the records in a ring. 1: no space for all of them. Negative: no memory; the loss is counted. */
 static int read_ring(struct scope_drain *drain, struct scope_ring *ring)
 {
 	unsigned long end = scope_ring_end(ring), told = ring->at;
@@ -185,7 +185,7 @@ static int read_ring(struct scope_drain *drain, struct scope_ring *ring)
 	return result ? result : !has_room(drain);
 }
 
-/* Waits until something more may be read; false: the thread is to end. */
+/* Waits until reading may continue; false: the thread must end. */
 static bool wait_for_room(struct scope_drain *drain)
 {
 	bool goes_on;
@@ -205,7 +205,7 @@ static void *drain_thread(void *argument)
 	uint32_t i;
 	int result;
 
-	setpriority(PRIO_PROCESS, gettid(), drain->niceness); /* refused without CAP_SYS_NICE, and does without */
+	setpriority(PRIO_PROCESS, gettid(), drain->niceness); /* fails without CAP_SYS_NICE, which is no error */
 	for (;;) {
 		for (i = 0; i < drain->ring_count; i++) {
 			do {
@@ -216,7 +216,7 @@ static void *drain_thread(void *argument)
 				pthread_mutex_unlock(&drain->reading);
 			} while (result > 0);
 		}
-		epoll_wait(drain->epoll_fd, ready, SIGNALS, -1); /* whatever it is: all rings are read, then */
+		epoll_wait(drain->epoll_fd, ready, SIGNALS, -1); /* after any event, all rings are read */
 	}
 }
 
@@ -227,7 +227,7 @@ static int watch(struct scope_drain *drain, int fd)
 	return epoll_ctl(drain->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-/* NULL and errno: there is no memory, or no descriptor. */
+/* Returns NULL and sets errno if there is no memory or no descriptor. */
 struct scope_drain *scope_drain_new(uint32_t streams, const uint32_t *row_sizes, size_t buffer_bytes, size_t limit)
 {
 	struct scope_drain *drain = calloc(1, sizeof(*drain));
@@ -259,7 +259,7 @@ struct scope_drain *scope_drain_new(uint32_t streams, const uint32_t *row_sizes,
 	return NULL;
 }
 
-/* Before the thread is started. */
+/* Must be called before the thread is started. */
 int scope_drain_add_ring(struct scope_drain *drain, int ring_fd)
 {
 	struct scope_ring *rings = reallocarray(drain->rings, drain->ring_count + 1, sizeof(*rings));
@@ -275,7 +275,7 @@ int scope_drain_add_ring(struct scope_drain *drain, int ring_fd)
 	return watch(drain, ring_fd);
 }
 
-/* Has a thread read the rings from now on, at this niceness if it may; signals are for other threads. */
+/* Starts the thread that reads the rings, with this niceness if allowed. It blocks all signals. */
 int scope_drain_start(struct scope_drain *drain, int niceness)
 {
 	sigset_t all, before;
@@ -293,7 +293,7 @@ int scope_drain_start(struct scope_drain *drain, int niceness)
 	return 0;
 }
 
-/* Ends the thread: what the rings hold from now on is read by scope_drain_take alone. May be called again. */
+/* Ends the thread; after that, only scope_drain_take reads the rings. May be called again. */
 void scope_drain_stop(struct scope_drain *drain)
 {
 	uint64_t one = 1;
@@ -323,7 +323,7 @@ static struct timespec after_ms(int ms)
 	return end;
 }
 
-/* What the rings hold now can be taken then, full buffers or not, as far as there is room. */
+/* Reads all records and hands over all buffers, even if not full, up to the limit. */
 static void read_now(struct scope_drain *drain)
 {
 	uint32_t i;
@@ -337,8 +337,8 @@ static void read_now(struct scope_drain *drain)
 }
 
 /*
- * The next buffer, now the caller's. Waits for a full one until the time is over or the drain is woken. If there is
- * none then, what the rings hold is read: programs signal only once enough bytes wait. NULL: they hold nothing.
+ * Returns the next buffer, which the caller then owns. Waits for a full buffer until the timeout or a wakeup. If there
+ * is none, reads the rings, since programs signal only when enough bytes wait. NULL: the rings are empty.
  */
 scope_rows *scope_drain_take(struct scope_drain *drain, int timeout_ms)
 {
@@ -367,7 +367,7 @@ scope_rows *scope_drain_take(struct scope_drain *drain, int timeout_ms)
 	return rows;
 }
 
-/* Ends the take under way, or the next one, early. From any thread. */
+/* Ends the current take, or the next one, early. For any thread. */
 void scope_drain_wake(struct scope_drain *drain)
 {
 	pthread_mutex_lock(&drain->queue);
@@ -376,7 +376,7 @@ void scope_drain_wake(struct scope_drain *drain)
 	pthread_mutex_unlock(&drain->queue);
 }
 
-/* Records of a stream that could not be kept; those of no known stream count as the first one's. From any thread. */
+/* Records of a stream that could not be kept; records of unknown streams count for the first. For any thread. */
 uint64_t scope_drain_unkept(const struct scope_drain *drain, uint32_t stream)
 {
 	return __atomic_load_n(&drain->unkept[stream], __ATOMIC_RELAXED);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Files that are kept without a descriptor. */
+/* Keeps files without a descriptor. */
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "shim.h"
 
-/* Keeps a file by mapping a page of it, which takes no descriptor. NULL and errno: the kernel refused. */
+/* Keeps a file by mapping one page of it, which needs no descriptor. NULL and errno: the kernel refused. */
 void *scope_hold_file(int fd)
 {
 	void *page = mmap(NULL, getpagesize(), PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);

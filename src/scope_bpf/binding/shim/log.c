@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What libbpf says, kept for the error that follows. libbpf prints a refused program's verifier log as one warning, so
- * a thread's last messages up to a limit are the whole story; Python is never called from here.
+ * Keeps libbpf's messages for the error that follows. libbpf prints the verifier log of a refused program as one
+ * warning, so a thread's last messages, up to a limit, are enough. Python is never called from here.
  */
 #include <bpf/libbpf.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ __attribute__((constructor)) static void start_keeping(void)
 	libbpf_set_print(keep);
 }
 
-/* What this thread's calls said since the last take; valid until the thread calls libbpf again. */
+/* libbpf's messages on this thread since the last take; valid until the thread calls libbpf again. */
 const char *scope_log_take(void)
 {
 	log_text[log_length] = '\0';

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Which files are mapped to be executed, and who forks and ends, as it happens: the kernel's own account for profilers
- * (include/uapi/linux/perf_event.h), which costs nothing until somebody does so. It is kept for single processes and
- * what they start, for a cgroup, or for the whole machine; of the whole machine, what nobody asked for is passed over.
+ * Reports executable mappings, forks and exits as they happen, from the kernel's events for profilers
+ * (include/uapi/linux/perf_event.h), which cost nothing while none happen. Watches single processes and their children,
+ * a cgroup, or the whole machine; for the whole machine, unwanted events are skipped.
  */
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -22,20 +22,20 @@
 #define MOST_PIDS (1u << 22) /* PID_MAX_LIMIT, include/linux/threads.h */
 
 struct cpu_ring {
-	int fd; /* tells nothing itself: what others write goes to its ring */
+	int fd; /* has no events itself: other events write to its ring */
 	struct perf_event_mmap_page *control;
 };
 
 struct scope_mappings {
 	struct cpu_ring *rings;
 	uint32_t count;
-	int *sources; /* descriptors of what writes to the rings */
+	int *sources; /* descriptors of the events that write to the rings */
 	size_t source_count;
 	bool whole_machine;
-	uint8_t record[MOST_RECORD]; /* one that wraps around a ring's end */
-	scope_file *known;	     /* a hash table; inode 0: a free place */
+	uint8_t record[MOST_RECORD]; /* copy of a record that wraps around a ring's end */
+	scope_file *known;	     /* a hash table; inode 0: a free slot */
 	uint32_t known_count;
-	uint64_t *followed; /* a bit for each pid */
+	uint64_t *followed; /* one bit per pid */
 };
 
 struct mmap2_record { /* PERF_RECORD_MMAP2 without build id */
@@ -68,7 +68,7 @@ static struct perf_event_attr plain_event(void)
 		.sample_type = PERF_SAMPLE_TIME,
 		.sample_id_all = 1,
 		.use_clockid = 1,
-		.clockid = CLOCK_BOOTTIME, /* as events have it */
+		.clockid = CLOCK_BOOTTIME, /* the clock of events */
 		.watermark = 1,
 		.wakeup_watermark = 1,
 	};
@@ -80,7 +80,7 @@ static int open_ring(struct cpu_ring *ring, int cpu)
 
 	ring->fd = syscall(SYS_perf_event_open, &wanted, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	if (ring->fd < 0)
-		return errno == ENODEV ? 0 : -errno; /* a CPU that is offline */
+		return errno == ENODEV ? 0 : -errno; /* the CPU is offline */
 	ring->control = mmap(NULL, getpagesize() + ring_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
 	if (ring->control == MAP_FAILED) {
 		ring->control = NULL;
@@ -108,7 +108,7 @@ void scope_mappings_free(struct scope_mappings *mappings)
 	free(mappings);
 }
 
-/* Nothing is told before something is watched. NULL and errno: the kernel refused, or there is no memory. */
+/* Watches nothing at first. NULL and errno: the kernel refused, or there is no memory. */
 struct scope_mappings *scope_mappings_new(uint32_t cpus)
 {
 	struct scope_mappings *mappings = calloc(1, sizeof(*mappings));
@@ -136,15 +136,15 @@ failed:
 	return NULL;
 }
 
-/* The descriptor that tells when a CPU has news; negative: none. */
+/* The descriptor that becomes readable when a CPU has news; negative: none. */
 int scope_mappings_fd(const struct scope_mappings *mappings, uint32_t cpu)
 {
 	return mappings->rings[cpu].fd;
 }
 
 /*
- * Has one more source write to the rings: a thread and all that it starts (id: its tid), a cgroup and those below it
- * (flags: PERF_FLAG_PID_CGROUP, id: a descriptor), or everybody (id: -1).
+ * Adds a source of events: a thread and its descendants (id: its tid), a cgroup and its child cgroups (flags:
+ * PERF_FLAG_PID_CGROUP, id: a descriptor), or all processes (id: -1).
  */
 static int add_source(struct scope_mappings *mappings, int id, unsigned long flags, bool inherit)
 {
@@ -171,26 +171,26 @@ static int add_source(struct scope_mappings *mappings, int id, unsigned long fla
 	return 0;
 }
 
-/* Watches a thread and what it starts from now on. -ESRCH: it is gone. */
+/* Watches a thread and its future descendants. -ESRCH: it has ended. */
 int scope_mappings_watch_thread(struct scope_mappings *mappings, int tid)
 {
 	return add_source(mappings, tid, 0, true);
 }
 
-/* Watches a cgroup and those below it, by a descriptor of its directory. */
+/* Watches a cgroup and its child cgroups, by a descriptor of its directory. */
 int scope_mappings_watch_cgroup(struct scope_mappings *mappings, int fd)
 {
 	return add_source(mappings, fd, PERF_FLAG_PID_CGROUP, false);
 }
 
-/* Watches everybody; what is told of files that are known, and of processes that are not followed, is passed over. */
+/* Watches all processes; skips mappings of known files, and other news of processes that are not followed. */
 int scope_mappings_watch_all(struct scope_mappings *mappings)
 {
 	mappings->whole_machine = true;
 	return add_source(mappings, -1, 0, false);
 }
 
-/* Stops watching; what was recorded until now is still told. */
+/* Stops watching; earlier news is still reported. */
 void scope_mappings_watch_nothing(struct scope_mappings *mappings)
 {
 	while (mappings->source_count)
@@ -211,12 +211,12 @@ static scope_file *place_of(const struct scope_mappings *mappings, scope_file fi
 	}
 }
 
-/* From now on mappings of this file by processes that are not followed are passed over. */
+/* From now on, skips mappings of this file by processes that are not followed. */
 void scope_mappings_know(struct scope_mappings *mappings, scope_file file)
 {
 	scope_file *place;
 
-	if (mappings->known_count >= MOST_KNOWN / 2) { /* they are told once more, which is all */
+	if (mappings->known_count >= MOST_KNOWN / 2) { /* they are only reported again */
 		memset(mappings->known, 0, MOST_KNOWN * sizeof(*mappings->known));
 		mappings->known_count = 0;
 	}
@@ -225,7 +225,7 @@ void scope_mappings_know(struct scope_mappings *mappings, scope_file file)
 	*place = file;
 }
 
-/* Whether all that a process does is told, also where the whole machine is watched. */
+/* Sets whether all news of a process is reported while the whole machine is watched. */
 void scope_mappings_follow(struct scope_mappings *mappings, uint32_t pid, bool followed)
 {
 	uint64_t bit = 1ull << pid % 64, *word = &mappings->followed[pid % MOST_PIDS / 64];
@@ -238,7 +238,7 @@ static bool follows(const struct scope_mappings *mappings, uint32_t pid)
 	return !mappings->whole_machine || mappings->followed[pid % MOST_PIDS / 64] >> pid % 64 & 1;
 }
 
-/* The record at a position of a ring, whole. */
+/* The record at a position of a ring, in one piece. */
 static const struct perf_event_header *record_at(struct scope_mappings *mappings, const uint8_t *data, uint64_t at)
 {
 	const struct perf_event_header *header = (const void *)(data + at % ring_bytes());
@@ -251,7 +251,7 @@ static const struct perf_event_header *record_at(struct scope_mappings *mappings
 	return (const void *)mappings->record;
 }
 
-/* What a record tells; false: nothing that is wanted. */
+/* Converts a record to news; false: not wanted. */
 static bool read_news(struct scope_mappings *mappings, const struct perf_event_header *header, scope_news *news)
 {
 	const struct mmap2_record *map = (const void *)header;
@@ -260,7 +260,7 @@ static bool read_news(struct scope_mappings *mappings, const struct perf_event_h
 
 	memset(news, 0, sizeof(*news));
 	if (header->type == PERF_RECORD_MMAP2) {
-		/* The time is the last of every record. */
+		/* The time is at the end of every record. */
 		memcpy(&news->time_ns, (const uint8_t *)header + header->size - sizeof(news->time_ns),
 		       sizeof(news->time_ns));
 		news->kind = SCOPE_MAPPED;
@@ -288,8 +288,8 @@ static bool read_news(struct scope_mappings *mappings, const struct perf_event_h
 }
 
 /*
- * What was told since the last call, ring by ring: how many were put into `found`; as many as there is room: there may
- * be more. `lost` counts how often a ring was full, so that some were not told.
+ * Puts the news since the last call into `found`, ring by ring; returns the number. If `found` is full, there may be
+ * more. `lost` counts how often a ring was full and news was lost.
  */
 uint32_t scope_mappings_read(struct scope_mappings *mappings, scope_news *found, uint32_t room, uint32_t *lost)
 {

@@ -22,7 +22,7 @@ int scope_create_ring(uint32_t bytes)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Another map like one of a loaded object, BTF included: before 6.2 a map in maps takes only its like. */
+/* Creates a map like one of a loaded object, with BTF: before 6.2, a map in maps accepts only identical types. */
 int scope_create_like(const struct bpf_object *object, const struct bpf_map *map, uint32_t entries)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = bpf_map__map_flags(map),
@@ -35,8 +35,8 @@ int scope_create_like(const struct bpf_object *object, const struct bpf_map *map
 }
 
 /*
- * Reads every entry of a map that no program uses any more and empties it. keys: entries times key_size; values:
- * entries times value_size. Returns how many entries there were.
+ * Reads and deletes all entries of a map that no program uses any more. keys: entries times key_size; values: entries
+ * times value_size. Returns the number of entries.
  */
 int64_t scope_read_summary(int fd, void *keys, void *values, uint32_t entries)
 {
@@ -48,7 +48,7 @@ int64_t scope_read_summary(int fd, void *keys, void *values, uint32_t entries)
 	return count;
 }
 
-/* Reads every entry of a map that programs use meanwhile; room for `entries`. Returns how many there were. */
+/* Reads all entries of a map that programs use meanwhile, up to `entries`. Returns their number. */
 int64_t scope_read_map(int fd, void *keys, void *values, uint32_t entries)
 {
 	uint64_t batch;
@@ -75,7 +75,7 @@ int scope_map_value_size(int fd)
 	return bpf_obj_get_info_by_fd(fd, &info, &size) ? -errno : (int)info.value_size;
 }
 
-/* missed: times the kernel left the program out because it was already running on that CPU, underneath. */
+/* missed: runs that the kernel skipped because the program was already running on that CPU. */
 int scope_program_cost(int fd, uint64_t *run_time_ns, uint64_t *run_count, uint64_t *missed)
 {
 	struct bpf_prog_info info = {};

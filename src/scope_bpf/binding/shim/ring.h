@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Reads one BPF ring buffer, laid out as kernel/bpf/ringbuf.c says: a page with the consumer's position, which is ours
- * to write, a page with the producer's, then the data, mapped a second time behind itself so that no record is torn.
+ * Reads a BPF ring buffer. Its layout is in kernel/bpf/ringbuf.c: a page with the consumer's position, which we write;
+ * a page with the producer's position; then the data, mapped twice in a row, so that no record is split.
  *
- * libbpf's reader tells the kernel of every record it consumed. The producer reads that same cache line for every
- * record it reserves, so that both wait for each other; here the kernel is told once in SCOPE_RING_TELL_BYTES.
+ * libbpf's reader updates its position after every record. The producer reads the same cache line for every record, so
+ * both wait for each other. This reader updates its position only once per SCOPE_RING_TELL_BYTES.
  */
 #ifndef SCOPE_RING_H
 #define SCOPE_RING_H
@@ -14,10 +14,10 @@
 #include <stdint.h>
 
 #define SCOPE_RING_TELL_BYTES (64 << 10)
-#define SCOPE_RING_MOST_RECORD (64 << 10) /* so much of the second mapping is made: programs compose 32 KiB at most */
+#define SCOPE_RING_MOST_RECORD (64 << 10) /* size of the second mapping: programs write records of at most 32 KiB */
 
 struct scope_ring {
-	unsigned long *consumer; /* bytes consumed since the ring was made; ours */
+	unsigned long *consumer; /* bytes consumed since the ring was created; written by us */
 	const unsigned long *producer;
 	const uint8_t *data;
 	size_t size; /* bytes, a power of two */
@@ -37,7 +37,7 @@ static inline void scope_ring_tell(struct scope_ring *ring)
 	__atomic_store_n(ring->consumer, ring->at, __ATOMIC_RELEASE);
 }
 
-/* Steps over the next record before `end` and returns it; NULL: none is complete. It holds until the ring is told. */
+/* Returns the next complete record before `end` and steps over it; NULL: none. Valid until the position is updated. */
 static inline const uint8_t *scope_ring_next(struct scope_ring *ring, unsigned long end, size_t *size)
 {
 	while (ring->at < end) {

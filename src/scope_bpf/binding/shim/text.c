@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Text columns from the tails of rows, in Arrow's layout: one block of UTF-8 and where each string ends (an int32 per
- * row, the first string begins at 0). Kernel text is bytes: those that are not UTF-8 are written as \xHH, as Python's
- * "backslashreplace" does, so that nothing is lost and every reader downstream takes the column.
+ * Makes text columns from the tails of rows, in Arrow's layout: one block of UTF-8, and the end of each string (an
+ * int32 per row; the first string begins at 0). Kernel text may be any bytes: bytes that are not UTF-8 are written as
+ * \xHH, like Python's "backslashreplace", so that nothing is lost and all readers accept the column.
  *
- * Called twice: with data == NULL to learn the size, then to fill. Return the bytes of text, or -EINVAL for a field
- * that points outside its row's tail.
+ * The functions are called twice: with data == NULL to get the size, then to fill. They return the bytes of text, or
+ * -EINVAL if a field points outside its row's tail.
  */
 #include <errno.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static size_t utf8_sequence(const uint8_t *at, const uint8_t *end)
 	return length;
 }
 
-/* Writes the text at data + size if there is data; returns the size with it. */
+/* Writes the text at data + size, unless data is NULL; returns the new size. */
 static size_t write_utf8(uint8_t *data, size_t size, struct span text)
 {
 	static const char hex[] = "0123456789abcdef";
@@ -72,7 +72,7 @@ static size_t write_utf8(uint8_t *data, size_t size, struct span text)
 	return size;
 }
 
-/* The piece of the tail that a field of a row names. */
+/* The piece of the tail that a row's field refers to. */
 static int field_span(const scope_rows *rows, size_t row, size_t field, struct span *span)
 {
 	uint64_t start = rows->tail_starts ? rows->tail_starts[row] : 0;
@@ -102,7 +102,7 @@ int64_t scope_texts(const scope_rows *rows, size_t field, int32_t *ends, uint8_t
 	return size;
 }
 
-/* "c/b/a/\0name" is /a/b/c/name; "\0name" is /name; a name that is absent leaves the directory. */
+/* "c/b/a/\0name" is /a/b/c/name; "\0name" is /name; without a name, the result is the directory. */
 static size_t write_path(uint8_t *data, size_t size, struct span path)
 {
 	const uint8_t *nul = memchr(path.begin, 0, path.end - path.begin), *end, *slash;
@@ -111,7 +111,7 @@ static size_t write_path(uint8_t *data, size_t size, struct span path)
 	if (!nul)
 		return size;
 	for (end = nul; end > path.begin; end = slash) {
-		/* end is behind the '/' that closes a component */
+		/* end is after the '/' that ends a component */
 		for (slash = end - 1; slash > path.begin && slash[-1] != '/'; slash--)
 			;
 		if (data)

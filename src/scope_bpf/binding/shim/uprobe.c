@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Attaching to functions of a file. Offsets are in the file; a cookie is what the program asks for to tell them apart.
+/* Attaches to functions of a file, by offsets in the file. A program reads the cookie to tell functions apart.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -11,7 +11,7 @@
 
 #include "shim.h"
 
-/* The part of union bpf_attr for BPF_LINK_CREATE that libbpf 1.1 has no name for, include/uapi/linux/bpf.h of 6.6. */
+/* The part of union bpf_attr for BPF_LINK_CREATE that libbpf 1.1 lacks, include/uapi/linux/bpf.h of 6.6. */
 struct uprobe_multi_link {
 	uint32_t program_fd;
 	uint32_t target_fd;
@@ -36,7 +36,7 @@ int scope_expect_uprobes(struct bpf_program *program)
 	return bpf_program__set_expected_attach_type(program, UPROBE_MULTI);
 }
 
-/* Attaches to many places at once; a link's descriptor. EINVAL on kernels before 6.6. */
+/* Attaches to many places at once; returns the link's descriptor. EINVAL on kernels before 6.6. */
 int scope_attach_uprobes(const struct bpf_program *program, const char *path, const uint64_t *offsets,
 			 const uint64_t *cookies, uint32_t count, bool at_return)
 {

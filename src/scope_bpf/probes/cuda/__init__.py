@@ -1,4 +1,4 @@
-"""CUDA: calls of the runtime and the driver, and launches with the names of their kernels."""
+"""CUDA: calls to the runtime and the driver, and kernel launches with the kernels' names."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Failed, Latest, Live, Rollup, Timeline
+from scope_bpf.catalogue.shown import Counter, Failed, Latest, Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Derived, Mode, Rows, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.cuda import results
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scope_bpf.code.modules import Modules
     from scope_bpf.code.resolver import Resolver
 
-_GPUS = Path("/proc/driver/nvidia/gpus")  # a folder for each, made by the driver
+_GPUS = Path("/proc/driver/nvidia/gpus")  # the driver makes a folder for each GPU
 _WORD = pa.dictionary(pa.int32(), pa.string())
 
 _NAMES = pa.array([function.name for function in FUNCTIONS])
@@ -35,20 +35,20 @@ _WAITS = np.array([function.waits for function in FUNCTIONS])
 
 @cache
 def _memory_words() -> pa.Array:
-    """By number, as enum cuda_memory_kind has it; absent for none."""
+    """Words indexed by the numbers of enum cuda_memory_kind; null for "no memory"."""
     names = enum_values(PROBE.btf, "cuda_memory_kind")
     return pa.array([name.removeprefix("CUDA_").lower() if name != "CUDA_NO_MEMORY" else None for name in names])
 
 
 @cache
 def _copy_words() -> pa.Array:
-    """By number, as enum copy_kind has it."""
+    """Words indexed by the numbers of enum copy_kind."""
     names = enum_values(PROBE.btf, "copy_kind")
     return pa.array([name.removeprefix("COPY_") if name != BY_ADDRESS else "default" for name in names])
 
 
 def _result_names(rows: Rows) -> pa.Array:
-    """By API and number; absent for a number that the headers do not have."""
+    """The name of each result; null if CUDA's headers do not define the number."""
     keys = np.where(_IS_RUNTIME[rows["function_id"]], 0, 1 << 32) | rows["result"].astype(np.int64) & 0xFFFFFFFF
     present, places = np.unique(keys, return_inverse=True)
     names = [(results.RUNTIME, results.DRIVER)[key >> 32].get(key & 0xFFFFFFFF) for key in present.tolist()]
@@ -72,7 +72,7 @@ def _derive_call(rows: Rows) -> dict[str, pa.Array]:
     copies, blocks = _IS_COPY[rows["function_id"]], _BLOCKS[rows["function_id"]]
     words = _copy_words()
     kinds = np.where(rows["copy_kind"] < len(words), rows["copy_kind"], 0).astype(np.int32)
-    # A copy within a device, or to another, is not waited for.
+    # Calls that copy from device to device return before the copy is done.
     blocks = blocks & (kinds != enum_values(PROBE.btf, "copy_kind")[D2D])
     measured = copies & blocks & (rows["returned"] == 1) & (rows["result"] == 0) & (rows["duration_ns"] > 0)
     seconds = np.where(measured, rows["duration_ns"], 1) / 1e9
@@ -97,7 +97,7 @@ def _resolver(object_: "BpfObject", modules: "Modules") -> "Resolver":
 
 
 def _memory(rows: Rows) -> pa.Array:
-    """Absent where it is none."""
+    """The kind of memory; null if the call handles none."""
     words = _memory_words()
     return words.take(pa.array(np.minimum(rows["memory_id"], len(words) - 1).astype(np.int32))).dictionary_encode()
 
@@ -115,24 +115,24 @@ def _derive_live(rows: Rows) -> dict[str, pa.Array]:
     return _derive_held(rows) | {"mean_age_ns": pa.array(rows["ktime_ns"] - since_ns, mask=~some)}
 
 
-_DEVICE = Column("what the thread has chosen since it was watched; else 0 if the host has one only, or absent")
-_NESTED = Column("1 if made inside another call in these streams, and not to be counted beside it")
+_DEVICE = Column("number of the GPU that the thread selected; 0 if the host has only one GPU; absent if unknown")
+_NESTED = Column("1 if called from inside another recorded call: do not add it to the outer call")
 _DESCRIBED = {
     "api": Derived(Column("runtime or driver"), _WORD),
-    "function": Derived(Column("its name"), _WORD),
+    "function": Derived(Column("name of the function"), _WORD),
 }
-_RESULT_NAME = {"result_name": Derived(Column("the result's name, such as cudaErrorMemoryAllocation"), _WORD)}
+_RESULT_NAME = {"result_name": Derived(Column("name of the result, such as cudaErrorMemoryAllocation"), _WORD)}
 _KERNEL = {
-    "kernel": Derived(Column("its name; module+offset or the handle where it cannot be known"), _WORD),
-    "module": Derived(Column("the file that the kernel's host function is in"), _WORD),
+    "kernel": Derived(Column("name of the kernel; module+offset or the handle if the name is unknown"), _WORD),
+    "module": Derived(Column("file that contains the kernel's host function"), _WORD),
     "name_source": Derived(
-        Column("what gave the name: registration, symbol, driver; offset or handle if nothing did"), _WORD
+        Column("source of the name: registration, symbol or driver; offset or handle if unknown"), _WORD
     ),
 }
 _STACK = {
     "stack": Derived(
         Column(
-            "who called, outermost first, by frame pointers; [cut] first if there were more; absent if not kept",
+            "call stack, outermost frame first, by frame pointers; starts with [cut] if cut; absent if not recorded",
             stack=True,
         ),
         _WORD,
@@ -144,24 +144,24 @@ _HELD = {
 }
 _COMMON = {
     "duration_ns": Column("from entry to return", "ns"),
-    "stream": Column("the CUDA stream, as the program has it; 0 is the default one", hex=True),
-    "result": Column("what it returned; 0 for success; absent if its thread ended in it"),
+    "stream": Column("the CUDA stream's handle; 0: the default stream", hex=True),
+    "result": Column("returned value; 0: success; absent if the thread ended during the call"),
     "device": _DEVICE,
     "nested": _NESTED,
 }
 _TIMES = {
     "nested": _NESTED,
     "count": Column("calls that returned in the interval"),
-    "errors": Column("those that failed"),
-    "total_ns": Column("their durations, added up", "ns"),
-    "latency": Column("their durations by powers of two", "ns"),
+    "errors": Column("calls that failed"),
+    "total_ns": Column("sum of the calls' durations", "ns"),
+    "latency": Column("histogram of durations, in powers of two", "ns"),
 }
 _LIVE_NOW = {
-    "live_bytes": Column("allocated and not freed", "bytes"),
-    "live_count": Column("allocations that are not freed"),
-    "allocations": Column("ever"),
+    "live_bytes": Column("memory not freed yet", "bytes"),
+    "live_count": Column("allocations not freed yet"),
+    "allocations": Column("all allocations since recording began"),
 }
-_ENDED = Column("1 in the last row of a process: it has ended, and what was live is free")
+_ENDED = Column("1 in the last row of a process: the process has ended, and its memory is free")
 
 _CALLS = Rollup(
     by=("comm", "function"),
@@ -182,23 +182,25 @@ _STREAMS, _HELD_BY = ("device", "stream"), ("memory", "device")
 
 _CALL = Stream(
     "cuda_call",
-    "a call, when it returns; its time is the entry's",
+    "one row per finished call, timed at entry",
     columns=_COMMON
     | {
         "bytes": Column("memory allocated, freed, copied, set or mapped", "bytes"),
-        "ptr": Column("memory that was allocated, freed or set", hex=True),
-        "src": Column("what is copied", hex=True),
-        "dst": Column("where it is copied to", hex=True),
-        "live_bytes": Column("of this kind of memory on this device, after an allocation or a free", "bytes"),
+        "ptr": Column("address of the memory allocated, freed or set", hex=True),
+        "src": Column("source address of a copy", hex=True),
+        "dst": Column("destination address of a copy", hex=True),
+        "live_bytes": Column("the process's memory of this kind on this device, after the allocation or free", "bytes"),
     },
     derived=_DESCRIBED
     | _RESULT_NAME
     | {
-        "memory": Derived(Column("what is allocated or freed: device, pinned or managed"), _WORD),
-        "kind": Derived(Column("of a copy: H2H, H2D, D2H, D2D; default where the addresses do not tell"), _WORD),
-        "is_async": Derived(Column("of a copy: it returns before what it does is done"), pa.bool_()),
-        "wait_ns": Derived(Column("of a call that waits for the device: its duration", "ns"), pa.uint64()),
-        "bandwidth": Derived(Column("of a copy that blocks until it is done", "B/s"), pa.float64()),
+        "memory": Derived(Column("kind of memory allocated or freed: device, pinned or managed"), _WORD),
+        "kind": Derived(Column("direction of a copy: H2H, H2D, D2H, D2D; default if unknown"), _WORD),
+        "is_async": Derived(Column("for copies: true if the call returns before the copy is done"), pa.bool_()),
+        "wait_ns": Derived(Column("duration of a call that waits for the device", "ns"), pa.uint64()),
+        "bandwidth": Derived(
+            Column("bandwidth of a copy whose call waits until the copy is done", "B/s"), pa.float64()
+        ),
     },
     derive=_derive_call,
     resolved=_STACK,
@@ -214,7 +216,7 @@ _CALL = Stream(
     live=Live(
         by=("comm", "function"),
         totals=("bytes", "duration_ns"),
-        quantiles="duration_ns",
+        quantiles=("duration_ns",),
         unless="nested",
         failed="result",
     ),
@@ -223,6 +225,7 @@ _CALL = Stream(
             title="copies by direction",
             by=("comm", "kind"),
             totals=("duration_ns", "bytes"),
+            quantiles=("duration_ns",),
             unless="nested",
             only="kind",
             failed="result",
@@ -232,84 +235,94 @@ _CALL = Stream(
             title="waits for the device",
             by=("comm", "function"),
             totals=("wait_ns",),
-            quantiles="wait_ns",
+            quantiles=("wait_ns",),
             unless="nested",
             only="wait_ns",
         ),
         Live(title="errors", by=("comm", "function", "result_name"), unless="nested", only="result"),
     ),
+    line=("duration_ns", "result_name", "kind", "bytes", "function"),
     timeline=Timeline(
-        name="function",
-        also_on=_STREAMS,
-        also_named=("function", "kind"),
-        unless="nested",
-        counter="live_bytes",
-        counter_by=_HELD_BY,
+        slices=(Slices(named=("function",)), Slices(named=("function", "kind"), on=_STREAMS, unless="nested")),
+        counters=(Counter("live_bytes", by=_HELD_BY, after="duration_ns"),),  # memory is there when the call returns
     ),
     rollup=replace(_CALLS, by=("comm", "function", "kind")),
 )
 
 _LAUNCH = Stream(
     "cuda_launch",
-    "a launch of a kernel, when the call returns; its time is the entry's",
+    "one row per finished launch call, timed at entry",
     columns=_COMMON
     | {
-        "grid_x": Column("blocks"),
-        "grid_y": Column("blocks"),
-        "grid_z": Column("blocks"),
-        "block_x": Column("threads of a block"),
-        "block_y": Column("threads of a block"),
-        "block_z": Column("threads of a block"),
-        "shared_bytes": Column("dynamic shared memory of a block", "bytes"),
-        "arguments": Column("where the pointers to the arguments are", hex=True),
-        "handle": Column("what was launched: the host function's address, or a handle", hex=True),
-        "offset": Column("of the kernel's host function in the module's file", hex=True),
+        "grid_x": Column("blocks in the grid, x"),
+        "grid_y": Column("blocks in the grid, y"),
+        "grid_z": Column("blocks in the grid, z"),
+        "block_x": Column("threads in a block, x"),
+        "block_y": Column("threads in a block, y"),
+        "block_z": Column("threads in a block, z"),
+        "shared_bytes": Column("dynamic shared memory per block", "bytes"),
+        "arguments": Column("address of the array of pointers to the arguments", hex=True),
+        "handle": Column("launched kernel: address of its host function, or its handle", hex=True),
+        "offset": Column("offset of the kernel's host function in the module's file", hex=True),
     },
     derived=_DESCRIBED | _RESULT_NAME,
     derive=_described_with_result,
     resolved=_KERNEL | _STACK,
     hidden=("function_id", "inode", "name", "stack_id", "has_device", "returned"),
     null_unless={"device": "has_device", "offset": "inode", "result": "returned"},
-    live=Live(by=("comm", "kernel", "result_name"), totals=("duration_ns",), quantiles="duration_ns", unless="nested"),
-    timeline=Timeline(name="function", also_on=_STREAMS, also_named=("kernel",), unless="nested"),
+    live=Live(
+        by=("comm", "kernel", "result_name"), totals=("duration_ns",), quantiles=("duration_ns",), unless="nested"
+    ),
+    line=(
+        *("duration_ns", "result_name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),
+        *("shared_bytes", "kernel"),
+    ),
+    timeline=Timeline(
+        slices=(Slices(named=("function",)), Slices(named=("kernel",), on=_STREAMS, unless="nested")),
+    ),
     rollup=replace(_CALLS, by=("comm", "kernel")),
 )
 
 _CALL_SUMMARY = Stream(
     "cuda_call_summary",
-    "calls by process and function",
-    columns=_TIMES | {"bytes": Column("memory allocated, freed, copied, set or mapped, without failures", "bytes")},
+    "counts and durations of calls, by process and function",
+    columns=_TIMES | {"bytes": Column("memory allocated, freed, copied, set or mapped, without failed calls", "bytes")},
     mode=Mode.SUMMARY,
     derived=_DESCRIBED,
     derive=_described,
     hidden=("function_id",),
-    live=Live(by=("comm", "function"), totals=("count", "errors", "bytes", "total_ns"), unless="nested"),
+    live=Live(
+        by=("comm", "function"),
+        totals=("count", "errors", "bytes", "total_ns"),
+        quantiles=("latency",),
+        unless="nested",
+    ),
     rollup=_SUMMED,
 )
 
 _LAUNCH_SUMMARY = Stream(
     "cuda_launch_summary",
-    "launches by process and kernel",
+    "counts and durations of launches, by process and kernel",
     columns=_TIMES,
     mode=Mode.SUMMARY,
     derived=_DESCRIBED,
     derive=_described,
     resolved=_KERNEL,
     hidden=("function_id", "inode", "offset", "name", "handle"),
-    live=Live(by=("comm", "kernel"), totals=("count", "errors", "total_ns"), unless="nested"),
+    live=Live(by=("comm", "kernel"), totals=("count", "errors", "total_ns"), quantiles=("latency",), unless="nested"),
     rollup=replace(_SUMMED, by=("comm", "kernel")),
 )
 
 _MEMORY_HELD = Stream(
     "cuda_memory",
-    "what processes hold, by device and kind of memory",
+    "memory that processes have not freed, by device and kind of memory",
     columns=_LIVE_NOW
     | {
-        "peak_bytes": Column("the most that was live", "bytes"),
-        "allocated_bytes": Column("allocated ever", "bytes"),
-        "frees": Column("ever"),
-        "unknown_frees": Column("of what was allocated before the process was watched"),
-        "implicit_frees": Column("with a context, with the program, or otherwise than by a call that is seen"),
+        "peak_bytes": Column("highest live_bytes so far", "bytes"),
+        "allocated_bytes": Column("sum of all allocations since recording began", "bytes"),
+        "frees": Column("all frees since recording began"),
+        "unknown_frees": Column("frees of memory that was allocated before recording began"),
+        "implicit_frees": Column("frees without a recorded call, such as by the end of a context or program"),
         "ended": _ENDED,
     },
     mode=Mode.SUMMARY,
@@ -317,27 +330,27 @@ _MEMORY_HELD = Stream(
     derive=_derive_held,
     hidden=("device_id", "memory_id"),
     live=Live(by=("comm", "pid", "device", "memory"), totals=("live_count", "peak_bytes", "live_bytes")),
-    timeline=Timeline(counter="live_bytes", counter_by=_HELD_BY, zero_if="ended"),
+    timeline=Timeline(counters=(Counter("live_bytes", by=_HELD_BY, zero_if="ended"),)),
     gauge=True,
     latest=Latest(
         key=_HELD_BY,
         by=("comm", *_HELD_BY),
         totals=("live_bytes", "live_count", "allocations", "unknown_frees"),
-        held=("live_count", "unknown_frees"),  # who frees what nobody saw it allocate may hold more of it
+        held=("live_count", "unknown_frees"),  # unknown frees: the process may have more such memory
         ended="ended",
     ),
 )
 
 _LIVE = Stream(
     "cuda_live",
-    "allocations that are not freed, by the stack that made them",
+    "memory not freed yet, by the stack that allocated it",
     columns=_LIVE_NOW
     | {
-        "stack_id": Column("tells stacks apart that look alike: another line of the same function", hex=True),
+        "stack_id": Column("tells apart stacks with equal text: they differ in a line of the same function", hex=True),
         "ended": _ENDED,
     },
     mode=Mode.SUMMARY,
-    derived=_HELD | {"mean_age_ns": Derived(Column("of those that live", "ns"), pa.uint64())},
+    derived=_HELD | {"mean_age_ns": Derived(Column("mean age of the allocations not freed yet", "ns"), pa.uint64())},
     derive=_derive_live,
     resolved=_STACK,
     hidden=("device_id", "memory_id", "since_us"),
@@ -361,14 +374,14 @@ _ENDS = ("cuda_abandon", "cuda_replace")
 
 PROBE = Probe(
     name="cuda",
-    meaning="CUDA: calls of runtime and driver, launches with their kernels' names, memory held and by whom",
+    meaning="CUDA: runtime and driver calls, launches with kernel names, unfreed memory by the code that allocated it",
     streams=(_LAUNCH, _CALL, _LAUNCH_SUMMARY, _CALL_SUMMARY, _MEMORY_HELD, _LIVE),
     ring_bytes=8 << 20,
     alternatives=(
-        Alternative("uprobe_multi: functions of libcudart and libcuda", _ENDS, uprobe_multi=True),
-        Alternative("uprobe: functions of libcudart and libcuda", _ENDS),
+        Alternative("uprobe_multi: functions in libcudart and libcuda", _ENDS, uprobe_multi=True),
+        Alternative("uprobe: functions in libcudart and libcuda", _ENDS),
     ),
-    extra_options=(Option("stacks", "boolean", True, "keep the stacks of launches and allocations"),),
+    extra_options=(Option("stacks", "boolean", True, "record the call stacks of launches and allocations"),),
     constants=_constants,
     kept_by_process=("cuda_allocations", "cuda_chunks", "cuda_names", "scope_stacks"),
     places=lambda _: tuple(function.place for function in FUNCTIONS),

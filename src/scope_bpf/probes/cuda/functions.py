@@ -1,6 +1,6 @@
-"""The functions of the CUDA runtime and driver that are recorded, and what their arguments are.
+"""The recorded functions of the CUDA runtime and driver, and their arguments.
 
-Arguments are counted in registers: a dim3 takes two. Sources: cuda_runtime_api.h and cuda.h of CUDA 13.0.
+Arguments are numbered by register: a dim3 takes two. Sources: cuda_runtime_api.h and cuda.h of CUDA 13.0.
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from scope_bpf.catalogue.place import Place, Symbol
 RUNTIME, DRIVER = "runtime", "driver"
 
 
-# Enumerators in bpf/probes/cuda, whose values the object says: enum cuda_memory_kind, copy_kind, cuda_argument.
+# Enumerators in bpf/probes/cuda; their values are in the object: enum cuda_memory_kind, copy_kind, cuda_argument.
 DEVICE, PINNED, MANAGED = "CUDA_DEVICE", "CUDA_PINNED", "CUDA_MANAGED"
 H2D, D2H, D2D, BY_ADDRESS = "COPY_H2D", "COPY_D2H", "COPY_D2D", "COPY_DEFAULT"
 DEFAULT_STREAM = "CUDA_DEFAULT_STREAM"
 
-_KEPT = (  # by struct cuda_place
+_KEPT = (  # in struct cuda_place
     *("kind", "memory", "copy_kind", "stream", "arguments", "bytes", "rows"),
     *("ptr", "src", "dst", "copy", "device", "pitch", "pooled"),
 )
@@ -24,20 +24,20 @@ _KEPT = (  # by struct cuda_place
 
 @dataclass(frozen=True)
 class CudaFunction:
-    """A function: its name, and the numbers of its arguments; -1: it has no such.
+    """A function: its name, and the numbers of its arguments; -1: no such argument.
 
     Attributes:
-        kind: what it does: an enumerator of enum cuda_kind.
-        rows: multiplies bytes.
-        ptr: memory that is freed or set; of an allocation, where its address is returned.
-        memory: what it allocates or frees.
-        copy: which argument says between what is copied, or `copy_kind` does for all of its calls.
-        stream: DEFAULT_STREAM if it takes none and works in the default one.
-        pooled: what it allocates is no context's.
-        pitch: where an allocation of rows returns the bytes that each has got, in place of `bytes`.
-        blocks: it returns when what it does is done.
-        waits: that is all it does.
-        variants: endings of names for the per-thread default stream.
+        kind: what the function does: an enumerator of enum cuda_kind.
+        rows: number of rows; multiplied by `bytes`.
+        ptr: the memory to free or set; for an allocation, where the address is returned.
+        memory: the kind of memory that the function allocates or frees.
+        copy: the argument with the direction of the copy; if there is none, `copy_kind` is the direction of all calls.
+        stream: the stream; DEFAULT_STREAM if the function has no such argument and uses the default stream.
+        pooled: the allocated memory does not belong to a context.
+        pitch: where an allocation of rows returns the real bytes per row, which replace `bytes`.
+        blocks: the function returns when its work is done.
+        waits: the function does nothing but wait.
+        variants: suffixes of the names for the per-thread default stream.
     """
 
     name: str
@@ -60,17 +60,17 @@ class CudaFunction:
 
     @property
     def api(self) -> str:
-        """Which API it belongs to."""
+        """The function's API."""
         return RUNTIME if self.name.startswith(("cuda", "__cuda")) else DRIVER
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Every name it is known by."""
+        """All names of the function."""
         return (self.name, *(self.name + ending for ending in self.variants))
 
     @property
     def arguments(self) -> int:
-        """How many arguments are read."""
+        """Number of arguments to read."""
         launches = {"CUDA_LAUNCH": 8, "CUDA_DRIVER_LAUNCH": 10}
         numbered = (self.bytes, self.rows, self.ptr, self.src, self.dst, self.copy, self.stream, self.device)
         most = max(number for number in numbered if isinstance(number, int))
@@ -78,7 +78,7 @@ class CudaFunction:
 
     @property
     def place(self) -> Place:
-        """Where the probe is attached to it, and what its programs need to know."""
+        """The place to attach to, with the data for its programs."""
         keep = {name: getattr(self, name) for name in _KEPT}
         return Place(Symbol(self.symbols), "cuda_enter", "cuda_return", keep)
 
@@ -100,7 +100,7 @@ def _copy(name: str, **arguments: Any) -> CudaFunction:
 
 
 def _copy_of(name: str, kind: str, **arguments: Any) -> CudaFunction:
-    """A copy that a struct describes; the arguments are those that the program makes of it."""
+    """A copy described by a struct, from which the BPF program makes the arguments."""
     stream = DEFAULT_STREAM if arguments.get("blocks") else -1
     return CudaFunction(name, kind, **{"dst": 0, "src": 1, "bytes": 2, "copy": 3, "stream": stream} | arguments)
 
@@ -196,13 +196,13 @@ FUNCTIONS = (
     CudaFunction("cuLaunchKernel", "CUDA_DRIVER_LAUNCH", variants=_PTSZ),
     CudaFunction("cuLaunchCooperativeKernel", "CUDA_DRIVER_LAUNCH", variants=_PTSZ),
     CudaFunction("cuLaunchKernelEx", "CUDA_DRIVER_LAUNCH_EX", variants=_PTSZ),
-    # What gives out handles of kernels; no rows of their own
+    # Functions that return handles of kernels; they make no rows
     CudaFunction("__cudaGetKernel", "CUDA_GET_KERNEL"),
     CudaFunction("cudaGetKernel", "CUDA_GET_KERNEL"),
     CudaFunction("cuModuleGetFunction", "CUDA_GET_NAMED"),
     CudaFunction("cuLibraryGetKernel", "CUDA_GET_NAMED"),
     CudaFunction("cuKernelGetFunction", "CUDA_GET_FUNCTION"),
-    # What makes a context a thread's
+    # Functions that set a thread's context
     CudaFunction("cuCtxCreate_v2", "CUDA_MAKE_CONTEXT", device=2),
     CudaFunction("cuCtxCreate_v3", "CUDA_MAKE_CONTEXT", device=4),
     CudaFunction("cuCtxCreate_v4", "CUDA_MAKE_CONTEXT", device=3),

@@ -1,4 +1,4 @@
-"""From what a launch was given to the name of its kernel: right, or said not to be known."""
+"""Finds the name of a launched kernel. The name is right, or marked as unknown."""
 
 import logging
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -23,13 +23,13 @@ log = logging.getLogger(__name__)
 
 REGISTRATION, SYMBOL, DRIVER, OFFSET, HANDLE = "registration", "symbol", "driver", "offset", "handle"
 
-_MOST_KNOWN = 1 << 16  # names of launches that are kept, of a file
-_NOW = 1 << 63  # later than all that is known
+_MOST_KNOWN = 1 << 16  # cached names per file
+_NOW = 1 << 63  # later than any known time
 
 
 @dataclass(frozen=True)
 class Name:
-    """A kernel's name, the file that it is from (empty: not known), and what gave the name."""
+    """A kernel's name, its file (empty: unknown), and the source of the name."""
 
     kernel: str
     module: str
@@ -38,7 +38,7 @@ class Name:
 
 @dataclass
 class KernelsOfModule:
-    """The kernels that a file registers, read once somebody asks. For any thread: the first one reads, others wait."""
+    """The kernels that a file registers, read at the first use. For any thread: the first one reads, others wait."""
 
     module: Module
     _lock: RLock = field(default_factory=RLock, repr=False)
@@ -67,14 +67,14 @@ class KernelsOfModule:
 
 
 class KernelNames:
-    """The names of what is launched in the watched processes.
+    """Names of the kernels launched in watched processes.
 
-    Who attaches adds files and drops them, which takes no time: they are read (1 s for a gigabyte) by a thread of our
-    own for the handles of a process that runs already, or when a launch, or `find_functions`, needs them before. Names
-    are asked for by one thread.
+    The attaching thread adds and drops files, which is fast. Files are read later (1 s per gigabyte): by a background
+    thread that reads the handles of running processes, or earlier if a launch or `find_functions` needs them. Names are
+    looked up by one thread.
 
     Args:
-        named: keys of the map `cuda_names`.
+        named: dtype of the keys of the map `cuda_names`.
     """
 
     def __init__(self, object_: BpfObject, modules: Modules, named: np.dtype[Any]) -> None:
@@ -88,60 +88,60 @@ class KernelNames:
         self._launched = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("handle", "<u8"), ("named", named)])
 
     def add_module(self, module: Module) -> bool:
-        """Keeps files that have kernels."""
+        """Keeps a file if it has kernels."""
         if not module.elf.has_section(FATBIN):
             return False
         self._kernels.setdefault(module.inode, KernelsOfModule(module))
         return True
 
     def drop_module(self, module: Module) -> None:
-        """Forgets a file, whose inode may be another's from now on. Not every one was added."""
+        """Forgets a file, since its inode address may be reused. The file may never have been added."""
         self._known.pop(module.inode, None)
         if self._kernels.pop(module.inode, None):
             self._handles.drop_module(module)
-            self._known.pop(0, None)  # what was launched by handles
+            self._known.pop(0, None)  # kernels launched by handle
 
     def find_functions(self, module: Module) -> dict[str, int]:
-        """Offsets by name of what launches a module's kernels, if its own runtime was stripped of names.
+        """Offsets by name of the functions that launch a module's kernels, if its own runtime was stripped.
 
-        At once for other files; else the file is read.
+        Reads the file in that case; otherwise returns at once.
         """
         if module.elf.slots(REGISTER) or module.elf.functions([REGISTER]):
             return {}
-        registered = self._kernels.get(module.inode)  # it may be dropped meanwhile
+        registered = self._kernels.get(module.inode)  # the module may be dropped meanwhile
         if not registered or not len(kernels := registered.names):
             return {}
         found = find_launch_functions(module.elf, kernels)
         missing = "cudaLaunchKernel" not in found
         log.warning(
-            "a program has the CUDA runtime linked in and was stripped: of it %s",
-            "only calls of the driver are seen" if missing else "launches and calls of the driver are seen",
+            "a program has the CUDA runtime statically linked and was stripped: %s",
+            "only driver calls are recorded" if missing else "only launches and driver calls are recorded",
             extra={"file": module.path},
         )
         return found
 
     def add_process(self, process: Process) -> None:
-        """Has the handles read of a process that runs already: it may have ended when a launch of its is named."""
+        """Reads the handles of a running process in the background: the process may have ended when they are needed."""
         if files := self._files_of(process):
             self._last_reading = self._reading.submit(self._read_handles, process.pid, files)
 
     def _read_handles(self, pid: int, files: dict[int, KernelsOfModule]) -> None:
         try:
             self._handles.read(pid, files)
-        except Exception:  # a file is anybody's: a launch that needs it says what is wrong with it
+        except Exception:  # any process may have made the file; a launch that needs it will report the error
             log.exception("cannot read the handles of a process", extra={"pid": pid})
 
     def settle(self, timeout_s: float) -> None:
-        """Waits until the handles of all processes that were added are read, but not longer."""
+        """Waits until the handles of all added processes were read, but not longer than `timeout_s`."""
         if self._last_reading:
             wait([self._last_reading], timeout_s)
 
     def close(self) -> None:
-        """Reads no more. May be called again."""
+        """Stops reading. May be called again."""
         self._reading.shutdown(cancel_futures=True)
 
     def columns(self, rows: Rows) -> dict[str, pa.Array]:
-        """`kernel`, `module` and `name_source` of launches; each is looked up once."""
+        """The columns `kernel`, `module` and `name_source` of launches; each distinct kernel is looked up once."""
         launched = np.zeros(len(rows), self._launched)
         launched["inode"], launched["offset"] = rows["inode"], rows["offset"]
         named, of_file = rows["name"] > 0, rows["inode"] > 0
@@ -169,7 +169,7 @@ class KernelNames:
         if key in known:
             return known[key]
         found = self._look_up(inode, offset, handle, launched["named"])
-        if found.module or found.source == DRIVER:  # else the next time may know more
+        if found.module or found.source == DRIVER:  # otherwise a later lookup may find more
             if len(known) >= _MOST_KNOWN:
                 known.clear()
             known[key] = found
@@ -190,9 +190,9 @@ class KernelNames:
         return self._of_function(module, module.elf.address_of(offset) or 0)
 
     def _place_of(self, pid: int, start_ns: int, handle: int) -> tuple[Module, int] | None:
-        """The file and the address of the host function that a handle stands for, or is.
+        """The file and the address of the host function for a handle.
 
-        It is the function itself if the kernel was too busy to look that up.
+        The handle may be the host function itself, if the kernel was too busy to look that up.
         """
         process = self._modules.history.following(pid, start_ns)
         if not process:
@@ -206,7 +206,7 @@ class KernelNames:
         return None if function is None else (there.module, function)
 
     def _files_of(self, process: Process) -> dict[int, KernelsOfModule]:
-        """The files that have kernels by where they begin in a process's memory."""
+        """Files with kernels, by their start address in a process's memory."""
         files: dict[int, KernelsOfModule] = {}
         for mapped in process.mapped:
             file = self._kernels.get(mapped.module.inode) if mapped.module else None

@@ -1,9 +1,9 @@
-"""Calls in x86-64 machine code, and the constants that are passed in them, found without disassembling all of it.
+"""Finds calls in x86-64 machine code and the constants that they pass, without disassembling all of the code.
 
-A call is found by its bytes, which may also lie in the middle of another instruction. The code before a call is then
-read backwards, instruction by instruction, of the kinds that compilers use to pass arguments. Anything else ends the
-reading: a jump, another call, a function's first instruction. So an argument is right, or it is not known.
-Encodings: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2.
+A call is found by its bytes, which may also be in the middle of another instruction. Then the code before the call is
+read backwards, instruction by instruction, as long as these are instructions with which compilers pass arguments.
+Anything else ends the reading: a jump, another call, or the first instruction of a function. So an argument is either
+right or unknown. Encodings: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2.
 """
 
 import re
@@ -18,28 +18,28 @@ from scope_bpf.code.elf import ElfFile
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Numbers of registers, as instructions have them
+# Register numbers as encoded in instructions
 RDX, RSI, RDI, R8 = 2, 6, 7, 8
-UNKNOWN = -1  # an argument that is not found
+UNKNOWN = -1  # an argument that was not found
 
-_CHUNK = 8 << 20  # bytes that are looked through at once
-_MOST_CODE = 4 << 30  # bytes of a file that are looked through
-_WINDOW = 160  # bytes before a call in which its arguments are loaded
+_CHUNK = 8 << 20  # bytes searched at once
+_MOST_CODE = 4 << 30  # bytes searched per file
+_WINDOW = 160  # bytes before a call that are searched for its arguments
 _MOST_STEPS = 40  # instructions before a call
-_MOST_CALLS = 4096  # that are read at once
-_CERTAIN = 18  # bits that are hardly met by chance
+_MOST_CALLS = 4096  # calls processed at once
+_CERTAIN = 18  # number of bits that rarely match by chance
 _CALL = 5  # bytes of call rel32
-_BODY = 1024  # bytes of a function that are read
-DEEPEST = 3  # functions that compilers which do not optimize put around a launch
+_BODY = 1024  # bytes read per function
+DEEPEST = 3  # nested functions around a launch in unoptimized code
 
-# What an instruction gives to the register that it writes
+# The value that an instruction writes to its register
 _ADDRESS, _STORED, _COPY, _NUMBER, _ONES, _ELSE = range(6)
-_NONE, _REG, _RM = range(3)  # which register it writes: none, that of ModRM.reg, that of ModRM.rm or of the opcode
+_NONE, _REG, _RM = range(3)  # the written register: none, ModRM.reg, or ModRM.rm (or in the opcode)
 
 
 @dataclass(frozen=True)
 class _Form:
-    """A form of instruction: places, masks and values of the bytes that make it; what it writes, and where."""
+    """An instruction form: places, masks and values of its bytes; the value that it writes, and its register."""
 
     length: int
     tests: tuple[tuple[int, int, int], ...]
@@ -52,13 +52,13 @@ class _Form:
 def _form(
     rex: int, opcode: str, modrm: tuple[int, int] | None, tail: int, *, writes: int = _NONE, gives: int = _ELSE
 ) -> _Form:
-    """A form of instruction.
+    """An instruction form.
 
     Args:
-        rex: the REX prefix; if its register bits are clear they may be any; 0 if there is none.
-        opcode: its bytes, hexadecimal; `+` behind the last one: the low three bits are a register.
-        modrm: mask and value of the byte behind; None if there is none. A base of %rsp takes a SIB byte more.
-        tail: bytes behind: displacement and immediate.
+        rex: the REX prefix; register bits that are 0 match any value; 0: no prefix.
+        opcode: the bytes in hexadecimal; a final `+` means that the low three bits are a register.
+        modrm: mask and value of the ModRM byte; None: no such byte. With %rsp as base, a SIB byte follows.
+        tail: number of bytes after that: displacement and immediate.
     """
     tests = [(0, 0xFF if rex & 7 else 0xF8, rex)] if rex else []
     for byte in bytes.fromhex(opcode.rstrip("+")):
@@ -80,7 +80,7 @@ def _bits(form: _Form) -> int:
 def _forms() -> Iterator[_Form]:
     any_two, relative = (0xC0, 0xC0), (0xC7, 0x05)
     wide, narrow, high, plain = 0x48, 0x40, 0x41, 0
-    # What passes constants
+    # Instructions that pass constants
     yield _form(wide, "8d", relative, 4, writes=_REG, gives=_ADDRESS)  # lea disp32(%rip)
     yield _form(wide, "8b", relative, 4, writes=_REG, gives=_STORED)  # mov disp32(%rip)
     yield _form(wide, "89", any_two, 0, writes=_RM, gives=_COPY)
@@ -93,8 +93,8 @@ def _forms() -> Iterator[_Form]:
         yield _form(rex, "50+", None, 0)  # push
         yield _form(rex, "58+", None, 0, writes=_RM)  # pop
     for rex in (wide, narrow, plain):
-        yield _form(rex, "83", (0xF8, 0xC8), 1, writes=_RM, gives=_ONES)  # or $imm8, which is -1 where anybody asks
-    # What stands between: the stack
+        yield _form(rex, "83", (0xF8, 0xC8), 1, writes=_RM, gives=_ONES)  # or $imm8; -1 in the cases of interest
+    # Instructions between them: the stack
     yield _form(plain, "6a", None, 1)  # push $imm8
     for operation in (0xC4, 0xEC):  # add and sub, %rsp
         yield _form(wide, "83", (0xFF, operation), 1)
@@ -112,14 +112,14 @@ def _forms() -> Iterator[_Form]:
         for opcode in ("c5f811", "c5f829", "c5fc11", "c5fc29"):  # of %xmm and %ymm, to memory
             yield _form(plain, opcode, operand, displacement)
     yield _form(wide, "89", relative, 4)  # a store
-    yield _form(plain, "67", None, 0)  # a prefix of a call that a linker made of one by a variable
+    yield _form(plain, "67", None, 0)  # a prefix added by the linker when it converts a call through a variable
     yield _form(plain, "0f57", any_two, 0)  # xorps
     yield _form(plain, "660fef", any_two, 0)  # pxor
     yield _form(plain, "c5f857", any_two, 0)  # vxorps
     yield _form(plain, "c5f877", None, 0)  # vzeroupper
 
 
-# The end of an instruction may look like another: the least likely to be met by chance comes first, then the longest
+# The end of an instruction may look like another one: first the least likely to match by chance, then the longest
 _FORMS = sorted(_forms(), key=lambda form: (min(_bits(form), _CERTAIN), form.length), reverse=True)
 _LONGEST = max(form.length for form in _FORMS)
 _DOUBTFUL = np.array([form.length > 2 and _bits(form) < _CERTAIN for form in _FORMS])
@@ -132,12 +132,12 @@ _GIVES = np.array([form.gives for form in _FORMS])
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """Calls, one behind the other.
+    """A sequence of calls.
 
     Attributes:
-        addresses: of the calls, shape (calls,).
-        targets: what each calls, shape (calls,).
-        before: the code before each, uint8, shape (calls, _WINDOW); zeros where there is none.
+        addresses: addresses of the calls, shape (calls,).
+        targets: target of each call, shape (calls,).
+        before: the code before each call, uint8, shape (calls, _WINDOW); zeros if there is none.
     """
 
     addresses: Array
@@ -145,14 +145,14 @@ class Calls:
     before: Array
 
     def only(self, wanted: Array | slice) -> "Calls":
-        """Some of them; shape (calls,), bool, or a slice."""
+        """The selected calls; `wanted` is bool with shape (calls,), or a slice."""
         return Calls(self.addresses[wanted], self.targets[wanted], self.before[wanted])
 
     def arguments(self, registers: Sequence[int]) -> tuple[Array, Array]:
-        """The constants in some registers, shape (calls, registers), int64; UNKNOWN where it is none.
+        """The constants in these registers, int64, shape (calls, registers); UNKNOWN if not a constant.
 
         Returns:
-            The constants, and whether each is the address of the variable whose value is passed.
+            The constants, and for each whether it is the address of a variable whose value is passed.
         """
         shape = len(self.addresses), len(registers)
         values, stored = np.full(shape, UNKNOWN), np.zeros(shape, bool)
@@ -162,7 +162,7 @@ class Calls:
         return values, stored
 
     def passed(self, registers: Sequence[int], elf: ElfFile) -> Array:
-        """The same, with what the loader stores in read-only variables (the global offset table) in their place."""
+        """The constants; for variables in the global offset table, the address that the loader stores there."""
         values, stored = self.arguments(registers)
         values[stored] = elf.pointers_at(values[stored])
         return values
@@ -172,9 +172,11 @@ NO_CALLS = Calls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, _WIN
 
 
 def _read_backwards(addresses: Array, before: Array, registers: Sequence[int], values: Array, stored: Array) -> None:
-    """Fills in values and stored, shape (calls, registers)."""
-    code = np.pad(before.T, ((2 * _LONGEST, 0), (0, 0)))  # a byte of every call is a row
-    holder = np.tile(np.array(registers), (len(addresses), 1))  # the register that the argument comes from; -1: settled
+    """Fills `values` and `stored`, both of shape (calls, registers)."""
+    code = np.pad(before.T, ((2 * _LONGEST, 0), (0, 0)))  # a row has one byte of every call
+    holder = np.tile(
+        np.array(registers), (len(addresses), 1)
+    )  # the register that holds the argument at this point; -1: done
     ends = np.full(len(addresses), len(code))
     live = np.arange(len(addresses))
     for _ in range(_MOST_STEPS):
@@ -201,10 +203,9 @@ def _read_backwards(addresses: Array, before: Array, registers: Sequence[int], v
 
 
 def _form_of(code: Array, calls: Array, ends: Array) -> Array:
-    """Which form of instruction ends at some places, shape (calls,); -1 if none that is known here.
+    """The instruction form that ends at each place, shape (calls,); -1: none of the known forms.
 
-    Where bytes of one form are likely to be the end of another by chance, the one is taken that another instruction
-    stands before.
+    If several forms match, the form is chosen before which another instruction ends.
     """
     last = code[ends + np.arange(-2 * _LONGEST, 0)[:, np.newaxis], calls]
     found = _match(last, np.full(len(calls), -1))
@@ -220,11 +221,11 @@ def _form_of(code: Array, calls: Array, ends: Array) -> Array:
 
 
 def _match(last: Array, beyond: Array) -> Array:
-    """The first form, behind one, that each column of bytes ends with; -1 if none."""
+    """The first form after `beyond` that each column of bytes ends with; -1: none."""
     found, every = np.full(last.shape[1], -1), np.arange(last.shape[1])
     for number, form in enumerate(_FORMS):
         rows = every
-        for place, mask, value in reversed(form.tests):  # the first byte tells the least
+        for place, mask, value in reversed(form.tests):  # the first byte is the least specific
             bytes_ = last[place - form.length]
             rows = rows[(bytes_ if rows is every else bytes_[rows]) & mask == value]
         rows = rows[(found[rows] < 0) & (number > beyond[rows])]
@@ -234,25 +235,25 @@ def _match(last: Array, beyond: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A piece of a file's code, to look for calls in.
+    """A piece of a file's code, to search for calls.
 
     Attributes:
-        address: of its first byte.
-        code: its bytes, behind _WINDOW bytes of what is before it, or of zeros; a call's length is behind it.
+        address: address of the first byte.
+        code: the bytes, preceded by _WINDOW bytes of earlier code or zeros, and followed by the length of a call.
     """
 
     address: int
     code: Array
 
     def calls_to(self, entries: Sequence[int]) -> Calls:
-        """The calls (call rel32) of these addresses."""
+        """The calls (call rel32) to these addresses."""
         at = np.flatnonzero(self.code[_WINDOW : 1 - _CALL] == 0xE8) + _WINDOW
         targets = self._behind(at, _CALL)
         wanted = np.isin(targets, entries)
         return self._calls(at[wanted], targets[wanted])
 
     def calls_by(self, slots: Sequence[int]) -> Calls:
-        """The calls of what these variables hold (call *disp32(%rip)); the variables are the targets."""
+        """The calls through these variables (call *disp32(%rip)); the variables are the targets."""
         at = np.flatnonzero(self.code[_WINDOW:-_CALL] == 0xFF) + _WINDOW
         at = at[self.code[at + 1] == 0x15]
         used = self._behind(at, _CALL + 1)
@@ -260,7 +261,7 @@ class Piece:
         return self._calls(at[wanted], used[wanted])
 
     def calls_behind(self, texts: Sequence[bytes], distance: int, elf: ElfFile) -> Calls:
-        """What may be calls of code, at most so many bytes behind any of these texts."""
+        """Possible calls, at most `distance` bytes after one of these byte strings."""
         whole = self.code.tobytes()
         places = np.array([match.start() for text in texts for match in re.finditer(re.escape(text), whole)], np.int64)
         near = (places[:, np.newaxis] + np.arange(1, distance + 1)).ravel()
@@ -268,7 +269,7 @@ class Piece:
         return self._calls_of_code(np.unique(near[self.code[near] == 0xE8]), elf)
 
     def calls(self, elf: ElfFile) -> Calls:
-        """What may be calls of code."""
+        """Possible calls: call rel32 to an address in code."""
         return self._calls_of_code(np.flatnonzero(self.code[_WINDOW : 1 - _CALL] == 0xE8) + _WINDOW, elf)
 
     def _calls_of_code(self, at: Array, elf: ElfFile) -> Calls:
@@ -277,7 +278,7 @@ class Piece:
         return self._calls(at[are_code], targets[are_code])
 
     def _behind(self, at: Array, length: int) -> Array:
-        """What instructions refer to whose displacement is their end."""
+        """The addresses that instructions refer to, whose displacement is at their end."""
         return self.address - _WINDOW + at + length + _numbers(self.code, at + length - 4)
 
     def _calls(self, at: Array, targets: Array) -> Calls:
@@ -286,13 +287,13 @@ class Piece:
 
 
 def _numbers(code: Array, at: Array) -> Array:
-    """The signed 32-bit numbers at some places."""
+    """The signed 32-bit numbers at these places."""
     return np.ndarray(max(0, len(code) - 3), "<i4", code, strides=(1,))[at].astype(np.int64)
 
 
 def pieces(elf: ElfFile) -> Iterator[Piece]:
-    """All of a file's code, in pieces: each call is in one."""
-    left = min(elf.size, _MOST_CODE)  # a damaged file may say of the same bytes again and again that they are code
+    """All code of a file in pieces; each call is in exactly one."""
+    left = min(elf.size, _MOST_CODE)  # a damaged file may list the same bytes as code many times
     for part in elf.code:
         size = min(part.size, left)
         left -= size
@@ -305,17 +306,17 @@ def pieces(elf: ElfFile) -> Iterator[Piece]:
 
 
 def calls_within(elf: ElfFile, functions: Array, beginnings: Array) -> Calls:
-    """What may be calls of code in functions, of which only the first part is read.
+    """Possible calls in functions; only the first part of each function is read.
 
     Args:
-        functions: their addresses.
-        beginnings: where functions begin, in order: none that is read goes beyond.
+        functions: addresses of the functions.
+        beginnings: sorted start addresses of functions, at which reading a function ends.
     """
     found = [NO_CALLS]
     following = np.append(beginnings, sys.maxsize)[np.searchsorted(beginnings, functions, "right")]
     for function, end in zip(functions.tolist(), following.tolist(), strict=True):
         address, data = function, elf.read_at(function, min(end - function, _BODY))
-        if data[:1] == b"\xe9" and len(data) >= _CALL:  # it goes on elsewhere
+        if data[:1] == b"\xe9" and len(data) >= _CALL:  # continues at another address
             address += _CALL + int.from_bytes(data[1:_CALL], "little", signed=True)
             data = elf.read_at(address, _BODY)
         if len(data) > _CALL:
@@ -324,26 +325,26 @@ def calls_within(elf: ElfFile, functions: Array, beginnings: Array) -> Calls:
 
 
 def calls_from(elf: ElfFile, functions: Array, depth: int, beginnings: Array) -> Calls:
-    """The same in what functions call, in what is called there, and so on."""
+    """Possible calls in the callees of functions, in their callees, and so on, up to `depth`."""
     for _ in range(depth):
         functions = np.unique(calls_within(elf, functions, beginnings).targets)
     return calls_within(elf, functions, beginnings)
 
 
 def stubs(elf: ElfFile, slots: Sequence[int]) -> list[int]:
-    """Where the procedure linkage table jumps to what these slots of the loader have."""
+    """Addresses in the procedure linkage table that jump through these slots of the loader."""
     found: list[int] = []
     for address, data in elf.sections(".plt") if slots else ():
         code = np.frombuffer(data, np.uint8)
         at = np.flatnonzero((code[:-5] == 0xFF) & (code[1:-4] == 0x25))  # jmp *disp32(%rip)
         jumps = address + at
         for jump in jumps[np.isin(jumps + 6 + _numbers(code, at + 2), slots)].tolist():
-            found += (jump, jump - 4, jump - 5)  # a stub may begin with endbr64, and bnd
+            found += (jump, jump - 4, jump - 5)  # a stub may begin with endbr64 and bnd
     return found
 
 
 def joined(calls: Sequence[Calls]) -> Calls:
-    """All of these as one."""
+    """All calls in one sequence."""
     return Calls(
         *(np.concatenate([getattr(one, name) for one in calls]) for name in ("addresses", "targets", "before"))
     )

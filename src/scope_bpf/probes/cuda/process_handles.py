@@ -1,7 +1,7 @@
-"""Which kernels the handles in a process stand for, from its memory.
+"""Finds the kernels of handles in a process's memory.
 
-Who launches a kernel keeps its handle in a variable of its own (CUDA 13, `find_handles`). Handles that a process got
-before it was watched are looked for there, once one of them is launched.
+The code that launches a kernel keeps the kernel's handle in a variable (CUDA 13, `find_handles`). When a process
+launches a handle that it got before recording began, these variables are read.
 """
 
 import os
@@ -17,26 +17,26 @@ from scope_bpf.code.modules import Module
 from scope_bpf.code.proc import TICK_NS, stat_of
 from scope_bpf.probes.cuda.registrations import Handles
 
-_MOST_PROCESSES = 1024  # that are kept before those that have ended are looked for
-_MOST_BYTES = 64 << 20  # from the first variable to the last one
-_MOST_IN_VAIN = 4096  # handles of a process
+_MOST_PROCESSES = 1024  # beyond, ended processes are removed
+_MOST_BYTES = 64 << 20  # from the first to the last variable
+_MOST_IN_VAIN = 4096  # handles per process that were searched without success
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class HandlesOfModule(Protocol):
-    """A file, and the variables in it."""
+    """A file and its variables."""
 
     module: Module
 
     @property
     def handles(self) -> Handles:
-        """The variables that hold handles."""
+        """The variables with handles."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Filled:
-    """The handles of a file that are in their variables, in order, and the host functions; shape (handles,)."""
+    """Sorted handles found in a file's variables, and their host functions; shape (handles,)."""
 
     module: Module
     handles: Array
@@ -51,7 +51,7 @@ class _Filled:
 
 @dataclass
 class _Process:
-    """Files by where they begin in memory; what was read there; what was looked for there in vain."""
+    """Files by start address in memory, handles read there, and handles not found there."""
 
     files: Mapping[int, HandlesOfModule]
     filled: list[_Filled] = field(default_factory=list)
@@ -62,16 +62,16 @@ class _Process:
 
 
 class ProcessHandles:
-    """The handles of watched processes. What is not known of a process when it ends is not known any more.
+    """The handles of watched processes. Handles that were not read before the process ends stay unknown.
 
-    A thread reads while another asks.
+    One thread may call `read` while another calls `find`.
     """
 
     def __init__(self) -> None:
         self._processes: dict[tuple[int, int], _Process] = {}  # by pid and start, in ticks
 
     def read(self, pid: int, files: Mapping[int, HandlesOfModule]) -> None:
-        """Reads what a process has, if it is there still."""
+        """Reads the handles of a process, if it still exists."""
         with suppress(OSError):
             start_ticks = stat_of(pid).start_ticks
             process = self._process(pid, start_ticks, files)
@@ -80,10 +80,10 @@ class ProcessHandles:
     def find(
         self, pid: int, start_ns: int, handle: int, files: Mapping[int, HandlesOfModule]
     ) -> tuple[Module, int] | None:
-        """The file and the address of the host function that a process has a handle for; None if it is not known.
+        """The file and the address of the host function for a process's handle; None if unknown.
 
         Args:
-            files: those with kernels by where they begin in the process's memory.
+            files: files with kernels, by start address in the process's memory.
         """
         start_ticks = start_ns // TICK_NS
         process = self._process(pid, start_ticks, files)
@@ -107,21 +107,21 @@ class ProcessHandles:
         return process
 
     def drop_module(self, module: Module) -> None:
-        """Forgets a file, and what was read of who had it."""
+        """Forgets a file, and the handles of processes that have mapped it."""
         for key, process in list(self._processes.items()):
             if any(file.module is module for file in process.files.values()):
                 self._processes.pop(key, None)
 
 
 def _read(pid: int, start_ticks: int, files: Mapping[int, HandlesOfModule]) -> list[_Filled]:
-    """Every handle that is in its variable now; none of a process that has ended."""
+    """All handles that are in variables now; none if the process has ended."""
     try:
         memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return []
     try:
         if stat_of(pid).start_ticks != start_ticks:
-            return []  # another process has its number
+            return []  # another process has this pid
         return [_read_file(memory, base, file) for base, file in files.items()]
     except OSError:
         return []
@@ -134,7 +134,7 @@ def _read_file(memory: int, base: int, file: HandlesOfModule) -> _Filled:
     variables, functions = handles.variables, handles.functions
     size = int(variables[-1] - variables[0]) + 8 if len(variables) else 0
     data = b""
-    with suppress(OSError):  # it is not mapped any more
+    with suppress(OSError):  # no longer mapped
         data = os.pread(memory, size, base + int(variables[0])) if 0 < size <= _MOST_BYTES else b""
     if not data or len(data) < size:
         return _Filled(file.module, np.empty(0, np.uint64), np.empty(0, np.int64))

@@ -1,8 +1,8 @@
-"""Which kernel each host function launches, from the code that nvcc and clang make to register them; x86-64.
+"""Finds the kernel of each host function, from the registration code made by nvcc and clang; x86-64.
 
-A program tells the runtime of every kernel once, by `__cudaRegisterFunction(module, host_function, name, name, -1,
-...)` (crt/host_runtime.h): both addresses are loaded right before the call. That stands in the file whether or not it
-was stripped, however the runtime was linked.
+A program registers every kernel once, with `__cudaRegisterFunction(module, host_function, name, name, -1, ...)`
+(crt/host_runtime.h). Both addresses are loaded right before the call. This code is in stripped files too, and does not
+depend on how the runtime was linked.
 """
 
 import re
@@ -30,24 +30,24 @@ from scope_bpf.probes.cuda.machine_code import (
 )
 
 REGISTER = "__cudaRegisterFunction"
-FATBIN = ".nv_fatbin"  # section of every file that has kernels
+FATBIN = ".nv_fatbin"  # section in every file with kernels
 
 _NO_LIMIT = 0xFFFFFFFF  # the fifth argument, a limit of threads, is -1
 _LOADS_OF_IT = (b"\x41\xb8\xff\xff\xff\xff", b"\x41\x83\xc8\xff")  # mov $-1,%r8d; or $-1,%r8d
-_NEAR = 96  # bytes from there to the call
-_SAMPLE = 512  # calls in a piece of code that have a say on what they call
-_SOME = 64  # kernels that tell whether a file has handles
-_IDENTIFIER = re.compile(r"[A-Za-z_$.][\w$.]*", re.ASCII)  # mangled names, too
+_NEAR = 96  # maximum bytes from there to the call
+_SAMPLE = 512  # calls per piece of code that count as votes for the callee
+_SOME = 64  # kernels to check whether a file has handles
+_IDENTIFIER = re.compile(r"[A-Za-z_$.][\w$.]*", re.ASCII)  # includes mangled names
 _EMPTY = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Kernels:
-    """The kernels that a file registers. Their names stay in the file until somebody asks.
+    """The kernels that a file registers. Names are read from the file when needed.
 
     Attributes:
         elf: the file.
-        functions: addresses of the host functions, in order, shape (kernels,).
+        functions: sorted addresses of the host functions, shape (kernels,).
         names: addresses of the (mangled) names, shape (kernels,).
     """
 
@@ -59,11 +59,11 @@ class Kernels:
         return len(self.functions)
 
     def sample(self, most: int) -> Array:
-        """Some of the host functions, from all over the file."""
+        """A sample of the host functions, spread over the file."""
         return self.functions[:: max(1, -(-len(self) // most))]
 
     def name_of(self, function: int) -> str | None:
-        """The (mangled) name of the kernel that a host function launches; None if it launches none."""
+        """The (mangled) name of a host function's kernel; None if the function launches none."""
         at = int(np.searchsorted(self.functions, function))
         if at == len(self.functions) or self.functions[at] != function:
             return None
@@ -72,11 +72,11 @@ class Kernels:
 
 @dataclass(frozen=True, eq=False)
 class Handles:
-    """Variables that hold kernels' handles (CUDA 13).
+    """Variables with handles of kernels (CUDA 13).
 
     Attributes:
-        variables: their addresses, in order, shape (handles,).
-        functions: the address of each one's host function, shape (handles,).
+        variables: sorted addresses of the variables, shape (handles,).
+        functions: address of the host function for each variable, shape (handles,).
     """
 
     variables: Array
@@ -84,7 +84,7 @@ class Handles:
 
 
 def find_kernels(elf: ElfFile) -> Kernels:
-    """The kernels that a file registers. A host function that is given two names has none."""
+    """The kernels that a file registers. A host function with two names counts as unnamed."""
     if elf.machine != X86_64:
         return Kernels(elf, _EMPTY, _EMPTY)
     entries, slots = _entries_of(elf)
@@ -102,19 +102,19 @@ def find_kernels(elf: ElfFile) -> Kernels:
 
 
 def find_handles(elf: ElfFile, kernels: Kernels) -> Handles:
-    """The variables that hold the handles of a file's kernels."""
+    """The variables with the handles of a file's kernels."""
     some, _ = handles_within(elf, kernels, kernels.sample(_SOME))
-    functions = kernels.functions if len(some.addresses) else _EMPTY  # the most kernels are launched without one
+    functions = kernels.functions if len(some.addresses) else _EMPTY  # most kernels are launched without a handle
     _, handles = handles_within(elf, kernels, functions)
     variables, first = np.unique(handles.variables, return_index=True)
     return Handles(variables, handles.functions[first])
 
 
 def handles_within(elf: ElfFile, kernels: Kernels, functions: Array) -> tuple[Calls, Handles]:
-    """The calls in host functions that are passed a variable and a kernel's host function, with both.
+    """The calls in functions that pass a variable and a kernel's host function; and these two.
 
-    That is `__cudaGetKernel(&handle, host_function)`, which stands in what launches the kernel: the host function, or,
-    if the compiler does not optimize, what this calls.
+    Such a call is `__cudaGetKernel(&handle, host_function)`. It is in the function that launches the kernel: the host
+    function or, in unoptimized code, a function that it calls.
     """
     asking, found, missing = [NO_CALLS], [np.empty((0, 2), np.int64)], functions
     for depth in range(DEEPEST):
@@ -131,7 +131,7 @@ def handles_within(elf: ElfFile, kernels: Kernels, functions: Array) -> tuple[Ca
 
 
 def _entries_of(elf: ElfFile) -> tuple[list[int], list[int]]:
-    """What is called to register a kernel: by address, and by the variable that has the address."""
+    """How kernels are registered: addresses that are called, and variables with such addresses."""
     own = elf.functions([REGISTER])
     entries = [address for offset in own.values() if (address := elf.address_of(offset)) is not None]
     slots = elf.slots(REGISTER)
@@ -139,7 +139,7 @@ def _entries_of(elf: ElfFile) -> tuple[list[int], list[int]]:
 
 
 def _calls_of(elf: ElfFile, entries: Sequence[int], slots: Sequence[int]) -> Calls:
-    """Every direct call of these addresses, and every call by these variables."""
+    """All direct calls to these addresses, and all calls through these variables."""
     found = [NO_CALLS]
     for piece in pieces(elf) if entries or slots else ():
         found.append(piece.calls_to(entries))
@@ -149,7 +149,7 @@ def _calls_of(elf: ElfFile, entries: Sequence[int], slots: Sequence[int]) -> Cal
 
 
 def _called_to_register(elf: ElfFile) -> list[int]:
-    """What is called most with the arguments of a registration: where the runtime has no names."""
+    """The function most often called with the arguments of a registration, for a runtime without symbols."""
     votes: Counter[int] = Counter()
     for piece in pieces(elf):
         calls = piece.calls_behind(_LOADS_OF_IT, _NEAR, elf)

@@ -1,4 +1,4 @@
-"""What takes more than the records to know of CUDA: names of kernels, and stacks."""
+"""The resolver of the CUDA probe: names of kernels, and stacks."""
 
 import pyarrow as pa
 
@@ -19,7 +19,7 @@ class CudaResolver:
         self._stacks = StackNames(object_, modules.history)
 
     def add_module(self, module: Module) -> bool:
-        """Keeps files that have kernels."""
+        """Keeps a file if it has kernels."""
         return self._kernels.add_module(module)
 
     def drop_module(self, module: Module) -> None:
@@ -27,19 +27,19 @@ class CudaResolver:
         self._kernels.drop_module(module)
 
     def find_functions(self, module: Module) -> dict[str, int]:
-        """What launches kernels, in a program that has the runtime linked in and was stripped."""
+        """The functions that launch kernels, in a stripped program with a statically linked runtime."""
         return self._kernels.find_functions(module)
 
     def add_process(self, process: Process) -> None:
-        """Has the process's handles read."""
+        """Reads the process's handles in the background."""
         self._kernels.add_process(process)
 
     def settle(self, timeout_s: float) -> None:
-        """Waits until the handles of all processes that were added are read, but not longer."""
+        """Waits until the handles of all added processes were read, but not longer than `timeout_s`."""
         self._kernels.settle(timeout_s)
 
     def close(self) -> None:
-        """Reads no files any more."""
+        """Stops reading files."""
         self._kernels.close()
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:

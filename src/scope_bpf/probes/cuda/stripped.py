@@ -1,10 +1,10 @@
-"""Functions of a runtime that is linked into a program whose names were stripped; x86-64.
+"""Finds functions of a runtime that is statically linked into a stripped program; x86-64.
 
-A kernel's host function passes its own address to `cudaLaunchKernel(host_function, ...)`. From CUDA 13 on, it asks
-once for the kernel's handle, `__cudaGetKernel(&handle, host_function)`, and then calls `__cudaLaunchKernel(handle,
-...)`, which does nothing but go on to cudaLaunchKernel (crt/host_runtime.h). Registered kernels are known
-(`find_kernels`), so these calls are found by their arguments. Memory and copies have no such mark: of these only the
-driver's own calls are seen.
+A kernel's host function passes its own address to `cudaLaunchKernel(host_function, ...)`. Since CUDA 13, it gets the
+kernel's handle once, with `__cudaGetKernel(&handle, host_function)`, and then calls `__cudaLaunchKernel(handle, ...)`,
+which only jumps to cudaLaunchKernel (crt/host_runtime.h). Registered kernels are known (`find_kernels`), so these calls
+are found by their arguments. Functions for memory and copies cannot be found this way: of these, only the driver's
+calls are recorded.
 """
 
 from collections import Counter
@@ -18,13 +18,13 @@ from scope_bpf.probes.cuda.registrations import Kernels, handles_within
 GET_KERNEL, LAUNCH = "__cudaGetKernel", "cudaLaunchKernel"
 
 _GO_ON = b"\x55\x48\x89\xe5\x5d\xe9"  # push %rbp; mov %rsp,%rbp; pop %rbp; jmp rel32: all of __cudaLaunchKernel
-_HELPER = 128  # bytes of a function that compilers that do not optimize put in between
-_SAMPLE = 256  # host functions that are looked at
+_HELPER = 128  # bytes of the extra function in unoptimized code
+_SAMPLE = 256  # number of host functions to read
 _MAJORITY = 0.75
 
 
 def find_launch_functions(elf: ElfFile, kernels: Kernels) -> dict[str, int]:
-    """Offsets of `cudaLaunchKernel` and `__cudaGetKernel`, as far as they are found beyond doubt."""
+    """Offsets of `cudaLaunchKernel` and `__cudaGetKernel`, if found without doubt."""
     if elf.machine != X86_64 or not len(kernels):
         return {}
     sample = kernels.sample(_SAMPLE)
@@ -36,7 +36,7 @@ def find_launch_functions(elf: ElfFile, kernels: Kernels) -> dict[str, int]:
 
 
 def _elected(counts: Counter[int]) -> int | None:
-    """What nearly all calls are of; others may be of functions that are asked about a kernel."""
+    """The target of nearly all calls; a few others may be calls that only ask about a kernel."""
     for address, count in counts.most_common(1):
         if count > _MAJORITY * counts.total():
             return address
@@ -44,7 +44,7 @@ def _elected(counts: Counter[int]) -> int | None:
 
 
 def _launchers(elf: ElfFile, kernels: Kernels, functions: Array, handles: Array) -> Counter[int]:
-    """What is called with a host function's address, or gone on to with a handle."""
+    """The functions that are called with a host function's address, or jumped to with a handle."""
     launchers: Counter[int] = Counter()
     for depth in range(DEEPEST):
         calls = calls_from(elf, functions, depth, kernels.functions)
@@ -59,7 +59,7 @@ def _launchers(elf: ElfFile, kernels: Kernels, functions: Array, handles: Array)
 
 
 def _gone_on_to(elf: ElfFile, address: int) -> int | None:
-    """What `__cudaLaunchKernel` goes on to, if that is what lies at an address, or is called from there."""
+    """The target of the jump in `__cudaLaunchKernel`, if this is the function at an address, or is called there."""
     offset = elf.offset_of(address)
     code = elf.read(offset, _HELPER) if offset is not None else b""
     if code.startswith(_GO_ON) and len(code) >= 10:

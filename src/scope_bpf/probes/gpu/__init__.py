@@ -1,9 +1,9 @@
-"""The state of NVIDIA's GPUs: what keeps them busy, full, hot and slow, through NVML."""
+"""The state of NVIDIA GPUs, read through NVML: load, memory, temperature, power, clocks."""
 
 import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Probe, Sampler
-from scope_bpf.catalogue.shown import Latest, Live
+from scope_bpf.catalogue.shown import Counter, Latest, Live, Timeline
 from scope_bpf.catalogue.stream import PROCESS, Column, Derived, Mode, Stream
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
@@ -16,35 +16,39 @@ def _sampler() -> Sampler:
 
 
 _DEVICE = {
-    "device": Derived(Column("number of the GPU, as NVML and nvidia-smi count"), pa.int32()),
-    "uuid": Derived(Column("its id, which stays"), _NAME),
+    "device": Derived(Column("number of the GPU, as in NVML and nvidia-smi"), pa.int32()),
+    "uuid": Derived(Column("permanent id of the GPU"), _NAME),
 }
 
 _GPU = Stream(
     "gpu",
-    "the state of a GPU; what it or its driver cannot tell is absent",
+    "the state of a GPU; values that the GPU or its driver does not report are absent",
     columns={},
     mode=Mode.SAMPLES,
     derived=_DEVICE
     | {
-        "name": Derived(Column("the product's name"), _NAME),
-        "gpu_percent": Derived(Column("of the last sample's time in which a kernel ran", "%"), pa.uint32()),
-        "memory_percent": Derived(Column("of that time in which memory was read or written", "%"), pa.uint32()),
-        "memory_used_bytes": Derived(Column("device memory that is allocated", "bytes"), pa.uint64()),
-        "memory_total_bytes": Derived(Column("device memory that there is", "bytes"), pa.uint64()),
-        "temperature_celsius": Derived(Column("of the chip", "°C"), pa.int64()),
-        "power_watts": Derived(Column("drawn by the board", "W"), pa.float64()),
-        "power_limit_watts": Derived(Column("at which clocks are lowered", "W"), pa.float64()),
-        "sm_clock_mhz": Derived(Column("of the multiprocessors", "MHz"), pa.uint32()),
-        "memory_clock_mhz": Derived(Column("of the memory", "MHz"), pa.uint32()),
-        "slowed_by": Derived(Column("what keeps clocks low, names joined by commas; empty: nothing"), _NAME),
-        "pcie_received": Derived(Column("by the GPU over PCIe, in the 20 ms before", "B/s"), pa.uint64()),
-        "pcie_sent": Derived(Column("by the GPU over PCIe, in the 20 ms before", "B/s"), pa.uint64()),
-        "pcie_generation": Derived(Column("of the link as it is now"), pa.uint32()),
-        "pcie_width": Derived(Column("lanes of the link as it is now"), pa.uint32()),
-        "ecc_corrected": Derived(Column("errors of memory since the driver was loaded"), pa.uint64()),
-        "ecc_uncorrected": Derived(Column("errors of memory since the driver was loaded"), pa.uint64()),
-        "xid_errors": Derived(Column("errors that the driver reported since the task's start"), pa.uint64()),
+        "name": Derived(Column("product name"), _NAME),
+        "gpu_percent": Derived(
+            Column("share of the driver's last sample period in which a kernel ran", "%"), pa.uint32()
+        ),
+        "memory_percent": Derived(
+            Column("share of the same period in which memory was read or written", "%"), pa.uint32()
+        ),
+        "memory_used_bytes": Derived(Column("allocated device memory", "bytes"), pa.uint64()),
+        "memory_total_bytes": Derived(Column("total device memory", "bytes"), pa.uint64()),
+        "temperature_celsius": Derived(Column("temperature of the chip", "°C"), pa.int64()),
+        "power_watts": Derived(Column("power drawn by the board", "W"), pa.float64()),
+        "power_limit_watts": Derived(Column("power at which the GPU lowers its clocks", "W"), pa.float64()),
+        "sm_clock_mhz": Derived(Column("clock of the multiprocessors (SMs)", "MHz"), pa.uint32()),
+        "memory_clock_mhz": Derived(Column("clock of the memory", "MHz"), pa.uint32()),
+        "slowed_by": Derived(Column("reasons for lowered clocks, separated by commas; empty: not lowered"), _NAME),
+        "pcie_received": Derived(Column("received by the GPU over PCIe, over the last 20 ms", "B/s"), pa.uint64()),
+        "pcie_sent": Derived(Column("sent by the GPU over PCIe, over the last 20 ms", "B/s"), pa.uint64()),
+        "pcie_generation": Derived(Column("current PCIe generation of the link"), pa.uint32()),
+        "pcie_width": Derived(Column("current number of PCIe lanes"), pa.uint32()),
+        "ecc_corrected": Derived(Column("corrected memory errors since the driver was loaded"), pa.uint64()),
+        "ecc_uncorrected": Derived(Column("uncorrected memory errors since the driver was loaded"), pa.uint64()),
+        "xid_errors": Derived(Column("XID errors that the driver reported since the task started"), pa.uint64()),
     },
     live=Live(
         by=("device", "name"),
@@ -52,10 +56,18 @@ _GPU = Stream(
             *("gpu_percent", "memory_percent", "temperature_celsius", "power_watts", "sm_clock_mhz", "slowed_by"),
             *("pcie_received", "pcie_sent", "xid_errors", "memory_used_bytes", "memory_total_bytes"),
         ),
+        ranked_by=("memory_used_bytes",),
+    ),
+    line=("device", "gpu_percent", "memory_percent", "memory_used_bytes", "power_watts", "temperature_celsius", "name"),
+    timeline=Timeline(
+        counters=tuple(
+            Counter(name, by=("device",))
+            for name in ("gpu_percent", "memory_used_bytes", "power_watts", "sm_clock_mhz")
+        )
     ),
     gauge=True,
     labels=("device", "uuid", "name"),
-    latest=Latest(  # a group is one GPU: its figures are added to no other's
+    latest=Latest(  # one group per GPU: figures of different GPUs are never added up
         key=("device", "uuid"),
         by=("device", "name", "slowed_by", "uuid"),
         totals=(
@@ -68,12 +80,15 @@ _GPU = Stream(
 
 _GPU_PROCESS = Stream(
     "gpu_process",
-    "what a process holds of a GPU's memory, its context included; 0 when it has let go",
+    "memory that a process uses on a GPU, its context included; 0 after the process has freed all of it",
     columns={},
     mode=Mode.SAMPLES,
     derived={
         "start_ns": Derived(
-            Column("when it started, since boot, to 10 ms; 0: not to be seen from here", "ns"), pa.uint64()
+            Column(
+                "when the process started, since boot, rounded to 10 ms; 0: the process is not visible from here", "ns"
+            ),
+            pa.uint64(),
         ),
         "pid": Derived(PROCESS["pid"], pa.int32()),
         "uid": Derived(PROCESS["uid"], pa.uint32()),
@@ -85,6 +100,8 @@ _GPU_PROCESS = Stream(
         "used_bytes": Derived(Column("device memory", "bytes"), pa.uint64()),
     },
     live=Live(by=("comm", "pid", "device", "kind"), totals=("used_bytes",)),
+    line=("used_bytes", "device", "kind"),
+    timeline=Timeline(counters=(Counter("used_bytes", by=("device", "kind")),)),
     gauge=True,
     labels=("device", "uuid", "kind", "pid", "comm"),
     latest=Latest(
@@ -103,15 +120,16 @@ _GPU_ERROR = Stream(
     derived=_DEVICE
     | {
         "kind": Derived(Column("xid, ecc_corrected or ecc_uncorrected"), _NAME),
-        "xid": Derived(Column("the number, as in the kernel's log"), pa.uint64()),
-        "meaning": Derived(Column("what the number says"), _NAME),
+        "xid": Derived(Column("XID number, as in the kernel log"), pa.uint64()),
+        "meaning": Derived(Column("meaning of the XID number"), _NAME),
     },
     live=Live(latest=("device", "kind", "xid", "meaning")),
+    line=("device", "kind", "xid", "meaning"),
 )
 
 PROBE = Probe(
     name="gpu",
-    meaning="NVIDIA GPUs: utilisation, memory by process, temperature, power, clocks, PCIe, errors",
+    meaning="NVIDIA GPUs: utilization, memory by process, temperature, power, clocks, PCIe, errors",
     streams=(_GPU, _GPU_PROCESS, _GPU_ERROR),
     sampler=_sampler,
 )

@@ -1,7 +1,7 @@
-"""Asks NVML, NVIDIA's management library, for the state of the GPUs.
+"""Reads the state of GPUs from NVML, NVIDIA's management library.
 
-What a GPU, its driver or a container's permissions do not offer is told as absent, one thing at a time: an old driver
-lacks functions, a laptop's GPU lacks ECC. Sources: nvml.h of CUDA 13.0 for units and bits; docs.nvidia.com, "XID
+A value is absent if the GPU, its driver or a container's permissions do not provide it, without affecting other values:
+old drivers lack functions, laptop GPUs lack ECC. Sources: nvml.h of CUDA 13.0 for units and bits; docs.nvidia.com, "XID
 errors", for the meanings.
 """
 
@@ -35,7 +35,7 @@ _PROCESSES = {
     "compute": nvml.nvmlDeviceGetComputeRunningProcesses,
     "graphics": nvml.nvmlDeviceGetGraphicsRunningProcesses,
 }
-_NOT_AVAILABLE = (2**32 - 1, 2**64 - 1)  # NVML_VALUE_NOT_AVAILABLE as either width has it
+_NOT_AVAILABLE = (2**32 - 1, 2**64 - 1)  # NVML_VALUE_NOT_AVAILABLE in both widths
 _ERRORS = {
     nvml.nvmlEventTypeXidCriticalError: "xid",
     nvml.nvmlEventTypeSingleBitEccError: "ecc_corrected",
@@ -66,11 +66,11 @@ _XIDS = {
 
 
 class NvmlSampler:
-    """Every GPU that the driver knows. A look takes some 40 ms a GPU: NVML counts PCIe for 20 ms each way.
+    """Samples all GPUs of the driver. A sample takes about 40 ms per GPU: NVML measures PCIe for 20 ms per direction.
 
     Raises:
         NoDevice: no driver, or no GPU.
-        NotSupported: NVML is there and does not work.
+        NotSupported: NVML exists but does not work.
     """
 
     def __init__(self) -> None:
@@ -85,11 +85,11 @@ class NvmlSampler:
         self._devices = {number: handle for number, handle in enumerate(handles) if handle is not None}
         if not self._devices:
             nvml.nvmlShutdown()
-            raise NoDevice("an NVIDIA driver is on this host, and no GPU")
+            raise NoDevice("this host has an NVIDIA driver but no GPU")
         self._fixed = {number: _fixed(number, handle) for number, handle in self._devices.items()}
         self._events = _asked(nvml.nvmlEventSetCreate)
         self._xids = dict.fromkeys(self._devices, 0)
-        self._holding: list[Row] = []  # rows of processes at the last look
+        self._holding: list[Row] = []  # rows of processes in the last sample
         for number, handle in self._devices.items():
             self._listen(number, handle)
 
@@ -103,11 +103,11 @@ class NvmlSampler:
         try:
             nvml.nvmlDeviceRegisterEvents(handle, wanted, self._events)
         except nvml.NVMLError as error:
-            log.warning("a GPU tells no errors", extra={"device": number, "reason": str(error)})
+            log.warning("a GPU does not report errors", extra={"device": number, "reason": str(error)})
             self._xids.pop(number)
 
     def sample(self) -> dict[str, list[Row]]:
-        """Rows of the probe's streams as they are now."""
+        """The current rows of the probe's streams."""
         errors = self._errors()
         for row in errors:
             if row["kind"] == "xid" and row.get("device") in self._xids:
@@ -125,7 +125,7 @@ class NvmlSampler:
         }
 
     def _processes(self, number: int) -> list[Row]:
-        """As they are now; as they were at the last look, where NVML does not answer."""
+        """The current processes of a GPU; those of the last sample if NVML does not answer."""
         device = {"device": number, "uuid": self._fixed[number]["uuid"]}
         found = []
         for kind, ask in _PROCESSES.items():
@@ -141,7 +141,7 @@ class NvmlSampler:
         rows: list[Row] = []
         while self._events is not None and (event := _asked(nvml.nvmlEventSetWait_v2, self._events, 0)) is not None:
             handles = {_address(handle): number for number, handle in self._devices.items()}
-            number = handles.get(_address(event.device))  # NVML tells no index of a GPU that is lost
+            number = handles.get(_address(event.device))  # NVML has no index for a lost GPU
             kind = _ERRORS.get(event.eventType)
             row: Row = {} if number is None else {"device": number, "uuid": self._fixed[number]["uuid"]}
             if kind == "xid":
@@ -150,14 +150,14 @@ class NvmlSampler:
         return rows
 
     def close(self) -> None:
-        """Gives NVML back."""
+        """Closes NVML."""
         if self._events is not None:
             _asked(nvml.nvmlEventSetFree, self._events)
         _asked(nvml.nvmlShutdown)
 
 
 def _asked(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What NVML answers, None if it cannot say."""
+    """NVML's answer; None if it has none."""
     try:
         answer = function(*arguments)
     except (nvml.NVMLError, UnicodeDecodeError):
@@ -180,10 +180,10 @@ def _fixed(number: int, handle: Any) -> Row:
 def _state(handle: Any) -> Row:
     used = _asked(nvml.nvmlDeviceGetUtilizationRates, handle)
     memory = _asked(nvml.nvmlDeviceGetMemoryInfo, handle, nvml.nvmlMemory_v2)
-    if memory is None:  # before driver 510; it counts what the driver keeps for itself as used
+    if memory is None:  # before driver 510; counts memory reserved by the driver as used
         memory = _asked(nvml.nvmlDeviceGetMemoryInfo, handle)
     reasons = _asked(nvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
-    if reasons is None:  # the name of it before driver 535
+    if reasons is None:  # the function's name before driver 535
         reasons = _asked(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
     corrected, uncorrected = (
         _asked(nvml.nvmlDeviceGetTotalEccErrors, handle, kind, nvml.NVML_VOLATILE_ECC)
@@ -214,7 +214,7 @@ def _scaled(value: int | None, factor: float) -> float | None:
 
 
 def _process(pid: int) -> Row:
-    """Who it is, as far as it is still there and can be seen from here. The user: proc(5), status."""
+    """The identity of a process, if it still exists and is visible from here. User: proc(5), status."""
     try:
         stat = stat_of(pid)
         status = Path(f"/proc/{pid}/status").read_bytes().splitlines()

@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Failed, Live, Rollup
+from scope_bpf.catalogue.shown import Failed, Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Derived, Mode, Rows, Stream, Tails
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import table as syscall_table
@@ -92,7 +93,12 @@ _DECODED = {
         pa.string(),
     ),
 }
-LINE = ("comm", "tid", "name", "args", "result", "duration_ns")  # of a call, as strace prints it
+
+# Calls that sleep until something happens would be above all that keep a CPU busy.
+_CALLS = Live(by=("comm", "name"), totals=("duration_ns",), quantiles=("duration_ns",), failures="ret", unless="waited")
+_SUMS = Live(by=("comm", "name"), totals=("count", "errors", "total_ns"), quantiles=("latency",), unless="waited")
+_WAITING = "calls in which the thread gave up its CPU and waited"
+_WAITED = Column("1 if the thread gave up its CPU during the call, to wait for something")
 
 PROBE = Probe(
     name="syscalls",
@@ -105,6 +111,7 @@ PROBE = Probe(
                 "nr": Column("number of the call"),
                 **{f"arg{n}": Column(f"argument {n}, the register as it is", hex=True) for n in range(6)},
                 "ret": Column("what the kernel returned, -errno on failure; absent if it never did"),
+                "waited": _WAITED,
                 "duration_ns": Column("from entry to exit", "ns"),
             },
             derived={"name": _NAME, "error": _ERROR},
@@ -113,7 +120,10 @@ PROBE = Probe(
             decode=_decode,
             hidden=("compat", "returned", "decoded"),
             null_unless={"ret": "returned"},
-            live=Live(by=("comm", "name"), totals=("duration_ns",), failures="ret"),
+            live=_CALLS,
+            also_live=(replace(_CALLS, title=_WAITING, unless="", only="waited"),),
+            line=("tid", "duration_ns", "result", "name", "args"),
+            timeline=Timeline(slices=(Slices(named=("name",)),)),
             rollup=Rollup(by=("comm", "name"), measured="duration_ns", failed="ret"),
         ),
         Stream(
@@ -123,6 +133,7 @@ PROBE = Probe(
                 "nr": Column("number of the call"),
                 "count": Column("calls that ended in the interval"),
                 "errors": Column("those that returned -errno"),
+                "waited": _WAITED,
                 "total_ns": Column("their durations, added up", "ns"),
                 "latency": Column("their durations by powers of two", "ns"),
             },
@@ -130,7 +141,8 @@ PROBE = Probe(
             derived={"name": _NAME},
             derive=_derive_name,
             hidden=("compat",),
-            live=Live(by=("comm", "name"), totals=("count", "errors", "total_ns")),
+            live=_SUMS,
+            also_live=(replace(_SUMS, title=_WAITING, unless="", only="waited"),),
             rollup=Rollup(
                 by=("comm", "name"),
                 count="count",
@@ -150,6 +162,7 @@ PROBE = Probe(
             (),
             "only these calls, such as openat,read",
             choices=tuple(sorted(NUMBERS)),
+            column="name",
         ),
         Option(
             "decode",
@@ -159,6 +172,7 @@ PROBE = Probe(
             "program nothing; with paths, also paths and what descriptors stand for; with all, also strings, data and "
             "addresses",
             choices=LEVELS,
+            for_lines="all",
         ),
         Option(
             "data_bytes",

@@ -1,7 +1,7 @@
-"""Fresh blocks become packed ones, step by step: merged, so that few are small, and compressed.
+"""Compaction: merges fresh blocks into large, compressed ones, step by step.
 
-A step is one transaction that takes blocks out and puts their rows in, so that a reader sees each row once, and a
-crash leaves all as it was.
+A step is one transaction, which deletes blocks and inserts their rows again. So readers see each row once, and a crash
+changes nothing.
 """
 
 import json
@@ -18,10 +18,10 @@ from scope_server.store.writing.connection import DataRefused, WriterConnection,
 
 STEP_ROWS = 8 * BLOCK_ROWS
 _VACUUM_ROWS = 4 * STEP_ROWS
-_SETTLED_S = 300  # what came in that time is joined by its neighbours first
-_CLOSED_S = 3600  # so long after its end a day is closed
-_LATE_AGAIN_S = 3600.0  # so that rows that come after that make few small blocks
-# Days that have enough rows for a step, and those that are closed.
+_SETTLED_S = 300  # more recent blocks wait for their neighbours
+_CLOSED_S = 3600  # time after the end of a day at which it is closed
+_LATE_AGAIN_S = 3600.0  # so that late rows make few small blocks
+# Days with enough rows for a step, and closed days.
 _DUE = """
 SELECT day, rows, closed
 FROM (SELECT day, sum(row_count) AS rows, day + interval '1 day' < now() - make_interval(secs => {closed}) AS closed
@@ -30,7 +30,7 @@ FROM (SELECT day, sum(row_count) AS rows, day + interval '1 day' < now() - make_
       GROUP BY day) AS days
 WHERE {all} OR closed OR rows >= {step}
 ORDER BY day"""
-# The partition is named, so that ctid tells its blocks apart.
+# ctid is unique only within a partition, so the partition is named.
 _TAKE = """
 WITH blocks AS (
     SELECT ctid AS place, row_count, sum(row_count) OVER (ORDER BY first_time, ctid) AS rows FROM fresh."{partition}"
@@ -47,29 +47,29 @@ _log = logging.getLogger(__name__)
 
 
 class Compaction:
-    """Packs the fresh blocks of some streams. What it remembers only saves work. For one thread."""
+    """Packs the fresh blocks of some streams. Its state in memory only saves work. For one thread."""
 
     def __init__(self, tables: Iterable[StreamTable]) -> None:
         self._streams = [table.name for table in tables]
         self._not_before: dict[Partition, float] = {}
-        self._vacated: Counter[Partition] = Counter()  # rows taken out since the last vacuum
+        self._vacated: Counter[Partition] = Counter()  # rows deleted since the last vacuum
 
     def step(self, connection: WriterConnection, everything: bool = False) -> bool:
-        """Packs some rows of a day of one stream, if that is due, or makes room where they were; whether it did.
+        """Packs some rows of one day and stream, or frees their space, if due; returns whether it did.
 
         Args:
-            everything: all that is fresh is due.
+            everything: all fresh blocks are due.
 
         Raises:
             StoreUnavailable: the database cannot be used now.
-            DataRefused: it refuses, perhaps since a partition was dropped meanwhile; nothing has changed.
+            DataRefused: the database refused, perhaps because a partition was dropped meanwhile; nothing has changed.
         """
         for stream in tuple(self._streams):
             try:
                 if self._pack(connection, stream, everything):
                     return True
             except DataRefused:
-                # It keeps nobody else waiting.
+                # It blocks no other transaction.
                 self._streams.remove(stream)
                 self._streams.append(stream)
                 raise
@@ -85,10 +85,10 @@ class Compaction:
         else:
             connection.commit()
             return self._vacuum(connection, stream, 1)
-        if due["closed"] and due["rows"] < STEP_ROWS:  # the last step that it takes
+        if due["closed"] and due["rows"] < STEP_ROWS:  # the last step for this day
             self._not_before[fresh] = now + _LATE_AGAIN_S
         Partitions(connection).ensure([Partition(PACKED, stream, fresh.day)])
-        # A column that is added now would be left behind: whoever adds one waits for this lock.
+        # The rows of a column added meanwhile would be lost, so adding a column waits for this lock.
         connection.query(f'LOCK TABLE ONLY fresh."{stream}" IN ROW EXCLUSIVE MODE')
         columns = stored(json.loads(connection.query(_COLUMNS, {"stream": strings([stream])})[0]["columns"]))
         names = [column["name"] for column in columns]
@@ -106,7 +106,7 @@ class Compaction:
         return True
 
     def _vacuum(self, connection: WriterConnection, stream: str, least: int) -> bool:
-        # Soon, so that writers use the room again: the server's own vacuum takes its time.
+        # Soon, so that writers can reuse the space: PostgreSQL's autovacuum comes later.
         for fresh in [one for one, rows in self._vacated.items() if one.table == stream and rows >= least]:
             del self._vacated[fresh]
             connection.vacuum(fresh.schema, fresh.name)
@@ -115,6 +115,6 @@ class Compaction:
 
 
 def _taken(column: Record) -> str:
-    # A block that is older than a column has no array of it.
+    # A block that is older than a column has no array for it.
     name, type_ = column["name"], "text" if is_list(column) else column["sql"]
     return f'coalesce("{name}", array_fill(NULL::{type_}, ARRAY[row_count])) AS "{name}"'

@@ -1,4 +1,4 @@
-"""How a block lies in its table: what is known of its rows, to skip it by, and an array for each column of theirs."""
+"""The columns of a block's table: an array per column of the rows, and summaries of the rows to skip blocks by."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -6,21 +6,21 @@ from psycopg import sql
 
 from scope_server.store.schema.columns import BASE, OF_BLOCK
 
-Record = Mapping[str, str]  # of a column, as kept in store.streams
+Record = Mapping[str, str]  # of a column, as stored in store.streams
 
-FRESH, PACKED = "fresh", "packed"  # schemas: blocks as they are written, and what compaction makes of them
+FRESH, PACKED = "fresh", "packed"  # schemas: blocks as written, and compacted blocks
 MEANINGS = {
-    "first_time": "of its rows",
-    "last_time": "of its rows",
-    "row_count": "how many rows it has, and elements each array of a column",
-    "machines": "distinct, of its rows",
-    "processes": "distinct, of its rows",
-    "names": "distinct, of all name and stack columns of its rows",
+    "first_time": "time of the first row",
+    "last_time": "time of the last row",
+    "row_count": "number of rows, which is the length of each column's array",
+    "machines": "distinct machines of the rows",
+    "processes": "distinct processes of the rows",
+    "names": "distinct keys in all name and stack columns of the rows",
 }
 
 
 def stored(columns: Iterable[Record]) -> list[Record]:
-    """All that a row of a stream has: what every row has, then these."""
+    """All columns of a stream's rows: the common columns, then these."""
     return [
         *({"name": name, "sql": type_.removesuffix(" NOT NULL"), "kind": ""} for name, type_ in BASE.items()),
         *columns,
@@ -28,7 +28,7 @@ def stored(columns: Iterable[Record]) -> list[Record]:
 
 
 def is_list(column: Record) -> bool:
-    """Whether its values are lists: these are of any length, so a block has them as texts, like '{1,2}'."""
+    """Whether the values are lists. Since lists have any length, a block stores them as texts, like '{1,2}'."""
     return column["sql"].endswith("[]")
 
 
@@ -37,7 +37,7 @@ def creation(schema: str, stream: str, columns: Iterable[Record]) -> sql.Compose
     table, every = sql.Identifier(schema, stream), stored(columns)
     of_block = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in OF_BLOCK.items()]
     fields = sql.SQL(", ").join([*of_block, *map(_definition, every)])
-    # Of the fresh there are few: all are looked at sooner than indexes of what they hold are kept up to date.
+    # There are only few fresh blocks: reading all of them is cheaper than maintaining indexes.
     held = ("machines", "processes", "names") if schema == PACKED else ()
     statements = [
         sql.SQL("CREATE TABLE {} ({}) PARTITION BY RANGE (first_time)").format(table, fields),
@@ -64,7 +64,7 @@ def _definition(column: Record) -> sql.Composed:
 
 
 def _storage(schema: str, table: sql.Identifier, columns: Iterable[Record]) -> list[sql.Composed]:
-    # What has just come is not compressed: pglz would cost more than all else that is done with a row.
+    # Fresh blocks are not compressed: pglz would cost more than all other work on a row.
     if schema == PACKED:
         return []
     names = [sql.Identifier(column["name"]) for column in columns]

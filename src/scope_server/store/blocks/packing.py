@@ -1,4 +1,4 @@
-"""From rows to blocks, in columns: rows in order of time, cut, and each column an array; and back."""
+"""Converts rows to blocks, in order of time, with an array per column; and back."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-BLOCK_ROWS = 8192  # or up to twice as many, where the rows do not make whole blocks
+BLOCK_ROWS = 8192  # up to twice as many, if the rows do not fill whole blocks
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
 
@@ -15,12 +15,12 @@ _Integers = npt.NDArray[np.int64]
 
 
 def packed(rows: pa.Table, keyed: Sequence[str], span_us: int) -> pa.Table:
-    """Blocks of rows, of which there is at least one.
+    """Blocks from at least one row.
 
     Args:
-        rows: with the columns of `BASE` and the stream's own, as they are stored.
-        keyed: columns that have keys of names or stacks.
-        span_us: no block has rows of two such spans since 1970.
+        rows: with the columns of `BASE` and of the stream, as stored.
+        keyed: columns with keys of names or stacks.
+        span_us: length of a time span; no block has rows of two spans (counted from 1970).
     """
     time = rows.column("time").cast(pa.int64()).to_numpy()
     if np.any(time[1:] < time[:-1]):
@@ -46,12 +46,12 @@ def packed(rows: pa.Table, keyed: Sequence[str], span_us: int) -> pa.Table:
 
 
 def unpacked(blocks: pa.Table, names: Sequence[str]) -> pa.Table:
-    """The rows of blocks, with these columns; lists are texts still, as a block has them."""
+    """The rows in blocks, with these columns; lists stay texts, as in a block."""
     return pa.table({name: pc.list_flatten(blocks.column(name)) for name in names})
 
 
 def _borders(time: _Integers, span_us: int) -> _Integers:
-    # Equal parts of each span.
+    # Splits each span into equal parts.
     spans = time // span_us
     ends = [*(np.flatnonzero(np.diff(spans)) + 1).tolist(), len(time)]
     found, begin = [0], 0
@@ -67,7 +67,7 @@ def _moments(micros: _Integers) -> pa.Array:
 
 
 def _distinct(rows: pa.Table, names: Sequence[str], borders: _Integers) -> pa.Array:
-    # Of all these columns together, a list for each block.
+    # Distinct keys of all these columns together, one list per block.
     columns = [rows.column(name).combine_chunks() for name in names]
     found = []
     for begin, end in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
@@ -77,7 +77,7 @@ def _distinct(rows: pa.Table, names: Sequence[str], borders: _Integers) -> pa.Ar
 
 
 def _as_texts(lists: pa.ListArray) -> pa.Array:
-    # As PostgreSQL writes an array: an array of a block has one dimension, so its lists are texts.
+    # In PostgreSQL's text format of arrays: a block's array has one dimension, so lists are stored as texts.
     lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
     values = lists.flatten()
     if pa.types.is_string(values.type):

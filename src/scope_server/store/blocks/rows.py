@@ -1,4 +1,4 @@
-"""A stream's rows, out of its blocks."""
+"""Queries of a stream's rows in blocks."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -8,7 +8,7 @@ from psycopg import sql
 from scope_server.store.blocks.layout import FRESH, PACKED, Record, is_list, stored
 
 _NOTHING: Sequence[sql.Composable] = ()
-DAY = timedelta(days=1)  # a block's rows are of one
+DAY = timedelta(days=1)  # a block has rows of only one day
 
 
 def rows(
@@ -17,12 +17,12 @@ def rows(
     where: Sequence[sql.Composable] = _NOTHING,
     blocks: Sequence[sql.Composable] = _NOTHING,
 ) -> sql.Composed:
-    """A query of the stream's rows with all that they have, in the order of `stored`.
+    """A query of the stream's rows with all columns, in the order of `stored`.
 
     Args:
         columns: the stream's.
-        where: conditions on rows.
-        blocks: conditions on blocks, `OF_BLOCK`: without any all blocks are read.
+        where: conditions on rows, which are named `r`.
+        blocks: conditions on blocks (`OF_BLOCK`); without any, all blocks are read.
     """
     every = stored(columns)
     names = sql.SQL(", ").join(sql.Identifier(column["name"]) for column in every)
@@ -32,15 +32,15 @@ def rows(
 def places(
     stream: str, columns: Iterable[Record], where: Sequence[sql.Composable], blocks: Sequence[sql.Composable]
 ) -> sql.Composed:
-    """A query of where rows lie, for `rows_at`, with what orders them: time, batch, ordinal.
+    """A query of the places of rows, for `rows_at`, with their order: time, batch, ordinal.
 
-    Of other columns only those that `where` names are unpacked.
+    Other columns are unpacked only if `where` names them.
     """
     return _both(stream, sql.SQL("time, batch, ordinal, part, block, place"), stored(columns), where, blocks)
 
 
 def rows_at(stream: str, columns: Iterable[Record], found: sql.Composable) -> sql.Composed:
-    """A query of the rows at places, of which `found` is a table. Each block is unpacked once."""
+    """A query of the rows at the places in the table `found`. Each block is unpacked once."""
     every = stored(columns)
     opened, taken = _unpacking(every)
     return sql.SQL(" UNION ALL ").join(
@@ -57,13 +57,13 @@ def rows_at(stream: str, columns: Iterable[Record], found: sql.Composable) -> sq
 def within(
     since: sql.Composable | None, until: sql.Composable | None
 ) -> tuple[list[sql.Composable], list[sql.Composable]]:
-    """Conditions on rows and on blocks that leave those from `since` on and before `until`."""
+    """Conditions on rows and on blocks for times from `since` (included) to `until` (excluded)."""
     of_rows: list[sql.Composable] = []
     of_blocks: list[sql.Composable] = []
     if since:
         of_rows.append(sql.SQL("time >= {}").format(since))
         of_blocks.append(sql.SQL("last_time >= {}").format(since))
-        # A block's rows are of one day, and its partition is chosen by their first time.
+        # A block has rows of one day, and its partition is chosen by first_time.
         of_blocks.append(sql.SQL("first_time > {} - interval '24 h'").format(since))
     if until:
         of_rows.append(sql.SQL("time < {}").format(until))
@@ -97,8 +97,8 @@ def _both(
 
 
 def _unpacking(every: Sequence[Record]) -> tuple[sql.Composed, sql.Composed]:
-    # array_append makes of a packed array one whose elements are found at once, and OFFSET keeps it until the last of
-    # them is read. Five times as fast as unnest, and what is not asked for is not unpacked.
+    # array_append expands a packed array for direct access to elements, and OFFSET 0 keeps the expanded array until all
+    # elements are read. Five times as fast as unnest; and columns that are not named are not unpacked.
     opened, taken = [], []
     for column in every:
         name = sql.Identifier(column["name"])

@@ -1,9 +1,9 @@
-"""The newest row of each state that a stream tells: what is held now is answered without reading all that was told.
+"""The newest row of each state of a stream, so that current states can be queried without reading all rows.
 
-In the order of data: `layout` says what is kept of a stream, `tables` makes its tables, `put` writes states in the
-transaction of their rows, `reader` answers, `forget` takes them away with the days of their rows, and `references` says
-which texts and processes they need.
+`layout` defines the tables, `tables` creates them, `put` writes states in the transaction of their rows, `reader`
+answers queries, `forget` deletes states with the days of their rows, and `references` lists the texts and processes
+that states need.
 
-A state lives as long as the row that tells it. One that is over (`Latest.held`) is kept, too, and counts for nothing:
-so a row that comes late finds a newer one, and does not bring back what is gone.
+A state is kept as long as its row. An ended state (`Latest.held`) is kept too, but not counted: so a late row finds the
+newer one, and does not restore an ended state.
 """

@@ -1,4 +1,4 @@
-"""Takes states away with the days of their rows."""
+"""Deletes states with the days of their rows."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -8,9 +8,9 @@ from psycopg import sql
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-_MOST = 20_000  # rows a statement
+_MOST = 20_000  # rows per statement
 _TABLES = "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind = 'r' ORDER BY relname"
-# What a writer holds at this moment it makes newer.
+# Rows locked by a writer are skipped: the writer is making them newer.
 _STATES = """
 DELETE FROM latest.{table} WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM latest.{table} WHERE time < {before} LIMIT {most} FOR UPDATE SKIP LOCKED))"""
@@ -20,13 +20,13 @@ DELETE FROM ranked.{table} WHERE ctid = ANY(ARRAY(
 
 
 def forget(connection: Connection, day: date) -> bool:
-    """Takes some of the states away whose newest rows are of a day (UTC) that goes, or of one before.
+    """Deletes some of the states whose newest row is of this day (UTC) or earlier.
 
     Returns:
-        Whether there were any: then there may be more.
+        Whether any were deleted; then there may be more.
 
     Raises:
-        psycopg.Error: it was not done.
+        psycopg.Error: nothing was deleted.
     """
     before = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
     found = False

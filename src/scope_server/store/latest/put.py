@@ -1,4 +1,4 @@
-"""Writes the states that rows tell, in the transaction of the rows."""
+"""Writes the states in rows, in the transaction of the rows."""
 
 from collections.abc import Iterable
 
@@ -12,15 +12,15 @@ from scope_server.store.schema.columns import StreamTable
 from scope_server.store.writing.connection import WriterConnection
 
 _NEWER = ("time", "batch", "ordinal")
-# A third of what it costs to send the columns as arrays.
+# This costs a third of sending the columns as arrays.
 _GIVEN = 'CREATE TEMPORARY TABLE IF NOT EXISTS "{stream}" (LIKE latest."{stream}") ON COMMIT DELETE ROWS'
 
 
 def put_states(connection: WriterConnection, table: StreamTable, rows: pa.Table) -> None:
-    """Makes the states that these rows tell the latest ones, where no newer row has told them. Once a transaction.
+    """Updates the states in these rows, unless a newer row is stored. Call once per transaction.
 
     Args:
-        rows: as the stream's table takes them.
+        rows: in the format of the stream's table.
 
     Raises:
         StoreUnavailable, DataRefused: as from every statement.
@@ -34,9 +34,9 @@ def put_states(connection: WriterConnection, table: StreamTable, rows: pa.Table)
 
 
 def newest(layout: Layout, rows: pa.Table) -> pa.Table:
-    """The newest row of each state as its table takes it, in order of their keys.
+    """The newest row of each state, in the format of its table, in order of the keys.
 
-    The order is one for all writers: two that put the same states wait for each other and never form a ring.
+    All writers use the same order: two writers of the same states wait for each other, but never deadlock.
     """
     columns = {name: rows.column(name) for name in OF_STATE} | {
         column.name: _kept(layout, column.name, rows.column(column.name)) for column in layout.columns

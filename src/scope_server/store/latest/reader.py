@@ -1,4 +1,4 @@
-"""What is held now: the largest groups of states."""
+"""Queries of current states: the largest groups."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,13 +12,13 @@ from scope_server.store.latest.shown import joins, listed, of, readable, who
 from scope_server.store.reading.database import Database
 from scope_server.store.schema.columns import WHOLE, StreamTable
 
-_LARGEST = (1 << 63) - 1  # what a sum that would be larger is told as
-_MORE = 4  # times as many groups are looked at if the first ones do not suffice
+_LARGEST = (1 << 63) - 1  # larger sums are reported as this
+_MORE = 4  # factor by which to read more groups if the first ones are not enough
 
 _RANKED = """
 SELECT {columns} FROM ranked.{stream} AS g
 WHERE g.held > 0 AND g.day >= {day} AND {conditions} ORDER BY {order} LIMIT {most}"""
-# Day by day, each from its largest on: nothing is read of days that are not asked for.
+# Day by day, each from its largest group; other days are not read.
 _BY_DAY = """
 SELECT {columns}
 FROM (SELECT generate_series(greatest({day}, min(day)), max(day), '1 day')::date AS day
@@ -40,7 +40,7 @@ ORDER BY {order}"""
 
 
 class States:
-    """Asks for states. For any number of tasks."""
+    """Queries states. For any number of concurrent tasks."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -54,16 +54,16 @@ class States:
         machine: int | None = None,
         processes: Sequence[int] | None = None,
     ) -> list[DictRow]:
-        """The groups of states that have most, as `Latest` of the stream says; those of ended processes come last.
+        """The largest groups of states, as declared in the stream's `Latest`; those of ended processes come last.
 
         Args:
-            since: states that were not told since then are left out.
-            machine: a key; only its.
-            processes: keys; only theirs.
+            since: older states are left out.
+            machine: key of the only machine; None: all.
+            processes: keys of the only processes; None: all.
 
         Returns:
-            A row a group: machine_id, hostname, pid and start_ns of one that has a process, `by`, `ended`, `totals`,
-            `means`, and the time of the newest row.
+            A row per group: machine_id, hostname, pid and start_ns if it has a process, `by`, `ended`, `totals`,
+                `means`, and the time of the newest row.
 
         Raises:
             StoreUnavailable: the database cannot be reached, or is too slow.
@@ -71,8 +71,8 @@ class States:
         layout = layout_of(table)
         if layout is None:
             return []
-        # A group's rank is of all its states, and those that are too old may have most of it. So what was found is
-        # the answer once it has more than whatever was not looked at can have.
+        # A group's rank includes all its states, but states that are too old may be most of the sum. So the groups
+        # found are the answer only if each has more than any unread group can have.
         most = limit
         while True:
             query = _query(layout, since, most, machine, processes)

@@ -1,4 +1,4 @@
-"""Which texts and processes states need: a sweep leaves these."""
+"""The texts and processes that states refer to: a sweep keeps them."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import psycopg
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-# From the database alone: it may have streams that this server does not know.
+# Reads only the database: it may have streams that this server does not know.
 _COLUMNS = """
 SELECT c.relname, a.attname
 FROM pg_class c
@@ -17,11 +17,15 @@ LEFT JOIN (
 ) k ON k.stream = c.relname AND k.name = a.attname
 WHERE c.relnamespace = 'latest'::regnamespace AND c.relkind = 'r'
   AND coalesce(k.kind, a.attname) = %s"""
-_CALLED = {"names": "name", "stacks": "stack", "processes": "process"}  # the columns' kind, or the column
+_CALLED = {
+    "names": "name",
+    "stacks": "stack",
+    "processes": "process",
+}  # the kind of the columns, or the name of the column
 
 
 def references(connection: Connection, kind: str) -> str:
-    """A query of all ids of this kind (a table of `store`) that states refer to; empty if there can be none.
+    """A query of all ids of this kind (a table in `store`) that states refer to; empty if there are none.
 
     Raises:
         psycopg.Error: the database went away.

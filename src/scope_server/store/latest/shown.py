@@ -1,4 +1,4 @@
-"""States as people read them: keys replaced by what they stand for, and the functions scope.STREAM_now()."""
+"""States in readable form, with keys replaced by their texts, and the functions scope.STREAM_now()."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -20,12 +20,12 @@ WHERE {held}"""
 
 
 def who(layout: Layout) -> sql.Composed:
-    """The columns that say whose states are told, each with a comma behind it."""
+    """The columns with machine and process, each followed by a comma."""
     return sql.SQL("m.machine_id, m.hostname, {}").format(sql.SQL(OF_PROCESS if layout.of_processes else ""))
 
 
 def readable(layout: Layout, rows: str, name: str) -> sql.Composed:
-    """A column that tells states or groups apart, of `rows`."""
+    """A readable column of `rows` that identifies states or groups."""
     column = layout.column(name)
     if column.kind is Kind.NAME:
         return sql.SQL("{}.text AS {}").format(_name(name), sql.Identifier(name))
@@ -35,7 +35,7 @@ def readable(layout: Layout, rows: str, name: str) -> sql.Composed:
 
 
 def joins(layout: Layout, rows: str, names: Iterable[str]) -> sql.Composed:
-    """What `who` and `readable` need."""
+    """The joins that `who` and `readable` need."""
     join = sql.SQL("LEFT JOIN store.{} AS {a} ON {a}.id = {}")
     of_who = {"m": ("machines", "machine"), "p": ("processes", "process")}
     found = [
@@ -48,7 +48,7 @@ def joins(layout: Layout, rows: str, names: Iterable[str]) -> sql.Composed:
 
 
 def make_function(connection: psycopg.Connection[Any], table: StreamTable, layout: Layout) -> None:
-    """Makes scope.STREAM_now(), a row a state that is not over, in the transaction that is open."""
+    """Creates scope.STREAM_now(), with a row per state that has not ended, in the open transaction."""
     apart = tuple(dict.fromkeys((*layout.latest.by, *layout.latest.key)))
     other = [column.name for column in layout.columns if column.name not in apart]
     query = sql.SQL(_NOW).format(
@@ -62,12 +62,12 @@ def make_function(connection: psycopg.Connection[Any], table: StreamTable, layou
     for name in (*apart, *other):
         returned[name] = "text" if name in table.keyed else layout.sql_type(name).removesuffix(" NOT NULL")
     said = "; ".join(f"{name}: {table.meanings[name]}" for name in (*apart, *other))
-    about = f"{table.meaning}: the newest row of each state that is not over, as of its time. {said}"
+    about = f"{table.meaning}: the newest row of each state that has not ended; true at its time. {said}"
     show(connection, f"{table.name}_now", returned, query, about, arguments={})
 
 
 def listed(parts: Iterable[sql.Composable]) -> sql.Composed:
-    """With commas between."""
+    """Joins parts with commas."""
     return sql.SQL(", ").join(parts)
 
 
@@ -77,4 +77,4 @@ def of(rows: str, name: str) -> sql.Composed:
 
 
 def _name(column: str) -> sql.Identifier:
-    return sql.Identifier(f"{column} name")  # no column has a blank in its name
+    return sql.Identifier(f"{column} name")  # no column name contains a space

@@ -1,4 +1,4 @@
-"""Makes the tables and the function of a stream's states. Triggers keep the groups' sums, whoever writes states."""
+"""Creates the tables and the function of a stream's states. Triggers update the groups' sums on every write."""
 
 import hashlib
 from typing import Any
@@ -15,14 +15,14 @@ _ABOUT = {
     "ranked": "groups of the states in schema latest, with the sum that ranks them",
 }
 _MEANINGS = {
-    "time": "of the row that tells the state, like batch and ordinal",
-    "batch": "of store.batches",
-    "process": "of store.processes",
-    "machine": "of store.machines",
-    "ordinal": "the row's place in its batch",
-    "total": "of its states that are not over",
-    "held": "how many of its states are not over",
-    "day": "(UTC) of its newest row, or later",
+    "time": "time of the state's row; batch and ordinal identify the row",
+    "batch": "key in store.batches",
+    "process": "key in store.processes",
+    "machine": "key in store.machines",
+    "ordinal": "place of the row in its batch",
+    "total": "sum over the group's states that have not ended",
+    "held": "number of the group's states that have not ended",
+    "day": "day (UTC) of the newest row, or later",
 }
 _EVENTS = {
     "INSERT": "NEW TABLE AS new_states",
@@ -32,9 +32,9 @@ _EVENTS = {
 
 
 def make(connection: psycopg.Connection[Any], table: StreamTable) -> None:
-    """Makes the tables and the function of a stream's states, if it has any, in the transaction that is open.
+    """Creates the tables and the function of a stream's states, if it has any, in the open transaction.
 
-    Tables of another layout are replaced by empty ones: who watches a state tells it again within minutes.
+    Tables with another layout are replaced by empty ones: agents report each state again within minutes.
     """
     layout = layout_of(table)
     if layout is None:
@@ -65,7 +65,7 @@ def _states(layout: Layout) -> list[str]:
     base = {name: f"{name} {BASE[name]}" for name in OF_STATE}
     wide, narrow = ("time", "batch", "process"), ("machine", "ordinal")
     columns = ", ".join([*(base[name] for name in wide), *own, *(base[name] for name in narrow)])
-    # Room for a new version of each row beside it: all are told again and again, and no index has anything of that.
+    # Leaves space for a new version next to each row: all rows are updated often, and no index changes with that.
     return [
         f'CREATE TABLE latest."{layout.stream}" ({columns}) WITH (fillfactor = 45)',
         f'CREATE UNIQUE INDEX ON latest."{layout.stream}" ({_listed(layout.key)})',
@@ -76,7 +76,7 @@ def _states(layout: Layout) -> list[str]:
 def _groups(layout: Layout) -> list[str]:
     own = [f'"{name}" {layout.sql_type(name)}' for name in layout.group[1:]]
     columns = ", ".join([*(f"{name} {type_}" for name, type_ in OF_GROUP.items()), *own])
-    # What has most of a day is found at once, that of a machine by reading no more than the index.
+    # Finds the largest groups of a day at once, and those of a machine by reading only the index.
     ranks = ", ".join(["day", *(f'"{name}"' for name in layout.ended), "total DESC", "machine"])
     return [
         f'CREATE TABLE ranked."{layout.stream}" ({columns}) WITH (fillfactor = 80)',
@@ -105,7 +105,7 @@ END"""
 
 
 def _shares(layout: Layout, states: str, sign: str) -> str:
-    # Never below 0, so that the sum of some states of a group is never more than that of all.
+    # Never below 0, so that the sum of some states of a group never exceeds the sum of all.
     first = layout.latest.totals[0]
     held = layout.held(states).as_string(None)
     day = "(time AT TIME ZONE 'UTC')::date"
@@ -117,8 +117,8 @@ def _shares(layout: Layout, states: str, sign: str) -> str:
 
 
 def _entered(layout: Layout, shares: str) -> str:
-    # In order, so that writers of the same groups wait for each other and rarely form a ring. A state that is told
-    # again as it was enters nothing.
+    # In order, so that writers of the same groups wait for each other and rarely deadlock. An unchanged state changes
+    # nothing here.
     group = _listed(layout.group)
     return f"""
         INSERT INTO ranked."{layout.stream}" AS g (machine, {group}, day, held, total)

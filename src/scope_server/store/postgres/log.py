@@ -1,4 +1,4 @@
-"""What a process says, in a file of bounded size."""
+"""A log file of limited size for a process's output."""
 
 import os
 import shutil
@@ -10,11 +10,11 @@ _TAIL = 8 << 10
 
 
 class LogFile:
-    """A file that processes append to, opened for each by `opened`, and one older beside it (`NAME.1`).
+    """A file to which processes append, opened by `opened`, and one older file (`NAME.1`).
 
     Args:
-        path: of the file.
-        limit: bytes from which on `rotate` begins anew.
+        path: path of the file.
+        limit: size in bytes at which `rotate` starts a new file.
     """
 
     def __init__(self, path: Path, limit: int = LIMIT) -> None:
@@ -23,10 +23,10 @@ class LogFile:
         self._from = 0
 
     def opened(self) -> BinaryIO:
-        """The file, for the standard output of a process; `said` looks at what is said from now on.
+        """The open file, for a process's standard output; `said` returns lines written from now on.
 
         Raises:
-            OSError: it cannot be opened.
+            OSError: the file cannot be opened.
         """
         self.rotate()
         file = self.path.open("ab")
@@ -34,7 +34,7 @@ class LogFile:
         return file
 
     def rotate(self) -> None:
-        """Keeps the file as `NAME.1` and empties it, if it has grown too large; processes may write meanwhile."""
+        """If the file is too large, copies it to `NAME.1` and empties it; processes may write meanwhile."""
         try:
             if self.path.stat().st_size <= self._limit:
                 return
@@ -43,12 +43,12 @@ class LogFile:
         try:
             shutil.copyfile(self.path, self.path.with_name(f"{self.path.name}.1"))
         except OSError:
-            self.path.with_name(f"{self.path.name}.1").unlink(missing_ok=True)  # no space: part of it is no use
-        os.truncate(self.path, 0)  # whoever appends goes on at the new end
+            self.path.with_name(f"{self.path.name}.1").unlink(missing_ok=True)  # no space: do not keep a part
+        os.truncate(self.path, 0)  # processes continue to append at the new end
         self._from = 0
 
     def said(self) -> list[str]:
-        """The last lines, without empty ones, that were written since `opened`."""
+        """The last non-empty lines written since `opened`."""
         try:
             with self.path.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)

@@ -1,4 +1,4 @@
-"""The postmaster: started, looked after and ended."""
+"""Starts, monitors and stops the postmaster."""
 
 import logging
 import os
@@ -29,14 +29,14 @@ _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 _WAL_SEGMENT = 16 << 20
 _log = logging.getLogger(__name__)
 
-# What is committed survives a crash: synchronous_commit and fsync stay on.
+# Committed data survives a crash: synchronous_commit and fsync stay on.
 _SETTINGS = {
     "listen_addresses": "",
     "port": "5432",
     "unix_socket_permissions": "0700",
     "max_connections": "40",
-    "max_locks_per_transaction": "512",  # a query without a time locks each day's tables and their indexes
-    "shared_buffers": "128MB",  # more gained nothing: the kernel's cache has the rest
+    "max_locks_per_transaction": "512",  # a query without a time range locks the tables and indexes of all days
+    "shared_buffers": "128MB",  # more did not help: the kernel caches the rest
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "max_wal_size": "1GB",
@@ -44,7 +44,7 @@ _SETTINGS = {
     "autovacuum_max_workers": "2",
     "timezone": "UTC",
     "log_timezone": "UTC",
-    "jit": "off",  # costs more than it gives on queries this short
+    "jit": "off",  # costs more than it saves for such short queries
 }
 
 
@@ -55,12 +55,12 @@ def _never() -> bool:
 class PrivatePostgres:
     """Starts PostgreSQL on a unix socket and stops it again; a context manager. Blocks: call it from a thread.
 
-    The kernel ends PostgreSQL when the thread that called `start` ends: nothing outlives its owner.
+    The kernel ends PostgreSQL when the thread that called `start` ends, so it never outlives its owner.
 
     Args:
         directory: made if missing, with mode 0700.
-        settings: PostgreSQL's, beside and above those chosen here.
-        ballast_bytes: kept for a start on a full file system; see `Ballast`.
+        settings: more settings of PostgreSQL; they override those chosen here.
+        ballast_bytes: space reserved for a start on a full file system; see `Ballast`.
     """
 
     def __init__(
@@ -85,21 +85,21 @@ class PrivatePostgres:
 
     @property
     def status(self) -> int | None:
-        """How the last postmaster ended: its exit status, or a signal's number below 0; None while it runs."""
+        """The exit status of the last postmaster, or the negative number of its signal; None while it runs."""
         return self._process.poll() if self._process else None
 
     def start(self, given_up: Callable[[], bool] = _never) -> None:
-        """Makes the cluster if there is none, starts it and waits until it answers; its database is `scope`.
+        """Creates the cluster if missing, starts it and waits until it answers; its database is `scope`.
 
         May be called again when the postmaster has ended. After a crash it waits for recovery, however long that takes.
 
         Args:
-            given_up: asked while waiting; true ends the start.
+            given_up: called while waiting; true ends the start.
 
         Raises:
-            DirectoryInUse: another process runs it.
-            PostgresEnded: it was killed while it started, or `given_up`; another start may succeed.
-            PostgresError: the directory, its data or the host does not allow it; the message says which.
+            DirectoryInUse: another process runs PostgreSQL here.
+            PostgresEnded: it was killed during the start, or `given_up` returned true; another start may succeed.
+            PostgresError: the directory, its data or the host prevents it; the message says which.
         """
         if self.pid is not None:
             raise DirectoryInUse(str(self.directory), os.getpid())
@@ -128,16 +128,16 @@ class PrivatePostgres:
         _log.info("PostgreSQL started", extra={"directory": str(self.directory), "pid": self.pid})
 
     def upkeep(self) -> None:
-        """What is to be done every few seconds while it runs: keeps its log and its ballast within bounds."""
+        """Maintains log and ballast; to be called every few seconds while PostgreSQL runs."""
         self.log.rotate()
         self._ballast.keep()
 
     def stop(self, immediate: bool = False, hurried: Callable[[], bool] = _never) -> None:
-        """Ends it and lets go of the directory; transactions in flight are rolled back.
+        """Stops PostgreSQL and releases the directory; open transactions are rolled back.
 
         Args:
-            immediate: leave recovery to the next start.
-            hurried: asked while waiting; true goes on as for `immediate`.
+            immediate: stop without a checkpoint; the next start recovers.
+            hurried: called while waiting; true continues as with `immediate`.
         """
         try:
             if self._process and self._process.poll() is None:
@@ -162,7 +162,7 @@ class PrivatePostgres:
         """Creates the database unless it exists.
 
         Raises:
-            PostgresError: it cannot.
+            PostgresError: the database cannot be created.
         """
         try:
             with psycopg.connect(self.conninfo("postgres"), autocommit=True, connect_timeout=10) as connection:
@@ -208,7 +208,7 @@ class PrivatePostgres:
             fatal = [line for line in said if "FATAL" in line or "unshare" in line or "setpriv" in line]
             if fatal:
                 raise PostgresError(f"PostgreSQL in {self.directory} says: {fatal[-1].strip()}; see {self.log.path}")
-            last = said[-1].strip() if said else "it said nothing"
+            last = said[-1].strip() if said else "no message"
             raise PostgresEnded(f"PostgreSQL ended while it was starting: {last}; see {self.log.path}")
 
     def _started(self, command: list[str | Path], given_up: Callable[[], bool]) -> bool:

@@ -1,4 +1,5 @@
-"""What is asked: `database` is the pool and `queries` the statements by name; pages of events are composed.
+"""Queries: `database` is the connection pool; `queries` has the statements by name; pages of events are composed.
 
-For these, `filters` says what rows and blocks have to meet, `window` where the first of them are, `reader` makes pages.
+For pages, `filters` makes conditions on rows and blocks, `window` finds the time range of the first rows, and `reader`
+reads the pages.
 """

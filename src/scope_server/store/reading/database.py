@@ -1,4 +1,4 @@
-"""Connections for queries: a pool, and what its failures mean to the rest of the server."""
+"""The connection pool for queries; converts database errors to the server's errors."""
 
 import asyncio
 import logging
@@ -23,19 +23,19 @@ _log = logging.getLogger(__name__)
 
 
 class Database:
-    """A pool of connections for queries; an async context manager, which does not wait for the database.
+    """A pool of connections for queries; an async context manager. Entering does not wait for the database.
 
     Until `prepare` has returned, every query raises StoreUnavailable.
 
     Args:
         conninfo: a libpq connection string.
-        connections: at most so many.
-        statement_timeout_s: PostgreSQL ends a longer statement.
+        connections: maximum number of connections.
+        statement_timeout_s: PostgreSQL cancels longer statements.
     """
 
     def __init__(self, conninfo: str, connections: int, statement_timeout_s: float) -> None:
         self._conninfo = conninfo
-        self._unprepared = "it was not tried yet"
+        self._unprepared = "not tried yet"
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             conninfo,
             min_size=0,
@@ -61,10 +61,11 @@ class Database:
         await self._pool.close(timeout=_CONNECT_S)
 
     async def prepare(self, tables: Iterable[StreamTable]) -> None:
-        """Brings the database to this server's schema; tries again, with growing pauses, until it can be reached.
+        """Migrates the database to this server's schema; retries with growing pauses until it can be reached.
 
         Raises:
-            SchemaConflict: its schema and this server's contradict each other, or it does not let this server make one.
+            SchemaConflict: the schemas of database and server contradict each other, or the database refuses to create
+                the schema.
         """
         tables = list(tables)
         pause = 0.1
@@ -86,10 +87,10 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A connection of the pool, for a while. A statement that takes too long raises psycopg's QueryCanceled.
+        """A connection from the pool, for the block. A statement that takes too long raises psycopg's QueryCanceled.
 
         Raises:
-            StoreUnavailable: there is none in time, or it was lost, or the schema is not there yet.
+            StoreUnavailable: no connection is free in time, the connection was lost, or the schema is not ready yet.
         """
         if self._unprepared:
             raise StoreUnavailable(f"the database cannot be reached: {self._unprepared}")
@@ -98,14 +99,18 @@ class Database:
                 yield connection
         except psycopg.errors.QueryCanceled:
             raise
-        except (PoolTimeout, psycopg.OperationalError, psycopg.InternalError) as error:  # the latter: it is read-only
+        except (
+            PoolTimeout,
+            psycopg.OperationalError,
+            psycopg.InternalError,
+        ) as error:  # InternalError: the database is read-only
             raise StoreUnavailable(f"the database cannot be reached: {_first_line(error)}") from error
 
     async def fetch(self, name: str, parameters: Mapping[str, Any] | None = None) -> list[DictRow]:
-        """The rows of a query of `queries.sql`.
+        """The rows of a query in `queries.sql`.
 
         Raises:
-            StoreUnavailable: as for `connection`, or it takes too long.
+            StoreUnavailable: as for `connection`, or the query takes too long.
         """
         return await self.rows(queries()[name], parameters)
 
@@ -122,7 +127,7 @@ class Database:
             raise StoreUnavailable(f"the database is too slow, or locked: {_first_line(error)}") from error
 
     async def run(self, name: str, parameters: Mapping[str, Any]) -> int:
-        """Runs a statement of `queries.sql` that returns nothing; how many rows it has changed.
+        """Runs a statement in `queries.sql` that returns no rows; returns the number of changed rows.
 
         Raises:
             StoreUnavailable: as for `fetch`.
@@ -135,10 +140,10 @@ class Database:
 
 
 class Share:
-    """Some of a database's connections: work in the background waits here, and leaves the others to the API.
+    """A part of a pool's connections, for background work, so that the others are free for the API.
 
     Args:
-        connections: at most so many at a time.
+        connections: maximum number used at a time.
     """
 
     def __init__(self, database: Database, connections: int) -> None:
@@ -146,12 +151,12 @@ class Share:
         self._free = asyncio.Semaphore(connections)
 
     async def fetch(self, name: str, parameters: Mapping[str, Any] | None = None) -> list[DictRow]:
-        """As `Database.fetch`."""
+        """Like `Database.fetch`."""
         async with self._free:
             return await self._database.fetch(name, parameters)
 
     async def run(self, name: str, parameters: Mapping[str, Any]) -> int:
-        """As `Database.run`."""
+        """Like `Database.run`."""
         async with self._free:
             return await self._database.run(name, parameters)
 

@@ -1,162 +1,118 @@
-"""From filters, as people write them, to conditions on rows, and on the blocks that may have them."""
+"""Translates a filter into SQL conditions: on rows, and on the blocks that can have such rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from psycopg import sql
 
-from scope_server.errors import InvalidQuery
-from scope_server.store.reading.database import Database
-from scope_server.store.schema.columns import IN_PROCESS, Kind, StoredColumn, StreamTable
-from scope_server.store.writing.texts import digest_of
-
-OPERATORS = {"eq": "=", "ne": "<>", "gte": ">=", "lte": "<="}
-_WHOLE = ("bigint", "integer", "smallint")
-_LOOKED_UP = {Kind.NAME: "find_name", Kind.STACK: "find_stack"}
-_BIGINT = 1 << 63
-_SHOWN = 60  # characters of what is quoted
-
-
-@dataclass(frozen=True)
-class Filter:
-    """A condition on a column; the value is text, as it came."""
-
-    column: str
-    operator: str
-    value: str
+from scope_bpf.catalogue.condition import And, Condition, IsNull, Not, Or
+from scope_server.store.reading.comparison import Expression, compared, one_of
+from scope_server.store.reading.database import Connection
+from scope_server.store.reading.keys import OF_PROCESS, TEXTS, Comparison, Keys, find_keys
+from scope_server.store.schema.columns import IN_PROCESS, KEYED, Kind, StreamTable
 
 
 @dataclass
 class Conditions:
-    """What rows have to meet, and what blocks have to that can have such rows."""
+    """SQL conditions that all have to hold.
+
+    Attributes:
+        rows: on rows, which are called `r`.
+        blocks: on blocks; a block that does not meet them has no such row.
+    """
 
     rows: list[sql.Composable] = field(default_factory=list)
     blocks: list[sql.Composable] = field(default_factory=list)
 
-    def only_with(self, held: str, keys: Sequence[int]) -> None:
-        """Leaves blocks that hold one of these keys."""
-        self.blocks.append(sql.SQL("{} && {}").format(sql.Identifier(held), array(keys)))
-
 
 async def conditions(
-    database: Database, table: StreamTable, filters: Sequence[Filter], machines: Sequence[int] | None
-) -> Conditions | None:
-    """The conditions that filters on a stream make; None if no row can meet them.
+    connection: Connection, table: StreamTable, where: Condition | None, machines: Sequence[int] | None
+) -> Conditions:
+    """The conditions for the rows of a stream that meet a filter.
+
+    Args:
+        where: from `read_filter`, for the table's columns; None: all rows.
+        machines: keys of machines; None: all machines.
 
     Raises:
-        InvalidQuery: a filter names no column, or its value is none of the column's.
-        StoreUnavailable: the database cannot be reached.
+        psycopg.Error: the lookup of names, stacks or processes failed.
     """
     found = Conditions()
     if machines is not None:
         found.rows.append(sql.SQL("machine = ANY({})").format(array(machines)))
-        found.only_with("machines", machines)
-    of_process: dict[str, int] = {}
-    for one in filters:
-        if one.column in IN_PROCESS and table.of_processes:
-            if one.operator != "eq":
-                raise InvalidQuery(f"{one.column}: only equality can be asked for")
-            of_process[one.column] = _integer(one)
-            continue
-        column = _column(table, one.column)
-        if column.kind in _LOOKED_UP:
-            if not await _of_text(database, column, one, found):
-                return None
-        else:
-            found.rows.append(_compared(column, one))
-    if of_process and not await _of_processes(database, of_process, machines, found):
-        return None
+        found.blocks.append(_holding("machines", machines))
+    if where:
+        compiled = _Compiled(table, await find_keys(connection, table, where, machines))
+        found.rows.append(compiled.rows(where))
+        if blocks := compiled.blocks(where):
+            found.blocks.append(blocks)
     return found
 
 
 def array(keys: Sequence[int]) -> sql.Composed:
-    """Keys as PostgreSQL's array of bigint: of any narrower type it would use no index."""
+    """Keys as an array of bigint; with a narrower type PostgreSQL would not use the index."""
     return sql.SQL("{}::bigint[]").format(sql.Literal(f"{{{','.join(map(str, keys))}}}"))
 
 
-def _column(table: StreamTable, name: str) -> StoredColumn:
-    column = table.column(name)
-    if column is None and name == "ktime_ns":
-        return StoredColumn("ktime_ns", None, "bigint", None)
-    if column is None:
-        of_all = IN_PROCESS if table.of_processes else ()
-        names = ", ".join([*of_all, *(column.name for column in table.columns)])
-        raise InvalidQuery(f"stream '{table.name}' has no column '{_quoted(name)}'; it has: {names}")
-    return column
+class _Compiled:
+    """A condition as SQL. `not` is moved down to the comparisons: above them, null and false mean the same."""
+
+    def __init__(self, table: StreamTable, keys: Keys) -> None:
+        self._table = table
+        self._keys = keys
+
+    def rows(self, condition: Condition, negated: bool = False) -> sql.Composable:
+        match condition:
+            case Not(term):
+                return self.rows(term, not negated)
+            case And(terms) | Or(terms):
+                word = _AND if isinstance(condition, And) != negated else _OR
+                return sql.SQL("({})").format(word.join(self.rows(term, negated) for term in terms))
+            case _:
+                met = self._comparison(condition, negated)
+                return sql.SQL("NOT {}").format(met) if negated else met
+
+    def blocks(self, condition: Condition, negated: bool = False) -> sql.Composable | None:
+        """What every block with such rows meets; None if nothing is known."""
+        match condition:
+            case Not(term):
+                return self.blocks(term, not negated)
+            case And(terms) | Or(terms):
+                told = [self.blocks(term, negated) for term in terms]
+                known = [each for each in told if each is not None]
+                if isinstance(condition, And) != negated:
+                    return sql.SQL("({})").format(_AND.join(known)) if known else None
+                return sql.SQL("({})").format(_OR.join(known)) if len(known) == len(told) else None
+            case _:
+                if negated or condition not in self._keys:
+                    return None
+                return _holding("processes" if self._of_process(condition) else "names", self._keys[condition])
+
+    def _comparison(self, comparison: Comparison, negated: bool) -> sql.Composed:
+        keys = self._keys.get(comparison)
+        if self._of_process(comparison):
+            if keys is not None and not negated:
+                return one_of(sql.SQL("r.process"), keys, "bigint")
+            of = OF_PROCESS[comparison.column]
+            its = sql.SQL("(SELECT {} FROM store.processes AS p WHERE p.id = r.process)").format(of.text)
+            return compared(comparison, Expression(its, of.type, of.kind))
+        column, name = self._table.column(comparison.column), sql.Identifier("r", comparison.column)
+        if column is None:  # ktime_ns, which is stored beside the stream's own columns
+            return compared(comparison, Expression(name, "bigint", Kind.UNSIGNED))
+        if column.kind not in KEYED or isinstance(comparison, IsNull):
+            return compared(comparison, Expression(name, column.sql, column.kind))
+        if keys is not None:
+            return one_of(name, keys, "bigint")
+        stored, text = TEXTS[column.kind]
+        value = sql.SQL("(SELECT {} FROM {} AS t WHERE t.id = {})").format(text.text, stored, name)
+        return compared(comparison, Expression(value, text.type))
+
+    def _of_process(self, comparison: Comparison) -> bool:
+        return self._table.of_processes and comparison.column in IN_PROCESS
 
 
-async def _of_text(database: Database, column: StoredColumn, one: Filter, found: Conditions) -> bool:
-    if one.operator not in ("eq", "ne"):
-        raise InvalidQuery(f"{one.column}: a text can be asked for, or all others (ne)")
-    try:
-        digest = digest_of(one.value)
-    except UnicodeEncodeError:
-        raise InvalidQuery(f"{one.column}: the value is no text in UTF-8") from None
-    keys = [row["id"] for row in await database.fetch(_LOOKED_UP[column.kind], {"digest": digest})]
-    name = sql.Identifier(column.name)
-    if one.operator == "ne":
-        found.rows.append(
-            sql.SQL("{} <> {}").format(name, sql.Literal(keys[0])) if keys else sql.SQL("{} IS NOT NULL").format(name)
-        )
-        return True
-    if keys:
-        found.rows.append(sql.SQL("{} = {}").format(name, sql.Literal(keys[0])))
-        found.only_with("names", keys)
-    return bool(keys)
+_AND, _OR = sql.SQL(" AND "), sql.SQL(" OR ")
 
 
-async def _of_processes(
-    database: Database, wanted: dict[str, int], machines: Sequence[int] | None, found: Conditions
-) -> bool:
-    if any(abs(number) >= _BIGINT for number in wanted.values()):
-        return False
-    asked = {"pid": None, "start_ns": None, **wanted, "machines": None if machines is None else list(machines)}
-    keys = [row["id"] for row in await database.fetch("find_processes", asked)]
-    if keys:
-        found.rows.append(sql.SQL("process = ANY({})").format(array(keys)))
-        found.only_with("processes", keys)
-    return bool(keys)
-
-
-def _compared(column: StoredColumn, one: Filter) -> sql.Composed:
-    name, operator = sql.Identifier(column.name), sql.SQL(OPERATORS[one.operator])
-    if column.kind is Kind.UNSIGNED:
-        return _compared_unsigned(name, one)
-    return sql.SQL("{} {} {}").format(name, operator, sql.Literal(_value(column, one)))
-
-
-def _compared_unsigned(name: sql.Identifier, one: Filter) -> sql.Composed:
-    # From 2**63 on numbers are kept as negative ones, in order, above all others.
-    number = _integer(one)
-    if number < 0:  # below all that there are
-        return sql.SQL("{} IS NOT NULL" if one.operator in ("ne", "gte") else "false AND {} IS NULL").format(name)
-    kept = sql.Literal(number - (1 << 64) if number >= _BIGINT else number)
-    if one.operator in ("eq", "ne"):
-        return sql.SQL("{} {} {}").format(name, sql.SQL(OPERATORS[one.operator]), kept)
-    signs = {("gte", False): "{n} >= {v} OR {n} < 0", ("gte", True): "{n} >= {v} AND {n} < 0"}
-    signs |= {("lte", False): "{n} <= {v} AND {n} >= 0", ("lte", True): "{n} <= {v} OR {n} >= 0"}
-    return sql.SQL(f"({signs[one.operator, number >= _BIGINT]})").format(n=name, v=kept)
-
-
-def _value(column: StoredColumn, one: Filter) -> Any:
-    if column.sql in _WHOLE:
-        return _integer(one)
-    if column.sql == "text":
-        if "\0" in one.value or one.value.encode(errors="replace").decode() != one.value:
-            raise InvalidQuery(f"{one.column}: the value is no text in UTF-8, or it has a NUL")
-        return one.value
-    raise InvalidQuery(f"{one.column}: a column of {column.sql} cannot be filtered by")
-
-
-def _integer(one: Filter) -> int:
-    digits = one.value.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal()):
-        raise InvalidQuery(f"{one.column}: '{_quoted(one.value)}' is not a whole number")
-    if len(digits) > 20 or not -_BIGINT <= int(one.value) < 1 << 64:
-        raise InvalidQuery(f"{one.column}: {_quoted(one.value)} has more than 64 bits")
-    return int(one.value)
-
-
-def _quoted(text: str) -> str:
-    return f"{text[:_SHOWN]}…" if len(text) > _SHOWN else text
+def _holding(held: str, keys: Sequence[int]) -> sql.Composable:
+    return sql.SQL("{} && {}").format(sql.Identifier(held), array(keys)) if keys else sql.SQL("false")

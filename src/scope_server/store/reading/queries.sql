@@ -1,11 +1,11 @@
--- Queries by name; `queries.py` reads them. Those of events are composed in `reader.py`.
+-- Queries by name, read by `queries.py`. Queries of events are composed in `reader.py`.
 
 -- ---- machines
 
 -- name: ping
 SELECT 1;
 
--- An id is drawn only for a machine that is new.
+-- An id is drawn only for a new machine.
 -- name: register_machine
 WITH known AS (
     UPDATE store.machines
@@ -45,7 +45,7 @@ SELECT (SELECT count(*) FROM store.quarantine) AS quarantined_records,
        (SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE c.relkind = 'r' AND c.relnamespace::regnamespace::text IN ('fresh', 'packed', 'store')) AS partitions;
 
--- ---- what is wanted
+-- ---- wanted tasks
 
 -- name: wanted_bytes
 SELECT coalesce(sum(octet_length(definition::text)), 0)::bigint AS bytes
@@ -59,9 +59,8 @@ VALUES (%(task_id)s, %(machine)s, 'server', %(probe)s, %(definition)s::jsonb, tr
 -- name: unwant_task
 UPDATE store.tasks SET wanted = false, next_try = NULL WHERE task_id = %(task_id)s AND origin = 'server';
 
--- The agent ends a task at its deadline; a little later it is over whatever became of the agent. A task of the
--- machine's own is over when its agent does not know it any more.
--- name: end_overdue
+-- The agent ends a task at its deadline; a little later, the task is over even if the agent is gone. A local task is
+-- over when its agent no longer knows it. name: end_overdue
 UPDATE store.tasks
 SET wanted = false, next_try = NULL
 WHERE machine = %(machine)s AND wanted
@@ -80,9 +79,9 @@ JOIN store.machines m ON m.id = t.machine
 LEFT JOIN LATERAL (SELECT id, state, ended FROM store.runs WHERE task = t.id ORDER BY run_id DESC LIMIT 1) r ON true
 WHERE t.task_id = %(task_id)s;
 
--- ---- what agents report of it
+-- ---- reports of agents
 
--- A record may have made the task, knowing nothing of its definition.
+-- A record may have created the task without its definition.
 -- name: report_task
 WITH known AS (
     UPDATE store.tasks
@@ -99,7 +98,7 @@ SELECT %(task_id)s, %(machine)s, %(origin)s, %(probe)s, %(definition)s::jsonb, %
 WHERE NOT EXISTS (SELECT FROM store.tasks WHERE task_id = %(task_id)s)
 ON CONFLICT (task_id) DO NOTHING;
 
--- What has ended stays so: its last record may have come before the report that says that it runs.
+-- An ended run stays ended: its last record may have arrived before a report that it runs.
 -- name: report_run
 WITH known AS (
     UPDATE store.runs r
@@ -126,7 +125,7 @@ FROM store.runs r JOIN store.tasks t ON t.id = r.task
 WHERE r.run_id = %(run_id)s AND t.machine = %(machine)s AND %(emitted)s > 0
 ON CONFLICT (run, stream) DO UPDATE SET emitted = excluded.emitted WHERE a.emitted < excluded.emitted;
 
--- ---- runs that nobody has any more
+-- ---- runs that no agent knows any more
 
 -- name: forgotten_runs
 SELECT r.id
@@ -138,7 +137,7 @@ WHERE t.machine = %(machine)s AND NOT r.run_id = ANY(%(open_runs)s::uuid[])
              AND (a.last_sequence IS NULL OR NOT a.settled @> int8multirange(int8range(1, a.last_sequence + 1)))))
 ORDER BY r.id;
 
--- Ends a run, books as lost what is under way, and takes as settled all up to the last sequence that is known.
+-- Ends a run, counts its events under way as lost, and settles all sequence numbers up to the last known one.
 -- name: close_run
 WITH run AS (
     SELECT id, least(started, ended, now()) AS since, coalesce(ended, now()) AS until
@@ -174,9 +173,9 @@ SET state = CASE WHEN r.ended IS NULL THEN 'failed' ELSE r.state END,
 FROM run
 WHERE r.id = run.id;
 
--- ---- tasks as they are shown
+-- ---- tasks to show
 
--- A wanted task whose last run ended in order waits for the next one.
+-- A wanted task whose last run ended normally waits for the next run.
 -- name: tasks
 SELECT * FROM (
     SELECT t.id, t.task_id::text, m.machine_id AS node, m.hostname, t.origin, t.probe, t.definition, d.wanted,
@@ -225,7 +224,7 @@ WHERE task_id = ANY(%(task_ids)s::uuid[])
 GROUP BY task_id, stream, place, reason
 ORDER BY stream, place, reason;
 
--- ---- losses beside events
+-- ---- losses to show with events
 
 -- name: stream_losses
 SELECT o.place, o.reason, sum(o.count) AS count
@@ -287,12 +286,6 @@ SELECT id FROM store.processes
 WHERE (%(pid)s::bigint IS NULL OR pid = %(pid)s)
   AND (%(start_ns)s::bigint IS NULL OR start_ns = %(start_ns)s)
   AND (%(machines)s::integer[] IS NULL OR machine = ANY(%(machines)s));
-
--- name: find_name
-SELECT id FROM store.names WHERE digest = %(digest)s;
-
--- name: find_stack
-SELECT id FROM store.stacks WHERE digest = %(digest)s;
 
 -- name: tasks_of_batches
 SELECT b.id, t.task_id::text AS task_id

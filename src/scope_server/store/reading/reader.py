@@ -1,34 +1,40 @@
 """Pages of events: composed queries over blocks, joined to text only for the page."""
 
-import base64
-import binascii
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
+from scope_bpf.catalogue.condition import Condition
 from scope_server.errors import InvalidQuery
 from scope_server.store.blocks.rows import places, rows_at, within
+from scope_server.store.reading import by_commit
+from scope_server.store.reading.cursor import LAST_ORDINAL, decoded, encoded, is_id
 from scope_server.store.reading.database import Connection, Database
-from scope_server.store.reading.filters import OPERATORS, Conditions, Filter, conditions
+from scope_server.store.reading.filters import Conditions, conditions
 from scope_server.store.reading.window import Scope, Window, look
 from scope_server.store.schema.columns import Kind, StreamTable
 from scope_server.store.schema.views import joined
 
-__all__ = ["MOST_ROWS", "OPERATORS", "EventQuery", "Filter", "Page", "Reader"]
-
 MOST_ROWS = 1000
 _FIRST_WINDOW = 3  # blocks looked at first; grows until the page is full
 _WINDOW_GROWTH = 3
-_CURSOR_LENGTH = 200
 _MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Place = tuple[datetime, int, int]  # of a row: time, batch, ordinal
+
+
+class Order(StrEnum):
+    """The order of rows: by time, or as they were committed."""
+
+    ASCENDING = "asc"
+    DESCENDING = "desc"
+    STORED = "stored"
 
 
 @dataclass(frozen=True)
@@ -36,26 +42,38 @@ class EventQuery:
     """Which events are wanted, in which order, how many, and from where on.
 
     Attributes:
+        where: from `read_filter`, for the table's columns; None: all rows.
         until: not in it, like the cursor, which is `next` of another page.
         machines: keys; None: of all.
     """
 
     table: StreamTable
-    filters: Sequence[Filter] = ()
+    where: Condition | None = None
     since: datetime | None = None
     until: datetime | None = None
     machines: Sequence[int] | None = None
-    ascending: bool = False
+    order: Order = Order.DESCENDING
     limit: int = 100
     cursor: str = ""
+
+    @property
+    def ascending(self) -> bool:
+        """Whether the oldest are first."""
+        return self.order is Order.ASCENDING
 
 
 @dataclass(frozen=True)
 class Page:
-    """Rows as dicts of JSON's types; `next` is the cursor of the following page, empty on the last one."""
+    """Rows as dicts of JSON's types.
+
+    Attributes:
+        next: the cursor of the next page; empty on the last page of an order by time.
+        more: whether more rows may be there already.
+    """
 
     events: list[dict[str, Any]]
     next: str
+    more: bool
 
 
 class Reader:
@@ -68,24 +86,20 @@ class Reader:
         """One page.
 
         Raises:
-            InvalidQuery: a filter names no column, or its value is none; the cursor is none; it takes too long.
+            InvalidQuery: the cursor is none; it takes too long.
             StoreUnavailable: the database cannot be reached.
         """
-        after = _decoded(query.cursor)
-        wanted = await conditions(self._database, query.table, query.filters, query.machines)
-        if wanted is None:
-            return Page([], "")
+        read = _by_commit if query.order is Order.STORED else _by_time
         try:
             async with self._database.connection() as connection, connection.transaction():
-                rows = await _rows(connection, query, wanted, after)
+                # Keys, batches and rows are read from one snapshot.
+                await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                page = await read(connection, query)
         except psycopg.errors.QueryCanceled:
-            raise InvalidQuery("the query takes too long; narrow it with since, until or pid") from None
+            raise InvalidQuery("the query takes too long; narrow it with since, until or where") from None
         except psycopg.DataError as error:
             raise InvalidQuery(str(error).splitlines()[0]) from None
-        more = len(rows) > query.limit
-        rows = rows[: query.limit]
-        following = _encoded(rows[-1]) if more else ""
-        return Page(await self._presented(query.table, rows), following)
+        return Page(await self._presented(query.table, page.events), page.next, page.more)
 
     async def _presented(self, table: StreamTable, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if not rows:
@@ -102,6 +116,33 @@ class Reader:
                 if row[name] is not None and row[name] < 0:
                     row[name] += 1 << 64
         return rows
+
+
+async def _by_commit(connection: Connection, query: EventQuery) -> Page:
+    after = by_commit.place_of(query.cursor) if query.cursor else None
+    wanted = await conditions(connection, query.table, query.where, query.machines)
+    found = await by_commit.rows_since(
+        connection,
+        query.table,
+        wanted,
+        after,
+        since=query.since,
+        until=query.until,
+        machines=query.machines,
+        limit=query.limit,
+    )
+    return Page(found.rows, found.place.cursor(), found.more)
+
+
+async def _by_time(connection: Connection, query: EventQuery) -> Page:
+    after = decoded(query.cursor, _place) if query.cursor else None
+    wanted = await conditions(connection, query.table, query.where, query.machines)
+    rows = await _rows(connection, query, wanted, after)
+    more = len(rows) > query.limit
+    rows = rows[: query.limit]
+    last = rows[-1] if more else None
+    following = encoded([last["time"].isoformat(), last["batch"], last["ordinal"]]) if last else ""
+    return Page(rows, following, more)
 
 
 async def _rows(
@@ -148,22 +189,10 @@ def _rfc3339(ns: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
 
 
-def _encoded(row: dict[str, Any]) -> str:
-    place = json.dumps([row["time"].isoformat(), row["batch"], row["ordinal"]])
-    return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
-
-
-def _decoded(cursor: str) -> Place | None:
-    if not cursor:
-        return None
-    try:
-        if len(cursor) > _CURSOR_LENGTH:
-            raise ValueError
-        time, batch, ordinal = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        moment = datetime.fromisoformat(time).astimezone(UTC)
-        moment + _MICROSECOND  # of the last year it cannot be told
-        if type(batch) is not int or type(ordinal) is not int or not 0 <= ordinal < 1 << 31 or not 0 <= batch < 1 << 63:
-            raise ValueError
-        return moment, batch, ordinal
-    except (binascii.Error, ValueError, TypeError, OverflowError, RecursionError):
-        raise InvalidQuery("cursor: this is none; take `next` of the page before as it is") from None
+def _place(given: Any) -> Place:
+    time, batch, ordinal = given
+    moment = datetime.fromisoformat(time).astimezone(UTC)
+    moment + _MICROSECOND  # of the last year it cannot be told
+    if not is_id(batch) or not is_id(ordinal) or ordinal > LAST_ORDINAL:
+        raise ValueError
+    return moment, batch, ordinal

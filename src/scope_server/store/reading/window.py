@@ -1,4 +1,4 @@
-"""What is known of blocks as an index: a time that has the next rows, and no more than a few blocks."""
+"""Uses the columns about blocks as an index: finds a time range with the next rows and only few blocks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,11 +15,11 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class Scope:
-    """Which blocks are looked through, and from which end.
+    """The blocks to search, and the direction.
 
     Attributes:
-        conditions: what a block has to meet; without any, all of the stream.
-        since, until: of rows; the latter is not in it.
+        conditions: conditions on blocks; without any, all blocks of the stream.
+        since, until: time range of rows; `until` is excluded.
     """
 
     stream: str
@@ -31,11 +31,11 @@ class Scope:
 
 @dataclass(frozen=True)
 class Window:
-    """Where the first rows of a scope are.
+    """The time range with the first rows of a scope.
 
     Attributes:
-        since, until: within these times.
-        whole: there are no rows of the scope beyond it.
+        since, until: the time range.
+        whole: all rows of the scope are in this range.
     """
 
     since: datetime | None
@@ -44,8 +44,9 @@ class Window:
 
 
 async def look(connection: Connection, scope: Scope, most: int) -> Window:
-    """The window of the first `most` blocks of a scope, beside those that its beginning cuts."""
-    # Newest first: what is not among those that end last has no row after their end. Oldest first: likewise.
+    """The window with the first `most` blocks of a scope, not counting blocks that its start cuts."""
+    # Newest first: take the blocks that end last; other blocks have no rows after the end of these. Oldest first: the
+    # reverse.
     edge, step, beyond = ("first_time", "ASC", ">=") if scope.ascending else ("last_time", "DESC", "<")
     begin = scope.since if scope.ascending else scope.until
     _, of_blocks = within(*(sql.Literal(time) if time else None for time in (scope.since, scope.until)))

@@ -1,8 +1,8 @@
-"""Retention: keeps what is stored within a time and a number of bytes, and the disk from running full.
+"""Retention: limits the age and size of stored data, and keeps the disk from filling up.
 
-`disk` is the file system that the database lies on; `days` measures what there is by day; `calendar` says which day it
-is; `policy` chooses a day that goes; `drop` takes its tables away; `sweep` what nothing refers to any more; `closed`
-tasks whose books are closed; and `retention` does these in turn.
+`disk` is the database's file system; `days` measures the data per day; `calendar` gives the current day; `policy`
+chooses the day to delete; `drop` deletes its tables. `sweep` deletes texts and processes that nothing refers to,
+`closed` deletes old tasks. `retention` runs all of these.
 """
 
 from scope_server.store.retention.closed import Closed

@@ -1,4 +1,4 @@
-"""Which day it is, and whether to believe it: what goes for its age is gone, and a clock may be wrong."""
+"""The current day, with a check of the clock: a wrong clock must not delete data because of its age."""
 
 import logging
 import time
@@ -12,15 +12,15 @@ _log = logging.getLogger(__name__)
 
 
 def utc_today() -> date:
-    """The day (UTC) that it is."""
+    """The current day (UTC)."""
     return datetime.now(UTC).date()
 
 
 class Calendar:
-    """Asks the clock for the day, and doubts it for 24 hours when it has leapt ahead.
+    """Reads the day from the clock, and distrusts the clock for 24 hours after it has jumped ahead.
 
-    It has, if more than a week has passed since it was asked last, which is every minute; or, at the first time, since
-    the newest rows. The clock may be right, as after a long holiday: then the doubt costs a day of keeping.
+    A jump is more than a week since the last call, which is every minute; or, at the first call, since the newest rows.
+    If the clock was right, for example after a long shutdown, data is only kept a day longer.
 
     Args:
         today: the clock.
@@ -32,10 +32,10 @@ class Calendar:
         self._leap: _Leap | None = None
 
     def look(self, newest: date | None) -> date:
-        """The day that the clock says.
+        """The current day by the clock.
 
         Args:
-            newest: day of the newest rows.
+            newest: the day of the newest rows.
         """
         today = self._today()
         before = self._before or newest or today
@@ -43,18 +43,18 @@ class Calendar:
         leap = self._leap
         if today - before > _LEAP:
             self._leap = _Leap(before, today, time.monotonic())
-            _log.error("the clock has leapt", extra={"before": before.isoformat(), "today": today.isoformat()})
+            _log.error("the clock has jumped", extra={"before": before.isoformat(), "today": today.isoformat()})
         elif leap and (today < leap.today or time.monotonic() - leap.at > _DOUBTED_S):
-            self._leap = None  # it was set right, or it is right
+            self._leap = None  # the clock was corrected, or is right
         return today
 
     @property
     def doubt(self) -> str:
-        """Why the day is not believed, for people; or nothing."""
+        """Why the clock is not trusted; empty if it is."""
         leap = self._leap
         if leap is None:
             return ""
-        return f"the clock has leapt from {leap.before} to {leap.today}: for 24 hours nothing is dropped for its age"
+        return f"the clock has jumped from {leap.before} to {leap.today}: for 24 hours, no data is deleted for its age"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Tasks, runs and quarantined records of days that are gone: whatever nobody will add to any more."""
+"""Deletes old tasks, runs and quarantined records that cannot change any more."""
 
 import logging
 from datetime import UTC, datetime, time, timedelta
@@ -10,13 +10,13 @@ from scope_server.store.retention.days import measure
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-NEWEST_TASKS = 1000  # are kept whatever their age
-_RUNS_OF_A_TASK = 100  # likewise, the newest
-_RESENT = timedelta(days=7)  # an agent that was away sends again what it had sent: its run has to be known
+NEWEST_TASKS = 1000  # newest tasks, kept at any age
+_RUNS_OF_A_TASK = 100  # newest runs of a task, kept at any age
+_RESENT = timedelta(days=7)  # a returning agent may resend records: its run must still be known
 _SOME = 1000
 _log = logging.getLogger(__name__)
 
-# Ended before, with books that are closed, and referred to by nothing.
+# Runs that ended before, with final counts and no references.
 _RUNS = """
 SELECT r.id FROM store.runs r JOIN store.tasks t ON t.id = r.task
 WHERE r.ended < %(before)s
@@ -39,10 +39,10 @@ _DROPPED = "DELETE FROM store.dropped WHERE dropped_at < now() - interval '1 yea
 
 
 class Closed:
-    """Forgets what is closed and old. A job of `Upkeep`.
+    """Deletes old tasks and runs. A job of `Upkeep`.
 
     Args:
-        keep_days: quarantined records that are older go.
+        keep_days: older quarantined records are deleted.
     """
 
     name = "closed"
@@ -54,16 +54,16 @@ class Closed:
         self._keep_days = keep_days
 
     def begin(self, connection: Connection) -> None:
-        """Nothing is remembered."""
+        """Nothing to do."""
 
     def end(self) -> None:
-        """It holds nothing."""
+        """Nothing to release."""
 
     def step(self, connection: Connection) -> bool:
-        """Forgets some; whether there is more.
+        """Deletes some; returns whether there are more.
 
         Raises:
-            psycopg.Error: nothing, or not all, was forgotten.
+            psycopg.Error: not all were deleted.
         """
         connection.execute(_QUARANTINE, [self._keep_days])
         connection.execute(_DROPPED)
@@ -74,7 +74,7 @@ class Closed:
                 connection.execute(f"DELETE FROM store.{table} WHERE {key} = ANY(%s)".encode(), [runs])
             tasks = connection.execute(_TASKS, where).rowcount
         if runs or tasks:
-            _log.info("closed books forgotten", extra={"runs": len(runs), "tasks": tasks})
+            _log.info("old runs and tasks deleted", extra={"runs": len(runs), "tasks": tasks})
         return len(runs) == _SOME
 
 

@@ -1,4 +1,4 @@
-"""What is stored, by day: every table of a day of every partitioned table, and what state it is in."""
+"""Stored data per day: the daily tables of all partitioned tables, with their sizes and states."""
 
 import re
 from collections.abc import Collection
@@ -19,10 +19,10 @@ SCHEMAS = (
     "latest",
     "ranked",
     "store",
-)  # of which all is counted; in this order a day goes
+)  # all sizes are counted; a day is deleted in this order
 _NAME = re.compile(r"(.+)_(\d{8})")  # STREAM_YYYYMMDD
 
-# Sizes as the file system has them. A table that is not attached any more is a day's by its name.
+# Sizes in the file system. The name of a detached table shows its day.
 _TABLES = """
 SELECT n.nspname, c.relname, c.relispartition, coalesce(i.inhdetachpending, false), pg_total_relation_size(c.oid)
 FROM pg_class c
@@ -36,19 +36,19 @@ WHERE n.nspname = ANY(%s)"""
 
 
 class State(Enum):
-    """How a day's table and its partitioned table hang together."""
+    """Whether a daily table is attached to its partitioned table."""
 
     ATTACHED = "attached"
-    PENDING = "pending"  # a detach was begun; queries do not see it any more
+    PENDING = "pending"  # a detach was started; queries no longer see the table
     ALONE = "alone"
 
 
 @dataclass(frozen=True)
 class DayTable:
-    """A table of a day.
+    """A daily table.
 
     Attributes:
-        table: the partitioned table that it is of, in the same schema.
+        table: name of its partitioned table, in the same schema.
     """
 
     schema: str
@@ -60,45 +60,45 @@ class DayTable:
 
     @property
     def stream(self) -> str | None:
-        """Whose it is; None for the catalogue."""
+        """The stream's name; None for the catalogue of batches."""
         return None if self.schema == "store" else self.table
 
     @property
     def place(self) -> tuple[bool, int, str]:
-        """In the order in which tables of a day go: no row outlives the catalogue's entry of its batch."""
+        """Sort key for the order of deletion: no row outlives the catalogue's entry of its batch."""
         return (self.schema, self.table) == CATALOGUE, SCHEMAS.index(self.schema), self.name
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What is stored: all bytes, and the tables of days."""
+    """The stored data: total bytes, and the daily tables."""
 
     bytes: int
     tables: Collection[DayTable]
 
     @property
     def days(self) -> dict[date, int]:
-        """Bytes by day, the oldest first."""
+        """Bytes per day, oldest first."""
         found: dict[date, int] = {}
         for one in sorted(self.tables, key=lambda one: one.day):
             found[one.day] = found.get(one.day, 0) + one.bytes
         return found
 
     def of(self, day: date) -> list[DayTable]:
-        """The tables of a day, in the order in which they go."""
+        """The tables of a day, in the order of deletion."""
         return sorted((one for one in self.tables if one.day == day), key=lambda one: one.place)
 
 
 def measure(connection: Connection) -> Stored:
-    """Looks at all tables; takes milliseconds.
+    """Measures all tables; takes milliseconds.
 
     Raises:
-        psycopg.Error: the database went away, or somebody has locked a table for long.
+        psycopg.Error: the database went away, or a table is locked for a long time.
     """
     partitioned = set(connection.execute(_PARTITIONED, [list(SCHEMAS)]).fetchall())
     total, tables = 0, []
     for schema, name, attached, pending, size in connection.execute(_TABLES, [list(SCHEMAS)]).fetchall():
-        total += size or 0  # none: it was dropped at this moment
+        total += size or 0  # None: the table was just dropped
         found = _NAME.fullmatch(name)
         day = _day(found[2]) if found else None
         if size is not None and found and day and (schema, found[1]) in partitioned:

@@ -1,4 +1,4 @@
-"""The disk that the database lies on: how large it is, what is free, and how much has to stay so."""
+"""The database's disk: its size, free space, and the minimum of free space (floor)."""
 
 import logging
 import shutil
@@ -9,9 +9,9 @@ import psycopg
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-_LEAST_FLOOR = 512 << 20  # what writers may have under way, and the WAL of it
+_LEAST_FLOOR = 512 << 20  # space for running writes and their WAL
 _FLOOR_SHARE = 0.02
-_MOST_FLOOR_SHARE = 0.25  # on a disk so small that the least would be most of it
+_MOST_FLOOR_SHARE = 0.25  # for small disks
 _MOST_KEPT = 20 << 30
 _KEPT_SHARE = 0.2
 _PID_FILE = "postmaster.pid"
@@ -19,11 +19,11 @@ _log = logging.getLogger(__name__)
 
 
 class Disk:
-    """The file system of the database's directory, if it can be seen from here. For any thread.
+    """The file system of the database's directory, if it is visible to this process. For any thread.
 
     Args:
-        floor_bytes: so many are to stay free; None: 512 MiB or 2 % of the file system, whichever is more.
-        keep_bytes: of rows and all that belongs to them; None: 20 % of the file system, at most 20 GiB.
+        floor_bytes: bytes that must stay free; None: 512 MiB or 2 % of the file system, whichever is more.
+        keep_bytes: limit for rows and related data; None: 20 % of the file system, at most 20 GiB.
     """
 
     def __init__(self, floor_bytes: int | None = None, keep_bytes: int | None = None) -> None:
@@ -32,25 +32,25 @@ class Disk:
         self._looked = False
 
     def look(self, connection: Connection) -> None:
-        """Finds the database's directory; until then, `shortage` says that it is not known.
+        """Finds the database's directory; before that, `shortage` reports the disk as unknown.
 
         Raises:
             psycopg.OperationalError: the database went away.
         """
         found = _directory(connection)
         if not self._looked or found != self._directory:
-            _log.info("database's disk", extra={"directory": str(found or "cannot be seen from here")})
+            _log.info("database's disk", extra={"directory": str(found or "not visible from here")})
         self._directory, self._looked = found, True
 
     @property
     def free_bytes(self) -> int | None:
-        """What PostgreSQL may still write; None if the disk cannot be seen from here."""
+        """Bytes that PostgreSQL can still write; None if the disk is not visible."""
         usage = self._usage()
         return usage and usage[1]
 
     @property
     def floor_bytes(self) -> int:
-        """So many are to stay free; 0 if the disk cannot be seen from here."""
+        """Bytes that must stay free; 0 if the disk is not visible."""
         usage = self._usage()
         if usage is None:
             return 0
@@ -60,7 +60,7 @@ class Disk:
 
     @property
     def limit_bytes(self) -> int:
-        """So many bytes are kept."""
+        """Maximum bytes of stored data."""
         if self._keep is not None:
             return self._keep
         usage = self._usage()
@@ -68,14 +68,14 @@ class Disk:
 
     @property
     def short(self) -> bool:
-        """Whether less is free than has to stay so."""
+        """Whether free space is below the floor."""
         free = self.free_bytes
         return free is not None and free < self.floor_bytes
 
     def shortage(self) -> str:
-        """Why nothing is to be written now, for people; or nothing."""
+        """Why nothing may be written now; empty if writing is allowed."""
         if not self._looked:
-            return "the database's disk was not looked at yet"
+            return "the database's disk was not checked yet"
         free, floor = self.free_bytes, self.floor_bytes
         if free is None or free >= floor:
             return ""
@@ -86,13 +86,13 @@ class Disk:
             return None
         try:
             usage = shutil.disk_usage(self._directory)
-        except OSError:  # it was there: the next look will tell
+        except OSError:  # it existed before; the next check will find the reason
             return None
         return usage.total, usage.free
 
 
 def _directory(connection: Connection) -> Path | None:
-    # The path may be that of another machine or container: it is ours if the same file lies in it.
+    # The path may belong to another machine or container: it is ours if the same file is in it.
     try:
         row = connection.execute(
             "SELECT current_setting('data_directory'), pg_read_file(%s, 0, 1000, true)", [_PID_FILE]
@@ -100,6 +100,6 @@ def _directory(connection: Connection) -> Path | None:
         directory, told = row or (None, None)
         if told and (Path(directory) / _PID_FILE).read_text() == told:
             return Path(directory)
-    except (psycopg.ProgrammingError, OSError):  # the former: it is not for us to know
+    except (psycopg.ProgrammingError, OSError):  # ProgrammingError: no permission to read it
         pass
     return None

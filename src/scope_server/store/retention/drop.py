@@ -1,4 +1,4 @@
-"""Takes the tables of a day away without locking out whoever reads or writes; begun again where it was interrupted."""
+"""Deletes the tables of a day without blocking readers and writers; continues after an interruption."""
 
 import logging
 from datetime import date, timedelta
@@ -12,8 +12,8 @@ from scope_server.store.retention.policy import Reason
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-# A detach waits for the readers and writers of that moment, and holds up nobody meanwhile. What finishes it holds up
-# writers that make the partition of a new day.
+# A detach waits for current readers and writers, without blocking new ones. Only its last step blocks writers that
+# create the partition of a new day.
 _DETACH_S = 3
 _FINISH_S = 1
 _PASSES = 5
@@ -24,13 +24,13 @@ _UNFINISHED = "SELECT DISTINCT day, reason FROM store.dropped WHERE dropped_at I
 _DROPPED = """
 UPDATE store.dropped SET dropped_at = now() WHERE day = %s AND dropped_at IS NULL
 RETURNING stream, rows, bytes, reason"""
-# See `Sweep`; the one that is running is one more.
+# See `Sweep`; a running sweep counts as one more.
 _SWEEP = "UPDATE store.sweep SET due = CASE number % 2 WHEN 1 THEN 3 ELSE 2 END"
 _log = logging.getLogger(__name__)
 
 
 def plan(connection: Connection, stored: Stored, day: date, reason: Reason) -> None:
-    """Enters that a day goes, with what it has: from then on it is gone through with, whoever is killed."""
+    """Records that a day will be deleted, with its size. From then on the deletion is completed, even after a crash."""
     bytes_: dict[str | None, int] = {}
     for one in stored.of(day):
         bytes_[one.stream] = bytes_.get(one.stream, 0) + one.bytes
@@ -41,26 +41,26 @@ def plan(connection: Connection, stored: Stored, day: date, reason: Reason) -> N
 
 
 def unfinished(connection: Connection) -> list[tuple[date, Reason]]:
-    """The days that were entered and are not gone yet."""
+    """Recorded days that are not deleted yet."""
     return [(day, Reason(reason)) for day, reason in connection.execute(_UNFINISHED).fetchall()]
 
 
 def drop(connection: Connection, day: date) -> list[tuple[str | None, int, int]] | None:
-    """Drops all tables of a day that was entered.
+    """Drops all tables of a recorded day.
 
     Returns:
-        What went: stream, rows, bytes; None if not all could go yet, since somebody still reads it.
+        Stream, rows and bytes of the deleted tables; None if some tables are still being read.
 
     Raises:
         psycopg.Error: the database went away.
     """
-    # A late row may make a table of the day anew while the catalogue's is still there: such a row goes, too.
+    # A late row may create a table of the day again while the catalogue's table exists: such a row is deleted too.
     for _ in range(_PASSES):
         tables = measure(connection).of(day)
         if not tables:
             return _finish(connection, day)
         rows = [one for one in tables if (one.schema, one.table) != CATALOGUE]
-        # None is left out for another that waits; but the catalogue goes last.
+        # Drops all tables that are free, even if others must wait; but the catalogue always last.
         waits = [one for one in rows if not _remove(connection, one)]
         if waits or not all(_remove(connection, one) for one in tables if one not in rows):
             return None
@@ -80,7 +80,7 @@ def _remove(connection: Connection, one: DayTable) -> bool:
         _patient(connection, _DETACH_S)
         connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(table))
     except (psycopg.errors.LockNotAvailable, psycopg.errors.ObjectNotInPrerequisiteState) as error:
-        # The latter: another day of this table waits for its readers.
+        # The second error: another day of this table still waits for its readers.
         _log.info("a day's table is in use", extra={"table": one.name, "reason": str(error).splitlines()[0]})
         return False
     return True

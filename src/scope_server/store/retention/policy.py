@@ -1,4 +1,4 @@
-"""Which day goes next, and why."""
+"""Chooses the next day to delete, with the reason."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,21 +7,21 @@ from enum import Enum
 
 
 class Reason(Enum):
-    """Why a day goes."""
+    """Why a day is deleted."""
 
     AGE = "age"
-    LIMIT = "limit"  # more bytes are stored than are kept
-    FLOOR = "floor"  # too little is free on the disk
+    LIMIT = "limit"  # more bytes are stored than the limit
+    FLOOR = "floor"  # too little free space on the disk
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What is kept.
+    """The limits.
 
     Attributes:
-        keep_days: whole days that are older go; None: the clock is not believed, none goes for its age.
-        keep_bytes: of all that is stored.
-        short: less is free on the disk than has to stay so.
+        keep_days: older days are deleted; None: the clock is not trusted, no day is deleted for its age.
+        keep_bytes: maximum bytes of stored data.
+        short: free space on the disk is below the floor.
     """
 
     keep_days: int | None
@@ -30,10 +30,10 @@ class Limits:
 
 
 def next_to_go(stored_bytes: int, days: Mapping[date, int], today: date, limits: Limits) -> tuple[date, Reason] | None:
-    """The oldest day, if it has to go; today (UTC) and later days never do.
+    """The oldest day, if it must be deleted; today (UTC) and later days are never deleted.
 
     Args:
-        days: bytes by day.
+        days: bytes per day.
     """
     oldest = min(days, default=today)
     if oldest >= today:

@@ -1,4 +1,4 @@
-"""Looks every minute at what is stored, and drops the oldest days while there is more than is kept."""
+"""Checks the stored data every minute, and deletes the oldest days while it exceeds the limits."""
 
 import logging
 import time
@@ -26,12 +26,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Storage:
-    """What was stored when it was looked at last.
+    """The stored data at the last check.
 
     Attributes:
-        bytes: of all; None if it was not looked at yet.
-        days: bytes by day, the oldest first.
-        problem: why more is stored than is kept, or nothing.
+        bytes: total size; None before the first check.
+        days: bytes per day, oldest first.
+        problem: why the limits are exceeded; empty if they are not.
     """
 
     bytes: int | None = None
@@ -40,17 +40,17 @@ class Storage:
 
 
 class Retention:
-    """Keeps to the limits. A job of `Upkeep`.
+    """Enforces the limits. A job of `Upkeep`.
 
     Args:
-        disk: that the database lies on, with its limits.
-        keep_days: days that are older go.
-        today: the clock's; it never goes.
+        disk: the database's disk, with its limits.
+        keep_days: older days are deleted.
+        today: returns the clock's day, which is never deleted.
 
     Attributes:
-        storage: what was stored when it was looked at last.
-        dropped_days: since this was made, by reason.
-        dropped_rows, dropped_bytes: likewise.
+        storage: the stored data at the last check.
+        dropped_days: deleted days by reason, since the server's start.
+        dropped_rows, dropped_bytes: their rows and bytes.
     """
 
     name = "retention"
@@ -67,7 +67,7 @@ class Retention:
 
     @property
     def urgent(self) -> bool:
-        """Whether the disk is short, and nothing was done about it for a minute."""
+        """Whether free space is too low, and no day was deleted in the last minute."""
         recently = self._looked_at is not None and time.monotonic() - self._looked_at < _EVERY_S
         return self._disk.short and not recently
 
@@ -76,13 +76,13 @@ class Retention:
         self._disk.look(connection)
 
     def end(self) -> None:
-        """It holds nothing."""
+        """Nothing to release."""
 
     def step(self, connection: Connection) -> bool:
-        """Drops at most one day; whether more are to go now.
+        """Deletes at most one day; returns whether more are due.
 
         Raises:
-            psycopg.Error: it was not done; the next step goes on with it.
+            psycopg.Error: the deletion is incomplete; the next step continues it.
         """
         short = self._disk.short
         if short:
@@ -95,15 +95,15 @@ class Retention:
             if choice:
                 plan(connection, stored, *choice)
                 begun = [choice]
-        # Before the rows; but not while the disk is short, since deleting takes room first: the next day that goes
-        # takes these states along.
+        # Before the rows; but not while free space is too low, because deleting rows first needs space: these states
+        # are deleted with the next day.
         if not short and any(forget(connection, day) for day, _ in begun):
             return True
         gone = [self._drop(connection, day, reason) for day, reason in begun]
         if begun:
             stored = measure(connection)
         self._tell(stored, today, [day for (day, _), one in zip(begun, gone, strict=True) if not one])
-        # A short disk may be so for a moment only: a day a minute, as `urgent` says.
+        # Free space may be low only for a moment: delete one day per minute, see `urgent`.
         return bool(gone) and all(gone) and not short
 
     def _drop(self, connection: Connection, day: date, reason: Reason) -> bool:
@@ -121,15 +121,15 @@ class Retention:
 
     def _tell(self, stored: Stored, today: date, waiting: Sequence[date]) -> None:
         limit = self._disk.limit_bytes
-        problem = f"{waiting[0]} is to be dropped, and somebody still reads it" if waiting else self._calendar.doubt
+        problem = f"{waiting[0]} must be deleted, but is still being read" if waiting else self._calendar.doubt
         stuck = stored.bytes > limit and next_to_go(stored.bytes, stored.days, today, self._limits(False)) is None
         if stuck:
             problem = (
-                f"{stored.bytes >> 20} MiB are stored without a day that could be dropped, more than the "
-                f"{limit >> 20} MiB that are kept: record less, or raise --keep-bytes"
+                f"{stored.bytes >> 20} MiB are stored, more than the limit of {limit >> 20} MiB, and no "
+                f"day can be deleted: record less, or raise --keep-bytes"
             )
         self.storage = Storage(stored.bytes, stored.days, problem)
         now = time.monotonic()
         if stuck and not waiting and (self._told_at is None or now - self._told_at >= _TOLD_EVERY_S):
             self._told_at = now
-            _log.error("more is stored than is kept", extra={"reason": problem})
+            _log.error("stored data exceeds the limits", extra={"reason": problem})

@@ -1,16 +1,16 @@
-"""Takes away what rows referred to and nothing refers to any more: names, stacks, frames, processes.
+"""The sweep: deletes names, stacks, frames and processes that nothing refers to any more.
 
-Writers remember keys, and others are just looked up, so a row that nothing refers to now may be referred to in a
-moment. Hence, in steps that may be interrupted anywhere:
+Writers cache keys and look up others, so an entry without references may get one at any moment. Therefore the sweep
+works in these steps, which may be interrupted anywhere:
 
-1. What nothing refers to is entered in `store.doomed`, and `store.sweep.number` becomes odd, in one transaction.
-   A writer that begins later sees the number, forgets its keys, and takes what it needs out of `doomed` before it looks
-   it up (`store/writing/dimensions.py`).
-2. Transactions of writers that began earlier are waited for; each holds a shared lock (`store.enter`).
-3. What they have come to refer to is taken out of `doomed`.
-4. The rest is deleted, a few rows at a time, and the number becomes even.
+1. Entries without references are listed in `store.doomed`, and `store.sweep.number` becomes odd, in one transaction. A
+writer that starts later sees the number, forgets its cached keys, and removes the entries that it needs from `doomed`
+before it looks them up (`store/writing/dimensions.py`).
+2. The sweep waits for transactions of writers that started earlier; each holds a shared lock (`store.enter`).
+3. Entries that they now refer to are removed from `doomed`.
+4. The rest is deleted, a few rows at a time. Then the number becomes even.
 
-Frames are a sweep of their own, after the stacks that referred to them are gone.
+Frames are deleted in a second sweep, after the stacks that referred to them.
 """
 
 import logging
@@ -27,9 +27,9 @@ _LOCK = 377247  # of store.enter
 _CHUNK = 2_000
 _EVERY_S = 60.0
 
-# What a block refers to is in arrays. Names and stacks share one, and the sequence that their keys are drawn from.
+# A block has its references in arrays. Names and stacks share an array, and the sequence of their keys.
 _HELD = {"names": "names", "stacks": "names", "processes": "processes"}
-_KINDS = {2: tuple(_HELD), 1: ("frames",)}  # by how many sweeps are left
+_KINDS = {2: tuple(_HELD), 1: ("frames",)}  # by number of sweeps still to run
 _STREAMS = "SELECT DISTINCT stream FROM store.streams ORDER BY stream"
 
 _DOOM = """
@@ -39,7 +39,7 @@ WHERE used.id IS NULL
 ON CONFLICT DO NOTHING"""
 _SPARE = """
 DELETE FROM store.doomed d USING (SELECT DISTINCT id FROM ({used}) u) used WHERE d.kind = '{kind}' AND d.id = used.id"""
-# As arrays, so that the index is used: nobody has counted the rows since they were entered.
+# With arrays, so that the index is used: the table has no statistics since the rows were inserted.
 _DELETE = """
 WITH chosen AS MATERIALIZED (
     SELECT id FROM store.doomed WHERE kind = '{kind}' AND id > {after} ORDER BY id LIMIT {chunk} FOR UPDATE SKIP LOCKED
@@ -67,20 +67,20 @@ class Sweep:
     urgent = False
 
     def __init__(self) -> None:
-        self._earlier: set[str] | None = None  # transactions that are waited for
+        self._earlier: set[str] | None = None  # transactions to wait for
         self._spared = False
-        self._after: dict[str, int] = {}  # of each kind, all up to this key were deleted
+        self._after: dict[str, int] = {}  # by kind: all keys up to this one were deleted
 
     def begin(self, connection: Connection) -> None:
-        """Whatever was known of a sweep that is under way is looked at again."""
+        """Forgets the state of a running sweep, to read it again."""
         self._earlier, self._spared = None, False
         self._after.clear()
 
     def end(self) -> None:
-        """It holds nothing."""
+        """Nothing to release."""
 
     def step(self, connection: Connection) -> bool:
-        """One step; whether more are due now.
+        """Runs one step; returns whether more are due.
 
         Raises:
             psycopg.Error: the step was not done.
@@ -91,7 +91,7 @@ class Sweep:
         if number % 2 == 0:
             return bool(kinds) and self._doom(connection, kinds)
         if not self._waited(connection):
-            return False  # for a writer: until the next time
+            return False  # waits for a writer; try again later
         if not self._spared:
             for (kind,) in connection.execute("SELECT DISTINCT kind FROM store.doomed").fetchall():
                 connection.execute(_SPARE.format(kind=kind, used=_used(connection, kind)).encode())
@@ -100,14 +100,14 @@ class Sweep:
         return self._delete(connection) or connection.execute(_END).rowcount == 1
 
     def _delete(self, connection: Connection) -> bool:
-        # From where the last step came to, so that what is gone is not looked at again and again.
+        # Starts after the last deleted key, to skip dead rows.
         for kind in (*_HELD, "frames"):
             statement = _DELETE.format(kind=kind, chunk=_CHUNK, after=self._after.get(kind, 0))
             gone = connection.execute(statement.encode()).fetchall()
             if gone:
                 self._after[kind] = max(number for (number,) in gone)
                 return True
-        # What a writer is taking out at this moment, it will have taken out the next time.
+        # Rows locked by a writer are skipped; the writer is removing them from the list.
         self._after.clear()
         return False
 

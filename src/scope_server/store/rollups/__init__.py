@@ -1,15 +1,15 @@
-"""Rollups: rows added up by the minute, written in the rows' transaction, so that charts need not read rows.
+"""Rollups: totals of rows per minute, written in the rows' transaction, so that charts need not read rows.
 
-A table a stream in the schema `rollups`, partitioned by day. One of its rows holds an hour of a machine, or what one
-transaction brought of it, as arrays: `minutes, comm, ..., counts, sums, failed` are the groups' columns;
-`bucket_minutes, bucket_comm, ..., buckets, bucket_counts` those of their histograms, where bucket b has the values from
-2**b to 2**(b+1); `per_second` counts from `first_second` of the hour on. Its `level`:
+Each stream has a table in the schema `rollups`, partitioned by day. A row has the totals of one hour and machine, or a
+part of them from one transaction, as arrays. `minutes, comm, ..., counts, sums, failed` are columns of groups.
+`bucket_minutes, bucket_comm, ..., buckets, bucket_counts` are columns of their histograms; bucket b has the values from
+2**b to 2**(b+1). `per_second` has counts per second, starting at `first_second` of the hour. The `level` of a row:
 
-    0   fresh: as a transaction wrote it
-    1   merged: all of a machine's hour, by minutes; of all machines for machine 0
-    2   the same by the hour: without minutes and seconds
+    0   fresh, from one transaction
+    1   merged: the whole hour of a machine, per minute; machine 0 has all machines
+    2   the same per hour, without minutes and seconds
 
-Writing: tally (rows added up) - packed (tables into arrays and back) - merge (fresh rows into hours, in the
-background). Reading: query (what can be asked) - reader (answers). tables: the tables and, for people,
-the SQL functions.
+Writing: `tally` adds up rows, `packed` converts totals to arrays and back, `merge` merges fresh rows into hours in the
+background. Reading: `query` (checked queries and their SQL), `reader` (answers). `tables` creates the tables and the
+SQL functions for people.
 """

@@ -1,4 +1,4 @@
-"""A tally as rows of a rollup's table, an hour of a machine each, and back."""
+"""Converts a tally to rows of a rollup's table, one per hour and machine, and back."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,13 @@ import pyarrow.compute as pc
 from scope_server.store.rollups.tally import SUMMED, Integers, Tally
 
 FRESH, MINUTES, HOURS = range(3)  # levels
-EVERY_MACHINE = 0  # the machine of rows that have all machines
+EVERY_MACHINE = 0  # the machine number in rows for all machines
 _HOUR_US = 3_600_000_000
 _MACHINES = 1 << 32
 
 
 def packed(found: Tally, keys: Sequence[str], level: int) -> pa.Table:
-    """The rows that hold a tally."""
+    """The rows of a tally."""
     groups = _sorted(found.groups, [*keys, "minute"])
     buckets = _sorted(found.buckets, [*keys, "minute", "bucket"])
     places = np.unique(_places(groups))
@@ -40,7 +40,7 @@ def packed(found: Tally, keys: Sequence[str], level: int) -> pa.Table:
 
 
 def unpacked(rows: pa.Table, keys: Sequence[str]) -> Tally:
-    """What rows of level FRESH or MINUTES hold. Of a key that they were written without it is 0."""
+    """The tally in rows of level FRESH or MINUTES. Keys that the rows lack are 0."""
     rows = rows.combine_chunks()
     hours = rows.column("hour").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy() // _HOUR_US
     machines = rows.column("machine").cast(pa.int64()).to_numpy()
@@ -68,7 +68,7 @@ def unpacked(rows: pa.Table, keys: Sequence[str]) -> Tally:
 
 
 def _sorted(table: pa.Table, keys: Sequence[str]) -> pa.Table:
-    # What repeats lies together: PostgreSQL compresses the arrays.
+    # Sorted, so that PostgreSQL can compress the arrays better.
     return table.sort_by([(name, "ascending") for name in ("hour", "machine", *keys)]).combine_chunks()
 
 
@@ -108,7 +108,7 @@ def _lengths(rows: pa.Table, name: str) -> Integers:
 
 def _flat(rows: pa.Table, name: str, lengths: Integers) -> Integers:
     column = rows.column(name)
-    if column.null_count:  # rows that are older than the column
+    if column.null_count:  # rows written before the column existed
         absent = np.repeat(column.is_null().to_numpy(), lengths)
         found = np.zeros(len(absent), np.int64)
         found[~absent] = pc.list_flatten(column).cast(pa.int64()).to_numpy()

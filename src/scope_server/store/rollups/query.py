@@ -1,4 +1,4 @@
-"""What can be asked of a rollup, and the SQL that answers it."""
+"""Queries of a rollup, checked, and their SQL."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from psycopg import sql
 
+from scope_bpf.catalogue.nearest import unknown
 from scope_server.errors import InvalidQuery
 from scope_server.store.rollups.packed import EVERY_MACHINE, FRESH, HOURS, MINUTES
 from scope_server.store.schema.columns import StreamTable
@@ -22,13 +23,13 @@ _HOUR = 3600
 
 @dataclass(frozen=True)
 class RollupQuery:
-    """Which groups are wanted, over which time, and in which steps.
+    """A query: the groups, the time range and the steps.
 
     Attributes:
-        since, until: moved outwards to whole steps, or minutes.
+        since, until: the time range, extended to whole steps or minutes.
         every_s: the step of a series; None: only totals.
         by: keys of the rollup, and `machine`.
-        machines: keys; None: of all.
+        machines: keys of machines; None: all.
     """
 
     table: StreamTable
@@ -47,7 +48,7 @@ class RollupQuery:
 
     @property
     def of_machines(self) -> bool:
-        """Whether it matters whose rows they are."""
+        """Whether the query distinguishes or selects machines."""
         return self.machines is not None or MACHINE in self.by
 
 
@@ -62,36 +63,40 @@ def checked(
     order: str,
     top: int,
 ) -> RollupQuery:
-    """The query, within bounds; without `until` up to now, without `since` an hour before that.
+    """The checked query. Default of `until`: now; of `since`: an hour before `until`.
 
     Raises:
-        InvalidQuery: it cannot be answered.
+        InvalidQuery: the query is not possible.
     """
-    unknown = [name for name in by if name not in (*table.rollup.by, MACHINE)]
-    if unknown:
-        there = ", ".join((*table.rollup.by, MACHINE))
-        raise InvalidQuery(f"by: '{unknown[0][:60]}' is no key of {table.name}'s rollup; there are: {there}")
+    keys = (*table.rollup.by, MACHINE)
+    others = [name for name in by if name not in keys]
+    if others:
+        raise InvalidQuery(f"by: {unknown(f'key of the rollup of {table.name}', others[0], keys)}")
     if len(set(by)) < len(by):
         raise InvalidQuery("by: a key is given twice")
     if order != "count" and not table.rollup.measured:
-        raise InvalidQuery(f"order: nothing is measured in {table.name}; only the count can be asked for")
+        raise InvalidQuery(f"order: {table.name} has no measured column; only order=count is possible")
     every_s = EVERY[every] if every else None
     end = until or datetime.now(UTC)
     begin = since or max(end - timedelta(hours=1), _EARLIEST) if end >= _EARLIEST else end
     if not _EARLIEST <= begin < end <= _LATEST:
-        raise InvalidQuery("since, until: since has to be before until, from 1970 to 2200")
+        raise InvalidQuery("since, until: since must be before until, both from 1970 to 2200")
     if every_s == 1 and (end - begin > _LONGEST_BY_SECOND or set(by) - {MACHINE} or order != "count"):
-        raise InvalidQuery("every: by the second there is only a count, at most by machine, of at most 2 hours")
+        raise InvalidQuery(
+            "every: per second there are only counts, grouped by machine or not at all, for at most 2 hours"
+        )
     step = min(every_s or 60, 24 * _HOUR)
     first, last = int((begin - _EARLIEST).total_seconds()) // step, -(-(end - _EARLIEST) // timedelta(seconds=step))
     if every_s and every_s > 1 and last - first > _MOST_POINTS:
-        raise InvalidQuery(f"every: that is {last - first} points; at most {_MOST_POINTS} are given, take longer steps")
+        raise InvalidQuery(
+            f"every: {last - first} points are too many; the maximum is {_MOST_POINTS}, use longer steps"
+        )
     begin, end = (_EARLIEST + timedelta(seconds=step * number) for number in (first, last))
     return RollupQuery(table, begin, end, every_s, tuple(by), machines, order, top)
 
 
 def ranking(query: RollupQuery) -> sql.Composed:
-    """The first groups with their totals: keys k0, k1, ..., count, sum, failed, p50, p99."""
+    """SQL of the top groups with their totals: keys k0, k1, ..., count, sum, failed, p50, p99."""
     order = {"count": "count", "sum": "sum", "p99": "p99"}[query.order]
     return sql.SQL("{} ORDER BY {} DESC NULLS LAST, {} LIMIT {}").format(
         _totals(query, [], sql.SQL("true")),
@@ -102,9 +107,10 @@ def ranking(query: RollupQuery) -> sql.Composed:
 
 
 def series(query: RollupQuery, groups: Sequence[Sequence[int]]) -> sql.Composed:
-    """The points of groups, told by their keys' values in the order of `by`: `time`, and what `ranking` has.
+    """SQL of the points of groups, given by the values of their keys in the order of `by`: `time`, then as in
+    `ranking`.
 
-    Percentiles are there if the order is by them: they take ten times as long as the rest.
+    Percentiles are only included if the order uses them: they take ten times as long as the rest.
     """
     wanted: sql.Composable = sql.SQL("true")
     if query.by:
@@ -117,7 +123,7 @@ def series(query: RollupQuery, groups: Sequence[Sequence[int]]) -> sql.Composed:
 
 
 def by_second(query: RollupQuery) -> sql.Composed:
-    """The count of every second that has any: `time`, k0 if it is by machine, `count`."""
+    """SQL of the counts of all seconds with rows: `time`, k0 if grouped by machine, `count`."""
     second = sql.SQL("extract(epoch FROM r.hour)::bigint + r.first_second + u.place - 1")
     inner = sql.SQL(
         "SELECT r.machine, {second} AS second, u.counts FROM rollups.{table} AS r"
@@ -165,7 +171,7 @@ def _totals(query: RollupQuery, time: list[str], wanted: sql.Composable) -> sql.
 
 
 def _quantile(share: float) -> sql.Composed:
-    # The bucket in which it lies, and how far in: as if its values lay evenly.
+    # The bucket of the quantile, and the position in it, assuming evenly spread values.
     wanted = sql.SQL("{} * total").format(sql.Literal(share))
     return sql.SQL(
         "max(CASE WHEN below < {w} AND below + count >= {w}"
@@ -174,7 +180,7 @@ def _quantile(share: float) -> sql.Composed:
 
 
 def _unnested(query: RollupQuery, time: list[str], values: Sequence[str], prefix: str) -> sql.Composed:
-    # Groups or, with the prefix, their buckets; whole hours from rows by the hour, if the steps allow.
+    # Groups or, with the prefix, their buckets; whole hours come from rows per hour, if the steps allow it.
     by_hours = not time or (query.every_s or 0) >= _HOUR
     keys = [sql.Identifier(f"{prefix}{name}") for name in query.keys]
     own = {"bucket": "buckets", "counts": f"{prefix}counts"}
@@ -215,7 +221,7 @@ def _unnested(query: RollupQuery, time: list[str], values: Sequence[str], prefix
 
 
 def _hours(query: RollupQuery, level: int, by_hours: bool) -> sql.Composed:
-    # Which rows: of level HOURS those that lie in the time as a whole, else those that it cuts, or all.
+    # Conditions on rows: of level HOURS, those fully in the time range; of the others, those cut by it, or all.
     first, last = int(query.since.timestamp()), int(query.until.timestamp())
     begin, end = -(-first // _HOUR), last // _HOUR
     touched = sql.SQL("r.hour >= {} AND r.hour < {}").format(*map(_moment, (first // _HOUR, -(-last // _HOUR))))

@@ -12,7 +12,7 @@ from scope_server.store.rollups.query import MACHINE, RollupQuery, by_second, ra
 
 _TEXTS = "SELECT id, text FROM store.names WHERE id = ANY(%s::bigint[])"
 _MACHINES = "SELECT id, machine_id, hostname FROM store.machines WHERE id = ANY(%s::bigint[])"
-_QUICK = "SET LOCAL jit = off"  # it takes longer than these statements do
+_QUICK = "SET LOCAL jit = off"  # compiling takes longer than these statements
 
 Row = Mapping[str, Any]
 
@@ -24,10 +24,10 @@ class Rollups:
         self._database = database
 
     async def groups(self, query: RollupQuery) -> list[dict[str, Any]]:
-        """The groups as JSON's types, the first first: keys, totals and, of a series, `points`.
+        """The groups in order, with JSON types: keys, totals and, for a series, `points`.
 
         Raises:
-            InvalidQuery: it takes too long.
+            InvalidQuery: the query takes too long.
             StoreUnavailable: the database cannot be reached.
         """
         try:
@@ -39,13 +39,15 @@ class Rollups:
                 return await _groups(connection, query)
         except psycopg.errors.QueryCanceled:
             raise InvalidQuery(
-                "the query takes too long; narrow it with since and until, or take longer steps"
+                "the query takes too long; narrow it with since and until, or use longer steps"
             ) from None
 
 
 async def _groups(connection: Connection, query: RollupQuery) -> list[dict[str, Any]]:
     totals = await (await connection.execute(ranking(query))).fetchall()
-    totals = [row for row in totals if row["count"] is not None]  # without keys there is a row of nothing
+    totals = [
+        row for row in totals if row["count"] is not None
+    ]  # without keys, there is a row even if nothing was counted
     shown = await _keys(connection, query, totals)
     points: defaultdict[tuple[int, ...], list[dict[str, Any]]] = defaultdict(list)
     if query.every_s:
@@ -77,7 +79,7 @@ async def _seconds(connection: Connection, query: RollupQuery) -> list[dict[str,
 async def _keys(
     connection: Connection, query: RollupQuery, rows: Iterable[Row]
 ) -> dict[tuple[int, ...], dict[str, Any]]:
-    # What stands for each group's keys: absent ones are null.
+    # The texts of each group's keys; null if absent.
     places = [_place(query, row) for row in rows]
     texts: dict[int, str] = {}
     machines: dict[int, dict[str, Any]] = {}

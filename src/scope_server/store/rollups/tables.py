@@ -1,4 +1,4 @@
-"""The rollups' tables, and the SQL functions by which people read them."""
+"""The rollups' tables, and SQL functions to read them."""
 
 from typing import Any
 
@@ -10,25 +10,25 @@ from scope_server.store.schema.columns import StreamTable
 from scope_server.store.schema.functions import show
 
 _BASE = {
-    "hour": ("timestamptz NOT NULL", "when it begins"),
-    "machine": ("integer NOT NULL", "of store.machines; 0 in rows of all machines"),
-    "groups": ("integer NOT NULL", "how many it has"),
-    "first_second": ("integer", "of the hour, that per_second begins with"),
-    "level": ("smallint NOT NULL", "0: as a transaction wrote it; 1: merged, by minutes; 2: merged, by the hour"),
-    "minutes": ("smallint[]", "of the hour, of each group"),
-    "counts": ("bigint[]", "of each group"),
-    "sums": ("bigint[]", "of each group"),
-    "failed": ("bigint[]", "of each group"),
-    "bucket_minutes": ("smallint[]", "of the hour, of each bucket of the histograms"),
-    "buckets": ("smallint[]", "b has the values from 2**b to 2**(b+1)"),
-    "bucket_counts": ("bigint[]", "of each bucket"),
-    "per_second": ("bigint[]", "counts, a second each"),
+    "hour": ("timestamptz NOT NULL", "start of the hour"),
+    "machine": ("integer NOT NULL", "key in store.machines; 0 in rows for all machines"),
+    "groups": ("integer NOT NULL", "number of groups"),
+    "first_second": ("integer", "second of the hour at which per_second starts"),
+    "level": ("smallint NOT NULL", "0: from one transaction; 1: merged, per minute; 2: merged, per hour"),
+    "minutes": ("smallint[]", "minute of the hour, per group"),
+    "counts": ("bigint[]", "count per group"),
+    "sums": ("bigint[]", "sum per group"),
+    "failed": ("bigint[]", "failures per group"),
+    "bucket_minutes": ("smallint[]", "minute of the hour, per bucket of the histograms"),
+    "buckets": ("smallint[]", "bucket numbers; bucket b has the values from 2**b to 2**(b+1)"),
+    "bucket_counts": ("bigint[]", "count per bucket"),
+    "per_second": ("bigint[]", "count per second"),
 }
 _OF_TIME = {"since": "timestamptz", "until": "timestamptz DEFAULT 'infinity'"}
 
 
 def make(connection: psycopg.Connection[Any], table: StreamTable) -> None:
-    """Makes what a stream's rollup lacks, in the transaction that is open."""
+    """Creates the missing parts of a stream's rollup, in the open transaction."""
     relation = sql.Identifier("rollups", table.name)
     found = connection.execute(
         "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(format('rollups.%%I', %s::text)) AND attnum > 0",
@@ -45,7 +45,7 @@ def make(connection: psycopg.Connection[Any], table: StreamTable) -> None:
         connection.execute(sql.SQL("CREATE TABLE {} ({}) PARTITION BY RANGE (hour)").format(relation, columns))
         connection.execute(sql.SQL("CREATE INDEX ON {} (hour, machine)").format(relation))
         connection.execute(sql.SQL("CREATE INDEX ON {} (hour) WHERE level = {}").format(relation, FRESH))
-    elif lacking:  # what was added up before has no such key
+    elif lacking:  # older totals have no such key
         added = sql.SQL(", ").join([sql.SQL("ADD COLUMN {}").format(column) for column in lacking])
         connection.execute(sql.SQL("ALTER TABLE {} {}").format(relation, added))
     if lacking:
@@ -56,10 +56,10 @@ def make(connection: psycopg.Connection[Any], table: StreamTable) -> None:
 
 
 def _comments(table: StreamTable, relation: sql.Identifier) -> list[sql.Composed]:
-    about = f"{table.meaning}: added up. Rows hold arrays; read scope.{table.name}_minutes(since, until) instead."
+    about = f"{table.meaning}: totals. Rows have arrays; use scope.{table.name}_minutes(since, until) instead."
     said = {name: meaning for name, (_, meaning) in _BASE.items()}
     for name in table.rollup.by:
-        said |= {name: "of store.names, of each group", f"bucket_{name}": "the same of each bucket"}
+        said |= {name: "key in store.names, per group", f"bucket_{name}": "key in store.names, per bucket"}
     return [
         sql.SQL("COMMENT ON TABLE {} IS {}").format(relation, sql.Literal(about)),
         *(
@@ -70,32 +70,32 @@ def _comments(table: StreamTable, relation: sql.Identifier) -> list[sql.Composed
 
 
 def _functions(table: StreamTable) -> dict[str, tuple[dict[str, str], sql.Composed, str]]:
-    # By name: columns with types, body, and what it is.
+    # By name: columns with types, body, and comment.
     rollup = table.rollup
     keys = dict.fromkeys(rollup.by, "text")
     who = {"machine_id": "text", "hostname": "text"}
     counted = f"count: {_meaning(table, rollup.count) if rollup.count else 'rows'}"
-    summed = f"; sum: of {rollup.measured}, {_meaning(table, rollup.measured)}" if rollup.measured else ""
-    failed = f"; failed: by {rollup.failed}" if rollup.failed else ""
+    summed = f"; sum: sum of {rollup.measured}, {_meaning(table, rollup.measured)}" if rollup.measured else ""
+    failed = f"; failed: failures by {rollup.failed}" if rollup.failed else ""
     left_out = f"; without rows in which {rollup.unless} is not 0" if rollup.unless else ""
-    about = f"{table.meaning}: added up by %s, machine{''.join(', ' + key for key in keys)}. {counted}{summed}{failed}"
+    about = f"{table.meaning}: totals per %s, machine{''.join(', ' + key for key in keys)}. {counted}{summed}{failed}"
     about += left_out
     values = dict.fromkeys(("count", "sum", "failed"), "bigint")
     found = {
-        "minutes": ({"minute": "timestamptz", **who, **keys, **values}, _groups(table, MINUTES), about % "the minute"),
-        "hours": ({"hour": "timestamptz", **who, **keys, **values}, _groups(table, HOURS), about % "the hour"),
+        "minutes": ({"minute": "timestamptz", **who, **keys, **values}, _groups(table, MINUTES), about % "minute"),
+        "hours": ({"hour": "timestamptz", **who, **keys, **values}, _groups(table, HOURS), about % "hour"),
         "seconds": (
             {"second": "timestamptz", **who, "count": "bigint"},
             _seconds(table),
-            f"{table.meaning}: count a second.{left_out.replace(';', '', 1)}",
+            f"{table.meaning}: count per second.{left_out.replace(';', '', 1)}",
         ),
     }
     if rollup.measured:
         found["histogram"] = (
             {"minute": "timestamptz", **who, **keys, "at_least": "bigint", "count": "bigint"},
             _histogram(table),
-            f"{rollup.measured} of {table.name} by powers of two: of count the value is at least at_least, and less "
-            "than twice that (0 counts as 1). For a percentile: scope.percentile(0.99, at_least, count).",
+            f"{rollup.measured} of {table.name} in powers of two: `count` values are at least at_least and less than "
+            "twice at_least (0 counts as 1). For a percentile: scope.percentile(0.99, at_least, count).",
         )
     return found
 
@@ -112,7 +112,7 @@ def _rows(level: int) -> sql.Composed:
 
 
 def _texts(table: StreamTable) -> tuple[sql.Composed, sql.Composed]:
-    # In the target list, so that only queries that name a key pay for it.
+    # In the target list, so that only queries that use a key do the lookup.
     shown = [
         sql.SQL("(SELECT n.text FROM store.names AS n WHERE n.id = u.{})").format(sql.Identifier(name))
         for name in table.rollup.by

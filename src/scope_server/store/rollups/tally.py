@@ -1,4 +1,4 @@
-"""Rows added up by minute and group, and sums of such sums: columns at a time, whole numbers throughout."""
+"""Adds up rows per minute and group, and adds up such totals, column by column, with integers only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from scope_server.store.schema.columns import Kind, StreamTable
 Integers = npt.NDArray[np.int64]
 
 SUMMED = ("counts", "sums", "failed")
-LARGEST = (1 << 63) - 1  # what a sum that would be larger is kept as
+LARGEST = (1 << 63) - 1  # larger sums are stored as this
 _HALF = (1 << 32) - 1
-_NARROW = 1 << 10  # keys within so many are numbered by their distance
-_DENSE = 1 << 16  # combinations of keys that are not looked for among the rows
+_NARROW = 1 << 10  # keys in a range up to this size are numbered by their distance
+_DENSE = 1 << 16  # up to this many combinations of keys, use a dense array
 _MINUTE_US, _SECOND_US = 60_000_000, 1_000_000
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What rows add up to; `hour` and the like count since 1970 UTC.
+    """Totals of rows; hours are counted since 1970 UTC.
 
     Attributes:
         groups: hour, machine, the rollup's keys (0: absent), minute (of the hour), counts, sums, failed.
@@ -37,7 +37,7 @@ class Tally:
 
 
 def tally(table: StreamTable, rows: pa.Table) -> Tally:
-    """Adds up rows, as they are stored, of which there is at least one."""
+    """Adds up rows in their stored form, at least one."""
     rollup = table.rollup
     if rollup.unless:
         rows = rows.filter(pc.equal(rows.column(rollup.unless), 0))
@@ -54,7 +54,7 @@ def tally(table: StreamTable, rows: pa.Table) -> Tally:
     if rollup.histogram:
         groups, buckets = added_up(by_minute, values), _unfolded(by_minute, rows.column(rollup.histogram))
     else:
-        # The buckets are groups of the rows, and the groups are groups of the buckets: that reads all rows once.
+        # Buckets are computed from rows, and groups from buckets, so all rows are read only once.
         fine = added_up(by_minute | {"bucket": np.where(measured < 0, -1, _log2(measured))}, values)
         groups = _again(fine, [*by_minute], SUMMED)
         with_value = fine.filter(pc.greater_equal(fine.column("bucket"), 0))
@@ -68,7 +68,7 @@ def tally(table: StreamTable, rows: pa.Table) -> Tally:
 
 
 def joined(tallies: Sequence[Tally], keys: Sequence[str]) -> Tally:
-    """One of several: what has the same key is added."""
+    """Several tallies as one: entries with the same key are added."""
     by_minute = ["hour", "machine", *keys, "minute"]
     return Tally(
         _again(pa.concat_tables([one.groups for one in tallies]), by_minute, SUMMED),
@@ -78,7 +78,7 @@ def joined(tallies: Sequence[Tally], keys: Sequence[str]) -> Tally:
 
 
 def without(found: Tally, column: str) -> Tally:
-    """The same with 0 in a column, `machine` or `minute`, of groups and buckets and, if they have it, of seconds."""
+    """A copy with a column (`machine` or `minute`) set to 0 in groups, buckets and, if present, seconds."""
 
     def cleared(table: pa.Table) -> pa.Table:
         place = table.schema.get_field_index(column)
@@ -88,7 +88,7 @@ def without(found: Tally, column: str) -> Tally:
 
 
 def added_up(keys: dict[str, Integers], values: dict[str, Integers]) -> pa.Table:
-    """The sums of values by keys, of which no value is negative; a sum never exceeds LARGEST."""
+    """The sums of values by keys; no value may be negative; sums are limited to LARGEST."""
     code, distinct = _coded(keys)
     size = len(next(iter(distinct.values())))
     there = np.flatnonzero(np.bincount(code, minlength=size))
@@ -102,7 +102,7 @@ def _again(table: pa.Table, keys: Sequence[str], values: Sequence[str]) -> pa.Ta
 
 
 def _coded(keys: dict[str, Integers]) -> tuple[Integers, dict[str, Integers]]:
-    # One small number for all the keys of a row, and what each number stands for; some may stand for no row.
+    # One small number for all keys of a row, and the keys of each number; some numbers may be unused.
     code = np.zeros(len(next(iter(keys.values()))), np.int64)
     size = 1
     distinct: dict[str, Integers] = {}
@@ -130,7 +130,7 @@ def _codes(column: Integers) -> tuple[Integers, Integers]:
 
 
 def _sums(code: Integers, values: Integers, size: int) -> Integers:
-    # bincount adds in floating point: exact for halves of 32 bits.
+    # bincount adds floats, which is exact for 32-bit halves.
     low = np.bincount(code, values & _HALF, size).astype(np.int64)
     if len(values) and int(values.max()) <= _HALF:
         return low
@@ -151,7 +151,7 @@ def _numbers(rows: pa.Table, name: str, type_: pa.DataType) -> Integers:
 
 
 def _measured(table: StreamTable, rows: pa.Table) -> Integers:
-    # -1 for what has no value.
+    # -1 for missing values.
     name = table.rollup.measured
     if not name:
         return np.full(len(rows), -1, np.int64)
@@ -172,7 +172,7 @@ def _failed(rollup: Rollup, rows: pa.Table) -> Integers:
 
 
 def _log2(values: Integers) -> Integers:
-    # Of the highest bit alone, lest a number of more than 53 bits is rounded up to the next power of two.
+    # Uses only the highest bit, because a float of more than 53 bits may be rounded up to the next power of two.
     bits = np.maximum(values, 1)
     bits = bits & ~(bits >> 1)
     return np.asarray((bits.astype(np.float64).view(np.int64) >> 52) - 1023)

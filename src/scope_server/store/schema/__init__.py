@@ -1,4 +1,4 @@
-"""What lies in the database: `columns` from the catalogue's schemas, `migrate` makes tables and views, a day each.
+"""The database schema: `columns` from the catalogue, `migrate` creates tables and views, `partitions` one per day.
 
-Numbered files in `migrations/` have what is no stream's own.
+Numbered files in `migrations/` have the tables that belong to no stream.
 """

@@ -1,4 +1,4 @@
-"""From a stream's Arrow schema to its table: which column each one becomes."""
+"""Converts a stream's Arrow schema to the columns of its table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from scope_bpf.catalogue.literal import ColumnType, column_type
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.shown import Latest, Rollup
 from scope_bpf.catalogue.stream import Column, Mode, Stream, fingerprint
@@ -13,12 +14,12 @@ from scope_server.errors import SchemaConflict
 
 
 class Kind(StrEnum):
-    """How a stored value stands for the column's."""
+    """How a value is stored."""
 
     PLAIN = "plain"
     NAME = "name"  # the key of a row in store.names
     STACK = "stack"  # the key of a row in store.stacks
-    UNSIGNED = "unsigned"  # 64 bits without a sign, kept in a bigint: from 2**63 on it is negative there
+    UNSIGNED = "unsigned"  # 64-bit unsigned, stored in a bigint: from 2**63 on, the stored value is negative
     UNSIGNED_LIST = "unsigned_list"
 
 
@@ -27,7 +28,7 @@ KEYED = (Kind.NAME, Kind.STACK)
 
 @dataclass(frozen=True)
 class StoredColumn:
-    """A column of an event table: `sql` is its type there, `stored` the Arrow type that is written to it."""
+    """A column of an event table: `sql` is its SQL type, `stored` the Arrow type that is written."""
 
     name: str
     arrow: pa.DataType
@@ -38,14 +39,15 @@ class StoredColumn:
 
 @dataclass(frozen=True)
 class StreamTable:
-    """A stream of the catalogue and the table it is kept in.
+    """A stream of the catalogue, and its table.
 
     Attributes:
-        schema: of the batches that arrive.
-        columns: the table's, beside those every table has (`BASE`).
-        meanings: of the columns that the catalogue describes, with their units.
-        rollup: what its rows are added up to.
-        latest: which states its rows tell, if any.
+        schema: Arrow schema of received batches.
+        columns: the table's columns besides the common ones (`BASE`).
+        meanings: meanings of the columns in the catalogue, with units.
+        units: units of the columns that have one.
+        rollup: how its rows are added up.
+        latest: which states its rows describe, if any.
     """
 
     name: str
@@ -56,25 +58,31 @@ class StreamTable:
     columns: tuple[StoredColumn, ...]
     meaning: str
     meanings: Mapping[str, str]
+    units: Mapping[str, str]
     rollup: Rollup
     latest: Latest | None = None
 
     @property
     def of_processes(self) -> bool:
-        """Whether its rows are about processes."""
+        """Whether the rows are about processes."""
         return "pid" in self.schema.names
 
     @property
     def keyed(self) -> tuple[str, ...]:
-        """The columns that have keys of names or stacks."""
+        """The columns with keys of names or stacks."""
         return tuple(column.name for column in self.columns if column.kind in KEYED)
 
+    @property
+    def types(self) -> Mapping[str, ColumnType]:
+        """The types of the columns, for `read_filter`."""
+        return {field.name: column_type(field.type, self.units.get(field.name, "")) for field in self.schema}
+
     def column(self, name: str) -> StoredColumn | None:
-        """The column of this name, or None."""
+        """The column with this name, or None."""
         return next((column for column in self.columns if column.name == name), None)
 
 
-# What every row has beside its stream's own columns.
+# Columns of every row besides the stream's own.
 BASE = {
     "time": "timestamptz NOT NULL",
     "ktime_ns": "bigint NOT NULL",
@@ -83,8 +91,8 @@ BASE = {
     "machine": "integer NOT NULL",
     "ordinal": "integer NOT NULL",
 }
-IN_PROCESS = ("pid", "start_ns")  # kept in store.processes; rows about no process have that with pid 0
-# What a block of rows has beside their columns: they are of one day, in order of time.
+IN_PROCESS = ("pid", "start_ns")  # stored in store.processes; rows without a process refer to an entry with pid 0
+# Columns of a block besides the rows' columns. A block's rows are of one day, in order of time.
 OF_BLOCK = {
     "first_time": "timestamptz NOT NULL",
     "last_time": "timestamptz NOT NULL",
@@ -93,7 +101,7 @@ OF_BLOCK = {
     "processes": "bigint[] NOT NULL",
     "names": "bigint[] NOT NULL",
 }
-# What a group of states has beside the columns that make it (`store/latest/`).
+# Columns of a group of states besides those that identify it (`store/latest/`).
 OF_GROUP = {
     "total": "numeric NOT NULL",
     "process": "bigint NOT NULL",
@@ -101,10 +109,10 @@ OF_GROUP = {
     "held": "integer NOT NULL",
     "day": "date NOT NULL",
 }
-WHOLE = {"smallint": -(1 << 15), "integer": -(1 << 31), "bigint": -(1 << 63)}  # each type's smallest number
+WHOLE = {"smallint": -(1 << 15), "integer": -(1 << 31), "bigint": -(1 << 63)}  # smallest number of each type
 RESERVED = (*(set(BASE) - {"ktime_ns"}), *OF_BLOCK, "machine_id", "hostname", "task_id")
 
-_LONGEST_NAME = 54  # of a table: its partitions add 9 characters for the day
+_LONGEST_NAME = 54  # maximum length of a table's name; partitions add 9 characters for the day
 _NUMBERS = {
     pa.int8(): ("smallint", pa.int16()),
     pa.uint8(): ("smallint", pa.int16()),
@@ -123,10 +131,10 @@ _NUMBERS = {
 
 
 def stored_column(name: str, arrow: pa.DataType, stack: bool = False) -> StoredColumn:
-    """How a column of this Arrow type is kept; `stack`: its texts are stacks.
+    """The stored column for this Arrow type; `stack`: the texts are stacks.
 
     Raises:
-        SchemaConflict: it cannot be.
+        SchemaConflict: the type cannot be stored.
     """
     if arrow in _NUMBERS and not stack:
         sql, stored = _NUMBERS[arrow]
@@ -138,15 +146,15 @@ def stored_column(name: str, arrow: pa.DataType, stack: bool = False) -> StoredC
         sql, stored = _NUMBERS[arrow.value_type]
         kind = Kind.UNSIGNED_LIST if arrow.value_type == pa.uint64() else Kind.PLAIN
         return StoredColumn(name, arrow, f"{sql}[]", pa.list_(stored), kind)
-    raise SchemaConflict(f"column '{name}': no column of a table can hold Arrow's {arrow}")
+    raise SchemaConflict(f"column '{name}': Arrow's type {arrow} cannot be stored")
 
 
 def stream_tables(probes: Mapping[str, Probe]) -> dict[str, StreamTable]:
-    """The table of every stream of these probes, by the stream's name.
+    """The tables of all streams of these probes, by stream name.
 
     Raises:
-        SchemaConflict: a column has a name that every table uses itself, or a type that none can hold; a stream's name
-            is too long.
+        SchemaConflict: a column has the name of a common column, or a type that cannot be stored; or a stream's name is
+            too long.
         NotSupported: a probe's object was not built.
     """
     found: dict[str, StreamTable] = {}
@@ -156,7 +164,7 @@ def stream_tables(probes: Mapping[str, Probe]) -> dict[str, StreamTable]:
             taken = [name for name in schema.names if name in RESERVED]
             if taken:
                 raise SchemaConflict(
-                    f"stream '{stream.name}': the name of column '{taken[0]}' is taken in every table; choose another"
+                    f"stream '{stream.name}': the name of column '{taken[0]}' is used in every table; choose another"
                 )
             if len(stream.name) > _LONGEST_NAME:
                 raise SchemaConflict(f"stream '{stream.name}': its name has more than {_LONGEST_NAME} characters")
@@ -171,6 +179,7 @@ def stream_tables(probes: Mapping[str, Probe]) -> dict[str, StreamTable]:
                 columns=columns,
                 meaning=stream.meaning,
                 meanings={name: _said(column) for name, column in described.items()},
+                units={name: column.unit for name, column in described.items() if column.unit},
                 rollup=_rollup(stream, columns),
                 latest=_latest(stream, columns),
             )
@@ -184,7 +193,7 @@ def _rollup(stream: Stream, columns: tuple[StoredColumn, ...]) -> Rollup:
     unknown = [name for name in used if name and name not in kinds]
     unknown += [name for name in rollup.by if kinds.get(name) is not Kind.NAME]
     if unknown:
-        raise SchemaConflict(f"stream '{stream.name}': its rollup needs '{unknown[0]}', which is no such column")
+        raise SchemaConflict(f"stream '{stream.name}': its rollup needs '{unknown[0]}', which is not such a column")
     return rollup
 
 
@@ -198,7 +207,7 @@ def _latest(stream: Stream, columns: tuple[StoredColumn, ...]) -> Latest | None:
     unknown += [name for name in (*latest.key, *latest.by) if types.get(name) not in WHOLE or name in OF_GROUP]
     unknown += [name for name in latest.totals[:1] if types.get(name) not in WHOLE]
     if unknown or not latest.totals:
-        lacking = f"'{unknown[0]}', which is no such column" if unknown else "a total that ranks them"
+        lacking = f"'{unknown[0]}', which is not such a column" if unknown else "a total that ranks them"
         raise SchemaConflict(f"stream '{stream.name}': its latest states need {lacking}")
     return latest
 

@@ -1,4 +1,4 @@
-"""Functions in schema `scope`: what people read that is kept in another shape than they see it in."""
+"""SQL functions in the schema `scope`, which show stored data in readable form."""
 
 import logging
 from collections.abc import Mapping
@@ -19,15 +19,15 @@ def show(
     *,
     arguments: Mapping[str, str],
 ) -> None:
-    """Makes the function scope.NAME if it is not there as it should be, in the transaction that is open.
+    """Creates or replaces the function scope.NAME, if it is missing or differs, in the open transaction.
 
-    One that returned other columns and that somebody has built on is left as it was; the log says so.
+    If an old function returns other columns and other objects depend on it, it is left unchanged and this is logged.
 
     Args:
-        columns: that it returns, with their types.
-        body: a query, which has the arguments as $1, $2, ...
-        about: what it says of itself.
-        arguments: with their types, and defaults behind these.
+        columns: returned columns with their types.
+        body: a query with the arguments as $1, $2, ...
+        about: the comment on the function.
+        arguments: arguments with their types, followed by defaults.
 
     Raises:
         psycopg.Error: the database went away.
@@ -44,7 +44,7 @@ def show(
     try:
         with connection.transaction():
             connection.execute(create)
-    except psycopg.errors.InvalidFunctionDefinition:  # it returns other columns now
+    except psycopg.errors.InvalidFunctionDefinition:  # the returned columns have changed
         try:
             with connection.transaction():
                 connection.execute(sql.SQL("DROP FUNCTION {}").format(function))
@@ -52,7 +52,7 @@ def show(
         except psycopg.errors.DependentObjectsStillExist as error:
             reason = str(error).splitlines()[0]
             extra = {"function": f"scope.{name}", "reason": reason}
-            _log.warning("a function that somebody has built on returns what it did before", extra=extra)
+            _log.warning("a function was not updated because other objects depend on it", extra=extra)
             return
     connection.execute(sql.SQL("COMMENT ON FUNCTION {} IS {}").format(function, sql.Literal(about)))
 

@@ -18,15 +18,15 @@ from scope_server.store.schema.views import comments, digest, function, view
 
 Connection = psycopg.Connection[Any]
 
-_LOCK = 0x5C09E  # servers that start together migrate one after the other
+_LOCK = 0x5C09E  # servers that start at the same time migrate one after the other
 _log = logging.getLogger(__name__)
 
 
 def migrate(connection: Connection, tables: Iterable[StreamTable]) -> None:
-    """Applies what the database lacks, in one transaction.
+    """Applies missing migrations, in one transaction.
 
     Raises:
-        SchemaConflict: the database was made by a newer server, or by one too old, or a column's type has changed.
+        SchemaConflict: a newer or a too old server made the database, or a column's type has changed.
     """
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
@@ -36,7 +36,7 @@ def migrate(connection: Connection, tables: Iterable[StreamTable]) -> None:
 
 
 def migrations() -> dict[int, str]:
-    """The numbered SQL files' texts by version, in order."""
+    """The texts of the numbered SQL files by version, in order."""
     folder = files("scope_server.store.schema") / "migrations"
     found = {int(file.name[:4]): file.read_text() for file in folder.iterdir() if file.name.endswith(".sql")}
     return dict(sorted(found.items()))
@@ -45,7 +45,7 @@ def migrations() -> dict[int, str]:
 def _apply_files(connection: Connection) -> None:
     if _exists(connection, "scope", "schema_versions"):
         raise SchemaConflict(
-            "the database was made by a SCOPE whose tables cannot be taken over; name another database, or drop the "
+            "the database is of an old SCOPE version whose tables cannot be used; use another database, or drop the "
             "schemas scope and events in this one"
         )
     connection.execute("CREATE SCHEMA IF NOT EXISTS store")
@@ -109,7 +109,7 @@ def _added(table: StreamTable, columns: Sequence[Record]) -> list[StoredColumn]:
 
 
 def _show(connection: Connection, table: StreamTable, columns: Sequence[Record], version: int, shown: str) -> None:
-    # Only if it is not as it was: replacing a view waits for everybody who reads it.
+    # Only if changed: replacing a view waits for all its readers.
     name, query = sql.Identifier("scope", table.name), view(table, columns)
     of_table, of_view = comments(table, columns)
     of_time = function(table, columns)
@@ -132,10 +132,8 @@ def _show(connection: Connection, table: StreamTable, columns: Sequence[Record],
         except psycopg.Error as error:
             reason = str(error).splitlines()[0]
     else:
-        # Somebody has put something else in its place, or built on a view that has changed.
-        _log.warning(
-            "a stream's view is not ours and was left", extra={"view": f"scope.{table.name}", "reason": reason}
-        )
+        # Another object has this name, or other objects depend on the changed view.
+        _log.warning("a stream's view was not updated", extra={"view": f"scope.{table.name}", "reason": reason})
         return
     connection.execute(
         "UPDATE store.streams SET shown = %s WHERE stream = %s AND version = %s", [made, table.name, version]

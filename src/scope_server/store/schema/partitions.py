@@ -1,4 +1,4 @@
-"""A partition for each day (UTC) that has rows, made when the first of them comes."""
+"""Partitions, one per day (UTC) with rows, created when the first row of the day arrives."""
 
 import logging
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ def day_of(ns: int) -> date:
 
 @dataclass(frozen=True, order=True)
 class Partition:
-    """A day of a partitioned table. The table's name has at most 54 characters: 63 with the day."""
+    """A day's partition of a table. The table's name has at most 54 characters: with the day, 63."""
 
     schema: str
     table: str
@@ -32,15 +32,15 @@ class Partition:
 
     @property
     def name(self) -> str:
-        """Its own, in the same schema."""
+        """The partition's name, in the same schema."""
         return f"{self.table}_{self.day:%Y%m%d}"
 
 
 def making(one: Partition) -> tuple[str, str]:
-    """The statements that make a partition.
+    """The statements that create a partition.
 
-    It is made beside the table and then attached: that lets queries and writers of the table go on, where CREATE TABLE
-    ... PARTITION OF would wait for them all and hold up those behind it.
+    The partition is created separately and then attached, which does not block queries and writers of the table. CREATE
+    TABLE ... PARTITION OF would wait for all of them and block new ones.
     """
     begin = datetime(one.day.year, one.day.month, one.day.day, tzinfo=UTC)
     bounds = {"begin": begin.isoformat(), "end": (begin + timedelta(days=1)).isoformat()}
@@ -49,14 +49,14 @@ def making(one: Partition) -> tuple[str, str]:
 
 
 class Partitions:
-    """Knows which partitions there are, as seen by one connection."""
+    """The known partitions of one connection."""
 
     def __init__(self, connection: WriterConnection) -> None:
         self._connection = connection
         self._known: set[Partition] = set()
 
     def ensure(self, wanted: Iterable[Partition]) -> None:
-        """Makes those that are missing, each in a transaction of its own."""
+        """Creates missing partitions, each in its own transaction."""
         for one in sorted(set(wanted) - self._known):
             self._connection.query("SELECT pg_advisory_xact_lock(hashtext('scope.partitions'))")
             if not self._connection.query(_ATTACHED.format(schema=one.schema, name=one.name)):
@@ -67,5 +67,5 @@ class Partitions:
             self._known.add(one)
 
     def forget(self) -> None:
-        """Looks again the next time: somebody may have dropped one."""
+        """Forgets the known partitions, since one may have been dropped."""
         self._known.clear()

@@ -1,4 +1,4 @@
-"""The views that people read: narrow rows with text joined back, each column with what it means."""
+"""The readable views of streams: keys are replaced by their texts, and each column has a comment."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,27 +9,27 @@ from scope_server.store.blocks.layout import FRESH, MEANINGS, PACKED, Record
 from scope_server.store.blocks.rows import rows, within
 from scope_server.store.schema.columns import Kind, StreamTable
 
-# In the target list, so that only queries that name task_id pay for it: the catalogue is large.
+# In the target list, so that only queries that use task_id do the lookup: the catalogue is large.
 _TASK = sql.SQL(
     "(SELECT t.task_id FROM store.batches AS b JOIN store.runs AS r ON r.id = b.run"
     " JOIN store.tasks AS t ON t.id = r.task"
     " WHERE b.id = e.batch AND b.last_time >= e.time) AS task_id, "
 )
-# Null in rows of no process.
+# Null in rows without a process.
 OF_PROCESS = "NULLIF(p.pid, 0) AS pid, CASE WHEN p.pid <> 0 THEN p.start_ns END AS start_ns, "
 _BASE = {
-    "time": "when, by the machine's clock, to a microsecond; by the server's if the machine's cannot be",
+    "time": "time of the row by the machine's clock, in microseconds; by the server's if the machine's is implausible",
     "machine_id": "the machine's id",
     "hostname": "the machine's name",
-    "task_id": "the task that recorded it",
-    "batch": "the delivery that it came with",
-    "ordinal": "its place there",
+    "task_id": "the task that recorded the row",
+    "batch": "the batch with which the row arrived",
+    "ordinal": "place of the row in its batch",
 }
 _STORED = {
     "time": _BASE["time"],
-    "batch": "of store.batches",
-    "process": "of store.processes",
-    "machine": "of store.machines",
+    "batch": "key in store.batches",
+    "process": "key in store.processes",
+    "machine": "key in store.machines",
     "ordinal": _BASE["ordinal"],
 }
 
@@ -37,10 +37,10 @@ _STORED = {
 def joined(
     found: sql.Composable, columns: Iterable[Record], of_processes: bool, task: sql.Composable = _TASK
 ) -> sql.Composed:
-    """A query of `found`, rows as a stream's table has them, with keys replaced by what they stand for.
+    """A query of the stored rows `found`, with keys replaced by their texts.
 
     Args:
-        task: how the task is found: nothing, for queries that find it by batch.
+        task: SQL that finds the task; empty for queries that find it by batch.
     """
     shown: list[sql.Composable] = []
     joins: list[sql.Composable] = []
@@ -69,15 +69,15 @@ def joined(
 
 
 def view(table: StreamTable, columns: Sequence[Record]) -> sql.Composed:
-    """The query of a stream's view. Columns that came later stand last, so that views built on it can be kept."""
+    """The query of a stream's view. Newer columns are last, so that views that depend on it can be kept."""
     return joined(rows(table.name, columns), columns, table.of_processes)
 
 
 def function(table: StreamTable, columns: Sequence[Record]) -> sql.Composed:
-    """A statement that makes a function of the view's rows of a time.
+    """The statement that creates a function for the view's rows in a time range.
 
-    A condition on the view's time is met by each row alone: no plan takes it as one on blocks. The function has both,
-    and PostgreSQL puts its query in the place of the call.
+    A condition on the view's time is checked for each row; PostgreSQL cannot use it to skip blocks. The function has
+    conditions on rows and on blocks, and PostgreSQL inlines its query.
     """
     of_rows, of_blocks = within(sql.SQL("$1"), sql.SQL("$2"))
     query = joined(rows(table.name, columns, of_rows, blocks=of_blocks), columns, table.of_processes)
@@ -88,27 +88,29 @@ def function(table: StreamTable, columns: Sequence[Record]) -> sql.Composed:
 
 
 def comments(table: StreamTable, columns: Sequence[Record]) -> tuple[sql.Composed, sql.Composed]:
-    """What the stream's tables say of themselves, and what its view and function do: statements."""
+    """The statements that set the comments of the stream's tables, and of its view and function."""
     own = [column["name"] for column in columns]
     of_process = [name for name in ("pid", "start_ns") if name in table.meanings]
     stored = {name: _STORED.get(name) or table.meanings.get(name, "") for name in [*_STORED, "ktime_ns", *own]}
     base = [*_BASE, "ktime_ns", *of_process]
     shown = {name: _BASE.get(name) or table.meanings.get(name, "") for name in [*base, *own]}
-    about = f"{table.meaning}. Rows of probe {table.probe}, {{}}; read the view scope.{table.name} instead."
+    about = f"{table.meaning}. Rows of probe {table.probe}, {{}}; use the view scope.{table.name} instead."
     of_tables = [
-        _said("TABLE", FRESH, table.name, about.format("in blocks as they came"), {**MEANINGS, **stored}),
+        _said("TABLE", FRESH, table.name, about.format("in blocks as written"), {**MEANINGS, **stored}),
         _said("TABLE", PACKED, table.name, about.format("in large, compressed blocks"), {**MEANINGS, **stored}),
     ]
     of_function = sql.SQL("COMMENT ON FUNCTION {} (timestamptz, timestamptz) IS {}").format(
         sql.Identifier("scope", table.name),
-        sql.Literal(f"Rows of the view scope.{table.name} from since on and before until; reads what is of that time."),
+        sql.Literal(
+            f"Rows of the view scope.{table.name} from since (included) to until (excluded); reads only this range."
+        ),
     )
     of_view = [_said("VIEW", "scope", table.name, f"{table.meaning} (probe {table.probe}).", shown), of_function]
     return sql.SQL("; ").join(of_tables), sql.SQL("; ").join(of_view)
 
 
 def digest(*statements: sql.Composed) -> str:
-    """Differs when statements do."""
+    """A digest of statements."""
     return hashlib.sha256("\n".join(each.as_string(None) for each in statements).encode()).hexdigest()
 
 

@@ -1,1 +1,1 @@
-"""What the store has done in the background: `upkeep` does jobs in turn, `chores` are those that are no others'."""
+"""Background work of the store: `upkeep` runs jobs in turn; `chores` has the jobs of blocks and rollups."""

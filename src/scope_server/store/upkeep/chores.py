@@ -1,4 +1,4 @@
-"""What else the store has done in the background: fresh blocks are packed, and rollups are merged."""
+"""Background jobs that pack fresh blocks and merge rollups."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Chore:
-    """A job of `Upkeep` that can wait, made of a function that does one step."""
+    """A frugal job of `Upkeep`, made from a function that does one step."""
 
     name: str
     every_s: float
@@ -26,22 +26,22 @@ class Chore:
     urgent: bool = False
 
     def begin(self, connection: Connection) -> None:
-        """It needs no beginning."""
+        """Nothing to prepare."""
 
     def end(self) -> None:
-        """Gives back what it holds."""
+        """Closes the connection."""
         self.close()
 
 
 def chores(conninfo: str, tables: Mapping[str, StreamTable]) -> list[Chore]:
-    """The chores of these streams."""
+    """The jobs for these streams."""
     merging = _Columnar(conninfo, lambda connection: Merger(connection, tables.values()).step())
     packing = _Columnar(conninfo, Compaction(tables.values()).step)
     return [Chore("merge", 10.0, merging.step, merging.close), Chore("pack", 30.0, packing.step, packing.close)]
 
 
 class _Columnar:
-    # Columns travel over a connection of the writers' kind, made when there is a first step, and anew when it was lost.
+    # Columns need a connection like the writers'. It is made at the first step, and again after it was lost.
 
     def __init__(self, conninfo: str, work: Callable[[WriterConnection], bool]) -> None:
         self._conninfo, self._work = conninfo, work

@@ -1,4 +1,4 @@
-"""What is done in the background for the store: one thread, one connection, one step at a time."""
+"""Runs the store's background jobs: one thread, one connection, one step at a time."""
 
 import asyncio
 import contextlib
@@ -32,50 +32,50 @@ _log = logging.getLogger(__name__)
 
 
 class Job(Protocol):
-    """Work in bounded steps, each over the connection that it is given, which commits by itself."""
+    """A job with short steps. Each step gets a connection in autocommit mode."""
 
     @property
     def name(self) -> str:
-        """For the log."""
+        """The name for the log."""
 
     @property
     def every_s(self) -> float:
-        """How often there may be something to do."""
+        """Time between two checks for work, in s."""
 
     @property
     def frugal(self) -> bool:
-        """Whether it can wait: it is followed by a rest, and not done while the disk is short."""
+        """Whether the job can wait: it is followed by a pause, and not run while free disk space is too low."""
 
     @property
     def urgent(self) -> bool:
-        """Whether it is to be done now; asked every second."""
+        """Whether the job must run now; called every second."""
 
     def begin(self, connection: Connection) -> None:
-        """Told of a new connection.
+        """Prepares for a new connection.
 
         Raises:
-            psycopg.Error: the connection is of no use.
+            psycopg.Error: the connection does not work.
         """
 
     def end(self) -> None:
-        """Told, in the same thread, that there are no more steps."""
+        """Called in the same thread, after the last step."""
 
     def step(self, connection: Connection) -> bool:
-        """Does a little; whether there is more to do now.
+        """Runs a short step; returns whether there is more work now.
 
         Raises:
-            psycopg.Error, StoreUnavailable, DataRefused: it could not; it is tried again when it is due the next time.
+            psycopg.Error, StoreUnavailable, DataRefused: the step failed; it is retried when the job is due again.
         """
 
 
 class Upkeep:
-    """Does jobs in turn, with pauses while the database is away.
+    """Runs jobs in turn, with pauses while the database is away.
 
     Args:
         conninfo: a libpq connection string.
-        jobs: the first of those that are due is done.
-        disk: frugal jobs wait while it is short.
-        share: of a CPU, for frugal jobs; measured as if their steps did nothing but compute.
+        jobs: in order of priority; the first job that is due runs.
+        disk: frugal jobs wait while its free space is too low.
+        share: share of a CPU for frugal jobs; the whole time of their steps counts as CPU time.
     """
 
     def __init__(self, conninfo: str, jobs: Sequence[Job], disk: "Shortage", share: float = 0.1) -> None:
@@ -85,16 +85,16 @@ class Upkeep:
         self._conninfo = make_conninfo(conninfo, **limits, options=options, application_name="scope upkeep")
         self._jobs, self._disk, self._rest = jobs, disk, 1 / share - 1
         self._due = dict.fromkeys((job.name for job in jobs), 0.0)
-        self._rested = 0.0  # until then, frugal jobs wait
+        self._rested = 0.0  # frugal jobs wait until this time
         self._stopping = threading.Event()
         self._connection: Connection | None = None
-        self.problems: dict[str, str] = {}  # by job: why its last step failed
+        self.problems: dict[str, str] = {}  # why the last step failed, by job
 
     async def run(self) -> None:
-        """Runs until cancelled, then ends the step that is under way.
+        """Runs until cancelled, then finishes the current step.
 
         Raises:
-            Exception: whatever else than the database's errors a job fails with.
+            Exception: a job failed with another error than the database's.
         """
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
@@ -108,7 +108,7 @@ class Upkeep:
             finally:
                 for job in self._jobs:
                     job.end()
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(_tell, ended, failed)
 
         thread = threading.Thread(target=work, name="scope-upkeep", daemon=True)
@@ -145,7 +145,7 @@ class Upkeep:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _follow(self, connection: Connection) -> None:
-        # Until told to stop, or the connection is lost.
+        # Until stopped, or the connection is lost.
         while not self._stopping.is_set() and not connection.closed:
             job = self._next()
             if job is None:
@@ -179,11 +179,11 @@ class Upkeep:
 
 
 class Shortage(Protocol):
-    """A disk, as far as upkeep asks it."""
+    """The property of a disk that upkeep needs."""
 
     @property
     def short(self) -> bool:
-        """Whether less is free than has to stay so."""
+        """Whether free space is too low."""
 
 
 def _tell(ended: "asyncio.Future[None]", failed: BaseException | None) -> None:

@@ -1,6 +1,6 @@
-"""From what is handed over to committed rows and books.
+"""Writes deliveries to the database: rows and event counts.
 
-In the order of data: `delivery` (what is handed over) - `writer` (halves a group that fails) - `transaction` - `runs`,
-`dimensions` (`texts`, `described`), `rows`, `catalogue`, `books` (`sequences`), `rejections` - `connection`, `wire`.
-`quarantine` is what people do with records that could not be written.
+In the order of data: `delivery` (the input), `writer` (splits a group that fails), `transaction`, then `runs`,
+`dimensions` (`texts`, `described`), `rows`, `catalogue`, `books` (`sequences`), `rejections`, and finally `connection`
+and `wire`. `quarantine` handles records that could not be written.
 """

@@ -1,6 +1,6 @@
-"""The accounts of a group's runs and their losses, within the transaction that stores the rows.
+"""The event counts of a group's runs, and their losses, in the transaction that stores the rows.
 
-Kept as objects while the group is gone through, record by record, and written at once.
+They are kept in memory while the group's records are processed, and then written at once.
 """
 
 import json
@@ -16,7 +16,7 @@ from scope_wire.limits import MOST_COUNT
 Key = tuple[int, str]  # run (key), stream
 _Minute = tuple[int, str, str, str, int]  # run, stream, place, reason, minute since 1970
 
-_MOST_SPANS = 10_000  # of an account: sequences come in order, but for a few
+_MOST_SPANS = 10_000  # per account: most sequence numbers come in order
 _MOST_REASONS = 500
 _MINUTE_NS = 60 * 10**9
 
@@ -52,7 +52,7 @@ _CLOSE = "UPDATE store.accounts SET last_sequence = 0 WHERE run = ANY($1::bigint
 
 @dataclass
 class _Book:
-    # An account as it was when it was locked, and what the group adds.
+    # An account as locked, with the group's additions.
     settled: Sequences
     told: dict[str, int]
     told_ns: int | None
@@ -89,10 +89,10 @@ class Books:
                 self._books[row["run"], row["stream"]] = book
 
     def settle(self, key: Key, sequence: int) -> bool:
-        """Enters a sequence as settled; False if it was.
+        """Marks a sequence number as settled; False if it was settled before.
 
         Raises:
-            Rejected: too many sequences before it are missing.
+            Rejected: too many earlier sequence numbers are missing.
         """
         book = self._books[key]
         if book.settled.overlaps(sequence, sequence):
@@ -101,11 +101,11 @@ class Books:
         return True
 
     def store(self, key: Key, events: int) -> None:
-        """Enters so many rows as stored."""
+        """Counts rows as stored."""
         self._books[key].stored += events
 
     def lose(self, key: Key, place: str, reason: str, events: int, *, first_ns: int, last_ns: int) -> None:
-        """Enters so many events as lost, in the minute of `last_ns`."""
+        """Counts events as lost, in the minute of `last_ns`."""
         if events:
             first_ns = min(first_ns, last_ns)
             where = (*key, place, reason, last_ns // _MINUTE_NS)
@@ -115,27 +115,28 @@ class Books:
             self._books[key].lost += events
 
     def give_up(self, run: int, gap: Gap, place: str) -> None:
-        """Enters as lost what of a gap is not settled.
+        """Counts the unsettled parts of a gap as lost.
 
         Raises:
-            Rejected: a span of several sequences is settled in part: its events cannot be divided. Nothing is entered.
+            Rejected: a span of several sequence numbers is partly settled, so its events cannot be divided. Nothing
+                changes.
         """
         key = (run, gap.stream)
         book = self._books[key]
         fresh = [span for span in gap.spans if not book.settled.covers(span.first, span.last)]
         for span in fresh:
             if book.settled.overlaps(span.first, span.last):
-                raise Rejected("breach", f"sequences {span.first} to {span.last} are given up, and some had been sent")
+                raise Rejected("breach", f"sequences {span.first} to {span.last} are in a gap, but some were sent")
         for span in fresh:
-            if not book.settled.overlaps(span.first, span.last):  # it may be in the gap twice
+            if not book.settled.overlaps(span.first, span.last):  # a gap may contain it twice
                 _add(book, span.first, span.last)
                 self.lose(key, place, gap.reason, span.events, first_ns=gap.first_ns, last_ns=gap.last_ns)
 
     def tell(self, run: int, account: Account) -> None:
-        """Takes an agent's account: its counts grow, and what it lost more than it told before is entered as lost.
+        """Applies an agent's account: counts never decrease; losses above those reported before are counted as lost.
 
         Raises:
-            Rejected: it names more reasons than there can be.
+            Rejected: the account has too many reasons.
         """
         key = (run, account.stream)
         book = self._books[key]
@@ -152,14 +153,14 @@ class Books:
         book.told_ns = max(account.time_ns, book.told_ns or 0)
 
     def end(self, run: int, last_sequences: Mapping[str, int]) -> None:
-        """Enters how many sequences a run's streams had; those that are not named had none."""
+        """Sets the last sequence numbers of a run's streams; 0 for streams that are not named."""
         self._ended.add(run)
         for stream, last in last_sequences.items():
             book = self._books[run, stream]
             book.last_sequence = max(last, book.last_sequence or 0)
 
     def write(self) -> None:
-        """Writes all of it."""
+        """Writes all changes."""
         keys = sorted(self._books)
         books = [self._books[key] for key in keys]
         if keys:
@@ -205,7 +206,7 @@ class Books:
 
 def _add(book: _Book, first: int, last: int) -> None:
     if len(book.settled) >= _MOST_SPANS and not book.settled.overlaps(first - 1, last + 1):
-        raise Rejected("holes", f"sequence {first}: {_MOST_SPANS} spans of sequences before it never came")
+        raise Rejected("holes", f"sequence {first}: {_MOST_SPANS} spans of earlier sequences are missing")
     book.settled.add(first, last)
     book.new.add(first, last)
 

@@ -1,4 +1,4 @@
-"""The catalogue of batches: when and whose the rows of each are."""
+"""The catalogue of batches: the run, stream and time range of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _DRAW = "SELECT nextval('store.batch_ids') AS id FROM generate_series(1, {count}
 
 @dataclass(frozen=True)
 class Entry:
-    """A batch that is stored; `run` and `machine` are keys."""
+    """A stored batch; `run` and `machine` are keys."""
 
     number: int
     run: int
@@ -24,21 +24,21 @@ class Entry:
 
 
 class Catalogue:
-    """Enters batches over one connection. For one thread."""
+    """Adds batches over one connection. For one thread."""
 
     def __init__(self, connection: WriterConnection) -> None:
         self._connection = connection
         self._numbers: list[int] = []
 
     def numbers(self, count: int) -> list[int]:
-        """So many numbers for batches, growing. Those of a transaction that failed are given again."""
+        """Increasing ids for `count` batches. Ids of a failed transaction are used again."""
         lacking = count - len(self._numbers)
         if lacking > 0:
             self._numbers += [row["id"] for row in self._connection.query(_DRAW.format(count=lacking))]
         return self._numbers[:count]
 
     def enter(self, entries: Sequence[Entry]) -> None:
-        """Writes entries, of which there is at least one."""
+        """Writes at least one entry."""
         self._connection.ingest(
             "store",
             "batches",
@@ -58,5 +58,5 @@ class Catalogue:
         )
 
     def committed(self, count: int) -> None:
-        """The first so many numbers are taken for good."""
+        """Marks the first `count` ids as used."""
         del self._numbers[:count]

@@ -1,4 +1,4 @@
-"""The writers' connection: ADBC, whose ingest of columns and whose statements share a transaction."""
+"""The writers' connection. It uses ADBC, where statements and the ingest of columns share a transaction."""
 
 import contextlib
 from collections.abc import Iterable, Sequence
@@ -11,22 +11,24 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from scope_server.errors import StoreUnavailable
 from scope_server.store.writing.wire import with_arrays
 
-# SQLSTATEs of the moment: connection, resources, operator, disk, deadlock, a lock not had in time, a standby, and
-# damage to the database's own files. The same statements may succeed later.
+# SQLSTATEs of temporary errors: connection, resources, operator, disk, deadlock, lock timeout, standby, and damage to
+# the database's own files. The same statements may succeed later.
 _OF_THE_MOMENT = ("08", "53", "57", "58", "40", "55P03", "25006", "XX001", "XX002")
-# A table or column is not there, or a column is of another type than what is sent.
+# A table or column is missing, or a column has another type than the data.
 _OF_THE_SCHEMA = ("42", "08P01")
-_NO_PARTITION = "no partition of relation"  # a day's was just dropped; its SQLSTATE is that of a violated CHECK, 23514
-_LOCK_S = 10  # a writer that waits for a lock is shown as waiting
+_NO_PARTITION = (
+    "no partition of relation"  # a day's partition was just dropped; the SQLSTATE is that of a violated CHECK, 23514
+)
+_LOCK_S = 10  # after this time, a writer reports that it waits
 _CONNECT_S = 5
-_SILENCE_S = 15  # of a database that is reached over TCP
+_SILENCE_S = 15  # timeout for a database reached over TCP
 
 
 class DataRefused(Exception):
-    """PostgreSQL refused the statement for what is in it. The transaction is rolled back.
+    """PostgreSQL refused a statement because of its data. The transaction is rolled back.
 
     Attributes:
-        of_schema: a table or column is not as it was.
+        of_schema: a table or column has changed.
     """
 
     def __init__(self, reason: str, of_schema: bool = False) -> None:
@@ -35,12 +37,11 @@ class DataRefused(Exception):
 
 
 class WriterConnection:
-    """One connection and the transaction open on it. For one thread.
+    """One connection with its open transaction. For one thread.
 
     Raises:
-        StoreUnavailable: from everything, if the database went away or fails for a passing reason. The connection is
-            closed then.
-        DataRefused: from statements, for any other reason.
+        StoreUnavailable: from all methods, if the database is away or fails temporarily. The connection is then closed.
+        DataRefused: from statements, for other reasons.
     """
 
     def __init__(self, conninfo: str) -> None:
@@ -56,7 +57,7 @@ class WriterConnection:
         return list(self.table(statement, parameters).to_pylist())
 
     def table(self, statement: str, parameters: dict[str, pa.Array] | None = None) -> pa.Table:
-        """As `query`, with the rows as columns."""
+        """Like `query`, but returns columns."""
         bound = None
         if parameters is not None:
             lists = [pa.array([values], pa.list_(values.type)) for values in parameters.values()]
@@ -75,7 +76,7 @@ class WriterConnection:
             raise self._judged(error) from error
 
     def vacuum(self, schema: str, table: str) -> None:
-        """Makes room of what was deleted; commits before, and leaves out a table that somebody has locked."""
+        """Frees the space of deleted rows. Commits first; skips a locked table."""
         self.commit()
         try:
             self._connection.adbc_connection.set_autocommit(True)
@@ -87,14 +88,14 @@ class WriterConnection:
             raise self._judged(error) from error
 
     def commit(self) -> None:
-        """Commits; if this raises StoreUnavailable it is unknown whether it was."""
+        """Commits. If this raises StoreUnavailable, it is unknown whether the commit succeeded."""
         try:
             self._connection.commit()
         except adbc.Error as error:
             raise self._judged(error) from error
 
     def rollback(self) -> None:
-        """Gives up what was not committed."""
+        """Rolls the transaction back."""
         try:
             self._connection.rollback()
         except adbc.Error as error:
@@ -102,12 +103,12 @@ class WriterConnection:
             raise StoreUnavailable(_said(error)) from error
 
     def cancel(self) -> None:
-        """Ends the statement that runs now; the only method that another thread may call."""
+        """Cancels the current statement; the only method that another thread may call."""
         with contextlib.suppress(adbc.Error):
             self._connection.adbc_cancel()
 
     def close(self) -> None:
-        """Closes it; what was not committed is rolled back."""
+        """Closes the connection; an open transaction is rolled back."""
         if self.open:
             self.open = False
             self._cursor.close()
@@ -115,7 +116,7 @@ class WriterConnection:
 
     def _judged(self, error: adbc.Error) -> Exception:
         state = error.sqlstate or ""
-        # The driver itself looks for tables and columns; what it says of them has no SQLSTATE.
+        # The driver checks tables and columns itself; its errors have no SQLSTATE.
         of_schema = state.startswith(_OF_THE_SCHEMA) if state else isinstance(error, adbc.ProgrammingError)
         of_schema = of_schema or _NO_PARTITION in str(error)  # the private PostgreSQL speaks English
         if (of_schema or not state.startswith(_OF_THE_MOMENT)) and self._answers():
@@ -124,7 +125,7 @@ class WriterConnection:
         return StoreUnavailable(_said(error))
 
     def _answers(self) -> bool:
-        # The driver's own errors, for columns that it cannot send, have no SQLSTATE; nor has a connection that is gone.
+        # The driver's own errors, about columns that it cannot send, have no SQLSTATE; nor has a lost connection.
         try:
             self._connection.rollback()
             self._cursor.execute("SELECT 1")
@@ -170,7 +171,7 @@ def _careful(conninfo: str) -> str:
 
 
 def _said(error: Exception) -> str:
-    # What PostgreSQL says, in one line, without the statement and what else the driver puts before it.
+    # PostgreSQL's message in one line, without the statement and the driver's prefix.
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     from_server = [said.strip() for line in lines if (said := line.partition("ERROR:")[2])]
     return next(iter(from_server + lines), type(error).__name__)

@@ -1,4 +1,4 @@
-"""What is handed to a writer, and what it answers."""
+"""The input of a writer, and its answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from scope_proto.scope.v1.record_pb2 import Record
 from scope_server.errors import Rejected
 from scope_server.machine import Machine
 
-INGEST = "ingest"  # the place where the server loses; it alone counts there
-SPOOL = "spool"  # the place of gaps; an agent's accounts tell of all others
+INGEST = "ingest"  # the place of losses in the server; only the server counts there
+SPOOL = "spool"  # the place of gaps; all other places are in an agent's accounts
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """Rows of one batch, at least one, checked, with the columns of the catalogue.
+    """Checked rows of a batch, at least one, with the columns of the catalogue.
 
     Attributes:
-        first_ns, last_ns: of the rows, in nanoseconds since 1970 UTC.
-        days: UTC days that have rows.
-        boot_to_utc_ns: added to a row's ktime_ns it gives the row's time.
-        redated: the machine's own clock was implausible, the server's was taken.
+        first_ns, last_ns: times of the first and last row, in nanoseconds since 1970 UTC.
+        days: UTC days of the rows.
+        boot_to_utc_ns: added to a row's ktime_ns, it gives the row's time.
+        redated: the server's clock was used, because the machine's was implausible.
     """
 
     rows: pa.Table
@@ -36,7 +36,7 @@ class Decoded:
 
 @dataclass(frozen=True)
 class ProcessFacts:
-    """What an agent knows of a process; None for what it does not."""
+    """An agent's description of a process; None for unknown values."""
 
     pid: int
     start_ns: int
@@ -49,13 +49,13 @@ class ProcessFacts:
 
 @dataclass(frozen=True)
 class Batch:
-    """A sequence of a stream.
+    """A batch of a stream.
 
     Attributes:
-        events: as the agent announced; so many are stored, or lost if the delivery is rejected.
-        first_ns, last_ns: when they were, in nanoseconds since 1970 UTC.
+        events: number of events declared by the agent; they are stored, or lost if the delivery is rejected.
+        first_ns, last_ns: times of the events, in nanoseconds since 1970 UTC.
         as_of_ns: when `processes` were described, CLOCK_BOOTTIME.
-        rows: None if there are none, or if the delivery is rejected.
+        rows: None if there are no rows, or if the delivery is rejected.
     """
 
     stream: str
@@ -71,7 +71,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Span:
-    """Sequences first to last and how many events they had."""
+    """Sequence numbers first to last, and their number of events."""
 
     first: int
     last: int
@@ -80,7 +80,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Gap:
-    """Sequences that the agent gave up; times in nanoseconds since 1970 UTC."""
+    """Sequence numbers that the agent dropped; times in nanoseconds since 1970 UTC."""
 
     stream: str
     reason: str
@@ -91,7 +91,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Start:
-    """How a run began; `definition` is a scope.v1.Definition as JSON."""
+    """The start of a run; `definition` is a scope.v1.Definition as JSON."""
 
     probe: str
     definition: str
@@ -102,7 +102,7 @@ class Start:
 
 @dataclass(frozen=True)
 class End:
-    """How a run ended; `end` as in `store.runs`, or None for a reason that this server does not know."""
+    """The end of a run; `end` as in `store.runs`, None for an unknown reason."""
 
     state: str
     end: str | None
@@ -113,7 +113,7 @@ class End:
 
 @dataclass(frozen=True)
 class Loss:
-    """A cumulative count of events that were lost before they had a sequence."""
+    """A cumulative count of events that were lost before they had a sequence number."""
 
     place: str
     reason: str
@@ -122,10 +122,10 @@ class Loss:
 
 @dataclass(frozen=True)
 class Account:
-    """The books of a stream as its agent tells them; `time_ns` since 1970 UTC.
+    """The event counts of a stream as reported by its agent; `time_ns` since 1970 UTC.
 
     Attributes:
-        incomplete: of the events that are there: without a part, such as a stack.
+        incomplete: events without a part, such as the stack.
     """
 
     stream: str
@@ -137,12 +137,12 @@ class Account:
 
 @dataclass(frozen=True)
 class Delivery:
-    """One record as it was delivered, perhaps not for the first time.
+    """A delivered record; it may have been delivered before.
 
     Attributes:
         run_id, task_id: UUIDs in lower case.
-        content: None if there are only accounts, or if the record is rejected and not one batch's.
-        rejected: why it can never be stored.
+        content: None if there are only accounts, or if the record is rejected and not a batch.
+        rejected: why the record can never be stored.
     """
 
     machine: Machine
@@ -155,16 +155,16 @@ class Delivery:
 
 
 class Verdict(Enum):
-    """How a delivery ended."""
+    """The result of a delivery."""
 
-    STORED = "stored"  # settled, now or by an earlier delivery
-    LATER = "later"  # not now; it may be delivered again
+    STORED = "stored"  # stored, now or by an earlier delivery
+    LATER = "later"  # not possible now; deliver it again
     REFUSED = "refused"  # never
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer to a delivery; the reason is for people, the code for counters."""
+    """The answer to a delivery: the reason is for people, the code for counters."""
 
     verdict: Verdict
     reason: str = ""

@@ -1,4 +1,4 @@
-"""What agents know of processes, kept with them: the newest word wins, and nothing known is overwritten by nothing."""
+"""Stores agents' descriptions of processes. The newest value wins; unknown values do not overwrite known ones."""
 
 import json
 from collections.abc import Mapping
@@ -30,13 +30,13 @@ WHERE p.id = w.id"""
 
 @dataclass(frozen=True)
 class Description:
-    """Facts of a process and when they held (CLOCK_BOOTTIME)."""
+    """Facts about a process, and when they were read (CLOCK_BOOTTIME)."""
 
     facts: ProcessFacts
     as_of_ns: int
 
     def joined(self, other: "Description") -> "Description":
-        """One out of both: the newer word on each fact."""
+        """Both combined: the newer value of each fact."""
         newer, older = (self, other) if self.as_of_ns > other.as_of_ns else (other, self)
         facts = {
             field.name: value
@@ -48,7 +48,7 @@ class Description:
 
 
 def describe(connection: WriterConnection, descriptions: Mapping[int, Description]) -> bool:
-    """Enters descriptions by the processes' keys, in the transaction that is open; whether there were any."""
+    """Stores descriptions by process key, in the open transaction; returns whether there were any."""
     if not descriptions:
         return False
     ordered = sorted(descriptions.items())

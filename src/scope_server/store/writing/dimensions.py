@@ -1,4 +1,4 @@
-"""Keys of what rows refer to: names, stacks with their frames, processes."""
+"""Keys of names, stacks (with their frames) and processes that rows refer to."""
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
@@ -30,7 +30,7 @@ ON CONFLICT DO NOTHING RETURNING id, machine::bigint AS machine, pid, start_ns""
 
 
 class Dimensions:
-    """The keys that one connection knows. For one thread; belongs to the connection and dies with it."""
+    """Cached keys of one connection. For one thread; used only as long as the connection."""
 
     def __init__(self, connection: WriterConnection) -> None:
         self._connection = connection
@@ -38,7 +38,7 @@ class Dimensions:
         self._frames = Texts(connection, "frames")
         self._stacks = Texts(connection, "stacks", "frames", "bigint[]")
         self._processes: dict[Process, int] = {}
-        self._sweep = 0  # for which the remembered keys hold; odd while it runs
+        self._sweep = 0  # number of the sweep for which cached keys are valid; odd while a sweep runs
 
     def ensure(
         self,
@@ -47,12 +47,12 @@ class Dimensions:
         processes: Collection[Process],
         descriptions: Mapping[Process, Description],
     ) -> Keys:
-        """The keys of all these, made and committed where there are none.
+        """The keys of all these values; missing ones are created and committed.
 
-        They hold in the transaction that is open on return, and in no other: between two, a sweep may begin that takes
-        away rows which nothing refers to. What is made is committed before, in a transaction of its own: should the
-        rows be refused, keys are not drawn again and again, and other writers that make the same ones do not wait for
-        the rows. What no row comes to refer to does no harm.
+        The keys are valid only in the transaction that is open on return: between transactions, a sweep may start and
+            delete entries without references. New entries are committed in their own transaction before. So if the rows
+            are refused, no keys are wasted by retries; and other writers with the same new entries do not wait for the
+            rows. An entry that no row uses does no harm.
         """
         self._enter()
         while self._make(names, stacks, processes, descriptions):
@@ -66,7 +66,7 @@ class Dimensions:
         return keys
 
     def forget(self) -> None:
-        """The transaction was rolled back, or a sweep has begun."""
+        """Forgets all cached keys: the transaction was rolled back, or a sweep has started."""
         for texts in (self._names, self._frames, self._stacks):
             texts.forget()
         self._processes.clear()
@@ -76,7 +76,7 @@ class Dimensions:
         return self._sweep % 2 == 1
 
     def _enter(self) -> None:
-        # A sweep that begins after this waits for the end of the transaction before it takes anything away.
+        # A sweep that starts after this waits for the end of the transaction before it deletes anything.
         (row,) = self._connection.query(_ENTER)
         sweep = row["sweep"]
         if sweep != self._sweep:
@@ -90,7 +90,7 @@ class Dimensions:
         processes: Collection[Process],
         descriptions: Mapping[Process, Description],
     ) -> bool:
-        # Whether anything was written.
+        # Returns whether anything was written.
         made = self._ensure_names(names)
         made = self._ensure_stacks(stacks) or made
         made = self._ensure_processes([*processes, *descriptions]) or made
@@ -116,7 +116,7 @@ class Dimensions:
     def _ensure_processes(self, processes: Iterable[Process]) -> bool:
         missing = sorted({one for one in processes if one not in self._processes})
         made = False
-        # The last for those that another writer made meanwhile.
+        # Looks again for entries that another writer has created meanwhile.
         for statement in (*((_RESCUE,) if self._swept else ()), _FIND, _MAKE, _FIND):
             if missing:
                 made = made or statement is _MAKE

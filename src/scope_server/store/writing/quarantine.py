@@ -1,4 +1,4 @@
-"""Records that could not be stored though the database was there: shown, tried again, dropped."""
+"""The quarantine: lists, retries and deletes records that the database refused to store."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,12 +22,12 @@ Admit = Callable[[Record, Machine], Delivery]
 
 @dataclass(frozen=True)
 class Quarantined:
-    """A record that was refused.
+    """A quarantined record.
 
     Attributes:
-        stream, sequence: None if it is not a batch.
-        events: booked as lost at `ingest`, for `code`.
-        kept: whether its bytes are there, so that it can be tried again.
+        stream, sequence: None if the record is not a batch.
+        events: number of events counted as lost at `ingest`, with the reason `code`.
+        kept: whether the record's bytes were kept, so that it can be retried.
     """
 
     id: int
@@ -49,27 +49,27 @@ class Quarantine:
 
     Args:
         conninfo: a libpq connection string.
-        tables: the streams that can be stored, by name.
+        tables: the known streams by name.
         admit: makes deliveries of records, such as an `Admission`.
 
     Raises:
-        StoreUnavailable: from everything, if the database cannot be reached.
+        StoreUnavailable: from all methods, if the database cannot be reached.
     """
 
     def __init__(self, conninfo: str, tables: Mapping[str, StreamTable], admit: Admit) -> None:
         self._conninfo, self._tables, self._admit = conninfo, tables, admit
 
     def entries(self, limit: int = 100) -> list[Quarantined]:
-        """What is in it, the newest first."""
+        """The quarantined records, newest first."""
         return [Quarantined(**row) for row in self._run("quarantined", {"limit": limit})]
 
     def retry(self, entry: int) -> None:
-        """Stores a record after all, and takes its events out of what is booked as lost, in one transaction.
+        """Stores a record and removes its events from the losses, in one transaction.
 
         Raises:
             UnknownThing: there is no such entry, or its bytes were not kept.
-            Rejected: it cannot be stored still; nothing has changed.
-            Deferred: this server is older than the agent that made it.
+            Rejected: the record still cannot be stored; nothing has changed.
+            Deferred: this server is older than the agent.
         """
         found = self._run("quarantined_record", {"id": entry})
         if not found or found[0]["record"] is None:
@@ -86,7 +86,7 @@ class Quarantine:
             writer.close()
 
     def drop(self, entry: int) -> None:
-        """Removes an entry; what is booked as lost stays so.
+        """Deletes an entry; its events stay counted as lost.
 
         Raises:
             UnknownThing: there is no such entry.

@@ -1,4 +1,5 @@
-"""Rejected records in the transaction that books them: their bytes kept, bounded; and taken back to be tried again."""
+"""Stores rejected records, with a size limit, in the transaction that counts their loss; and undoes this for a
+retry."""
 
 import pyarrow as pa
 
@@ -7,7 +8,7 @@ from scope_server.store.writing.connection import WriterConnection, blobs, integ
 from scope_server.store.writing.delivery import Batch, Delivery
 
 KEPT_BYTES = 256 << 20  # of all records, unless told otherwise
-_MOST = 10_000  # entries; what is rejected beyond is booked all the same
+_MOST = 10_000  # entries; beyond, records are counted but not kept
 _REASON = 500  # characters
 
 _KEEP = """
@@ -38,7 +39,7 @@ _TIDY = "DELETE FROM store.losses WHERE run = ANY($1::bigint[]) AND place = 'ing
 
 
 def keep(connection: WriterConnection, run: int, delivery: Delivery, rejected: Rejected, limit_bytes: int) -> None:
-    """Enters a rejected record of a run (a key): what it was, why, and its bytes while there is room for them."""
+    """Adds a rejected record of a run (key): its description, the reason, and its bytes if the limit allows."""
     batch = delivery.content if isinstance(delivery.content, Batch) else None
     record = delivery.record.SerializeToString()
     values: dict[str, pa.Array] = {
@@ -59,7 +60,7 @@ def keep(connection: WriterConnection, run: int, delivery: Delivery, rejected: R
 
 
 def take_back(connection: WriterConnection, entry: int) -> bool:
-    """Undoes the books of a kept record and its entry; False if there is no such entry."""
+    """Deletes an entry and undoes its counted loss; False if there is no such entry."""
     runs = connection.query(_TAKE_BACK, {"id": integers([entry])})
     if runs:
         connection.query(_TIDY, {"run": integers(row["run"] for row in runs)})
@@ -67,5 +68,5 @@ def take_back(connection: WriterConnection, entry: int) -> bool:
 
 
 def legible(reason: str) -> str:
-    """A reason that may quote what an agent sent, as a column takes it."""
+    """A reason, which may quote an agent's data, shortened and cleaned for a column."""
     return reason.replace("\0", "")[:_REASON]

@@ -1,4 +1,4 @@
-"""From columns as they arrive to columns as they are stored: keys for what repeats, PostgreSQL's types for the rest."""
+"""Converts received columns to stored columns: keys for repeated values, PostgreSQL's types for the rest."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Part:
-    """One batch's share of the rows, at least one; `machine` is a key."""
+    """The rows of one batch, at least one; `machine` is a key."""
 
     rows: pa.Table
     machine: int
@@ -24,7 +24,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Keys:
-    """Of what rows refer to."""
+    """Keys of the values that rows refer to."""
 
     names: Mapping[str, int]
     stacks: Mapping[str, int]
@@ -33,17 +33,17 @@ class Keys:
 
 @dataclass(frozen=True)
 class _Coded:
-    # A column as codes into the distinct values that it has.
+    # A column as indices into its distinct values.
     codes: Integers
     values: list[str | None]
     kind: Kind
 
 
 class StreamRows:
-    """The rows of several batches of one stream, to be written at once.
+    """Rows of several batches of one stream, to be written together.
 
     Attributes:
-        names, stacks, processes: what needs keys before `stored` can be called.
+        names, stacks, processes: values that need keys before `stored` can be called.
     """
 
     def __init__(self, table: StreamTable, parts: Sequence[Part]) -> None:
@@ -62,10 +62,10 @@ class StreamRows:
         self._process_codes, self.processes = self._distinct_processes()
 
     def stored(self, batches: Sequence[int | None], keys: Keys) -> pa.Table:
-        """The rows with the columns of `BASE` and the stream's own, as they are stored.
+        """The rows with the columns of `BASE` and of the stream, as stored.
 
         Args:
-            batches: a number for each part, or None for one that is not to be stored.
+            batches: the batch id of each part; None: do not store this part.
         """
         ktime = self._whole("ktime_ns").to_numpy(zero_copy_only=False).astype(np.int64)
         micros = (ktime + np.repeat(self._offsets, self._counts)) // 1000
@@ -85,7 +85,7 @@ class StreamRows:
                 key = _keys_of(coded, keys)[coded.codes]
                 columns[column.name] = pa.array(key, mask=key == 0)
             else:
-                # Not safe: 64 unsigned bits keep their bits, see Kind.UNSIGNED.
+                # Unsafe cast: 64-bit unsigned values keep their bits, see Kind.UNSIGNED.
                 columns[column.name] = self._whole(column.name).cast(column.stored, safe=False)
         rows = pa.table(columns)
         if None in batches:
@@ -93,7 +93,7 @@ class StreamRows:
         return rows
 
     def _whole(self, name: str) -> pa.Array:
-        return self._rows.column(name).chunk(0)  # there is one: the chunks were combined, and there are rows
+        return self._rows.column(name).chunk(0)  # exactly one chunk: they were combined, and there are rows
 
     def _texts(self, kind: Kind) -> set[str]:
         return {
@@ -101,7 +101,7 @@ class StreamRows:
         }
 
     def _distinct_processes(self) -> tuple[Integers, list[Process]]:
-        # Three small dictionaries, joined in one number.
+        # Three small dictionaries, combined into one number.
         pid, start = (self._process_column(name).dictionary_encode() for name in IN_PROCESS)
         machine = pa.array(np.repeat(self._machines, self._counts)).dictionary_encode()
         code = np.zeros(len(pid), np.int64)
@@ -118,12 +118,12 @@ class StreamRows:
 
     def _process_column(self, name: str) -> pa.Array:
         if self.table.of_processes:
-            return self._whole(name).fill_null(0)  # a row of no process, as store.processes has it
+            return self._whole(name).fill_null(0)  # rows without a process, as in store.processes
         return pa.array(np.zeros(self._rows.num_rows, np.int64))
 
 
 def _coded(column: pa.DictionaryArray, kind: Kind) -> _Coded:
-    # Only values that rows have: a hostile dictionary may have millions that none has. Code 0 is "none".
+    # Only values used in rows: a hostile dictionary may have millions of unused ones. Code 0 is "none".
     indices = column.indices.cast(pa.int64())
     used = indices.unique().drop_null()
     values = column.dictionary.take(used).to_pylist()

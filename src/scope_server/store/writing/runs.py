@@ -1,4 +1,4 @@
-"""Tasks and runs that records are of: found, made where there are none, begun and ended."""
+"""The tasks and runs of records: finds or creates them, and stores their starts and ends."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ FROM store.runs r JOIN store.tasks t ON t.id = r.task WHERE r.run_id = ANY($1::t
 _FIND_TASKS = """
 SELECT id, task_id::text AS task_id, machine::bigint AS machine FROM store.tasks
 WHERE task_id = ANY($1::text[]::uuid[])"""
-# A task that this server did not ask for: the agent's own, or one of another database, which is not wanted here.
+# A task that this server did not create: a local task of the agent, or one from another database, which is not wanted.
 _MAKE_TASKS = """
 INSERT INTO store.tasks (task_id, machine, origin, probe, definition, wanted)
 SELECT task_id::uuid, machine, origin, probe, definition::jsonb, false
@@ -23,7 +23,7 @@ INSERT INTO store.runs (run_id, task, installation, state)
 SELECT run_id::uuid, task, installation, 'running'
 FROM unnest($1::text[], $2::bigint[], $3::text[]) WITH ORDINALITY w (run_id, task, installation, place)
 ORDER BY place ON CONFLICT DO NOTHING"""
-# A batch may have made the task, knowing less of it.
+# A batch may have created the task with less data.
 _DEFINE = """
 UPDATE store.tasks t SET probe = w.probe, definition = w.definition::jsonb, origin = w.origin
 FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) w (run, probe, definition, origin)
@@ -47,16 +47,16 @@ _MOST_REMEMBERED = 10_000
 
 
 class Runs:
-    """The runs that one connection knows. For one thread."""
+    """Cached runs of one connection. For one thread."""
 
     def __init__(self, connection: WriterConnection) -> None:
         self._connection = connection
         self._known: dict[str, tuple[int, str, int]] = {}  # run_id: key, task_id, machine
 
     def ensure(self, deliveries: Sequence[Delivery]) -> list[int | None]:
-        """The key of each delivery's run, made and committed if there was none.
+        """The key of each delivery's run; missing runs are created and committed.
 
-        None if the run, or its task, is another machine's, or the run is another task's.
+        None if the run or its task belongs to another machine, or the run to another task.
         """
         wanted: dict[str, Delivery] = {}
         for one in deliveries:
@@ -81,7 +81,7 @@ class Runs:
         return [self._key(one) for one in deliveries]
 
     def begin(self, starts: Mapping[int, Start]) -> None:
-        """Enters how runs, by key, began. One that has ended stays so."""
+        """Stores the starts of runs by key. Ended runs stay ended."""
         if not starts:
             return
         keys = integers(starts)
@@ -96,7 +96,7 @@ class Runs:
         self._connection.query(_BEGIN, {"run": keys, "started": moments([one.started_ns for one in begun]), **points})
 
     def end(self, ends: Mapping[int, End]) -> None:
-        """Enters how runs, by key, ended. What was known of an end stays."""
+        """Stores the ends of runs by key. Known values of an end are kept."""
         if not ends:
             return
         ended = ends.values()
@@ -112,7 +112,7 @@ class Runs:
         )
 
     def forget(self) -> None:
-        """The transaction was rolled back."""
+        """Forgets all cached runs: the transaction was rolled back."""
         self._known.clear()
 
     def _key(self, delivery: Delivery) -> int | None:
@@ -120,7 +120,7 @@ class Runs:
         return key if owner == [delivery.task_id, delivery.machine.key] else None
 
     def _find(self, wanted: Sequence[Delivery]) -> list[Delivery]:
-        # Remembers those that are there; returns the others.
+        # Caches existing runs; returns the missing ones.
         found = self._connection.query(_FIND, {"run_ids": strings(one.run_id for one in wanted)})
         self._known |= {row["run_id"]: (row["id"], row["task_id"], row["machine"]) for row in found}
         return [one for one in wanted if one.run_id not in self._known]

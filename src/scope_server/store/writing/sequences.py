@@ -1,4 +1,4 @@
-"""Sets of sequences, as few spans: what of a run's stream is settled."""
+"""Sets of sequence numbers as spans, for the settled part of a run's stream."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -8,7 +8,7 @@ _SPAN = re.compile(r"\[(\d+),(\d+)\)")
 
 
 class Sequences:
-    """A set of whole numbers, kept as disjoint spans in order. Iterates over (first, last)."""
+    """A set of whole numbers as ordered, disjoint spans. Iterates over (first, last)."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
@@ -16,7 +16,7 @@ class Sequences:
 
     @classmethod
     def parse(cls, multirange: str) -> "Sequences":
-        """The set that PostgreSQL writes as an int8multirange, such as `{[1,5),[7,8)}`."""
+        """The set from the text of an int8multirange, such as `{[1,5),[7,8)}`."""
         found = cls()
         for first, end in _SPAN.findall(multirange):
             found._firsts.append(int(first))
@@ -44,7 +44,7 @@ class Sequences:
 
     def add(self, first: int, last: int) -> None:
         """Adds first to last."""
-        begin = bisect_left(self._lasts, first - 1)  # spans that touch become one
+        begin = bisect_left(self._lasts, first - 1)  # merges adjacent spans
         end = bisect_right(self._firsts, last + 1)
         if begin < end:
             first, last = min(first, self._firsts[begin]), max(last, self._lasts[end - 1])

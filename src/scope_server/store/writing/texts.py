@@ -1,4 +1,4 @@
-"""Keys of texts: names, and stacks with their frames. A text is found by its digest, so it may be of any length."""
+"""Keys of texts: names, stacks and frames. A text is found by its digest, so it may have any length."""
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
@@ -6,7 +6,7 @@ from itertools import islice
 
 from scope_server.store.writing.connection import WriterConnection, blobs, strings
 
-_REMEMBERED = 200_000  # keys, of each table
+_REMEMBERED = 200_000  # cached keys per table
 
 _FIND = "SELECT id, digest FROM store.{table} WHERE digest = ANY($1::bytea[])"
 _RESCUE = """
@@ -22,13 +22,13 @@ ON CONFLICT DO NOTHING RETURNING id, digest"""
 
 
 class Texts:
-    """The keys of a table's texts, remembered while the connection lives. For one thread.
+    """Cached keys of a table's texts, for one connection. For one thread.
 
-    New texts are inserted in the transaction that is open, sorted, so that two writers that make the same ones wait for
-    each other and never form a ring. A key is drawn only for a text that was looked for and not found.
+    New texts are inserted in the open transaction, sorted, so that two writers of the same texts wait for each other
+    but never deadlock. A key is only drawn for a text that was not found.
 
     Args:
-        table: in `store`; it has the columns id, digest and `column`.
+        table: a table in `store` with the columns id, digest and `column`.
     """
 
     def __init__(self, connection: WriterConnection, table: str, column: str = "text", type_: str = "text") -> None:
@@ -39,10 +39,10 @@ class Texts:
         self._known: dict[bytes, int] = {}
 
     def missing(self, texts: Iterable[str], swept: bool) -> dict[bytes, str]:
-        """Those, by digest and in order of it, that are neither remembered nor in the table.
+        """The texts that are neither cached nor in the table, by digest, in order of digest.
 
         Args:
-            swept: rows of the table are being swept away; those that are found here are taken from the sweep first.
+            swept: a sweep is running; texts found here are first removed from its list.
         """
         asked = {digest: text for digest, text in digests(texts).items() if digest not in self._known}
         if asked:
@@ -53,29 +53,29 @@ class Texts:
         return {digest: asked[digest] for digest in sorted(asked) if digest not in self._known}
 
     def make(self, contents: Mapping[bytes, str]) -> None:
-        """Inserts what is missing: contents by digest, in order of it."""
+        """Inserts missing texts: contents by digest, in order of digest."""
         if not contents:
             return
         parameters = {"digests": blobs(contents), "contents": strings(contents.values())}
         made = {row["digest"]: row["id"] for row in self._connection.query(self._make, parameters)}
         self._remember(made)
         raced = [digest for digest in contents if digest not in made]
-        if raced:  # another writer made them since they were looked for
+        if raced:  # another writer has created them since the lookup
             found = self._connection.query(self._find, {"digests": blobs(raced)})
             self._remember({row["digest"]: row["id"] for row in found})
 
     def keys(self, texts: Iterable[str]) -> dict[str, int]:
-        """The keys of these; all were found or made."""
+        """The keys of these texts, which were all found or made before."""
         return {text: self._known[digest] for digest, text in digests(texts).items()}
 
     def trim(self) -> None:
-        """Forgets the oldest if they have become too many: a quarter at once, so that a full memory is not slow."""
+        """If too many keys are cached, forgets the oldest quarter at once."""
         if len(self._known) > _REMEMBERED:
             for digest in list(islice(self._known, len(self._known) - _REMEMBERED * 3 // 4)):
                 del self._known[digest]
 
     def forget(self) -> None:
-        """The transaction was rolled back: what it made is not there."""
+        """Forgets all cached keys: the transaction was rolled back, so its texts do not exist."""
         self._known.clear()
 
     def _remember(self, found: Mapping[bytes, int]) -> None:
@@ -88,5 +88,5 @@ def digests(texts: Iterable[str]) -> dict[bytes, str]:
 
 
 def digest_of(text: str) -> bytes:
-    """What a text is found by: BLAKE2b, 16 bytes, of its UTF-8."""
+    """The digest of a text: BLAKE2b of its UTF-8, 16 bytes."""
     return blake2b(text.encode(), digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""One group of deliveries over one connection: its rows, its catalogue and its books are committed together."""
+"""Writes a group of deliveries: rows, catalogue and event counts are committed together."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,12 +32,12 @@ from scope_server.store.writing.rejections import keep, legible, take_back
 from scope_server.store.writing.rows import Keys, Part, Process, StreamRows
 from scope_server.store.writing.runs import Runs
 
-_ANOTHER_MACHINES = Outcome(Verdict.REFUSED, "the run or its task is another machine's", "another_machine")
+_ANOTHER_MACHINES = Outcome(Verdict.REFUSED, "the run or its task belongs to another machine", "another_machine")
 
 
 @dataclass(frozen=True)
 class _Known:
-    # A delivery whose run is its machine's; `number` is the place in the group.
+    # A delivery whose run belongs to its machine; `number` is its index in the group.
     number: int
     run: int
     delivery: Delivery
@@ -60,10 +60,10 @@ class _Rows:
 
 
 class Session:
-    """A connection with what is known through it. For one thread.
+    """A connection with its caches. For one thread.
 
     Args:
-        kept_bytes: of rejected records.
+        kept_bytes: maximum size of kept rejected records.
     """
 
     def __init__(self, connection: WriterConnection, tables: Mapping[str, StreamTable], kept_bytes: int) -> None:
@@ -76,13 +76,13 @@ class Session:
         self._catalogue = Catalogue(connection)
 
     def write(self, deliveries: Sequence[Delivery], taken_back: int | None = None) -> list[Outcome]:
-        """Stores what was not stored before; how each ended, once that is committed.
+        """Stores deliveries that were not stored before; returns the outcome of each after the commit.
 
         Args:
-            taken_back: an entry of the quarantine that is undone in the same transaction.
+            taken_back: an entry of the quarantine to undo in the same transaction.
 
         Raises:
-            StoreUnavailable: nothing was stored, as far as is known.
+            StoreUnavailable: probably nothing was stored.
             DataRefused, Rejected, Exception: nothing was stored; call `forget`.
         """
         runs = self._runs.ensure(deliveries)
@@ -96,14 +96,14 @@ class Session:
         streams = {name: StreamRows(self._tables[name], [one.part for one in rows]) for name, rows in by_stream.items()}
         keys = self._ensure_dimensions(known, streams.values())
         if taken_back is not None and not take_back(self.connection, taken_back):
-            raise Rejected("gone", "it is not in the quarantine any more")
+            raise Rejected("gone", "the record is no longer in the quarantine")
         books = Books(self.connection, _accounts(known))
         numbers = self._catalogue.numbers(sum(len(rows) for rows in by_stream.values()))
-        kept: dict[int, int] = {}  # place in the group: number of the batch
+        kept: dict[int, int] = {}  # index in the group -> id of the batch
         outcomes = [_ANOTHER_MACHINES if run is None else STORED for run in runs]
         for one in known:
             outcomes[one.number] = self._enter(books, one, numbers, kept)
-        for name, rows in sorted(by_stream.items()):  # in one order for all writers
+        for name, rows in sorted(by_stream.items()):  # all writers use the same order
             self._store(streams[name], rows, kept, keys)
         books.write()
         self._runs.begin({one.run: one.delivery.content for one in known if isinstance(one.delivery.content, Start)})
@@ -113,10 +113,10 @@ class Session:
         return outcomes
 
     def forget(self) -> None:
-        """Rolls back, and forgets what may not hold any more.
+        """Rolls back, and clears the caches.
 
         Raises:
-            StoreUnavailable: the connection is gone.
+            StoreUnavailable: the connection is lost.
         """
         self.connection.rollback()
         self._runs.forget()
@@ -203,7 +203,7 @@ def _rows_of(known: Sequence[_Known]) -> dict[str, list[_Rows]]:
 
 
 def _accounts(known: Sequence[_Known]) -> Iterator[Key]:
-    # All that the group may have to enter something in.
+    # All accounts that the group may change.
     for one in known:
         content = one.delivery.content
         yield from ((one.run, account.stream) for account in one.delivery.accounts)

@@ -1,9 +1,9 @@
-"""Lists as PostgreSQL receives them, made a column at a time: the driver would put each element in by itself.
+"""Converts lists to PostgreSQL's binary format, a whole column at a time; the driver would convert each element.
 
 The format is that of `array_recv` and the element types' receive functions (PostgreSQL: src/backend/utils/adt/
-arrayfuncs.c, int8.c, timestamp.c and the like): number of dimensions, whether an element is null, the element type's
-oid, and for the dimension its length and lower bound, all 32 bits; then each element with its length before it, -1 for
-null. Numbers are big-endian.
+arrayfuncs.c, int8.c, timestamp.c and others): the number of dimensions, a flag for null elements, the element type's
+oid, the dimension's length and lower bound, each with 32 bits. Then each element follows, after its length; a null has
+only the length -1. Numbers are big-endian.
 """
 
 from typing import Any
@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 _Integers = npt.NDArray[np.int64]
 _Bytes = npt.NDArray[np.uint8]
 
-_EPOCH_US = 946_684_800_000_000  # 2000-01-01, from which timestamps count, since 1970
+_EPOCH_US = 946_684_800_000_000  # PostgreSQL counts timestamps from 2000-01-01; here since 1970
 _MOMENT = pa.timestamp("us", "UTC")
-# Arrow's type: oid (PostgreSQL: src/include/catalog/pg_type.dat) and how an element is sent.
+# By Arrow type: oid (PostgreSQL: src/include/catalog/pg_type.dat) and the format of an element.
 _FIXED = {
     pa.bool_(): (16, "u1"),
     pa.int16(): (21, ">i2"),
@@ -29,14 +29,14 @@ _FIXED = {
     _MOMENT: (1184, ">i8"),
 }
 _VARIABLE = {pa.string(): 25, pa.binary(): 17}
-_NOTHING = pa.scalar(0, pa.int64())  # stands where a null is left out
+_NOTHING = pa.scalar(0, pa.int64())  # placeholder for null elements
 
 
 def with_arrays(rows: pa.Table) -> pa.Table:
-    """The same with each list column as pa.binary(), which the driver passes on as it is.
+    """The rows with each list column converted to pa.binary(), which the driver sends unchanged.
 
     Raises:
-        KeyError: there are no arrays of a list's elements here.
+        KeyError: the type of a list's elements is not supported.
     """
     for place, field in enumerate(rows.schema):
         if pa.types.is_list(field.type):
@@ -59,7 +59,7 @@ def _arrays(lists: pa.ListArray) -> pa.Array:
         heads[:, 1] = np.diff(_places(null)[borders]) > 0
     heads[heads[:, 3] == 0, 0] = 0
     parts = zip(heads, ends[:-1].tolist(), ends[1:].tolist(), strict=True)
-    # Without an element an array has no dimension, nor what is told of one.
+    # An empty array has no dimension, so no length and lower bound either.
     found = [(head if end > begin else head[:3]).tobytes() + body[begin:end].tobytes() for head, begin, end in parts]
     return pa.array(
         found, pa.binary(), mask=lists.is_null().to_numpy(zero_copy_only=False) if lists.null_count else None
@@ -67,7 +67,7 @@ def _arrays(lists: pa.ListArray) -> pa.Array:
 
 
 def _flat(lists: pa.ListArray) -> tuple[_Integers, pa.Array]:
-    # Where each list begins and ends, and all elements.
+    # The borders of the lists, and all elements.
     if lists.null_count:
         return _places(pc.list_value_length(lists).fill_null(0).to_numpy()), lists.flatten()
     offsets = lists.offsets.to_numpy().astype(np.int64)
@@ -97,7 +97,7 @@ def _numbers(values: pa.Array, borders: _Integers) -> tuple[_Integers, _Bytes]:
 
 
 def _numbers_or_null(values: pa.Array, null: npt.NDArray[np.bool_], borders: _Integers) -> tuple[_Integers, _Bytes]:
-    # A null is a length alone.
+    # A null has only a length.
     elements = _elements(values.fill_null(_NOTHING.cast(values.type)))
     elements["length"][null] = -1
     size = elements.dtype.itemsize

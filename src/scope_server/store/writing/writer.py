@@ -1,4 +1,4 @@
-"""Stores groups of deliveries; what cannot be stored is found by halving, and kept apart."""
+"""Stores groups of deliveries. If a group fails, it is halved until the bad records are found and quarantined."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,12 @@ _log = logging.getLogger(__name__)
 
 
 class Writer:
-    """Writes over a connection of its own, which it makes anew when it was lost. For one thread.
+    """Writes over its own connection, and reconnects after a loss. For one thread.
 
     Args:
         conninfo: a libpq connection string.
-        tables: the streams that can be stored, by name.
-        kept_bytes: at most so many of rejected records are kept.
+        tables: the known streams by name.
+        kept_bytes: maximum size of kept rejected records.
     """
 
     def __init__(self, conninfo: str, tables: Mapping[str, StreamTable], kept_bytes: int = KEPT_BYTES) -> None:
@@ -30,13 +30,14 @@ class Writer:
         self._session: Session | None = None
 
     def write(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
-        """Stores what was not stored before, and says for each how it ended, once that is committed.
+        """Stores deliveries that were not stored before; returns the outcome of each after the commit.
 
-        A group that fails for anything but the moment is halved until what is bad stands alone: that is refused, with
-        its events booked as lost, and the others are stored.
+        If a group fails permanently, it is halved until the bad deliveries are alone. These are refused and their
+        events counted as lost; the others are stored.
 
         Raises:
-            StoreUnavailable: the database cannot be used now; deliver all of it again. Some may have been stored.
+            StoreUnavailable: the database cannot be used now; deliver the group again. Some deliveries may have been
+                stored.
         """
         if not deliveries:
             return []
@@ -51,10 +52,10 @@ class Writer:
         return [*self.write(deliveries[:half]), *self.write(deliveries[half:])]
 
     def retry(self, entry: int, delivery: Delivery) -> None:
-        """Stores a delivery that an entry of the quarantine keeps, and undoes the entry and what was booked for it.
+        """Stores the delivery of a quarantine entry, and undoes the entry and its counted loss.
 
         Raises:
-            Rejected: it cannot be stored still; nothing has changed.
+            Rejected: the delivery still cannot be stored; nothing has changed.
             StoreUnavailable: the database cannot be used now.
         """
         try:
@@ -63,7 +64,7 @@ class Writer:
             raise Rejected("refused", str(error)) from error
 
     def cancel(self) -> None:
-        """From another thread: ends the statement that runs now, if one does."""
+        """Cancels the current statement. For other threads."""
         session = self._session
         if session and session.connection.open:
             session.connection.cancel()
@@ -87,7 +88,7 @@ class Writer:
             raise
 
     def _alone(self, delivery: Delivery, error: Exception) -> Outcome:
-        # What was known may have been out of date, such as a partition that was dropped: so once more.
+        # The caches may be outdated, for example after a partition was dropped: try again.
         try:
             return self._attempt([delivery])[0]
         except StoreUnavailable:
@@ -96,8 +97,10 @@ class Writer:
             error = again
         where = {"run": delivery.run_id, "reason": str(error)}
         if isinstance(error, DataRefused) and error.of_schema:
-            _log.error("the database's tables are not this server's", extra=where)
-            return Outcome(Verdict.LATER, f"the server's tables are out of order: {legible(str(error))}", "schema")
+            _log.error("the database's tables do not match this server", extra=where)
+            return Outcome(
+                Verdict.LATER, f"the database's tables do not match the server: {legible(str(error))}", "schema"
+            )
         if not isinstance(error, DataRefused | Rejected):
             _log.error("a record could not be written", extra=where, exc_info=error)
         return self._refuse(delivery, _rejection(error), where)
@@ -106,7 +109,7 @@ class Writer:
         content = delivery.content if isinstance(delivery.content, Batch) else None
         bare = replace(content, rows=None, processes=()) if content else None
         reason = ""
-        # The books that came with it may be what is at fault; of a record without rows they are all there is.
+        # The record's accounts may be the cause; a record without rows has nothing else.
         for accounts in (delivery.accounts, ()) if content else ((),):
             try:
                 outcome = self._attempt([replace(delivery, content=bare, accounts=accounts, rejected=rejected)])[0]
@@ -118,12 +121,12 @@ class Writer:
             else:
                 _log.warning("record refused", extra={**where, "code": rejected.code})
                 return outcome
-        return Outcome(Verdict.LATER, f"the server could not keep it: {reason}", "unkept")
+        return Outcome(Verdict.LATER, f"the server could not keep the record: {reason}", "unkept")
 
 
 def _rejection(error: Exception) -> Rejected:
     if isinstance(error, Rejected):
         return error
     if isinstance(error, DataRefused):
-        return Rejected("refused", f"PostgreSQL refused it: {error}")
+        return Rejected("refused", f"PostgreSQL refused the record: {error}")
     return Rejected("failed", f"the server failed: {type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""The spool stays within its limit: the oldest goes, and a Gap stands for it."""
+"""The spool stays within its limit: the oldest batches are dropped and reported in a Gap."""
 
 import contextlib
 import random
@@ -61,7 +61,7 @@ async def test_an_outage_of_a_hundred_times_the_limit(tmp_path: Path) -> None:
 
 
 async def test_newest_books_survive(tmp_path: Path) -> None:
-    """Of a run that tells its books no more, the last told ones arrive though their segment went."""
+    """The last reported counts of a run arrive even if their segment was dropped."""
     with contextlib.closing(Spool(tmp_path / "spool", LIMIT, SEGMENT)) as spool:
         quiet, loud, server = Run(1), Run(2), Server()
         spool.put(quiet.start())
@@ -125,7 +125,8 @@ async def test_runs_without_end_do_not_fill_the_spool(tmp_path: Path) -> None:
 
 
 async def test_a_drop_cut_short_by_a_crash(tmp_path: Path) -> None:
-    """The Gap is written before the segment goes. If both are found, the segment goes, and nothing is told twice."""
+    """The Gap is written before the segment is deleted. If both are found, the segment is deleted; nothing counts
+    twice."""
     directory = tmp_path / "spool"
     run, server = Run(1), Server()
     spool = Spool(directory, LIMIT, SEGMENT)

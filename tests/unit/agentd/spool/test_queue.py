@@ -178,7 +178,7 @@ def test_the_largest_record(tmp_path: Path) -> None:
     with contextlib.closing(Spool(tmp_path / "large")) as large:
         large.put(record)
         record.batch.arrow_ipc += b"x"
-        with pytest.raises(RecordTooLarge, match="divide it"):
+        with pytest.raises(RecordTooLarge, match="split it"):
             large.put(record)
 
 

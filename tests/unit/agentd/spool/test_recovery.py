@@ -1,4 +1,4 @@
-"""What an earlier life of the agent left is there for the next one."""
+"""The records that an earlier agent left are delivered by the next one."""
 
 import contextlib
 import os
@@ -182,7 +182,7 @@ def test_an_unknown_version_is_left_alone(tmp_path: Path, caplog: pytest.LogCapt
     with contextlib.closing(Spool(directory, LIMIT, SEGMENT)) as spool:
         spool.put(Run(1).start())
         assert spool.held().records == 1
-    assert "layout that this version does not know" in caplog.text
+    assert "format that this version does not know" in caplog.text
     assert (directory / f"{7:020}.segment").read_bytes() == before
 
 
@@ -206,7 +206,7 @@ async def test_records_are_made_durable_within_a_second(tmp_path: Path, monkeypa
 
 
 async def test_a_server_sees_each_sequence_once(tmp_path: Path) -> None:
-    """Lives that end anywhere and send again: all is stored, nothing is lost."""
+    """Agents that are killed at any time and resend: all is stored, nothing is lost."""
     server, runs, directory = Server(), [], tmp_path / "spool"
     for life in range(5):
         spool = Spool(directory, LIMIT, SEGMENT)

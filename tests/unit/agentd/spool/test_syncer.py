@@ -1,4 +1,4 @@
-"""The thread that makes records durable: it does not end unseen."""
+"""The thread that makes records durable: its end never goes unnoticed."""
 
 import asyncio
 import contextlib

@@ -65,7 +65,7 @@ def test_a_value_is_refused(option: Option, given: Any, wanted: str) -> None:
 
 @pytest.mark.parametrize("given", ["", " , ", [], [""]], ids=repr)
 def test_no_names_are_not_every_name(given: Any) -> None:
-    """A list without a name is refused: what is meant by it, nothing or all, is left to the default."""
+    """A list without a name is refused, because it could mean nothing or all."""
     with pytest.raises(InvalidOption, match=r"option .many.: .* names nothing; leave the option out for its default"):
         MANY.parse(given)
 
@@ -85,3 +85,20 @@ def test_an_unknown_option_is_refused() -> None:
     """The message lists those there are."""
     with pytest.raises(InvalidOption, match="no option named 'nonsense'; there are: size, flag"):
         parse_options([NUMBER, FLAG], {"nonsense": 1})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"many": "reed,open"}, "option 'many': there is no 'reed' (did you mean 'read'?)"),
+        ({"many": "xyz"}, "option 'many': there is no 'xyz'"),
+        ({"mny": "read"}, "no option named 'mny' (did you mean 'many'?); there are: many, one"),
+        ({"one": "bb"}, "option 'one': 'bb' is not one of a, b (did you mean 'b'?)"),
+        ({"one": "xyz"}, "option 'one': 'xyz' is not one of a, b"),
+    ],
+)
+def test_the_nearest_name_is_suggested(given: dict[str, Any], said: str) -> None:
+    """Of options and of their values, where one is like what was given."""
+    with pytest.raises(InvalidOption) as refused:
+        parse_options([MANY, ONE], given)
+    assert str(refused.value) == said

@@ -81,8 +81,10 @@ def test_a_unit_is_in_the_name(probe: Probe, stream: Stream) -> None:
 def test_a_live_table_shows_columns_of_its_own(probe: Probe, stream: Stream) -> None:
     """What is grouped, added up or listed exists."""
     for live in (stream.live, *stream.also_live):
-        single = {live.failures, live.quantiles, live.unless, live.only, live.failed, live.rate} - {""}
-        assert {*live.by, *live.totals, *live.latest, *live.told_apart, *single} <= set(probe.schema(stream).names)
+        single = {live.failures, live.unless, live.only, live.failed, live.rate} - {""}
+        assert {*live.by, *live.totals, *live.latest, *live.told_apart, *live.quantiles, *single} <= set(
+            probe.schema(stream).names
+        )
     assert set(stream.labels) <= set(probe.schema(stream).names)
 
 
@@ -107,7 +109,7 @@ def test_a_stream_without_a_struct_is_named() -> None:
 def test_an_unknown_probe_is_told_with_those_there_are() -> None:
     """The message lists the names to choose from."""
     with pytest.raises(
-        UnknownProbe, match=r"no probe named 'nonsense'; there are: cuda, files, gpu, process, sched, syscalls"
+        UnknownProbe, match=r"no probe named 'nonsense'; there are: cuda, files, gpu, process, sched, syscalls, why"
     ):
         probe_named("nonsense")
 

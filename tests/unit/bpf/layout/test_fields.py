@@ -52,7 +52,7 @@ def test_types_become_columns(type_: Array | Enum | Struct, kind: Kind, arrow: s
 @pytest.mark.parametrize("type_", [None, Array(U32, 4), Struct("other", 8, ())], ids=["pointer", "array", "struct"])
 def test_a_type_that_is_no_column_is_refused(type_: Array | Struct | None) -> None:
     """The error names the struct and the member."""
-    with pytest.raises(LayoutMismatch, match="struct an_event: member 'it' has a type that is no column"):
+    with pytest.raises(LayoutMismatch, match="struct an_event: member 'it' has a type that cannot become a column"):
         layout_of(Struct("an_event", 16, (Member("it", 0, type_),)))
 
 

@@ -1,21 +1,22 @@
--- Seven schemas. `scope` is for people: views and functions, each commented. `fresh` and `packed` have the rows, in
--- blocks: a partitioned table a stream in each, made from the catalogue (`store/schema/migrate.py`). Likewise made:
--- `rollups`, what rows add up to; `latest`, the newest row of each state; `ranked`, what states add up to. `store` has
--- what rows refer to, the tasks and their books, and the catalogue of batches; it is there already, with the versions
--- of this schema. What each table, view and column means is said in 0002_meanings.sql.
+-- The database has seven schemas. `scope` has views and functions for people. `fresh` and `packed` have the rows in
+-- blocks, one partitioned table per stream, made from the catalogue (`store/schema/migrate.py`). The catalogue also
+-- makes `rollups` (totals of rows), `latest` (the newest row of each state) and `ranked` (totals of states). `store`
+-- has the texts and processes that rows refer to, tasks with their event counts, and the catalogue of batches; it
+-- already exists and has the versions of this schema. The meanings of tables, views and columns are in
+-- 0002_meanings.sql.
 CREATE SCHEMA scope;
 CREATE SCHEMA fresh;
 CREATE SCHEMA packed;
 CREATE SCHEMA rollups;
 CREATE SCHEMA latest;
 CREATE SCHEMA ranked;
-COMMENT ON SCHEMA scope IS 'SCOPE, for people: a view a stream, and what is known of machines, tasks, runs and losses.';
-COMMENT ON SCHEMA fresh IS 'SCOPE''s rows in blocks as they came; read the views in scope instead.';
-COMMENT ON SCHEMA packed IS 'SCOPE''s rows in large, compressed blocks; read the views in scope instead.';
-COMMENT ON SCHEMA rollups IS 'What SCOPE''s rows add up to by the minute, as it is stored; read scope.STREAM_minutes instead.';
-COMMENT ON SCHEMA latest IS 'SCOPE''s newest rows of states, such as memory that is held.';
-COMMENT ON SCHEMA ranked IS 'SCOPE''s states in groups, the largest of which are found at once.';
-COMMENT ON SCHEMA store IS 'SCOPE''s own: what rows refer to, tasks, books, the catalogue of batches.';
+COMMENT ON SCHEMA scope IS 'SCOPE''s views and functions for queries: streams, machines, tasks, runs and losses.';
+COMMENT ON SCHEMA fresh IS 'Rows in blocks as written; use the views in schema scope instead.';
+COMMENT ON SCHEMA packed IS 'Rows in large, compressed blocks; use the views in schema scope instead.';
+COMMENT ON SCHEMA rollups IS 'Totals of rows per minute, as stored; use scope.STREAM_minutes instead.';
+COMMENT ON SCHEMA latest IS 'The newest row of each state, such as allocated memory; use scope.STREAM_now() instead.';
+COMMENT ON SCHEMA ranked IS 'Groups of states with their sums, to find the largest groups fast.';
+COMMENT ON SCHEMA store IS 'Internal tables: texts and processes that rows refer to, tasks, event counts, the catalogue of batches.';
 
 CREATE TABLE store.machines (
     id             integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -33,9 +34,10 @@ CREATE TABLE store.machines (
     last_seen      timestamptz NOT NULL DEFAULT now()
 );
 
--- ---- what rows refer to. Ids are drawn only for rows that are new; a text is found by its digest, so it may be long.
+-- ---- entries that rows refer to. Ids are drawn only for new entries; a text is found by its digest, so it may be
+-- long.
 
-CREATE SEQUENCE store.text_ids AS bigint;              -- names and stacks stand side by side in what is known of a block
+CREATE SEQUENCE store.text_ids AS bigint;              -- names and stacks share an array in a block
 
 CREATE TABLE store.names (
     id     bigint PRIMARY KEY DEFAULT nextval('store.text_ids'),
@@ -61,7 +63,7 @@ CREATE FUNCTION store.stack_text(wanted bigint) RETURNS text LANGUAGE sql STABLE
     WHERE s.id = wanted
 $$;
 
--- A process is told apart by its start, since pids are used again. Pid 0 is "of no process".
+-- pid and start identify a process, since pids are reused. Pid 0 is for rows without a process.
 CREATE TABLE store.processes (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     machine      integer NOT NULL,
@@ -76,7 +78,7 @@ CREATE TABLE store.processes (
     UNIQUE (pid, start_ns, machine)
 );
 
--- ---- what is wanted, what became of it, and its books
+-- ---- tasks, their runs and their event counts
 
 CREATE TABLE store.tasks (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -112,8 +114,9 @@ CREATE TABLE store.runs (
 CREATE INDEX runs_task ON store.runs (task);
 CREATE INDEX runs_open ON store.runs (installation) WHERE ended IS NULL;
 
--- The books of a run's stream. `settled` has the sequences whose rows are stored or booked as lost: it is updated in
--- the transaction that does so, and says what a repeated delivery may not do again. What the agent tells only grows.
+-- The event counts of a run's stream. `settled` has the sequence numbers whose rows are stored or counted as lost. It
+-- is updated in the same transaction, so that a repeated delivery is not stored again. Counts from the agent never
+-- decrease.
 CREATE TABLE store.accounts (
     run           bigint NOT NULL REFERENCES store.runs,
     stream        text NOT NULL,
@@ -155,7 +158,7 @@ CREATE TABLE store.quarantine (
     record         bytea
 );
 
--- ---- the catalogue of batches: when and whose the rows of each are. Goes with the rows, a partition a day.
+-- ---- the catalogue of batches: run, stream and time range of each. One partition per day, dropped with the rows.
 
 CREATE SEQUENCE store.batch_ids AS bigint;
 
@@ -172,7 +175,7 @@ CREATE TABLE store.batches (
 ) PARTITION BY RANGE (last_time);
 CREATE INDEX ON store.batches (id);
 
--- ---- what retention keeps track of
+-- ---- the state of retention
 
 CREATE TABLE store.dropped (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -184,8 +187,9 @@ CREATE TABLE store.dropped (
     dropped_at timestamptz
 );
 
--- Keys that a writer remembers hold while `number` does. A sweep takes away what nothing refers to; while one runs,
--- `number` is odd and `doomed` has what it is about to take away. Whoever needs such a row removes it from there first.
+-- A writer's cached keys are valid as long as `number` does not change. A sweep deletes entries without references.
+-- While a sweep runs, `number` is odd and `doomed` lists the entries to delete; a writer that needs such an entry first
+-- removes it from the list.
 CREATE TABLE store.sweep (
     one    boolean PRIMARY KEY DEFAULT true CHECK (one),
     number bigint NOT NULL DEFAULT 0,
@@ -199,8 +203,8 @@ CREATE TABLE store.doomed (
     PRIMARY KEY (kind, id)
 );
 
--- First thing in a transaction that refers to keys: the sweep for which they hold. A sweep that begins later waits for
--- the transaction's end. The number is read once the lock is had: each statement has a snapshot of its own.
+-- Called first in a transaction that uses keys; returns the number of the sweep for which keys are valid. A sweep that
+-- starts later waits for the end of the transaction. The number is read after taking the lock, in its own snapshot.
 CREATE FUNCTION store.enter() RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT pg_advisory_xact_lock_shared(377247);
     SELECT number FROM store.sweep
@@ -225,7 +229,7 @@ INSERT INTO store.pulse (beat) VALUES (now());
 
 -- ---- for people
 
--- The state: how many each of 64 buckets has, and behind them the share in millionths.
+-- The aggregate's state: the counts of 64 buckets, then the share in millionths.
 CREATE FUNCTION store.percentile_step(state bigint[], share double precision, at_least bigint, count bigint)
 RETURNS bigint[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE

@@ -49,9 +49,11 @@ class Tracks:
         """A track under another; those that only differ in `apart` are shown as one, with rows as needed."""
         return self._track((parent, name, apart), parent, name=name)
 
-    def counter(self, parent: int, name: str) -> int:
-        """The track of a counter of bytes."""
-        return self._track((parent, name), parent, name=name, counter={"unit": proto.CounterDescriptor.UNIT_SIZE_BYTES})
+    def counter(self, parent: int, name: str, unit: str) -> int:
+        """The track of a counter, with the unit of its values."""
+        of_bytes = {"unit": proto.CounterDescriptor.UNIT_SIZE_BYTES}
+        counter = of_bytes if unit == "bytes" else {"unit_name": unit}
+        return self._track((parent, name), parent, name=name, counter=counter)
 
     def _track(self, key: Hashable, parent: int = 0, **described: Any) -> int:
         if key not in self._numbers:

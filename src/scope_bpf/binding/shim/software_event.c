@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A program at each of the kernel's own counts, such as a page fault: a perf event that overflows every time. */
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "shim.h"
+
+/* config: PERF_COUNT_SW_*. On one CPU, for every process. NULL and errno on failure, ENODEV if the CPU is offline. */
+struct bpf_link *scope_attach_software_event(const struct bpf_program *program, uint64_t config, int cpu)
+{
+	struct perf_event_attr wanted = {
+		.type = PERF_TYPE_SOFTWARE, .size = sizeof(wanted), .config = config, .sample_period = 1};
+	int fd = syscall(SYS_perf_event_open, &wanted, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC), error;
+	struct bpf_link *link;
+
+	if (fd < 0)
+		return NULL;
+	link = bpf_program__attach_perf_event(program, fd); /* the descriptor is the link's then */
+	if (!link) {
+		error = errno;
+		close(fd);
+		errno = error;
+	}
+	return link;
+}

@@ -1,0 +1,5 @@
+"""`scope trace`: tracers and a held command run together (tracing), and their batches go to sinks.
+
+In the order of the data: tracing - recording - choice (rows that the user wants) - sink (what takes batches): ndjson,
+parquet, lines, tables and perfetto/. Tables: groups - durations - aggregate - tables - display. The end: summary.
+"""

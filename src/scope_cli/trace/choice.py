@@ -1,0 +1,84 @@
+"""The rows that the user wants to see: those that meet the filter of `--where`."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from scope_bpf.catalogue.condition import And, Condition, OneOf, Value, columns_read
+from scope_bpf.catalogue.probe import Probe
+from scope_bpf.catalogue.stream import Stream
+from scope_bpf.errors import InvalidFilter
+
+
+class Choice:
+    """A filter on the rows of several streams; no row of a stream without the filter's columns meets it.
+
+    Args:
+        where: the filter; empty: every row is wanted.
+
+    Raises:
+        InvalidFilter: the filter suits none of the streams.
+    """
+
+    def __init__(self, where: str, streams: Sequence[tuple[Stream, pa.Schema]]) -> None:
+        self._conditions: dict[str, Condition] = {}
+        self._where = where
+        self._not_shown: list[str] = []
+        if where:
+            self._read(where, streams)
+
+    def _read(self, where: str, streams: Sequence[tuple[Stream, pa.Schema]]) -> None:
+        from scope_bpf.catalogue.where import filter_columns, read_filter
+
+        refused: list[InvalidFilter] = []
+        for stream, schema in streams:
+            try:
+                self._conditions[stream.name] = read_filter(where, filter_columns(stream, schema))
+            except InvalidFilter as error:
+                self._not_shown.append(stream.name)
+                refused.append(error)
+        if refused and not self._conditions:
+            raise refused[0]
+
+    def narrowed(self, probe: Probe, options: Mapping[str, Any]) -> dict[str, Any]:
+        """A probe's options such that it records no rows that no filter would take, where an option can tell."""
+        narrowed = dict(options)
+        conditions = [self._conditions.get(stream.name) for stream in probe.streams_of(probe.mode_of(options))]
+        for option in probe.options:
+            wanted = [_values(condition, option.column) for condition in conditions if condition is not None]
+            if option.column and options[option.name] == option.default and wanted and all(wanted):
+                names = {name for values in wanted for name in values}
+                narrowed[option.name] = tuple(sorted(names & {*option.choices})) or option.default
+        return narrowed
+
+    def columns(self, stream: Stream, wanted: Collection[str] | None) -> Collection[str] | None:
+        """The columns that have to be made, if these are wanted; None: all."""
+        if wanted is None or stream.name not in self._conditions:
+            return wanted
+        return {*wanted, *columns_read(self._conditions[stream.name])}
+
+    def notes(self) -> list[str]:
+        """Which streams are not shown at all."""
+        return [f"not shown, without a column of the filter: {', '.join(self._not_shown)}"] if self._not_shown else []
+
+    def of(self, stream: Stream, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that are wanted."""
+        if not self._where:
+            return batch
+        if stream.name not in self._conditions:
+            return batch.slice(0, 0)
+        from scope_bpf.capture.matching import matching
+
+        return batch.filter(matching(self._conditions[stream.name], batch))
+
+
+def _values(condition: Condition, column: str) -> frozenset[Value]:
+    """The values of a column that alone meet the condition; empty: it does not say."""
+    match condition:
+        case OneOf(name, values) if name == column:
+            return frozenset(values)
+        case And(terms):
+            return next(filter(None, (_values(term, column) for term in terms)), frozenset())
+        case _:
+            return frozenset()

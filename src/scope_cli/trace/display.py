@@ -1,0 +1,66 @@
+"""Shows tables: redrawn in place while somebody can see them, and once more at the end."""
+
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from scope_cli.text_table import Part
+from scope_cli.trace.aggregate import Aggregate
+from scope_cli.trace.tables import Wanted, table_lines
+
+REDRAWS_PER_SECOND = 2
+_STYLES = {Part.HEADING: "bold", Part.TOTAL: "bold"}
+
+
+class Display:
+    """The tables of some aggregates on standard output.
+
+    Args:
+        headline: the line above them while they are redrawn.
+        is_live: they are redrawn while the context is entered; otherwise nothing is shown before `show`.
+    """
+
+    def __init__(
+        self, aggregates: Sequence[Aggregate], wanted: Wanted, headline: Callable[[], str], is_live: bool
+    ) -> None:
+        self._aggregates, self._wanted, self._headline = aggregates, wanted, headline
+        self._live: Any = None
+        if is_live:
+            from rich.live import Live
+
+            # Nothing of it stays: the last state follows in full.
+            self._live = Live(
+                get_renderable=self._screen, refresh_per_second=REDRAWS_PER_SECOND, transient=True, screen=False
+            )
+
+    def _screen(self) -> Any:
+        from rich.console import Group
+        from rich.text import Text
+
+        width, height = shutil.get_terminal_size()
+        lines = [Text(self._headline()), *_styled(self._aggregates, self._wanted, width, height - 1)]
+        return Group(*lines[: height - 1])
+
+    def __enter__(self) -> None:
+        if self._live:
+            self._live.start(refresh=True)
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def show(self) -> None:
+        """Prints the tables as they stand."""
+        is_terminal = sys.stdout.isatty()
+        width = shutil.get_terminal_size().columns if is_terminal else None
+        for part, line in table_lines(self._aggregates, self._wanted, width):
+            print(f"\x1b[1m{line}\x1b[0m" if is_terminal and part in _STYLES else line)
+        sys.stdout.flush()  # a closed pipe is noticed here
+
+
+def _styled(aggregates: Sequence[Aggregate], wanted: Wanted, width: int, height: int) -> list[Any]:
+    from rich.text import Text
+
+    lines = table_lines(aggregates, wanted, width, height)
+    return [Text(line, _STYLES.get(part, "") if part else "", no_wrap=True) for part, line in lines]

@@ -1,0 +1,61 @@
+"""A trace as NDJSON: a JSON object a line."""
+
+import io
+from collections.abc import Collection
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from scope_bpf.catalogue.stream import Stream
+from scope_cli.trace.sink import Accounts, Losses
+from scope_cli.trace.times import WallClock, rfc3339
+
+
+class NdjsonSink:
+    """Rows as JSON objects: the stream's name as `type`, `time`, then the stream's columns by name.
+
+    Where rows were lost, the next line is `{"type":"loss","stream":...,"reason":...,"count":...}`.
+    """
+
+    def __init__(self, file: BinaryIO, accounts: Accounts, name: str = "") -> None:
+        self._file, self._name = file, name
+        self._losses, self._clock = Losses(accounts), WallClock()
+        self._rows = 0
+
+    def columns(self, stream: Stream) -> Collection[str] | None:
+        """All."""
+        return None
+
+    def write(self, stream: Stream, batch: pa.RecordBatch) -> None:
+        """Writes a batch."""
+        import polars
+
+        if not batch.num_rows:
+            return
+        frame: Any = polars.from_arrow(batch)
+        time = polars.from_arrow(rfc3339(self._clock.times(batch)))
+        frame = frame.select(polars.lit(stream.name).alias("type"), polars.lit(time).alias("time"), polars.all())
+        lines = io.BytesIO()  # polars would report a closed pipe as an error of its own
+        frame.write_ndjson(lines)
+        self._file.write(lines.getbuffer())
+        self._rows += batch.num_rows
+
+    def flush(self) -> None:
+        """Tells what was lost meanwhile."""
+        self._tell_losses()
+        self._file.flush()
+
+    def close(self) -> list[str]:
+        """Ends the file."""
+        self.flush()
+        if not self._name:
+            return []
+        self._file.close()
+        return [f"{self._name}: {self._rows:,} rows"]
+
+    def _tell_losses(self) -> None:
+        import json
+
+        for stream, reason, count in self._losses.new():
+            told = {"type": "loss", "stream": stream, "reason": reason, "count": count}
+            self._file.write(f"{json.dumps(told, separators=(',', ':'))}\n".encode())

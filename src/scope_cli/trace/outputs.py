@@ -1,0 +1,90 @@
+"""What the user wants to have of a trace: files, lines or objects on standard output, tables."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from scope_bpf.catalogue.nearest import unknown
+from scope_bpf.catalogue.stream import Stream
+from scope_cli.errors import CommandError, UsageError
+from scope_cli.trace.sink import Accounts, Sink
+from scope_cli.trace.tables import TableSink, Wanted, headings
+
+STDOUT = Path("-")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where rows go; the tables are shown unless lines or objects go to standard output.
+
+    Attributes:
+        lines: a line of text per row, on standard output.
+        json: the file for a JSON object per row; `STDOUT`: standard output.
+        parquet: a Parquet file per stream.
+        perfetto: the file for a timeline.
+    """
+
+    lines: bool
+    json: Path | None
+    parquet: Path | None
+    perfetto: Path | None
+    tables: Wanted
+
+    @property
+    def shows_tables(self) -> bool:
+        """Whether standard output is for the tables."""
+        return not self.lines and self.json != STDOUT
+
+    def check(self, streams: Sequence[Stream]) -> None:
+        """Tells what cannot be had of these streams, before anything is recorded.
+
+        Raises:
+            UsageError: two outputs want standard output, no table has the column that sorts, or nothing is for a
+                timeline.
+        """
+        if self.lines and self.json == STDOUT:
+            raise UsageError("--lines and --json both write to standard output; give --json a FILE, or leave one out")
+        if self.tables.sort and self.tables.sort not in (known := sorted(headings(streams))):
+            raise UsageError(f"--sort: {unknown('column', self.tables.sort, known)}")
+        if self.perfetto and not any(stream.timeline.slices or stream.timeline.counters for stream in streams):
+            names = ", ".join(stream.name for stream in streams)
+            raise UsageError(
+                f"a timeline is made of events, and {names} has none; leave out --perfetto or --mode summary"
+            )
+
+    def open(self, streams: Sequence[tuple[Stream, pa.Schema]], accounts: Accounts) -> list[Sink]:
+        """The sinks; files are overwritten.
+
+        Raises:
+            CommandError: a file cannot be written.
+        """
+        only = [stream for stream, _ in streams]
+        try:
+            return [*self._files(streams, accounts), *([TableSink(only)] if self.shows_tables else [])]
+        except OSError as error:
+            raise CommandError(f"cannot write {error.filename}: {error.strerror}") from None
+
+    def _files(self, streams: Sequence[tuple[Stream, pa.Schema]], accounts: Accounts) -> list[Sink]:
+        sinks: list[Sink] = []
+        if self.lines:
+            from scope_cli.trace.lines import LinesSink
+
+            sinks.append(LinesSink(sys.stdout.buffer, accounts, [stream.name for stream, _ in streams]))
+        if self.json:
+            from scope_cli.trace.ndjson import NdjsonSink
+
+            to_stdout = self.json == STDOUT
+            file = sys.stdout.buffer if to_stdout else self.json.open("wb")
+            sinks.append(NdjsonSink(file, accounts, "" if to_stdout else str(self.json)))
+        if self.parquet:
+            from scope_cli.trace.parquet import ParquetSink
+
+            sinks.append(ParquetSink(self.parquet, streams))
+        if self.perfetto:
+            from scope_cli.trace.perfetto.sink import PerfettoSink
+
+            sinks.append(PerfettoSink(self.perfetto, accounts))
+        return sinks

@@ -1,0 +1,193 @@
+"""A batch of a stream as packets of a trace: its slices, its counters, and the tracks that these are on."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from scope_bpf.catalogue.shown import Counter, Slices
+from scope_bpf.catalogue.stream import HEADER, PROCESS, Stream
+from scope_cli.trace.groups import Group, groups_of
+from scope_cli.trace.perfetto.messages import Column, Messages
+from scope_cli.trace.perfetto.tracks import NEEDED, SEQUENCE, Tracks
+
+_BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4  # TrackEvent.Type
+_NAMES, _ARGUMENTS, _VALUES = "event_names", "debug_annotation_names", "debug_annotation_string_values"
+_PROCESS = ("pid", "start_ns")
+_THREAD = (*_PROCESS, "tid")
+
+
+class Drawing:
+    """Draws a batch with rows. New tracks and texts are described to `tracks`."""
+
+    def __init__(self, tracks: Tracks, stream: Stream, batch: pa.RecordBatch) -> None:
+        self._tracks, self._stream, self._batch = tracks, stream, batch
+
+    def packets(self) -> list[Messages]:
+        """TracePackets of all rows."""
+        timeline = self._stream.timeline
+        drawn = [packets for slices in timeline.slices for packets in self._slices(slices)]
+        drawn += [self._counter(counter) for counter in timeline.counters]
+        return [messages for messages in drawn if messages.count]
+
+    def _slices(self, slices: Slices) -> list[Messages]:
+        """Begins and ends, or moments, of the rows that have a slice."""
+        there = self._has_slice(slices)
+        tracks = self._tracks_of_slices(slices)
+        here = np.flatnonzero(there & (tracks != 0))
+        begin_ns, end_ns = self._times(slices)
+        begins = Messages(len(here)).same(9, _BEGIN if slices.lasting else _INSTANT).varint(11, tracks[here])
+        begins.varint(10, self._names(slices)[here]).append(self._arguments(slices).taken(here))
+        if not slices.lasting:
+            return [_packets(begin_ns[here], begins)]
+        ends = Messages(len(here)).same(9, _END).varint(11, tracks[here])
+        return [_packets(begin_ns[here], begins), _packets(end_ns[here], ends)]
+
+    def _has_slice(self, slices: Slices) -> Column:
+        there = np.ones(self._batch.num_rows, bool)
+        if slices.lasting:
+            there &= self._batch[slices.lasting].is_valid().to_numpy(zero_copy_only=False)
+        if slices.unless:
+            there &= self._numbers(slices.unless) == 0
+        return there
+
+    def _times(self, slices: Slices) -> tuple[Column, Column]:
+        """When slices begin and end, in ns, shape (rows,) each."""
+        at_ns = self._numbers("ktime_ns")
+        if slices.followed_by:
+            at_ns = at_ns - self._numbers(slices.followed_by)
+        if not slices.lasting:
+            return at_ns, at_ns
+        length_ns = self._numbers(slices.lasting)
+        return (at_ns - length_ns, at_ns) if slices.ending else (at_ns, at_ns + length_ns)
+
+    def _names(self, slices: Slices) -> Column:
+        """Numbers of the slices' names."""
+        if slices.named:
+            return self._texts(_NAMES, slices.named)
+        (number,) = self._tracks.texts(_NAMES, [slices.text])
+        return np.full(self._batch.num_rows, number, np.uint64)
+
+    def _tracks_of_slices(self, slices: Slices) -> Column:
+        """Tracks, shape (rows,); 0: none."""
+
+        def of_machine(values: Group, _comm: str) -> int:
+            return self._below(0, slices.on, values, None)
+
+        def of_process(key: Group, _comm: str) -> int:
+            pid, start_ns, tid, *values = key
+            return self._below(self._process(pid, start_ns), slices.on, values, tid)
+
+        def below_thread(key: Group, comm: str) -> int:
+            return self._tracks.named(self._thread(key, comm), slices.below)
+
+        if slices.of_machine:
+            return self._tracks_of(slices.on, of_machine)
+        if slices.on:
+            return self._tracks_of((*_THREAD, *slices.on), of_process)
+        return self._tracks_of(_THREAD, below_thread if slices.below else self._thread)
+
+    def _below(self, track: int, names: Sequence[str], values: Sequence[Any], apart: int | None) -> int:
+        """A track in one of the outer columns' values; 0 where the innermost is absent."""
+        if values[-1] is None:
+            return 0
+        described = self._stream.described()
+        for number, (name, value) in enumerate(zip(names, values, strict=True)):
+            shown = "unknown" if value is None else f"{value:#x}" if described[name].hex else str(value)
+            innermost = number == len(values) - 1
+            track = self._tracks.named(track, f"{name} {shown}", apart if innermost else None)
+        return track
+
+    def _counter(self, counter: Counter) -> Messages:
+        here = np.flatnonzero(self._batch[counter.column].is_valid().to_numpy(zero_copy_only=False))
+        values = self._numbers(counter.column)
+        if counter.zero_if:
+            values = np.where(self._numbers(counter.zero_if) != 0, 0, values)
+        of = _PROCESS if "pid" in self._batch.schema.names else ()
+
+        def describe(key: Group, comm: str) -> int:
+            named = zip(counter.by, key[len(of) :], strict=True)
+            words = ", ".join(f"{name} {value}" for name, value in named if value is not None)
+            of_thread = "tid" in self._batch.schema.names
+            process = self._process(key[0], key[1], "" if of_thread else comm) if of else 0
+            unit = self._stream.described()[counter.column].unit
+            return self._tracks.counter(process, f"{counter.column}: {words}", unit)
+
+        tracks = self._tracks_of((*of, *counter.by), describe)
+        times = self._numbers("ktime_ns") + (self._numbers(counter.after) if counter.after else 0)
+        events = Messages(len(here)).same(9, _COUNTER).varint(11, tracks[here])
+        if values.dtype.kind == "f":
+            events.double(44, values[here])
+        else:
+            events.varint(30, values[here])
+        return _packets(times[here], events)
+
+    def _arguments(self, slices: Slices) -> Messages:
+        """The rest of the columns, as TrackEvents that have nothing else."""
+        skipped = {*HEADER, *PROCESS, slices.lasting, *slices.named[:1]}
+        described = {name: column for name, column in self._stream.described().items() if name not in skipped}
+        numbers = dict(zip(described, self._tracks.texts(_ARGUMENTS, described), strict=True))
+        events = Messages(self._batch.num_rows)
+        for name, column in described.items():
+            values = self._batch[name]
+            present = values.is_valid().to_numpy(zero_copy_only=False)
+            annotation = Messages(self._batch.num_rows).same(1, numbers[name])
+            if pa.types.is_dictionary(values.type) or pa.types.is_string(values.type):
+                annotation.varint(17, self._texts(_VALUES, (name,)))
+            elif pa.types.is_boolean(values.type):
+                annotation.varint(2, self._numbers(name))
+            elif pa.types.is_floating(values.type):
+                annotation.double(5, values.fill_null(0).to_numpy())
+            elif pa.types.is_integer(values.type):
+                signed = pa.types.is_signed_integer(values.type)
+                annotation.varint(7 if column.hex else 4 if signed else 3, self._numbers(name))
+            else:
+                continue
+            events.message(4, annotation, present)
+        return events
+
+    def _numbers(self, name: str) -> Column:
+        column = self._batch[name]
+        column = column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column
+        found: Column = (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
+        return found
+
+    def _texts(self, kind: str, names: tuple[str, ...]) -> Column:
+        """Numbers of the rows' texts: the columns' values, with blanks between."""
+        codes, places = groups_of(self._batch, names) if len(names) > 1 else self._values(names[0])
+        texts = [" ".join(str(value) for value in group if value is not None) for group in codes]
+        return np.array(self._tracks.texts(kind, texts), np.uint64)[places]
+
+    def _values(self, name: str) -> tuple[list[tuple[Any, ...]], Column]:
+        """As `groups_of` for the texts of one column; of a dictionary, all its texts."""
+        column = self._batch[name]
+        column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        places = column.indices.fill_null(0) if column.null_count else column.indices
+        return [(text,) for text in column.dictionary.to_pylist() or [None]], places.to_numpy()
+
+    def _tracks_of(self, names: Sequence[str], describe: Callable[[Group, str], int]) -> Column:
+        """The rows' tracks, which `describe` gives for values of these columns and a thread's name, the first row's."""
+        if not names:
+            return np.full(self._batch.num_rows, describe((), ""), np.uint64)
+        groups, places = groups_of(self._batch, names)
+        comms: list[Any] = [""] * len(groups)
+        if "comm" in self._batch.schema.names:
+            _, first = np.unique(places, return_index=True)
+            comms = self._batch["comm"].take(pa.array(first)).to_pylist()
+        found = [describe(group, comm or "") for group, comm in zip(groups, comms, strict=True)]
+        numbers: Column = np.array(found, np.uint64)[places]
+        return numbers
+
+    def _process(self, pid: int | None, start_ns: int | None, name: str = "") -> int:
+        return self._tracks.process(pid or 0, start_ns or 0, name if pid else "no process")
+
+    def _thread(self, key: Group, comm: str) -> int:
+        pid, start_ns, tid = key
+        process = self._process(pid, start_ns, comm if tid == pid else "")
+        return self._tracks.thread(process, pid or 0, tid or 0, comm)
+
+
+def _packets(times_ns: Column, events: Messages) -> Messages:
+    packets = Messages(events.count).varint(8, times_ns).same(10, SEQUENCE).same(13, NEEDED)
+    return packets.message(11, events)

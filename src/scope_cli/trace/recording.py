@@ -1,0 +1,73 @@
+"""Takes the batches of tracers and feeds a sink, until it is stopped and everything is taken."""
+
+import threading
+from collections.abc import Sequence
+
+from scope_bpf.capture.columns import Batch, to_arrow
+from scope_bpf.capture.tracer import Tracer
+from scope_cli.trace.choice import Choice
+from scope_cli.trace.sink import Sink
+
+POLL_MS = 100
+
+
+class Recording:
+    """A thread per tracer; the sink takes one batch at a time.
+
+    Attributes:
+        error: why a thread ended early; the others go on until `stop`.
+    """
+
+    def __init__(self, tracers: Sequence[Tracer], sink: Sink, choice: Choice) -> None:
+        self._tracers, self._sink, self._choice = tracers, sink, choice
+        self._lock = threading.Lock()  # around the sink and the counts
+        self._stopped = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(tracer,), name=f"recording {tracer.probe.name}")
+            for tracer in tracers
+        ]
+        self._rows = self._chosen = 0
+        self.error: BaseException | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows were recorded."""
+        return self._rows
+
+    @property
+    def chosen(self) -> int:
+        """How many of them the sink got."""
+        return self._chosen
+
+    def start(self) -> None:
+        """Begins."""
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, tracer: Tracer) -> None:
+        try:
+            while not self._stopped.is_set():
+                self._write(tracer.poll(POLL_MS))
+            self._write(tracer.finish())
+        except BaseException as error:
+            self.error = self.error or error
+
+    def _write(self, batches: Sequence[Batch]) -> None:
+        for batch in batches:
+            columns = self._sink.columns(batch.stream)
+            arrow = to_arrow(batch, self._choice.columns(batch.stream, columns))
+            chosen = self._choice.of(batch.stream, arrow)
+            with self._lock:
+                self._rows += batch.count
+                self._chosen += chosen.num_rows if arrow.num_columns else batch.count
+                self._sink.write(batch.stream, chosen)
+        with self._lock:
+            self._sink.flush()
+
+    def stop(self) -> None:
+        """Ends the recording and waits for what is left."""
+        self._stopped.set()
+        for tracer in self._tracers:
+            tracer.wake()
+        for thread in self._threads:
+            thread.join()

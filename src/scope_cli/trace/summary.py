@@ -1,0 +1,37 @@
+"""The last line of a trace: what was recorded, what was lost, and how the command ended."""
+
+from collections.abc import Mapping
+
+from scope_bpf.capture.account import Account
+
+_REMEDIES = {
+    "ring_full": "give it room with -o ring_bytes=N, or use --mode summary",
+    "file_unopened": ("files could not be attached to for want of descriptors or memory: raise the limit (ulimit -n)"),
+    "file_refused": "the kernel refused to attach to files: the log names them",
+}
+
+
+def summary_line(
+    rows: int, shown: int, seconds: float, accounts: Mapping[str, Account], status: int | None = None
+) -> str:
+    """Rows, time, losses with what helps against them, and how the command ended.
+
+    Args:
+        shown: how many rows the filter let through.
+        status: of the command, negative for a signal; None: there is none.
+    """
+    lost: dict[str, int] = {}
+    for account in accounts.values():
+        for reason, count in account.lost.items():
+            lost[reason] = lost.get(reason, 0) + count
+    said = [f"{rows:,} rows in {seconds:.1f} s"]
+    if shown != rows:
+        said.append(f"{shown:,} meet the filter")
+    said.append(", ".join(f"{count:,} lost ({reason})" for reason, count in lost.items()) or "none lost")
+    remarks = [", ".join(said), *(remedy for reason, remedy in _REMEDIES.items() if reason in lost)]
+    if incomplete := sum(account.incomplete for account in accounts.values()):
+        remarks.append(f"{incomplete:,} rows are without a stack or a name, for which there was no room")
+    if status:
+        ended = f"signal {-status}" if status < 0 else f"status {status}"
+        remarks.append(f"the command ended with {ended}")
+    return "; ".join(remarks)

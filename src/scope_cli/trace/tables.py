@@ -1,0 +1,216 @@
+"""A trace as tables: one sink that adds up, and the lines that show what it has added up."""
+
+import textwrap
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from scope_bpf.catalogue.stream import Stream
+from scope_cli.quantities import aligned
+from scope_cli.text_table import EXTRA, Column, Layout, Part, laid_out
+from scope_cli.trace.aggregate import Aggregate, Sums
+from scope_cli.trace.durations import Durations
+from scope_cli.trace.groups import Group
+from scope_cli.trace.headings import headings_of
+
+SHOWN_GROUPS = 20
+_SHARE = "share"
+_QUANTILES = {"p50": 0.5, "p99": 0.99}
+_LEFT_OUT = {"p50": EXTRA + 3, "share": EXTRA + 2, "max": EXTRA + 1, "p99": EXTRA}  # where the width is short
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How the user wants tables.
+
+    Attributes:
+        top: how many groups a table shows.
+        sort: the heading of a column that ranks the groups; empty: as the stream says.
+    """
+
+    top: int = SHOWN_GROUPS
+    sort: str = ""
+
+
+class TableSink:
+    """Adds up what the tables of some streams show."""
+
+    def __init__(self, streams: Sequence[Stream]) -> None:
+        self.aggregates = [Aggregate(stream, live) for stream in streams for live in (stream.live, *stream.also_live)]
+
+    def columns(self, stream: Stream) -> Collection[str] | None:
+        """The columns that its tables read."""
+        return {name for aggregate in self._of(stream) for name in aggregate.columns}
+
+    def write(self, stream: Stream, batch: pa.RecordBatch) -> None:
+        """Takes a batch."""
+        for aggregate in self._of(stream):
+            aggregate.add(batch)
+
+    def _of(self, stream: Stream) -> list[Aggregate]:
+        return [aggregate for aggregate in self.aggregates if aggregate.stream is stream]
+
+    def flush(self) -> None:
+        """Nothing: whoever shows the tables asks for them."""
+
+    def close(self) -> list[str]:
+        """Nothing to end."""
+        return []
+
+
+def headings(streams: Sequence[Stream]) -> set[str]:
+    """The headings by which the tables of these streams can be sorted."""
+    grouped = [aggregate for aggregate in TableSink(streams).aggregates if aggregate.live.by]
+    return {heading for one in grouped for heading in (*one.live.by, *(figure.heading for figure in _figures(one)))}
+
+
+def table_lines(
+    aggregates: Sequence[Aggregate], wanted: Wanted, width: int | None, height: int | None = None
+) -> Iterator[tuple[Part | None, str]]:
+    """The lines of every table that has something to show, each with its part of a table; None: a title or a remark.
+
+    Args:
+        width: of the terminal; None: there is nothing to fit into.
+        height: the number of lines that there is room for; None: any number.
+    """
+    busy = [aggregate for aggregate in aggregates if aggregate.latest or aggregate.shown()]
+    room = wanted.top if height is None else max(3, min(wanted.top, height // max(1, len(busy)) - 6))
+    for aggregate in busy:
+        yield None, ""
+        yield from _remark(f"{aggregate.stream.name}: {aggregate.live.title or aggregate.stream.meaning}", width)
+        if aggregate.live.by:
+            layout, remarks = _of_groups(aggregate, wanted, width, room)
+        else:
+            layout, remarks = _of_latest(aggregate, width, room)
+        yield from layout.lines
+        if layout.left_out:
+            remarks.append(f"no room for: {', '.join(layout.left_out)}; use a wider terminal, or a pipe")
+        for remark in remarks:
+            yield from _remark(remark, width)
+
+
+def _remark(text: str, width: int | None) -> Iterator[tuple[None, str]]:
+    for line in textwrap.wrap(text, width) if width else [text]:
+        yield None, line
+
+
+@dataclass(frozen=True)
+class _Figure:
+    """A number of a group; `sign`: ≈ if it is not exact, ≤ if the number itself may be less.
+
+    The unit `_SHARE` is for numbers from 0 to 1.
+    """
+
+    heading: str
+    value: Any
+    unit: str
+    sign: str = ""
+
+    def __str__(self) -> str:
+        if self.unit == _SHARE:
+            return "-" if self.value is None else f"{self.value:.1%}"
+        return self.value if isinstance(self.value, str) else f"{self.sign}{aligned(self.value, self.unit)}"
+
+    @property
+    def order(self) -> tuple[bool, Any]:
+        """Sorts the largest first, those that are absent last."""
+        number = isinstance(self.value, int | float)
+        return not number, -self.value if number else str(self.value)
+
+
+def _figures(aggregate: Aggregate, sums: Sums | None = None) -> list[_Figure]:
+    """What is shown of a group beside its name."""
+    live, units = aggregate.live, {name: column.unit for name, column in aggregate.stream.described().items()}
+    numbers = sums.numbers if sums else [None] * len(aggregate.numbers)
+    headed = headings_of(aggregate.numbers)
+    found = [
+        _Figure(headed[name], number, units.get(name, ""))
+        for name, number in zip(aggregate.numbers, numbers, strict=True)
+    ]
+    whole = aggregate.rank(sums) if sums else 0
+    for name in live.parts:
+        part = (numbers[aggregate.numbers.index(name)] or 0) / whole if whole else None
+        found.append(_Figure(f"% {headed[name]}", part, _SHARE))
+    for index, name in enumerate(live.quantiles):
+        spent = sums.durations[index] if sums else Durations()
+        of = "" if _is_alone(aggregate, name) else f" {name.removesuffix('_ns')}"
+        about, most = ("", "") if spent.exact or not spent.buckets else ("≈", "≤")
+        found += [_Figure(label + of, spent.quantile(share), "ns", about) for label, share in _QUANTILES.items()]
+        found.append(_Figure(f"max{of}", spent.longest if spent.buckets else None, "ns", most))
+    if live.rate:
+        found.append(_Figure(live.rate, sums.rate if sums else None, units[live.rate]))
+    return found
+
+
+def _is_alone(aggregate: Aggregate, name: str) -> bool:
+    """Whether the table shows no durations of anything else."""
+    totals = {other for other in aggregate.live.totals if other.endswith("_ns")}
+    return aggregate.live.quantiles == (name,) and len(totals) <= 1
+
+
+def _of_groups(aggregate: Aggregate, wanted: Wanted, width: int | None, room: int) -> tuple[Layout, list[str]]:
+    groups = _sorted(aggregate, wanted.sort)
+    shown, total = groups[:room], aggregate.total()
+    columns = [
+        Column(name, [_shown(name, group[index]) for group, _ in shown], "total" if total and not index else None)
+        for index, name in enumerate(aggregate.live.by)
+    ]
+    rows = [_figures(aggregate, sums) for _, sums in shown]
+    headed = headings_of(aggregate.numbers)
+    ranking = [headed[name] for name in aggregate.ranked_by]
+    for place, (figures, last) in enumerate(zip(zip(*rows, strict=True), _figures(aggregate, total), strict=True), 1):
+        left_out = 0 if last.heading in ranking else _LEFT_OUT.get(last.heading.partition(" ")[0], place)
+        columns.append(Column(last.heading, list(map(str, figures)), str(last) if total else None, True, left_out))
+    if total:
+        whole = aggregate.rank(total) or 1
+        shares = [f"{aggregate.rank(sums) / whole:.1%}" for _, sums in shown]
+        columns.append(Column(f"share of {' + '.join(ranking)}", shares, None, True, _LEFT_OUT["share"]))
+    hidden = len(groups) - len(shown)
+    return laid_out(columns, width), [f"and {hidden:,} more; --top N shows N"] if hidden else []
+
+
+def _sorted(aggregate: Aggregate, heading: str) -> list[tuple[Group, Sums]]:
+    groups, by = aggregate.shown(), aggregate.live.by
+    if heading in by:
+        return sorted(groups, key=lambda item: str(item[0][by.index(heading)]))
+    if heading not in {figure.heading for figure in _figures(aggregate)}:
+        return groups
+    return sorted(
+        groups, key=lambda item: next(one.order for one in _figures(aggregate, item[1]) if one.heading == heading)
+    )
+
+
+def _shown(name: str, key: object) -> str:
+    if key is None:
+        return "-"
+    if name != "stack":
+        return str(key)
+    # A line has room for the innermost frames only, and none for the build ids of code without symbols.
+    return " < ".join(frame.partition(" [")[0] for frame in reversed(str(key).split(";")))
+
+
+def _of_latest(aggregate: Aggregate, width: int | None, room: int) -> tuple[Layout, list[str]]:
+    live, rows = aggregate.live, list(aggregate.latest)[-room:]
+    units = {name: column.unit for name, column in aggregate.stream.described().items()}
+    numeric = {name for name in live.latest if any(isinstance(row[name], int | float) for row in rows)}
+    headed = headings_of(live.latest)
+    columns = [
+        Column(
+            headed[name],
+            [aligned(row[name], units[name]) if units[name] else _plain(row[name]) for row in rows],
+            number=name in numeric,
+            left_out=place if name in numeric else 0,
+        )
+        for place, name in enumerate(live.latest)
+    ]
+    hidden = aggregate.rows - len(rows)
+    said = [f"the latest {len(rows)} of {aggregate.rows:,} rows; --lines shows each"] if hidden else []
+    return laid_out(columns, width), said
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value)).replace("\n", "\\n")
+    return "-" if value is None else str(value)

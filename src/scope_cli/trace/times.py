@@ -1,0 +1,31 @@
+"""The clock of people beside that of events: the column `time`, which the files of a trace have first."""
+
+import time
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from scope_bpf.capture.clock import boot_to_utc_ns
+
+TIME = pa.field("time", pa.timestamp("ns", "UTC"))
+_OFFSET_S = 1.0  # so long an offset between the clocks is good
+
+
+class WallClock:
+    """Tells the UTC time of events from their time since boot."""
+
+    def __init__(self) -> None:
+        self._offset_ns, self._until = 0, 0.0
+
+    def times(self, batch: pa.RecordBatch) -> pa.Array:
+        """The time of each row, of `TIME`'s type, from its `ktime_ns`."""
+        now = time.monotonic()
+        if now >= self._until:
+            self._offset_ns, self._until = boot_to_utc_ns(), now + _OFFSET_S
+        return pc.add(batch["ktime_ns"].cast(pa.int64()), self._offset_ns).cast(TIME.type)
+
+
+def rfc3339(times: pa.Array) -> pa.Array:
+    """As texts: 2026-01-31T12:00:00.123456789Z."""
+    texts = times.cast(pa.timestamp("ns")).cast(pa.string())
+    return pc.binary_join_element_wise(pc.utf8_replace_slice(texts, 10, 11, "T"), "Z", "")

@@ -1,0 +1,110 @@
+"""Several probes, one target, one command: all are attached before the command runs."""
+
+import os
+import select
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from scope_bpf.capture.account import Account
+from scope_bpf.capture.command import HeldCommand
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.probe import Probe
+from scope_bpf.catalogue.target import Target
+from scope_cli.trace.choice import Choice
+
+
+class Tracing:
+    """Tracers of one target and, perhaps, a command that is held until it is released. A context, which closes them.
+
+    Args:
+        options: as the user gave them; each goes to every probe that has it.
+        where: a filter on the rows; empty: none.
+
+    Attributes:
+        streams: the streams whose rows there will be, with their schemas.
+        choice: which of the rows are wanted.
+        command: the command; None: none is held.
+        tracers: one per probe, once they are started.
+
+    Raises:
+        InvalidOption, InvalidFilter: an option or the filter is not valid.
+    """
+
+    def __init__(self, probes: Sequence[Probe], options: Mapping[str, str], target: Target, where: str = "") -> None:
+        parsed = [(probe, parse_options(probe.options, _own(probe, probes, options))) for probe in probes]
+        self.streams = [
+            (stream, probe.schema(stream))
+            for probe, chosen in parsed
+            for stream in probe.streams_of(probe.mode_of(chosen))
+            if not stream.internal
+        ]
+        self.choice = Choice(where, self.streams)
+        self._probes = [(probe, self.choice.narrowed(probe, chosen)) for probe, chosen in parsed]
+        self._target = target
+        self.command: HeldCommand | None = None
+        self.tracers: list[Tracer] = []
+        self._pidfd: int | None = None
+        self._open = ExitStack()
+
+    def hold(self, command: Sequence[str], output: int | None) -> None:
+        """Starts a command that is held until its `release`: it and its children become the target.
+
+        Args:
+            output: the descriptor that the command's output goes to; None: this process's.
+
+        Raises:
+            CannotRun: it cannot be executed.
+        """
+        self.command = HeldCommand(command, output)
+        self._open.callback(self.command.close)
+        self._target = replace(self._target, pid=self.command.pid)
+
+    def start(self) -> None:
+        """Attaches all probes.
+
+        Raises:
+            ScopeBpfError: one cannot run here.
+        """
+        path = self.command.path if self.command else ""
+        if self._target.pid is not None and not self.command:
+            with suppress(OSError):  # a process that does not exist is the tracer's to tell
+                self._pidfd = os.pidfd_open(self._target.pid)
+                self._open.callback(os.close, self._pidfd)
+        for probe, options in self._probes:
+            of_machine = probe.sampler and self.command  # samples are of the whole machine
+            tracer = Tracer(probe, options, Target() if of_machine else self._target, command=path)
+            self._open.callback(tracer.close)
+            tracer.start()
+            self.tracers.append(tracer)
+
+    def is_over(self) -> bool:
+        """Whether the command, or the process that is watched, has ended."""
+        if self.command:
+            return self.command.poll() is not None
+        return self._pidfd is not None and bool(select.select([self._pidfd], [], [], 0)[0])
+
+    def accounts(self) -> dict[str, Account]:
+        """The books of every stream. From any thread."""
+        return {name: account for tracer in self.tracers for name, account in tracer.accounts().items()}
+
+    def notes(self) -> list[str]:
+        """What the probes may not have seen."""
+        return [note for tracer in self.tracers for note in tracer.notes()]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+
+def _own(probe: Probe, probes: Sequence[Probe], options: Mapping[str, str]) -> dict[str, str]:
+    """The options for this probe; one that no probe has is each one's to refuse."""
+    own, known = {option.name for option in probe.options}, {option.name for each in probes for option in each.options}
+    return {name: value for name, value in options.items() if name in own or name not in known}

@@ -1,0 +1,84 @@
+"""Looks up the keys of the names, stacks and processes that meet a filter's comparisons.
+
+Rows refer to names, stacks and processes by key, and each block lists the keys that its rows have.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from psycopg import sql
+
+from scope_bpf.catalogue.condition import And, Condition, IsNull, Matches, Not, OneOf, Or, Ordered
+from scope_server.store.reading.comparison import Expression, compared
+from scope_server.store.reading.database import Connection
+from scope_server.store.schema.columns import IN_PROCESS, KEYED, Kind, StreamTable
+from scope_server.store.writing.texts import digest_of
+
+Comparison = OneOf | Ordered | Matches | IsNull
+Keys = Mapping[Comparison, Sequence[int]]
+
+_MOST = 5000  # keys per comparison; if there are more, the text is looked up for each row instead
+# In rows that belong to no process, both are null. `p` is store.processes.
+OF_PROCESS = {
+    "pid": Expression(sql.SQL("NULLIF(p.pid, 0)"), "bigint"),
+    "start_ns": Expression(sql.SQL("CASE WHEN p.pid <> 0 THEN p.start_ns END"), "bigint", Kind.UNSIGNED),
+}
+TEXTS = {  # the table with the texts, and the text of its row `t`
+    Kind.NAME: (sql.Identifier("store", "names"), Expression(sql.SQL("t.text"), "text")),
+    Kind.STACK: (sql.Identifier("store", "stacks"), Expression(sql.SQL("store.stack_text(t.id)"), "text")),
+}
+
+
+async def find_keys(
+    connection: Connection, table: StreamTable, condition: Condition, machines: Sequence[int] | None
+) -> Keys:
+    """The keys that meet each comparison of a condition.
+
+    Comparisons of other columns, and comparisons that too many keys meet, are missing in the result.
+
+    Args:
+        machines: keys of the machines whose processes are looked up; None: of all machines.
+    """
+    found: dict[Comparison, Sequence[int]] = {}
+    for comparison, negated in _comparisons(condition):
+        query = _query(table, comparison, negated, machines)
+        if query and comparison not in found:
+            limited = sql.SQL("{} LIMIT {}").format(query, sql.Literal(_MOST + 1))
+            keys = [row["id"] for row in await (await connection.execute(limited)).fetchall()]
+            if len(keys) <= _MOST:
+                found[comparison] = keys
+    return found
+
+
+def _comparisons(condition: Condition, negated: bool = False) -> Iterator[tuple[Comparison, bool]]:
+    match condition:
+        case Not(term):
+            yield from _comparisons(term, not negated)
+        case And(terms) | Or(terms):
+            for term in terms:
+                yield from _comparisons(term, negated)
+        case _:
+            yield condition, negated
+
+
+def _query(
+    table: StreamTable, comparison: Comparison, negated: bool, machines: Sequence[int] | None
+) -> sql.Composed | None:
+    if table.of_processes and comparison.column in IN_PROCESS:
+        # Nearly all processes meet a negated comparison.
+        return None if negated else _processes(comparison, machines)
+    column = table.column(comparison.column)
+    if column is None or column.kind not in KEYED or isinstance(comparison, IsNull):
+        return None
+    stored, text = TEXTS[column.kind]
+    if isinstance(comparison, OneOf):
+        digests = sql.Literal([digest_of(str(value)) for value in comparison.values])
+        return sql.SQL("SELECT id FROM {} WHERE digest = ANY({}::bytea[])").format(stored, digests)
+    return sql.SQL("SELECT t.id FROM {} AS t WHERE {}").format(stored, compared(comparison, text))
+
+
+def _processes(comparison: Comparison, machines: Sequence[int] | None) -> sql.Composed:
+    met = compared(comparison, OF_PROCESS[comparison.column])
+    if comparison.column == "pid" and isinstance(comparison, OneOf):  # so that the index on pid is used
+        met = sql.SQL("p.pid <> 0 AND {}").format(compared(comparison, Expression(sql.SQL("p.pid"), "bigint")))
+    of = sql.SQL("") if machines is None else sql.SQL("p.machine = ANY({}) AND ").format(sql.Literal(list(machines)))
+    return sql.SQL("SELECT p.id FROM store.processes AS p WHERE {}{}").format(of, met)

@@ -1,0 +1,103 @@
+"""What a person sees: `scope trace` in a terminal of its own."""
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+SCOPE = f"{sys.executable} -m scope_cli.main"
+DEADLINE_S = 90
+
+
+class Terminal:
+    """A terminal of 24 lines; what is typed runs in a shell.
+
+    Args:
+        width: in columns.
+    """
+
+    def __init__(self, socket: Path, width: int) -> None:
+        self._tmux = ["tmux", "-f", "/dev/null", "-S", str(socket)]
+        # Python's readline puts the width of the tests' own terminal into COLUMNS.
+        self._run("new-session", "-d", "-x", str(width), "-y", "24", "-s", "t", "env -u COLUMNS PS1='$ ' sh")
+        self._run("set-option", "-t", "t", "status", "off")
+
+    def _run(self, *words: str) -> str:
+        return subprocess.run([*self._tmux, *words], capture_output=True, text=True, check=True).stdout
+
+    def type(self, *keys: str) -> None:
+        """Presses keys, as tmux names them."""
+        self._run("send-keys", "-t", "t", *keys)
+
+    def screen(self) -> str:
+        """The lines that are visible."""
+        return self._run("capture-pane", "-t", "t", "-p")
+
+    def wait_for(self, pattern: str) -> str:
+        """The screen, once it shows something."""
+        end = time.monotonic() + DEADLINE_S
+        while not re.search(pattern, screen := self.screen(), re.MULTILINE):
+            assert time.monotonic() < end, f"nothing shows {pattern!r}:\n{screen}"
+            time.sleep(0.1)
+        return screen
+
+    def close(self) -> None:
+        """Ends it, with what runs in it."""
+        self._run("kill-server")
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Callable[[int], Terminal]]:
+    if not shutil.which("tmux"):
+        pytest.skip("tmux is not installed")
+    opened: list[Terminal] = []
+
+    def open_(width: int) -> Terminal:
+        opened.append(Terminal(tmp_path / f"tmux{width}", width))
+        return opened[-1]
+
+    yield open_
+    for each in opened:
+        each.close()
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_tables_fit_the_terminal(terminal: Callable[[int], Terminal], width: int) -> None:
+    """After a command, which has the terminal for itself, come whole tables: no number is cut, no line is wrapped."""
+    shell = terminal(width)
+    shell.type(f"clear; {SCOPE} trace process,sched --top 2 -- sh -c 'echo heard; true'", "Enter")
+    screen = shell.wait_for(r"rows in [\d.]+ s, none lost$")
+    assert "heard" in screen
+    assert re.search(r"^comm +pid +count +involuntary +on_cpu +run_queue", screen, re.MULTILINE)
+    assert ("share of run_queue" in screen.partition("no room")[0]) == (width == 140)
+    assert ("no room for: p50 run_queue" in screen) == (width == 80)
+    for line in re.findall(r"^total .*", screen, re.MULTILINE):
+        assert re.search(r"\d+\.\d\d (µs|ms|s)$|\d    ns$", line.rstrip())
+
+
+def test_without_a_command_tables_are_redrawn(terminal: Callable[[int], Terminal]) -> None:
+    """In place, until Ctrl-C; then the last state stands there in full, and the summary below it says the same."""
+    shell = terminal(100)
+    shell.type("while sleep 0.05; do :; done & sleep 1", "Enter")
+    shell.type(f"clear; {SCOPE} trace syscalls --pid $!", "Enter")
+    first = shell.wait_for(r"^[\d,]+ rows in [\d.]+ s, none lost\n\nsyscall: ")
+    later = shell.wait_for(r"^[\d,]+ rows in ([2-9]|\d\d+)\.\d s, none lost")
+    assert len(re.findall("rows in", later)) == len(re.findall("rows in", first)) == 1, "redrawn, not appended"
+    shell.type("C-c")
+    ended = shell.wait_for(r"^total .*\n(and .*\n)?\d[\d,]* rows in [\d.]+ s, none lost\n\$ *$")
+    assert "clock_nanosleep" in ended
+
+
+def test_lines_are_appended(terminal: Callable[[int], Terminal]) -> None:
+    """A line per row, below the headings, while the command still runs."""
+    shell = terminal(100)
+    shell.type(f"clear; {SCOPE} trace process --lines -- sh -c 'true; ls / > /dev/null; read line'", "Enter")
+    screen = shell.wait_for(r"exec +ls .* ls /$")
+    assert re.search(r"^time +stream +comm +pid +ppid +ret +filename +args$", screen, re.MULTILINE)
+    shell.type("Enter")
+    shell.wait_for(r"rows in [\d.]+ s, none lost$")

@@ -1,0 +1,389 @@
+"""The `why` probe against what programs and the kernel say of their own time.
+
+Programs report what /proc/thread-self/schedstat and getrusage() count of them. Their threads say when they began and
+ended; whoever starts them says when they were made and when their end was known. The wall time found lies between.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.probes.recording import ONE_INTERVAL_MS, Record, Recording
+
+from scope_bpf.capture import summaries
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.target import Target
+from scope_bpf.probes import probe_named
+
+PYTHON = [sys.executable, "-S", "-E", "-c"]
+WORKLOADS = Path(__file__).parent / "workloads"
+WORK_MS = 1200
+
+
+@dataclass
+class Told:
+    """What a thread of workloads/wall.c says of itself; times in ns."""
+
+    tid: int
+    created_ns: int
+    began_ns: int
+    ended_ns: int
+    joined_ns: int
+    run_ns: int
+    waited_ns: int
+    minor: int
+    major: int
+    pages: int
+
+    @property
+    def wall_ns(self) -> int:
+        return self.ended_ns - self.began_ns
+
+    def agrees(self, one_ns: int, other_ns: int, more_ns: int) -> bool:
+        """Whether two times are the same to 2 % of its wall time; the first may be longer by some more."""
+        return -0.02 * self.wall_ns <= one_ns - other_ns <= 0.02 * self.wall_ns + more_ns
+
+
+def told(file: Path) -> list[Told]:
+    return [Told(*map(int, line.split())) for line in file.read_text().splitlines()]
+
+
+def own_rows(recording: Recording, tid: int, stream: str = "why_summary") -> list[dict[str, Any]]:
+    return [row for row in recording.rows(stream) if row["tid"] == tid]
+
+
+def parts_of(rows: list[dict[str, Any]]) -> Counter[str]:
+    """Time by part."""
+    parts: Counter[str] = Counter()
+    for row in rows:
+        parts[row["part"]] += row["total_ns"]
+    return parts
+
+
+def blocked(rows: list[dict[str, Any]], column: str) -> Counter[Any]:
+    """Time blocked by what another column says."""
+    times: Counter[Any] = Counter()
+    for row in rows:
+        times[row[column]] += row["blocked_ns"]
+    return +times
+
+
+def others_ns() -> int:
+    """Time of this machine's CPUs that the kernel counts as no thread's: of interrupts, and what a host has taken.
+
+    By the clock, the thread that they came upon is on its CPU meanwhile.
+    """
+    irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[6:9])
+    return (irq + softirq + steal) * 10**9 // os.sysconf("SC_CLK_TCK")
+
+
+Build = Callable[[str], str]
+Work = Callable[..., tuple[Recording, list[Told], int]]
+
+
+@pytest.fixture
+def work(record: Record, workload: Build, tmp_path: Path) -> Work:
+    """Records workloads/wall.c; gives what its threads tell, and the time stolen meanwhile."""
+
+    def run(kind: str, scratch: Path = tmp_path / "scratch", **options: Any) -> tuple[Recording, list[Told], int]:
+        said, others = tmp_path / "said", others_ns()
+        command = [workload("wall"), kind, str(WORK_MS), str(said), str(scratch)]
+        recording = record("why", command, **options)
+        assert recording.status == 0
+        return recording, told(said), others_ns() - others
+
+    return run
+
+
+@pytest.fixture
+def cold(tmp_path: Path) -> Path:
+    """A file of zeros that is on the disk, if the file system has one."""
+    file = tmp_path / "cold"
+    with file.open("wb") as out:
+        for _ in range(128):
+            out.write(bytes(1 << 20))
+        os.fsync(out.fileno())
+    return file
+
+
+KINDS = ["spin", "sleep", "lock", "pipe", "poll", "disk", "queue", "fault", "read"]
+WAKE_OFTEN = ("disk", "read")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_parts_are_what_the_kernel_counts(work: Work, cold: Path, kind: str) -> None:
+    """A thread's parts add up to its wall time; they are its run time, its waits for a CPU, and the rest, to 2 %.
+
+    A thread that an idle CPU wakes for has that CPU at once, by the kernel's count, which takes one time for both
+    (rq_clock_skip_update, kernel/sched/core.c); in truth it is microseconds later. Where a thread is woken thousands of
+    times, only the two together agree.
+    """
+    recording, threads, others = work(kind, cold)
+    for thread in threads:
+        parts = parts_of(own_rows(recording, thread.tid))
+        assert thread.wall_ns <= parts.total() <= thread.joined_ns - thread.created_ns + 0.02 * thread.wall_ns
+        assert thread.agrees(parts["on_cpu"] + parts["run_queue"], thread.run_ns + thread.waited_ns, others)
+        assert thread.agrees(thread.wall_ns - thread.run_ns - thread.waited_ns, parts["blocked"], others)
+        if kind not in WAKE_OFTEN:
+            assert thread.agrees(parts["on_cpu"], thread.run_ns, others)
+            assert thread.agrees(parts["run_queue"], thread.waited_ns, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "file_kind"),
+    [
+        ("sleep", "clock_nanosleep", None),
+        ("lock", "futex", None),
+        ("pipe", "read", "pipe"),
+        ("poll", "poll", "pipe"),
+    ],
+)
+def test_a_wait_is_put_down_to_its_call_and_file(work: Work, kind: str, call: str, file_kind: str | None) -> None:
+    """Of the time that a thread is blocked, 98 % is in the call that it made, at the file that it gave."""
+    recording, (thread,), _ = work(kind)
+    rows = own_rows(recording, thread.tid)
+    total = sum(row["blocked_ns"] for row in rows)
+    assert 0.98 * total <= sum(
+        row["blocked_ns"] for row in rows if (row["blocked_in"], row["file_kind"]) == (call, file_kind)
+    )
+    if kind == "sleep":
+        assert total >= WORK_MS * 1e6
+
+
+def test_a_flush_is_put_down_to_its_file(work: Work, tmp_path: Path) -> None:
+    """A thread that writes and flushes a file is blocked at that file, by its path."""
+    recording, (thread,), _ = work("disk")
+    rows = own_rows(recording, thread.tid)
+    times = blocked(rows, "path")
+    assert times[str(tmp_path / "scratch")] >= 0.95 * times.total()
+    assert {row["file_kind"] for row in rows if row["path"]} == {"file"}
+
+
+def test_page_faults_are_counted_and_timed(work: Work) -> None:
+    """Each page touched is a fault; counts are the kernel's own; their time is less than the thread ran and waited."""
+    recording, (thread,), _ = work("fault")
+    rows = own_rows(recording, thread.tid, "page_fault_summary")
+    count = sum(row["count"] for row in rows)
+    assert {row["kind"] for row in rows} == {"minor"}
+    assert thread.pages <= count
+    assert thread.minor <= count <= thread.minor + 20  # a few after it told
+    assert all(sum(row["duration"]) == row["count"] for row in rows)
+    parts = parts_of(own_rows(recording, thread.tid))
+    assert 0 < sum(row["total_ns"] for row in rows) < parts["on_cpu"] + parts["run_queue"]
+
+
+def test_a_page_that_is_read_is_a_major_fault(work: Work, cold: Path) -> None:
+    """Major faults are the kernel's own count; the waits within them are blocked time in page faults."""
+    recording, (thread,), _ = work("read", cold)
+    faults = [row for row in own_rows(recording, thread.tid, "page_fault_summary") if row["kind"] == "major"]
+    assert sum(row["count"] for row in faults) == thread.major
+    times = blocked(own_rows(recording, thread.tid), "blocked_in")
+    assert times["page fault"] >= 0.95 * times.total()
+    assert times["page fault"] <= sum(row["total_ns"] for row in faults)
+
+
+def test_without_tracepoints_of_faults_they_are_the_same(record: Record, workload: Build, tmp_path: Path) -> None:
+    """The way that other architectures take finds the same faults."""
+    probe = probe_named("why")
+    said = tmp_path / "said"
+    command = [workload("wall"), "fault", "100", str(said), ""]
+    other = replace(probe, alternatives=probe.alternatives[1:])
+    recording = record(other, command, interval_ms=ONE_INTERVAL_MS)
+    (thread,) = told(said)
+    (row,) = own_rows(recording, thread.tid, "page_fault_summary")
+    assert max(thread.pages, thread.minor) <= row["count"] <= thread.minor + 20
+    assert 0 < row["total_ns"] < thread.joined_ns - thread.created_ns
+
+
+def test_intervals_add_up(record: Record, workload: Build, tmp_path: Path) -> None:
+    """However often the summary is read, waits are counted once and their time is whole."""
+    said = tmp_path / "said"
+    for interval_ms in (100, ONE_INTERVAL_MS):
+        command = [workload("wall"), "sleep", str(WORK_MS), str(said), ""]
+        recording = record("why", command, interval_ms=interval_ms)
+        (thread,) = told(said)
+        rows = own_rows(recording, thread.tid)
+        assert (len({row["ktime_ns"] for row in rows}) > 5) == (interval_ms == 100)
+        total = sum(row["total_ns"] for row in rows)
+        assert thread.wall_ns <= total <= thread.joined_ns - thread.created_ns + 0.02 * thread.wall_ns
+        naps = [row for row in rows if row["blocked_in"] == "clock_nanosleep"]
+        assert sum(row["count"] for row in naps) == 10
+        assert sum(sum(row["duration"][26:]) for row in naps) == 10  # 2^26 ns are 67 ms, of 120
+        for row in rows:
+            assert sum(row["duration"]) == row["count"]
+            assert row["on_cpu_ns"] + row["run_queue_ns"] + row["blocked_ns"] == row["total_ns"]
+            assert row[f"{row['part']}_ns"] == row["total_ns"]
+
+
+def test_a_process_is_its_threads_added_up(record: Record, workload: Build, tmp_path: Path) -> None:
+    """Per interval and process, times are the sums of the threads'; the books count the rows of both."""
+    command = [workload("wall"), "queue", "300", str(tmp_path / "said"), ""]
+    recording = record("why", command, interval_ms=100)
+    names = ("total_ns", "on_cpu_ns", "run_queue_ns", "blocked_ns")
+    added: Counter[tuple[int, int, str, str]] = Counter()
+    for row in recording.rows("why_summary"):
+        for name in names:
+            added[row["ktime_ns"], row["pid"], row["comm"], name] += row[name]
+    found = {
+        (row["ktime_ns"], row["pid"], row["comm"], name): row[name]
+        for row in recording.rows("why_process_summary")
+        for name in names
+    }
+    assert found == added
+    for stream in ("why_summary", "why_process_summary", "page_fault_summary"):
+        account = recording.accounts[stream]
+        assert (account.emitted, dict(account.lost)) == (recording.count(stream), {})
+
+
+def test_what_has_no_room_is_counted(record: Record, workload: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a summary with room for three keys, rows and losses are what was emitted."""
+    monkeypatch.setattr(summaries, "KEYS", 3)
+    recording = record("why", [workload("wall"), "queue", "100", os.devnull, ""], interval_ms=ONE_INTERVAL_MS)
+    account = recording.accounts["why_summary"]
+    assert recording.count("why_summary") == 3
+    assert account.lost["map_full"] > 0
+    assert account.emitted == 3 + account.lost["map_full"]
+
+
+SLEEPERS = """
+import os, select, socket, sys, threading, time
+lock, (near, far) = threading.Lock(), socket.socketpair()
+lock.acquire()
+poller = select.epoll()
+poller.register(near, select.EPOLLIN)
+for wait in (lock.acquire, poller.poll, lambda: near.recv(1), lambda: time.sleep(10000)):
+    threading.Thread(target=wait, daemon=True).start()
+print(flush=True)
+os.read(0, 1)
+"""
+
+
+def test_threads_that_sleep_all_the_time_are_watched(runnable: dict[str, str]) -> None:
+    """In a process that runs already, each thread is accounted for from the beginning of the trace to its end."""
+    if runnable["why"]:
+        pytest.skip(runnable["why"])
+    probe = probe_named("why")
+    with subprocess.Popen([*PYTHON, SLEEPERS], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        threads = [int(task.name) for task in Path(f"/proc/{process.pid}/task").iterdir()]
+        patience = time.monotonic() + 60
+        while not all(_sleeps(process.pid, tid) for tid in threads) and time.monotonic() < patience:
+            time.sleep(0.01)
+        recording = Recording(process.pid)
+        with Tracer(probe, parse_options(probe.options, {"interval_ms": 100}), Target(pid=process.pid)) as tracer:
+            starts = time.monotonic_ns()
+            tracer.start()
+            started = time.monotonic_ns()
+            while time.monotonic_ns() < started + 1_500_000_000:
+                for raw in tracer.poll(50):
+                    recording.add(raw)
+            ends = time.monotonic_ns()
+            for raw in tracer.finish():
+                recording.add(raw)
+            ended = time.monotonic_ns()
+        process.kill()
+    for tid in threads:
+        rows = own_rows(recording, tid)
+        assert ends - started <= sum(row["blocked_ns"] for row in rows) <= ended - starts
+        assert sum(row["blocked_ns"] for row in rows if row["ktime_ns"] == rows[0]["ktime_ns"]) > 0
+    rows = recording.rows("why_summary")
+    waits = {row["tid"]: (row["blocked_in"], row["file_kind"]) for row in rows}
+    assert sorted(waits.values(), key=str) == [
+        ("clock_nanosleep", None),
+        ("epoll_wait", "kernel object"),
+        ("futex", None),
+        ("read", "pipe"),
+        ("recvfrom", "socket"),
+    ]
+
+
+def _sleeps(pid: int, tid: int) -> bool:
+    return Path(f"/proc/{pid}/task/{tid}/stat").read_bytes().rpartition(b") ")[2][:1] == b"S"
+
+
+def test_a_command_is_not_accounted_for_before_it_begins(record: Record) -> None:
+    """What a command waits until it may begin is no part of its wall time."""
+    began = time.monotonic()
+    recording = record("why", ["true"], hold=1.5)
+    most = time.monotonic() - began - 1.5
+    assert 0 < sum(row["total_ns"] for row in recording.rows("why_summary")) < most * 1e9
+
+
+CHILDREN = r"""
+import os, sys, time
+from time import CLOCK_BOOTTIME, clock_gettime_ns as now
+with open(sys.argv[1], "w") as out:
+    for _ in range(31):
+        forked = now(CLOCK_BOOTTIME)
+        pid = os.fork()
+        if not pid:
+            began = now(CLOCK_BOOTTIME)
+            while time.process_time() < 0.02: pass
+            os.write(out.fileno(), f"{os.getpid()} {forked} {began} {now(CLOCK_BOOTTIME)} ".encode())
+            os._exit(0)
+        os.wait()
+        os.write(out.fileno(), f"{now(CLOCK_BOOTTIME)}\n".encode())
+"""
+
+
+def test_children_are_watched_from_fork_to_end(record: Record, tmp_path: Path) -> None:
+    """However short a child lives, its wall time is whole; its parent is blocked in the call that waits for it."""
+    said = tmp_path / "said"
+    recording = record("why", [*PYTHON, CHILDREN, str(said)], interval_ms=100)
+    lines = [list(map(int, line.split())) for line in said.read_text().splitlines()]
+    assert len(lines) == 31
+    for pid, forked, began, ended, reaped in lines:
+        rows = own_rows(recording, pid)
+        assert ended - began <= sum(row["total_ns"] for row in rows) <= reaped - forked + 5_000_000
+        assert (
+            sum(row["on_cpu_ns"] for row in rows) >= 15_000_000
+        )  # of 20; a kernel that leaves switches out hides a tick
+    waits = [row for row in own_rows(recording, recording.pid) if row["blocked_in"] == "wait4"]
+    assert sum(row["count"] for row in waits) <= 31
+    assert sum(row["total_ns"] for row in waits) >= 0.9 * sum(ended - began for _, _, began, ended, _ in lines)
+
+
+def test_an_exec_goes_on_with_the_account(record: Record) -> None:
+    """A process that becomes another program has one wall time, in rows of both names."""
+    began = time.monotonic_ns()
+    recording = record("why", ["sh", "-c", "sleep 0.3; exec sleep 0.7"])
+    most = time.monotonic_ns() - began
+    rows = own_rows(recording, recording.pid)
+    assert {row["comm"] for row in rows} == {"sh", "sleep"}
+    assert 1e9 <= sum(row["total_ns"] for row in rows) < most
+    assert 0.7e9 <= blocked(rows, "blocked_in")["clock_nanosleep"] < 1e9
+
+
+def test_a_stop_is_told_apart(record: Record) -> None:
+    """A process that a signal has stopped is blocked, and in no call."""
+    script = "import os, signal, time\nchild = os.fork()\n"
+    script += "if not child: os.kill(os.getpid(), signal.SIGSTOP); os._exit(0)\n"
+    script += "os.waitpid(child, os.WUNTRACED); time.sleep(0.4); os.kill(child, signal.SIGCONT); os.wait()"
+    recording = record("why", [*PYTHON, script])
+    (child,) = {row["pid"] for row in recording.rows("why_summary")} - {recording.pid}
+    assert blocked(own_rows(recording, child), "blocked_in")["stopped"] >= 0.39e9
+
+
+@pytest.mark.parametrize("stacks", [True, False])
+def test_stacks_where_threads_are_blocked(record: Record, tmp_path: Path, stacks: bool) -> None:
+    """If they are wanted, waits are told apart by who called, also through functions without frame pointers."""
+    program = tmp_path / "naps"
+    flags = ["-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"]
+    subprocess.run(["gcc", *flags, "-o", program, WORKLOADS / "naps.c"], check=True)
+    recording = record("why", [str(program)], stacks=stacks, interval_ms=ONE_INTERVAL_MS)
+    (row,) = [row for row in recording.rows("why_summary") if row["blocked_in"] == "clock_nanosleep"]
+    assert row["count"] == 11
+    assert row["total_ns"] >= 11 * 20e6
+    if stacks:
+        assert "main;outer;inner;" in row["stack"]
+    else:
+        assert {row["stack"] for row in recording.rows("why_summary")} == {None}

@@ -1,0 +1,103 @@
+"""`scope events`: what it asks the server for, page by page, and how it follows."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+from tests.unit.cli.conftest import Api
+
+Scope = Callable[..., tuple[int, str, str]]
+
+
+def _page(*numbers: int, next: str | None = None, more: bool = False) -> dict[str, Any]:
+    return {"events": [{"arg0": number} for number in numbers], "next": next, "more": more, "losses": []}
+
+
+def _asked(api: Api) -> list[dict[str, str]]:
+    return [{name: value[0] for name, value in parse_qs(urlparse(path).query).items()} for _, path, _ in api.asked]
+
+
+def test_a_filter_and_times_are_asked_for(api: Api, scope: Scope) -> None:
+    """The filter as it is, a time as it is, and -5m as the time five minutes ago."""
+    api.answer("GET events/syscall", _page(1))
+    before = datetime.now(UTC) - timedelta(minutes=5)
+    words = ("--where", "ret < 0 and comm ~ 'g*'", "--since", "-5m", "--until", "2026-01-31T12:00:00Z", "--node", "it")
+    assert scope("events", "syscall", *words, "--json") == (0, '{"arg0": 1}\n', "")
+    (asked,) = _asked(api)
+    assert timedelta(0) <= datetime.fromisoformat(asked.pop("since")) - before < timedelta(minutes=1)
+    told = {"where": "ret < 0 and comm ~ 'g*'", "until": "2026-01-31T12:00:00Z", "machine": "it", "limit": "100"}
+    assert asked == told
+
+
+@pytest.mark.parametrize(
+    ("text", "ago"), [("-90s", {"seconds": 90}), ("1.5h", {"hours": 1.5}), ("-2d", {"days": 2}), ("-0s", {})]
+)
+def test_a_time_may_be_so_long_ago(api: Api, scope: Scope, text: str, ago: dict[str, float]) -> None:
+    """In seconds, minutes, hours or days."""
+    api.answer("GET events/syscall", _page())
+    before = datetime.now(UTC) - timedelta(**ago)
+    assert scope("events", "syscall", "--since", text)[0] == 0
+    assert timedelta(0) <= datetime.fromisoformat(_asked(api)[0]["since"]) - before < timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("text", ["-5x", "5", "-m", "yesterday", "-999999999d", "", "-5m ago"])
+@pytest.mark.usefixtures("api")
+def test_what_is_no_time_is_refused(scope: Scope, text: str) -> None:
+    """Before the server is asked, with what to write."""
+    status, _, said = scope("events", "syscall", f"--since={text}")
+    assert (status, said.count("\n")) == (2, 1)
+    assert "is not a time; write -5m (s, m, h or d ago), or 2026-01-31T12:00:00Z" in said
+
+
+def test_pages_are_joined_up_to_the_limit(api: Api, scope: Scope) -> None:
+    """One table, or a line each; no more is asked for than is printed."""
+    api.answer("GET events/syscall", _page(*range(1000), next="a"), _page(*range(1000, 1007), next="b"))
+    status, out, _ = scope("events", "syscall", "--limit", "1007", "--json", "--order", "asc")
+    assert (status, [json.loads(line)["arg0"] for line in out.splitlines()]) == (0, list(range(1007)))
+    assert [(asked["limit"], asked.get("cursor"), asked["order"]) for asked in _asked(api)] == [
+        ("1000", None, "asc"),
+        ("7", "a", "asc"),
+    ]
+
+
+def test_following_goes_on_from_page_to_page(api: Api, scope: Scope) -> None:
+    """In the order of commits, with the cursor of the page before; a limit ends it."""
+    pages = [
+        _page(next="a"),
+        _page(1, 2, next="b", more=True),
+        _page(3, next="c"),
+        _page(next="d"),
+        _page(4, 5, next="e"),
+    ]
+    api.answer("GET events/syscall", *pages)
+    status, out, said = scope("events", "syscall", "--follow", "--limit", "4", "--json", "--where", "ret < 0")
+    assert (status, said) == (0, "")
+    assert [json.loads(line)["arg0"] for line in out.splitlines()] == [1, 2, 3, 4]
+    assert [asked.get("cursor") for asked in _asked(api)] == [None, "a", "b", "c", "d"]
+    assert {(asked["order"], asked["where"]) for asked in _asked(api)} == {("stored", "ret < 0")}
+
+
+def test_a_server_that_goes_away_is_waited_for(api: Api, scope: Scope) -> None:
+    """Said once; what was stored meanwhile is printed. One that was never there is an error."""
+    api.answer("GET events/syscall", _page(1, next="a"))
+    api.answer("GET events/syscall", *[{"detail": "the database cannot be reached"}] * 3, status=503)
+    api.answer("GET events/syscall", _page(2, next="b"))
+    status, out, said = scope("events", "syscall", "--follow", "--limit", "2", "--json")
+    assert (status, out) == (0, '{"arg0": 1}\n{"arg0": 2}\n')
+    assert said == "scope: the database cannot be reached; waiting for it\n"
+    api.answers.clear()
+    api.answer("GET events/syscall", {"detail": "the database cannot be reached"}, status=503)
+    assert scope("events", "syscall", "--follow")[0] == 1
+
+
+@pytest.mark.parametrize(
+    "words", [("--follow", "--order", "asc"), ("--follow", "--until", "-5m"), ("--limit", "0"), ("--limit", "-1")]
+)
+@pytest.mark.usefixtures("api")
+def test_options_that_contradict_each_other_are_refused(scope: Scope, words: tuple[str, ...]) -> None:
+    """In a line, with status 2."""
+    status, _, said = scope("events", "syscall", *words)
+    assert (status, said.count("\n")) == (2, 1)

@@ -1,0 +1,165 @@
+"""What a live table adds up."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from scope_bpf.catalogue.shown import Live
+from scope_bpf.catalogue.stream import Column, Mode, Stream
+from scope_cli.trace import aggregate as aggregate_module
+from scope_cli.trace.aggregate import OTHER, Aggregate
+from scope_cli.trace.durations import Durations
+from scope_cli.trace.groups import Group
+
+
+def _aggregate(live: Live, gauge: bool = False) -> Aggregate:
+    columns = {name: Column("") for name in live.totals}
+    stream = Stream("some", "something", columns, mode=Mode.SUMMARY if gauge else Mode.EVENTS, live=live, gauge=gauge)
+    return Aggregate(stream, live)
+
+
+def _shown(aggregate: Aggregate) -> list[tuple[Group, list[Any]]]:
+    return [(group, sums.numbers) for group, sums in aggregate.shown()]
+
+
+def test_groups_are_added_up_over_batches() -> None:
+    """Rows, failures and totals by group; rows that are not to be counted are left out."""
+    live = Live(by=("comm",), totals=("bytes",), failures="ret", unless="nested")
+    aggregate = _aggregate(live)
+    for _ in range(2):
+        columns = {
+            "comm": ["a", "b", "a", "a"],
+            "bytes": [1, 2, 4, 1000],
+            "ret": [0, -5, -1, 0],
+            "nested": [0, 0, 0, 1],
+        }
+        aggregate.add(pa.RecordBatch.from_pydict(columns))
+    assert _shown(aggregate) == [(("a",), [4, 2, 10]), (("b",), [2, 2, 4])]
+    assert aggregate.rows == 8
+
+
+@pytest.mark.parametrize("share", [0.5, 0.99])
+def test_quantiles_are_near(share: float) -> None:
+    """Within the 5 % that are said, against numpy's on all values; the longest is exact."""
+    values = np.random.default_rng(7).lognormal(10, 2, 20_000).astype(np.uint64)
+    aggregate = _aggregate(Live(by=("comm",), totals=("ns",), quantiles=("ns",)))
+    for part in np.array_split(values, 7):
+        aggregate.add(pa.RecordBatch.from_pydict({"comm": ["a"] * len(part), "ns": part}))
+    ((_, sums),) = aggregate.shown()
+    (durations,) = sums.durations
+    assert durations.quantile(share) == pytest.approx(np.quantile(values, share), rel=0.05)
+    assert (durations.longest, durations.exact) == (values.max(), True)
+    assert Durations().quantile(share) is None
+
+
+def test_a_table_of_some_rows() -> None:
+    """Only those that have what it is about, as a text or as a number that is not 0."""
+    rows = [
+        {"comm": "a", "kind": "H2D", "result": 0, "bytes": 1},
+        {"comm": "a", "kind": None, "result": 2, "bytes": 2},
+        {"comm": "a", "kind": "D2H", "result": None, "bytes": 4},
+    ]
+    found = {}
+    for only in ("kind", "result"):
+        aggregate = _aggregate(Live(by=("comm",), totals=("bytes",), only=only))
+        aggregate.add(pa.RecordBatch.from_pylist(rows))
+        aggregate.add(pa.RecordBatch.from_pylist(rows[:1]).slice(1))
+        found[only] = _shown(aggregate)
+    assert found == {"kind": [(("a",), [2, 5])], "result": [(("a",), [1, 2])]}
+
+
+def test_what_failed_moves_no_bytes() -> None:
+    """It is counted, with the time that it took."""
+    live = Live(by=("comm",), totals=("bytes", "duration_ns"), failed="result")
+    columns = {name: Column("", unit) for name, unit in (("bytes", "bytes"), ("duration_ns", "ns"))}
+    aggregate = Aggregate(Stream("some", "something", columns, live=live), live)
+    rows = [{"comm": "a", "bytes": 1 << 41, "duration_ns": 5, "result": 2}]
+    rows += [{"comm": "a", "bytes": 7, "duration_ns": 11, "result": 0}]
+    aggregate.add(pa.RecordBatch.from_pylist(rows))
+    assert _shown(aggregate) == [(("a",), [2, 7, 16])]
+
+
+def test_a_rate_is_of_all_bytes_by_all_time() -> None:
+    """Of the rows that have one; a short copy weighs as little as it lasts."""
+    aggregate = _aggregate(Live(by=("kind",), totals=("bytes",), rate="bandwidth"))
+    rows = [
+        {"kind": "H2D", "bytes": 1000, "duration_ns": 10, "bandwidth": 1e11},
+        {"kind": "H2D", "bytes": 1000, "duration_ns": 990, "bandwidth": 1e9},
+        {"kind": "H2D", "bytes": 5000, "duration_ns": 1, "bandwidth": None},
+        {"kind": "D2H", "bytes": None, "duration_ns": 7, "bandwidth": None},
+    ]
+    aggregate.add(pa.RecordBatch.from_pylist(rows))
+    assert {group: sums.rate for group, sums in aggregate.shown()} == {("H2D",): 2e9, ("D2H",): None}
+
+
+def test_a_gauge_shows_what_is_absent_as_absent() -> None:
+    """What a device cannot tell is no 0, and a text may stand among the numbers."""
+    live = Live(by=("device",), totals=("power_watts", "slowed_by", "used"))
+    aggregate = _aggregate(live, gauge=True)
+    aggregate.add(pa.RecordBatch.from_pylist([{"device": 1, "power_watts": None, "slowed_by": "idle", "used": 7}]))
+    assert _shown(aggregate) == [((1,), [None, "idle", 7])]
+
+
+def test_a_gauge_shows_what_is_and_not_what_was() -> None:
+    """The latest values stand, groups are told apart by more than is shown, and those with nothing are left out."""
+    live = Live(by=("stack",), totals=("live",), told_apart=("stack_id",))
+    aggregate = _aggregate(live, gauge=True)
+    for states in ([5, 7, 9], [3, 0, 9]):
+        columns = {"stack": ["f", "f", "g"], "stack_id": [1, 2, 3], "live": states}
+        aggregate.add(pa.RecordBatch.from_pydict(columns))
+    assert _shown(aggregate) == [(("g", 3), [9]), (("f", 1), [3])]
+
+
+@pytest.mark.parametrize("share", [0.5, 0.99])
+def test_quantiles_of_histograms_are_about_right(share: float) -> None:
+    """A summary has counts by powers of two: quantiles are right to a factor of 1.5, nothing is longer."""
+    values = np.random.default_rng(7).lognormal(10, 2, 20_000).astype(np.uint64)
+    octaves = np.bincount(np.log2(np.maximum(values, 1)).astype(int), minlength=40).tolist()
+    live = Live(by=("comm",), totals=("count",), quantiles=("latency",))
+    stream = Stream("some", "", {"count": Column("")}, mode=Mode.SUMMARY, live=live)
+    aggregate = Aggregate(stream, live)
+    histograms = pa.FixedSizeListArray.from_arrays(pa.array(octaves * 2, pa.uint64()), 40)
+    aggregate.add(pa.RecordBatch.from_pydict({"comm": ["a", "a"], "count": [20_000] * 2, "latency": histograms}))
+    ((_, sums),) = aggregate.shown()
+    (durations,) = sums.durations
+    assert sums.numbers == [40_000], "rows of a summary are intervals, which nobody counts"
+    assert 1 / 1.5 < durations.quantile(share) / np.quantile(values, share) < 1.5
+    assert values.max() <= durations.longest <= 2 * values.max()
+    assert not durations.exact
+
+
+def test_groups_are_ranked_by_several_columns() -> None:
+    """By the sum of the columns that the table names."""
+    aggregate = _aggregate(
+        Live(by=("path",), totals=("read_ns", "writes", "write_ns"), ranked_by=("read_ns", "write_ns"))
+    )
+    columns = {"path": ["a", "b", "c"], "read_ns": [5, 0, 3], "writes": [99, 0, 7], "write_ns": [0, 4, 3]}
+    aggregate.add(pa.RecordBatch.from_pydict(columns))
+    assert [group for group, _ in aggregate.shown()] == [("c",), ("a",), ("b",)]
+
+
+def test_the_total_is_of_all_groups() -> None:
+    """Numbers are added up and durations put together; states make no total."""
+    aggregate = _aggregate(Live(by=("comm",), totals=("ns",), quantiles=("ns",)))
+    assert aggregate.total() is None
+    aggregate.add(pa.RecordBatch.from_pydict({"comm": ["a", "b", "b"], "ns": [1, 10, 100]}))
+    total = aggregate.total()
+    assert total and total.numbers == [3, 111]
+    assert (total.durations[0].buckets.total(), total.durations[0].longest) == (3, 100)
+    assert _aggregate(Live(by=("comm",), totals=("ns",)), gauge=True).total() is None
+
+
+def test_groups_beyond_the_limit_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of them is lost from the totals."""
+    monkeypatch.setattr(aggregate_module, "MOST_GROUPS", 10)
+    aggregate = _aggregate(Live(by=("pid",), totals=("ns",), quantiles=("ns",)))
+    for first in range(0, 40, 8):
+        pids = list(range(first, first + 8))
+        aggregate.add(pa.RecordBatch.from_pydict({"pid": pids, "ns": [1 + pid for pid in pids]}))
+    assert len(aggregate.groups) <= 11
+    assert (OTHER,) in aggregate.groups
+    total = aggregate.total()
+    assert total and total.numbers == [40, sum(range(1, 41))]
+    assert total.durations[0].buckets.total() == 40

@@ -1,0 +1,50 @@
+"""Which rows a filter takes, of several streams."""
+
+import pytest
+
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.stream import Stream
+from scope_bpf.errors import InvalidFilter
+from scope_bpf.probes import probe_named
+from scope_cli.trace.choice import Choice
+
+
+def _streams(*probes: str) -> list[tuple[Stream, object]]:
+    chosen = [probe_named(name) for name in probes]
+    return [(stream, probe.schema(stream)) for probe in chosen for stream in probe.event_streams if not stream.internal]
+
+
+def test_streams_without_the_columns_are_not_shown() -> None:
+    """Which these are is said; if no stream has the columns, the filter is refused."""
+    choice = Choice("path ~ '/etc/*'", _streams("process", "files"))
+    assert choice.notes() == ["not shown, without a column of the filter: exec, fork, exit"]
+    with pytest.raises(InvalidFilter, match="no column 'paht'"):
+        Choice("paht ~ '/etc/*'", _streams("process", "files"))
+    assert Choice("", _streams("process", "files")).notes() == []
+
+
+def test_the_filters_columns_are_made_too() -> None:
+    """Beside those that a sink reads."""
+    ((stream, schema),) = _streams("syscalls")
+    choice = Choice("ret < 0 and comm = a", [(stream, schema)])
+    assert choice.columns(stream, {"name"}) == {"name", "ret", "comm"}
+    assert choice.columns(stream, None) is None
+
+
+@pytest.mark.parametrize(
+    ("where", "given", "recorded"),
+    [
+        ("name = openat", {}, ("openat",)),
+        ("ret < 0 and name in (read, openat, nonsense)", {}, ("openat", "read")),
+        ("name = openat or ret < 0", {}, ()),
+        ("not name = openat", {}, ()),
+        ("name = nonsense", {}, ()),
+        ("name = openat", {"names": "read"}, ("read",)),
+        ("ret < 0", {}, ()),
+    ],
+)
+def test_a_filter_by_name_is_the_kernels(where: str, given: dict[str, str], recorded: tuple[str, ...]) -> None:
+    """What only some names can meet is recorded of these alone, unless the user chose the names."""
+    probe = probe_named("syscalls")
+    options = parse_options(probe.options, given)
+    assert Choice(where, _streams("syscalls")).narrowed(probe, options)["names"] == recorded

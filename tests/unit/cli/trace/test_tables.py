@@ -1,0 +1,124 @@
+"""What tables look like: every stream's, at several widths, as kept pictures of text.
+
+`SCOPE_KEEP_PICTURES=1 pytest tests/unit/cli/trace/test_tables.py` keeps new ones; look at them before a commit.
+"""
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from scope_bpf.catalogue.probe import Probe
+from scope_bpf.catalogue.shown import Live
+from scope_bpf.catalogue.stream import Column, Mode, Stream
+from scope_bpf.probes import probes
+from scope_cli.text_table import width_of
+from scope_cli.trace.tables import TableSink, Wanted, headings, table_lines
+
+PICTURES = Path(__file__).parent / "pictures"
+WIDTHS = (80, 140, None)
+TEXTS = {
+    "comm": ["python3", "postgres", "kworker/1:2", "a-name-of-15-by"],
+    "thread_comm": ["python3", "worker"],
+    "path": ["/etc/passwd", "/usr/lib/x86_64-linux-gnu/" + "very-long-name-" * 4 + "libc.so.6", "/tmp/ä ö\\n"],
+    "kernel": ["void gemm<float, 128, 128>(float const*, float const*, float*, int, int, int)", "touch(int*)"],
+    "stack": ["main;train(int);cudaMalloc [libcudart.so.13 1a2b]", "main;[libtorch.so+0x1234 77]"],
+}
+
+
+@pytest.mark.parametrize(
+    ("probe", "stream"),
+    [(probe, stream) for probe in probes().values() for stream in probe.public_streams],
+    ids=lambda value: value.name,
+)
+def test_each_stream_looks_as_it_did(probe: Probe, stream: Stream) -> None:
+    """On terminals of 80 and of 140 columns nothing is wider; in a pipe everything is there."""
+    sink = TableSink([stream])
+    for seed in range(3):
+        sink.write(stream, _rows(stream, probe.schema(stream), seed))
+    pictures = []
+    for width in WIDTHS:
+        lines = [line for _, line in table_lines(sink.aggregates, Wanted(top=7), width)]
+        assert width is None or max(map(width_of, lines)) <= width
+        pictures.append(f"== {width or 'pipe'}\n" + "".join(f"{line}\n" for line in lines))
+    kept = PICTURES / f"{stream.name}.txt"
+    if os.environ.get("SCOPE_KEEP_PICTURES"):
+        kept.write_text("".join(pictures))
+    assert kept.read_text() == "".join(pictures)
+
+
+def _rows(stream: Stream, schema: pa.Schema, seed: int) -> pa.RecordBatch:
+    chance = random.Random(f"{stream.name} {seed}")
+    described = stream.described()
+    columns = [[_value(field, described[field.name], chance) for _ in range(53)] for field in schema]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def _value(field: pa.Field, column: Column, chance: random.Random) -> Any:  # noqa: PLR0911 - one for each kind
+    kind = field.type
+    if field.name in TEXTS:
+        return chance.choice([*TEXTS[field.name], None])
+    if pa.types.is_fixed_size_list(kind):
+        return [chance.randrange(50) if 8 < octave < 24 else 0 for octave in range(kind.list_size)]
+    if pa.types.is_list(kind):
+        return ["sh", "-c", "echo 'a b'\nexit"]
+    if pa.types.is_boolean(kind):
+        return chance.random() < 0.5
+    if pa.types.is_string(kind) or pa.types.is_dictionary(kind):
+        return chance.choice([f"{field.name}_one", f"{field.name}_two", None])
+    if column.unit in ("ns", "bytes", "B/s"):
+        return int(chance.lognormvariate(10, 4))
+    return chance.choice([0, 0, 1, 2, -2 if pa.types.is_signed_integer(kind) else 7])
+
+
+def _sink(live: Live, columns: dict[str, Column], rows: list[dict[str, Any]]) -> tuple[TableSink, Stream]:
+    stream = Stream("some", "something", columns, mode=Mode.EVENTS, live=live)
+    sink = TableSink([stream])
+    sink.write(stream, pa.RecordBatch.from_pylist(rows))
+    return sink, stream
+
+
+def _shown(sink: TableSink, wanted: Wanted, width: int | None = None) -> list[str]:
+    return [line for _, line in table_lines(sink.aggregates, wanted, width)][2:]
+
+
+def test_numbers_and_headings_are_never_cut() -> None:
+    """Where the width is short, columns are left out, which is said, and texts are cut; a path keeps its end."""
+    columns = {"path": Column(""), "bytes": Column("", "bytes"), "duration_ns": Column("", "ns")}
+    live = Live(by=("path",), totals=("bytes", "duration_ns"), quantiles=("duration_ns",))
+    sink, _ = _sink(live, columns, [{"path": "/a/rather/long/path/to/a.file", "bytes": 1 << 40, "duration_ns": 10**18}])
+    assert _shown(sink, Wanted(), 50) == [
+        "path          count     bytes             duration",
+        "…h/to/a.file      1  1.00 TiB  1,000,000,000.00 s",
+        "total             1  1.00 TiB  1,000,000,000.00 s",
+        "no room for: p50, p99, max, share of duration; use",
+        "a wider terminal, or a pipe",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sort", "order"),
+    [("", ["b", "a", "c"]), ("count", ["a", "b", "c"]), ("max", ["c", "b", "a"]), ("comm", ["a", "b", "c"])],
+)
+def test_groups_are_sorted_by_a_column(sort: str, order: list[str]) -> None:
+    """By what the table ranks them by, or by any heading: numbers with the largest first, texts in order."""
+    columns = {"comm": Column(""), "duration_ns": Column("", "ns"), "weight": Column("")}
+    live = Live(by=("comm",), totals=("weight",), quantiles=("duration_ns",))
+    rows = [("a", 1, 2), ("a", 1, 3), ("b", 5, 7), ("c", 9, 1)]
+    named = [{"comm": comm, "duration_ns": ns, "weight": weight} for comm, ns, weight in rows]
+    sink, stream = _sink(live, columns, named)
+    assert [line.split()[0] for line in _shown(sink, Wanted(sort=sort))[1:4]] == order
+    assert sort in headings([stream]) | {""}
+
+
+def test_what_is_left_out_is_said() -> None:
+    """How many more groups there are, and how many rows came before the latest."""
+    sink, _ = _sink(Live(by=("n",)), {"n": Column("")}, [{"n": number} for number in range(1234)])
+    assert _shown(sink, Wanted(top=3))[-1] == "and 1,231 more; --top N shows N"
+    sink, _ = _sink(Live(latest=("n",)), {"n": Column("")}, [{"n": number} for number in range(1234)])
+    assert _shown(sink, Wanted())[-1] == "the latest 12 of 1,234 rows; --lines shows each"

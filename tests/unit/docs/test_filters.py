@@ -1,0 +1,29 @@
+"""docs/filters.md is true: each filter in it can be read."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from scope_bpf.catalogue.literal import ColumnType, Kind
+from scope_bpf.catalogue.where import read_filter
+
+PAGE = (Path(__file__).parents[3] / "docs" / "filters.md").read_text()
+ROWS = re.findall(r"^\| `(.+?)` \|", PAGE, re.MULTILINE)
+IN_TEXT = re.findall(r"`([a-z_]+ [^`]*'[^`]*)`", PAGE)
+NUMBERS = {"ret": "", "arg0": "", "pid": "", "duration_ns": "ns", "read_bytes": "bytes"}
+COLUMNS = {name: ColumnType(Kind.WHOLE, unit) for name, unit in NUMBERS.items()} | {
+    name: ColumnType(Kind.TEXT) for name in ("name", "path", "comm")
+}
+
+
+@pytest.mark.parametrize("text", sorted({*ROWS, *IN_TEXT}))
+def test_a_filter_of_the_page_is_read(text: str) -> None:
+    """As it stands there."""
+    read_filter(text, COLUMNS)
+
+
+def test_the_page_has_filters() -> None:
+    """In its table and in its text."""
+    assert len(ROWS) > 7
+    assert len(IN_TEXT) > len(set(IN_TEXT) & set(ROWS))
