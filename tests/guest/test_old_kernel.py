@@ -46,6 +46,19 @@ def test_events_are_recorded(kernel: Path) -> None:
 
 
 @pytest.mark.timeout(300)
+def test_arguments_are_read(kernel: Path) -> None:
+    """Paths, what descriptors stand for, and data are text there as here."""
+    command = f"{sys.executable} -m scope_cli.main trace syscalls -o decode=all --json -- cat /etc/hostname"
+    ran = run_in_guest(["sh", "-c", command], kernel=kernel, timeout=250)
+    rows = [json.loads(line) for line in ran.output.splitlines() if line.startswith("{")]
+    opened = [row for row in rows if row["name"] == "openat" and '"/etc/hostname"' in row["args"]]
+    assert [row["result"].partition("<")[2] for row in opened] == ["/root/etc/hostname>"]
+    reads = [row for row in rows if row["name"] == "read" and "</root/etc/hostname>" in row["args"]]
+    assert [row["ret"] for row in reads] == [Path("/etc/hostname").stat().st_size, 0]
+    assert '</root/etc/hostname>, "' in reads[0]["args"]
+
+
+@pytest.mark.timeout(300)
 def test_cuda_programs_are_recorded(kernel: Path, tmp_path: Path) -> None:
     """Without links for many functions at once each is attached by itself, and what is recorded is the same."""
     program = Nvcc(tmp_path).build("static", "cuda_calls.cu")

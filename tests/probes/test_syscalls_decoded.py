@@ -232,6 +232,12 @@ def test_what_is_not_in_memory_yet_is_read_when_the_call_has_brought_it_in(recor
     assert '"/no/such/file"' in rows[-1]["args"]
 
 
+def test_a_path_that_is_no_text_is_shown_by_its_bytes(record: Record) -> None:
+    """`args` has strace's escapes, `path` those that other columns of text have."""
+    (row,) = texts(record, "os.access(b'/\\xff\\n', 0)", "access", decode="paths")
+    assert (row["args"], row["path"]) == (r'"/\377\n", F_OK', "/\\xff\n")
+
+
 def test_a_long_path_and_long_data_are_bounded(record: Record) -> None:
     """Paths are whole up to the kernel's own bound; of data, as many bytes as were asked for, and dots."""
     script = "os.access('/' + 'x/' * 2000, 0)\nr, w = os.pipe()\nos.write(w, b'y' * 5003)"

@@ -76,8 +76,12 @@ static __always_inline bool prepend_name(struct reading *reading, struct dentry 
 	if (length >= NAME_BYTES)
 		return false;
 	at -= length + 1;
-	asm volatile("" : "+r"(at)); /* or the compiler computes it once more, behind the check */
-	if (at < PATH_LOWEST || at > PATH_END)
+	barrier_var(at); /* or compilers make one comparison of the two, or compute it again: verifiers see neither
+			    through */
+	if (at < PATH_LOWEST)
+		return false;
+	barrier_var(at);
+	if (at > PATH_END)
 		return false;
 	if (is_short(&reading->link, dentry) && length <= SHORT_NAME_BYTES)
 		prepend_short(reading, at + 1, length);
@@ -128,7 +132,11 @@ static __always_inline int write_file(struct reading *reading, __u32 slot, struc
 		from--;
 		reading->tail[PATH_END - 1] = '/';
 	}
-	if (from < PATH_LOWEST || from > PATH_END)
+	barrier_var(from);
+	if (from < PATH_LOWEST)
+		return 0;
+	barrier_var(from);
+	if (from > PATH_END)
 		return 0;
 	length = PATH_END - from;
 	to = begin_piece(reading, slot, TEXT_FILE);

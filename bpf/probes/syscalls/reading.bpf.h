@@ -126,7 +126,7 @@ __noinline int write_string(struct reading *reading, __u32 slot, __u64 from, __u
 	long length;
 	char *to;
 
-	if (!reading || !most || most > PATH_BYTES)
+	if (!reading || most > PATH_BYTES)
 		return true;
 	to = begin_piece(reading, slot, TEXT_STRING);
 	if (!to)
@@ -217,7 +217,10 @@ static __always_inline bool write_path(struct reading *reading, __u32 slot, __u6
 
 	if (!write_string(reading, slot, from, PATH_BYTES))
 		return false;
-	if (!at_directory && begin <= PIECES_BYTES && reading->tail[begin + sizeof(struct syscall_piece)] != '/')
+	barrier_var(begin); /* older verifiers forget what was found of a copy */
+	if (at_directory || begin > PIECES_BYTES)
+		return true;
+	if (reading->tail[begin + sizeof(struct syscall_piece)] != '/')
 		write_descriptor(reading, SLOT_CWD, AT_FDCWD);
 	return true;
 }

@@ -81,9 +81,17 @@ _ERROR = Derived(
     Column("what a call failed with, such as ENOENT; absent if it did not fail"), pa.dictionary(pa.int32(), pa.string())
 )
 _DECODED = {
-    "args": Derived(Column("the arguments as strace shows them; absent unless `decode` asks for it"), pa.string()),
-    "result": Derived(Column("the result as strace shows it; likewise"), pa.string()),
-    "path": Derived(Column("the file that the call is about, absolute, if `decode` has it read"), pa.string()),
+    "args": Derived(
+        Column("the arguments as strace shows them; absent with decode=none, and of 32-bit calls"), pa.string()
+    ),
+    "result": Derived(Column("the result as strace shows it; absent where args is"), pa.string()),
+    "path": Derived(
+        Column(
+            "absolute path of the file that the call is about, by name or else by descriptor; '..' and links as given; "
+            "only with decode=paths or all"
+        ),
+        pa.string(),
+    ),
 }
 
 # Calls that sleep until something happens would be above all that keep a CPU busy.
@@ -160,8 +168,9 @@ PROBE = Probe(
             "decode",
             "choice",
             NOTHING,
-            "arguments and results as text: none; from registers alone; with paths and what descriptors stand for, "
-            "which the kernel reads at each call; with all that it can read: strings, data and addresses too",
+            "what args and result tell, as text: nothing; with registers, flags and names of numbers, which costs the "
+            "program nothing; with paths, also paths and what descriptors stand for; with all, also strings, data and "
+            "addresses",
             choices=LEVELS,
             for_lines="all",
         ),

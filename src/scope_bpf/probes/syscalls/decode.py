@@ -30,11 +30,13 @@ def decode(
         rows: of the stream `syscall`.
         names: of calls, by number.
     """
+    made: dict[str, list[pa.Array]] = {name: [] for name in ("args", "result", "path") if name in wanted}
+    if not rows["decoded"].any():
+        return {name: pa.nulls(len(rows), pa.string()) for name in made}
     pieces = Pieces(tails, layouts)
     chosen = np.flatnonzero((rows["decoded"] != 0) & (rows["compat"] == 0))
     by_call = chosen[np.argsort(rows["nr"][chosen], kind="stable")]
     _, first = np.unique(rows["nr"][by_call], return_index=True)
-    made: dict[str, list[pa.Array]] = {name: [] for name in ("args", "result", "path") if name in wanted}
     order = [np.empty(0, np.int64)]
     for group in np.split(by_call, first[1:]) if len(by_call) else ():
         call = CALLS.get(names.get(int(rows["nr"][group[0]]), ""), Call(_REGISTERS))

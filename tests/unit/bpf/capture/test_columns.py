@@ -1,9 +1,11 @@
 """Records made by hand, turned into columns; test_text.py has what is special to text."""
 
 import ipaddress
+import itertools
 import random
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 
 from scope_bpf.binding.ffi import ffi
 from scope_bpf.capture.columns import RawBatch, raw_batch, to_arrow
-from scope_bpf.catalogue.stream import Column, Derived, Names, Stream
+from scope_bpf.catalogue.stream import Column, Derived, Names, Stream, Tails
 from scope_bpf.layout.fields import Field, Kind, Layout
 
 SLICE = np.dtype([("offset", "<u4"), ("length", "<u4")])
@@ -193,3 +195,23 @@ def test_names_are_joined_by_key() -> None:
     assert to_arrow(raw)["it"].to_pylist() == [None, None, None]
     with_names = RawBatch(raw.stream, raw.layout, raw.schema, rows, names=(known,))
     assert to_arrow(with_names)["it"].to_pylist() == ["/two", None, "/one"]
+
+
+def test_a_stream_may_decode_its_tails() -> None:
+    """What makes columns of tails gets all of them, where each begins, and the names of the columns that are wanted."""
+    tails = [b"abc", b"", b"de"]
+    raw = batch(Kind.TEXT, pa.string(), tails)
+    asked = []
+
+    def decode(_: Any, given: Tails, wanted: Collection[str]) -> dict[str, pa.Array]:
+        asked.append(set(wanted))
+        ends = [int(end) for end in given.starts]
+        cut = [given.data[begin:end].tobytes().decode() for begin, end in itertools.pairwise(ends)]
+        return {"tail": pa.array(cut, pa.string())}
+
+    made = Derived(Column("the tail"), pa.string())
+    stream = replace(raw.stream, decoded={"tail": made}, decode=decode)
+    raw = replace(raw, stream=stream, schema=raw.schema.append(pa.field("tail", pa.string())))
+    assert to_arrow(raw)["tail"].to_pylist() == ["abc", "", "de"]
+    assert to_arrow(raw, ("it",)).schema.names == ["it"]
+    assert asked == [{"it", "tail"}]
