@@ -62,7 +62,7 @@ def test_table_api_and_books_find_the_example(source: Path) -> None:
             up.client.post("tasks", task_id, "stop")
             until(lambda: [each["under_way"] for each in up.client.get("tasks", task_id)["streams"]] == [0])
             (books,) = up.client.get("tasks", task_id)["streams"]
-            events = up.client.get("events", "reap", pid=command.pid)["events"]
+            events = up.client.get("events", "reap", where=f"pid = {command.pid}")["events"]
             with psycopg.connect(host=str(up.state / "postgres"), user="scope", dbname="scope") as connection:
                 view = connection.execute("SELECT child_pid FROM scope.reap WHERE pid = %s", [command.pid]).fetchall()
             paths = up.client.get("openapi.json")["paths"]
