@@ -63,7 +63,8 @@ def test_rows_and_metrics_while_a_task_runs(up: Up) -> None:
     assert f" {os.getpid()} " in up.scope("states", "gpu_process", "--pid", str(os.getpid())).stdout
     (node,) = up.client.get("nodes")["nodes"]
     assert up.client.get("events", "gpu", machine=node["machine_id"], limit=1)["events"]
-    assert "no column 'pid'; there are: ktime_ns, device, uuid" in up.scope("events", "gpu", "--where", "pid = 1").stderr
+    refused = up.scope("events", "gpu", "--where", "pid = 1").stderr
+    assert "no column 'pid'; there are: ktime_ns, device, uuid" in refused
     assert up.scope("stop", task).returncode == 0
     assert not _metrics(up)
 
