@@ -218,7 +218,8 @@ else:
     found: Counter[tuple[str, bool]] = Counter()
     for row in recording.rows(stream):
         found[row["name"], bool(row["waited"])] += row.get("count", 1)
-    assert found["clock_nanosleep", True] == 31
-    assert found["clock_nanosleep", False] == 0
-    assert found["read", True] == 31
-    assert found["read", False] > 53
+    # On a busy machine a thread may lose its CPU just before it would give it up, for as long as it would have waited.
+    assert found["clock_nanosleep", True] + found["clock_nanosleep", False] == 31
+    assert found["clock_nanosleep", True] > 15
+    assert 15 < found["read", True] <= 31
+    assert found["read", False] >= 53
