@@ -5,10 +5,12 @@ A subcommand is a module of `scope_cli.commands` with `register(subcommands)`. I
 
 import argparse
 import importlib
+import io
 import os
 import pkgutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import scope_cli
@@ -35,17 +37,21 @@ class _Version(argparse.Action):
 
 def run(arguments: Sequence[str] | None) -> int:
     """Runs the command line; returns the exit status."""
-    parser = _Parser(prog="scope", description="Shows why things are slow: CUDA, LLM inference, Python, the kernel.")
+    parser = _Parser(prog="scope", description="Shows why programs are slow: syscalls, scheduling, files, CUDA.")
     parser.add_argument("--version", action=_Version, help="print the version and exit")
     parser.set_defaults(takes_command=False)
     subcommands = parser.add_subparsers(metavar="COMMAND", required=True)
     for module in pkgutil.iter_modules(scope_cli.commands.__path__):
         importlib.import_module(f"scope_cli.commands.{module.name}").register(subcommands)
+    if sys.stdout is None:  # it was closed before we were started
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - it stays open
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal may lack a character
     words = list(sys.argv[1:] if arguments is None else arguments)
     end = words.index("--") if "--" in words else len(words)
     parsed, strange = parser.parse_known_args(words[:end])
     if strange:
-        parser.error(_of_strange(strange, words, parsed.takes_command))
+        parser.exit(2, f"scope: {_of_strange(strange, words, parsed.takes_command)}\n")
     parsed.command = words[end + 1 :]  # argparse would have options of the command be ours
     if end < len(words) and not parsed.command:
         parser.error("no command stands behind --; give one, or leave -- out")
@@ -71,4 +77,4 @@ def _of_strange(strange: Sequence[str], words: Sequence[str], takes_command: boo
     if takes_command and not strange[0].startswith("-"):
         place = words.index(strange[0])
         return f"put -- before the command: scope {' '.join(words[:place])} -- {' '.join(words[place:])}"
-    return f"unrecognized arguments: {' '.join(strange)}"
+    return f"unrecognized arguments: {' '.join(strange)}; see `scope {words[0]} --help`"

@@ -44,7 +44,7 @@ def given_options(arguments: argparse.Namespace) -> dict[str, str]:
     for given in (*arguments.option, *([f"mode={arguments.mode}"] if arguments.mode is not None else [])):
         name, equals, value = given.partition("=")
         if not equals:
-            raise UsageError(f"option '{given}' has no value; write -o {name}=VALUE")
+            raise UsageError(f"option '{given}' has no value; write -o {name}=VALUE (-o sets an option of the probe)")
         if name in options:
             raise UsageError(f"option '{name}' is given twice, as '{options[name]}' and as '{value}'; give it once")
         options[name] = value

@@ -27,9 +27,10 @@ def rate(per_second: float) -> str:
 
 
 def aligned(value: float | None, unit: str) -> str:
-    """A cell of a column of numbers: right-aligned, the decimal points of the column stand below each other.
+    """A cell of a column of numbers that is aligned to the right, so that decimal points stand below each other.
 
-    Durations and bytes have two decimals and the unit that fits (`12.35 ms`, `300    ns`), other numbers none.
+    Durations and bytes have two decimals and the unit that fits (`12.35 ms`), whole nanoseconds, bytes and other
+    numbers none.
     """
     if value is None:
         return "-"
@@ -48,11 +49,11 @@ _RATE_UNITS = tuple((f"{name.strip()}/s".ljust(5), size) for name, size in _BYTE
 
 
 def _scaled(value: float, units: tuple[tuple[str, int], ...], most: float) -> str:
-    """With the smallest unit that leaves at most so much; whole numbers of the first have blanks for decimals."""
+    """With the smallest unit that leaves at most so much; the first has no decimals."""
     fitting = (index for index, (_, size) in enumerate(units) if abs(value) / size < most)
     index = next(fitting, len(units) - 1)
     name, size = units[index]
-    return f"{value / size:,.2f} {name}" if index else f"{value:.0f}    {name}"
+    return f"{value / size:,.2f} {name}" if index else f"{value:.0f} {name}"
 
 
 _BY_UNIT = {"ns": duration, "bytes": size, "B/s": rate}

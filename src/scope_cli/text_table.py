@@ -1,8 +1,10 @@
 """Tables as lines of text. Numbers and headings are never cut; where the width is short, texts are."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+
+from scope_cli.printable import printable
 
 GAP = 2  # blanks between columns
 EXTRA = 100
@@ -53,7 +55,8 @@ class Layout:
 
 def laid_out(columns: Sequence[Column], width: int | None = None) -> Layout:
     """Lays a table out within a width; None: as wide as it is."""
-    shown = list(columns)
+    shown = [replace(column, cells=[printable(cell) for cell in column.cells]) for column in columns]
+    headings = [column.heading for column in columns]
     widths = _widths(shown)
     if width is not None:
         widths = _fitted(shown, width, _COMFORTABLE, EXTRA)
@@ -63,7 +66,7 @@ def laid_out(columns: Sequence[Column], width: int | None = None) -> Layout:
         lines.append((Part.ROW, _line(shown, widths, cells)))
     if any(column.total is not None for column in shown):
         lines.append((Part.TOTAL, _line(shown, widths, [column.total or "" for column in shown])))
-    return Layout(lines, [column.heading for column in columns if column not in shown])
+    return Layout(lines, [one for one in headings if one not in {column.heading for column in shown}])
 
 
 def width_of(text: str) -> int:

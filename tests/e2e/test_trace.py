@@ -1,6 +1,7 @@
 """`scope trace` as a user runs it."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -42,14 +43,15 @@ def test_children_of_the_command_are_followed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "status", "said"), [("exit 3", 3, "status 3"), ("kill -TERM $$", 128 + 15, "signal 15")]
+    ("script", "status", "said"),
+    [("exit 3", 3, "ended with status 3"), ("kill -TERM $$", 128 + 15, "was killed by SIGTERM")],
 )
 def test_the_commands_status_is_ours(script: str, status: int, said: str) -> None:
     """The trace ends with the status that a shell would tell of the command, whose output is where it was."""
     traced = scope("trace", "process", "--", "sh", "-c", f"echo heard; {script}")
     assert traced.returncode == status
     assert traced.stdout.startswith("heard\n\nexec: ")
-    assert traced.stderr.endswith(f"; the command ended with {said}\n")
+    assert traced.stderr.endswith(f"; the command {said}\n")
 
 
 def test_json_has_standard_output_for_itself() -> None:
@@ -109,19 +111,16 @@ def test_a_filter_chooses_rows() -> None:
     rows = [json.loads(line) for line in traced.stdout.splitlines()]
     assert rows
     assert all(row["ret"] == -2 and row["name"] != "access" for row in rows)
-    assert "not shown, without a column of the filter: exec, fork, exit\n" in traced.stderr
+    assert "no rows of exec, fork, exit are shown: they have no column for the filter\n" in traced.stderr
     assert re.search(rf"\d+ rows in .*, {len(rows)} meet the filter, none lost", traced.stderr)
 
 
 def test_lines_are_in_order_of_time() -> None:
-    """One per row: the time of day, the stream where there are several, the thread, then the stream's columns."""
+    """One per row: the time of day, the stream, the thread's name, then the stream's columns with their names."""
     traced = scope("trace", "process,files", "--lines", "--", "sh", "-c", "ls / > /dev/null; true")
-    lines = [line.split() for line in traced.stdout.splitlines()]
-    rows = [line for line in lines if line[0] != "time"]
-    assert {line[1] for line in lines if line[0] == "time"} == {"exec", "fork", "exit", "open"} or lines[0][
-        1
-    ] == "stream"
+    rows = [line.split() for line in traced.stdout.splitlines()]
     assert [line[0] for line in rows] == sorted(line[0] for line in rows)
+    assert {line[1] for line in rows} == {"exec", "fork", "exit", "open"}
     assert [line[2] for line in rows if line[1] == "exec"] == ["sh", "ls"]
     assert f"{len(rows)} rows in " in traced.stderr
 
@@ -243,9 +242,14 @@ def test_a_duration_ends_it() -> None:
         (["trace", "syscalls", "--where", "rat < 0"], "where, character 1: no column 'rat' (did you mean 'ret'?)"),
         (["trace", "syscalls", "--sort", "coutn"], "--sort: no column 'coutn' (did you mean 'count'?)"),
         (["trace", "syscalls", "--top", "0"], "--top must be at least 1"),
+        (["trace", "syscalls", "--duration", "nan"], "--duration must be more than 0 seconds"),
+        (["trace", "syscalls", "--json=/tmp/x", "--perfetto", "/tmp/x"], "several outputs go to /tmp/x"),
+        (["trace", "syscalls", "--parquet", "/tmp"], "cannot write /tmp: it is a folder"),
+        (["trace", "syscalls", "--where", "name = opnat"], "where: no name 'opnat' (did you mean 'openat'"),
+        (["trace", "syscalls", "--comm", "sixteen-bytes-\udcff\udcff\udcff"], "names have at most 15 bytes"),
         (["trace", "syscalls", "--json", "--lines"], "--lines and --json both write to standard output"),
         (["trace", "syscalls", "ls"], "put -- before the command: scope trace syscalls -- ls"),
-        (["trace", "--json", "syscalls"], "PROBE is missing; write --json behind it"),
+        (["trace", "--json", "syscalls"], "--json took 'syscalls' as its FILE; write PROBE first"),
         (["trace", "syscalls", "--"], "no command stands behind --; give one, or leave -- out"),
         (
             ["trace", "syscalls", "--mode", "summary", "-o", "mode=events"],
@@ -287,3 +291,61 @@ def test_a_closed_pipe_is_no_error() -> None:
     piped = subprocess.run(["bash", "-c", f"{{ {command}; }} | true"], capture_output=True, text=True, timeout=30)
     assert piped.stderr.endswith("status 0\n")
     assert "Traceback" not in piped.stderr
+
+
+def test_syscalls_are_lines_as_strace_prints_them() -> None:
+    """With headings, decoded without being asked for."""
+    traced = scope("trace", "syscalls", "--lines", "-o", "names=openat", "--", "cat", "/nonsense/file")
+    heading, *lines = traced.stdout.splitlines()
+    assert heading.split() == ["time", "comm", "pid", "tid", "duration", "name(args)", "=", "result"]
+    failed = 'openat(AT_FDCWD</work>, "/nonsense/file", O_RDONLY) = -1 ENOENT (No such file or directory)'
+    assert any(re.sub("AT_FDCWD<.*?>", "AT_FDCWD</work>", line).endswith(failed) for line in lines)
+
+
+def test_a_filter_has_what_it_reads_made() -> None:
+    """A filter on paths has the kernel read them, though nobody asked for it."""
+    traced = scope("trace", "syscalls", "--json", "--where", "path = '/etc/passwd'", "--", "cat", "/etc/passwd")
+    rows = [json.loads(line) for line in traced.stdout.splitlines()]
+    assert {"openat", "read", "close"} <= {row["name"] for row in rows}
+    assert {row["path"] for row in rows} == {"/etc/passwd"}
+
+
+def test_ctrl_c_waits_for_the_command(tmp_path: Path) -> None:
+    """A command may take its time to end by the same Ctrl-C: it is traced to its end, and its status is ours."""
+    program = "trap 'sleep 0.5; exit 7' INT; echo ready; while :; do sleep 0.1; done"
+    said = tmp_path / "said"
+    with said.open("w") as output:
+        running = subprocess.Popen(
+            [*SCOPE, "trace", "process", "--", "bash", "-c", program],
+            stdout=output,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    end = time.monotonic() + 60
+    while "ready" not in said.read_text() and time.monotonic() < end:
+        time.sleep(0.05)
+    os.killpg(running.pid, signal.SIGINT)
+    assert running.wait(timeout=60) == 7
+
+
+def test_a_command_that_still_runs_is_told() -> None:
+    """A trace that ends before its command says so."""
+    traced = scope("trace", "process", "--duration", "0.3", "--", "sleep", "2")
+    assert re.search(r"the command still runs, as process \d+; its status is not known", traced.stderr)
+
+
+@pytest.mark.parametrize(
+    ("redirected", "status", "said"),
+    [
+        (">/dev/full", 1, "cannot write the tables: No space left on device"),
+        (">&-", 0, "rows in"),
+        ("| cat", 0, "rows in"),
+    ],
+)
+def test_odd_outputs_are_no_traceback(redirected: str, status: int, said: str) -> None:
+    """A full disk is told, a closed output is nobody's, one that lacks characters gets others."""
+    command = f"{sys.executable} -m scope_cli.main trace syscalls -- true {redirected}; exit ${{PIPESTATUS[0]}}"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, env=environment)
+    assert (ran.returncode, "Traceback" in ran.stderr) == (status, False)
+    assert said in ran.stderr

@@ -1,7 +1,7 @@
 """Options of probes: typed, documented, and checked before a probe starts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from scope_bpf.catalogue.nearest import meant, unknown
@@ -17,6 +17,7 @@ class Option:
         choices: the values allowed; for names, the words allowed (empty: any).
         minimum, maximum: bounds of an integer, both included.
         for_lines: the default of a trace that prints rows as lines; empty: `default`.
+        makes: columns that are absent with the default, each with the first of the choices that makes it.
         column: the column whose values the option selects: only rows with one of the names are recorded.
     """
 
@@ -29,6 +30,7 @@ class Option:
     maximum: int | None = None
     column: str = ""
     for_lines: str = ""
+    makes: Mapping[str, str] = field(default_factory=dict)
 
     def parse(self, value: Any) -> Any:
         """The value, checked and converted for the probe.

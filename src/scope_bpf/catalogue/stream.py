@@ -125,7 +125,8 @@ class Stream:
         null_unless: column -> member; the column is null in rows where the member is 0.
         live: what a live table of the stream shows.
         also_live: further tables; each is shown if it has rows.
-        line: the columns of a row that is printed as a line of text, after its time and thread; the longest comes last.
+        line: what is printed of a row as a line of text, after its time and thread: columns, or texts with columns in
+            braces, such as `{name}({args})`. The longest comes last.
         timeline: what a timeline of the stream shows.
         names: a text column joined from another stream.
         internal: only used for `names`; its rows never leave the tracer.

@@ -43,7 +43,7 @@ class Target:
         if self.pid:
             _check_process(self.pid)
         if self.comm:
-            name = self.comm.encode()
+            name = os.fsencode(self.comm)  # the command line may hold any bytes
             if len(name) > _COMM_BYTES:
                 raise TargetNotFound(
                     f"no thread can have the name '{self.comm}': names have at most {_COMM_BYTES} bytes"
@@ -67,7 +67,11 @@ class Target:
         root = cgroup_root()
         if root is None:
             raise TargetNotFound("no cgroup v2 is mounted here, so a cgroup or container cannot be the target")
-        folder = _container_cgroup(root, self.container) if self.container else root / self.cgroup.strip("/")
+        folder = (
+            _container_cgroup(root, self.container)
+            if self.container
+            else root / self.cgroup.removeprefix(str(root)).strip("/")
+        )
         if not folder.is_dir() or folder.stat().st_dev != root.stat().st_dev:
             raise TargetNotFound(f"there is no cgroup '{folder}'")
         return folder
@@ -88,7 +92,7 @@ def target_of(given: Mapping[str, Any]) -> Target:
 
 def _check_process(pid: int) -> None:
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
+        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError:
         raise TargetNotFound(f"no process has pid {pid}; `ps` lists running processes") from None
     leader = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("Tgid:"))

@@ -121,6 +121,7 @@ PROBE = Probe(
             "wall time by process: that of its threads added up",
             columns={"total_ns": Column("wall time of the process's threads, added up", "ns"), **_SHARES},
             mode=Mode.SUMMARY,
+            line=("total_ns", *_PARTS),
             live=replace(_BY_THREAD, by=("comm", "pid"), title="wall time by process, its threads added up"),
             adds_up="why_summary",
             rollup=Rollup(measured="on_cpu_ns"),
@@ -175,6 +176,7 @@ PROBE = Probe(
                 Column("absolute path of that file; absent for what is in no directory, such as pipes"),
             ),
             settled_by="why_settle",
+            line=("tid", "part", "total_ns", "count", "blocked_in", "file_kind", "path"),
             live=_BY_THREAD,
             also_live=(
                 Live(
@@ -212,6 +214,7 @@ PROBE = Probe(
                 "duration": Column("the same times by powers of two", "ns"),
             },
             mode=Mode.SUMMARY,
+            line=("tid", "kind", "count", "total_ns"),
             live=Live(
                 by=("comm", "pid", "kind"), totals=("count", "total_ns"), quantiles=("duration",), title="page faults"
             ),

@@ -67,6 +67,7 @@ def _described(probe: Any) -> dict[str, Any]:
 
 def _print_whole(probe: dict[str, Any]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console()
@@ -75,12 +76,12 @@ def _print_whole(probe: dict[str, Any]) -> None:
     for option in probe["options"]:
         default = ",".join(option["default"]) if isinstance(option["default"], tuple) else str(option["default"])
         kind = " | ".join(option["choices"]) or option["type"]
-        options.add_row(option["name"], kind, default or "all", option["meaning"])
+        options.add_row(option["name"], kind, default or "all", escape(option["meaning"]))
     console.print(options)
     for stream in probe["streams"]:
         console.print(f"\nstream [bold]{stream['name']}[/bold] ({stream['mode']}): {stream['meaning']}")
         columns = Table("column", "type", "unit", "meaning", box=None)
         for column in stream["columns"]:
             kind = column["type"].replace("dictionary<values=string, indices=int32, ordered=0>", "name")
-            columns.add_row(column["name"], kind, column["unit"], column["meaning"])
+            columns.add_row(column["name"], kind, column["unit"], escape(column["meaning"]))
         console.print(columns)

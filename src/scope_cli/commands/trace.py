@@ -1,6 +1,7 @@
 """`scope trace`: records on this machine, without a server."""
 
 import argparse
+import math
 import os
 import signal
 import sys
@@ -125,11 +126,11 @@ def _import_numpy() -> None:
 
 def _check(arguments: argparse.Namespace) -> None:
     if arguments.probe is None:
-        remedy = "write --json behind it" if arguments.json else "`scope probes` lists the probes"
-        raise UsageError(f"PROBE is missing; {remedy}")
+        taken = f"--json took '{arguments.json}' as its FILE; write PROBE first"
+        raise UsageError(taken if arguments.json else "PROBE is missing; `scope probes` lists the probes")
     if arguments.command and arguments.pid is not None:
         raise UsageError("give a command to trace or a --pid, not both")
-    if arguments.duration is not None and arguments.duration <= 0:
+    if arguments.duration is not None and not 0 < arguments.duration < math.inf:
         raise UsageError("--duration must be more than 0 seconds")
     if arguments.top < 1:
         raise UsageError("--top must be at least 1")
@@ -143,9 +144,7 @@ def _trace(tracing: "Tracing", outputs: "Outputs", duration: float | None) -> No
     from scope_cli.trace.summary import summary_line
     from scope_cli.trace.tables import TableSink
 
-    interrupted = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: interrupted.set())
+    ended_early = _Signals(tracing)
     opened = outputs.open(tracing.streams, tracing.accounts)  # no file is overwritten where nothing can be recorded
     sink = Sinks(opened)
     recording = Recording(tracing.tracers, sink, tracing.choice)
@@ -168,11 +167,32 @@ def _trace(tracing: "Tracing", outputs: "Outputs", duration: float | None) -> No
     if tracing.command:
         tracing.command.release()
     with display:
-        while not interrupted.wait(0.02) and not is_over():
+        while not ended_early.wait(0.02) and not is_over():
             pass
         ended = time.monotonic()
         recording.stop()
-    _end(recording.error, sink, display, [*tracing.notes(), *tracing.choice.notes()], line)
+    notes = [*tracing.notes(), *tracing.choice.notes()]
+    if tracing.command and tracing.command.poll() is None:
+        notes.append(f"the command still runs, as process {tracing.command.pid}; its status is not known")
+    _end(recording.error, sink, display, notes, line)
+
+
+class _Signals:
+    """Ctrl-C and SIGTERM end the trace; but the first Ctrl-C is also the command's, which may take its time to end."""
+
+    def __init__(self, tracing: "Tracing") -> None:
+        self._tracing, self._interrupts, self._event = tracing, 0, threading.Event()
+        signal.signal(signal.SIGTERM, lambda *_: self._event.set())
+        signal.signal(signal.SIGINT, self._interrupt)
+
+    def _interrupt(self, *_: object) -> None:
+        self._interrupts += 1
+        if not self._tracing.command or self._interrupts > 1:
+            self._event.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the trace is to end."""
+        return self._event.wait(seconds)
 
 
 def _end(
@@ -187,6 +207,11 @@ def _end(
         pass  # nobody reads any more, which is no error
     except OSError as failure:
         raise CommandError(f"cannot write the rest: {failure.strerror or failure}") from None
-    display.show()
+    try:
+        display.show()
+    except BrokenPipeError:
+        raise
+    except OSError as failure:
+        raise CommandError(f"cannot write the tables: {failure.strerror or failure}") from None
     for each in (*told, *notes, line()):
         print(each, file=sys.stderr)

@@ -1,6 +1,5 @@
 """Batches added up for a table: groups with totals, or the latest rows. Work is per batch and per group."""
 
-from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,14 +53,14 @@ class Aggregate:
     Attributes:
         rows: all rows of the stream so far.
         groups: the sums by group.
-        latest: the last rows, of a table without groups.
+        latest: the last rows in order of time, of a table without groups.
     """
 
     stream: Stream
     live: Live
     rows: int = 0
     groups: dict[Group, Sums] = field(default_factory=dict)
-    latest: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=LATEST_ROWS))
+    latest: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._described = self.stream.described()
@@ -72,7 +71,8 @@ class Aggregate:
         live = self.live
         rate = (live.rate, "bytes", "duration_ns") if live.rate else ()
         single = filter(None, (live.failures, live.unless, live.only, live.failed, *rate))
-        return (*live.by, *live.told_apart, *live.totals, *live.quantiles, *single, *live.latest)
+        timed = ("ktime_ns",) if live.latest else ()
+        return (*timed, *live.by, *live.told_apart, *live.totals, *live.quantiles, *single, *live.latest)
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -90,7 +90,9 @@ class Aggregate:
         self.rows += batch.num_rows
         live = self.live
         if not live.by:
-            self.latest.extend(batch.slice(max(0, batch.num_rows - LATEST_ROWS)).select(list(live.latest)).to_pylist())
+            newest = batch.take(pc.sort_indices(batch["ktime_ns"])[-LATEST_ROWS:])
+            rows = newest.select(list(dict.fromkeys(("ktime_ns", *live.latest)))).to_pylist()
+            self.latest = sorted((*self.latest, *rows), key=lambda row: int(row["ktime_ns"]))[-LATEST_ROWS:]
             return
         if live.unless:
             batch = batch.filter(pc.equal(batch[live.unless], 0))

@@ -5,8 +5,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scope_bpf.catalogue.stream import Column
+from scope_cli.printable import printable
 
 _ABSENT = "-"
+_UNPRINTABLE = r"[\p{C}\p{Zl}\p{Zp}]"
 _NS = (("ns", 1), ("µs", 10**3), ("ms", 10**6), ("s ", 10**9))
 _BYTES = (("B  ", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40))
 _SCALES = {"ns": _NS, "bytes": _BYTES}
@@ -25,7 +27,15 @@ def cells(values: pa.Array, column: Column) -> pa.Array:
         texts = pc.binary_join(values.cast(pa.list_(pa.string())), " ")
     else:
         texts = values.cast(pa.string())
-    return pc.fill_null(pc.replace_substring(texts, "\n", "\\n"), _ABSENT)
+    return pc.fill_null(_printable(texts), _ABSENT)
+
+
+def _printable(texts: pa.Array) -> pa.Array:
+    odd = pc.match_substring_regex(texts, _UNPRINTABLE).fill_null(False)
+    if not pc.any(odd).as_py():
+        return texts
+    escaped = [printable(text) for text in texts.filter(odd).to_pylist()]
+    return pc.replace_with_mask(texts, odd, pa.array(escaped, texts.type))
 
 
 def is_number(values: pa.Array, column: Column) -> bool:
@@ -44,7 +54,7 @@ def _scaled(values: pa.Array, units: tuple[tuple[str, int], ...]) -> pa.Array:
     names = pa.array([name for name, _ in units]).take(pa.array(place))
     texts = pc.if_else(
         pa.array(place == 0),
-        pc.binary_join_element_wise(whole, names, "    "),
+        pc.binary_join_element_wise(whole, names, " "),
         pc.binary_join_element_wise(pc.binary_join_element_wise(whole, decimals, "."), names, " "),
     )
     return pc.if_else(values.is_valid(), texts, None)

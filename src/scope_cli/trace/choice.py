@@ -6,6 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from scope_bpf.catalogue.condition import And, Condition, OneOf, Value, columns_read
+from scope_bpf.catalogue.nearest import unknown
+from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.stream import Stream
 from scope_bpf.errors import InvalidFilter
@@ -42,14 +44,26 @@ class Choice:
             raise refused[0]
 
     def narrowed(self, probe: Probe, options: Mapping[str, Any]) -> dict[str, Any]:
-        """A probe's options such that it records no rows that no filter would take, where an option can tell."""
+        """A probe's options as the filter needs them, where the user has not chosen.
+
+        The probe makes the columns that the filter reads and, where an option can tell, records no rows that no filter
+        would take.
+
+        Raises:
+            InvalidFilter: the filter asks for a name that there is not.
+        """
         narrowed = dict(options)
-        conditions = [self._conditions.get(stream.name) for stream in probe.streams_of(probe.mode_of(options))]
+        streams = probe.streams_of(probe.mode_of(options))
+        conditions = [self._conditions[stream.name] for stream in streams if stream.name in self._conditions]
         for option in probe.options:
-            wanted = [_values(condition, option.column) for condition in conditions if condition is not None]
-            if option.column and options[option.name] == option.default and wanted and all(wanted):
-                names = {name for values in wanted for name in values}
-                narrowed[option.name] = tuple(sorted(names & {*option.choices})) or option.default
+            if options[option.name] != option.default:
+                continue
+            wanted = [_values(condition, option.column) for condition in conditions]
+            if option.column and wanted and all(wanted):
+                narrowed[option.name] = _known(option, {str(name) for values in wanted for name in values})
+            needed = {option.makes[name] for each in conditions for name in columns_read(each) if name in option.makes}
+            if needed:
+                narrowed[option.name] = max(needed, key=option.choices.index)
         return narrowed
 
     def columns(self, stream: Stream, wanted: Collection[str] | None) -> Collection[str] | None:
@@ -60,7 +74,9 @@ class Choice:
 
     def notes(self) -> list[str]:
         """Which streams are not shown at all."""
-        return [f"not shown, without a column of the filter: {', '.join(self._not_shown)}"] if self._not_shown else []
+        if not self._not_shown:
+            return []
+        return [f"no rows of {', '.join(self._not_shown)} are shown: they have no column for the filter"]
 
     def of(self, stream: Stream, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that are wanted."""
@@ -71,6 +87,12 @@ class Choice:
         from scope_bpf.capture.matching import matching
 
         return batch.filter(matching(self._conditions[stream.name], batch))
+
+
+def _known(option: Option, names: set[str]) -> tuple[str, ...]:
+    if strange := sorted(names - {*option.choices}):
+        raise InvalidFilter(f"where: {unknown(option.column, strange[0], option.choices)}")
+    return tuple(sorted(names))
 
 
 def _values(condition: Condition, column: str) -> frozenset[Value]:

@@ -73,7 +73,11 @@ class Durations:
 
         It is right to 5 %; of histograms, to a factor of 1.5.
         """
+        if not self.buckets:
+            return None
         wanted, seen = share * self.buckets.total(), 0
+        if self.exact and wanted > self.buckets.total() - 1:
+            return float(self.longest)
         for bucket in sorted(self.buckets):
             seen += self.buckets[bucket]
             if seen >= wanted:

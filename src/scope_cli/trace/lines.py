@@ -1,8 +1,9 @@
 """A trace as lines of text, one per row, appended while it is recorded."""
 
 import time
-from collections.abc import Collection
-from typing import BinaryIO
+from collections.abc import Collection, Sequence
+from string import Formatter
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,21 +20,22 @@ _FIRST = ("comm", "pid")
 
 
 class LinesSink:
-    """Lines in order of time: the time of day, the stream where there are several, the thread's name, the process,
-    then the stream's `line`. A stream's headings precede its first line.
+    """Lines in order of time: the time of day, the thread's name, the process, then the stream's `line`.
+
+    The headings precede the first line. With several streams each line names its stream and its columns instead.
     """
 
     def __init__(self, file: BinaryIO, accounts: Accounts, streams: Collection[str]) -> None:
         self._file = file
         self._stream_width = max(map(len, streams)) if len(streams) > 1 else 0
         self._losses, self._clock = Losses(accounts), WallClock()
-        self._widths: dict[str, list[int]] = {}
+        self._widths: dict[str, int] = {}
         self._gathered: list[tuple[pa.Array, pa.Array]] = []
         self._due = 0.0
 
     def columns(self, stream: Stream) -> Collection[str] | None:
         """Those of a line."""
-        return {"ktime_ns", *_columns(stream)}
+        return {"ktime_ns", *_first(stream), *(name for part in _parts(stream) for name in _columns_of(part))}
 
     def write(self, stream: Stream, batch: pa.RecordBatch) -> None:
         """Makes lines of a batch."""
@@ -41,41 +43,48 @@ class LinesSink:
             return
         if not self._gathered:
             self._due = time.monotonic() + _GATHERED_S
-        is_first = stream.name not in self._widths
-        lines = self._lines(stream, batch)
-        if is_first:
+        is_first = not self._widths
+        lines = self._lines_of_several(stream, batch) if self._stream_width else self._lines(stream, batch)
+        if is_first and not self._stream_width:
             earliest = pa.array([pc.min(batch["ktime_ns"]).as_py()], batch["ktime_ns"].type)
             self._gathered.append((earliest, pa.array([self._headings(stream, batch)])))
         self._gathered.append((batch["ktime_ns"], lines))
 
     def _lines(self, stream: Stream, batch: pa.RecordBatch) -> pa.Array:
-        described, names = stream.described(), _columns(stream)
-        widths = self._widths.setdefault(stream.name, [len(heading) for heading in headings_of(names).values()])
-        parts = [pc.strftime(_local(self._clock.times(batch)), "%H:%M:%S")]
-        if self._stream_width:
-            parts.append(pa.array([stream.name.ljust(self._stream_width)] * batch.num_rows))
-        for index, name in enumerate(names):
-            texts = cells(batch[name], described[name])
-            longest = pc.max(pc.utf8_length(texts)).as_py()
-            number = is_number(batch[name], described[name])
-            widths[index] = max(widths[index], longest if number else min(longest, _WIDEST))
-            if number:
-                texts = pc.utf8_lpad(texts, widths[index])
-            elif index < len(names) - 1:
-                texts = pc.utf8_rpad(texts, widths[index])
-            parts.append(texts)
-        return pc.binary_join_element_wise(*parts, "  ")
+        parts = (*_first(stream), *_parts(stream))
+        headings = _headings(parts)
+        made = [pc.strftime(_local(self._clock.times(batch)), "%H:%M:%S")]
+        for index, part in enumerate(parts):
+            made.append(self._padded(stream, batch, part, headings[part], last=index == len(parts) - 1))
+        return pc.binary_join_element_wise(*made, "  ")
+
+    def _lines_of_several(self, stream: Stream, batch: pa.RecordBatch) -> pa.Array:
+        made = [pc.strftime(_local(self._clock.times(batch)), "%H:%M:%S")]
+        made.append(pa.array([stream.name.ljust(self._stream_width)] * batch.num_rows))
+        made += [self._padded(stream, batch, part, part) for part in _first(stream)]
+        for part, heading in _headings(_parts(stream)).items():
+            texts = _texts(stream, batch, part)
+            if not _is_template(part):
+                texts = pc.binary_join_element_wise(f"{heading}=", pc.utf8_trim_whitespace(texts), "")
+            made.append(texts)
+        return pc.binary_join_element_wise(*made, "  ")
+
+    def _padded(self, stream: Stream, batch: pa.RecordBatch, part: str, heading: str, last: bool = False) -> pa.Array:
+        """Texts as wide as this column's have been so far; numbers to the right, the last ones as they are."""
+        texts = _texts(stream, batch, part)
+        longest = pc.max(pc.utf8_length(texts)).as_py()
+        number = _is_number(stream, batch, part)
+        width = max(self._widths.get(part, len(heading)), longest if number else min(longest, _WIDEST))
+        self._widths[part] = width
+        if number:
+            return pc.utf8_lpad(texts, width)
+        return texts if last else pc.utf8_rpad(texts, width)
 
     def _headings(self, stream: Stream, batch: pa.RecordBatch) -> str:
-        described = stream.described()
-        words = [
-            "time".ljust(len("12:00:00.000000")),
-            *(["stream".ljust(self._stream_width)] if self._stream_width else []),
-        ]
-        headed = headings_of(_columns(stream))
-        for name, width in zip(_columns(stream), self._widths[stream.name], strict=True):
-            number = is_number(batch[name], described[name])
-            words.append(headed[name].rjust(width) if number else headed[name].ljust(width))
+        words = ["time".ljust(len("12:00:00.000000"))]
+        for part, heading in _headings((*_first(stream), *_parts(stream))).items():
+            width = self._widths[part]
+            words.append(heading.rjust(width) if _is_number(stream, batch, part) else heading.ljust(width))
         return "  ".join(words).rstrip()
 
     def flush(self) -> None:
@@ -100,10 +109,42 @@ class LinesSink:
         return []
 
 
-def _columns(stream: Stream) -> tuple[str, ...]:
+def _first(stream: Stream) -> tuple[str, ...]:
+    return tuple(name for name in _FIRST if name in stream.described())
+
+
+def _parts(stream: Stream) -> tuple[str, ...]:
+    """Columns and templates of a line, in order."""
     own = stream.line or stream.live.latest or (*stream.live.by, *stream.live.totals)
-    first = [name for name in _FIRST if name in stream.described()]
-    return tuple(dict.fromkeys((*first, *own)))
+    return tuple(dict.fromkeys(name for name in own if name not in _FIRST))
+
+
+def _is_template(part: str) -> bool:
+    return "{" in part
+
+
+def _columns_of(part: str) -> list[str]:
+    """The columns that a part shows."""
+    return [name for _, name, *_ in Formatter().parse(part) if name] if _is_template(part) else [part]
+
+
+def _headings(parts: Sequence[str]) -> dict[str, str]:
+    headed = headings_of(part for part in parts if not _is_template(part))
+    return {part: headed.get(part, part.replace("{", "").replace("}", "")) for part in parts}
+
+
+def _texts(stream: Stream, batch: pa.RecordBatch, part: str) -> pa.Array:
+    described = stream.described()
+    if not _is_template(part):
+        return cells(batch[part], described[part])
+    pieces: list[Any] = []
+    for literal, name, *_ in Formatter().parse(part):
+        pieces += [literal, *([cells(batch[name], described[name])] if name else [])]
+    return pc.binary_join_element_wise(*pieces, "")
+
+
+def _is_number(stream: Stream, batch: pa.RecordBatch, part: str) -> bool:
+    return not _is_template(part) and is_number(batch[part], stream.described()[part])
 
 
 def _local(times: pa.Array) -> pa.Array:

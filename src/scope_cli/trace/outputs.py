@@ -47,13 +47,16 @@ class Outputs:
         """
         if self.lines and self.json == STDOUT:
             raise UsageError("--lines and --json both write to standard output; give --json a FILE, or leave one out")
+        files = [file for file in (self.json, self.parquet, self.perfetto) if file and file != STDOUT]
+        if len({file.resolve() for file in files}) < len(files):
+            raise UsageError(f"several outputs go to {files[0]}; give each a file of its own")
+        if folder := next((file for file in files if file.is_dir()), None):
+            raise UsageError(f"cannot write {folder}: it is a folder; give a file")
         if self.tables.sort and self.tables.sort not in (known := sorted(headings(streams))):
             raise UsageError(f"--sort: {unknown('column', self.tables.sort, known)}")
         if self.perfetto and not any(stream.timeline.slices or stream.timeline.counters for stream in streams):
             names = ", ".join(stream.name for stream in streams)
-            raise UsageError(
-                f"a timeline is made of events, and {names} has none; leave out --perfetto or --mode summary"
-            )
+            raise UsageError(f"--perfetto: a timeline is made of events, and summaries ({names}) have none")
 
     def open(self, streams: Sequence[tuple[Stream, pa.Schema]], accounts: Accounts) -> list[Sink]:
         """The sinks; files are overwritten.

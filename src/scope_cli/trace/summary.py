@@ -1,5 +1,6 @@
 """The last line of a trace: what was recorded, what was lost, and how the command ended."""
 
+import signal
 from collections.abc import Mapping
 
 from scope_bpf.capture.account import Account
@@ -9,6 +10,13 @@ _REMEDIES = {
     "file_unopened": ("files could not be attached to for want of descriptors or memory: raise the limit (ulimit -n)"),
     "file_refused": "the kernel refused to attach to files: the log names them",
 }
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"  # a real-time signal has no name
 
 
 def summary_line(
@@ -24,7 +32,7 @@ def summary_line(
     for account in accounts.values():
         for reason, count in account.lost.items():
             lost[reason] = lost.get(reason, 0) + count
-    said = [f"{rows:,} rows in {seconds:.1f} s"]
+    said = [f"{rows:,} {'row' if rows == 1 else 'rows'} in {seconds:.1f} s"]
     if shown != rows:
         said.append(f"{shown:,} meet the filter")
     said.append(", ".join(f"{count:,} lost ({reason})" for reason, count in lost.items()) or "none lost")
@@ -32,6 +40,6 @@ def summary_line(
     if incomplete := sum(account.incomplete for account in accounts.values()):
         remarks.append(f"{incomplete:,} rows are without a stack or a name, for which there was no room")
     if status:
-        ended = f"signal {-status}" if status < 0 else f"status {status}"
-        remarks.append(f"the command ended with {ended}")
+        killed, ended = f"was killed by {_signal(-status)}", f"ended with status {status}"
+        remarks.append(f"the command {killed if status < 0 else ended}")
     return "; ".join(remarks)

@@ -136,6 +136,8 @@ def _figures(aggregate: Aggregate, sums: Sums | None = None) -> list[_Figure]:
     for index, name in enumerate(live.quantiles):
         spent = sums.durations[index] if sums else Durations()
         of = "" if _is_alone(aggregate, name) else f" {name.removesuffix('_ns')}"
+        if not spent.exact and spent.buckets.total() == 1 and sums:
+            spent = Durations(spent.buckets, sums.numbers[-1])  # the only one is the total
         about, most = ("", "") if spent.exact or not spent.buckets else ("≈", "≤")
         found += [_Figure(label + of, spent.quantile(share), "ns", about) for label, share in _QUANTILES.items()]
         found.append(_Figure(f"max{of}", spent.longest if spent.buckets else None, "ns", most))
@@ -168,7 +170,7 @@ def _of_groups(aggregate: Aggregate, wanted: Wanted, width: int | None, room: in
         shares = [f"{aggregate.rank(sums) / whole:.1%}" for _, sums in shown]
         columns.append(Column(f"share of {' + '.join(ranking)}", shares, None, True, _LEFT_OUT["share"]))
     hidden = len(groups) - len(shown)
-    return laid_out(columns, width), [f"and {hidden:,} more; --top N shows N"] if hidden else []
+    return laid_out(columns, width), [f"{hidden:,} more groups; --top {len(groups)} shows all"] if hidden else []
 
 
 def _sorted(aggregate: Aggregate, heading: str) -> list[tuple[Group, Sums]]:
@@ -212,5 +214,5 @@ def _of_latest(aggregate: Aggregate, width: int | None, room: int) -> tuple[Layo
 
 def _plain(value: object) -> str:
     if isinstance(value, list):
-        return " ".join(map(str, value)).replace("\n", "\\n")
+        return " ".join(map(str, value))
     return "-" if value is None else str(value)

@@ -37,17 +37,17 @@ def test_quantities(value: object, unit: str, shown: str) -> None:
 @pytest.mark.parametrize(
     ("value", "unit", "shown"),
     [
-        (0, "ns", "0    ns"),
-        (999, "ns", "999    ns"),
+        (0, "ns", "0 ns"),
+        (999, "ns", "999 ns"),
         (1000, "ns", "1.00 µs"),
         (999_990, "ns", "999.99 µs"),
         (999_996, "ns", "1.00 ms"),
         (12_345_678_901_234, "ns", "12,345.68 s "),
         (-1_500_000, "ns", "-1.50 ms"),
-        (1023, "bytes", "1023    B  "),
+        (1023, "bytes", "1023 B  "),
         (1 << 20, "bytes", "1.00 MiB"),
         (5 << 50, "bytes", "5,120.00 TiB"),
-        (300, "B/s", "300    B/s  "),
+        (300, "B/s", "300 B/s  "),
         (1 << 31, "B/s", "2.00 GiB/s"),
         (61.4, "°C", "61 °C"),
         (1234567, "", "1,234,567"),
@@ -55,7 +55,7 @@ def test_quantities(value: object, unit: str, shown: str) -> None:
     ],
 )
 def test_cells_of_a_column_are_aligned(value: float | None, unit: str, shown: str) -> None:
-    """Two decimals and a unit of one width, or blanks in their place: aligned to the right, the points are below."""
+    """Two decimals and a unit of one width: aligned to the right, the points stand below each other."""
     assert aligned(value, unit) == shown
 
 

@@ -39,6 +39,11 @@ def test_extra_columns_go_before_texts_are_cut_to_the_utmost() -> None:
     assert narrow.lines[1][1] == f"{'x' * 11}…     1"
 
 
+def test_cells_take_one_line_and_no_effect() -> None:
+    """Control characters are shown as escapes, which count as they are shown."""
+    assert laid_out([Column("a", ["\x1b[31m"]), Column("b", ["x\ny"])]).lines[1][1] == "\\x1b[31m  x\\ny"
+
+
 def test_wide_characters_count_as_they_are_shown() -> None:
     """A character of two cells takes two."""
     assert cut("日本語", 5) == "日本…"

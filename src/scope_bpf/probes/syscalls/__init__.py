@@ -122,7 +122,7 @@ PROBE = Probe(
             null_unless={"ret": "returned"},
             live=_CALLS,
             also_live=(replace(_CALLS, title=_WAITING, unless="", only="waited"),),
-            line=("tid", "duration_ns", "result", "name", "args"),
+            line=("tid", "duration_ns", "{name}({args}) = {result}"),
             timeline=Timeline(slices=(Slices(named=("name",)),)),
             rollup=Rollup(by=("comm", "name"), measured="duration_ns", failed="ret"),
         ),
@@ -173,6 +173,7 @@ PROBE = Probe(
             "addresses",
             choices=LEVELS,
             for_lines="all",
+            makes={"args": "registers", "result": "registers", "path": "paths"},
         ),
         Option(
             "data_bytes",

@@ -26,6 +26,14 @@ def test_other_values() -> None:
     assert cells(pa.array([True, None]), Column("")).to_pylist() == ["true", "-"]
 
 
+def test_names_take_no_effect_on_a_terminal() -> None:
+    """Colours, line feeds and reversed texts in the names of files are shown as escapes."""
+    names = ["plain", "\x1b[31mred", "two\nlines", "\u202eabc", "ä ö", None]
+    shown = ["plain", "\\x1b[31mred", "two\\nlines", "\\u202eabc", "ä ö", "-"]
+    assert cells(pa.array(names), Column("")).to_pylist() == shown
+    assert cells(pa.array(names).dictionary_encode(), Column("")).to_pylist() == shown
+
+
 def test_numbers_are_aligned_to_the_right() -> None:
     """Bits are not: they are no quantity."""
     assert is_number(pa.array([1]), Column(""))

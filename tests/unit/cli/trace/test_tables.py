@@ -119,6 +119,9 @@ def test_groups_are_sorted_by_a_column(sort: str, order: list[str]) -> None:
 def test_what_is_left_out_is_said() -> None:
     """How many more groups there are, and how many rows came before the latest."""
     sink, _ = _sink(Live(by=("n",)), {"n": Column("")}, [{"n": number} for number in range(1234)])
-    assert _shown(sink, Wanted(top=3))[-1] == "and 1,231 more; --top N shows N"
-    sink, _ = _sink(Live(latest=("n",)), {"n": Column("")}, [{"n": number} for number in range(1234)])
-    assert _shown(sink, Wanted())[-1] == "the latest 12 of 1,234 rows; --lines shows each"
+    assert _shown(sink, Wanted(top=3))[-1] == "1,231 more groups; --top 1234 shows all"
+    rows = [{"n": number, "ktime_ns": 1000 - abs(number - 1000)} for number in range(1234)]
+    sink, _ = _sink(Live(latest=("n",)), {"n": Column("")}, rows)
+    *latest, remark = _shown(sink, Wanted())
+    assert latest[-1].strip() == "1000", "the latest by time, in whatever order rows come"
+    assert remark == "the latest 12 of 1,234 rows; --lines shows each"
