@@ -282,5 +282,8 @@ def _system_calls(count: int, seed: int) -> pa.RecordBatch:
         "ret": np.where(chance.random(count) < 0.05, -11, np.where(call % 3, 0, size)),
         "duration_ns": (300 * chance.lognormal(1, 1.5, count)).astype(np.int64),
     }
-    values = {name: column.tolist() for name, column in columns.items()}
+    values: dict[str, list[Any]] = {name: column.tolist() for name, column in columns.items()}
+    failed = [number < 0 for number in values["ret"]]
+    values |= {"waited": (call > 27).astype(int).tolist(), "error": ["EAGAIN" if one else None for one in failed]}
+    values |= dict.fromkeys(("args", "result", "path"), [None] * count)
     return pa.RecordBatch.from_pydict(values, schema=TABLES["syscall"].schema)

@@ -10,6 +10,9 @@ from scope_server.store.blocks.layout import FRESH, PACKED, Record, is_list, sto
 _NOTHING: Sequence[sql.Composable] = ()
 DAY = timedelta(days=1)  # a block has rows of only one day
 
+# Where a row is: a partition, a block, a place in the block. No column has a blank in its name.
+_PART, _BLOCK, _PLACE = '"its part"', '"its block"', '"its place"'
+
 
 def rows(
     stream: str,
@@ -36,7 +39,7 @@ def places(
 
     Other columns are unpacked only if `where` names them.
     """
-    return _both(stream, sql.SQL("time, batch, ordinal, part, block, place"), stored(columns), where, blocks)
+    return _both(stream, sql.SQL(f"time, batch, ordinal, {_PART}, {_BLOCK}, {_PLACE}"), stored(columns), where, blocks)
 
 
 def rows_at(stream: str, columns: Iterable[Record], found: sql.Composable) -> sql.Composed:
@@ -45,9 +48,9 @@ def rows_at(stream: str, columns: Iterable[Record], found: sql.Composable) -> sq
     opened, taken = _unpacking(every)
     return sql.SQL(" UNION ALL ").join(
         sql.SQL(
-            "SELECT {taken} FROM (SELECT part, block, array_agg(place) AS places FROM {found} GROUP BY 1, 2) AS f"
-            " CROSS JOIN LATERAL"
-            " (SELECT {opened} FROM {table} WHERE tableoid = f.part AND ctid = f.block OFFSET 0) AS b"
+            f"SELECT {{taken}} FROM (SELECT {_PART}, {_BLOCK}, array_agg({_PLACE}) AS places FROM {{found}}"
+            " GROUP BY 1, 2) AS f CROSS JOIN LATERAL"
+            f" (SELECT {{opened}} FROM {{table}} WHERE tableoid = f.{_PART} AND ctid = f.{_BLOCK} OFFSET 0) AS b"
             " CROSS JOIN unnest(f.places) AS place (n)"
         ).format(taken=taken, found=found, opened=opened, table=sql.Identifier(schema, stream))
         for schema in (FRESH, PACKED)
@@ -81,8 +84,9 @@ def _both(
     opened, taken = _unpacking(every)
     return sql.SQL(" UNION ALL ").join(
         sql.SQL(
-            "SELECT {wanted} FROM (SELECT b.part, b.block, place.n AS place, {taken}"
-            " FROM (SELECT tableoid AS part, ctid AS block, row_count, {opened} FROM {table}{of_blocks} OFFSET 0) AS b,"
+            f"SELECT {{wanted}} FROM (SELECT b.{_PART}, b.{_BLOCK}, place.n AS {_PLACE}, {{taken}}"
+            f" FROM (SELECT tableoid AS {_PART}, ctid AS {_BLOCK}, row_count, {{opened}} FROM {{table}}{{of_blocks}}"
+            " OFFSET 0) AS b,"
             " generate_series(1, b.row_count) AS place (n)) AS r{of_rows}"
         ).format(
             wanted=wanted,
