@@ -40,7 +40,7 @@ def account(stream: str, told: record_pb2.Account, time_ns: int) -> Account:
     lost = []
     for loss in told.lost:
         if loss.place in (INGEST, SPOOL):
-            raise Rejected("hostile", f"place '{loss.place}'is not allowed in an account")
+            raise Rejected("hostile", f"place '{loss.place}' is not allowed in an account")
         lost.append(Loss(_name(loss.place, "place"), _name(loss.reason, "reason"), _count(loss.count)))
     return Account(_name(stream, "stream"), _count(told.emitted), _count(told.incomplete), tuple(lost), time_ns)
 

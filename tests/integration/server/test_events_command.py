@@ -111,7 +111,7 @@ async def test_what_was_there_before_is_left_out(line: Line, start_server: Start
     ("words", "said"),
     [
         (("sycall",), "no stream 'sycall' (did you mean 'syscall'"),
-        (("syscall", "--where", "retr < 0"), "where, character 1: no column 'retr' (did you mean 'ret'?)"),
+        (("syscall", "--where", "retr < 0"), "where, character 1: no column 'retr' (did you mean 'ret'"),
         (("syscall", "--where", "ret < "), "where, at its end: a value is missing"),
         (("syscall", "--follow", "--where", "comm < 5"), "'<' is for numbers, and comm is a text"),
     ],
