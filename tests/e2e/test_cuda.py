@@ -90,7 +90,7 @@ def _held(up: Up, stream: str, pid: int) -> list[dict[str, Any]]:
         (["leaks", "--node", "nonsense"], "no machine has the hostname or id 'nonsense'"),
         (
             ["states", "cuda_call"],
-            "these do: cuda_live, cuda_memory, gpu, gpu_process",
+            "there are: cuda_live, cuda_memory, gpu, gpu_process",
         ),
         (["states", "gpu", "--pid", "1"], "the states of stream 'gpu' belong to no process"),
     ],

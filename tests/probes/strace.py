@@ -36,7 +36,7 @@ class Line:
 
 
 def straced(command: Sequence[str], output: Path) -> list[list[Line]]:
-    """Runs a command under strace; the calls of each of its threads, in the order of their numbers."""
+    """Runs a command under strace; the calls of each of its threads, in the order in which they began."""
     output.mkdir()
     held = HeldCommand(
         ["strace", "-ff", "-yy", "-qq", "-s", str(DATA_BYTES), "-e", "signal=none", "-o", f"{output}/of", *command]
@@ -45,8 +45,13 @@ def straced(command: Sequence[str], output: Path) -> list[list[Line]]:
     while held.poll() is None:
         os.sched_yield()
     held.close()
-    files = sorted(output.iterdir(), key=lambda path: int(path.suffix[1:]))
+    files = sorted(output.iterdir(), key=lambda path: began_after(held.pid, int(path.suffix[1:])))
     return [[parsed(line) for line in path.read_text().splitlines() if _LINE.match(line)] for path in files]
+
+
+def began_after(first: int, tid: int) -> int:
+    """Orders threads by when they began, if they are newer than a first one: numbers grow up to a limit, then anew."""
+    return (tid - first) % int(Path("/proc/sys/kernel/pid_max").read_text())
 
 
 def without_waiting(lines: Sequence[Line]) -> list[Line]:

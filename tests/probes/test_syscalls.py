@@ -221,5 +221,5 @@ else:
     # On a busy machine a thread may lose its CPU just before it would give it up, for as long as it would have waited.
     assert found["clock_nanosleep", True] + found["clock_nanosleep", False] == 31
     assert found["clock_nanosleep", True] > 15
-    assert 15 < found["read", True] <= 31
+    assert found["read", True] > 15
     assert found["read", False] >= 53

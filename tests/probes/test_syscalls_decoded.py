@@ -85,11 +85,11 @@ os.wait()
 
 
 def lines(recording: Recording) -> list[list[strace.Line]]:
-    """What was recorded, as strace's lines: those of each thread, in the order of their numbers."""
+    """What was recorded, as strace's lines: those of each thread, in the order in which they began."""
     threads = defaultdict(list)
     for row in recording.rows("syscall"):
         threads[row["tid"]].append(strace.Line(row["name"], tuple(strace.split(row["args"])), row["result"]))
-    return [threads[tid] for tid in sorted(threads)]
+    return [threads[tid] for tid in sorted(threads, key=lambda tid: strace.began_after(recording.pid, tid))]
 
 
 def compare(record: Record, command: Sequence[str], output: Path) -> None:
