@@ -205,7 +205,7 @@ def test_losses_are_slices_of_a_track(tmp_path: Path, program: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["sched", "--mode", "summary", "--perfetto", "x"], 2, "a timeline is made of events, and sched_summary, "),
+        (["sched", "--mode", "summary", "--perfetto", "x"], 2, "made of events, and summaries (sched_summary, "),
         (["cuda", "--perfetto", "/nonexistent/x"], 1, "cannot write /nonexistent/x: No such file or directory"),
     ],
 )

@@ -32,8 +32,8 @@ def register(subcommands: Any) -> None:
         help="record on this machine and show it as it happens; needs no server",
         usage="scope trace PROBE[,PROBE...] [TARGET] [-o OPTION=VALUE ...] [--where FILTER] [OUTPUT ...] "
         "[-- COMMAND ...]",
-        epilog="A COMMAND is held until every probe is attached; its children are traced too; the trace ends with it, "
-        "and has its exit status.",
+        epilog="A COMMAND is held until every probe is attached; its children are traced too. The trace ends with "
+        "the command, or at the second Ctrl-C (the first is the command's), and exits with the command's status.",
     )
     parser.add_argument(
         "probe", nargs="?", metavar="PROBE[,PROBE...]", help="what to record; `scope probes` lists the probes"
