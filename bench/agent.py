@@ -42,11 +42,11 @@ def run() -> list[Result]:
     os.sched_setaffinity(0, everywhere)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return [
-        at_most("agent: CPU from ring to compressed batch, ns an event", spent / events, 400),
-        at_most("... / of which the C thread that copies records from the ring", spent / draining, 2, "×"),
-        Result("agent: bytes an event on the wire", f"{size / events:.1f}"),
-        Result("agent: events lost while it packs them flat out", f"{lost:,} of {events + lost:,}"),
-        at_most("agent: most memory resident under that load, MB", memory, 200),
+        at_most("agent: CPU from ring to compressed batch, ns per event", spent / events, 400),
+        at_most("... compared with only the C thread that copies records from the ring", spent / draining, 2, "×"),
+        Result("agent: bytes per event on the wire", f"{size / events:.1f}"),
+        Result("agent: events lost at full load", f"{lost:,} of {events + lost:,}"),
+        at_most("agent: peak resident memory at full load, MB", memory, 200),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What tracing a command costs its user: the time until it starts, its own speed, objects of every call."""
+"""The cost of tracing a command: its start, its run time, and lost objects of --json."""
 
 import os
 import re
@@ -20,7 +20,7 @@ COUNT = "tracepoint:raw_syscalls:sys_exit /pid == cpid/ { @[comm, args->id] = co
 
 
 def run() -> list[Result]:
-    """Ratios to bpftrace, to the command alone, and to strace."""
+    """Run times compared with bpftrace, with no tracer, and with strace."""
     start = median(
         START_ROUNDS,
         {
@@ -40,13 +40,13 @@ def run() -> list[Result]:
     said = on_tracer_cpu(["sh", "-c", '"$@" > /dev/null', "sh", *SCOPE, "--json", "--", *loop(CALLS, RATE)]).stderr
     lost = sum(int(count.replace(",", "")) for count in re.findall(r"([\d,]+) lost", said))
     return [
-        Result("seconds for `true`, from start to end", _named(start)),
-        at_most("... scope trace, against bpftrace counting", start["scope"] / start["bpftrace"], 1.0, "×"),
-        Result("seconds that `find /usr` runs", f"{_named(find)}, strace {strace:.1f}"),
-        at_most("... under scope trace syscalls, against alone", find["scope"] / find["bare"], 1.25, "×"),
-        at_most("... with decoded arguments", find["decoded"] / find["bare"], 1.6, "×"),
-        at_least("... with decoded arguments, its speed against that under strace", strace / find["decoded"], 5),
-        Result(f"objects lost of {RATE:,} a second, --json on one core", f"{lost:,}", "0", not lost),
+        Result("seconds to trace `true`, from start to end", _named(start)),
+        at_most("... scope trace, compared with bpftrace counting", start["scope"] / start["bpftrace"], 1.0, "×"),
+        Result("run time of `find /usr`, s", f"{_named(find)}, strace {strace:.1f}"),
+        at_most("... under scope trace syscalls, compared with no tracer", find["scope"] / find["bare"], 1.25, "×"),
+        at_most("... with decoded arguments, compared with no tracer", find["decoded"] / find["bare"], 1.6, "×"),
+        at_least("... with decoded arguments, speed compared with strace", strace / find["decoded"], 5),
+        Result(f"objects lost by --json on one core, at {RATE:,} calls/s", f"{lost:,}", "0", not lost),
     ]
 
 
@@ -58,7 +58,7 @@ def _seconds(command: Sequence[str]) -> float:
 
 
 def _own_seconds(tracer: Sequence[str]) -> float:
-    """How long the command runs, measured beside it, without what its tracer does before and afterwards."""
+    """The run time of `find /usr` itself, without the tracer's start and end."""
     with tempfile.NamedTemporaryFile("r") as file:
         timed = f"TIMEFORMAT=%R; {{ time find /usr > /dev/null; }} 2> {file.name}"
         subprocess.run([*tracer, "bash", "-c", timed], capture_output=True, check=True)

@@ -57,6 +57,6 @@ def run() -> list[Result]:
                 ns = median_of(ROUNDS, _contenders(program, function))
                 ratio = (ns["scope"] - ns["bare"]) / (ns["bpftrace"] - ns["bare"])
                 named = ", ".join(f"{name} {value:,.0f}" for name, value in ns.items())
-                results.append(Result(f"CUDA, {what}, functions that begin with {beginning}: ns a call", named))
-                results.append(at_most("... added by scope / by bpftrace", ratio, WANTED[beginning], "×"))
+                results.append(Result(f"CUDA, {what}, functions that begin with {beginning}: ns per call", named))
+                results.append(at_most("... time added, compared with bpftrace", ratio, WANTED[beginning], "×"))
     return results

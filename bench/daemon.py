@@ -1,4 +1,4 @@
-"""A real agent, with a sink in place of the server that acknowledges and discards all batches."""
+"""A real agent. In place of the server, a sink acknowledges and discards all batches."""
 
 import asyncio
 import subprocess

@@ -17,6 +17,6 @@ def run() -> list[Result]:
         share = (agent.cpu_seconds - before) / SECONDS
         memory = agent.resident_mb
     return [
-        at_most("agent idle: memory resident, MB", memory, 90),
-        at_most("agent idle: share of one CPU, %", share * 100, 0.1),
+        at_most("agent: resident memory when idle, MB", memory, 90),
+        at_most("agent: share of one CPU when idle, %", share * 100, 0.1),
     ]

@@ -15,12 +15,12 @@ from scope_server.store.postgres import PrivatePostgres
 from scope_server.store.schema.columns import stream_tables
 from scope_server.store.schema.migrate import migrate
 
-ROWS = 200_000  # rows stored before
+ROWS = 200_000  # rows stored before the measurement
 MACHINES = 50
 
 
 def run() -> list[Result]:
-    """Rows per second of both, taking turns, and CPU per row."""
+    """Rows per second of both, measured in turns, and CPU per row."""
     tables = stream_tables(probes())
     load = Load(ROWS, machines=MACHINES, days=0.5, late=0.05, end_ns=time.time_ns())
     with tempfile.TemporaryDirectory(prefix="scope") as folder, PrivatePostgres(Path(folder) / "pg") as postgres:
@@ -31,10 +31,10 @@ def run() -> list[Result]:
         found = written(filler, load)
         filler.close()
     results = [
-        at_least("server: rows/s through the writer / bare adbc_ingest", found.of_bare, 0.85),
+        at_least("server: rows/s through the writer, compared with a bare adbc_ingest", found.of_bare, 0.85),
         Result("server: rows/s through the writer", f"{found.rows_a_second / 1e6:.2f} M"),
-        Result("server: CPU a row, decoding included", f"{found.cpu_us:.2f} µs"),
+        Result("server: CPU per row, with decoding", f"{found.cpu_us:.2f} µs"),
     ]
     if found.postgres_cpu_us is not None:
-        results.append(Result("PostgreSQL: CPU a row, vacuum included", f"{found.postgres_cpu_us:.2f} µs"))
+        results.append(Result("PostgreSQL: CPU per row, with vacuum", f"{found.postgres_cpu_us:.2f} µs"))
     return results

@@ -63,7 +63,7 @@ def _one_by_one(events: list[Event]) -> float:
 
 
 def run() -> list[Result]:
-    """Microseconds per launch, which makes a slice for its thread and one for its stream."""
+    """Microseconds per launch. Each launch has a slice on its thread's track and one on its stream's."""
     stream, batches = _batches()
     _, written = _written(stream, batches)
     packets = [packet for packet in proto.Trace.FromString(written).packet if packet.HasField("track_event")]
@@ -87,4 +87,4 @@ def run() -> list[Result]:
     found = median_of(ROUNDS, contenders)
     named = ", ".join(f"{name} {value:.1f}" for name, value in found.items())
     ratio = f"{found['by the column'] / found['one by one']:.2f}×"
-    return [Result("Perfetto, packets of a launch: µs", named), Result("... by the column / one by one", ratio)]
+    return [Result("Perfetto: µs to write a launch's packets", named), Result("... by the column / one by one", ratio)]

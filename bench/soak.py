@@ -35,8 +35,8 @@ def run() -> list[Result]:
     growth = sum(settled[-tenth:]) / tenth - sum(settled[:tenth]) / tenth
     return [
         Result(f"soak: events in {SECONDS} s", f"{events:,} stored, {lost:,} lost", "0 lost", not lost),
-        at_most("soak: most memory resident, MB", max(samples), 200),
-        at_most("soak: growth from the first tenth, once settled, to the last, MB", growth, 2),
+        at_most("soak: peak resident memory, MB", max(samples), 200),
+        at_most("soak: memory growth from the first tenth after warm-up to the last tenth, MB", growth, 2),
         Result("soak: share of one CPU", f"{share:.0%}"),
     ]
 

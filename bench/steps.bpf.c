@@ -90,7 +90,7 @@ int BPF_PROG(step_exit, struct pt_regs *regs, long ret)
 		event->nr = call->nr;
 		event->compat = call->compat;
 		event->returned = 1;
-		event->pad[0] = event->pad[1] = 0;
+		event->decoded = event->waited = 0;
 	}
 	scope_submit(event, stream_syscall, sizeof(*event));
 	return 0;

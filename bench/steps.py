@@ -1,4 +1,4 @@
-"""Where the time of a traced call goes: a loop under programs that each do one step more of the syscalls probe."""
+"""The cost of each step of the syscalls probe: a loop runs under BPF programs that each do one step more."""
 
 import os
 import platform
@@ -18,13 +18,13 @@ CALLS = 500_000
 ROUNDS = 15
 BPF = Path(__file__).parents[1] / "bpf"
 STEPS = (
-    "the loop alone",
-    "two programs that do nothing",
-    "the thread's state, and whether it is watched",
-    "two reads of the clock",
+    "nothing attached",
+    "two empty programs",
+    "the thread's state, and the filter",
+    "two clock reads",
     "the arguments",
-    "the ring, the reader on another core",
-    "whose it is",
+    "the ring, and its reader on another core",
+    "the process's identity",
     "the rest of the record",
 )
 
@@ -44,7 +44,7 @@ def run() -> list[Result]:
     os.sched_setaffinity(0, everywhere)
     results, before = [], 0.0
     for name, value in ns.items():
-        results.append(Result(f"a call's ns: {name}", f"{value - before:+.0f} = {value:.0f}"))
+        results.append(Result(f"ns per call: {name}", f"{value - before:+.0f} = {value:.0f}"))
         before = value
     return results
 

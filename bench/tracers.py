@@ -49,12 +49,12 @@ def run() -> list[Result]:
     events = ns["events"]
     named = ", ".join(f"{name} {value:,.0f}" for name, value in ns.items())
     return [
-        Result("ns a call", named),
-        at_least("loop's speed under scope events, against bpftrace counting", ns["count"] / events, 1.0),
-        at_least("... against bpftrace with a histogram", ns["histogram"] / events, 1.3),
-        at_least("... against bpftrace printing each event", ns["print"] / events, 10),
-        at_least("... against strace", ns["strace"] / events, 80),
-        at_most("a call's ns under scope summary, against scope events", ns["summary"] / events, 1.0, "×"),
-        at_most("... against bpftrace with a histogram", ns["summary"] / ns["histogram"], 0.8, "×"),
+        Result("ns per call", named),
+        at_least("speed of the loop under scope events, compared with bpftrace counting", ns["count"] / events, 1.0),
+        at_least("... with bpftrace's histogram", ns["histogram"] / events, 1.3),
+        at_least("... with bpftrace printing each event", ns["print"] / events, 10),
+        at_least("... with strace", ns["strace"] / events, 80),
+        at_most("ns per call under scope summary, compared with scope events", ns["summary"] / events, 1.0, "×"),
+        at_most("... with bpftrace's histogram", ns["summary"] / ns["histogram"], 0.8, "×"),
         Result(f"events lost of {ROUNDS * 2 * CALLS:,}, default ring", f"{sum(lost):,}", "0", not sum(lost)),
     ]

@@ -1,4 +1,4 @@
-"""What every test run says of its host, how tests skip on one that lacks something, and that no others do."""
+"""Prints the host's versions; lets tests skip only for what `scope doctor` reports as missing on this host."""
 
 import platform
 import subprocess
@@ -20,7 +20,7 @@ def _version(*command: str) -> str:
 
 
 def pytest_report_header() -> list[str]:
-    """Names the kernel and the tools that the results depend on."""
+    """Names the kernel and the tools that the test results depend on."""
     tools = (_version("clang", "--version"), f"libbpf {_version('pkg-config', '--modversion', 'libbpf')}")
     return [", ".join((f"kernel {platform.release()}", *tools, f"python {platform.python_version()}"))]
 
@@ -32,7 +32,7 @@ def _unavailable() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def runnable() -> dict[str, str]:
-    """Probe -> why it cannot run here; empty if it can."""
+    """Probe -> why the probe cannot run here; empty if it can."""
     return _unavailable()
 
 
@@ -52,13 +52,13 @@ _skipped: list[tuple[str, str]] = []
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Keeps each skip's reason."""
+    """Keeps the reason of each skipped test."""
     if report.skipped and isinstance(report.longrepr, tuple):
         _skipped.append((report.nodeid, report.longrepr[2].removeprefix("Skipped: ")))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fails a run that skipped what `scope doctor` does not say this host lacks."""
+    """Fails a test run that skipped a test for a reason that `scope doctor` does not report."""
     if hasattr(session.config, "workerinput") or not _skipped:
         return
     explained = {

@@ -1,4 +1,4 @@
-"""Random filters with what they mean in plain Python, and rows to try them on."""
+"""Random filters, each with its meaning in plain Python, and rows to test them on."""
 
 import fnmatch
 import math
@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 Row = Mapping[str, Any]
-Meaning = Callable[[Row], bool | None]  # None: neither, as of a null
+Meaning = Callable[[Row], bool | None]  # None: unknown, as for a null
 
 SCHEMA = pa.schema(
     [
@@ -105,7 +105,7 @@ _NUMBERS += [-(1 << 63), -(1 << 63) - 1, 0.1, 2.5]
 
 @dataclass(frozen=True)
 class RandomFilter:
-    """A filter as text, and which rows it takes."""
+    """A filter as text, and a function that says which rows it takes."""
 
     text: str
     meaning: Meaning
@@ -116,7 +116,7 @@ class RandomFilter:
 
 
 def random_rows(chance: random.Random, count: int) -> list[dict[str, Any]]:
-    """Rows with all odd values there are; one in five values is null."""
+    """Random rows of ordinary and extreme values; one in five values is null."""
     return [
         {name: None if chance.random() < 0.2 else chance.choice(values) for name, values in _VALUES.items()}
         for _ in range(count)
@@ -124,12 +124,12 @@ def random_rows(chance: random.Random, count: int) -> list[dict[str, Any]]:
 
 
 def every_comparison() -> list[RandomFilter]:
-    """Each operator with each column and each value that it takes."""
+    """Each operator with each column and each value that the operator accepts."""
     return [one for column, values in _VALUES.items() for one in comparisons(column, values)]
 
 
 def comparisons(column: str, known: list[Any]) -> list[RandomFilter]:
-    """Each operator that a column with such values takes, with values that it has and others."""
+    """Each operator that the column accepts, with values that the column contains and with others."""
     found = [
         RandomFilter(f"{column} is null", lambda row: _value(row, column) is None),
         RandomFilter(f"{column} is not null", lambda row: _value(row, column) is not None),
@@ -145,14 +145,14 @@ def comparisons(column: str, known: list[Any]) -> list[RandomFilter]:
 
 
 def random_filter(chance: random.Random, leaves: list[RandomFilter], depth: int = 3) -> RandomFilter:
-    """Comparisons joined at random."""
+    """A random filter: comparisons joined by and, or and not."""
     kind = chance.choice(("and", "or", "not", "leaf")) if depth else "leaf"
     if kind == "leaf":
         return chance.choice(leaves)
     parts = [random_filter(chance, leaves, depth - 1) for _ in range(1 if kind == "not" else chance.randint(2, 3))]
     if kind == "not":
         return RandomFilter(f"not ({parts[0].text})", lambda row: _negated(parts[0].meaning(row)))
-    # The one that decides whatever the others are; nulls leave it open.
+    # One part with this value decides the result. If none has it, a null makes the result unknown.
     decisive = kind == "or"
 
     def joined(row: Row) -> bool | None:
@@ -195,7 +195,7 @@ def _ordered(column: str, sign: str, value: Any) -> RandomFilter:
 
 
 def _matched(column: str, sign: str, pattern: str) -> RandomFilter:
-    # fnmatch takes a bracket for a wildcard; here only * and ? are.
+    # In fnmatch, a bracket is a wildcard; in a filter, only * and ? are.
     plain = pattern.replace("\\\\", "\\").replace("\\*", "[*]")
     expression = re.compile(fnmatch.translate(plain).replace("\\Z", r"\Z"), re.S)
     return _leaf(

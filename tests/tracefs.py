@@ -1,4 +1,4 @@
-"""The kernel's own trace of an event, to compare with."""
+"""The kernel's own trace of an event, to compare a probe's rows with."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,10 +9,10 @@ INSTANCES = Path("/sys/kernel/tracing/instances")
 
 @contextmanager
 def seen(event: str) -> Iterator[list[str]]:
-    """Collects a line for each `event` ("irq/softirq_entry") of the machine until the end of the block.
+    """Collects a line for each `event` ("irq/softirq_entry") on the machine until the end of the block.
 
-    Hosts of virtual machines may have kernels that run no BPF program while their own agent, which is init, is
-    interrupted. What interrupts init is left out.
+    Events in init are left out: on some virtual machines, init is the provider's agent, and the kernel runs no BPF
+    program while init is interrupted.
     """
     instance = INSTANCES / "scope_test"
     instance.mkdir()

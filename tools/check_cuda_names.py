@@ -8,7 +8,7 @@ needs neither a GPU nor the library's dependencies: imported functions return nu
     pip download --no-deps --only-binary :all: xgboost && unzip xgboost-*.whl '*.so'
     PYTHONPATH=src tools/check_cuda_names.py xgboost/lib/libxgboost.so
 
-The last number of a row counts constructors that did not end within LIMIT seconds (5); later registrations of these are
+The last number of a row counts constructors that did not end within LIMIT seconds (5); their later registrations are
 missing.
 """
 
@@ -49,7 +49,7 @@ class Library:
     """A shared library in the memory of an emulated CPU, and the kernels that its constructors have registered.
 
     Attributes:
-        kernels: how often each function was called with a host function and a name.
+        kernels: for each registering function, how often it got each (host function, name).
         stopped: number of constructors that did not end.
     """
 
@@ -190,14 +190,14 @@ class Library:
         self._return(int(name == "__cxa_guard_acquire") or value)
 
     def _of_runtime(self, processor: Any, address: int, *_: object) -> None:
-        """Skips a statically linked runtime that has symbols."""
+        """Skips calls of a statically linked runtime with symbols, and notes registrations."""
         if (name := self.runtime.get(address)) == REGISTER:
             self._register(0, *processor.reg_read_batch(ARGUMENTS)[1:3])
         if name:
             self._return(self._block_of(64))
 
     def _called(self, processor: Any, address: int, *_: object) -> None:
-        """For a runtime without symbols, any function called with such arguments may be the registration."""
+        """In a runtime without symbols, notes any function called with the arguments of a registration."""
         _, rsi, rdx, rcx, r8, r9, rsp = processor.reg_read_batch(ARGUMENTS)
         is_code = any(begin <= rsi - BASE < end for begin, end in self.code)
         if r8 & 0xFFFFFFFF == 0xFFFFFFFF and not r9 and rdx == rcx and is_code and BASE <= rdx < BASE + self.size:
@@ -216,12 +216,12 @@ def registered(path: Path) -> tuple[dict[int, str], int]:
 
 
 def status(name: str) -> int:
-    """A line of /proc/self/status, in bytes."""
+    """A value of /proc/self/status, in bytes."""
     return int(Path("/proc/self/status").read_text().partition(f"{name}:")[2].split()[0]) << 10
 
 
 def row(path: Path) -> str:
-    """The row of a library."""
+    """The table row of a library."""
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before, began = status("VmHWM"), time.process_time()
     with FileIO(path) as file:

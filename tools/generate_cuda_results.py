@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes src/scope_bpf/probes/cuda/results.py, the names of CUDA's results, from a toolkit's headers.
 
-The numbers of `enum cudaError` (driver_types.h) and `enum cudaError_enum` (cuda.h) are part of CUDA's ABI: they are
-never given to another result. To regenerate from the newest headers::
+The numbers of `enum cudaError` (driver_types.h) and `enum cudaError_enum` (cuda.h) are part of CUDA's ABI and
+never reused. To regenerate from the newest headers::
 
     pip download --no-deps --dest /tmp nvidia-cuda-runtime && unzip -d /tmp/cuda /tmp/nvidia_cuda_runtime-*.whl
     tools/generate_cuda_results.py /tmp/cuda/nvidia/cu13/include

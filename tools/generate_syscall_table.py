@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Makes src/scope_bpf/probes/syscalls/table.py, the names of Linux's system calls, from Debian's linux-libc-dev.
 
-The package's headers are made from the kernel's own tables (arch/x86/entry/syscalls/syscall_64.tbl,
-scripts/syscall.tbl), one package for all architectures. Numbers are never reused, so the table of the newest kernel
-names the calls of every older one. (One moved before its first release: 54233a425403 ("uretprobe: change syscall
-number, again", 6.11) put x86-64's uretprobe at 335.) The headers lack no call of the two architectures, so nothing is
-filled in by hand; `check` refuses a package of which this is not true.
+One package has the headers of all architectures, made from the kernel's own tables
+(arch/x86/entry/syscalls/syscall_64.tbl, scripts/syscall.tbl). Numbers are never reused, so the table of the newest
+kernel names the calls of every older one. (One moved before its first release: 54233a425403 ("uretprobe: change syscall
+number, again", 6.11) put x86-64's uretprobe at 335.) The headers have every call of the two architectures, so no
+call is added by hand. `check` refuses an incomplete package.
 
 To regenerate from the newest package (Debian keeps it in sid or a backports suite)::
 
@@ -27,7 +27,7 @@ OUTPUT = Path(__file__).parents[1] / "src/scope_bpf/probes/syscalls/table.py"
 HEADERS = {"X86_64": "x86/asm/unistd_64.h", "ARM64": "arm64/asm/unistd_64.h"}
 UAPI = "usr/lib/linux/uapi"
 
-# Calls at both ends of what the two headers must have: an old package, or one whose headers moved, is refused.
+# Calls that the two headers must have, from the first to new ones. An old package or one with moved headers is refused.
 EXPECTED = {
     "X86_64": {0: "read", 334: "rseq", 335: "uretprobe", 336: "uprobe", 424: "pidfd_send_signal"},
     "ARM64": {0: "io_setup", 63: "read", 79: "newfstatat", 293: "rseq", 424: "pidfd_send_signal"},
@@ -61,7 +61,7 @@ def read_header(header: Path) -> dict[int, str]:
     """Returns the calls that a header defines as ``#define __NR_name number``, by ascending number.
 
     Raises:
-        ValueError: if two names share a number, so that a number would not tell which call it was.
+        ValueError: if two names share a number.
     """
     calls: dict[int, str] = {}
     for name, digits in re.findall(r"^#define __NR_(\w+)\s+(\d+)$", header.read_text(), re.MULTILINE):
@@ -73,10 +73,10 @@ def read_header(header: Path) -> dict[int, str]:
 
 
 def check(table: str, calls: dict[int, str]) -> None:
-    """Refuses a table without the calls that tell a complete and recent header.
+    """Refuses a table without the calls that complete and recent headers have.
 
     Raises:
-        ValueError: naming the numbers that are absent or named otherwise.
+        ValueError: with the numbers that are absent or have another name.
     """
     expected = EXPECTED[table] | EXPECTED_NEWEST
     wrong = {number: name for number, name in expected.items() if calls.get(number) != name}
@@ -95,7 +95,7 @@ def runs(calls: dict[int, str]) -> list[tuple[int, list[str]]]:
 
 
 def render(version: str, tables: dict[str, dict[int, str]]) -> str:
-    """Returns the module's text; the names stand in strings, so that a formatter leaves their lines as they are."""
+    """Returns the module's text. The names are in strings, so that a formatter does not change their lines."""
     rendered = []
     for table, calls in tables.items():
         blocks = [

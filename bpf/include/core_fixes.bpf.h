@@ -52,6 +52,29 @@ static __always_inline __u32 mappings_version(struct task_struct *task)
 	return 0;
 }
 
+enum bpf_features___since_6_17 {
+	BPF_FEAT_RDONLY_CAST_TO_VOID___since_6_17,
+};
+
+extern void *bpf_rdonly_cast(const void *pointer, __u32 btf_id) __ksym __weak;
+
+/*
+ * Reads words of kernel memory. Since f2362a57aeff ("bpf: allow void* cast using bpf_rdonly_cast()", 6.17), programs
+ * may load them, which takes less time than the helper. False: the helper could not read them; loads then give 0.
+ */
+static __always_inline bool read_words(void *to, const void *from, int bytes)
+{
+	if (bpf_core_enum_value_exists(enum bpf_features___since_6_17, BPF_FEAT_RDONLY_CAST_TO_VOID___since_6_17)) {
+		const __u64 *words = bpf_rdonly_cast(from, 0);
+
+#pragma unroll
+		for (int i = 0; i < bytes / 8; i++)
+			((__u64 *)to)[i] = words[i];
+		return true;
+	}
+	return !bpf_probe_read_kernel(to, bytes, from);
+}
+
 struct cgroup___before_6_1 {
 	__u64 ancestor_ids[1];
 } __attribute__((preserve_access_index));

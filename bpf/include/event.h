@@ -69,6 +69,22 @@ struct scope_process {
 	char comm[SCOPE_COMM_SIZE];
 };
 
+/* A file in a summary's key. */
+struct scope_file {
+	__u64 inode;	 /* 0: no file */
+	__u32 device;	 /* the kernel's dev_t: major << 20 | minor */
+	__u32 file_type; /* S_IFMT bits of the mode */
+};
+
+/* The path of a file; the only member of events that are emitted when a summary first counts a file in an interval. */
+struct scope_file_path {
+	struct scope_header header;
+	struct scope_file file;
+	struct scope_path path;
+	__u8 path_truncated; /* the directories nearest to the root are missing */
+	__u8 pad[7];
+};
+
 #define SCOPE_HISTOGRAM_BUCKETS 40
 
 /* Durations in powers of two: bucket i counts [2^i, 2^(i+1)) ns; the first bucket includes 0, the last all above. */

@@ -84,8 +84,8 @@ static __always_inline __u32 write_directories(struct path_buffer *buffer, const
 	return end + 1;
 }
 
-/* The directory of a descriptor of the running process. */
-static __always_inline const struct path *directory_of_fd(struct task_struct *task, __s32 fd)
+/* The file behind a task's descriptor; NULL: there is no such descriptor. */
+static __always_inline struct file *file_of_fd(struct task_struct *task, __s32 fd)
 {
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
 	struct file **files = BPF_CORE_READ(table, fd), *file = NULL;
@@ -93,15 +93,14 @@ static __always_inline const struct path *directory_of_fd(struct task_struct *ta
 	if (fd < 0 || (__u32)fd >= BPF_CORE_READ(table, max_fds))
 		return NULL;
 	bpf_probe_read_kernel(&file, sizeof(file), files + fd);
-	return file ? &file->f_path : NULL;
+	return file;
 }
 
-/* The file behind a descriptor. */
-static __always_inline struct file *file_of_fd(struct task_struct *task, __s32 fd)
+static __always_inline const struct path *directory_of_fd(struct task_struct *task, __s32 fd)
 {
-	const struct path *path = directory_of_fd(task, fd);
+	struct file *file = file_of_fd(task, fd);
 
-	return path ? container_of(path, struct file, f_path) : NULL;
+	return file ? &file->f_path : NULL;
 }
 
 /*

@@ -3,6 +3,7 @@
 #ifndef SCOPE_SYSCALL_BPF_H
 #define SCOPE_SYSCALL_BPF_H
 
+#define SYSCALLS 1024	 /* elements of a table by number of call; a power of 2, for masks */
 #define TS_COMPAT 0x0002 /* arch/x86/include/asm/thread_info.h */
 #define TIF_32BIT 22	 /* arch/arm64/include/asm/thread_info.h */
 

@@ -1,6 +1,7 @@
 """Completes the event counts of runs whose agent was killed, from the spool and the kernel's counters."""
 
 import logging
+from functools import partial
 
 from scope_agentd.pins import LeftRun, Pins
 from scope_agentd.pipeline.books import AGENT, RING
@@ -15,19 +16,20 @@ log = logging.getLogger(__name__)
 def close_left_runs(spool: Spool, pins: Pins) -> None:
     """Spools the end of every run that a killed agent left open. Call this before any run starts.
 
-    Events that the kernel counted but no batch contains are lost: they were in a ring, or between ring and spool.
+    Events that the kernel counted but no batch contains are lost: they were in a ring, or between ring and spool. The
+    kernel's counts stay pinned until the run's end is on disk.
     """
     left = {run.run_id: run for run in pins.left()}
-    open_runs = dict(spool.open_runs)
+    open_runs, spooled = dict(spool.open_runs), spool.runs()
     for run_id, run in left.items():
-        if run_id not in open_runs and not run.recorded:  # killed before the start was spooled
+        if not run.recorded and run_id not in spooled | open_runs.keys():  # killed before the start was spooled
             spool.put(run.start)
             open_runs[run_id] = OpenRun(run_id, run.start.task_id, {}, None)
     for run_id, open_run in open_runs.items():
         spool.put(_end_of(open_run, left.get(run_id)))
         log.warning("completed the counts of a run whose agent was killed", extra={"run": run_id.hex()})
     for run_id in left:
-        pins.release(run_id)
+        spool.once_written(run_id, partial(pins.release, run_id))
 
 
 def _end_of(run: OpenRun, left: LeftRun | None) -> record_pb2.Record:

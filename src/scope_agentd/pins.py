@@ -1,10 +1,11 @@
 """The kernel's event counters of runs, pinned so that they outlive the agent.
 
     /sys/fs/bpf/scope/INSTALLATION/RUN     the map `scope_accounts` of a run, while it runs
-    STATE/runs/RUN.json                    the run's start, and the streams in the order of their numbers in the map
+    STATE/runs/RUN.prepared                the run's start, and the streams in the order of their numbers in the map
+    STATE/runs/RUN.recorded                the same file, once the run's start is in the spool
 
-Both are made before the first event, and deleted when the run ends normally. If an agent finds some when it starts,
-their agent was killed. A reboot deletes the pins but not the files.
+Both are made before the first event, and deleted when the run's end is in the spool. If an agent finds some when it
+starts, their agent was killed, or ended on a full disk. A reboot deletes the pins but not the files.
 """
 
 import json
@@ -17,12 +18,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from google.protobuf.message import DecodeError
+
 from scope_bpf.capture.account import Account
 from scope_proto.scope.v1 import record_pb2
 
 log = logging.getLogger(__name__)
 
 BPF_FS = Path("/sys/fs/bpf")
+_STATES = ("new", "prepared", "recorded")  # of a run's file, as its suffix
 
 
 @dataclass(frozen=True)
@@ -54,23 +58,31 @@ class Pins:
 
     def prepare(self, run_id: bytes, start: record_pb2.Record, streams: list[str]) -> None:
         """Writes the run's file, before the run attaches. `streams` are in the order of their numbers."""
-        described = {"start": b64encode(start.SerializeToString()).decode(), "streams": streams, "recorded": False}
-        self._write(run_id, described)
+        described = {"start": b64encode(start.SerializeToString()).decode(), "streams": streams}
+        fresh = self._file(run_id, "new")  # if the disk is full, this file remains until the run is released
+        fresh.write_text(json.dumps(described))
+        fresh.replace(self._file(run_id, "prepared"))
 
     def recording(self, run_id: bytes) -> None:
-        """Notes that the run's start was spooled."""
-        self._write(run_id, json.loads(self._file(run_id).read_text()) | {"recorded": True})
+        """Notes that the run's start is in the spool. Renames only, because the disk may be full."""
+        try:
+            self._file(run_id, "prepared").replace(self._file(run_id, "recorded"))
+        except OSError as error:
+            log.warning("cannot note that a run's start is spooled", extra={"reason": str(error)})
 
     def release(self, run_id: bytes) -> None:
         """Deletes pin and file: the run has ended and its counts are reported, or the run never recorded."""
-        if self._folder:
-            (self._folder / run_id.hex()).unlink(missing_ok=True)
-        self._file(run_id).unlink(missing_ok=True)
-        self._fresh(run_id).unlink(missing_ok=True)
+        files = [self._folder / run_id.hex()] if self._folder else []
+        for file in (*files, *(self._file(run_id, state) for state in _STATES)):
+            try:
+                file.unlink(missing_ok=True)
+            except OSError as error:  # the next agent finds a run that has ended, and releases it
+                log.warning("cannot delete a run's pin", extra={"file": str(file), "reason": error.strerror})
 
     def left(self) -> list[LeftRun]:
         """All runs found, oldest first. When an agent starts, all of them were left by killed agents."""
-        return [found for file in sorted(self._files.glob("*.json")) if (found := self._read(file))]
+        files = sorted(file for state in ("prepared", "recorded") for file in self._files.glob(f"*.{state}"))
+        return [found for file in files if (found := self._read(file))]
 
     def close(self) -> None:
         """Removes the agent's folder if it has no more pins."""
@@ -87,7 +99,8 @@ class Pins:
             described = json.loads(file.read_text())
             run_id = bytes.fromhex(file.stem)
             start = record_pb2.Record.FromString(b64decode(described["start"]))
-        except (ValueError, KeyError) as error:  # a power cut during writing
+            streams = [str(stream) for stream in described["streams"]]
+        except (ValueError, KeyError, TypeError, DecodeError) as error:  # a power cut during writing
             log.error("a run's file is damaged and was removed", extra={"file": str(file), "reason": str(error)})
             if self._folder:
                 (self._folder / file.stem).unlink(missing_ok=True)
@@ -97,21 +110,13 @@ class Pins:
         if path and path.exists():
             try:
                 probe = probe_named(start.start.definition.probe)
-                books = read_pinned(path, described["streams"], probe.btf)
+                books = read_pinned(path, streams, probe.btf)
             except ScopeBpfError as error:
                 log.error("the kernel's counts of a run cannot be read", extra={"reason": str(error)})
-        return LeftRun(run_id, start, described["recorded"], books)
+        return LeftRun(run_id, start, file.suffix == ".recorded", books)
 
-    def _file(self, run_id: bytes) -> Path:
-        return self._files / f"{run_id.hex()}.json"
-
-    def _fresh(self, run_id: bytes) -> Path:
-        return self._files / f"{run_id.hex()}.new"
-
-    def _write(self, run_id: bytes, described: Mapping[str, object]) -> None:
-        fresh = self._fresh(run_id)  # if the disk is full, this file remains until the run is released
-        fresh.write_text(json.dumps(described))
-        fresh.replace(self._file(run_id))
+    def _file(self, run_id: bytes, state: str) -> Path:
+        return self._files / f"{run_id.hex()}.{state}"
 
 
 def _own_folder(bpf_fs: Path, installation: str) -> Path | None:

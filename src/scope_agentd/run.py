@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scope_agentd.definition import Definition
@@ -157,7 +158,7 @@ class Run:
         finally:
             self._tracer = None
             tracer.close()
-            pins.release(self.run_id)
+            self._surroundings.spool.once_written(self.run_id, partial(pins.release, self.run_id))
 
     def _record(self, tracer: "Tracer") -> None:
         from scope_agentd.pipeline.batch import Batcher
@@ -165,11 +166,12 @@ class Run:
         from scope_agentd.pipeline.record import Recorder
 
         batcher = Batcher(self.run_id, self._task_id.bytes, self.books, Describer())
+        pins, spool = self._surroundings.pins, self._surroundings.spool
         self.progress.attach_point = tracer.attach_point
         self.progress.started_ns = time.time_ns()
         self._put(self._start_record())
         try:  # the start is spooled: the end must be spooled too, whatever fails from here on
-            self._surroundings.pins.recording(self.run_id)
+            spool.once_written(self.run_id, partial(pins.recording, self.run_id))
             self.progress.recorded = True
             self._loop.call_soon_threadsafe(self._recording)
             Recorder(tracer, batcher, self.books, self._put).record(self._stopping)

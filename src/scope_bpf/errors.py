@@ -21,7 +21,15 @@ class InvalidOption(ScopeBpfError, ValueError):
 
 
 class InvalidFilter(ScopeBpfError, ValueError):
-    """A filter has a syntax error, or does not suit the columns of the stream; the message says where and why."""
+    """A filter has a syntax error, or does not suit the columns of the stream; the message says where and why.
+
+    Attributes:
+        place: index of the character at which reading ended.
+    """
+
+    def __init__(self, message: str, place: int = 0) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 class InvalidTarget(ScopeBpfError, ValueError):

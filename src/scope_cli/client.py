@@ -9,12 +9,13 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
-from scope_cli.errors import CommandError, ServerUnreachable
+from scope_cli.errors import CommandError, ServerUnreachable, UsageError
 from scope_cli.installation import another_users, running_state_dir, token_file, told_url
 from scope_wire.errors import InvalidToken
 from scope_wire.token import read_token
 
 _UNAVAILABLE = 503
+_KINDS: dict[int, type[CommandError]] = {400: UsageError, _UNAVAILABLE: ServerUnreachable}
 _opener = build_opener(ProxyHandler({}))  # no proxy knows this machine's loopback
 
 
@@ -29,6 +30,7 @@ class Client:
 
     Raises:
         CommandError: there is no token; the methods: the server answers with an error.
+        UsageError: the methods: the server refuses what was asked, such as a filter.
         ServerUnreachable: the methods: the server does not answer, or its database is away.
     """
 
@@ -72,8 +74,7 @@ class Client:
                 said = _json_of(error)
             if error.code == accepted and said is not None:
                 return said
-            kind = ServerUnreachable if error.code == _UNAVAILABLE else CommandError
-            raise kind(_problem(error, said)) from None
+            raise _KINDS.get(error.code, CommandError)(_problem(error, said)) from None
         except (URLError, TimeoutError, OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise ServerUnreachable(f"no server answers at {self.url} ({reason}); start one with `scope up`") from None

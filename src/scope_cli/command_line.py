@@ -1,17 +1,18 @@
 """The command line: finds the subcommands, runs one, turns errors into a line and a status.
 
-A subcommand is a module of `scope_cli.commands` with `register(subcommands)`. Its heavier imports wait until it runs.
+A subcommand is the module of `scope_cli.commands` with its name, and has `register(subcommands)`. Its heavier imports
+wait until it runs.
 """
 
 import argparse
 import importlib
 import io
 import os
-import pkgutil
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import scope_cli
 import scope_cli.commands
@@ -22,6 +23,13 @@ from scope_cli.errors import CommandError
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"scope: {message}; see `{self.prog} --help`\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            from scope_bpf.catalogue.nearest import meant
+
+            listed = ", ".join(map(str, action.choices))
+            raise argparse.ArgumentError(action, f"'{value}' is not one of {listed}{meant(str(value), action.choices)}")
 
 
 class _Version(argparse.Action):
@@ -41,17 +49,17 @@ def run(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--version", action=_Version, help="print the version and exit")
     parser.set_defaults(takes_command=False)
     subcommands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for module in pkgutil.iter_modules(scope_cli.commands.__path__):
-        importlib.import_module(f"scope_cli.commands.{module.name}").register(subcommands)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    for name in _needed(words):
+        importlib.import_module(f"scope_cli.commands.{name}").register(subcommands)
     if sys.stdout is None:  # it was closed before we were started
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - it stays open
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # open until the process ends
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal may lack a character
-    words = list(sys.argv[1:] if arguments is None else arguments)
     end = words.index("--") if "--" in words else len(words)
     parsed, strange = parser.parse_known_args(words[:end])
     if strange:
-        parser.exit(2, f"scope: {_of_strange(strange, words, parsed.takes_command)}\n")
+        parser.exit(2, f"scope: {_of_strange(strange, words, parsed)}\n")
     parsed.command = words[end + 1 :]  # argparse would have options of the command be ours
     if end < len(words) and not parsed.command:
         parser.error("no command stands behind --; give one, or leave -- out")
@@ -72,9 +80,20 @@ def run(arguments: Sequence[str] | None) -> int:
         return 0
 
 
-def _of_strange(strange: Sequence[str], words: Sequence[str], takes_command: bool) -> str:
+def _needed(words: Sequence[str]) -> Sequence[str]:
+    """The subcommand that runs; all, if help or an error lists them. Importing all of them takes 30 ms."""
+    (folder,) = map(Path, scope_cli.commands.__path__)
+    known = sorted(file.stem for file in folder.glob("[!_]*.py"))
+    return words[:1] if words[:1] and words[0] in known else known
+
+
+def _of_strange(strange: Sequence[str], words: Sequence[str], parsed: argparse.Namespace) -> str:
     """What to say about words that nothing takes."""
-    if takes_command and not strange[0].startswith("-"):
+    is_option = strange[0].startswith("-")
+    if parsed.takes_command and not is_option:
         place = words.index(strange[0])
         return f"put -- before the command: scope {' '.join(words[:place])} -- {' '.join(words[place:])}"
+    if "where" in parsed and not is_option:
+        where = " ".join([parsed.where, *strange] if parsed.where else strange)
+        return f"put the filter behind --where, in quotes: --where {shlex.quote(where)}"
     return f"unrecognized arguments: {' '.join(strange)}; see `scope {words[0]} --help`"

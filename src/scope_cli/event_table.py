@@ -1,29 +1,24 @@
 """Rows as the server tells them, as a table: whole columns, as many as the terminal has room for."""
 
-import errno
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.cells import cell_len
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from scope_bpf.catalogue.nearest import unknown
-from scope_bpf.catalogue.shown import Failed
-from scope_bpf.catalogue.stream import Stream
 from scope_bpf.probes import probes
 from scope_cli.errors import UsageError
 from scope_cli.quantities import quantity
+from scope_cli.terminal import console
 
 FIRST = ("time", "comm", "pid")
 LAST = ("tid", "uid", "cpu")  # of every stream: behind what is its own
 IN_JSON_ONLY = ("ktime_ns", "start_ns", "cgroup_id")
 WIDEST = 60  # of a column that others follow
 PADDING = 2
-WIDTH_OF_A_FILE = 10_000  # no terminal, nothing to fit into
 _TIME = len("2026-01-31T12:00:00.000000")
 
 Row = Mapping[str, Any]
@@ -42,7 +37,6 @@ class EventTable:
         known = streams.get(stream)
         self._stream = stream
         self._described = known.described() if known else {}
-        self._result = _result_of(known) if known else ""
         self._chosen, self._first = list(chosen), first
         self._widths: dict[str, int] = {}  # of the columns that are shown, from the first rows on
 
@@ -58,10 +52,9 @@ class EventTable:
         names = list(self._widths) or self._chosen or self._names(rows)
         if missing := [name for name in names if name not in rows[0]]:
             raise UsageError(f"stream '{self._stream}': {unknown('column', missing[0], rows[0])}")
-        columns = {name: [self._cell(name, row[name]) for row in rows] for name in names}
-        on_terminal = sys.stdout.isatty() or "COLUMNS" in os.environ
-        console = Console() if on_terminal else Console(width=WIDTH_OF_A_FILE)
-        shown = names if self._chosen or not heading else _fitting(columns, console.width, self._first)
+        columns = {name: [self._cell(row, name) for row in rows] for name in names}
+        output = console()
+        shown = names if self._chosen or not heading else _fitting(columns, output.width, self._first)
         table = Table(box=None, padding=(0, PADDING, 0, 0), pad_edge=False, show_header=heading)
         for name in shown:
             width = max(map(cell_len, (name, *columns[name])))
@@ -71,7 +64,7 @@ class EventTable:
             table.add_column(name, justify="right" if numbers else "left", min_width=self._widths[name])
         for cells in zip(*(columns[name] for name in shown), strict=True):
             table.add_row(*(Text(cell, overflow="fold") for cell in cells))
-        console.print(table)
+        output.print(table)
         if hidden := [name for name in names if name not in shown]:
             print(f"not shown: {', '.join(hidden)}; choose with --columns, or see all with --json", file=sys.stderr)
 
@@ -84,22 +77,19 @@ class EventTable:
         # A histogram does not fit into a cell.
         return [name for name in names if name not in lists or self._described[name].unit == ""]
 
-    def _cell(self, name: str, value: Any) -> str:
+    def _cell(self, row: Row, name: str) -> str:
+        value = row[name]
         if name == "time":
             return str(value)[:_TIME]
         column = self._described.get(name)
         if column and column.hex and isinstance(value, int):
             return hex(value % (1 << 64))
-        if name == self._result and isinstance(value, int) and -value in errno.errorcode:
-            return f"{value} {errno.errorcode[-value]}"
+        if column and column.codes and isinstance(value, int):
+            return column.codes.shown(value)
         unit = column.unit if column else ""
-        return quantity(value, unit) if unit or value is None or isinstance(value, list) else str(value)
-
-
-def _result_of(stream: Stream) -> str:
-    """The column that is -errno in rows of failed calls; empty if there is none."""
-    rollup = stream.rollup
-    return rollup.failed if rollup and rollup.failed_if is Failed.BELOW_ZERO else ""
+        text = quantity(value, unit) if unit or value is None or isinstance(value, list) else str(value)
+        is_cut = column and column.cut_if and value is not None and row.get(column.cut_if)
+        return column.cut(text, value) if column and is_cut else text
 
 
 def _fitting(columns: Mapping[str, Sequence[str]], width: int, first: Sequence[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """Numbers as people read and write them."""
 
 import argparse
+from dataclasses import dataclass
 
 
 def duration(ns: float) -> str:
@@ -34,26 +35,39 @@ def aligned(value: float | None, unit: str) -> str:
     """
     if value is None:
         return "-"
-    if unit == "ns":
-        return _scaled(value, _NS_UNITS, 999.995)
-    if unit == "bytes":
-        return _scaled(value, _BYTE_UNITS, 1023.995)
-    if unit == "B/s":
-        return _scaled(value, _RATE_UNITS, 1023.995)
+    if unit in SCALES:
+        return _scaled(value, SCALES[unit])
     return f"{value:,.0f} {unit}".rstrip()
 
 
-_NS_UNITS = (("ns", 1), ("µs", 10**3), ("ms", 10**6), ("s ", 10**9))
-_BYTE_UNITS = (("B  ", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40))
-_RATE_UNITS = tuple((f"{name.strip()}/s".ljust(5), size) for name, size in _BYTE_UNITS)
+@dataclass(frozen=True)
+class Scale:
+    """The units that aligned cells of a column have, such as µs and ms in a column in ns.
+
+    Attributes:
+        names: the units, the smallest first, all of the same width.
+        sizes: how much of the column's unit each is.
+        limit: from this number of one unit on, rounded to two decimals, the next unit is used.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    limit: float
 
 
-def _scaled(value: float, units: tuple[tuple[str, int], ...], most: float) -> str:
-    """With the smallest unit that leaves at most so much; the first has no decimals."""
-    fitting = (index for index, (_, size) in enumerate(units) if abs(value) / size < most)
-    index = next(fitting, len(units) - 1)
-    name, size = units[index]
-    return f"{value / size:,.2f} {name}" if index else f"{value:.0f} {name}"
+_BINARY = tuple(1 << (10 * power) for power in range(5))
+SCALES = {
+    "ns": Scale(("ns", "µs", "ms", "s "), (1, 10**3, 10**6, 10**9), 999.995),
+    "bytes": Scale(("B  ", "KiB", "MiB", "GiB", "TiB"), _BINARY, 1023.995),
+    "B/s": Scale(("B/s  ", "KiB/s", "MiB/s", "GiB/s", "TiB/s"), _BINARY, 1023.995),
+}
+
+
+def _scaled(value: float, scale: Scale) -> str:
+    """With the smallest unit that suits; the first has no decimals."""
+    index = sum(abs(value) >= size * scale.limit for size in scale.sizes[:-1])
+    number = f"{value / scale.sizes[index]:,.2f}" if index else f"{value:.0f}"
+    return f"{number} {scale.names[index]}"
 
 
 _BY_UNIT = {"ns": duration, "bytes": size, "B/s": rate}

@@ -59,7 +59,7 @@ def laid_out(columns: Sequence[Column], width: int | None = None) -> Layout:
     headings = [column.heading for column in columns]
     widths = _widths(shown)
     if width is not None:
-        widths = _fitted(shown, width, _COMFORTABLE, EXTRA)
+        _fitted(shown, width, _COMFORTABLE, EXTRA)
         widths = _fitted(shown, width, _NARROWEST, 1)
     lines = [(Part.HEADING, _line(shown, widths, [column.heading for column in shown]))]
     for cells in zip(*(column.cells for column in shown), strict=True):

@@ -10,10 +10,14 @@ from typing import Any
 
 from tests.chaos.world import PATIENCE_S, Load, World
 
-EVENTS_AN_ALLOCATION = 4  # cudaMalloc and cudaFree, and the driver's calls in them
+EVENTS_AN_ALLOCATION = 4  # cudaMalloc and cudaFree, and the driver call inside each
 _RUNS = """
 SELECT t.task_id::text, r.run_id::text, b.stream, b.emitted, b.stored, b.lost, b.under_way, b.closed
 FROM scope.books b JOIN scope.runs r USING (run_id) JOIN scope.tasks t ON t.task_id = b.task_id ORDER BY 1, 2, 3"""
+
+_LOSSES = """
+SELECT l.place, l.reason, sum(l.count)::bigint FROM store.losses l JOIN store.runs r ON r.id = l.run
+WHERE r.run_id = %s AND l.stream = %s GROUP BY 1, 2 ORDER BY 1, 2"""
 
 
 def books(world: World) -> list[dict[str, Any]]:
@@ -30,10 +34,11 @@ def all_closed(world: World) -> bool:
 
 
 def check_books(world: World) -> None:
-    """Checks that emitted = stored + lost, and that all rows counted as stored exist."""
+    """Checks that emitted = stored + lost, and that every row counted as stored exists."""
     for one in books(world):
-        assert one["under_way"] == 0, one
-        assert min(one["emitted"], one["stored"], one["lost"]) >= 0, one
+        told = f"{one}; lost: {world.query(_LOSSES, one['run'], one['stream'])}"
+        assert one["under_way"] == 0, told
+        assert min(one["emitted"], one["stored"], one["lost"]) >= 0, told
         rows = world.query(
             f"SELECT count(*), count(DISTINCT (e.batch, e.ordinal)) FROM scope.{one['stream']} e"
             " WHERE e.batch IN (SELECT b.id FROM store.batches b JOIN store.runs r ON r.id = b.run"
@@ -44,9 +49,9 @@ def check_books(world: World) -> None:
 
 
 def check_calls(world: World, load: Load, lived_on: bool) -> None:
-    """Each call is numbered by its second argument: none is there twice, none is invented, none has another's values.
+    """Checks that no call is stored twice, invented or with wrong values. A call's second argument is its number.
 
-    With an agent that lived on, every call made was emitted.
+    If no fault ended the agent (`lived_on`), every call was emitted.
     """
     rows, distinct, first, last = world.query(
         "SELECT count(*), count(DISTINCT arg1), min(arg1), max(arg1) FROM scope.syscall WHERE pid = %s", load.pid
@@ -72,7 +77,7 @@ def check_calls(world: World, load: Load, lived_on: bool) -> None:
 
 
 def check_allocations(world: World, load: Load, lived_on: bool) -> None:
-    """Each allocation is numbered by its size, which also says from which stack it was made."""
+    """Checks that no allocation is stored twice or with a wrong stack: its size is its number and implies its stack."""
     rows, distinct, last = world.query(
         "SELECT count(*), count(DISTINCT bytes), max(bytes) FROM scope.cuda_call"
         " WHERE pid = %s AND function = 'cudaMalloc' AND nested = 0",
@@ -93,7 +98,7 @@ def check_allocations(world: World, load: Load, lived_on: bool) -> None:
 
 
 def check_programs(world: World, load: Load, lived_on: bool) -> None:
-    """Each program that a load ran has at most one exec and one exit; an agent that lived on emitted all of them."""
+    """Checks that each program has at most one exec and one exit; with `lived_on`, every exec was emitted."""
     for stream in ("exec", "exit"):
         rows, distinct = world.query(
             f"SELECT count(*), count(DISTINCT pid) FROM scope.{stream} WHERE ppid = %s", load.pid
@@ -105,13 +110,13 @@ def check_programs(world: World, load: Load, lived_on: bool) -> None:
 
 
 def attached() -> set[tuple[str, int]]:
-    """Every BPF program and map that there is now."""
+    """Every BPF program and map in the kernel now."""
     listed = {kind: subprocess.check_output(["bpftool", "-j", kind], text=True) for kind in ("prog", "map")}
     return {(kind, item["id"]) for kind, text in listed.items() for item in json.loads(text)}
 
 
 def left_attached(before: set[tuple[str, int]]) -> set[tuple[str, int]]:
-    """Programs attached now but not before; the kernel frees some of them a little later."""
+    """Programs and maps in the kernel now but not in `before`; waits, since the kernel frees some a little later."""
     end = time.monotonic() + PATIENCE_S
     while (left := attached() - before) and time.monotonic() < end:
         time.sleep(0.1)
@@ -119,22 +124,22 @@ def left_attached(before: set[tuple[str, int]]) -> set[tuple[str, int]]:
 
 
 def resident_mb(pid: int) -> float:
-    """Memory of a process, 10^6 bytes."""
+    """Resident memory of a process, in 10^6 bytes."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) * 1024 / 1e6
 
 
 def open_files(world: World) -> Counter[tuple[str, str]]:
-    """What the server and the agent hold open, by kind.
+    """Open files and sockets of the server and the agent, by kind.
 
-    Without what comes and goes with the data: segments of the spool, and the server's connections to PostgreSQL, which
-    are its sockets that are not TCP's.
+    Leaves out those that come and go with the data: the spool's segments, and the server's connections to PostgreSQL
+    (every socket that is not TCP).
     """
     tcp = {line.split()[9] for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()}
     found: Counter[tuple[str, str]] = Counter()
     for part in (world.server, world.agent):
         for entry in Path(f"/proc/{part.pid}/fd").iterdir():
-            with suppress(FileNotFoundError):  # closed meanwhile
+            with suppress(FileNotFoundError):  # it was closed meanwhile
                 kind = str(entry.readlink())
                 if kind.startswith("socket:"):
                     kind = "TCP" if kind.strip("socket:[]") in tcp else ""
@@ -144,7 +149,7 @@ def open_files(world: World) -> Counter[tuple[str, str]]:
 
 
 def left_open(world: World, idle: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
-    """Files open now in addition to those of idle daemons; closing them may take a moment."""
+    """Files open now that idle daemons did not have open; waits, since closing files may take a moment."""
     end = time.monotonic() + PATIENCE_S
     while (left := open_files(world) - idle) and time.monotonic() < end:
         time.sleep(0.1)

@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -23,7 +24,7 @@ from scope_server.store.schema.columns import stream_tables
 from scope_server.store.schema.partitions import Partition, making
 from scope_server.store.writing.connection import DataRefused, WriterConnection
 
-LOCKER = "chaos lock"  # its end is waited for: it must not be stopped meanwhile
+LOCKER = "chaos lock"  # StopBackends spares this connection: LockTables.mend waits for its end
 LONG_PAST = date(2001, 1, 1)
 PARTITIONED = """
 SELECT relnamespace::regnamespace::text, relname FROM pg_class
@@ -34,7 +35,7 @@ class Fault(ABC):
     """One fault, done once.
 
     Attributes:
-        ends_agent: whether the agent's life ends with it: what happens until the next one is not emitted at all.
+        ends_agent: whether the fault ends the agent. Until the next agent starts, no event is emitted.
     """
 
     ends_agent = False
@@ -44,15 +45,15 @@ class Fault(ABC):
 
     @abstractmethod
     def strike(self) -> None:
-        """Breaks it."""
+        """Causes the fault."""
 
     @abstractmethod
     def mend(self) -> None:
-        """Repairs it; the effects may last longer."""
+        """Repairs the fault; its effects may last longer."""
 
 
 class KillPart(Fault):
-    """kill -9, and a restart after a while."""
+    """A daemon gets kill -9, and is restarted later."""
 
     def part(self) -> Part:
         return self.world.server
@@ -65,11 +66,11 @@ class KillPart(Fault):
 
 
 class KillServer(KillPart):
-    """The server dies."""
+    """The server gets kill -9."""
 
 
 class KillAgent(KillPart):
-    """The agent dies."""
+    """The agent gets kill -9."""
 
     ends_agent = True
 
@@ -91,8 +92,26 @@ class RestartAgent(KillAgent):
         self.part().terminate()
 
 
+class KillUp(KillAgent):
+    """`scope up` is killed: the kernel signals all its parts at once; the next `scope up` ends those still running."""
+
+    def strike(self) -> None:
+        self.world.agent.send(signal.SIGTERM)
+        self.world.server.send(signal.SIGTERM)
+        if pid := self.world.postgres.pid:
+            os.kill(pid, signal.SIGINT)
+
+    def mend(self) -> None:
+        self.world.agent.kill()
+        self.world.server.kill()
+        self.world.postgres.stop(immediate=True)
+        self.world.start_postgres()
+        self.world.server.start()
+        self.world.agent.start()
+
+
 class UpgradeAgent(RestartAgent):
-    """The agent restarts as a newer version than its server: with a column that the server does not know."""
+    """The agent restarts as a newer version, which has a column that the server does not know."""
 
     def mend(self) -> None:
         self.world.agent.newer = True
@@ -108,7 +127,7 @@ class UpgradeServer(RestartServer):
 
 
 class StopServer(KillServer):
-    """The server stands still: connections stay open, nothing is answered."""
+    """The server is suspended: its connections stay open, but it answers nothing."""
 
     def strike(self) -> None:
         self.part().send(signal.SIGSTOP)
@@ -118,14 +137,14 @@ class StopServer(KillServer):
 
 
 class StopAgent(StopServer):
-    """The agent stands still; the kernel goes on emitting."""
+    """The agent is suspended; the BPF programs continue to emit events."""
 
     def part(self) -> Part:
         return self.world.agent
 
 
 class KillPostgres(Fault):
-    """kill -9 of the postmaster; somebody starts it again."""
+    """The postmaster gets kill -9, and is restarted later."""
 
     def strike(self) -> None:
         if pid := self.world.postgres.pid:
@@ -136,7 +155,7 @@ class KillPostgres(Fault):
 
 
 class KillBackend(Fault):
-    """kill -9 of a backend that writes: PostgreSQL throws everybody out and recovers."""
+    """A client backend gets kill -9: PostgreSQL ends all connections and recovers."""
 
     def strike(self) -> None:
         with suppress(psycopg.Error):
@@ -149,7 +168,7 @@ class KillBackend(Fault):
 
 
 class StopBackends(Fault):
-    """Every backend stands still, as under a storage that hangs."""
+    """Every client backend is suspended, as if the storage hung."""
 
     def strike(self) -> None:
         self._stopped: list[int] = []
@@ -170,7 +189,7 @@ class StopBackends(Fault):
 
 
 class LockTables(Fault):
-    """Somebody holds a lock that writers and readers want."""
+    """Another connection holds a table lock that writers and readers need."""
 
     def strike(self) -> None:
         table = self.chance.choice(["store.tasks", "store.runs", "store.accounts", "store.names", "fresh.syscall"])
@@ -246,7 +265,7 @@ class FillDisk(Fault):
         return self.world.database_disk
 
     def strike(self) -> None:
-        self._file = self.disk() / "filler"
+        self._file = self.disk() / type(self).__name__
         with suppress(OSError), self._file.open("ab", buffering=0) as file:
             while True:
                 file.write(bytes(256 << 10))
@@ -256,22 +275,40 @@ class FillDisk(Fault):
 
 
 class FillDatabaseDisk(FillDisk):
-    """PostgreSQL's."""
+    """PostgreSQL's disk is full."""
 
 
 class FillSpoolDisk(FillDisk):
-    """The agent's."""
+    """The agent's disk is full."""
 
     def disk(self) -> Path:
         return self.world.spool_disk
 
 
+class KillAgentOnFullDisk(FillSpoolDisk):
+    """The agent gets kill -9 while its disk is full; the next agent starts before or after there is space."""
+
+    ends_agent = True
+
+    def strike(self) -> None:
+        super().strike()
+        time.sleep(self.chance.uniform(0.0, 1.0))
+        self.world.agent.kill()
+
+    def mend(self) -> None:
+        if self.chance.random() < 0.5:
+            self.world.agent.start()
+            time.sleep(self.chance.uniform(0.0, 2.0))
+        super().mend()
+        self.world.agent.start()
+
+
 class Compact(Fault):
-    """All blocks are packed while others are written, again and again; other faults may end that anywhere."""
+    """A thread compacts all blocks again and again while others are written; other faults may interrupt it anywhere."""
 
     def strike(self) -> None:
         self._over = threading.Event()
-        # Its end is not waited for: other faults may hold up its statements until they are mended.
+        # mend does not wait for this thread: other faults may block its statements until they are mended.
         threading.Thread(target=self._compact, daemon=True).start()
 
     def _compact(self) -> None:
@@ -289,14 +326,14 @@ class Compact(Fault):
 
 
 class DropDays(Fault):
-    """Days long past come and go while today is written to; the server sweeps up behind them.
+    """Partitions of past days are created and dropped while the server writes today's rows.
 
-    They have no rows: what is dropped with a day is no loss that books could tell.
+    The partitions are empty: the books would not count rows dropped with a day as lost.
     """
 
     def strike(self) -> None:
         self._over = threading.Event()
-        # Its end is not waited for: other faults may hold up its statements until they are mended.
+        # mend does not wait for this thread: other faults may block its statements until they are mended.
         threading.Thread(target=self._drop, daemon=True).start()
 
     def _drop(self) -> None:
@@ -319,7 +356,7 @@ class DropDays(Fault):
 
 
 class StepServerClock(Fault):
-    """A wall clock jumps, and is set right later."""
+    """The server's wall clock jumps, and is corrected later."""
 
     def part(self) -> Part:
         return self.world.server
@@ -333,10 +370,26 @@ class StepServerClock(Fault):
 
 
 class StepAgentClock(StepServerClock):
-    """The agent's; back to 1970, for one."""
+    """The agent's wall clock jumps, for example back to 1970."""
 
     def part(self) -> Part:
         return self.world.agent
+
+
+class RestartAtWrongTime(Fault):
+    """The clocks of server and agent are hours wrong when the server restarts; it restarts again with right clocks."""
+
+    def strike(self) -> None:
+        self._step(self.chance.choice([-30, -5, -1, 1, 5, 20]) * 3600)
+
+    def mend(self) -> None:
+        self._step(0)
+
+    def _step(self, seconds: int) -> None:
+        for part in (self.world.server, self.world.agent):
+            part.step_clock(seconds)
+        self.world.server.kill()
+        self.world.server.start()
 
 
 FAULTS: tuple[Callable[[World, random.Random], Fault], ...] = (
@@ -344,6 +397,7 @@ FAULTS: tuple[Callable[[World, random.Random], Fault], ...] = (
     KillAgent,
     RestartServer,
     RestartAgent,
+    KillUp,
     UpgradeAgent,
     UpgradeServer,
     StopServer,
@@ -359,8 +413,10 @@ FAULTS: tuple[Callable[[World, random.Random], Fault], ...] = (
     LoseReplies,
     FillDatabaseDisk,
     FillSpoolDisk,
+    KillAgentOnFullDisk,
     Compact,
     DropDays,
     StepServerClock,
     StepAgentClock,
+    RestartAtWrongTime,
 )

@@ -13,12 +13,12 @@ class Proxy:
     """Forwards connections to 127.0.0.1:`target` in a thread of its own; its methods may be called from any thread.
 
     Attributes:
-        port: where it listens.
+        port: the port on which the proxy listens.
     """
 
     def __init__(self, target: int) -> None:
         self._target = target
-        self._flows = asyncio.Event()  # cleared: bytes wait, in both directions, and nobody is told
+        self._flows = asyncio.Event()  # cleared: bytes wait in both directions, without an error
         self._delay_s = 0.0
         self._replies = True
         self._refuses = False
@@ -33,33 +33,35 @@ class Proxy:
         self._do(self._cut())
 
     def refuse(self, refuses: bool) -> None:
-        """Resets every connection, and new ones at once, or no more."""
+        """Resets every connection; until `refuse(False)`, resets new connections, too."""
         self._refuses = refuses
         self.cut()
 
     def stall(self, stalls: bool) -> None:
-        """Silently stops forwarding, or continues."""
+        """Silently stops forwarding data, or continues."""
         self._loop.call_soon_threadsafe(self._flows.clear if stalls else self._flows.set)
 
     def delay(self, seconds: float) -> None:
-        """Forwards each piece so much later."""
+        """Forwards each piece of data this many seconds later."""
         self._delay_s = seconds
 
     def lose_replies(self, loses: bool) -> None:
-        """Forwards data to the server, but drops its answers. Ends by cutting the connection: a stream cannot
-        continue."""
+        """Forwards data to the server, but drops its answers.
+
+        `lose_replies(False)` resets every connection: a stream with missing bytes cannot continue.
+        """
         self._replies = not loses
         if not loses:
             self.cut()
 
     def heal(self) -> None:
-        """Forwards as networks should."""
+        """Ends all simulated faults and resets every connection."""
         self._delay_s, self._replies, self._refuses = 0.0, True, False
         self.stall(False)
         self.cut()
 
     def close(self) -> None:
-        """Ends it and its thread."""
+        """Ends the proxy and its thread."""
         self._do(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -118,4 +120,4 @@ class Proxy:
                     continue
                 sink.write(piece)
                 await sink.drain()
-            await self._flows.wait()  # of an end, too, nobody is told
+            await self._flows.wait()  # a stall hides the end of a connection, too

@@ -1,4 +1,4 @@
-"""A schedule: the faults with their times and durations. The same seed gives the same schedule."""
+"""A schedule: faults with their times and durations. The same seed gives the same schedule."""
 
 import random
 import time
@@ -13,7 +13,7 @@ MOST_FAULTS = 5
 
 @dataclass(frozen=True)
 class Planned:
-    """A fault, and when it strikes and is mended, in seconds from the begin."""
+    """A fault, when it strikes and when it is mended, in seconds from the start of the schedule."""
 
     fault: Fault
     strikes_s: float
@@ -21,7 +21,7 @@ class Planned:
 
 
 def plan(world: World, seed: int) -> list[Planned]:
-    """The faults of a seed. Two faults of the same kind never overlap, since one's repair would end the other."""
+    """The faults of a seed. Each kind occurs at most once, since mending one fault would end another of its kind."""
     chance = random.Random(seed)
     made = chance.sample(FAULTS, chance.randint(2, MOST_FAULTS))
     planned = []
@@ -32,7 +32,7 @@ def plan(world: World, seed: int) -> list[Planned]:
 
 
 def play(world: World, planned: list[Planned]) -> None:
-    """Does the faults at their times, and mends everything in the end."""
+    """Strikes and mends the faults at their times, then repairs everything."""
     began = time.monotonic()
     moments = [(one.strikes_s, one, True) for one in planned] + [(one.mended_s, one, False) for one in planned]
     for moment, one, strikes in sorted(moments, key=lambda entry: entry[0]):

@@ -1,6 +1,6 @@
 """Seeded schedules of faults over a real stack under known loads; afterwards every event is accounted for.
 
-`make chaos SCHEDULES=500` plays as many; `make chaos SEED=N` plays one again. A failure prints its schedule.
+`make chaos SCHEDULES=500` plays 500 schedules; `make chaos SEED=N` repeats schedule N. A failure prints its schedule.
 """
 
 import os
@@ -23,7 +23,7 @@ MOST_MB = 400.0
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The loads, and the library that moves clocks."""
+    """The folder with the compiled loads and the library that shifts clocks."""
     folder = tmp_path_factory.mktemp("programs")
     subprocess.run(["gcc", "-O1", "-o", folder / "load", HERE / "load.c"], check=True)
     runtime = StandIn(folder).folder / "libcudart.so.13"
@@ -37,7 +37,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A short path: a socket has to lie in it."""
+    """A folder with a short path, since it contains a Unix socket."""
     with tempfile.TemporaryDirectory(prefix="chaos") as made:
         yield Path(made)
 
@@ -45,7 +45,10 @@ def folder() -> Iterator[Path]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_event_is_accounted_for(seed: int, programs: Path, folder: Path) -> None:
-    """For every run: made = emitted, emitted = stored + lost; no row is duplicated or wrong; nothing stays attached."""
+    """In every run, emitted = stored + lost, and no row is duplicated or wrong. Nothing stays attached.
+
+    If no fault ended the agent, every call, allocation and exec of the loads was emitted.
+    """
     before = account.attached()
     with World(folder, programs) as world:
         try:

@@ -1,4 +1,4 @@
-"""A whole stack for fault injection: PostgreSQL, server, proxy and agent, with loads of known counts."""
+"""A whole stack for fault injection: PostgreSQL, server, proxy and agent, and loads that count their events."""
 
 import os
 import random
@@ -21,11 +21,11 @@ from scope_server.errors import PostgresError
 from scope_server.store.postgres import PrivatePostgres
 
 HERE = Path(__file__).parent
-PATIENCE_S = 180.0  # for what has to happen; no figure of speed
+PATIENCE_S = 180.0  # timeout of every wait; not a speed limit
 
 
 class Part:
-    """One `scope` daemon in a process of its own; what it says goes to a log."""
+    """One `scope` daemon in a process of its own; its output goes to a log."""
 
     def __init__(self, name: str, arguments: list[str], folder: Path, library: Path) -> None:
         self.name = name
@@ -36,7 +36,7 @@ class Part:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Starts it, unless it runs."""
+        """Starts the daemon, unless it runs."""
         if self._process and self._process.poll() is None:
             return
         environment = {**os.environ, "LD_PRELOAD": str(self._library), "CHAOS_CLOCK": str(self._clock)}
@@ -49,21 +49,21 @@ class Part:
             )
 
     def send(self, number: int) -> None:
-        """Sends it a signal, if it runs."""
+        """Sends the daemon a signal, if it runs."""
         if self._process and self._process.poll() is None:
             self._process.send_signal(number)
 
     def kill(self) -> None:
-        """Kills it, stopped or not."""
+        """Kills the daemon, even if it is suspended."""
         self.send(signal.SIGKILL)
         self.wait()
 
     def terminate(self) -> None:
-        """Has it end in order.
+        """Ends the daemon with SIGTERM.
 
         Raises:
-            AssertionError: it does not, or not with status 0. One that still loads its modules has opened nothing: the
-                signal may kill it.
+            AssertionError: the exit status is not 0. SIGTERM may kill a daemon that still loads its modules, since it
+                has opened nothing.
         """
         if self._process and self._process.poll() is None:
             self.send(signal.SIGCONT)
@@ -72,40 +72,40 @@ class Part:
             assert self.wait() in orderly, f"{self._process.returncode}; {self.said()}"
 
     def _heeds_terminate(self) -> bool:
-        """Whether it handles SIGTERM: it does before it opens anything."""
+        """Whether the daemon already handles SIGTERM; it does before it opens anything."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         return bool(int(status.partition("SigCgt:")[2].split()[0], 16) & 1 << signal.SIGTERM - 1)
 
     def wait(self) -> int | None:
-        """Waits for its end; its status."""
+        """Waits until the daemon has ended; returns its status."""
         return self._process.wait(PATIENCE_S) if self._process else None
 
     def step_clock(self, seconds: int) -> None:
-        """Sets its wall clock so far ahead."""
+        """Sets the daemon's wall clock this many seconds ahead."""
         self._clock.write_text(str(seconds))
 
     @property
     def ended_badly(self) -> str:
-        """How it ended by itself, if it did."""
+        """The daemon's status and last output if it ended with an error, else empty."""
         status = self._process.poll() if self._process else None
         return f"{self.name} ended with {status}; {self.said()}" if status else ""
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The daemon's pid."""
         assert self._process
         return self._process.pid
 
     def said(self) -> str:
-        """The last it logged."""
+        """The end of the daemon's log."""
         return (self._folder / f"{self.name}.log").read_text(errors="replace")[-2000:]
 
 
 class Load:
-    """A program of known counts, see load.c and allocations.c; held until `go`.
+    """A program that counts its events, see load.c and allocations.c; it waits for `go`.
 
     Attributes:
-        calls, programs: what it did, once it has ended.
+        calls, programs: number of calls made and of programs run; 0 until the load has ended.
     """
 
     def __init__(self, program: Path, *words: int) -> None:
@@ -116,14 +116,14 @@ class Load:
         self.calls = self.programs = 0
 
     def go(self) -> None:
-        """Lets it begin."""
+        """Lets the load begin."""
         assert self._process.stdin
         self._process.stdin.write(b"\n")
         self._process.stdin.close()
         self._process.stdin = None
 
     def end(self) -> None:
-        """Ends it, and reads how much it did."""
+        """Ends the load and reads its counts."""
         if self._process.returncode is not None:
             return
         if self._process.stdin:
@@ -136,7 +136,7 @@ class Load:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on, and none that the kernel gives to those who connect meanwhile."""
+    """A free loopback port, below the range from which the kernel gives ports to outgoing connections."""
     first_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
         port = random.randrange(first_given // 2, first_given)
@@ -145,10 +145,10 @@ def free_port() -> int:
 
 
 class World:
-    """Started on entry; ended, whatever state it is in, on exit.
+    """The stack of a test: starts on entry, ends on exit, whatever state it is in.
 
     Attributes:
-        database_disk, spool_disk: file systems of their own, of a size at which they can be filled.
+        database_disk, spool_disk: separate file systems, small enough to be filled.
     """
 
     def __init__(self, folder: Path, programs: Path) -> None:
@@ -208,7 +208,7 @@ class World:
         return path
 
     def start_postgres(self) -> None:
-        """Starts PostgreSQL if it has ended, as `scope up` would: without room on its disk it may end by itself."""
+        """Starts PostgreSQL if it has ended, as `scope up` would. PostgreSQL may end by itself on a full disk."""
         deadline = time.monotonic() + PATIENCE_S
         while self.postgres.pid is None:
             try:
@@ -223,33 +223,33 @@ class World:
         self.postgres.stop(immediate=True)
 
     def start_load(self, program: str, *words: int) -> Load:
-        """A load, not going yet."""
+        """Starts a load, which waits for `go`."""
         load = Load(self._programs / program, *words)
         self.loads.append(load)
         self._cleanup.callback(load.end)
         return load
 
     def start_task(self, probe: str, pid: int, **options: Any) -> str:
-        """Has the server want a task; returns its id when it records."""
+        """Starts a task at the server; returns the task's id once it records."""
         body = {"probe": probe, "target": {"pid": pid}, "options": options}
         task = self.client.post("tasks", body=body)
         assert task["state"] == "running", task
         return str(task["task_id"])
 
     def say(self, what: str) -> None:
-        """Puts a line into the schedule's log."""
+        """Adds a line to the schedule's log."""
         self.log.append(f"{time.monotonic():.2f} {what}")
 
     def query(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Rows of a query, on a connection of its own."""
+        """Rows of a query, over a new connection."""
         with psycopg.connect(self.postgres.conninfo(), autocommit=True, connect_timeout=10) as connection:
             return connection.execute(statement.encode(), parameters).fetchall()
 
     def eventually(self, condition: Callable[[], Any], what: str) -> None:
-        """Waits until a condition holds; errors of what is not there yet count as "not".
+        """Waits until a condition holds; errors of a part that is not ready count as false.
 
         Raises:
-            AssertionError: it took longer than anybody's patience; `what` should have happened.
+            AssertionError: the condition did not hold within PATIENCE_S. The message names `what` should have happened.
         """
         end = time.monotonic() + PATIENCE_S
         reason = ""

@@ -1,4 +1,4 @@
-"""A whole SCOPE on this machine, run by `scope up` in a directory of its own, on ports of its own."""
+"""A complete SCOPE on this machine: `scope up` with its own directory and ports."""
 
 import os
 import signal
@@ -31,27 +31,27 @@ class Up:
 
     @property
     def client(self) -> Client:
-        """The API."""
+        """A client of the API."""
         return Client(f"http://{self.http}", self.state / "token")
 
     @property
     def environment(self) -> dict[str, str]:
-        """What makes the command line talk to it."""
+        """Environment with which the command line uses this `scope up`."""
         return {**os.environ, "SCOPE_STATE": str(self.state), "SCOPE_URL": f"http://{self.http}", "COLUMNS": "200"}
 
     def scope(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Runs a subcommand against it."""
+        """Runs a subcommand in this environment."""
         return subprocess.run([*SCOPE, *arguments], capture_output=True, text=True, env=self.environment, timeout=60)
 
     def stop(self) -> int:
-        """Ctrl-C; returns the status."""
+        """Sends Ctrl-C; returns the exit status."""
         self.process.send_signal(signal.SIGINT)
         self.process.communicate(timeout=60)
         return self.process.returncode
 
 
 def free_addresses(count: int) -> list[str]:
-    """Loopback addresses nobody listens on."""
+    """Loopback addresses on which no process listens."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
     for one in sockets:
@@ -60,15 +60,15 @@ def free_addresses(count: int) -> list[str]:
 
 
 def run_up(state: Path, **environment: str) -> Up:
-    """Starts `scope up`, with more in its environment if it is given, and waits until it records."""
+    """Starts `scope up` with additional environment variables, and waits until its tasks run."""
     addresses = dict(zip(("http", "ingest", "control", "metrics"), free_addresses(4), strict=True))
     words = [word for name, address in addresses.items() for word in (f"--{name}", address)]
     command = [*SCOPE, "up", "--state-dir", str(state), *words]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    own = {"XDG_RUNTIME_DIR": str(state.parent)}  # no other test's commands find it
+    own = {"XDG_RUNTIME_DIR": str(state.parent)}  # hides it from the commands of other tests
     process = subprocess.Popen(command, text=True, env=os.environ | own | environment, **pipes)
     up = Up(state, addresses["http"], addresses["control"], addresses["metrics"], process)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while time.monotonic() < end and process.poll() is None:
         try:
             tasks = up.client.get("tasks", state="active")["tasks"]
@@ -81,8 +81,8 @@ def run_up(state: Path, **environment: str) -> Up:
     raise AssertionError(f"scope up did not come up: {process.communicate()[0]}")
 
 
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Waits for it."""
+def until(condition: Callable[[], bool], seconds: float = 120) -> None:
+    """Waits until the condition is true."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it took too long"
@@ -91,7 +91,7 @@ def until(condition: Callable[[], bool], seconds: float = 20) -> None:
 
 @pytest.fixture(scope="module")
 def up() -> Iterator[Up]:
-    """One `scope up` for a module's tests. The socket's path has to be short."""
+    """One `scope up` for a module's tests. Its folder has a short path, because sockets need one."""
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
         running = run_up(Path(folder) / "state")
         yield running

@@ -1,4 +1,4 @@
-"""`scope bench store`, as people and the release use it."""
+"""`scope bench store`, as users and the release run it."""
 
 import json
 import os
@@ -10,13 +10,13 @@ from tests.e2e.conftest import SCOPE
 
 
 def test_a_small_store_is_measured() -> None:
-    """It fills a PostgreSQL of its own, asks, measures what writing costs, says so as JSON, and leaves nothing."""
+    """`scope bench store` fills its own PostgreSQL, measures queries and writing, prints JSON, and leaves no files."""
     command = [*SCOPE, "bench", "store", "--rows", "20000", "--machines", "2", "--json"]
     with tempfile.TemporaryDirectory(prefix="scope") as folder:  # the socket's path has to be short
         environment = {**os.environ, "TMPDIR": folder}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
         assert list(Path(folder).iterdir()) == []
-    assert done.returncode in (0, 1), done.stderr  # 1: a goal was missed, as on a machine that is busy
+    assert done.returncode in (0, 1), done.stderr  # 1: a goal was missed, for example on a busy machine
     found = json.loads(done.stdout)
     assert set(found) == {"rows", "filled_s", "questions", "stored", "writer"}
     assert found["rows"] >= 20_000

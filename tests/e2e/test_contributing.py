@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md is true to the letter: its example probe is built as it says, and runs."""
+"""The example probe in CONTRIBUTING.md builds and runs exactly as printed."""
 
 import json
 import os
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """src/ of a copy of the tree with the three files of the example, and no other change."""
+    """src/ of a copy of the tree. The example adds three files; no existing file changes."""
     copy = tmp_path_factory.mktemp("copy")
     text = (ROOT / "CONTRIBUTING.md").read_text()
     header, program = re.findall(r"```c\n(.*?)```", text, re.DOTALL)
@@ -35,7 +35,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_scope_trace_finds_the_example(source: Path) -> None:
-    """It runs, and its rows have its columns."""
+    """`scope trace` finds the example probe and prints its rows."""
     traced = subprocess.run(
         [sys.executable, "-m", "scope_cli.main", "trace", "reaps", "--json", "--", "sh", "-c", "true & ls /; wait"],
         env={**os.environ, "PYTHONPATH": str(source)},
@@ -50,7 +50,7 @@ def test_scope_trace_finds_the_example(source: Path) -> None:
 
 
 def test_table_api_and_books_find_the_example(source: Path) -> None:
-    """Agent and server take it on: a table and a view are made, the API serves its stream, its books balance."""
+    """The agent runs the example probe. The API and SQL return all its events, and its event counts balance."""
     script = "read go; for n in 1 2 3 4 5; do (exit 7); done"
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
         up = run_up(Path(folder) / "state", PYTHONPATH=str(source))

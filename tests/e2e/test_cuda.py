@@ -1,9 +1,8 @@
-"""CUDA from the program to the database: the whole way, with a stand-in for runtime and driver."""
+"""CUDA events from a program to the database, with stand-ins for CUDA's runtime and driver."""
 
 import json
 import re
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,15 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_leaks_are_told_while_the_program_runs(up: Up, program: Path) -> None:
-    """A task sees a program that starts after it; `scope leaks` names who leaked, `psql` has the kernels by name."""
+    """A task records a program that starts later. `scope leaks` shows the leaking stack, SQL the kernels' names."""
     task = up.scope("start", "local", "cuda").stdout.strip()
+    until(lambda: bool(_notes(up, task)))
+    before = _notes(up, task)
     with subprocess.Popen([program, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin
         assert process.stdout
-        time.sleep(1)  # it has been met by now
+        assert process.stdout.readline() == "ready\n"
+        until(lambda: _notes(up, task) != before)
         process.stdin.write("x")
         process.stdin.flush()
         assert process.stdout.readline() == "done\n"
@@ -44,7 +46,7 @@ def test_leaks_are_told_while_the_program_runs(up: Up, program: Path) -> None:
     assert leaks[1]["stack"].endswith(";main;leak(int)")
     assert f"memory ({process.pid}): 30.28 KiB device of device 2 in 101 allocations" in said.stdout
     assert "    leak(int)\n    main\n" in said.stdout
-    device, managed = memory.splitlines()[1:]  # of the same process, the largest first
+    device, managed = memory.splitlines()[1:]  # two rows of the process, the largest first
     assert ("1.03 MiB" in device, "102" in device.split(), "8.017 KiB" in managed) == (True, True, True)
     with psycopg.connect(host=str(up.state / "postgres"), user="scope", dbname="scope") as connection:
         rows = connection.execute(
@@ -56,11 +58,11 @@ def test_leaks_are_told_while_the_program_runs(up: Up, program: Path) -> None:
 
 
 def test_what_was_allocated_before_is_told_of(up: Up, program: Path) -> None:
-    """A process that was running before frees unknown memory: the report says that it may have more."""
+    """If a process frees memory allocated before the task began, `scope leaks` says that it may have more of it."""
     with subprocess.Popen([program, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin
         assert process.stdout
-        time.sleep(0.5)  # by now it has allocated
+        assert process.stdout.readline() == "ready\n"  # it has allocated
         task = up.scope("start", "local", "cuda", "--pid", str(process.pid)).stdout.strip()
         process.stdin.write("x")
         process.stdin.flush()
@@ -78,26 +80,34 @@ def test_what_was_allocated_before_is_told_of(up: Up, program: Path) -> None:
     assert up.scope("stop", task).returncode == 0
 
 
+def _notes(up: Up, task: str) -> list[str]:
+    """What the task says until it has seen a call: to how many functions it is attached."""
+    notes: list[str] = up.client.get("tasks", task)["notes"]
+    return notes
+
+
 def _held(up: Up, stream: str, pid: int) -> list[dict[str, Any]]:
     groups: list[dict[str, Any]] = up.client.get("states", stream, pid=pid)["groups"]
     return groups
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "status", "said"),
     [
-        (["leaks", "--pid", "0"], "pid: '0' is not a whole number from 1 to 2147483647"),
-        (["leaks", "--node", "nonsense"], "no machine has the hostname or id 'nonsense'"),
+        (["leaks", "--pid", "0"], 2, "pid: '0' is not a whole number from 1 to 2147483647"),
+        (["leaks", "--node", "nonsense"], 1, "no machine has the hostname or id 'nonsense'"),
         (
             ["states", "cuda_call"],
+            1,
             "there are: cuda_live, cuda_memory, gpu, gpu_process",
         ),
-        (["states", "gpu", "--pid", "1"], "the states of stream 'gpu' belong to no process"),
+        (["states", "gpu", "--pid", "1"], 2, "the states of stream 'gpu' belong to no process"),
     ],
 )
-def test_bad_input_is_told(up: Up, arguments: list[str], said: str) -> None:
+def test_bad_input_is_told(up: Up, arguments: list[str], status: int, said: str) -> None:
+    """Errors are one line. Status 2: an argument is wrong; status 1: the named machine or state does not exist."""
     called = up.scope(*arguments)
-    assert (called.returncode, len(called.stderr.splitlines())) == (1, 1)
+    assert (called.returncode, len(called.stderr.splitlines())) == (status, 1)
     assert said in called.stderr
 
 
@@ -123,7 +133,7 @@ def test_how_late_a_library_was_attached_to_is_told(tmp_path: Path) -> None:
 
 
 def test_a_task_tells_what_it_may_not_have_seen(up: Up, tmp_path: Path) -> None:
-    """While it runs, and when it has ended: first that there was nothing to attach to, then how late it was."""
+    """A task notes that it found nothing to attach to, then how late it attached. The notes stay after its end."""
     program, library = _opens_a_library(tmp_path)
     command = ["sh", "-c", 'read go; "$0" "$1" 3; read end', program, library]
     with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as process:

@@ -11,7 +11,7 @@ SCOPE = [sys.executable, "-m", "scope_cli.main"]
 
 
 def test_doctor_says_of_every_probe_where_it_attaches_and_why() -> None:
-    """One finding a probe, with the alternative taken and the reason; as JSON and as text."""
+    """`scope doctor` lists each probe with its attach point, or why it has no device, as JSON and as text."""
     found = json.loads(subprocess.run([*SCOPE, "doctor", "--json"], capture_output=True, text=True, check=True).stdout)
     assert [finding["probe"] for finding in found["probes"]] == list(probes())
     named = [feature["name"] for feature in found["host"]]
@@ -29,13 +29,13 @@ def test_doctor_says_of_every_probe_where_it_attaches_and_why() -> None:
 
 
 def test_doctor_leaves_nothing_attached() -> None:
-    """Having tried every probe, it leaves no program loaded."""
+    """`scope doctor` leaves no program and no map in the kernel."""
 
     before = _programs_and_maps()
     subprocess.run([*SCOPE, "doctor"], capture_output=True, check=True)
     patience = time.monotonic() + 10
     while _programs_and_maps() - before and time.monotonic() < patience:
-        time.sleep(0.1)  # the kernel frees them a moment after their last user is gone
+        time.sleep(0.1)  # the kernel frees programs and maps a moment after their last user exits
     assert not _programs_and_maps() - before
 
 
@@ -45,7 +45,7 @@ def _programs_and_maps() -> set[tuple[str, int]]:
 
 
 def test_probes_needs_neither_privileges_nor_the_extension() -> None:
-    """The catalogue is readable by anybody, also where the extension cannot be imported."""
+    """`scope probes` lists all probes without capabilities and without the extension module."""
     script = (
         "import sys; sys.modules['scope_bpf.binding._native'] = None\n"
         "from scope_cli.main import main; main(['probes', '--json'])"

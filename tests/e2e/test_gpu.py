@@ -28,8 +28,7 @@ def _metrics(up: Up) -> set[str]:
 
 
 def test_rows_and_metrics_while_a_task_runs(up: Up) -> None:
-    """Values are in SQL and in Prometheus while a task samples; absent values are not 0; afterwards, no metric is
-    left."""
+    """A running task's values are in SQL and Prometheus, absent ones never as 0. After the task, no metric is left."""
     assert not _metrics(up)
     task = up.scope("start", "local", "gpu", "-o", "interval_ms=200").stdout.strip()
     until(lambda: all(up.client.get("events", stream)["events"] for stream in ("gpu", "gpu_process")))

@@ -1,4 +1,4 @@
-"""The folder of `make gpu-check`, with stand-ins for libcudart and libcuda: it passes, and it can fail."""
+"""The checks of `make gpu-check` pass with stand-ins for libcudart and libcuda, and fail if a record differs."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture(scope="module")
 def made() -> str:
-    """What `make gpu-check` says."""
+    """The output of `make gpu-check`."""
     ran = subprocess.run(["make", "--no-print-directory", "gpu-check"], cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
@@ -28,7 +28,7 @@ def made() -> str:
 
 @pytest.fixture(scope="module")
 def folder(made: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder, where nothing of the checkout is near."""
+    """A copy of the made folder, outside the checkout."""
     assert made
     copy = tmp_path_factory.mktemp("elsewhere") / "gpu-check"
     shutil.copytree(ROOT / "dist/gpu-check", copy)
@@ -37,7 +37,7 @@ def folder(made: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A runtime and a driver that succeed, and have all that calls.cu calls; and NVML."""
+    """Stand-ins for NVML, and for the runtime and driver with all functions that calls.cu calls."""
     folder = tmp_path_factory.mktemp("libraries")
     build_nvml(folder)
     driver, runtime = folder / "libcuda.so.1", folder / "libcudart.so.13"
@@ -52,25 +52,25 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check(folder: Path, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs it from elsewhere, with this Python."""
+    """Runs the folder's run.sh in another working directory, with this Python."""
     words = map(str, (folder / "run.sh", *arguments))
     environment = {**os.environ, "PYTHON": sys.executable, **environment}
     return subprocess.run([*words], cwd="/", env=environment, capture_output=True, text=True)
 
 
 def test_it_says_what_it_did(made: str) -> None:
-    """Without a driver the folder is made, and there is one line that says so and what to do with it."""
+    """Without a driver, `make gpu-check` only makes the folder. Its last line says so and names run.sh."""
     if not Path("/dev/nvidiactl").exists():
         assert "this host has no NVIDIA driver" in made.splitlines()[-1]
         assert "run.sh" in made.splitlines()[-1]
 
 
 def test_the_folder_can_be_carried(folder: Path) -> None:
-    """It has machine code for GPUs of every generation, a wheel of cffi for every Python, and is small."""
+    """The folder has machine code for several GPU generations, a cffi wheel for each Python, and less than 40 MiB."""
     assert sum(file.stat().st_size for file in folder.rglob("*")) < 40 << 20
     wheels = [file.name for file in (folder / "wheels").glob("*.whl")]
     assert {name.split("-")[0] for name in wheels} == {
-        *("scope_observe", "cffi", "pycparser", "pyelftools", "nvidia_ml_py"),
+        *("scope_observe", "cffi", "pycparser", "nvidia_ml_py"),
     }
     assert sum(name.startswith("cffi-") for name in wheels) == 3
     for program in ("shared", "static", "stripped", "cost"):
@@ -79,7 +79,7 @@ def test_the_folder_can_be_carried(folder: Path) -> None:
 
 
 def test_everything_is_equal(folder: Path, libraries: Path) -> None:
-    """Calls, launches, memory and leaks, of each program; what is not judged is told."""
+    """All checks pass: recorded calls, launches, memory and leaks equal the programs' accounts. Facts are printed."""
     ran = check(folder, "--libraries", libraries, LD_LIBRARY_PATH=str(libraries))
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "stand-in: no GPU" in ran.stdout
@@ -93,7 +93,7 @@ def test_everything_is_equal(folder: Path, libraries: Path) -> None:
 
 
 def test_a_program_that_says_otherwise(folder: Path, libraries: Path, tmp_path: Path) -> None:
-    """What it says of one kernel's name differs from what is recorded: that is told, and the status is 1."""
+    """If a program names another kernel than was recorded, the check prints both names; the status is 1."""
     tampered = tmp_path / "gpu-check"
     shutil.copytree(folder, tampered)
     program = tampered / "programs/shared"
@@ -110,19 +110,19 @@ def test_a_program_that_says_otherwise(folder: Path, libraries: Path, tmp_path: 
 
 
 def test_without_a_driver(folder: Path, tmp_path: Path) -> None:
-    """One line and status 2; on a host with a driver, its NVML is hidden."""
+    """Without a driver, run.sh prints one line and ends with status 2. The test hides the host's NVML."""
     (tmp_path / "libnvidia-ml.so.1").touch()
     ran = check(folder, LD_LIBRARY_PATH=str(tmp_path))
     assert (ran.returncode, ran.stderr) == (2, "no NVIDIA driver on this host\n")
 
 
 def event(name: str, correlation: int, grid: int = 1) -> dict[str, Any]:
-    """A kernel as the profiler has it."""
+    """A kernel as the profiler exports it."""
     return {"name": name, "args": {"correlation": correlation, "grid": [grid, 1, 1], "block": [32, 1, 1]}}
 
 
 def launch(kernel: str, source: str = "registration", grid: int = 1) -> dict[str, Any]:
-    """The same as it is recorded."""
+    """A launch as SCOPE records it."""
     shape = {f"{part}_{axis}": 1 for part in ("grid", "block") for axis in "xyz"}
     return {"kernel": kernel, "name_source": source, **shape, "grid_x": grid, "block_x": 32}
 
@@ -137,7 +137,7 @@ PROFILED = kernels_of(
 
 
 def test_kernels_of_the_profiler(capsys: pytest.CaptureFixture[str]) -> None:
-    """Spellings of one name are one; what was recorded without a name is told, and is no wrong name."""
+    """Different spellings of a name are equal. A launch without a name is reported, but fails no check."""
     report = Report()
     launches = [launch("void f<g<int>>(int*)"), launch("add(int*)", grid=3), launch("cutlass"), launch("0x1", "handle")]
     compare_kernels(report, PROFILED, launches)
@@ -159,7 +159,7 @@ def test_kernels_of_the_profiler(capsys: pytest.CaptureFixture[str]) -> None:
     ids=["a name that it lacks", "one too often", "another shape", "one too few"],
 )
 def test_kernels_that_differ(third: dict[str, Any], fourth: dict[str, Any] | None, failed: int) -> None:
-    """A launch that is missing has no shape either."""
+    """A wrong name, a repeated name or another shape fails one check; a missing launch fails two."""
     report = Report()
     launches = [launch("void f<g<int>>(int*)"), launch("add(int*)", grid=3), third, *([fourth] if fourth else [])]
     compare_kernels(report, PROFILED, launches)
@@ -171,7 +171,7 @@ def test_kernels_that_differ(third: dict[str, Any], fourth: dict[str, Any] | Non
     [(100, 0, 0), (99, 0, 1), (101, 0, 1), (93, 7, 0), (100, 7, 0), (92, 7, 1)],
 )
 def test_memory_of_the_allocator(reserved: int, others: int, failed: int) -> None:
-    """Its peak is the recorded one, but for what others took, of which nobody knows when they had it."""
+    """The allocator's peak may be below the recorded peak by at most the memory that other libraries took."""
     calls = [{"function": "cudaMalloc", "result": result, "bytes": 50} for result in (0, 2, 0)]
     calls.append({"function": "cudaFree", "result": 0, "bytes": 50})
     held = {"pid": 1, "device": 0, "memory": "device", "peak_bytes": 100, "allocated_bytes": 100 + others}

@@ -17,15 +17,17 @@ import pytest
 SCOPE = [sys.executable, "-m", "scope_cli.main", "trace", "syscalls"]
 PYTHON = sys.executable
 Calls = Counter[tuple[int, str]]  # by thread and name
-# A child returns from its parent's clone, which is no call of its own; rt_sigreturn leaves with another number.
+# Exits are counted by the number at entry, because rt_sigreturn exits with another number. The first exit of a new
+# child belongs to its parent's clone and is not counted.
 COUNT = (
     "tracepoint:raw_syscalls:sys_enter { @in[tid] = args->id + 1; } "
     "tracepoint:raw_syscalls:sys_exit /@in[tid]/ { @[tid, comm, @in[tid] - 1] = count(); delete(@in[tid]); } "
     "END { clear(@in); }"
 )
-MANY_KEYS = {**os.environ, "BPFTRACE_MAP_KEYS_MAX": "262144"}  # threads of other programs are among them
+MANY_KEYS = {**os.environ, "BPFTRACE_MAP_KEYS_MAX": "262144"}  # the keys include threads of other programs
 SLEEP = "clock_nanosleep"
-UNRETURNED = {"exit", "exit_group"}  # calls that do not return have no end that bpftrace or perf could count
+FORKS = {"fork", "vfork", "clone", "clone3"}
+UNRETURNED = {"exit", "exit_group"}  # bpftrace and perf count exits; these calls have none
 SERVER = """
 import socket, threading
 def answer(connection):
@@ -77,7 +79,7 @@ def _server(_: Path) -> list[str]:
 
 @pytest.mark.parametrize("program", [_git, _find, _shell, _pip, _server], ids=lambda made: made.__name__[1:])
 def test_all_count_the_same_calls(tmp_path: Path, program: Callable[[Path], list[str]]) -> None:
-    """By thread and name, for everything that the program and its children do after their first exec."""
+    """From the program's exec on, all tools count the same calls by thread and name, but perf may miss 1 %."""
     for tool in ("strace", "perf", "bpftrace"):
         if not shutil.which(tool):
             pytest.skip(f"{tool} is not installed")
@@ -89,15 +91,15 @@ def test_all_count_the_same_calls(tmp_path: Path, program: Callable[[Path], list
         found[tool] = Counter({key: count for key, count in found[tool].items() if key[0] in threads})
     assert found["scope"] == found["strace"]
     assert found["bpftrace"] == found["strace"]
-    # perf trace shows no rt_sigreturn, and now and then misses a call without saying so.
+    # perf trace shows no rt_sigreturn, and sometimes misses a call without a message.
     known = Counter({key: count for key, count in found["scope"].items() if key[1] != "rt_sigreturn"})
-    assert found["perf"] <= known
+    assert found["perf"] - known == Counter()
     assert found["perf"].total() >= 0.99 * known.total()
     _compare_times(tmp_path)
 
 
 def _compare_times(folder: Path) -> None:
-    """Calls that sleep last as long for all; strace adds its stops, which are outside of what the others measure."""
+    """A sleep's duration equals perf's within 1 % or 1 ms. It is never above strace's, which includes its stops."""
     rows = map(json.loads, (folder / "scope").read_text().splitlines())
     ours = {row["tid"]: row["duration_ns"] / 1e9 for row in rows if row["name"] == SLEEP and row["comm"] == "sleep"}
     straced = re.findall(rf"^(\d+) +{SLEEP}\(.*<([\d.]+)>$", (folder / "strace").read_text(), re.M)
@@ -113,7 +115,7 @@ def _compare_times(folder: Path) -> None:
 
 def _run(folder: Path, command: Sequence[str]) -> dict[str, Calls]:
     files = {name: folder / name for name in ("strace", "perf", "bpftrace", "scope")}
-    # bpftrace's own keys are printed when it ends.
+    # bpftrace prints its counts when it ends.
     counting = subprocess.Popen(
         ["bpftrace", "-o", files["bpftrace"], "-e", COUNT], stderr=subprocess.DEVNULL, env=MANY_KEYS
     )
@@ -122,7 +124,7 @@ def _run(folder: Path, command: Sequence[str]) -> dict[str, Calls]:
         while "Attach" not in (files["bpftrace"].read_text() if files["bpftrace"].exists() else ""):
             assert time.monotonic() < end
             time.sleep(0.1)
-        time.sleep(1)  # it says so before it has
+        time.sleep(1)  # bpftrace prints this before it has attached
         traced = ["strace", "-f", "-T", "-o", str(files["strace"]), *command]
         under_perf = ["perf", "trace", "-m", "32M", "-o", str(files["perf"]), "--", *traced]
         subprocess.run([*SCOPE, "--json", str(files["scope"]), "--", *under_perf], capture_output=True, check=True)
@@ -130,9 +132,10 @@ def _run(folder: Path, command: Sequence[str]) -> dict[str, Calls]:
         counting.terminate()
         counting.wait()
     names = {row["nr"]: row["name"] for row in map(json.loads, files["scope"].read_text().splitlines())}
+    straced = _of_strace(files["strace"])
     return {
-        "strace": _of_strace(files["strace"]),
-        "perf": _of_perf(files["perf"]),
+        "strace": straced,
+        "perf": _of_perf(files["perf"], next(iter(straced))[0]),
         "bpftrace": _of_bpftrace(files["bpftrace"], names),
         "scope": _of_scope(files["scope"]),
     }
@@ -163,11 +166,16 @@ def _of_bpftrace(file: Path, names: dict[int, str]) -> Calls:
     return calls
 
 
-def _of_perf(file: Path) -> Calls:
+def _of_perf(file: Path, first: int) -> Calls:
+    """Before its exec, the first thread is strace's own; perf may not know its name by then.
+
+    perf also shows a new process's return from the fork that made it, which is 0: the call was its parent's.
+    """
     calls: Calls = Counter()
-    for comm, thread, name in re.findall(
-        r"^ +[\d.]+ \(.*?\): (.*)/(\d+) +(?:\.\.\. \[continued\]: )?(\w+)\(.*\) *= \S", file.read_text(), re.M
+    for comm, thread, name, result in re.findall(
+        r"^ +[\d.]+ \(.*?\): (.*)/(\d+) +(?:\.\.\. \[continued\]: )?(\w+)\(.*\) *= (\S+)", file.read_text(), re.M
     ):
-        if comm != "strace" and name not in UNRETURNED:
+        is_new = name in FORKS and result == "0"
+        if comm not in ("strace", f":{first}") and name not in UNRETURNED and not is_new:
             calls[int(thread), name] += 1
     return calls

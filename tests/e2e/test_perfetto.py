@@ -1,4 +1,4 @@
-"""`scope trace --perfetto`: what the file says, read by the rules of Perfetto's importer."""
+"""Files of `scope trace --perfetto`, read by the rules of Perfetto's importer."""
 
 import json
 import re
@@ -22,7 +22,7 @@ class Timeline:
     """A trace as an importer sees it; reading it fails where an importer would complain.
 
     Attributes:
-        tracks: descriptors by uuid, the last of each.
+        tracks: the last descriptor of each uuid.
         slices: (track, name, begin, duration, arguments).
         counters: (track, time, value).
     """
@@ -57,7 +57,7 @@ def _read(path: Path) -> Timeline:
             assert packet.track_event.track_uuid in timeline.tracks, "a track is described before it is used"
             events.append((packet.timestamp, packet.track_event))
     open_slices: dict[int, list[tuple[str, int, dict[str, Any]]]] = {}
-    for time, event in sorted(events, key=lambda one: one[0]):  # as it does, keeping the order of equal times
+    for time, event in sorted(events, key=lambda one: one[0]):  # as the importer does: equal times keep their order
         stack = open_slices.setdefault(event.track_uuid, [])
         if event.type == proto.TrackEvent.TYPE_SLICE_BEGIN:
             name = event.name or texts["event_names", event.name_iid]
@@ -99,7 +99,7 @@ def timeline(tmp_path_factory: pytest.TempPathFactory, program: Path) -> Timelin
 
 
 def test_calls_are_slices_of_their_threads(timeline: Timeline) -> None:
-    """Every call, with what is known of it; the thread that ended in one is another track."""
+    """Each call is a slice on the track of its thread. Its known columns are arguments; absent ones are left out."""
     of_threads = [one for one in timeline.slices if timeline.tracks[one[0]].HasField("thread")]
     assert Counter(name for _, name, *_ in of_threads) == {
         "cudaMalloc": 2 + 5,
@@ -128,7 +128,7 @@ def test_calls_are_slices_of_their_threads(timeline: Timeline) -> None:
 
 
 def test_streams_and_devices_have_tracks(timeline: Timeline) -> None:
-    """What names a stream is on its track too, below its device, by kernel or by direction."""
+    """A call with a stream is also a slice on the stream's track, below its device. A copy is named by direction."""
     of_streams = [one for one in timeline.slices if not timeline.tracks[one[0]].HasField("thread")]
     assert Counter((timeline.path(track), name) for track, name, *_ in of_streams) == {
         (("contexts", "device unknown", "stream 0x0"), "cudaMemcpy H2D"): 1,
@@ -147,12 +147,12 @@ def test_streams_and_devices_have_tracks(timeline: Timeline) -> None:
 
 
 def test_memory_is_a_counter(timeline: Timeline) -> None:
-    """By kind and device, after every allocation and free; it falls to 0 with the process."""
+    """A counter per kind and device changes at each allocation and free. It falls to 0 when the process ends."""
     counters: dict[str, list[int]] = {}
     for track, _, value in timeline.counters:
         assert timeline.tracks[track].counter.unit == proto.CounterDescriptor.UNIT_SIZE_BYTES
         values = counters.setdefault(timeline.path(track)[-1], [])
-        if values[-1:] != [value]:  # what the process holds is read once a second, too
+        if values[-1:] != [value]:  # the allocated memory is also read once a second
             values.append(value)
     mib = 1 << 20
     assert counters["live_bytes: memory device, device 3"] == [307, 614, 921, 1228, 1535, 0]
@@ -162,7 +162,7 @@ def test_memory_is_a_counter(timeline: Timeline) -> None:
 
 
 def test_launches_by_kernel(tmp_path: Path, run_stand_in: Callable[..., Timeline]) -> None:
-    """A launch is on its thread by function, on its stream by kernel; nested calls are on the thread only."""
+    """A launch is named by function on its thread, by kernel on its stream. Nested calls are on the thread only."""
     timeline = run_stand_in(tmp_path / "a.pftrace")
     kernels = Counter(name for track, name, *_ in timeline.slices if timeline.path(track)[-1].startswith("stream"))
     assert (kernels["touch(int*)"], kernels["triton_softmax_0d1d"]) == (2, 13)
@@ -190,7 +190,7 @@ def run_stand_in(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Time
 
 
 def test_losses_are_slices_of_a_track(tmp_path: Path, program: Path) -> None:
-    """Where the ring was full there is a gap that says how much is missing; what is there and what is not add up."""
+    """Slices on a track of their own say how many events a full ring lost. Recorded and lost calls add up."""
     path, words = tmp_path / "a.pftrace", ["allocate"] * 4001
     command = [*SCOPE, "trace", "cuda", "-o", "ring_bytes=4096", "--perfetto", str(path), "--", str(program), *words]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
@@ -218,7 +218,7 @@ def test_bad_input_is_told(arguments: list[str], status: int, said: str, tmp_pat
 
 
 def test_every_probe_has_a_timeline(tmp_path: Path) -> None:
-    """Probes traced together are on one timeline: calls on the thread, CPUs and files below it."""
+    """Probes traced together share one timeline: it shows their calls, opens, forks, execs, exits and switches."""
     path, file = tmp_path / "a.pftrace", tmp_path / "a.json"
     script = ["sh", "-c", "cat /etc/passwd > /dev/null; sleep 0.01"]
     command = [*SCOPE, "trace", "syscalls,sched,files,process", "--perfetto", str(path), "--json", str(file), "--"]
@@ -247,7 +247,7 @@ def test_every_probe_has_a_timeline(tmp_path: Path) -> None:
 
 
 def test_the_same_is_in_json(timeline: Timeline, program: Path) -> None:
-    """Both are of the same rows: as many calls, of the same functions."""
+    """The timeline and --json have equally many calls of each function."""
     command = [*SCOPE, "trace", "cuda", "--json", "--", str(program), *WORDS]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     calls = Counter(row["function"] for row in map(json.loads, lines) if row["type"] == "cuda_call")

@@ -1,9 +1,10 @@
-"""README.md is true to the letter: its commands run, against a `scope up` of the test's own."""
+"""The commands in README.md run, against the test's own `scope up`."""
 
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,20 @@ BLOCKS = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOT
 COMMANDS = [line for block in BLOCKS for line in block.splitlines() if not line.startswith("make ")]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def some_processes() -> Iterator[None]:
+    """Starts a process twenty times a second: commands that watch the whole machine for a second have rows to show."""
+    shell = subprocess.Popen(["sh", "-c", "while sleep 0.05; do :; done"])
+    yield
+    shell.kill()
+    shell.wait()
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_readme_works(up: Up, command: str) -> None:
-    """Each command succeeds and says something; only places and ports are the test's own."""
+    """Each command succeeds and prints something. The test replaces only paths and ports."""
     environment = dict(up.environment)
-    if not shutil.which("grpcurl"):  # Debian has no package of it
+    if not shutil.which("grpcurl"):  # Debian has no package of grpcurl
         environment["PATH"] = f"{STAND_INS}:{Path(sys.executable).parent}:{environment['PATH']}"
     adapted = (
         command.replace("/var/lib/scope", str(up.state))
@@ -32,7 +42,7 @@ def test_a_command_of_the_readme_works(up: Up, command: str) -> None:
 
 
 def test_targets_of_make_exist() -> None:
-    """Every `make TARGET` in the README and in CONTRIBUTING is one of the Makefile's."""
+    """Every `make TARGET` in README and CONTRIBUTING exists in the Makefile."""
     text = (ROOT / "README.md").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
     makefile = (ROOT / "Makefile").read_text()
     for target in set(re.findall(r"`?make ([a-z]+)`?", text)) - {"a", "sure"}:

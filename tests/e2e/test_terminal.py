@@ -1,4 +1,4 @@
-"""What a person sees: `scope trace` in a terminal of its own."""
+"""`scope trace` in a terminal, as a user sees it."""
 
 import re
 import shutil
@@ -15,7 +15,7 @@ DEADLINE_S = 90
 
 
 class Terminal:
-    """A terminal of 24 lines; what is typed runs in a shell.
+    """A terminal of 24 lines that runs a shell.
 
     Args:
         width: in columns.
@@ -35,11 +35,11 @@ class Terminal:
         self._run("send-keys", "-t", "t", *keys)
 
     def screen(self) -> str:
-        """The lines that are visible."""
+        """The visible lines."""
         return self._run("capture-pane", "-t", "t", "-p")
 
     def wait_for(self, pattern: str) -> str:
-        """The screen, once it shows something."""
+        """Waits until the screen shows the pattern; returns the screen."""
         end = time.monotonic() + DEADLINE_S
         while not re.search(pattern, screen := self.screen(), re.MULTILINE):
             assert time.monotonic() < end, f"nothing shows {pattern!r}:\n{screen}"
@@ -47,7 +47,7 @@ class Terminal:
         return screen
 
     def close(self) -> None:
-        """Ends it, with what runs in it."""
+        """Ends the terminal and the programs in it."""
         self._run("kill-server")
 
 
@@ -68,7 +68,7 @@ def terminal(tmp_path: Path) -> Iterator[Callable[[int], Terminal]]:
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_tables_fit_the_terminal(terminal: Callable[[int], Terminal], width: int) -> None:
-    """After a command, which has the terminal for itself, come whole tables: no number is cut, no line is wrapped."""
+    """The command's output stays visible. Tables fit: columns without room are named, and no number is cut."""
     shell = terminal(width)
     shell.type(f"clear; {SCOPE} trace process,sched --top 2 -- sh -c 'echo heard; true'", "Enter")
     screen = shell.wait_for(r"rows in [\d.]+ s, none lost$")
@@ -81,7 +81,7 @@ def test_tables_fit_the_terminal(terminal: Callable[[int], Terminal], width: int
 
 
 def test_without_a_command_tables_are_redrawn(terminal: Callable[[int], Terminal]) -> None:
-    """In place, until Ctrl-C; then the last state stands there in full, and the summary below it says the same."""
+    """Without a command, tables are redrawn in place. After Ctrl-C, the last table and the summary line remain."""
     shell = terminal(100)
     shell.type("while sleep 0.05; do :; done & sleep 1", "Enter")
     shell.type(f"clear; {SCOPE} trace syscalls --pid $!", "Enter")
@@ -94,7 +94,7 @@ def test_without_a_command_tables_are_redrawn(terminal: Callable[[int], Terminal
 
 
 def test_lines_are_appended(terminal: Callable[[int], Terminal]) -> None:
-    """A line per row, while the command still runs; of several streams each line names its own and its columns."""
+    """--lines prints each row while the command still runs. Each line names its stream and its columns."""
     shell = terminal(100)
     shell.type(f"clear; {SCOPE} trace process --lines -- sh -c 'true; ls / > /dev/null; read line'", "Enter")
     shell.wait_for(r"^[\d:.]+  exec  ls +\d+  ppid=\d+  ret=0  filename=\S+  args=ls /$")

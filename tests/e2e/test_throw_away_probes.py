@@ -1,6 +1,6 @@
-"""A probe of any kind is new files only: those of `throw_away/`, laid over the tree, are built, traced and stored.
+"""A new probe of any kind changes no existing file: those in `throw_away/` are built, traced and stored.
 
-Of each kind one: in an interrupt, of no process, a summary without processes, with addresses and enums, of samples.
+Kinds: events in an interrupt, without a process, or with addresses; enums; summaries without processes; samples.
 """
 
 import json
@@ -48,7 +48,7 @@ for n in range(107):
     six.sendto(b"x" * n, ("::1", 9))
 """
 
-# Prints the kernel's own counts before and after, what its trace has of a time in between, and what was recorded.
+# Prints /proc/softirqs before and after, counts from the kernel's trace of a time in between, and the recorded counts.
 SOFTIRQS = """
 import json, re, sys
 from collections import Counter
@@ -92,7 +92,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """src/ of a copy of the tree with the probes' files, none of which was there."""
+    """src/ of a copy of the tree. The probes' files are added; none replaces an existing file."""
     copy = tmp_path_factory.mktemp("copy")
     for part in ("bpf", "src", "Makefile"):
         (shutil.copytree if (ROOT / part).is_dir() else shutil.copy)(ROOT / part, copy / part)
@@ -113,7 +113,7 @@ def _run(source: Path, *command: str) -> str:
 
 
 def _traced(source: Path, probe: str, *command: str) -> list[dict[str, Any]]:
-    """The rows that `scope trace` gives of a command."""
+    """The rows that `scope trace` prints for a command."""
     lines = _run(source, *SCOPE, "trace", probe, "--json", "--", *command).splitlines()
     return [json.loads(line) for line in lines]
 
@@ -133,7 +133,7 @@ def test_what_an_interrupt_learns_is_of_its_process(source: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["events", "summary"])
 def test_what_is_of_no_process_has_none(source: Path, mode: str) -> None:
-    """Counts equal those in /proc/softirqs, by the names of an enum; a value without a name is a number."""
+    """Rows have no process. Counts lie between the kernel's trace and /proc/softirqs. An unnamed kind is a number."""
     told = json.loads(_run(source, sys.executable, "-c", SOFTIRQS, mode, "0"))
     before, after = told["before"], told["after"]
     assert told["lost"] == {}
@@ -152,14 +152,14 @@ def test_a_target_leaves_out_what_is_of_no_process(source: Path) -> None:
 
 
 def test_addresses_are_text(source: Path) -> None:
-    """Both families, as people write them."""
+    """IPv4 and IPv6 addresses are text in the usual notation."""
     rows = _traced(source, "datagrams", sys.executable, "-S", "-c", SENDS)
     counted = Counter((row["source"], row["destination"], row["port"]) for row in rows)
     assert counted == {("127.0.0.1", "127.0.0.3", 9): 103, ("::1", "::1", 9): 107}
 
 
 def test_agent_and_server_take_them_on(source: Path) -> None:
-    """Tables, API and rollups have each kind: rows without a process, a summary without processes, enums, samples."""
+    """The server stores and serves each kind: rows without a process, summaries without processes, enums, samples."""
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
         up = run_up(Path(folder) / "state", PYTHONPATH=str(source))
         try:

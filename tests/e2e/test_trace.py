@@ -47,7 +47,7 @@ def test_children_of_the_command_are_followed() -> None:
     [("exit 3", 3, "ended with status 3"), ("kill -TERM $$", 128 + 15, "was killed by SIGTERM")],
 )
 def test_the_commands_status_is_ours(script: str, status: int, said: str) -> None:
-    """The trace ends with the status that a shell would tell of the command, whose output is where it was."""
+    """`scope trace` ends with the command's status, as a shell does. The command's output stays on standard output."""
     traced = scope("trace", "process", "--", "sh", "-c", f"echo heard; {script}")
     assert traced.returncode == status
     assert traced.stdout.startswith("heard\n\nexec: ")
@@ -55,14 +55,14 @@ def test_the_commands_status_is_ours(script: str, status: int, said: str) -> Non
 
 
 def test_json_has_standard_output_for_itself() -> None:
-    """What the command prints goes to standard error, so that every line is an object."""
+    """With --json, the command's output goes to standard error: every line of standard output is an object."""
     traced = scope("trace", "process", "--json", "--", "sh", "-c", "echo heard")
     assert {json.loads(line)["type"] for line in traced.stdout.splitlines()} == {"exec", "exit"}
     assert traced.stderr.startswith("heard\n")
 
 
 def test_a_time_of_day_is_in_every_object() -> None:
-    """RFC 3339 with nanoseconds, which are as exact as the clock since boot beside them."""
+    """Each object has a time in RFC 3339 with nanoseconds, as exact as its ktime_ns."""
     before = datetime.now(UTC)
     traced = scope("trace", "syscalls", "--json", "--", "true")
     rows = [json.loads(line) for line in traced.stdout.splitlines()]
@@ -74,7 +74,7 @@ def test_a_time_of_day_is_in_every_object() -> None:
 
 
 def test_several_probes_are_one_trace() -> None:
-    """One command, held until all are attached: the same execs and opens, once as calls, once as what they mean."""
+    """The command starts when all probes are attached: `syscalls` has as many execs and opens as the other probes."""
     traced = scope("trace", "syscalls,process,files", "--json", "--", "sh", "-c", "cat /etc/passwd > /dev/null; true")
     rows = [json.loads(line) for line in traced.stdout.splitlines()]
     kinds = Counter(row["type"] for row in rows)
@@ -86,14 +86,14 @@ def test_several_probes_are_one_trace() -> None:
 
 
 def test_each_probe_has_its_tables() -> None:
-    """One above the other, in the order asked for."""
+    """The tables are in the order in which the user named the probes."""
     traced = scope("trace", "files,process", "--", "true")
     titles = [line.partition(":")[0] for line in traced.stdout.splitlines() if re.match(r"(open|exec|exit): ", line)]
     assert titles == ["open", "exec", "exit"]
 
 
 def test_rows_can_be_had_in_several_ways_at_once(tmp_path: Path) -> None:
-    """A file of objects and one of columns beside the tables, all of the same rows."""
+    """One trace can write JSON and Parquet files of the same rows, and print tables."""
     files = ["--json", str(tmp_path / "a.json"), "--parquet", str(tmp_path / "a.parquet")]
     traced = scope("trace", "syscalls", *files, "--", "true")
     rows = [json.loads(line) for line in (tmp_path / "a.json").read_text().splitlines()]
@@ -104,7 +104,7 @@ def test_rows_can_be_had_in_several_ways_at_once(tmp_path: Path) -> None:
 
 
 def test_a_filter_chooses_rows() -> None:
-    """Only rows that meet it, of streams that have its columns; how many there were is said."""
+    """--where prints only matching rows and their number. A note names the streams that lack its columns."""
     traced = scope(
         "trace", "syscalls,process", "--where", "ret = -2 and name != 'access'", "--json", "--", "ls", "/none"
     )
@@ -115,8 +115,29 @@ def test_a_filter_chooses_rows() -> None:
     assert re.search(rf"\d+ rows in .*, {len(rows)} meet the filter, none lost", traced.stderr)
 
 
+def test_the_user_chooses_the_groups() -> None:
+    """--by groups by the given columns, and enables the options that record them."""
+    script = "for n in 1 2 3; do cat /etc/hostname; done"
+    traced = scope("trace", "files", "--by", "pid,path", "--top", "100", "--", "sh", "-c", script)
+    rows = [line.split() for line in traced.stdout.splitlines() if "/etc/hostname" in line]
+    assert len({pid for pid, *_ in rows}) == 3, traced.stdout
+    assert [row[1:3] for row in rows] == [["/etc/hostname", "1"]] * 3
+    made = scope("trace", "syscalls", "--by", "path", "--top", "100", "--", "cat", "/etc/hostname")
+    assert "\n/etc/hostname " in made.stdout
+
+
+def test_what_was_recorded_before_a_failure_is_kept(tmp_path: Path) -> None:
+    """An output that fails ends the trace with status 1; the others are complete files."""
+    file = tmp_path / "calls.parquet"
+    traced = scope("trace", "syscalls", "--json", "/dev/full", "--parquet", str(file), "--", "find", "/etc")
+    assert traced.returncode == 1
+    assert "recording stopped: cannot write /dev/full: No space left on device" in traced.stderr
+    assert "No space left on device" in traced.stderr
+    assert pq.read_table(file).schema.metadata[b"stream"] == b"syscall"
+
+
 def test_lines_are_in_order_of_time() -> None:
-    """One per row: the time of day, the stream, the thread's name, then the stream's columns with their names."""
+    """--lines prints one line per row, by time. Each begins with the time of day, the stream and the thread's name."""
     traced = scope("trace", "process,files", "--lines", "--", "sh", "-c", "ls / > /dev/null; true")
     rows = [line.split() for line in traced.stdout.splitlines()]
     assert [line[0] for line in rows] == sorted(line[0] for line in rows)
@@ -125,15 +146,18 @@ def test_lines_are_in_order_of_time() -> None:
     assert f"{len(rows)} rows in " in traced.stderr
 
 
-def test_a_watched_process_ends_the_trace() -> None:
-    """--pid P ends when P does."""
-    watched = subprocess.Popen(["sleep", "2"])
-    try:
-        traced = scope("trace", "process", "--pid", str(watched.pid))
-    finally:
-        watched.wait()
+def test_a_watched_process_ends_the_trace(tmp_path: Path) -> None:
+    """A trace with --pid P ends when P exits. P's exit is recorded."""
+    watched = subprocess.Popen(["sh", "-c", "while [ ! -e end ]; do sleep 0.05; done"], cwd=tmp_path)
+    command = [*SCOPE, "trace", "process", "--json", "--pid", str(watched.pid)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as traced:
+        assert traced.stdout
+        first = traced.stdout.readline()  # now the trace records
+        (tmp_path / "end").touch()
+        rows = [json.loads(line) for line in (first, *traced.stdout)]
+    watched.wait()
     assert traced.returncode == 0
-    assert "exit: " in traced.stdout
+    assert watched.pid in {row["pid"] for row in rows if row["type"] == "exit"}
 
 
 @pytest.mark.parametrize(
@@ -148,7 +172,7 @@ def test_a_command_that_is_none_ends_it_as_a_shell(command: str, reason: str, st
 
 
 def test_an_exec_that_fails_is_recorded_and_said(tmp_path: Path) -> None:
-    """A file that is not a program: its failed exec is recorded, with the error, and the status is that of a shell."""
+    """If a file is not a program, its failed exec is recorded with the error. The status is that of a shell."""
     file = tmp_path / "file"
     file.write_text("no program")
     file.chmod(0o755)
@@ -167,13 +191,13 @@ def test_the_command_has_the_environment_of_its_user(tmp_path: Path) -> None:
 
 
 def test_options_behind_the_dashes_are_the_commands_own() -> None:
-    """Words behind -- are never read as options of scope."""
+    """`scope` never reads words after -- as its own options."""
     traced = scope("trace", "process", "--", "sh", "-c", "echo $0 $1", "--json", "--pid")
     assert "--json --pid" in traced.stdout
 
 
 def test_interrupted_it_still_says_what_it_recorded(tmp_path: Path) -> None:
-    """Ctrl-C ends a trace cleanly: what is left is drained, the summary is printed, the status is 0."""
+    """Ctrl-C ends a trace with status 0. The summary counts exactly the printed rows."""
     busy = subprocess.Popen([sys.executable, "-c", "import time\nwhile True: time.sleep(0.01)"])
     command = [*SCOPE, "trace", "syscalls", "--json", "--pid", str(busy.pid)]
     said = tmp_path / "said"
@@ -206,7 +230,7 @@ def test_parquet_holds_every_row(tmp_path: Path) -> None:
 
 
 def test_parquet_of_several_streams_is_a_file_each(tmp_path: Path) -> None:
-    """A probe with several streams writes FILE with the stream's name, and says so."""
+    """A probe with several streams writes one Parquet file per stream. The file's name contains the stream."""
     traced = scope("trace", "process", "--parquet", str(tmp_path / "p.parquet"), "--", "sh", "-c", "ls /; true")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["p.exec.parquet", "p.exit.parquet", "p.fork.parquet"]
     assert "p.exec.parquet: 2 rows" in traced.stderr
@@ -233,6 +257,9 @@ def test_a_duration_ends_it() -> None:
         (["trace", "syscalls", "--exe", "/nonsense"], "cannot watch the executable '/nonsense'"),
         (["trace", "syscalls", "--cgroup", "/nonsense"], "there is no cgroup"),
         (["trace", "syscalls", "--container", "zz"], "'zz' is no container id"),
+        (["trace", "syscalls", "--by", "nme"], "--by: no column 'nme' (did you mean 'name'?); there are: arg0"),
+        (["trace", "syscalls", "--mode", "summary", "--by", "latency"], "--by: no column 'latency'"),
+        (["trace", "syscalls,files", "--by", "nr,flags"], "--by: no table has all of nr, flags; name columns of one"),
         (["trace", "syscalls", "--duration", "-1"], "--duration must be more than 0 seconds"),
         (["trace", "syscalls", "--pid", "1", "--", "ls"], "not both"),
         (["trace", "syscalls", "--pid", "0"], "target.pid: 0 is no process; leave it out to watch the whole machine"),
@@ -258,11 +285,12 @@ def test_a_duration_ends_it() -> None:
         (["trace", "syscalls", "-o", "names=read", "-o", "names=write"], "option 'names' is given twice"),
         (["start", "local", "syscalls", "-o", "mode=events", "--mode", "summary"], "option 'mode' is given twice"),
         (["doctor", "--", "ls"], "only `scope trace` takes a command"),
-        (["nonsense"], "invalid choice: 'nonsense'"),
+        (["nonsense"], "argument COMMAND: 'nonsense' is not one of admin, "),
+        (["trce", "syscalls"], ", trace, up (did you mean 'trace'?)"),
     ],
 )
 def test_wrong_usage_is_one_line_and_status_2(arguments: list[str], said: str) -> None:
-    """A wrong command line is reported in one line on stderr, with the remedy; the status is 2."""
+    """A wrong command line is reported in one line on stderr; the status is 2."""
     called = scope(*arguments)
     assert called.returncode == 2
     assert said in called.stderr
@@ -271,7 +299,7 @@ def test_wrong_usage_is_one_line_and_status_2(arguments: list[str], said: str) -
 
 
 def test_without_privileges_it_names_the_capabilities() -> None:
-    """Without capabilities it fails with status 1 and names what is missing."""
+    """Without capabilities, `scope trace` fails with status 1 and names the missing ones."""
     called = subprocess.run([*NO_CAPABILITIES, *SCOPE, "trace", "syscalls"], capture_output=True, text=True)
     assert called.returncode == 1
     assert called.stderr.startswith("scope: this process lacks CAP_BPF and CAP_PERFMON; run as root")
@@ -286,7 +314,7 @@ def test_a_closed_pipe_ends_it_quietly() -> None:
 
 
 def test_a_closed_pipe_is_no_error() -> None:
-    """Whoever reads no more of a table ends nothing but the table."""
+    """If the reader of the tables closes its pipe, the status is still 0."""
     command = f"{sys.executable} -m scope_cli.main trace syscalls -- true; echo status $? >&2"
     piped = subprocess.run(["bash", "-c", f"{{ {command}; }} | true"], capture_output=True, text=True, timeout=30)
     assert piped.stderr.endswith("status 0\n")
@@ -294,7 +322,7 @@ def test_a_closed_pipe_is_no_error() -> None:
 
 
 def test_syscalls_are_lines_as_strace_prints_them() -> None:
-    """With headings, decoded without being asked for."""
+    """--lines prints syscalls in strace's format, with a heading. Arguments are decoded by default."""
     traced = scope("trace", "syscalls", "--lines", "-o", "names=openat", "--", "cat", "/nonsense/file")
     heading, *lines = traced.stdout.splitlines()
     assert heading.split() == ["time", "comm", "pid", "tid", "duration", "name(args)", "=", "result"]
@@ -303,7 +331,7 @@ def test_syscalls_are_lines_as_strace_prints_them() -> None:
 
 
 def test_a_filter_has_what_it_reads_made() -> None:
-    """A filter on paths has the kernel read them, though nobody asked for it."""
+    """A filter on `path` enables the recording of paths."""
     traced = scope("trace", "syscalls", "--json", "--where", "path = '/etc/passwd'", "--", "cat", "/etc/passwd")
     rows = [json.loads(line) for line in traced.stdout.splitlines()]
     assert {"openat", "read", "close"} <= {row["name"] for row in rows}
@@ -311,7 +339,7 @@ def test_a_filter_has_what_it_reads_made() -> None:
 
 
 def test_ctrl_c_waits_for_the_command(tmp_path: Path) -> None:
-    """A command may take its time to end by the same Ctrl-C: it is traced to its end, and its status is ours."""
+    """After Ctrl-C, `scope trace` waits for the end of the command and exits with its status."""
     program = "trap 'sleep 0.5; exit 7' INT; echo ready; while :; do sleep 0.1; done"
     said = tmp_path / "said"
     with said.open("w") as output:
@@ -329,7 +357,7 @@ def test_ctrl_c_waits_for_the_command(tmp_path: Path) -> None:
 
 
 def test_a_command_that_still_runs_is_told() -> None:
-    """A trace that ends before its command says so."""
+    """A trace that ends before its command says that the command still runs."""
     traced = scope("trace", "process", "--duration", "0.3", "--", "sleep", "2")
     assert re.search(r"the command still runs, as process \d+; its status is not known", traced.stderr)
 
@@ -343,7 +371,7 @@ def test_a_command_that_still_runs_is_told() -> None:
     ],
 )
 def test_odd_outputs_are_no_traceback(redirected: str, status: int, said: str) -> None:
-    """A full disk is told, a closed output is nobody's, one that lacks characters gets others."""
+    """A full disk is an error; a closed output and an ASCII-only output are not. None causes a traceback."""
     command = f"{sys.executable} -m scope_cli.main trace syscalls -- true {redirected}; exit ${{PIPESTATUS[0]}}"
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, env=environment)

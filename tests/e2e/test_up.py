@@ -1,4 +1,4 @@
-"""`scope up` and what a user does beside it."""
+"""`scope up`, and the subcommands that users run against it."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.e2e.conftest import SCOPE, Up, until
 
 
 def test_what_happens_is_found_by_every_way(up: Up) -> None:
-    """An exec on this machine is in `scope events`, in the API and in PostgreSQL, the same."""
+    """An exec on this machine is the same in `scope events` and in PostgreSQL. The catalogue has its process."""
     word = f"mark-{os.getpid()}"
     process = subprocess.Popen(["/bin/echo", word, "two words"], stdout=subprocess.DEVNULL)
     process.wait()
@@ -37,7 +37,7 @@ def test_what_happens_is_found_by_every_way(up: Up) -> None:
 
 
 def test_a_task_from_start_to_stop(up: Up) -> None:
-    """A task that is started records; stopped, its books balance."""
+    """A started task records. After its stop, every event is stored, and the event counts balance."""
     workload = subprocess.Popen(
         [
             sys.executable,
@@ -74,7 +74,7 @@ def test_a_task_from_start_to_stop(up: Up) -> None:
 
 
 def test_nodes_tasks_and_health(up: Up) -> None:
-    """What runs is listed with its state."""
+    """Machines, tasks, probes and health are listed."""
     assert up.client.get("health") == {"healthy": True, "database": "ok", "ingest": "ok", "agents": 1}
     nodes = up.scope("nodes", "--json")
     assert [node["connected"] for node in json.loads(nodes.stdout)] == [True]
@@ -100,7 +100,7 @@ def test_nodes_tasks_and_health(up: Up) -> None:
     ids=" ".join,
 )
 def test_every_subcommand_finds_it(up: Up, words: tuple[str, ...]) -> None:
-    """By its user alone, whatever its ports and its state directory: nothing in the environment names them."""
+    """Each subcommand finds the user's `scope up` without SCOPE_ variables, whatever its ports and state directory."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SCOPE_")}
     environment["XDG_RUNTIME_DIR"] = str(up.state.parent)
     ran = subprocess.run([*SCOPE, *words], capture_output=True, text=True, env=environment, timeout=60)
@@ -109,7 +109,7 @@ def test_every_subcommand_finds_it(up: Up, words: tuple[str, ...]) -> None:
 
 
 def test_scope_leaves_itself_out(up: Up) -> None:
-    """Neither the server's nor PostgreSQL's nor the agent's calls are recorded."""
+    """Syscalls of the server, PostgreSQL and the agent are not recorded."""
     time.sleep(2)
     rows = up.client.get("events", "syscall_summary", limit=1000)["events"]
     postmaster = int((up.state / "postgres" / "data" / "postmaster.pid").read_text().split()[0])
@@ -125,28 +125,28 @@ def test_scope_leaves_itself_out(up: Up) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["start", "local", "nonsense"], 1, "no probe named 'nonsense'"),
+        (["start", "local", "nonsense"], 2, "no probe named 'nonsense'"),
         (["up", "--http", "nonsense"], 2, "http: 'nonsense' is not host:port"),
         (["agentd", "--spool-bytes", "1GB"], 2, "'1GB' is no number of bytes; write it as 512M or 2G"),
         (["agentd", "--spool-bytes", "1K"], 2, "spool_bytes: 1024 is too small"),
         (["server", "--database", "", "--keep-days", "0"], 2, "keep_days: 0 is not above 0"),
         (["server", "--database", "", "--keep-bytes", "0"], 2, "keep_bytes: 0 is not above 0"),
         (["start", "elsewhere", "files"], 1, "no machine has the hostname or id 'elsewhere'"),
-        (["start", "local", "files", "--pid", "4194303"], 1, "no process has pid 4194303"),
-        (["start", "local", "files", "-o", "mode=both"], 1, "'both' is not one of events, summary"),
+        (["start", "local", "files", "--pid", "4194303"], 2, "no process has pid 4194303"),
+        (["start", "local", "files", "-o", "mode=both"], 2, "'both' is not one of events, summary"),
         (["stop", "nonsense"], 2, "no active task's id begins with 'nonsense'"),
         (["events", "nonsense"], 1, "there is no stream 'nonsense'; there are: "),
         (["events", "exce"], 1, "there is no stream 'exce' (did you mean 'exec'?); there are: "),
-        (["events", "exec", "--where", "pd = 1"], 1, "where, character 1: no column 'pd' (did you mean 'pid'"),
-        (["events", "exec", "--where", "pid = x"], 1, "where, character 7: pid takes a whole number, not 'x'"),
-        (["events", "exec", "--where", "pid"], 1, "where, at its end: after 'pid' one of"),
+        (["events", "exec", "--where", "pd = 1"], 2, "where, character 1: no column 'pd' (did you mean 'pid'"),
+        (["events", "exec", "--where", "pid = x"], 2, "where, character 7: pid takes a whole number, not 'x'"),
+        (["events", "exec", "--where", "pid"], 2, "where, at its end: after 'pid' one of"),
         (["events", "exec", "--since", "yesterday"], 2, "'yesterday' is not a time; write -5m"),
         (
             ["start", "local", "files", "-o", "mode=event"],
-            1,
+            2,
             "'event' is not one of events, summary (did you mean 'events'",
         ),
-        (["start", "local", "procss"], 1, "no probe named 'procss' (did you mean 'process'?)"),
+        (["start", "local", "procss"], 2, "no probe named 'procss' (did you mean 'process'?)"),
     ],
 )
 def test_bad_input_is_told(up: Up, arguments: list[str], status: int, said: str) -> None:
@@ -157,7 +157,7 @@ def test_bad_input_is_told(up: Up, arguments: list[str], status: int, said: str)
 
 
 def test_without_the_token_the_api_is_closed(up: Up) -> None:
-    """Every path asks for the token; the file is readable by its owner alone."""
+    """Every API path requires the token. Only the owner can read the token's file."""
     for path in ("health", "tasks", "events/exec", "openapi.json", "nonsense"):
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"http://{up.http}/api/v1/{path}")
@@ -168,7 +168,7 @@ def test_without_the_token_the_api_is_closed(up: Up) -> None:
 
 
 def test_the_api_describes_itself(up: Up) -> None:
-    """The OpenAPI document is valid and has a path for every stream."""
+    """The OpenAPI document is valid and has the paths of tasks and streams."""
     openapi = pytest.importorskip("openapi_spec_validator")
     document = up.client.get("openapi.json")
     openapi.validate(document)
@@ -176,7 +176,7 @@ def test_the_api_describes_itself(up: Up) -> None:
 
 
 def test_a_second_one_in_the_same_place_is_refused(up: Up) -> None:
-    """By the process that uses it."""
+    """A second `scope up` with the same state directory fails; the message names the process of the first."""
     again = subprocess.run([*SCOPE, "up", "--state-dir", str(up.state)], capture_output=True, text=True, timeout=60)
     assert (again.returncode, again.stdout) == (1, "")
     assert again.stderr == (
@@ -186,7 +186,7 @@ def test_a_second_one_in_the_same_place_is_refused(up: Up) -> None:
 
 
 def test_other_subcommands_find_it_by_its_state_directory(up: Up) -> None:
-    """With any ports: no other option is needed."""
+    """SCOPE_STATE alone leads other subcommands to `scope up`, whatever its ports."""
     environment = {**os.environ, "SCOPE_STATE": str(up.state)}
     environment.pop("SCOPE_URL", None)
     listed = subprocess.run([*SCOPE, "nodes", "--json"], capture_output=True, text=True, env=environment, timeout=60)

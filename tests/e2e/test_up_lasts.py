@@ -1,4 +1,4 @@
-"""`scope up` runs for a long time: dead parts are restarted, it ends cleanly, and it reports what prevents a start."""
+"""`scope up` restarts dead parts, ends cleanly, and reports what prevents a start."""
 
 import os
 import signal
@@ -17,11 +17,11 @@ from tests.e2e.conftest import SCOPE, Up, free_addresses, run_up, until
 
 from scope_cli.errors import CommandError
 
-AT_ONCE_S = 20.0  # on a machine that does much else
+AT_ONCE_S = 20.0  # enough on a busy machine
 
 
 def test_it_ends_cleanly_and_comes_back_with_its_data() -> None:
-    """Ctrl-C ends all processes; the next start finds what was recorded and goes on with the wanted tasks."""
+    """Ctrl-C ends all processes. The next start has the old data and continues the tasks."""
     accounts = Path("/etc/passwd").read_text()
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
         modes = Path(folder).stat().st_mode
@@ -47,7 +47,7 @@ def test_it_ends_cleanly_and_comes_back_with_its_data() -> None:
 
 @contextmanager
 def _running() -> Iterator[Up]:
-    """A `scope up` that has said that it is there; its folder goes with it."""
+    """A `scope up` that has printed its API's address. It is killed and its folder deleted at the end."""
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
         up = run_up(Path(folder) / "state")
         try:
@@ -73,7 +73,7 @@ def _processes_of(folder: str | Path) -> list[str]:
 
 
 def _pids(state: Path, part: str) -> list[int]:
-    """Of a part of a running `scope up`: its daemons and its postmaster are its children."""
+    """Process ids of one part. All parts, also PostgreSQL's postmaster, are children of `scope up`."""
     own = (state / "lock").read_text().strip()
     listed = subprocess.run(["ps", "-ww", "--ppid", own, "-o", "pid=,args="], capture_output=True, text=True).stdout
     words = {"PostgreSQL": "bin/postgres"}.get(part, f"scope_cli.main {part}")
@@ -81,14 +81,14 @@ def _pids(state: Path, part: str) -> list[int]:
 
 
 def _send(state: Path, part: str, number: int) -> int:
-    """Sends a part a signal; its process id."""
+    """Sends a signal to a part; returns its process id."""
     (pid,) = _pids(state, part)
     os.kill(pid, number)
     return pid
 
 
 def _calls(up: Up, pid: int) -> int:
-    """How many of a process's calls are stored; -1 while nobody can say."""
+    """Number of stored calls of a process; -1 while PostgreSQL does not answer."""
     query = "SELECT count(*) FROM scope.syscall WHERE pid = %s AND time > now() - interval '1 h'"
     try:
         with psycopg.connect(host=str(up.state / "postgres"), user="scope", dbname="scope") as connection:
@@ -99,7 +99,7 @@ def _calls(up: Up, pid: int) -> int:
 
 
 def _ended(up: Up, number: int = signal.SIGINT) -> str:
-    """Ends it; what it printed. It ends with status 0 and leaves nothing behind."""
+    """Ends `scope up`, which must exit with status 0 and leave no process; returns its output."""
     up.process.send_signal(number)
     said = up.process.communicate(timeout=90)[0]
     assert up.process.returncode == 0, said
@@ -109,7 +109,7 @@ def _ended(up: Up, number: int = signal.SIGINT) -> str:
 
 
 def test_whatever_is_killed_comes_back() -> None:
-    """PostgreSQL, server and agent are each started again and said to be; no row is lost meanwhile."""
+    """If PostgreSQL, the server or the agent is killed, `scope up` restarts it and says so. No row is lost."""
     workload = subprocess.Popen(
         [sys.executable, "-c", "import os, sys\nfor _ in sys.stdin:\n    for _ in range(1009): os.getppid()"],
         stdin=subprocess.PIPE,
@@ -130,7 +130,7 @@ def test_whatever_is_killed_comes_back() -> None:
 
         work()
         until(lambda: _calls(up, workload.pid) == 1009)
-        for part in ("PostgreSQL", "server"):  # meanwhile the agent records on, and sends it later
+        for part in ("PostgreSQL", "server"):  # the agent goes on recording, and sends the rows later
             killed = _send(up.state, part, signal.SIGKILL)
             work()
             until(lambda part=part, killed=killed: _pids(up.state, part) not in ([], [killed]), 60)
@@ -157,31 +157,98 @@ def test_whatever_is_killed_comes_back() -> None:
         assert f"{part} runs again" in said
 
 
-def test_killed_itself_it_can_be_started_again_at_once() -> None:
-    """After kill -9, the parts end by themselves; the next `scope up` on the same ports waits for them and finds the
-    data."""
+@pytest.mark.parametrize("parts", [(), ("PostgreSQL", "server", "agentd")], ids=["alone", "with its parts"])
+def test_killed_itself_it_can_be_started_again_at_once(parts: tuple[str, ...]) -> None:
+    """After kill -9, the parts end by themselves; the next `scope up` on the same ports waits for them, finds the data
+    and continues the tasks. Every event of both runs is stored or counted as lost."""
+    workload = subprocess.Popen(
+        [sys.executable, "-c", "import os, sys\nfor _ in sys.stdin: [os.getppid() for _ in range(1009)]"],
+        stdin=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    )
+    assert workload.stdin
     with _running() as up:
-        until(lambda: bool(up.client.get("events", "syscall_summary", limit=1)["events"]))
-        oldest = up.client.get("events", "syscall_summary", limit=1, order="asc")["events"]
+        words = ["--pid", str(workload.pid), "-o", "names=getppid"]
+        task_id = up.scope("start", "local", "syscalls", *words).stdout.strip()
+        workload.stdin.write("\n")
+        until(lambda: _calls(up, workload.pid) == 1009)
+        pids = [up.process.pid, *(pid for part in parts for pid in _pids(up.state, part))]
+        workload.stdin.write("\n")
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        up.process.communicate()
+        _start_again(up)
+        _read_until_there(up)
+        until(lambda: len(_runs(up, task_id)) == 2 and "running" in _runs(up, task_id), 60)
+        workload.stdin.write("\n")
+        workload.stdin.close()
+        workload.wait()
+        assert up.scope("stop", task_id).returncode == 0
+        until(lambda: _books(up, task_id)[0] == [True, True], 60)
+        (_, (emitted, stored, lost)), calls = _books(up, task_id), _calls(up, workload.pid)
+        assert 2 * 1009 <= emitted == stored + lost <= 3 * 1009
+        assert calls == stored
+        _ended(up)
+
+
+def _start_again(up: Up) -> None:
+    command = [str(word) for word in up.process.args]
+    up.process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def _runs(up: Up, task_id: str) -> list[str]:
+    """The states of a task's runs."""
+    return [run["state"] for run in up.client.get("tasks", task_id)["runs"]]
+
+
+def _books(up: Up, task_id: str) -> tuple[list[bool], list[int]]:
+    """For a task's stream `syscall`: whether each run's counts are closed; the totals of emitted, stored and lost."""
+    query = "SELECT closed, emitted, stored, lost FROM scope.books WHERE task_id = %s AND stream = 'syscall'"
+    with psycopg.connect(host=str(up.state / "postgres"), user="scope", dbname="scope") as connection:
+        rows = connection.execute(query, [task_id]).fetchall()
+    return [row[0] for row in rows], [int(sum(column)) for column in list(zip(*rows, strict=True))[1:]]
+
+
+def test_killed_during_starts_it_can_be_started_again() -> None:
+    """If `scope up` is killed while it starts, its parts end by themselves, and the next start succeeds."""
+    with tempfile.TemporaryDirectory(prefix="scope") as folder:
+        process = _begun(folder, free_addresses(4))
+        for delay in (0.2, 0.5, 0.9, 1.3, 1.8, 2.4, 3.1):
+            time.sleep(delay)
+            process.kill()
+            process.communicate()
+            until(lambda: not _processes_of(folder), 60)
+            process = _begun(folder, free_addresses(4))
+        up = Up(Path(folder) / "state", "", "", "", process)
+        _read_until_there(up)
+        _ended(up)
+
+
+def test_it_can_be_ended_while_it_waits_for_parts_of_a_killed_one() -> None:
+    """SIGTERM ends a `scope up` that waits for the parts of a killed one. The next start succeeds."""
+    with _running() as up:
+        _send(up.state, "agentd", signal.SIGSTOP)  # a stopped process does not end by itself
         up.process.kill()
         up.process.communicate()
-        command = [str(word) for word in up.process.args]
-        up.process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        _start_again(up)
+        assert up.process.stdout
+        assert "waiting for processes of an earlier `scope up`" in up.process.stdout.readline()
+        up.process.send_signal(signal.SIGTERM)
+        said = up.process.communicate(timeout=90)[0]
+        assert (up.process.returncode, said) == (130, "scope: ended before it had started\n")
+        _start_again(up)
         _read_until_there(up)
-        assert up.client.get("events", "syscall_summary", limit=1, order="asc")["events"] == oldest
         _ended(up)
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.1, 0.2, 0.4, 0.7, 1.1, 1.6, 2.2])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_can_be_ended_at_any_moment(number: int, delay: float) -> None:
-    """In imports, initdb or starts: in order, without a traceback, with nothing left behind."""
+    """SIGINT and SIGTERM end a start at any moment, without a traceback, and no process remains."""
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
-        addresses = zip(("http", "ingest", "control", "metrics"), free_addresses(4), strict=True)
-        words = [word for name, address in addresses for word in (f"--{name}", address)]
-        command = [*SCOPE, "up", "--state-dir", f"{folder}/state", *words]
-        process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        until(lambda: _catches_signals(process.pid))  # before, Python itself is not there yet
+        process = _begun(folder, free_addresses(4))
+        until(lambda: _catches_signals(process.pid))  # earlier, Python has no signal handlers yet
         time.sleep(delay)
         process.send_signal(number)
         said = process.communicate(timeout=90)[0]
@@ -190,13 +257,21 @@ def test_it_can_be_ended_at_any_moment(number: int, delay: float) -> None:
         until(lambda: not _processes_of(folder))
 
 
+def _begun(folder: str, addresses: list[str]) -> "subprocess.Popen[str]":
+    """Starts `scope up` without waiting for it."""
+    options = zip(("http", "ingest", "control", "metrics"), addresses, strict=True)
+    words = [word for name, address in options for word in (f"--{name}", address)]
+    command = [*SCOPE, "up", "--state-dir", f"{folder}/state", *words]
+    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
 def _catches_signals(pid: int) -> bool:
     status = Path(f"/proc/{pid}/status").read_text()
     return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def test_a_second_signal_hastens_the_end() -> None:
-    """What does not react is killed."""
+    """After a second signal, `scope up` kills the parts that do not react."""
     with _running() as up:
         for part in ("agentd", "server", "PostgreSQL"):
             _send(up.state, part, signal.SIGSTOP)
@@ -225,7 +300,7 @@ def test_a_second_signal_hastens_the_end() -> None:
     ],
 )
 def test_a_place_that_cannot_be_used_is_told(prepare: str, said: str) -> None:
-    """In one line that says what to do, at once."""
+    """`scope up` reports an unusable state directory at once, in one line."""
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
         state = Path(folder) / "state"
         subprocess.run(prepare.format(state=state, folder=folder), shell=True, check=True)
@@ -243,7 +318,7 @@ def test_a_place_that_cannot_be_used_is_told(prepare: str, said: str) -> None:
 
 @pytest.mark.parametrize("name", ["http", "ingest", "control", "metrics"])
 def test_a_silent_listener_is_told_at_once(name: str) -> None:
-    """The other program accepts connections and never answers: `scope up` does not wait, and names its process."""
+    """If another program listens on the address but never answers, `scope up` fails at once and names its process."""
     with socket.create_server(("127.0.0.1", 0)) as silent, tempfile.TemporaryDirectory(prefix="scope") as folder:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         others = dict(zip(("http", "ingest", "control", "metrics"), free_addresses(4), strict=True))

@@ -1,4 +1,4 @@
-"""The wheel runs where neither clang nor libbpf is: it brings its objects and its libraries along."""
+"""The wheel runs without clang and libbpf on the host: it contains its BPF objects and libraries."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# In a mount namespace of its own: nothing is changed for anyone else.
+# Runs in its own mount namespace: the host does not change.
 HIDDEN = """\
 set -eu
 for directory in /usr/include/bpf /usr/lib/llvm-*; do
@@ -45,7 +45,7 @@ def hidden(*command: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.usefixtures("python")
 def test_the_wheel_serves_every_python_from_3_11() -> None:
-    """One file by the limited API, for a named baseline of glibc, with the libraries it needs."""
+    """One wheel has the tags cp311-abi3 and manylinux, and contains libbpf, libelf and libz."""
     (wheel,) = (ROOT / "dist").glob("*.whl")
     assert "-cp311-abi3-manylinux_" in wheel.name
     with zipfile.ZipFile(wheel) as files:
@@ -55,7 +55,7 @@ def test_the_wheel_serves_every_python_from_3_11() -> None:
 
 @pytest.mark.timeout(300)
 def test_clang_and_libbpf_are_hidden(python: Path) -> None:
-    """The host's own are not to be had: this is what makes the next tests tests."""
+    """`hidden` really hides clang and the host's libbpf. The next tests depend on this."""
     assert hidden("clang", "--version").returncode != 0
     loads = hidden(python, "-c", "import ctypes; ctypes.CDLL('libbpf.so.1')")
     assert loads.returncode != 0
@@ -66,7 +66,7 @@ def test_clang_and_libbpf_are_hidden(python: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_it_records_there(python: Path) -> None:
-    """Every probe is available, and one records."""
+    """Every probe is available or lacks only its device, and `process` records."""
     doctor = hidden(python.with_name("scope"), "doctor", "--json")
     assert doctor.returncode == 0, doctor.stderr
     assert all(finding["available"] or finding["no_device"] for finding in json.loads(doctor.stdout)["probes"])
@@ -78,7 +78,7 @@ def test_it_records_there(python: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_it_brings_the_server_along(python: Path) -> None:
-    """Migrations, queries and the generated stubs are inside."""
+    """The wheel contains migrations, queries and the generated gRPC stubs."""
     script = (
         "from importlib import resources\n"
         "import scope_server.app, scope_agentd.app, scope_proto.scope.v1.control_pb2_grpc\n"

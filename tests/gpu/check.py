@@ -1,6 +1,6 @@
-"""Compares what SCOPE records on a GPU with what programs, PyTorch's profiler and its allocator say themselves.
+"""Compares SCOPE's records on a GPU with the accounts of programs, of PyTorch's profiler and of its allocator.
 
-Status: 0 if all is equal, 1 if something differs, 2 if it cannot be tried here.
+Status: 0 if all records are equal, 1 if one differs, 2 if this machine cannot run the check.
 """
 
 import argparse
@@ -20,14 +20,14 @@ from scope_bpf.host import require_bpf
 
 
 class NoGpu(Exception):
-    """Nothing can be tried; the message says why."""
+    """This machine has no driver or no GPU; the message says which."""
 
 
 def host() -> list[str]:
-    """What NVML says of driver and GPUs.
+    """Lines that name the driver and the GPUs, from NVML.
 
     Raises:
-        NoGpu: there are none.
+        NoGpu: there is no driver or no GPU.
     """
     try:
         nvml.nvmlInit()
@@ -45,7 +45,7 @@ def host() -> list[str]:
 
 
 def main() -> int:
-    """Runs everything and returns the status."""
+    """Runs all checks and returns the status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=Path, help="the folder of the compiled programs")
     parser.add_argument("--libraries", type=Path, help="stand-ins in place of a GPU; an absolute path")

@@ -1,4 +1,4 @@
-"""What the `gpu` probe says of this machine's GPUs: what NVML does not offer here is absent."""
+"""Samples of the `gpu` probe on this machine. Values that NVML does not offer are absent."""
 
 from tests.gpu.report import Report
 
@@ -10,7 +10,7 @@ from scope_bpf.probes import probe_named
 
 
 def tell_gpus(report: Report) -> None:
-    """One look."""
+    """Takes and prints one sample."""
     report.title("the state of the GPUs")
     probe = probe_named("gpu")
     with Tracer(probe, parse_options(probe.options, {})) as looking:

@@ -1,4 +1,4 @@
-"""Makes the folder that `make gpu-check` runs on a machine with a GPU: programs, wheels and what checks them."""
+"""Makes the folder of `make gpu-check`: programs, wheels and checks, to be run on a machine with a GPU."""
 
 import platform
 import shutil
@@ -13,8 +13,8 @@ from tests.probes.cuda_programs import toolkit
 ROOT = Path(__file__).parents[2]
 SOURCES = Path(__file__).parent
 PYTHONS = ("3.11", "3.12", "3.13")
-# What machines with PyTorch usually lack. cffi is compiled for each Python; numpy and pyarrow they have.
-SMALL_WHEELS = ("pycparser", "pyelftools", "nvidia-ml-py")
+# Machines with PyTorch usually have numpy and pyarrow, but not these and cffi. Each Python needs its own cffi wheel.
+SMALL_WHEELS = ("pycparser", "nvidia-ml-py")
 LINKED = {
     "shared": ("-cudart", "shared", "-Xlinker", "--enable-new-dtags,-rpath=$ORIGIN"),
     "static": (),
@@ -30,19 +30,19 @@ DRIVER_CALLS = (
 
 
 def run(*command: object) -> None:
-    """Runs a command that has to succeed."""
+    """Runs a command that must succeed."""
     subprocess.run([str(word) for word in command], check=True)
 
 
 def is_fresh(made: Path, sources: Sequence[Path]) -> bool:
-    """It is there, and newer than what it is made of."""
+    """Whether the made file exists and is newer than its sources."""
     return made.exists() and all(made.stat().st_mtime > source.stat().st_mtime for source in sources)
 
 
 def make_programs(folder: Path) -> None:
     """Compiles calls.cu once, and links it with the runtime in each way.
 
-    For every architecture in machine code: what this nvcc makes for drivers to compile needs a driver as new as itself.
+    The programs have machine code for every major architecture: PTX would need a driver as new as this nvcc.
     """
     sources = [SOURCES / name for name in ("account.cuh", "calls.cu", "cost.cu", "make_folder.py")]
     wanted = [folder / name for name in (*LINKED, "cost", "libcudart.so.13")]
@@ -55,7 +55,7 @@ def make_programs(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         (scratch / "libcudart.so").symlink_to(libraries / "libcudart.so.13")
-        # The driver comes with the GPU: here there are just the names of its functions, to link with.
+        # The driver comes with the GPU. For linking, the names of its functions are enough.
         (scratch / "driver.c").write_text("".join(f"void {call}(void) {{}}\n" for call in DRIVER_CALLS))
         run("gcc", "-shared", "-Wl,-soname,libcuda.so.1", "-o", scratch / "libcuda.so", scratch / "driver.c")
         run(*nvcc, "-Xcompiler", "-fno-omit-frame-pointer", "-c", "-o", scratch / "calls.o", SOURCES / "calls.cu")
@@ -66,7 +66,7 @@ def make_programs(folder: Path) -> None:
 
 
 def make_wheels(folder: Path) -> None:
-    """Puts SCOPE's wheel and those of its small dependencies there, in the versions of the lock."""
+    """Copies SCOPE's wheel, and downloads its small dependencies in the versions of the lock file."""
     lock = ROOT / "requirements.lock"
     fresh = is_fresh(folder / ".downloaded", [lock, Path(__file__)])
     folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ def make_wheels(folder: Path) -> None:
 
 
 def make_checks(folder: Path) -> None:
-    """Copies the modules, as a package: an installed one that is named `tests` too is not to come before it."""
+    """Copies the modules as a package with __init__.py, so that no installed package `tests` is imported instead."""
     for module in (*SOURCES.glob("*.py"), ROOT / "tests/probes/recording.py"):
         copy = folder / module.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Compares what is recorded of calls.cu, in each way that it was linked, with what it wrote of itself."""
+"""Compares SCOPE's records of calls.cu, linked in each way, with the program's own account."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,17 +11,17 @@ _CALL = ("function", "result", "result_name", "bytes", "ptr", "src", "dst", "kin
 _SHAPE = tuple(f"{part}_{axis}" for part in ("grid", "block") for axis in "xyz")
 _LAUNCH = ("function", "result", "kernel", *_SHAPE, "shared_bytes", "stream")
 _HELD = ("live_bytes", "live_count", "peak_bytes", "allocations", "frees", "unknown_frees")
-_DELIBERATE = [("cudaMalloc", 2, "cudaErrorMemoryAllocation")]  # more than there is
-# With the runtime linked in and no symbol left, launches by <<<>>> are seen, and what the program asks of the driver
-# itself: functions that the runtime does not call on its behalf.
+_DELIBERATE = [("cudaMalloc", 2, "cudaErrorMemoryAllocation")]  # more memory than the GPU has
+# In a stripped program with a static runtime, SCOPE sees launches by <<<>>> and calls of the driver. Of the
+# driver's functions, these are the ones that the runtime does not call itself.
 _SEEN_STRIPPED = ("cudaLaunchKernel", "cuLaunchKernel", "cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemRelease")
 
 
 def check_programs(report: Report, programs: Path, works: Callable[[str], bool]) -> None:
-    """Runs each.
+    """Runs and checks each program.
 
     Args:
-        works: whether the runtime of a program linked in this way finds a GPU, or what stands for one.
+        works: whether the runtime of a program linked in this way finds a GPU or a stand-in.
     """
     for linked in ("shared", "static"):
         report.title(f"a program with the runtime {linked}")
@@ -66,7 +66,7 @@ def _of_stripped(rows: Sequence[Row]) -> list[Row]:
 
 
 def _check_outcome(report: Report, traced: Traced, works: bool) -> bool:
-    """False: it broke off, and there is nothing to compare with."""
+    """Returns False if the program broke off: then nothing can be compared."""
     report.check("it ran to its end", 0, traced.status)
     if works:
         said = traced.said("cuda_call") + traced.said("cuda_launch")
@@ -81,7 +81,7 @@ def _check_launches(report: Report, said: Sequence[Row], recorded: Sequence[Row]
 
 
 def _columns(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
-    """Those that are present, of these."""
+    """The named columns of each row, without the absent ones."""
     return [{name: row[name] for name in names if row.get(name) is not None} for row in rows]
 
 
@@ -95,7 +95,7 @@ def _counts(counts: Counter[str]) -> str:
 
 
 def _tell(report: Report, traced: Traced) -> None:
-    """What nobody could know before."""
+    """Prints facts without an expected value."""
     nested = Counter(row["function"] for stream in ("cuda_call", "cuda_launch") for row in traced.nested(stream))
     report.fact(f"calls that the program's calls made: {_counts(nested)}")
     launches = traced.rows("cuda_launch")
@@ -110,7 +110,7 @@ def _tell(report: Report, traced: Traced) -> None:
 
 
 def tell_costs(report: Report, programs: Path) -> None:
-    """What calls cost, by themselves and recorded."""
+    """Prints the time of calls, unrecorded and recorded."""
     report.title("what recording costs")
     for before, after in zip(alone(programs / "cost"), trace(programs / "cost").account, strict=True):
         what, bare, recorded = before["what"], before["ns"], after["ns"]

@@ -1,4 +1,4 @@
-"""Compares what is recorded of PyTorch with its profiler's kernels and its allocator's own figures."""
+"""Compares SCOPE's records of PyTorch with the profiler's kernels and the allocator's figures."""
 
 import re
 import sys
@@ -11,11 +11,11 @@ from tests.gpu.traced import Row, Traced, trace
 
 from scope_bpf.binding.demangle import demangle
 
-_UNNAMED = {"offset", "handle"}  # sources of what says of itself that it is no name
+_UNNAMED = {"offset", "handle"}  # the kernel column then has an offset or a handle, no name
 
 
 def check_pytorch(report: Report) -> None:
-    """Where there is PyTorch."""
+    """Checks PyTorch, if it is installed."""
     report.title("PyTorch")
     if not find_spec("torch"):
         report.fact("it is not installed here")
@@ -36,10 +36,10 @@ def check_pytorch(report: Report) -> None:
 
 
 def plain(name: str) -> str:
-    """A name without what demanglers differ in.
+    """A demangled name in one spelling.
 
-    Both use the C++ runtime's, but PyTorch's wheels may bring their own, and older ones put a space between brackets
-    that close; and the profiler leaves names of more than 1,024 characters mangled (Demangle.cpp of Kineto).
+    SCOPE and the profiler use the C++ runtime's demangler. PyTorch's wheels may contain an older one, which puts spaces
+    between closing brackets. The profiler leaves names of more than 1,024 characters mangled (Demangle.cpp of Kineto).
     """
     return re.sub(r">\s+(?=>)", ">", demangle(name))
 
@@ -48,8 +48,8 @@ def kernels_of(events: Sequence[Row], calls: Sequence[Row]) -> list[Row]:
     """The profiler's kernels, with the function that launched each.
 
     Args:
-        events: of the category `kernel`, as the profiler exports them.
-        calls: likewise, of the runtime and the driver.
+        events: the profiler's events of the category `kernel`.
+        calls: the profiler's events of the runtime and the driver.
     """
     launched_by = {call["args"].get("correlation"): call["name"] for call in calls}
     return [
@@ -63,10 +63,10 @@ def kernels_of(events: Sequence[Row], calls: Sequence[Row]) -> list[Row]:
 
 
 def compare_kernels(report: Report, profiled: Sequence[Row], launches: Sequence[Row]) -> None:
-    """By name, count and geometry, what `kernels_of` gives with what was recorded.
+    """Compares the profiler's kernels (`kernels_of`) with the recorded launches, by name, count and shape.
 
-    A launch that is recorded with a handle or an offset has no wrong name, but none: how many those are is told, and
-    they have to be just those that the profiler has more of.
+    A launch recorded with a handle or an offset has no name. The report counts these launches; there must be as many as
+    kernels of the profiler without a named launch.
     """
     known = Counter(kernel["kernel"] for kernel in profiled)
     named = Counter(plain(row["kernel"]) for row in launches if row["name_source"] not in _UNNAMED)
@@ -85,10 +85,10 @@ def compare_kernels(report: Report, profiled: Sequence[Row], launches: Sequence[
 
 
 def compare_memory(report: Report, said: Row, calls: Sequence[Row], held: Sequence[Row]) -> None:
-    """The allocator takes its segments by cudaMalloc; what else is allocated on the device, libraries have taken.
+    """Compares the allocator's segments with the recorded cudaMalloc calls, and its peak with the recorded peak.
 
-    When these had it is not known, nor how the peaks of places meet, where threads that never chose a device have one
-    of their own: the recorded peak is a range, which one place and no such library make one number.
+    Other device memory belongs to libraries. The recorded peak is a range, because two times are unknown: when the
+    libraries had their memory, and when each row had its peak. (Threads that never chose a device have their own row.)
     """
     taken = [row["bytes"] for row in calls if row["function"] == "cudaMalloc" and not row["result"]]
     report.check("as many cudaMalloc as the allocator has segments", said["segment.all.allocated"], len(taken))

@@ -1,14 +1,14 @@
-"""What is printed: facts, and checks with what was expected and what was recorded where they differ."""
+"""The printed report: facts, and checks with the expected and recorded values where they differ."""
 
 import difflib
 from collections import Counter
 from collections.abc import Mapping
 
-_MOST_LINES = 20  # of a difference
+_MOST_LINES = 20  # printed per difference
 
 
 def _lines(value: object) -> list[str]:
-    """A value as lines that can be told apart."""
+    """A value as lines for a diff."""
     if isinstance(value, Mapping):
         return [f"{key}: {held}" for key, held in sorted(value.items(), key=str)]
     if isinstance(value, list):
@@ -17,10 +17,10 @@ def _lines(value: object) -> list[str]:
 
 
 class Report:
-    """Prints as it goes, and counts.
+    """Prints each result at once, and counts the checks.
 
     Attributes:
-        checks: how many of each outcome: ok, FAILED.
+        checks: number of checks by outcome: ok, FAILED.
     """
 
     def __init__(self) -> None:
@@ -31,11 +31,11 @@ class Report:
         print(f"\n{text}", flush=True)
 
     def fact(self, text: str) -> None:
-        """Something that was seen, and is not judged."""
+        """Prints an observation without an expected value."""
         print(f"  fact    {text}", flush=True)
 
     def check(self, what: str, expected: object, recorded: object) -> None:
-        """They have to be equal."""
+        """Prints whether the values are equal, and how they differ."""
         outcome = "ok" if expected == recorded else "FAILED"
         self.checks[outcome] += 1
         size = f" ({len(expected)})" if isinstance(expected, list) else ""

@@ -1,7 +1,6 @@
 #!/bin/sh
-# Compares what SCOPE records with what programs say of themselves, on a machine with an NVIDIA GPU, as root. Needs a
-# Python from 3.11 on with pip, best the one that has PyTorch; takes PYTHON, if that is set. Installs nothing outside of
-# a temporary folder.
+# Compares SCOPE's records with the programs' own accounts. Run this as root on a machine with an NVIDIA GPU. It needs
+# Python 3.11 or newer with pip, preferably with PyTorch; PYTHON names another. It installs only to a temporary folder.
 # usage: run.sh
 set -eu
 cd "$(dirname "$0")"
@@ -31,7 +30,7 @@ trap 'rm -rf "$installed"' EXIT
 install() {
     "$python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target "$installed" "$@"
 }
-install --no-index --no-deps --find-links wheels scope-observe cffi pycparser pyelftools nvidia-ml-py
+install --no-index --no-deps --find-links wheels scope-observe cffi pycparser nvidia-ml-py
 for module in numpy pyarrow; do
     "$python" -c "$has" "$module" || install "$module"
 done

@@ -1,6 +1,6 @@
-"""Computes a little with PyTorch and Triton, and writes down what the profiler and the allocator have seen of it.
+"""Runs small PyTorch and Triton computations, and writes the accounts of the profiler and the allocator.
 
-The profiler is on before the first kernel and off after the last one: it has every launch of this process.
+The profiler runs from before the first kernel until after the last one: it has every launch of this process.
 """
 
 import json
@@ -14,13 +14,13 @@ from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile
 
 DEVICE = "cuda"
-SETTLE_S = 3.0  # a task attaches in libraries a little after they were mapped, and these are large
+SETTLE_S = 3.0  # SCOPE attaches to libraries a little after they are mapped, and these are large
 EVENTS = {"kernel", "cuda_runtime", "cuda_driver"}
 MEMORY = ("reserved_bytes.all.peak", "reserved_bytes.all.allocated", "segment.all.allocated", "segment.all.freed")
 
 
 def compute() -> None:
-    """Kernels of PyTorch's own and of cuBLAS, from this thread and from the one that goes backward."""
+    """Launches kernels of PyTorch and cuBLAS, from this thread and from the backward thread."""
     torch.manual_seed(1)
     x = torch.randn(257, 257, device=DEVICE)
     half = x.half()
@@ -44,14 +44,14 @@ def compute() -> None:
 
 
 def allocate() -> None:
-    """Blocks that need segments of their own, some of which are given back."""
+    """Allocates blocks that need their own segments, and frees one of them."""
     kept = [torch.empty(size << 20, dtype=torch.uint8, device=DEVICE) for size in (23, 41, 67)]
     kept.pop(1)
     torch.cuda.empty_cache()
 
 
 def compute_with_triton() -> str:
-    """A kernel that is compiled now; gives its version, or why there is none."""
+    """Compiles and runs a Triton kernel; returns Triton's version, or why the kernel did not run."""
     try:
         import triton
         from tests.gpu.triton_kernel import double_all
@@ -61,13 +61,13 @@ def compute_with_triton() -> str:
     try:
         for _ in range(13):
             double_all[(triton.cdiv(1009, 128),)](x, 1009, BLOCK=128)
-    except Exception as error:  # Triton builds with the host's C compiler, and says in many ways that it cannot
+    except Exception as error:  # Triton needs the host's C compiler; failures raise many types
         return f"it cannot compile here: {error}"
     return str(triton.__version__)
 
 
 def main(account: Path) -> None:
-    """Writes a JSON object a line."""
+    """Runs the computations and writes the accounts, one JSON object per line."""
     torch.cuda.init()
     time.sleep(SETTLE_S)
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:

@@ -25,33 +25,33 @@ _LONGEST_S = 300.0
 
 @dataclass
 class Traced:
-    """What a program wrote of itself, and what was recorded of it."""
+    """A program's own account, and SCOPE's recording of the program."""
 
     status: int | None
     account: list[Row]
     recording: Recording
 
     def said(self, row: str) -> list[Row]:
-        """What the program wrote of one kind."""
+        """The account's lines of one kind."""
         return [line for line in self.account if line.get("row") == row]
 
     def rows(self, stream: str) -> list[Row]:
-        """What was recorded, but for calls that other recorded calls made."""
+        """Recorded rows, without nested calls."""
         return [row for row in self.recording.rows(stream) if not row.get("nested")]
 
     def nested(self, stream: str) -> list[Row]:
-        """The other calls."""
+        """Recorded rows of nested calls: other recorded calls made them."""
         return [row for row in self.recording.rows(stream) if row["nested"]]
 
     @property
     def lost(self) -> dict[str, int]:
-        """What the probe's books say was lost, by stream and reason."""
+        """Lost events by stream and reason, as the probe counted them."""
         books = self.recording.accounts.items()
         return {f"{name}/{reason}": count for name, book in books for reason, count in book.lost.items()}
 
 
 def trace(*command: object) -> Traced:
-    """Runs a command, with a file to write its account into as its last argument, from its start."""
+    """Traces a command from its start. Its last argument is the file for its account."""
     with tempfile.NamedTemporaryFile() as file:
         held = HeldCommand([str(word) for word in (*command, file.name)])
         recording = Recording(held.pid)
@@ -66,7 +66,7 @@ def trace(*command: object) -> Traced:
 
 
 def trace_running(program: Path) -> Traced:
-    """The same of a program that is given a word to wait with, has said that it runs, and then goes on."""
+    """Traces a running program. The program prints a line, waits for the end of its input, and goes on."""
     with tempfile.NamedTemporaryFile() as file:
         command = [str(program), file.name, "wait"]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -85,7 +85,7 @@ def trace_running(program: Path) -> Traced:
 
 
 def alone(*command: object) -> list[Row]:
-    """The account of a command that nobody watches."""
+    """The account of a command that runs without SCOPE."""
     with tempfile.NamedTemporaryFile() as file:
         subprocess.run([str(word) for word in (*command, file.name)], check=True, timeout=_LONGEST_S)
         return _account(file.name)
@@ -97,7 +97,7 @@ def _tracer(pid: int, command: str = "") -> Tracer:
 
 
 def _record(tracer: Tracer, recording: Recording, poll: Callable[[], int | None]) -> None:
-    """Until the program has ended."""
+    """Records until the program has ended."""
     deadline = time.monotonic() + _LONGEST_S
     while poll() is None:
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""A kernel of Triton's; it reads this file to compile it."""
+"""A Triton kernel. Triton compiles it from the source in this file."""
 
 import triton
 import triton.language as tl

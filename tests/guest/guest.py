@@ -1,11 +1,11 @@
 """Runs a command as root under another kernel, with this host's own files.
 
-Some hosts refuse what a probe attaches to: a kernel in lockdown refuses fentry, one without CONFIG_KPROBES has no
-kprobe. Debian's kernels allow both, so a test of such an attach point boots one in QEMU. Nothing is installed in the
-guest: it sees the host's root file system read-only over 9p, and what it writes goes to a tmpfs above it.
+Some hosts refuse an attach point of a probe: a kernel in lockdown refuses fentry, a kernel without CONFIG_KPROBES has
+no kprobe. Debian's kernels allow both, so a test of such an attach point boots one in QEMU. Nothing is installed in
+the guest: it sees the host's root file system read-only over 9p, and writes to a tmpfs above it.
 
-The guest is emulated (TCG), never run on KVM: nested virtual machines, where tests mostly run, have no KVM or one
-that hangs. A boot takes 5 s, so a test file should run what it needs in one.
+The guest is emulated (TCG) and never uses KVM: tests mostly run in virtual machines, where KVM is missing or hangs.
+A boot takes 5 s, so a test file should need few boots.
 By hand: ``python3 tests/guest/guest.py tests/.cache COMMAND ...``
 """
 
@@ -22,12 +22,13 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-# busybox must be the static one: the guest's first process has no C library yet.
+# The static busybox is needed: the guest's first process has no C library yet.
 PACKAGES = ("qemu-system-x86", "busybox-static", "kmod", "cpio")
 EXIT_MARK = "\nSCOPE-GUEST-EXIT "
+TIMEOUT_S = 900.0  # for boot and command. A busy machine needs over 3 minutes for the longest
 
 # ttyS0 is the kernel's console. The command writes to ttyS1, so that no kernel message gets between its lines.
-# The second stty waits until the last byte has left (busybox's sets with TCSADRAIN).
+# The second stty waits until the last byte is sent (busybox's stty uses TCSADRAIN).
 INIT = """\
 #!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -52,15 +53,15 @@ poweroff -f
 
 
 class GuestError(RuntimeError):
-    """The guest could not be made, or ended before its command did; says how far it came."""
+    """The guest could not be started, or ended before its command did. The message has the last output."""
 
 
 class MissingPackageError(GuestError):
-    """Debian packages that the runner needs are not installed."""
+    """Debian packages that this module needs are not installed."""
 
 
 class GuestTimeoutError(GuestError, TimeoutError):
-    """The guest was ended because it ran longer than it was given."""
+    """The guest was ended because it ran longer than its timeout."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,8 @@ class GuestResult:
     """How a command in the guest ended.
 
     Attributes:
-        returncode: as a shell has it: 126 not executable, 127 not found, 128 + number when ended by a signal.
-        output: its standard output and standard error, in the order written.
+        returncode: as in a shell: 126 not executable, 127 not found, 128 + signal number if a signal ended the command.
+        output: the command's standard output and standard error, in the order written.
     """
 
     returncode: int
@@ -80,8 +81,8 @@ def fetch_kernel(cache: Path, package: str = "linux-image-amd64") -> Path:
     """Downloads and unpacks one of Debian's kernels, unless the cache has it.
 
     Args:
-        cache: a directory, made if absent, that keeps a folder for each kernel (400 MB).
-        package: a kernel or its metapackage, from the host's apt sources. Not a `cloud` one: these lack 9p.
+        cache: a directory with a folder for each kernel (400 MB); created if missing.
+        package: a kernel or its metapackage, from the host's apt sources. `cloud` kernels do not work: they lack 9p.
 
     Returns:
         The kernel's image, with its modules unpacked beside it.
@@ -92,7 +93,8 @@ def fetch_kernel(cache: Path, package: str = "linux-image-amd64") -> Path:
     """
     _require_packages()
     packages = [package]
-    for name in packages:  # grows: a metapackage depends on the kernel's, which since 7.0 depends on one for each part
+    # The list grows: a metapackage depends on the kernel's package, which since 7.0 depends on one package per part.
+    for name in packages:
         depends = _output("apt-cache", "depends", "--important", name)
         packages += re.findall(r"^ *Depends: (linux-(?:base|image|binary|modules)-\S+)$", depends, re.MULTILINE)
     unpacked = cache.resolve() / [name for name in packages if name.startswith("linux-image-")][-1]
@@ -103,7 +105,7 @@ def fetch_kernel(cache: Path, package: str = "linux-image-amd64") -> Path:
             root = Path(scratch, "root")
             for archive in Path(scratch).glob("*.deb"):
                 _output("dpkg", "-x", str(archive), str(root))
-            # Up to 6.1 lib/modules and boot/vmlinuz-*, then usr/lib/modules; since 7.0 the image lies there too.
+            # Modules: lib/modules up to 6.1, later usr/lib/modules. Image: boot/vmlinuz-*, since 7.0 with the modules.
             if not (root / "lib").exists():
                 (root / "lib").symlink_to("usr/lib")
             modules = next((root / "lib/modules").iterdir())
@@ -115,25 +117,27 @@ def fetch_kernel(cache: Path, package: str = "linux-image-amd64") -> Path:
     return next(unpacked.glob("lib/modules/*/vmlinuz"))
 
 
-def run_in_guest(command: list[str], *, kernel: Path, timeout: float) -> GuestResult:
-    """Boots a kernel, runs one command in the present directory with this process's PATH, and powers off.
+def run_in_guest(command: list[str], *, kernel: Path, timeout: float = TIMEOUT_S) -> GuestResult:
+    """Boots a kernel, runs one command in the current directory with this process's PATH, and powers off.
 
-    It runs as root and alone: no init system, no network but loopback, empty input. /run and /dev/shm are new.
+    The command runs as root and alone: no init system, only loopback network, empty input, empty /run and /dev/shm.
 
     Args:
-        command: program and arguments; not a shell's line.
-        kernel: what `fetch_kernel` returned.
+        command: program and arguments, not a shell line.
+        kernel: the image that `fetch_kernel` returned.
         timeout: seconds for boot and command together.
 
     Raises:
         MissingPackageError: the host lacks one of `PACKAGES`.
-        GuestTimeoutError: it took longer.
-        GuestError: the guest ended first, as after a kernel panic.
+        GuestTimeoutError: boot and command took longer than `timeout`.
+        GuestError: the guest ended before the command, for example after a kernel panic.
     """
     _require_packages()
     with tempfile.TemporaryDirectory() as scratch:
         console, output = Path(scratch, "console"), Path(scratch, "output")
-        qemu = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", "3G", "-smp", "2"]
+        # One host thread for both CPUs: with one for each, QEMU 7.2 once lost a timer's interrupt and the guest hung.
+        # The command keeps one CPU busy, so it takes no longer.
+        qemu = ["qemu-system-x86_64", "-accel", "tcg,thread=single", "-cpu", "max", "-m", "3G", "-smp", "2"]
         qemu += ["-nodefaults", "-display", "none", "-no-reboot", "-append", "console=ttyS0 panic=-1 quiet"]
         qemu += ["-kernel", str(kernel), "-initrd", str(_make_initramfs(Path(scratch), kernel, command))]
         qemu += ["-serial", f"file:{console}", "-serial", f"file:{output}"]
@@ -155,13 +159,13 @@ def _make_initramfs(scratch: Path, kernel: Path, command: list[str]) -> Path:
     (tree / "modules").mkdir(parents=True)
     (tree / "bin").mkdir()
     shutil.copy("/bin/busybox", tree / "bin")
-    # The modules and what they need, first things first; what is built in has a line without a file.
+    # The modules and their dependencies, in load order; a built-in module has a line without a file.
     modprobe = ["/sbin/modprobe", "-C", "/dev/null", "-d", str(kernel.parents[3]), "-S", kernel.parent.name]
     modprobe += ["--show-depends", "--all", "virtio_pci", "9pnet_virtio", "9p", "overlay"]
     lines = [line.split() for line in _output(*modprobe).splitlines()]
     paths = dict.fromkeys(Path(words[1]) for words in lines if words[0] == "insmod")
     for path in paths:
-        module = path.read_bytes()  # busybox's insmod reads no compressed one
+        module = path.read_bytes()  # busybox's insmod cannot read compressed modules
         (tree / "modules" / path.stem).write_bytes(lzma.decompress(module) if path.suffix == ".xz" else module)
     environment = shlex.join(["export", f"PATH={os.environ['PATH']}", "HOME=/root"])
     line = shlex.quote(f"{environment}; cd {shlex.quote(str(Path.cwd()))} && exec {shlex.join(command)}")
@@ -192,6 +196,6 @@ def _last_words(*logs: Path) -> str:
 
 
 if __name__ == "__main__":
-    result = run_in_guest(sys.argv[2:], kernel=fetch_kernel(Path(sys.argv[1])), timeout=300)
+    result = run_in_guest(sys.argv[2:], kernel=fetch_kernel(Path(sys.argv[1])))
     print(result.output, end="")
     sys.exit(result.returncode)

@@ -1,29 +1,29 @@
-"""The probes on a kernel that is not this host's: Debian 12's 6.1, in a virtual machine over this host's files."""
+"""The probes on Debian 12's kernel 6.1, in a virtual machine that uses this host's files."""
 
 import json
 import sys
 from pathlib import Path
 
 import pytest
-from tests.guest.guest import fetch_kernel, run_in_guest
+from tests.guest.guest import TIMEOUT_S, fetch_kernel, run_in_guest
 from tests.probes import cuda_programs
 from tests.probes.cuda_programs import Nvcc, launches_of
 
 from scope_bpf.probes import probes
 
+pytestmark = pytest.mark.timeout(TIMEOUT_S + 60)
 CACHE = Path(__file__).parents[1] / ".cache"
 
 
 @pytest.fixture(scope="module")
 def kernel() -> Path:
-    """The kernel's image, fetched once."""
+    """The image of the guest's kernel, downloaded once."""
     return fetch_kernel(CACHE)
 
 
-@pytest.mark.timeout(300)
 def test_every_probe_attaches(kernel: Path) -> None:
-    """Verifier and maps of the older kernel take every probe."""
-    ran = run_in_guest([sys.executable, "-m", "scope_cli.main", "doctor", "--json"], kernel=kernel, timeout=250)
+    """Every probe loads and attaches on the older kernel."""
+    ran = run_in_guest([sys.executable, "-m", "scope_cli.main", "doctor", "--json"], kernel=kernel)
     found = json.loads(ran.output[ran.output.index("{") :])
     assert found["kernel"].startswith("6.1.")
     findings = {finding["probe"]: finding for finding in found["probes"]}
@@ -32,24 +32,22 @@ def test_every_probe_attaches(kernel: Path) -> None:
     assert findings["gpu"]["no_device"]
 
 
-@pytest.mark.timeout(300)
 def test_events_are_recorded(kernel: Path) -> None:
-    """Events, their paths and their summaries come out there as here."""
+    """The older kernel records events with their paths, and summaries, without loss."""
     script = (
         f"{sys.executable} -m scope_cli.main trace files --json -- cat /etc/hostname | grep etc/hostname; "
         f"{sys.executable} -m scope_cli.main trace syscalls --mode summary --json -- true | grep -c execve"
     )
-    ran = run_in_guest(["sh", "-c", script], kernel=kernel, timeout=250)
+    ran = run_in_guest(["sh", "-c", script], kernel=kernel)
     assert '"path":"/root/etc/hostname"' in ran.output  # the guest runs in a chroot, and a path is absolute
     assert ran.output.split()[-1] == "1"
     assert ran.output.count("none lost") == 2
 
 
-@pytest.mark.timeout(300)
 def test_arguments_are_read(kernel: Path) -> None:
-    """Paths, what descriptors stand for, and data are text there as here."""
+    """On the older kernel, syscall arguments show paths, the files of descriptors, and data as text."""
     command = f"{sys.executable} -m scope_cli.main trace syscalls -o decode=all --json -- cat /etc/hostname"
-    ran = run_in_guest(["sh", "-c", command], kernel=kernel, timeout=250)
+    ran = run_in_guest(["sh", "-c", command], kernel=kernel)
     rows = [json.loads(line) for line in ran.output.splitlines() if line.startswith("{")]
     opened = [row for row in rows if row["name"] == "openat" and '"/etc/hostname"' in row["args"]]
     assert [row["result"].partition("<")[2] for row in opened] == ["/root/etc/hostname>"]
@@ -58,13 +56,13 @@ def test_arguments_are_read(kernel: Path) -> None:
     assert '</root/etc/hostname>, "' in reads[0]["args"]
 
 
-@pytest.mark.timeout(300)
 def test_cuda_programs_are_recorded(kernel: Path, tmp_path: Path) -> None:
-    """Without links for many functions at once each is attached by itself, and what is recorded is the same."""
+    """A kernel without multi-uprobe links records every CUDA call and launch, too."""
     program = Nvcc(tmp_path).build("static", "cuda_calls.cu")
     script = f"{sys.executable} -m scope_cli.main trace cuda --json -- {program}"
-    ran = run_in_guest(["sh", "-c", script], kernel=kernel, timeout=250)
+    ran = run_in_guest(["sh", "-c", script], kernel=kernel)
     rows = [json.loads(line) for line in ran.output.splitlines() if line.startswith("{")]
+    rows.sort(key=lambda row: row["ktime_ns"])  # a program that changed its CPU has rows in two buffers
     account = cuda_programs.run(program)
     assert launches_of([row for row in rows if row["type"] == "cuda_launch"]) == account.launches
     calls = [(row["function"], row["result"], row["bytes"] or 0) for row in rows if row["type"] == "cuda_call"]

@@ -1,4 +1,4 @@
-"""Runs a workload under a probe, on the real kernel, and gives back everything that was recorded."""
+"""Runs a workload under a probe, on the real kernel, and returns the recording."""
 
 import platform
 import subprocess
@@ -33,7 +33,7 @@ def _bpf() -> None:
 
 @pytest.fixture
 def record(runnable: dict[str, str]) -> Record:
-    """Runs a command under a probe, held for so many seconds: `record("syscalls", ["ls"], mode="summary")`."""
+    """Runs a command under a probe, held for `hold` seconds first: `record("syscalls", ["ls"], mode="summary")`."""
 
     def run(
         probe: str | Probe,
@@ -72,7 +72,7 @@ def record(runnable: dict[str, str]) -> Record:
 
 @pytest.fixture(scope="session")
 def workload(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """Compiles workloads/NAME.c, once a session; gives the program's path."""
+    """Compiles workloads/NAME.c once per session; returns the program's path."""
     folder = tmp_path_factory.mktemp("workloads")
 
     def build(name: str) -> str:
@@ -87,7 +87,7 @@ def workload(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
 
 @pytest.fixture
 def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compile:
-    """Compiles the object of a throw-away probe, to be found where the catalogue looks for objects."""
+    """Compiles the BPF object of a throw-away probe and points the catalogue to its folder."""
 
     def build(name: str, text: str) -> None:
         source = tmp_path / f"{name}.bpf.c"

@@ -1,4 +1,4 @@
-"""CUDA programs for the tests, made by nvcc; without a GPU every call in them really fails, with its real error."""
+"""CUDA programs for the tests, compiled by nvcc. Without a GPU, every call in them fails with CUDA's own error."""
 
 import subprocess
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ WORKLOADS = Path(__file__).parent / "workloads"
 
 
 def toolkit() -> Path:
-    """Where the wheels of nvcc and the runtime lie."""
+    """The folder in which the wheels install nvcc and the runtime."""
     nvcc = next(file for file in files("nvidia-cuda-nvcc") or () if file.name == "nvcc")
     return Path(str(nvcc.locate())).parents[1]
 
@@ -25,7 +25,7 @@ class Nvcc:
         (self.folder / "libcudart.so").symlink_to(toolkit() / "lib/libcudart.so.13")
 
     def build(self, name: str, source: str, *flags: str) -> Path:
-        """Makes workloads/SOURCE into a program, or what the flags make of it."""
+        """Compiles workloads/SOURCE to a program, or to a library if the flags say so."""
         program = self.folder / name
         if not program.exists():
             libraries = ["-L", self.folder, "-L", toolkit() / "lib", "-Xlinker", f"-rpath={toolkit() / 'lib'}"]
@@ -36,11 +36,11 @@ class Nvcc:
 
 @dataclass(frozen=True)
 class StandIn:
-    """A runtime and a driver that succeed, see cuda_stand_in.c, in a folder of their own.
+    """A runtime and a driver whose calls succeed (cuda_stand_in.c), built into a folder of their own.
 
     Attributes:
-        made: the folder has them already.
-        protection: "full" has functions begin with endbr64, as Ubuntu's compiler does; "none" does not.
+        made: whether the folder already has both libraries.
+        protection: with "full", functions begin with endbr64, as Ubuntu's compiler builds them; with "none", not.
     """
 
     folder: Path
@@ -66,7 +66,7 @@ class StandIn:
             subprocess.run(["gcc", *flags, "-o", library, WORKLOADS / "cuda_stand_in.c", *more], check=True)
 
     def build(self, nvcc: Nvcc, name: str, source: str) -> Path:
-        """Makes workloads/SOURCE into a program that runs with them."""
+        """Compiles workloads/SOURCE to a program that runs with the stand-in."""
         return nvcc.build(
             name,
             source,
@@ -77,19 +77,19 @@ class StandIn:
 
 @dataclass(frozen=True)
 class Account:
-    """What cuda_calls.cu says that it did."""
+    """The calls and launches that cuda_calls.cu prints."""
 
     calls: list[tuple[str, int, int]]  # function, result, bytes
     launches: list[tuple[object, ...]]  # result, grid, block, shared bytes, kernel
 
 
 def run(program: Path, *arguments: str) -> Account:
-    """Runs it by itself: what it does is the same every time."""
+    """Runs the program without a probe; it makes the same calls every time."""
     return account_of(subprocess.run([program, *arguments], capture_output=True, text=True, check=True).stdout)
 
 
 def account_of(output: str) -> Account:
-    """Reads what it printed."""
+    """Parses the program's output."""
     lines = [line.split(maxsplit=9) for line in output.splitlines()]
     return Account(
         [(words[1], int(words[2]), int(words[3])) for words in lines if words[0] == "call"],
@@ -98,6 +98,6 @@ def account_of(output: str) -> Account:
 
 
 def launches_of(rows: Sequence[dict[str, object]]) -> list[tuple[object, ...]]:
-    """Recorded launches as `Account` has them."""
+    """Recorded launches in the format of `Account.launches`."""
     shape = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_bytes", "kernel")
     return [tuple(row[name] for name in ("result", *shape)) for row in rows]

@@ -1,4 +1,4 @@
-"""What a probe recorded of a workload."""
+"""The rows and accounts that a probe recorded."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,14 +7,15 @@ from typing import Any
 import pyarrow as pa
 
 from scope_bpf.capture.account import Account, PlaceAccount
-from scope_bpf.capture.columns import RawBatch, to_arrow
+from scope_bpf.capture.batch import RawBatch
+from scope_bpf.capture.columns import to_arrow
 
-ONE_INTERVAL_MS = 3_600_000  # of a summary that is read once, at the end, however slow the machine
+ONE_INTERVAL_MS = 3_600_000  # so long that a summary is read once, at the end, even on a slow machine
 
 
 @dataclass
 class Recording:
-    """What a probe recorded of a command."""
+    """The rows and accounts of one recorded command."""
 
     pid: int = 0
     status: int | None = None

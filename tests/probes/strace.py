@@ -1,4 +1,4 @@
-"""What strace prints of a command, call by call, and what of it may differ between two runs of the same command."""
+"""Runs a command under strace, parses its calls, and removes values that differ between two runs."""
 
 import os
 import re
@@ -10,13 +10,13 @@ from scope_bpf.capture.command import HeldCommand
 
 _LINE = re.compile(r"(\w+)\((.*)\)\s+= (.*)", re.DOTALL)
 _POINTER = re.compile(r"\b0x[0-9a-f]{6,16}\b")
-_EXPANDED = re.compile(r"[\[{~&]")  # how a struct or an array begins that strace has followed a pointer to
+_EXPANDED = re.compile(r"[\[{~&]")  # the begin of a struct or array that strace read through a pointer
 _NUMBERED = re.compile(r"\b(pipe|socket|UNIX-\w+|NETLINK|\w+):\[(?:\d+|\d+->\d+|\w+:\d+)\]")
 _PORT = re.compile(r"((?:127\.0\.0\.1|0\.0\.0\.0):|htons\()\d+")
 
-DATA_BYTES = 601  # of each buffer
+DATA_BYTES = 601  # shown of each buffer
 
-# Calls of which a result or an argument is the number of a process, which another run has others of.
+# Calls with a pid or tid as result or argument, which differs between runs.
 _PROCESSES = {
     "getpid", "getppid", "gettid", "getpgid", "getpgrp", "getsid", "clone", "clone3", "fork", "vfork", "wait4",
     "set_tid_address", "kill", "tgkill", "setpgid", "prlimit64",
@@ -25,7 +25,7 @@ _PROCESSES = {
 
 @dataclass(frozen=True)
 class Line:
-    """A call: its name, its arguments one by one, its result."""
+    """A call: its name, its arguments, its result."""
 
     name: str
     arguments: tuple[str, ...]
@@ -36,7 +36,7 @@ class Line:
 
 
 def straced(command: Sequence[str], output: Path) -> list[list[Line]]:
-    """Runs a command under strace; the calls of each of its threads, in the order in which they began."""
+    """Runs a command under strace; returns the calls of each thread, threads in the order of their begin."""
     output.mkdir()
     held = HeldCommand(
         ["strace", "-ff", "-yy", "-qq", "-s", str(DATA_BYTES), "-e", "signal=none", "-o", f"{output}/of", *command]
@@ -50,30 +50,34 @@ def straced(command: Sequence[str], output: Path) -> list[list[Line]]:
 
 
 def began_after(first: int, tid: int) -> int:
-    """Orders threads by when they began, if they are newer than a first one: numbers grow up to a limit, then anew."""
+    """Sort key for threads newer than `first`, by their begin: tids grow up to pid_max, then restart."""
     return (tid - first) % int(Path("/proc/sys/kernel/pid_max").read_text())
 
 
 def without_waiting(lines: Sequence[Line]) -> list[Line]:
-    """The lines but those whose order and number is chance: when a child ends, its parent may wait already, or not."""
-    return [line for line in lines if line.name not in ("wait4", "rt_sigreturn")]
+    """The lines without those whose order and number depend on timing.
+
+    When a child ends, its parent may wait already, or not yet, or be in the next fork, which the kernel then restarts.
+    """
+    by_chance = ("wait4", "rt_sigreturn")
+    return [line for line in lines if line.name not in by_chance and not line.result.startswith("? ERESTARTNOINTR")]
 
 
 def reaped(lines: Sequence[Line]) -> list[tuple[str, str]]:
-    """Each wait that found a child which had ended: whom it waited for, and where its resources were to be put."""
+    """The pid and rusage arguments of each wait4 that reaped a child."""
     waits = [line for line in lines if line.name == "wait4" and line.result.isdecimal() and line.result != "0"]
     return [(line.arguments[0], line.arguments[3]) for line in waits]
 
 
 def parsed(line: str) -> Line:
-    """A line of strace's, or one made alike."""
+    """Parses a line of strace, or one in the same format."""
     match = _LINE.fullmatch(line)
     assert match, line
     return Line(match[1], tuple(split(match[2])), match[3])
 
 
 def split(arguments: str) -> list[str]:
-    """Arguments one by one: commas in strings and in brackets part nothing."""
+    """Splits arguments at commas, except commas in strings or brackets."""
     found, depth, quoted, begin = [], 0, False, 0
     skip = False
     for at, character in enumerate(arguments):
@@ -94,13 +98,13 @@ def split(arguments: str) -> list[str]:
 
 
 def _in_angles(text: str) -> bool:
-    """Within the file that a descriptor stands for: those brackets are escaped in names."""
+    """Whether the text ends within a descriptor's <file>; strace escapes these brackets in file names."""
     opened = re.match(r"(?:-?\d+|AT_FDCWD)<", text)
     return bool(opened) and ">" not in text
 
 
 def without_chance(line: Line) -> Line:
-    """A call without what another run of the same program has otherwise: addresses, inodes, ports, processes."""
+    """A call without values that differ between runs: addresses, inodes, ports, pids."""
     arguments = tuple(_plain(argument) for argument in line.arguments)
     result = _plain(line.result)
     if line.name in _PROCESSES:
@@ -110,21 +114,21 @@ def without_chance(line: Line) -> Line:
 
 
 def _plain(text: str) -> str:
-    text = re.sub(r"\s*/\* [^*]* \*/", "", text)  # counts that strace adds to what it does not show
-    text = re.sub(r"<(?:char|block) \d+:\d+>>", ">", text)  # what device a file is
+    text = re.sub(r"\s*/\* [^*]* \*/", "", text)  # strace's counts of omitted items
+    text = re.sub(r"<(?:char|block) \d+:\d+>>", ">", text)  # device numbers
     text = _PORT.sub(r"\1PORT", _POINTER.sub("POINTER", text))
     return _NUMBERED.sub(lambda found: f"{'socket' if found[1] not in ('pipe',) else 'pipe'}:[N]", text)
 
 
 def agree(theirs: Line, ours: Line) -> bool:
-    """Whether two calls are told alike, where both show what there is."""
+    """Whether two lines show the same call, as far as both show its arguments."""
     theirs, ours = without_chance(theirs), without_chance(ours)
-    if theirs.name == "clone":  # strace names its arguments, and leaves out those that its flags leave out
+    if theirs.name == "clone":  # strace names the arguments and omits those that the flags do not use
         theirs = Line(
             "clone", tuple(re.findall(r"(?:flags|child_stack)=([^,]*)", ", ".join(theirs.arguments))), theirs.result
         )
         ours = Line("clone", (ours.arguments[1], ours.arguments[0]), ours.result)
-    if theirs.name == "getrandom":  # what is random is never the same, and ours does not show it
+    if theirs.name == "getrandom":  # random bytes differ between runs, and ours does not show them
         theirs = Line("getrandom", ours.arguments[:1] + theirs.arguments[1:], theirs.result)
     return (
         theirs.name == ours.name

@@ -1,4 +1,4 @@
-"""The books balance: what the kernel emitted was received or is counted as lost."""
+"""Accounts balance: every event that the kernel emitted was received or is counted as lost."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ from scope_bpf.probes import probe_named
 
 @pytest.mark.parametrize("probe", ["syscalls", "process", "files", "sched"])
 def test_emitted_is_received(record: Record, probe: str) -> None:
-    """With room enough, every event of every stream arrives."""
+    """If there is enough room, every event of every stream arrives."""
     recording = record(probe, ["find", "/usr/share/doc", "-name", "copyright"])
     assert sum(account.emitted for account in recording.accounts.values()) > 0
     for stream, account in recording.accounts.items():
@@ -38,7 +38,7 @@ def test_a_ring_too_small_loses_by_number(record: Record, workload: Callable[[st
 
 
 def test_a_summary_too_large_loses_by_number(record: Record) -> None:
-    """Calls whose key found no room in the summary are counted."""
+    """Calls whose key finds no room in the summary map are counted as lost."""
     script = """
 import os, resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (20000, 20000))
@@ -53,7 +53,7 @@ for n in range(17000):
 
 
 def test_children_that_cannot_be_marked_are_counted(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With room for no more marks than the target's and our own, each child that goes unwatched is a loss."""
+    """When the map of watched pids is full, each child that is not watched is counted as lost (`follow`)."""
     load = BpfObject.load
 
     def load_with_little_room(loaded: BpfObject) -> None:
@@ -71,7 +71,7 @@ def test_children_that_cannot_be_marked_are_counted(record: Record, monkeypatch:
 
 
 def test_calls_too_deep_are_counted(record: Record, tmp_path: Path) -> None:
-    """Of calls seven deep the four outer ones are kept; the others have nowhere to be remembered, which is counted."""
+    """Of seven nested calls, the outer four are recorded; the inner three are counted as lost (`too_deep`)."""
     StandIn(tmp_path)
     libraries = [tmp_path / name for name in ("libcudart.so.13", "libcuda.so.1")]
     flags = ["-O1", f"-Wl,--no-as-needed,-rpath={tmp_path}"]
@@ -85,7 +85,7 @@ def test_calls_too_deep_are_counted(record: Record, tmp_path: Path) -> None:
 
 
 def test_switching_modes_loses_nothing(workload: Callable[[str], str], runnable: dict[str, str]) -> None:
-    """However often a task switches between events and summary, each call is in exactly one of them."""
+    """Through all switches between events and summary, each call is in exactly one of them, or counted as lost."""
     if runnable["syscalls"]:
         pytest.skip(runnable["syscalls"])
     probe = probe_named("syscalls")

@@ -21,7 +21,7 @@ from scope_bpf.errors import NotSupported
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(__file__).parent / "workloads" / "visits.c"
-DEPTH = 8  # calls that the probe keeps of a thread
+DEPTH = 8  # nested calls that the probe keeps per thread
 PROGRAM = """
 #include "scope.bpf.h"
 
@@ -136,7 +136,7 @@ int BPF_PROG(visitor_replaced, struct task_struct *task)
 
 
 def places(options: Mapping[str, Any]) -> list[Place]:
-    """Of the library's functions those that are asked for; the argument that is told is visit's second."""
+    """A place for each requested function; the recorded argument is the second for visit, else the first."""
     return [
         Place(Symbol((name,)), "visit_begin", "visit_end", {"number": int(name == "visit")})
         for name in options["functions"]
@@ -183,7 +183,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def object_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the compiled probe is."""
+    """The folder of the compiled probe."""
     folder = tmp_path_factory.mktemp("object")
     (folder / "visits.bpf.c").write_text(PROGRAM % (DEPTH, DEPTH))
     architecture = "arm64" if platform.machine() == "aarch64" else "x86"
@@ -204,14 +204,14 @@ def visits(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> Visits:
-    """Records the workload: how its calls end, how often, how deep; by each way to attach. The books always balance."""
+    """Records the workload by each alternative, and checks that its accounts balance, per stream and per place."""
     monkeypatch.setattr("scope_bpf.catalogue.probe.OBJECTS", object_folder)
     probe = replace(PROBE, alternatives=(request.param,))
 
     def run(way: str, times: int, depth: int, **options: Any) -> Recording:
         try:
             recording = record(probe, [str(program), way, str(times), str(depth)], **options)
-        except NotSupported as error:  # uprobe_multi is there since 6.6
+        except NotSupported as error:  # kernels have uprobe_multi since 6.6
             pytest.skip(str(error))
         account = recording.accounts["visit"]
         assert account.emitted == recording.count("visit") + sum(account.lost.values())
@@ -224,7 +224,7 @@ def visits(
 
 
 def rows_of(recording: Recording) -> Counter[tuple[str, int, int, int]]:
-    """How often a function, with an argument, so many calls deep, returned what."""
+    """The number of returned calls by function, argument, depth and result."""
     return Counter(
         (recording.places[row["place"]].name, row["argument"], row["depth"], row["result"])
         for row in recording.rows("visit")
@@ -233,7 +233,7 @@ def rows_of(recording: Recording) -> Counter[tuple[str, int, int, int]]:
 
 
 def test_every_return_is_paired_with_its_entry(visits: Visits) -> None:
-    """Calls one after another, within themselves, and by a jump at another's end: each has its own result and depth."""
+    """Sequential, recursive and tail calls each have their own result and depth."""
     recording = visits("return", times=101, depth=5)
     assert recording.status == 0
     wanted = {("count_down", 5 - depth, depth, 5 - depth): 101 for depth in range(6)}
@@ -248,7 +248,7 @@ def test_every_return_is_paired_with_its_entry(visits: Visits) -> None:
 
 
 def test_recursion_deeper_than_is_kept(visits: Visits) -> None:
-    """The outer calls are there with their results, the inner ones are counted; what comes after is not disturbed."""
+    """Outer calls have rows with results, inner ones are counted as lost (`too_deep`), and later calls are correct."""
     recording = visits("return", times=53, depth=40)
     rows = rows_of(recording)
     assert {row: count for row, count in rows.items() if row[0] == "count_down"} == {
@@ -261,7 +261,7 @@ def test_recursion_deeper_than_is_kept(visits: Visits) -> None:
 
 @pytest.mark.parametrize("depth", [1, 3, DEPTH, 11])
 def test_calls_that_are_left_by_a_jump(visits: Visits, depth: int) -> None:
-    """Each is counted, though the next is made from the same place in the stack; none is taken for one around it."""
+    """Each left call is counted as lost, even if the next has the same stack address; later calls are not nested."""
     recording = visits("jump", times=17, depth=depth)
     kept = min(depth, DEPTH)
     assert rows_of(recording) == {("plus_one", 17, 0, 18): 1}
@@ -271,7 +271,7 @@ def test_calls_that_are_left_by_a_jump(visits: Visits, depth: int) -> None:
 
 
 def test_a_jump_back_into_a_call(visits: Visits) -> None:
-    """The call that is jumped back into returns, and what it calls then is one call deep."""
+    """A call that a jump goes back into still returns, and its next call is one call deep."""
     recording = visits("jump-within", times=19, depth=4)
     wanted = {("visit", 4, 0, 2): 19} | {("count_down", 2 - depth, 1 + depth, 2 - depth): 19 for depth in range(3)}
     assert rows_of(recording) == wanted
@@ -282,7 +282,7 @@ def test_a_jump_back_into_a_call(visits: Visits) -> None:
     ("way", "times", "status"), [("threads", 13, 0), ("exit", 1, 7), ("kill", 1, -signal.SIGKILL)], ids=lambda way: way
 )
 def test_calls_in_which_a_thread_ends(visits: Visits, way: str, times: int, status: int) -> None:
-    """Each is told, as one that has not returned, whatever ended its thread."""
+    """Each call in which a thread ends is a row with `returned` 0, whatever ended the thread."""
     recording = visits(way, times=times, depth=3)
     assert recording.status == status
     rows = Counter((row["argument"], row["depth"], row["returned"]) for row in recording.rows("visit"))
@@ -292,7 +292,7 @@ def test_calls_in_which_a_thread_ends(visits: Visits, way: str, times: int, stat
 
 
 def test_calls_that_another_program_replaces(visits: Visits) -> None:
-    """They are counted as left."""
+    """Calls under way at an exec are counted as lost (`left`)."""
     recording = visits("exec", times=1, depth=5)
     assert recording.status == 0
     assert recording.count("visit") == 0
@@ -300,14 +300,14 @@ def test_calls_that_another_program_replaces(visits: Visits) -> None:
 
 
 def test_places_come_from_options(visits: Visits) -> None:
-    """What is not asked for is not attached to; places are numbered and described as they are asked for."""
+    """Only requested functions have a place and are attached."""
     recording = visits("jump-within", times=7, depth=2, functions=["visit"])
     assert rows_of(recording) == {("visit", 2, 0, 2): 7}
     assert recording.places == [PlaceAccount("visit", 1, 7 * 3, {"left": 7 * 2})]
 
 
 def test_only_hits_of_watched_processes_count(visits: Visits, program: Path) -> None:
-    """Another process that calls the same file at the same time hits nothing."""
+    """Calls that another process makes to the same file at the same time are no hits."""
     script = f"{program} return 31 2"
     with subprocess.Popen(["sh", "-c", f"while :; do {script}; done"]) as other:
         try:
@@ -320,7 +320,7 @@ def test_only_hits_of_watched_processes_count(visits: Visits, program: Path) -> 
 def test_a_file_without_the_functions_is_not_attached_to(
     record: Record, object_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ "Not found in any file" differs from "attached, but never called"."""
+    """A function found in no file has 0 files, unlike one that is attached but never called."""
     monkeypatch.setattr("scope_bpf.catalogue.probe.OBJECTS", object_folder)
     recording = record(PROBE, ["true"])
     assert recording.places == [PlaceAccount(name) for name in FUNCTIONS]

@@ -1,4 +1,4 @@
-"""CUDA programs under the probe: arguments, results and names are the programs' own."""
+"""CUDA programs under the probe: recorded arguments, results and names equal the programs' own."""
 
 import subprocess
 import time
@@ -26,7 +26,7 @@ def program(nvcc: Nvcc, request: pytest.FixtureRequest) -> Path:
 
 
 def test_every_call_is_there(record: Record, program: Path) -> None:
-    """Functions in their order, with the bytes they were given and the result that the program got."""
+    """Calls are recorded in order, with the bytes that the program passed and the result that it got."""
     account = cuda_programs.run(program)
     rows = record("cuda", [str(program)]).rows("cuda_call")
     assert [(row["function"], row["result"], row["bytes"] or 0) for row in rows] == account.calls
@@ -36,7 +36,7 @@ def test_every_call_is_there(record: Record, program: Path) -> None:
 
 
 def test_every_launch_is_there_by_name(record: Record, program: Path) -> None:
-    """Kernels by their names, templates and those without linkage too, with their geometry."""
+    """Every launch has the kernel's name, also for templates and kernels without linkage, and its geometry."""
     account = cuda_programs.run(program, "7")
     recording = record("cuda", [str(program), "7"])
     rows = recording.rows("cuda_launch")
@@ -48,7 +48,7 @@ def test_every_launch_is_there_by_name(record: Record, program: Path) -> None:
 
 
 def test_threads_are_told_apart(record: Record, program: Path) -> None:
-    """Launches of threads that race are each one row of its thread."""
+    """When threads launch at the same time, each launch is one row of its own thread."""
     recording = record("cuda", [str(program), "1", "5"])
     rows = [row for row in recording.rows("cuda_launch") if row["tid"] != row["pid"]]
     counts = Counter((row["tid"], row["grid_x"]) for row in rows)
@@ -59,7 +59,7 @@ def test_threads_are_told_apart(record: Record, program: Path) -> None:
 
 @pytest.mark.parametrize("optimized", [False, True])
 def test_launches_of_a_stripped_program(record: Record, nvcc: Nvcc, optimized: bool) -> None:
-    """With the runtime linked in and no symbol left, launches are still there, by name."""
+    """With the runtime linked in and all symbols stripped, `<<<...>>>` launches still have rows with names."""
     flags = ("-O2",) if optimized else ()
     program = nvcc.build(f"stripped{optimized}", "cuda_calls.cu", *flags, "-Xlinker", "-s")
     listed = subprocess.run(["nm", program], capture_output=True, text=True)
@@ -73,7 +73,7 @@ def test_launches_of_a_stripped_program(record: Record, nvcc: Nvcc, optimized: b
 
 @pytest.mark.parametrize("way", ["itself", "child"])
 def test_a_runtime_that_is_loaded_later(record: Record, workload: Callable[[str], str], way: str) -> None:
-    """What a watched process, or one that it starts, opens while the task runs is attached to meanwhile."""
+    """A runtime that a watched process or its child opens during the trace is attached."""
     command = [workload("cuda_dlopen"), str(cuda_programs.toolkit() / "lib/libcudart.so.13"), "1009"]
     recording = record("cuda", command if way == "itself" else ["sh", "-c", f"{' '.join(command)}; true"])
     rows = recording.rows("cuda_call")
@@ -82,7 +82,7 @@ def test_a_runtime_that_is_loaded_later(record: Record, workload: Callable[[str]
 
 
 def test_copies_say_between_what(record: Record, nvcc: Nvcc) -> None:
-    """Directions are those the program gave, or its addresses if it left it to them; a failed copy has no bandwidth."""
+    """A copy has the given direction, or that of its addresses for cudaMemcpyDefault; a failed one has no bandwidth."""
     program = nvcc.build("shared", "cuda_calls.cu", *LINKED["shared"])
     rows = [row for row in record("cuda", [str(program)]).rows("cuda_call") if row["kind"]]
     assert [(row["function"], row["kind"]) for row in rows] == [
@@ -98,7 +98,7 @@ def test_copies_say_between_what(record: Record, nvcc: Nvcc) -> None:
 
 
 def test_nothing_is_attached_without_a_task(record: Record, nvcc: Nvcc) -> None:
-    """When the recording is over, the kernel frees every program of ours, which it does a little later."""
+    """Soon after a recording ends, the kernel has none of the probe's programs."""
 
     def programs() -> int:
         return subprocess.run(["bpftool", "prog", "show"], capture_output=True, text=True, check=True).stdout.count(

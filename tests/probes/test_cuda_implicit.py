@@ -18,7 +18,7 @@ Run = Callable[..., Recording]
 
 @pytest.fixture
 def run(record: Record, workload: Callable[[str], str]) -> Run:
-    """Has the program do something."""
+    """Records the program with these words as its arguments."""
     return lambda *words, **options: record("cuda", [workload("cuda_contexts"), *words], **options)
 
 
@@ -28,7 +28,7 @@ def _held(recording: Recording, *names: str) -> dict[tuple[str, Any], tuple[int,
 
 
 def test_directions_by_address(run: Run) -> None:
-    """A copy that leaves it to the addresses is told by what lies there, and is `default` where that is not known."""
+    """A default copy's direction is found from the memory at its addresses; if that is unknown, it is `default`."""
     copies = [row for row in run("copies").rows("cuda_call") if row["function"] == "cudaMemcpy"]
     assert [(row["bytes"], row["kind"]) for row in copies] == [
         (2, "H2D"),
@@ -43,7 +43,7 @@ def test_directions_by_address(run: Run) -> None:
 
 
 def test_copies_that_a_struct_describes(run: Run) -> None:
-    """Addresses, bytes and direction are those of the struct; a type that leaves it to the address is resolved."""
+    """Addresses, bytes and direction are those of the struct; memory of unified type is resolved by address."""
     rows = run("copies").rows("cuda_call")
     copies = [row for row in rows if row["function"] in ("cuMemcpy2D_v2", "cuMemcpy3DAsync_v2")]
     device = next(row["ptr"] for row in rows if row["function"] == "cudaMalloc")
@@ -62,7 +62,7 @@ def test_copies_that_a_struct_describes(run: Run) -> None:
 
 
 def test_kernels_of_libraries(run: Run) -> None:
-    """The driver's functions have the names of the kernels that they are of; what nobody gave out is a handle."""
+    """A driver function has its kernel's name; one that the driver did not return is shown as a handle."""
     launches = run("kernels").rows("cuda_launch")
     assert Counter((row["kernel"], row["name_source"]) for row in launches[:-1]) == {
         ("kernel_of_a_library", "driver"): 8
@@ -71,7 +71,7 @@ def test_kernels_of_libraries(run: Run) -> None:
 
 
 def test_what_is_live_is_told_with_each_call(run: Run) -> None:
-    """After every allocation and free, by kind of memory."""
+    """Each allocation and each free has the live bytes after it, for its kind of memory."""
     rows = [row for row in run("device", "allocate", "pitch").rows("cuda_call") if row["live_bytes"] is not None]
     assert [(row["memory"], row["device"], row["bytes"], row["live_bytes"]) for row in rows] == [
         *(("device", 3, 307, 307 * (number + 1)) for number in range(5)),
@@ -81,7 +81,7 @@ def test_what_is_live_is_told_with_each_call(run: Run) -> None:
 
 
 def test_memory_that_is_pinned_later(run: Run) -> None:
-    """The program's own, registered with the runtime: pinned until it is not any more."""
+    """Memory that the program registers with the runtime is pinned until it is unregistered."""
     names = ("live_count", "live_bytes", "peak_bytes", "frees", "unknown_frees")
     assert _held(run("register"), *names) == {("pinned", None): (1, 2003, 3012, 1, 0)}
 
@@ -97,7 +97,7 @@ def test_the_only_device(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_reset_frees_what_the_device_had(run: Run) -> None:
-    """All that was allocated on it is an implicit free; what other devices have, and a reset that fails, is not."""
+    """A reset implicitly frees all memory of its device, but not of others; a failed reset frees nothing."""
     names = ("live_count", "live_bytes", "implicit_frees", "frees")
     recording = run("allocate", "device", "allocate", "refused", "reset", "allocate")
     assert _held(recording, *names) == {
@@ -109,7 +109,7 @@ def test_a_reset_frees_what_the_device_had(run: Run) -> None:
 
 
 def test_a_context_takes_its_memory_along(run: Run) -> None:
-    """Only what was allocated in it, and is not a pool's; a context tells the device that it is made for."""
+    """Destroying a context frees only memory allocated in it and not a pool's; a new context sets the device."""
     names = ("live_count", "live_bytes", "implicit_frees", "frees")
     assert _held(run("contexts"), *names) == {
         ("device", 0): (1, 1009, 2, 0),
@@ -127,19 +127,19 @@ def test_what_cannot_be_freed_is_held(run: Run) -> None:
 
 
 def test_an_exec_frees_everything(run: Run) -> None:
-    """The program that comes after has nothing of the one before, though it is the same process."""
+    """An exec implicitly frees the old program's memory, though the process stays the same."""
     names = ("live_count", "live_bytes", "implicit_frees", "allocations")
     assert _held(run("allocate", "exec", "allocate"), *names) == {("device", None): (5, 5 * 307, 5, 10)}
 
 
 def test_an_address_that_is_given_out_again_was_free(run: Run) -> None:
-    """However it was freed: it is not held twice."""
+    """An address that is allocated again counts once; the earlier allocation is an implicit free."""
     names = ("live_count", "live_bytes", "implicit_frees", "unknown_frees")
     assert _held(run("again"), *names) == {("device", None): (1, 307, 2, 0)}
 
 
 def test_calls_that_never_return_are_there(run: Run) -> None:
-    """A thread or the process ends inside a call: it has its row, without a result; nothing is lost."""
+    """A call in which a thread or the process ends is a row without a result; nothing is lost."""
     recording = run("end")
     rows = recording.rows("cuda_call")
     assert [(row["function"], row["result"], row["result_name"], row["stream"]) for row in rows] == [

@@ -1,4 +1,4 @@
-"""Success paths of CUDA programs, with a stand-in for the runtime and driver: what they do has known answers."""
+"""Success paths of CUDA programs, with a stand-in for the runtime and driver, so that all results are known."""
 
 import os
 import re
@@ -31,7 +31,7 @@ MIB = 1 << 20
 
 @pytest.fixture(scope="module", params=["none", "full"])
 def stand_in(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> StandIn:
-    """Its functions begin with a push, or with endbr64 and a push: behind that they are probed."""
+    """A stand-in whose functions begin with push, or with endbr64 and push; the probe is placed after endbr64."""
     made = StandIn(tmp_path_factory.mktemp("stand_in"), request.param)
     with FileIO(made.folder / "libcudart.so.13") as file:
         elf = ElfFile(file)
@@ -42,7 +42,7 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory, stand_in: StandIn) -> Path:
-    """cuda_memory.cu on the stand-in."""
+    """cuda_memory.cu, linked with the stand-in."""
     return stand_in.build(Nvcc(tmp_path_factory.mktemp("cuda")), "memory", "cuda_memory.cu")
 
 
@@ -56,7 +56,7 @@ def _last(rows: list[dict[str, Any]], *keys: str) -> dict[Any, dict[str, Any]]:
 
 
 def test_calls_within_calls_are_marked(recording: Recording) -> None:
-    """A driver call that the runtime makes is there, marked as nested, and only those are."""
+    """A driver call that the runtime makes is recorded and marked as nested; other calls are not."""
     counts = Counter((row["function"], row["nested"]) for row in recording.rows("cuda_call"))
     assert counts["cudaMalloc", 0] == 101 + 53 + 1 + 1
     assert counts["cuMemAlloc_v2", 1] == 101 + 53 + 1
@@ -66,7 +66,7 @@ def test_calls_within_calls_are_marked(recording: Recording) -> None:
 
 
 def test_results_and_devices(recording: Recording) -> None:
-    """Out of memory has its name; the device is the one that the thread chose."""
+    """A failed allocation has the name of its error; the device is the one that the thread selected."""
     rows = recording.rows("cuda_call")
     failed = [(row["function"], row["result"], row["result_name"], row["bytes"]) for row in rows if row["result"]]
     assert failed == [("cudaMalloc", 2, "cudaErrorMemoryAllocation", 2 << 40)]
@@ -75,7 +75,7 @@ def test_results_and_devices(recording: Recording) -> None:
 
 
 def test_bandwidth_of_copies_that_block(recording: Recording) -> None:
-    """Bytes by the call's own duration."""
+    """A blocking copy's bandwidth is its bytes divided by the call's duration."""
     copies = [row for row in recording.rows("cuda_call") if row["kind"]]
     assert [(row["function"], row["kind"], row["bytes"]) for row in copies] == [("cudaMemcpy", "H2D", MIB)] * 7
     for row in copies:
@@ -83,13 +83,13 @@ def test_bandwidth_of_copies_that_block(recording: Recording) -> None:
 
 
 def test_a_wait_is_its_time(recording: Recording) -> None:
-    """The stand-in sleeps 3 ms in it."""
+    """A call that waits lasts as long as the wait: the stand-in sleeps 3 ms."""
     (wait,) = [row for row in recording.rows("cuda_call") if row["function"] == "cudaDeviceSynchronize"]
     assert wait["duration_ns"] >= 3_000_000
 
 
 def test_kernels_by_handle_and_by_the_drivers_names(recording: Recording) -> None:
-    """A handle that is no address leads to its kernel; what the driver was asked for by name has that name."""
+    """An opaque handle is resolved to its kernel; a function requested from the driver by name has that name."""
     rows = [row for row in recording.rows("cuda_launch") if not row["nested"]]
     assert Counter((row["function"], row["kernel"], row["name_source"]) for row in rows) == {
         ("cudaLaunchKernel", "touch(int*)", "registration"): 2,
@@ -101,7 +101,7 @@ def test_kernels_by_handle_and_by_the_drivers_names(recording: Recording) -> Non
 
 
 def test_what_is_held(recording: Recording) -> None:
-    """Live and peak bytes by kind of memory; a pool counts as what it maps; failures and cudaFree(NULL) do not."""
+    """Live and peak bytes are counted by kind of memory, also for cuMemMap, but not for failures and cudaFree(NULL)."""
     held = _last(recording.rows("cuda_memory"), "memory")
     names = ("live_bytes", "live_count", "peak_bytes", "allocations", "frees", "unknown_frees", "device")
     assert {memory: tuple(row[name] for name in names) for (memory,), row in held.items()} == {
@@ -112,7 +112,7 @@ def test_what_is_held(recording: Recording) -> None:
 
 
 def test_leaks_by_stack(recording: Recording) -> None:
-    """What was not freed is put down to who allocated it; what was balanced is not live."""
+    """Unfreed memory is live under the stack that allocated it; freed memory is not live."""
     live = _last(recording.rows("cuda_live"), "stack", "memory")
     leaks = {row["stack"].rpartition(";")[2]: row for row in live.values() if row["live_count"]}
     assert set(leaks) == {"leak(int)", "main"}
@@ -123,7 +123,7 @@ def test_leaks_by_stack(recording: Recording) -> None:
 
 
 def test_code_without_symbols_can_be_named_later(record: Record, program: Path, tmp_path: Path) -> None:
-    """A frame in it is the file, the offset and the build id, by which its debug information is found anywhere."""
+    """A frame without a symbol has file, offset and build id, which find its name in an unstripped file."""
     stripped = tmp_path / "stripped"
     subprocess.run(["strip", "-o", stripped, program], check=True)
     notes = subprocess.run(["readelf", "-n", stripped], capture_output=True, text=True, check=True).stdout
@@ -142,7 +142,7 @@ def test_code_without_symbols_can_be_named_later(record: Record, program: Path, 
 def test_installed_libraries_are_attached_to_beforehand(
     stand_in: StandIn, program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a process that starts while a task runs, and uses them, no call is missed: not the first ones either."""
+    """No call is missed when a program that uses installed libraries starts during a trace, not even the first."""
     libraries = [str(stand_in.folder / name) for name in ("libcuda.so.1", "libcudart.so.13")]
     monkeypatch.setattr(functions_module, "installed_libraries", lambda _: libraries)
     recording = Recording()
@@ -164,7 +164,7 @@ def test_installed_libraries_are_attached_to_beforehand(
 
 
 def test_summaries_count_the_same(record: Record, program: Path) -> None:
-    """Counts, errors, bytes and histograms, kept in the kernel."""
+    """A summary, kept in the kernel, has the program's counts, errors and bytes; histograms add up to the count."""
     recording = record("cuda", [str(program)], mode="summary", interval_ms=ONE_INTERVAL_MS)
     calls = {row["function"]: row for row in recording.rows("cuda_call_summary") if not row["nested"]}
     assert {name: calls["cudaMalloc"][name] for name in ("count", "errors", "bytes")} == {
@@ -179,7 +179,7 @@ def test_summaries_count_the_same(record: Record, program: Path) -> None:
 
 
 def _traced(pid: int, tracer: Tracer, until: str, process: "subprocess.Popen[str]") -> Recording:
-    """Polls until the program says a word."""
+    """Waits until the program prints a word, then polls for 1.5 s."""
     assert process.stdout
     recording = Recording(pid)
     while process.stdout.readline().strip() != until:
@@ -193,9 +193,11 @@ def _traced(pid: int, tracer: Tracer, until: str, process: "subprocess.Popen[str
 
 @contextmanager
 def _running(program: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """The program, held before it does anything but allocate 61 bytes."""
+    """The program, held after it has allocated 61 bytes and launched once."""
     command = [str(program), "wait", *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
         try:
             yield process
         finally:
@@ -214,9 +216,8 @@ def _tracer(pid: int) -> Tracer:
 
 
 def test_a_process_that_runs_already_is_attached_to(program: Path) -> None:
-    """Attached late it is all there from then on; when it ends, what it held is free and said to be so."""
+    """A running process is recorded from the attach on; after its end, its memory has rows with `ended`."""
     with _running(program) as process, _tracer(process.pid) as tracer:
-        time.sleep(0.2)
         tracer.start()
         _let_go(process)
         recording = _traced(process.pid, tracer, "done", process)
@@ -234,13 +235,12 @@ def test_a_process_that_runs_already_is_attached_to(program: Path) -> None:
 
 
 def test_a_library_that_was_deleted_is_attached_to(stand_in: StandIn, tmp_path: Path) -> None:
-    """What counts is the file that is mapped, not its path."""
+    """The mapped file is attached, even if its path has been deleted."""
     folder = tmp_path / "stand_in"
     shutil.copytree(stand_in.folder, folder)
     copy = replace(stand_in, folder=folder, made=True)
     program = copy.build(Nvcc(tmp_path), "memory", "cuda_memory.cu")
     with _running(program) as process, _tracer(process.pid) as tracer:
-        time.sleep(0.2)
         shutil.rmtree(folder)
         tracer.start()
         _let_go(process)
@@ -249,7 +249,7 @@ def test_a_library_that_was_deleted_is_attached_to(stand_in: StandIn, tmp_path: 
 
 
 def test_a_process_that_dies_leaves_no_trouble(program: Path) -> None:
-    """It is killed between the attaching and its first call: nothing was recorded, nothing is lost."""
+    """A process killed between the attach and its next call has no rows and no losses."""
     with _running(program) as process, _tracer(process.pid) as tracer:
         tracer.start()
         process.kill()
@@ -260,9 +260,8 @@ def test_a_process_that_dies_leaves_no_trouble(program: Path) -> None:
 
 
 def test_ten_thousand_live_allocations(program: Path) -> None:
-    """They are one line of the report, and none is lost."""
+    """10,007 live allocations by one stack are one row, and none is lost."""
     with _running(program, "10007") as process, _tracer(process.pid) as tracer:
-        time.sleep(0.2)
         tracer.start()
         _let_go(process)
         recording = _traced(process.pid, tracer, "done", process)
@@ -272,10 +271,9 @@ def test_ten_thousand_live_allocations(program: Path) -> None:
 
 
 def test_what_is_kept_of_a_process_goes_with_it(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Allocations, stacks and names of a process that has ended are taken out; its rows have them all the same."""
+    """Allocations, stacks and names of an ended process are removed from the maps; its rows still have them."""
     monkeypatch.setattr(states_module, "SWEEP_EVERY_S", 0)  # at each poll
     with _running(program) as process, _tracer(process.pid) as tracer:
-        time.sleep(0.2)
         tracer.start()
         assert tracer._programs
         maps = [tracer._programs.object.map(name) for name in ("cuda_allocations", "scope_stacks", "cuda_names")]
@@ -293,9 +291,8 @@ def test_what_is_kept_of_a_process_goes_with_it(program: Path, monkeypatch: pyte
 
 
 def test_a_stack_that_has_no_room_is_counted(program: Path) -> None:
-    """The rows are all there; those without their stack are counted as incomplete, and nothing is lost."""
+    """If the stack map is full, rows arrive without a stack and are counted as incomplete; nothing is lost."""
     with _running(program) as process, _tracer(process.pid) as tracer:
-        time.sleep(0.2)
         tracer.start()
         assert tracer._programs
         stacks = tracer._programs.object.map("scope_stacks")
@@ -314,10 +311,9 @@ def test_a_stack_that_has_no_room_is_counted(program: Path) -> None:
 
 
 def test_what_lasts_is_told_again(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A leak that nobody touches has rows still, in which it grows older."""
+    """A leak that does not change is reported again, with a growing age."""
     monkeypatch.setattr(states_module, "TELL_ALL_EVERY_S", 0.0)
     with _running(program) as process, _tracer(process.pid) as tracer:
-        time.sleep(0.2)
         tracer.start()
         _let_go(process)
         recording = _traced(process.pid, tracer, "done", process)
@@ -331,7 +327,7 @@ def test_what_lasts_is_told_again(program: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_fork_in_the_middle(record: Record, stand_in: StandIn, tmp_path: Path) -> None:
-    """A child has books of its own; it can't free what its parent holds."""
+    """A child's memory is counted apart from its parent's; the child cannot free its parent's memory."""
     program = tmp_path / "forks"
     libraries = [stand_in.folder / name for name in ("libcudart.so.13", "libcuda.so.1")]
     run_path = f"-Wl,--no-as-needed,-rpath={stand_in.folder}"
@@ -345,7 +341,7 @@ def test_a_fork_in_the_middle(record: Record, stand_in: StandIn, tmp_path: Path)
 
 
 def test_programs_are_not_paid_for_twice(program: Path) -> None:
-    """What programs of functions have cost stays what it was when they are detached."""
+    """The cost of BPF programs on functions is kept when they are detached, and not added twice."""
     with _running(program) as process, _tracer(process.pid) as tracer, KernelStatistics():
         tracer.start()
         _let_go(process)
@@ -359,14 +355,14 @@ def test_programs_are_not_paid_for_twice(program: Path) -> None:
 
 
 def test_the_last_row_has_all_that_a_process_did(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also what it did after its states were read for the last time, and before it was found to have ended."""
+    """A process's last row includes calls between the last read of its state and the detection of its end."""
     recording = Recording()
     with _running(program) as process, _tracer(process.pid) as tracer:
         among = states_module.EndedProcesses.among
 
         def end_it_first(*given: Any) -> Any:
             if process.poll() is None:
-                _let_go(process)  # from 61 bytes to all that it does, and to its end
+                _let_go(process)  # the program does all its work, then ends
                 _let_go(process)
                 process.wait()
             return among(*given)

@@ -22,7 +22,7 @@ from scope_bpf.binding.mapping_watch import MappingWatch, News
 from scope_bpf.capture import attacher as attacher_module
 from scope_bpf.capture import functions as functions_module
 from scope_bpf.capture.attacher import Attacher
-from scope_bpf.capture.columns import RawBatch
+from scope_bpf.capture.batch import RawBatch
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.capture.uprobe import Uprobes
@@ -48,8 +48,8 @@ class Traced:
     """A command under a tracer.
 
     Attributes:
-        count: calls that were recorded.
-        recording: they, or nothing if only their number is wanted.
+        count: number of recorded calls.
+        recording: these calls, or nothing if `is_kept` is false.
     """
 
     def __init__(self, tracer: Tracer, command: HeldCommand) -> None:
@@ -82,7 +82,7 @@ class Traced:
 
 @contextmanager
 def tracing(*words: object, target: Target | None = None) -> Iterator[Traced]:
-    """A command that runs; its children are watched with it."""
+    """Starts a command under a tracer; its children are watched too."""
     probe = probe_named("cuda")
     command = HeldCommand([str(word) for word in words])
     try:
@@ -104,7 +104,7 @@ def descriptors() -> int:
 
 
 def until_descriptors_are_at_most(count: int) -> None:
-    """Detaching takes a while; a few files are open because they were read last. A leak would be of hundreds."""
+    """Waits for the tracer to close descriptors: the files read last stay open, but a leak would be hundreds."""
     deadline = time.monotonic() + 60
     while descriptors() > count + 20:
         assert time.monotonic() < deadline
@@ -119,7 +119,7 @@ def resident_bytes() -> int:
 def test_a_thousand_files_of_processes_that_ended_leave_nothing(
     workload: Callable[[str], str], library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each has a runtime of its own: attached to while it lives; descriptors, mappings and memory are as before."""
+    """After 1,000 short processes, each with its own library, descriptors, mappings and memory are as before."""
     monkeypatch.setattr(functions_module, "_GRACE_S", 0.1)
     monkeypatch.setattr(attacher_module, "_LET_GO_EVERY_S", 0.1)
     program = workload("cuda_modules")
@@ -158,7 +158,7 @@ def test_a_thousand_files_of_processes_that_ended_leave_nothing(
 def test_containers_leave_nothing(
     workload: Callable[[str], str], library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """File systems of mount namespaces that are gone are not held: neither by the tracer nor by what it attached."""
+    """Neither the tracer nor its attached probes hold files of mount namespaces that have ended."""
     monkeypatch.setattr(functions_module, "_GRACE_S", 0.1)
     monkeypatch.setattr(attacher_module, "_LET_GO_EVERY_S", 0.1)
     inside = tmp_path / "inside"
@@ -183,7 +183,7 @@ def test_containers_leave_nothing(
 def test_many_libraries_of_one_process(
     workload: Callable[[str], str], library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1,200 of them take few descriptors but for what is attached, and each is named in stacks."""
+    """For 1,200 libraries, at most 128 files stay open besides the attached probes; stacks name functions of each."""
     for number in range(1200):
         shutil.copy(library, tmp_path / f"{number}.so")
     monkeypatch.setattr(functions_module, "_GRACE_S", 1000.0)
@@ -200,7 +200,7 @@ def test_many_libraries_of_one_process(
 def test_what_has_no_descriptor_left_is_counted(
     workload: Callable[[str], str], library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files that could not be opened or attached to are tried again, and then said to be missing."""
+    """A file that cannot be opened or attached is retried, then counted as `file_unopened`."""
     for number in range(100):
         shutil.copy(library, tmp_path / f"{number}.so")
     monkeypatch.setattr("scope_bpf.capture.retries._MOST_TRIES", 3)
@@ -263,7 +263,7 @@ def test_others_wake_nobody(
 
 
 def opened_once_read(fifo: Path) -> int:
-    """A descriptor to write with, when somebody opens it to read."""
+    """A descriptor to write to the FIFO, once it has a reader."""
     deadline = time.monotonic() + 60
     while True:
         with suppress(OSError):
@@ -283,7 +283,7 @@ def test_a_transient_refusal_is_tried_again(
     times: int,
     target: Target | None,
 ) -> None:
-    """The kernel is busy for a moment: it is attached to a little later, and that is counted."""
+    """A file whose attach fails with EAGAIN is attached a little later, and the retries are counted."""
     gate, attach, refused = tmp_path / "gate", Uprobes.attach, []
 
     def refuse(uprobes: Uprobes, path: str, file: ElfFile, found: dict[str, int]) -> int:
@@ -309,7 +309,7 @@ def test_a_transient_refusal_is_tried_again(
 
 
 def test_how_late_it_was_is_said(workload: Callable[[str], str], library: Path) -> None:
-    """Of a file that a process had mapped already: from the mapping to the attaching."""
+    """A file that was mapped before it was attached has the time from mapping to attach."""
     began_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     with tracing(workload("cuda_dlopen"), library, "3") as traced:
         traced.until(lambda: traced.attacher.late)
@@ -321,7 +321,7 @@ def test_how_late_it_was_is_said(workload: Callable[[str], str], library: Path) 
 
 
 def test_a_program_with_other_rights_is_followed(workload: Callable[[str], str], library: Path, tmp_path: Path) -> None:
-    """The kernel takes events for profilers from it; what it opens is attached to all the same."""
+    """The kernel removes perf events from a set-user-ID program; the files that it opens are still attached."""
     program = Path(shutil.copy(workload("cuda_dlopen"), tmp_path))
     tmp_path.chmod(0o755)
     for folder in program.parents[:2]:
@@ -335,7 +335,7 @@ def test_a_program_with_other_rights_is_followed(workload: Callable[[str], str],
 
 
 def test_what_takes_the_place_of_a_file_is_not_taken_for_it(library: Path, tmp_path: Path) -> None:
-    """If another file is mapped at the address before the file is opened, the file from the news is opened."""
+    """If another file takes the address of a reported mapping before the open, the reported file is opened."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]

@@ -25,7 +25,7 @@ def build(runtime: StandIn, output: Path, *flags: object) -> Path:
 
 @pytest.fixture(scope="module")
 def libraries(runtime: StandIn, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The same code, under other names."""
+    """The same code in three libraries, under different function names."""
     folder = tmp_path_factory.mktemp("libraries")
     names = ("linked", "alpha", "omega")
     flags = ("-shared", "-fPIC", "-DLIBRARY")
@@ -34,7 +34,7 @@ def libraries(runtime: StandIn, tmp_path_factory: pytest.TempPathFactory) -> lis
 
 @pytest.fixture(scope="module", params=["-fplt", "-fno-plt"])
 def program(runtime: StandIn, libraries: list[Path], request: pytest.FixtureRequest) -> Path:
-    """Calls libraries by way of the linkage table, or directly."""
+    """A program that calls libraries through the linkage table, or directly."""
     output = libraries[0].parent / f"program{request.param}"
     return build(runtime, output, request.param, libraries[0], f"-Wl,-rpath={libraries[0].parent}")
 
@@ -44,7 +44,7 @@ def stacks(recording: Recording) -> list[str]:
 
 
 def test_a_deep_stack_is_marked_as_cut(record: Record, program: Path) -> None:
-    """What has no room for its outermost frames says so; what has, does not."""
+    """A stack without room for its outermost frames begins with [cut]; a whole stack does not."""
     (cut,) = stacks(record("cuda", [str(program), "deep", "50"]))
     assert cut == ";".join(["[cut]", *["deep"] * FRAMES])
     (whole,) = stacks(record("cuda", [str(program), "deep", "20"]))
@@ -64,16 +64,16 @@ def test_a_deep_stack_is_marked_as_cut(record: Record, program: Path) -> None:
 def test_a_stub_without_a_frame_pointer_does_not_hide_its_caller(
     record: Record, program: Path, way: str, frames: list[str]
 ) -> None:
-    """The stub itself is there, and who called it, and who called that."""
+    """The stack has the stub, its caller, and the caller's caller."""
     (stack,) = stacks(record("cuda", [str(program), way]))
     assert stack.endswith(";".join(["main", *frames]))
 
 
 @pytest.mark.parametrize("poll", [True, False])
 def test_what_was_unmapped_is_named(record: Record, program: Path, libraries: list[Path], poll: bool) -> None:
-    """A library that takes the place of another has its own names, the other keeps its: also after the process's end.
+    """Libraries mapped at the same address one after the other keep their own names, even after the process's end.
 
-    Without polling nothing is looked at before the process has ended.
+    Without polling, names are looked up only after the process has ended.
     """
     command = [str(program), "open", *map(str, libraries[1:])]
     output = subprocess.run(["setarch", "-R", *command], capture_output=True, text=True, check=True).stdout

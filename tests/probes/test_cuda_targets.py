@@ -42,7 +42,7 @@ NAMES = {name for function in FUNCTIONS for name in function.symbols}
 
 @dataclass(frozen=True)
 class Work:
-    """What cuda_work.cu was made into, and what its `work` does."""
+    """A build of cuda_work.cu: its file, its kernel, and how often and how many bytes its `work` allocates."""
 
     path: Path
     kernel: str
@@ -54,13 +54,13 @@ class Work:
         return Counter({("cudaMalloc", self.bytes): self.times})
 
     def launches(self, path: object = "") -> Counter[tuple[str, str, str]]:
-        """By name, file and what gave the name."""
+        """The expected launches, by kernel name, file and source of the name."""
         return Counter({(f"{self.kernel}(int*)", str(path or self.path), "registration"): self.times})
 
 
 @dataclass(frozen=True)
 class Works:
-    """The same source, linked in four ways, each with a kernel and numbers of its own."""
+    """The same source, built in four ways, each with its own kernel and numbers."""
 
     static: Work
     shared: Work
@@ -89,7 +89,7 @@ def works(tmp_path_factory: pytest.TempPathFactory) -> Works:
 
 @dataclass(frozen=True)
 class Gate:
-    """What programs that `wait` have as their standard input; they end with the test."""
+    """The FIFO that is standard input of programs that `wait`; they end when the test closes it."""
 
     path: Path
     reader: int
@@ -111,14 +111,14 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
 
 
 class Traced:
-    """A tracer that has started, and what it recorded."""
+    """A started tracer and its recording."""
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
         self.recording = Recording()
 
     def until(self, true: Callable[[], Any]) -> None:
-        """Records until something is true."""
+        """Records until a condition is true."""
         patience = time.monotonic() + 20
         while not true():
             assert time.monotonic() < patience, "it did not come true within 20 s"
@@ -130,7 +130,7 @@ class Traced:
                 self.recording.add(raw)
 
     def finish(self, left: int = 0) -> None:
-        """Records the rest; on the way nothing may have been lost but so many calls that were left."""
+        """Records the rest; nothing may be lost except `left` calls, which a jump ended."""
         for raw in self.tracer.finish():
             self.recording.add(raw)
         accounts = self.tracer.accounts()
@@ -165,7 +165,7 @@ def tracing(target: Target, command: str = "") -> Iterator[Traced]:
 
 @contextmanager
 def tracing_command(*words: object) -> Iterator[tuple[Traced, HeldCommand]]:
-    """Traces a command, which is let go; it ends with the test."""
+    """Starts a command under a tracer; kills the command at the end of the block."""
     command = HeldCommand([str(word) for word in words])
     try:
         with tracing(Target(pid=command.pid), command.path) as traced:
@@ -191,7 +191,7 @@ def ended(command: HeldCommand) -> Callable[[], bool]:
 
 
 def functions_of(*files: Path) -> int:
-    """To how many functions of files the probe has to attach, as nm lists them: names of one address are one."""
+    """The number of functions in files that the probe attaches to, from nm; names of one address count once."""
     found = 0
     for file in files:
         addresses = set()
@@ -204,7 +204,7 @@ def functions_of(*files: Path) -> int:
 
 
 def runs(pid: int, path: object) -> bool:
-    """Whether a process has become a program, as it sees the path itself."""
+    """Whether a process runs the program at this path, as the process itself sees it."""
     with suppress(OSError):
         return str(Path(f"/proc/{pid}/exe").readlink()) == str(path)
     return False
@@ -217,7 +217,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def needed_by(*files: Path) -> list[str]:
-    """What the loader maps for programs, but for the runtime, and the loader itself."""
+    """The libraries that programs need, without the CUDA runtime, and the loader."""
     found = set()
     for file in files:
         listed = subprocess.run(["ldd", file], capture_output=True, text=True, check=True).stdout
@@ -227,15 +227,15 @@ def needed_by(*files: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Container:
-    """A program and its runtime at paths that name other files outside."""
+    """A program and its runtime; outside the container, their paths name other files."""
 
     program: Path
-    script: Path  # becomes the program, in new namespaces
+    script: Path  # run in new namespaces; executes the program
 
 
 @pytest.fixture
 def container(works: Works, gate: Gate, tmp_path: Path) -> Container:
-    """The root is a tmpfs that nobody outside can reach; there is text and a runtime without kernels at its paths."""
+    """Its root is a tmpfs, unreachable from outside, where its paths name a text file and the stand-in runtime."""
     root, folder = tmp_path / "root", tmp_path / "app"
     root.mkdir()
     folder.mkdir()
@@ -261,7 +261,7 @@ def container(works: Works, gate: Gate, tmp_path: Path) -> Container:
 
 @pytest.mark.parametrize("way", ["command", "running"])
 def test_a_container(container: Container, works: Works, gate: Gate, way: str) -> None:
-    """A program in other mount and pid namespaces is all there by name, whatever lies at its paths here."""
+    """A program in other namespaces has all calls and kernel names, though its paths name other files outside."""
     words = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", str(container.script)]
     work = works.shared
     if way == "command":
@@ -288,7 +288,7 @@ def test_a_container(container: Container, works: Works, gate: Gate, way: str) -
 
 
 def test_containers_of_one_image(works: Works, gate: Gate, tmp_path: Path) -> None:
-    """Overlays over the same files have inodes of their own, but the code is the same: a call is one row."""
+    """Overlays of one file have their own inodes but the same code: it is attached once, and each call is one row."""
     image, root = tmp_path / "image", tmp_path / "root"
     root.mkdir()
     image.mkdir()
@@ -326,7 +326,7 @@ def test_containers_of_one_image(works: Works, gate: Gate, tmp_path: Path) -> No
 
 
 def test_several_runtimes_in_one_process(works: Works, gate: Gate, tmp_path: Path) -> None:
-    """The one that is linked in, and two files of another that are opened later: each call is one row, of its own."""
+    """With one runtime linked in and two files of another opened later, each call of each runtime is one row."""
     copies = [RUNTIME, Path(shutil.copy(RUNTIME, tmp_path))]
     words = [works.static.path, "wait", "open", copies[0], "open", copies[1], "wait", "work", "use", "use"]
     with tracing_command("sh", "-c", f"exec {shlex.join(map(str, words))} < {gate.path}") as (traced, command):
@@ -344,7 +344,7 @@ def test_several_runtimes_in_one_process(works: Works, gate: Gate, tmp_path: Pat
 
 
 def test_a_file_that_is_opened_twice(works: Works, gate: Gate, tmp_path: Path) -> None:
-    """In one process, by two names, one of them a hard link: it is attached to once, and calls of both are there."""
+    """A file that a process opens by two hard links is attached once; calls by both names are recorded."""
     (tmp_path / "second.so").hardlink_to(works.older.path)
     names = [works.older.path, tmp_path / "second.so"]
     words = [works.static.path, "open", names[0], "open", names[1], "wait", "use"]
@@ -367,7 +367,7 @@ def test_a_file_that_is_opened_twice(works: Works, gate: Gate, tmp_path: Path) -
 
 
 def test_one_file_by_several_paths(works: Works, gate: Gate, tmp_path: Path) -> None:
-    """A hard link, a symbolic link and a bind mount are the same program: attached to once, each call one row."""
+    """A hard link, a symbolic link and a bind mount are the same program: attached once, one row per call."""
     paths = [tmp_path / name for name in ("hard", "symbolic", "bound")]
     paths[0].hardlink_to(works.static.path)
     paths[1].symlink_to(works.static.path)
@@ -395,7 +395,7 @@ def test_one_file_by_several_paths(works: Works, gate: Gate, tmp_path: Path) -> 
 
 
 def test_a_process_that_becomes_another_program(works: Works, gate: Gate) -> None:
-    """After an exec the pid is the same; calls and kernels are those of each program, in its time."""
+    """An exec keeps the pid; calls and kernels before it are the first program's, those after it the second's."""
     words = [works.static.path, "wait", "work", "exec", works.shared.path, "wait", "work"]
     with tracing_command("sh", "-c", f"exec {shlex.join(map(str, words))} < {gate.path}") as (traced, command):
         traced.until(lambda: traced.functions)
@@ -412,7 +412,7 @@ def test_a_process_that_becomes_another_program(works: Works, gate: Gate) -> Non
 
 
 def test_a_library_that_is_replaced(works: Works, gate: Gate, tmp_path: Path) -> None:
-    """A newer one takes the path of one that is mapped: each process's kernels are those of the file it has."""
+    """When a new file replaces a mapped library, each process has the kernels of the file that it has mapped."""
     library, incoming = tmp_path / "libwork.so", tmp_path / "incoming"
     shutil.copy(works.older.path, library)
     shutil.copy(works.newer.path, incoming)
@@ -436,7 +436,7 @@ def test_a_library_that_is_replaced(works: Works, gate: Gate, tmp_path: Path) ->
 
 
 def test_a_library_that_was_replaced(works: Works, gate: Gate, tmp_path: Path) -> None:
-    """Met when the path is another file's already, the kernels are those of what is mapped."""
+    """If a new file had replaced a mapped library before the trace, kernels are those of the mapped file."""
     library = Path(shutil.copy(works.older.path, tmp_path / "libwork.so"))
     with running(gate, works.static.path, "open", library, "wait", "use") as process:
         deadline = time.monotonic() + 20
@@ -454,7 +454,7 @@ def test_a_library_that_was_replaced(works: Works, gate: Gate, tmp_path: Path) -
 
 
 def test_what_was_stripped_is_said(works: Works, gate: Gate, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """For a stripped program, the log says once per file what is not recorded; for others, it says nothing."""
+    """For a stripped program, the log says once per file that it was stripped; for others, nothing."""
     stripped = tmp_path / "stripped"
     subprocess.run(["strip", "-o", stripped, works.static.path], check=True)
     for path, messages in (
@@ -475,7 +475,7 @@ def test_what_was_stripped_is_said(works: Works, gate: Gate, tmp_path: Path, cap
 
 
 def test_a_process_without_cuda() -> None:
-    """Nothing is attached and nothing recorded; the tracer says so."""
+    """For a process without CUDA, nothing is attached and nothing is recorded."""
     with subprocess.Popen(["sleep", "60"]) as process:
         with tracing(Target(pid=process.pid)) as traced:
             traced.poll(3)
@@ -487,7 +487,7 @@ def test_a_process_without_cuda() -> None:
 
 
 def test_names_of_files_are_anything(works: Works, gate: Gate, tmp_path: Path) -> None:
-    """A path may have every character but a slash: also those at which text is split into lines, and bad UTF-8."""
+    """Calls of a program are recorded even if its path has line separators and invalid UTF-8."""
     folder = tmp_path / os.fsdecode("a\r\v\f\x1c\u0085\u2028 b".encode() + b"\xff")
     folder.mkdir()
     program = Path(shutil.copy(works.static.path, folder))
@@ -501,7 +501,7 @@ def test_names_of_files_are_anything(works: Works, gate: Gate, tmp_path: Path) -
 
 
 def test_a_program_smaller_than_a_page(works: Works, gate: Gate, tmp_path: Path) -> None:
-    """A file of some hundred bytes is looked at as others are, and does no harm."""
+    """A program file smaller than a page does not disturb the recording of others."""
     source, tiny = tmp_path / "tiny.S", tmp_path / "tiny"
     source.write_text(".globl _start\n_start: jmp _start\n")
     flags = ["-nostdlib", "-static", "-Wl,-N,--build-id=none,--no-warn-rwx-segments", "-s"]
@@ -518,7 +518,7 @@ def test_a_program_smaller_than_a_page(works: Works, gate: Gate, tmp_path: Path)
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """cuda_left.c on the stand-in."""
+    """cuda_left.c, linked with the stand-in."""
     folder = tmp_path_factory.mktemp("left")
     StandIn(folder)
     libraries = [folder / name for name in ("libcudart.so.13", "libcuda.so.1")]
@@ -528,7 +528,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_program_that_is_killed(left: Path, tmp_path: Path) -> None:
-    """Every call that returned before is one row, and none is lost; the call in which it was killed has none."""
+    """Every call that returned before the kill is one row, and none is lost; there is at most one more row."""
     counted = tmp_path / "count"
     with tracing_command(left, counted) as (traced, command):
         traced.until(lambda: traced.recording.count("cuda_call") > 101)
@@ -543,8 +543,10 @@ def test_a_program_that_is_killed(left: Path, tmp_path: Path) -> None:
 
 
 def test_calls_that_are_left(left: Path) -> None:
-    """Calls that were left by a jump are counted, those in which the thread or the process ended are told as such, and
-    after them all others are there."""
+    """Calls left by a jump are counted as lost; those in which the thread or process ended are rows without a result.
+
+    All later calls are recorded.
+    """
     with tracing_command(left) as (traced, command):
         traced.until(ended(command))
         traced.finish(left=9 + 7)
@@ -566,7 +568,7 @@ def test_calls_that_are_left(left: Path) -> None:
 
 
 def test_files_are_known_while_other_threads_map(works: Works) -> None:
-    """The kernel does not look up a mapping while another thread makes or ends one: each file is told apart still."""
+    """The kernel cannot look up a mapping while another thread maps or unmaps; each file is still identified."""
     libc, over = ctypes.CDLL(None), threading.Event()
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
@@ -580,7 +582,7 @@ def test_files_are_known_while_other_threads_map(works: Works) -> None:
     with tracing(Target(exe=str(works.static.path))) as traced:
         assert traced.tracer._functions and traced.tracer._functions._attacher
         modules = traced.tracer._functions._attacher._modules
-        inodes: dict[FileId, int] = {}  # nobody is watched who has them: they are let go soon
+        inodes: dict[FileId, int] = {}  # no watched process has these files, so they are released soon
         for thread in threads:
             thread.start()
         try:
@@ -600,7 +602,7 @@ def test_files_are_known_while_other_threads_map(works: Works) -> None:
 
 @pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel does not let the probe into files with cudaMalloc."""
+    """Makes attaching to files with cudaMalloc fail, as if the kernel refused it."""
     attach = Uprobes.attach
 
     def refuse(uprobes: Uprobes, path: str, file: ElfFile, found: Mapping[str, int]) -> int:
@@ -613,14 +615,14 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("refused")
 def test_a_refusal_is_said(works: Works) -> None:
-    """If the kernel does not let the probe into a command's file, tracing does not begin, and the reason is there."""
+    """If the kernel refuses to attach to a command's file, tracing does not begin, and the error has the reason."""
     with pytest.raises(NotSupported, match="cannot attach to a function"), tracing_command(works.static.path, "work"):
         pass
 
 
 @pytest.mark.usefixtures("refused")
 def test_a_refusal_of_somebodys_file_ends_no_task(works: Works, gate: Gate, caplog: pytest.LogCaptureFixture) -> None:
-    """Anybody may map a file that the kernel refuses: that is said, and the others are recorded on."""
+    """If the kernel refuses a file that some process has mapped, the log says so and the trace goes on."""
     with running(gate, works.static.path, "wait", "work") as process, tracing(Target(pid=process.pid)) as traced:
         traced.poll(5)
         assert not traced.functions

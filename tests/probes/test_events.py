@@ -1,4 +1,4 @@
-"""From rings to batches: what wakes the reader, and what may happen while it is read."""
+"""From ring buffers to batches: what wakes the reader, and what other threads may do during a read."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from scope_bpf.catalogue.target import Target
 from scope_bpf.probes import probe_named
 
 STREAMS = 16
-# Together six times what a ring holds, and less than a fifth of it at once
+# In total six times the ring's size; each burst is less than a fifth of it
 BURSTS = """
 import os, time
 for n in range(100):
@@ -48,7 +48,7 @@ int BPF_PROG(entered, struct pt_regs *regs, long nr)
 
 @pytest.fixture
 def many_streams(compiled: Compile) -> Probe:
-    """A probe that emits to each of many streams in turn, which are numbered as they are declared."""
+    """A probe that emits to many streams in turn; streams are numbered in the order of declaration."""
     streams = [f"struct s{n}_event {{ struct scope_header header; }};\nSCOPE_STREAM(s{n});" for n in range(STREAMS)]
     compiled("many", MANY % ("\n".join(streams), STREAMS))
     return Probe(
@@ -60,7 +60,7 @@ def many_streams(compiled: Compile) -> Probe:
 
 
 def test_a_ring_is_never_full_before_its_reader_is_woken(many_streams: Probe) -> None:
-    """However many streams share it, what all have written counts. Nobody polls here: no time wakes a reader."""
+    """The bytes of all streams in a ring together wake its reader. The test does not poll, so no timeout wakes it."""
     command = HeldCommand([sys.executable, "-S", "-E", "-c", BURSTS])
     options = parse_options(many_streams.options, {"ring_bytes": 1 << 20})
     with Tracer(many_streams, options, Target(command.pid)) as tracer:
@@ -76,7 +76,7 @@ def test_a_ring_is_never_full_before_its_reader_is_woken(many_streams: Probe) ->
 
 
 def test_other_threads_may_ask_at_any_time() -> None:
-    """Books, cost and waking are for any thread, also while the tracer closes, and after it has; so is closing."""
+    """Any thread may ask for accounts and cost, wake the tracer or close it, also during and after the close."""
     probe = probe_named("syscalls")
     failed: list[BaseException] = []
     over = threading.Event()

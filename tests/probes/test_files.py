@@ -42,7 +42,7 @@ def test_paths_are_absolute(record: Record, tmp_path: Path) -> None:
 
 
 def test_a_changed_root_is_part_of_the_path(record: Record, tmp_path: Path) -> None:
-    """In a chroot, paths are what they are outside of it."""
+    """In a chroot, paths are as seen outside it."""
     (tmp_path / "inside").mkdir()
     script = "os.chroot(sys.argv[1]); os.chdir('/inside'); attempt(os.open, '/inside/x', 0); attempt(os.open, 'y', 0)"
     found = opened(record, script, str(tmp_path))[-2:]
@@ -57,13 +57,13 @@ def test_mounts_are_crossed(record: Record, tmp_path: Path) -> None:
 
 
 def test_a_bad_descriptor_has_no_path(record: Record) -> None:
-    """A name relative to no descriptor, or to that of no file, stands for nothing: no path, the call is kept."""
+    """An open relative to a bad descriptor, or to one that is no directory, has no path but is recorded."""
     assert opened(record, "attempt(os.open, 'x', 0, dir_fd=777)")[-1] == (None, -9)
     assert opened(record, "attempt(os.open, 'x', 0, dir_fd=os.memfd_create('m'))")[-1] == (None, -20)
 
 
 def test_an_unreadable_name_has_no_path(record: Record) -> None:
-    """A pointer to nowhere gives no path, and the kernel's EFAULT."""
+    """An open with an invalid name pointer has no path, and the kernel's EFAULT."""
     script = "import ctypes; ctypes.CDLL(None).open(ctypes.c_void_p(1), 0)"
     assert (None, -14) in opened(record, script)
 
@@ -79,7 +79,7 @@ def test_openat2_in_its_own_root(record: Record, tmp_path: Path) -> None:
 
 
 def test_depths_beyond_the_walk_are_flagged(record: Record, tmp_path: Path) -> None:
-    """Below 64 directories a path is whole; deeper, it lacks its beginning and says so."""
+    """A path of less than 64 directories is whole; a deeper one lacks its beginning, and `path_truncated` is 1."""
     script = (
         "os.chdir(sys.argv[1])\nfor n in range(90):\n    os.mkdir('d'); os.chdir('d')\n    attempt(os.open, 'x', 0)"
     )
@@ -101,7 +101,7 @@ def test_depths_beyond_the_walk_are_flagged(record: Record, tmp_path: Path) -> N
 
 
 def test_every_open_is_counted(record: Record, tmp_path: Path) -> None:
-    """997 opens are 997 rows; names with odd bytes arrive."""
+    """997 opens are 997 rows; names arrive whole even if they are not UTF-8."""
     name = os.fsdecode(b"\xfe\n")
     (tmp_path / name).touch()
     script = "for n in range(997): os.close(os.open(os.path.join(sys.argv[1], os.fsdecode(b'\\xfe\\n')), 0))"
@@ -112,10 +112,10 @@ def test_every_open_is_counted(record: Record, tmp_path: Path) -> None:
 
 
 def test_flags_and_mode_are_the_callers(record: Record, tmp_path: Path) -> None:
-    """What creat() means is written out."""
+    """An open by creat() has the flags that creat() implies."""
     if os.uname().machine == "x86_64":
         script = "import ctypes; ctypes.CDLL(None).syscall(85, os.path.join(sys.argv[1], 'made').encode(), 0o751)"
-    else:  # where the call is not, creat() is this
+    else:  # without that syscall, creat() is this
         script = "os.open(os.path.join(sys.argv[1], 'made'), os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o751)"
     rows = record("files", [*PYTHON, f"import os, sys\n{script}", str(tmp_path)]).rows("open")
     (row,) = [row for row in rows if row["path"] == f"{tmp_path}/made"]
@@ -123,7 +123,7 @@ def test_flags_and_mode_are_the_callers(record: Record, tmp_path: Path) -> None:
 
 
 def test_every_file_of_a_summary_has_its_path(record: Record, tmp_path: Path) -> None:
-    """Also of files that are met just as one interval ends and the next begins."""
+    """Every file has its path, also one first used just as one interval ends and the next begins."""
     for n in range(3001):
         (tmp_path / str(n)).write_text("x")
     script = (
@@ -140,7 +140,7 @@ def test_every_file_of_a_summary_has_its_path(record: Record, tmp_path: Path) ->
 
 
 def test_reads_and_writes_by_file(record: Record, tmp_path: Path) -> None:
-    """Counts and bytes per file are the program's own, with the file's path; failed calls are counted apart."""
+    """Counts and bytes per file equal the program's, with the file's path; failed calls are counted apart."""
     script = (
         "a = os.open(sys.argv[1] + '/a', os.O_RDWR | os.O_CREAT)\n"
         "for n in range(503): os.write(a, b'x' * 101)\n"
@@ -177,7 +177,7 @@ def test_two_processes_have_a_row_each(record: Record, tmp_path: Path) -> None:
 
 
 def test_opens_are_those_of_strace(record: Record, tmp_path: Path) -> None:
-    """Names and results of a real program's opens are what strace says of another run."""
+    """The paths of a real program's opens are those that strace shows for another run."""
     log = tmp_path / "log"
     command = ["ls", "/usr/share"]
     subprocess.run(["strace", "-e", "trace=openat", "-e", "signal=none", "-qq", "-o", log, *command], check=True)
@@ -196,7 +196,7 @@ def test_a_bind_mount_is_the_way_it_was_gone(record: Record, tmp_path: Path) -> 
 
 
 def test_a_refused_open_is_kept(record: Record, tmp_path: Path) -> None:
-    """A user without permission gets EACCES; the row has the user."""
+    """An open that fails with EACCES is recorded, with the user's id."""
     (tmp_path / "secret").touch(0o600)
     tmp_path.chmod(0o755)
     script = "d = os.open(sys.argv[1], 0); os.setresuid(65534, 65534, 65534); attempt(os.open, 'secret', 0, dir_fd=d)"
@@ -206,7 +206,7 @@ def test_a_refused_open_is_kept(record: Record, tmp_path: Path) -> None:
 
 
 def test_a_long_path_is_whole(record: Record, tmp_path: Path) -> None:
-    """Directories and name together may be longer than PATH_MAX, each part up to NAME_MAX."""
+    """A path is whole even if it is longer than PATH_MAX and has parts of NAME_MAX bytes."""
     script = (
         "os.chdir(sys.argv[1])\nfor n in range(14):\n    os.mkdir('d' * 255); os.chdir('d' * 255)\n"
         "attempt(os.open, '/'.join(['.'] * 1000), os.O_WRONLY)"
@@ -217,7 +217,7 @@ def test_a_long_path_is_whole(record: Record, tmp_path: Path) -> None:
 
 
 def test_what_is_in_no_directory_has_no_path(record: Record, tmp_path: Path) -> None:
-    """Files in memory and their kind have none; a named pipe has its own."""
+    """Memory files and event descriptors have no path; a named pipe has one."""
     script = (
         "os.write(os.eventfd(0), (1).to_bytes(8, 'little'))\nos.write(os.memfd_create('nonsense'), b'x' * 1009)\n"
         "os.mkfifo(sys.argv[1] + '/fifo'); os.write(os.open(sys.argv[1] + '/fifo', os.O_RDWR), b'y' * 503)"
@@ -244,7 +244,7 @@ thread.join()
 
 
 def test_a_file_has_no_other_files_name(record: Record, tmp_path: Path) -> None:
-    """Where a descriptor stands for another file once a read of it has ended, the name is not that other file's."""
+    """If a descriptor gets another file during a read, the row does not have that other file's path."""
     fifo, ready = tmp_path / "fifo", tmp_path / "ready"
     os.mkfifo(fifo)
 
@@ -254,7 +254,7 @@ def test_a_file_has_no_other_files_name(record: Record, tmp_path: Path) -> None:
             time.sleep(0.01)
         fifo.write_bytes(b"x")
 
-    writing = threading.Thread(target=write)  # by somebody who is not watched, and gives it no name
+    writing = threading.Thread(target=write, daemon=True)  # the writer is not watched, so it gives the FIFO no path
     writing.start()
     command = [sys.executable, "-c", SWAPPED, str(fifo), str(ready), str(NUMBERS["read"])]
     recording = record("files", command, mode="summary")

@@ -1,4 +1,4 @@
-"""The filter in the kernel: who is watched, and who is not."""
+"""The filter in the kernel: which processes are watched."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ from scope_bpf.probes import probe_named
 
 
 def test_a_process_and_its_children_and_nobody_else(record: Record, tmp_path: Path) -> None:
-    """Watching a pid takes in what it starts, however deep, and not its siblings, which the whole machine has."""
+    """A pid as target includes all its descendants, but not its siblings; the whole machine includes both."""
     go, done = tmp_path / "go", tmp_path / "done"
     os.mkfifo(go)
     os.mkfifo(done)
@@ -53,7 +53,7 @@ def _execs(recording: Recording, sibling: int) -> Counter[str]:
 
 
 def test_a_comm_is_compared_whole(record: Record, tmp_path: Path, workload: Callable[[str], str]) -> None:
-    """A thread is not taken for another whose name begins with its own; a name has up to 15 bytes."""
+    """A comm as target matches whole names of up to 15 bytes, not their prefixes."""
     name = f"spin{os.getpid()}"  # no other program's
     named = [(name, 103), (f"{name}er", 107), (name.ljust(15, "x"), 109)]
     for program, _ in named:
@@ -65,7 +65,7 @@ def test_a_comm_is_compared_whole(record: Record, tmp_path: Path, workload: Call
 
 
 def test_an_executable_is_told_by_its_file(record: Record, tmp_path: Path, workload: Callable[[str], str]) -> None:
-    """Processes that run a file are watched, whatever they are called; others are not."""
+    """All processes that run the file are watched, whatever their comm; others are not."""
     link = tmp_path / "alias"
     link.symlink_to(workload("spin"))
     command = ["sh", "-c", f"{link} 211; cat /proc/self/stat"]
@@ -76,7 +76,7 @@ def test_an_executable_is_told_by_its_file(record: Record, tmp_path: Path, workl
 
 
 def test_an_executable_on_an_overlay(record: Record, tmp_path: Path, workload: Callable[[str], str]) -> None:
-    """A container's files lie on overlayfs, where stat gives a device and a number that the inode does not have."""
+    """An executable on overlayfs (a container's) is matched, though stat gives other numbers than its inode's."""
     for name in ("lower", "upper", "work", "merged"):
         (tmp_path / name).mkdir()
     shutil.copy(workload("spin"), tmp_path / "lower" / "spin")
@@ -94,7 +94,7 @@ def test_an_executable_on_an_overlay(record: Record, tmp_path: Path, workload: C
 def test_a_cgroup_and_what_is_below_it(
     record: Record, workload: Callable[[str], str], need: Callable[[str], None]
 ) -> None:
-    """Members of a cgroup and of those below it are watched; the row has the id of the very cgroup."""
+    """Members of a cgroup and of the cgroups below it are watched; a row has the id of its process's own cgroup."""
     need("cgroup v2")
     group = (cgroup_root() or Path()) / f"scope-test-{os.getpid()}"
     below = group / "below"
@@ -112,7 +112,7 @@ def test_a_cgroup_and_what_is_below_it(
 
 @pytest.mark.parametrize("by_pid", [True, False], ids=["pid-and-comm", "comm"])
 def test_conditions_add_up(workload: Callable[[str], str], tmp_path: Path, by_pid: bool) -> None:
-    """Of a pid's family only the threads of the name given are recorded; by the name alone, others' threads are too."""
+    """A pid with a comm records only the family's threads of that name; a comm alone also records others' threads."""
     name = f"spin{os.getpid()}"  # no other program's
     (tmp_path / name).symlink_to(workload("spin"))
     probe = probe_named("syscalls")
@@ -130,7 +130,7 @@ def test_conditions_add_up(workload: Callable[[str], str], tmp_path: Path, by_pi
 
 
 def test_the_target_changes_while_running(workload: Callable[[str], str]) -> None:
-    """A new target is watched from then on, the old one no more; one that does not exist changes nothing."""
+    """A new target is watched from the change on; a target that does not exist changes nothing."""
     probe = probe_named("syscalls")
     first, second = HeldCommand([workload("spin"), "101"]), HeldCommand([workload("spin"), "103"])
     options = parse_options(probe.options, {"names": "getppid"})
@@ -160,7 +160,7 @@ def test_children_of_an_earlier_target_are_no_longer_watched(workload: Callable[
             (child,) = Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()
             tracer.retarget(Target(pid=second.pid))
             while tracer.poll(50):
-                pass  # what was recorded before
+                pass  # rows from before the change
             second.release()
             _wait(second)
             pids = {int(pid) for raw in tracer.finish() for pid in raw.rows["pid"]}
@@ -189,7 +189,7 @@ def test_the_left_out_stay_left_out(workload: Callable[[str], str]) -> None:
 
 
 def test_a_target_that_ends_leaves_the_task_running() -> None:
-    """When the target is gone there is nothing to record, and nothing else is recorded instead."""
+    """After the target has ended, the tracer goes on and records nothing."""
     probe = probe_named("syscalls")
     command = HeldCommand(["true"])
     with Tracer(probe, parse_options(probe.options, {}), Target(pid=command.pid)) as tracer:
@@ -203,7 +203,7 @@ def test_a_target_that_ends_leaves_the_task_running() -> None:
 
 
 def test_the_tracer_does_not_watch_itself() -> None:
-    """With the whole machine as target, the tracing process and its children are left out, and nobody else."""
+    """With the whole machine as target, only the tracing process and children that it starts later are left out."""
     probe = probe_named("process")
     before = subprocess.Popen(["sh", "-c", "read word; /bin/true; true"], stdin=subprocess.PIPE)
     with Tracer(probe, parse_options(probe.options, {})) as tracer:
@@ -216,9 +216,9 @@ def test_the_tracer_does_not_watch_itself() -> None:
 
 
 def test_processes_that_ended_are_forgotten() -> None:
-    """A process's mark goes with it, so that nothing piles up and a reused pid starts unmarked.
+    """An ended process leaves the map of watched pids, so that the map does not fill and a reused pid is not watched.
 
-    The kernel tells of nearly every one that it frees; the others are looked for every few seconds.
+    The kernel reports nearly every process that it frees; the tracer searches for the others every few seconds.
     """
     probe = probe_named("syscalls")
     command = HeldCommand(["sh", "-c", f"{'sleep 1000 & ' * 23} wait"])
@@ -249,14 +249,14 @@ def test_processes_that_ended_are_forgotten() -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_targets_that_do_not_exist(target: Target, said: str) -> None:
-    """What does not exist is named, before anything is loaded."""
+    """The error says which target does not exist or is not valid."""
     probe = probe_named("syscalls")
     with Tracer(probe, parse_options(probe.options, {}), target) as tracer, pytest.raises(TargetNotFound, match=said):
         tracer.start()
 
 
 def test_a_thread_is_no_process() -> None:
-    """The id of a thread is refused with its process named."""
+    """The id of a thread is refused; the error names its process."""
     script = "import threading, time\nt = threading.Thread(target=time.sleep, args=(9,), daemon=True); t.start()\n"
     script += "print(t.native_id, flush=True); time.sleep(9)"
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)

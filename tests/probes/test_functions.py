@@ -1,4 +1,4 @@
-"""Functions of user space are attached to while what is attached already goes on being recorded."""
+"""Attaching to more user-space functions does not disturb the recording of those already attached."""
 
 import subprocess
 from collections import Counter
@@ -14,7 +14,7 @@ TIMES = 100_000
 
 @pytest.fixture
 def large_library(tmp_path: Path) -> Path:
-    """A library of many functions, one of which is of interest."""
+    """A library of many functions, one of them a CUDA function."""
     source, library = tmp_path / "large.s", tmp_path / "liblarge.so"
     function = ".globl {0}\n.type {0}, @function\n{0}: push %rbp\nxor %eax, %eax\npop %rbp\nret\n.size {0}, .-{0}\n"
     names = [f"_ZN5large8templateINS_4typeILi{n}EEEE8functionEv" for n in range(SYMBOLS)]
@@ -25,7 +25,7 @@ def large_library(tmp_path: Path) -> Path:
 
 
 def test_a_large_library_is_attached_to_under_full_load(record: Record, large_library: Path, tmp_path: Path) -> None:
-    """While its symbols are read, a thread of the program calls other functions as fast as it can: none is lost."""
+    """No call of an attached function is lost while the symbols of a large library are read."""
     runtime, program = StandIn(tmp_path).folder / "libcudart.so.13", tmp_path / "program"
     flags = ["-O1", "-pthread", f"-Wl,--no-as-needed,-rpath={tmp_path}", runtime, tmp_path / "libcuda.so.1", "-ldl"]
     subprocess.run(["gcc", "-o", program, WORKLOADS / "large_library.c", *flags], check=True)

@@ -35,7 +35,7 @@ def _rows(traced: subprocess.CompletedProcess[str], stream: str) -> list[dict[st
 
 
 def test_a_gpu_is_what_nvml_says(environment: dict[str, str]) -> None:
-    """Each figure in the unit that the column names; also by the names that older drivers have for it."""
+    """Each value has the unit of its column, also if NVML has it only under an older driver's function name."""
     row = _rows(_trace(environment, "--json", "--duration", "0.3"), "gpu")[0]
     assert (
         row.items()
@@ -65,14 +65,14 @@ def test_a_gpu_is_what_nvml_says(environment: dict[str, str]) -> None:
 
 
 def test_what_a_gpu_cannot_tell_is_absent(environment: dict[str, str]) -> None:
-    """And nothing else is missing for it."""
+    """A value that NVML cannot tell for a GPU is null; the others are present."""
     row = _rows(_trace(environment, "--json", "--duration", "0.3"), "gpu")[1]
     assert {name for name, value in row.items() if value is None} == ABSENT
     assert row["memory_used_bytes"] == 2 << 30
 
 
 def test_errors_are_rows(environment: dict[str, str]) -> None:
-    """Each is told once, an XID with what its number means."""
+    """Each error is one row; an XID has the meaning of its number."""
     rows = _rows(_trace(environment, "--json", "--duration", "0.5", "-o", "interval_ms=100"), "gpu_error")
     assert [(row["device"], row["kind"], row["xid"], row["meaning"]) for row in rows] == [
         (0, "xid", 79, "GPU has fallen off the bus"),
@@ -81,7 +81,7 @@ def test_errors_are_rows(environment: dict[str, str]) -> None:
 
 
 def test_memory_by_process(environment: dict[str, str]) -> None:
-    """A process by name; one that is not to be seen by its number; one that lets go is told with 0, once."""
+    """A process has its name, or only its pid if it is not visible; after its last free it has one row with 0."""
     listed = Path(environment["NVML_PROCESSES"])
     listed.write_text(f"{os.getpid()} 1009\n999999 2003\n")
     command = [*SCOPE, "trace", "gpu", "--json", "--duration", "2", "-o", "interval_ms=100"]
@@ -103,7 +103,7 @@ def test_memory_by_process(environment: dict[str, str]) -> None:
 
 
 def test_no_answer_is_not_nobody(environment: dict[str, str]) -> None:
-    """A process that NVML leaves out once does not count as having freed its memory."""
+    """If NVML gives no answer, its processes do not count as having freed their memory."""
     listed = Path(environment["NVML_PROCESSES"])
     listed.write_text(f"{os.getpid()} 1009\n")
     command = [*SCOPE, "trace", "gpu", "--json", "--duration", "1.5", "-o", "interval_ms=100"]
@@ -118,7 +118,7 @@ def test_no_answer_is_not_nobody(environment: dict[str, str]) -> None:
 
 
 def test_it_looks_while_a_command_runs(environment: dict[str, str]) -> None:
-    """At its start, at each interval, at its end."""
+    """While a command runs, the GPUs are sampled at each interval."""
     traced = _trace(environment, "--json", "-o", "interval_ms=200", "--", "sleep", "1")
     times = {row["ktime_ns"] for row in _rows(traced, "gpu")}
     assert 4 <= len(times) <= 7
@@ -139,14 +139,14 @@ def test_it_looks_while_a_command_runs(environment: dict[str, str]) -> None:
 def test_what_is_missing_is_said(
     environment: dict[str, str], variables: dict[str, str], arguments: tuple[str, ...], status: int, said: str
 ) -> None:
-    """In one line."""
+    """A trace that cannot run ends with one line that says why."""
     traced = _trace(environment | variables, "--duration", "0.1", *arguments)
     assert (traced.returncode, traced.stderr.count("\n")) == (status, 1)
     assert said in traced.stderr
 
 
 def test_the_table_shows_what_is(environment: dict[str, str]) -> None:
-    """A line a GPU, a dash for what it cannot tell."""
+    """The table has a line per GPU, and a dash for each value that the GPU cannot tell."""
     shown = _trace(environment | {"COLUMNS": "200"}, "--duration", "0.1").stdout.splitlines()
     first, second = (next(line for line in shown if line.startswith(number)) for number in "01")
     assert first.split()[5:9] == ["97", "%", "41", "%"]

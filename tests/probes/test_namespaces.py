@@ -1,4 +1,4 @@
-"""A tracer in namespaces of its own, where pids are not the kernel's and a cgroup's path does not begin at the root."""
+"""A tracer in its own namespaces, where pids and the cgroup root differ from the host's."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from scope_bpf.host import cgroup_root
 SCOPE = [sys.executable, "-m", "scope_cli.main"]
 PRIVATE_PIDS = ["unshare", "--pid", "--fork", "--mount-proc"]
 
-# Traces getppid, which two held programs, this process and a program of its own call; prints rows by pid and comm.
+# Traces getppid calls of two held programs, of this process and of its child; prints row counts by pid and comm.
 TRACING = """
 import json, os, subprocess, sys, time
 from collections import Counter
@@ -52,7 +52,7 @@ print(json.dumps(list(Counter((row["pid"], row["comm"]) for row in rows).items()
 
 @pytest.mark.parametrize("whom", ["family", "machine"])
 def test_processes_are_told_by_the_pids_of_a_private_namespace(whom: str, workload: Callable[[str], str]) -> None:
-    """A target is named as the tracer's namespace numbers it; rows have the host's pids; the tracer is left out."""
+    """A target's pid is that of the tracer's namespace, rows have host pids, and the tracer is not recorded."""
     command = [*PRIVATE_PIDS, sys.executable, "-c", TRACING, workload("spin"), whom]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as tracing:
         assert tracing.stdin and tracing.stdout
@@ -67,7 +67,7 @@ def test_processes_are_told_by_the_pids_of_a_private_namespace(whom: str, worklo
 
 
 def test_the_command_line_traces_a_command_there(workload: Callable[[str], str]) -> None:
-    """`scope trace -- COMMAND` records the command, and nothing else, in a private pid namespace."""
+    """In a private pid namespace, `scope trace -- COMMAND` records only the command."""
     command = [*SCOPE, "trace", "syscalls", "-o", "names=getppid", "--json", "--", workload("spin"), "127"]
     traced = subprocess.run([*PRIVATE_PIDS, *command], capture_output=True, text=True, check=True)
     rows = [json.loads(line) for line in traced.stdout.splitlines()]
@@ -75,7 +75,7 @@ def test_the_command_line_traces_a_command_there(workload: Callable[[str], str])
 
 
 def test_what_looks_at_processes_cannot_run_there() -> None:
-    """A probe that reads /proc by the kernel's pids is refused with the way out, and `scope doctor` says so."""
+    """`scope doctor` reports a probe that needs host pids in /proc as unavailable, and suggests --pid=host."""
     doctor = subprocess.run([*PRIVATE_PIDS, *SCOPE, "doctor", "--json"], capture_output=True, text=True)
     found = json.loads(doctor.stdout)
     features = {feature["name"]: feature for feature in found["host"]}
@@ -88,7 +88,7 @@ def test_what_looks_at_processes_cannot_run_there() -> None:
 
 
 def test_another_namespaces_proc_is_refused() -> None:
-    """Where /proc was not mounted anew, pids there are not those that the tracer's own calls give."""
+    """A trace is refused if /proc belongs to another pid namespace than the tracer's."""
     command = ["unshare", "--pid", "--fork", *SCOPE, "trace", "syscalls", "--duration", "1"]
     traced = subprocess.run(command, capture_output=True, text=True)
     assert traced.returncode == 1
@@ -96,7 +96,7 @@ def test_another_namespaces_proc_is_refused() -> None:
 
 
 def test_a_cgroup_below_a_private_root(workload: Callable[[str], str], need: Callable[[str], None]) -> None:
-    """A cgroup is found by what is mounted, and told by how deep it lies in truth: its members, nobody beside it."""
+    """A cgroup below a private root is found by its mounted path; only its members are recorded."""
     need("cgroup v2")
     root = cgroup_root() or Path()
     group = root / f"scope-test-{os.getpid()}"
@@ -121,7 +121,7 @@ def test_a_cgroup_below_a_private_root(workload: Callable[[str], str], need: Cal
 
 
 def _host_pid(inner: int, namespace: Path) -> int:
-    """The pid here of the process that has the pid `inner` in a namespace; see NSpid in proc(5)."""
+    """The host pid of the process with pid `inner` in a namespace; see NSpid in proc(5)."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:

@@ -15,7 +15,7 @@ from scope_bpf.probes import probe_named
 
 
 def test_an_exec_has_every_argument_in_full(record: Record) -> None:
-    """More than 4 KiB of arguments arrive complete, whatever is in them."""
+    """More than 4 KiB of arguments arrive complete, whatever they contain."""
     words = [f"argument-{n}-" + "x" * n for n in range(101)] + ["", "two\nlines", "ünïcode", "tab\t"]
     assert sum(len(word.encode()) + 1 for word in words) > 4096
     (row,) = record("process", ["/bin/true", *words]).rows("exec")
@@ -37,21 +37,21 @@ def test_arguments_are_what_proc_has(record: Record, tmp_path: Path) -> None:
 
 
 def test_too_many_arguments_are_flagged(record: Record) -> None:
-    """What goes beyond the room for arguments is cut, and the row says so."""
+    """Arguments beyond the buffer are cut, and `args_truncated` is 1."""
     (row,) = record("process", ["/bin/true", *["x" * 99] * 200]).rows("exec")
     assert row["args_truncated"] == 1
     assert row["args"][:100] == ["/bin/true", *["x" * 99] * 99]
 
 
 def test_bytes_that_are_no_text_are_kept(record: Record) -> None:
-    """Bytes that are not UTF-8 arrive as \\xHH, and the text around them unharmed."""
+    """Bytes that are not UTF-8 arrive as \\xHH, and the text around them is unchanged."""
     word = os.fsdecode(b"a\xff\xc3(\xe2\x82\xacz")
     (row,) = record("process", ["/bin/true", word]).rows("exec")
     assert row["args"][1] == "a\\xff\\xc3(€z"
 
 
 def test_failed_execs_are_kept(record: Record) -> None:
-    """An exec that fails is a row with what was asked for and the error."""
+    """A failed exec is a row with the requested file, its arguments and the error."""
     rows = record("process", ["sh", "-c", "/nonsense/program first 'second one'; /etc/passwd; true"]).rows("exec")
     failed = [(row["filename"], row["args"], row["ret"]) for row in rows if row["ret"]]
     assert failed == [
@@ -61,7 +61,7 @@ def test_failed_execs_are_kept(record: Record) -> None:
 
 
 def test_failed_execs_by_every_alternative(record: Record, need: Callable[[str], None]) -> None:
-    """The ways to attach record the same."""
+    """All alternatives record the same execs, failed ones included."""
     need("tracefs")
     probe = probe_named("process")
     command = ["sh", "-c", "/nonsense/program 'an argument'; true"]
@@ -74,7 +74,7 @@ def test_failed_execs_by_every_alternative(record: Record, need: Callable[[str],
 
 
 def test_forks_of_processes_and_threads(record: Record, workload: Callable[[str], str]) -> None:
-    """Each child is one row by its parent; a thread has its parent's pid."""
+    """Each new process or thread is one fork row; a thread has its process's pid."""
     recording = record("process", [workload("threads")])
     rows = recording.rows("fork")
     assert len({row["child_tid"] for row in rows}) == len(rows) == 7
@@ -85,7 +85,7 @@ def test_forks_of_processes_and_threads(record: Record, workload: Callable[[str]
 
 
 def test_a_fork_storm_is_followed(record: Record) -> None:
-    """211 children, each a fork row and an exit row; their exit codes are theirs."""
+    """Each of 211 children has a fork row and an exit row; no exit code is missing."""
     script = "import os\nfor n in range(211):\n    os.fork() or os._exit(n % 199)\nfor n in range(211):\n    os.wait()"
     recording = record("process", [sys.executable, "-c", script])
     exits = [row for row in recording.rows("exit") if row["pid"] != recording.pid]
@@ -101,7 +101,7 @@ def test_a_fork_storm_is_followed(record: Record) -> None:
     ids=["code", "killed", "crashed"],
 )
 def test_how_a_process_ended(record: Record, script: str, code: int, number: int) -> None:
-    """Exit code and signal are told apart."""
+    """An exit row has the exit code or the killing signal."""
     recording = record("process", ["sh", "-c", f"ulimit -c 0; {script}"])
     (row,) = recording.rows("exit")
     assert (row["exit_code"], row["signal"], row["core_dumped"]) == (code, number, 0)
@@ -116,7 +116,7 @@ def test_a_multithreaded_process_exits_once(record: Record, workload: Callable[[
 
 
 def test_resources_are_what_wait_reports(record: Record, tmp_path: Path) -> None:
-    """CPU time is within two ticks of wait4's, which is asked later; peak memory is equal."""
+    """CPU time is within 20 ms of that of the later wait4; peak memory is equal."""
     work = "import threading\ndef f():\n    sum(range(6_000_000))\nt = [threading.Thread(target=f) for _ in range(3)]\n"
     work += "[x.start() for x in t]; [x.join() for x in t]; bytes(50_000_000)"
     parent = (
@@ -136,7 +136,7 @@ def test_resources_are_what_wait_reports(record: Record, tmp_path: Path) -> None
 
 
 def test_bytes_written_to_storage(record: Record) -> None:
-    """Bytes written are /proc/PID/io's: what was dirtied, by pages. Not in /tmp, which may be in memory."""
+    """`write_bytes` counts the written pages. The file is not in /tmp, which may be in memory."""
     target = Path(__file__).with_name("written")
     row = record("process", ["dd", "if=/dev/zero", f"of={target}", "bs=4096", "count=211", "conv=fsync", "status=none"])
     target.unlink()
@@ -146,7 +146,7 @@ def test_bytes_written_to_storage(record: Record) -> None:
 
 
 def test_threads_that_end_at_once_are_one_exit(record: Record, workload: Callable[[str], str]) -> None:
-    """Threads that end at the same moment, on several CPUs, make one exit row of their process; none is missed."""
+    """Threads that end at the same moment on several CPUs give exactly one exit row for their process."""
     recording = record("process", [workload("ends"), "503"])
     ended = [(row["pid"], row["start_ns"]) for row in recording.rows("exit")]
     assert len(ended) == len(set(ended)) == 503 + 1
@@ -154,7 +154,7 @@ def test_threads_that_end_at_once_are_one_exit(record: Record, workload: Callabl
 
 @pytest.mark.parametrize("arguments", [[], ["gone"]], ids=["main-waits", "main-is-gone"])
 def test_a_thread_ends_the_process(record: Record, workload: Callable[[str], str], arguments: list[str]) -> None:
-    """Whether the main thread ended before or is ended with it, the process ends once, with the status given."""
+    """A process that a thread ends has one exit row with its status, even if its main thread had already ended."""
     recording = record("process", [workload("lingers"), *arguments])
     (row,) = recording.rows("exit")
     assert (row["pid"], row["exit_code"], row["signal"]) == (recording.pid, 3, 0)
@@ -164,7 +164,7 @@ def test_a_thread_ends_the_process(record: Record, workload: Callable[[str], str
 
 
 def test_a_changed_root_is_part_of_the_working_directory(record: Record, tmp_path: Path) -> None:
-    """In a chroot, the working directory is what it is outside of it; the filename is as the caller gave it."""
+    """In a chroot, `cwd` is the path as seen outside; `filename` is as the caller gave it."""
     (tmp_path / "inside").mkdir()
     script = (
         "import os, sys\nos.chroot(sys.argv[1]); os.chdir('/inside')\n"
@@ -176,7 +176,7 @@ def test_a_changed_root_is_part_of_the_working_directory(record: Record, tmp_pat
 
 
 def test_a_held_command_shows_itself(record: Record) -> None:
-    """Lifetime and peak of memory of a command that was held are those of the same program started by a shell."""
+    """A held command's lifetime excludes the hold; its peak memory is near that of the same program without one."""
     commands: list[dict[str, Any]] = []
     for command in (["/bin/true"], ["sh", "-c", "/bin/true; true"]):
         exits = record("process", command, hold=1.0).rows("exit")
@@ -187,7 +187,7 @@ def test_a_held_command_shows_itself(record: Record) -> None:
 
 
 def test_a_command_that_executes_another_lives_since_its_release(record: Record) -> None:
-    """Of a process that executes a second program the first one's time counts too."""
+    """The lifetime of a process includes the time of its first program, but not the hold."""
     command = ["sh", "-c", "sleep 0.5; exec sleep 0.5"]
     (row,) = [row for row in record("process", command, hold=0.5).rows("exit") if row["ppid"] == os.getpid()]
     assert 1e9 <= row["lifetime_ns"] < row["ktime_ns"] - row["start_ns"] - 0.5e9

@@ -1,4 +1,4 @@
-"""The `sched` probe against what programs and the kernel say of their own switches and times."""
+"""The `sched` probe compared with the switches and times that programs and the kernel count."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from tests.probes.recording import Record
 PYTHON = [sys.executable, "-S", "-E", "-c"]
 
 
-# Busy for 0.3 s of CPU time; says when it began and ended, on the clock of the rows, and what it used meanwhile.
+# Uses 0.3 s of CPU time; reports the time used, and its begin and end on the clock of the rows.
 BUSY = """
 import sys, time
 from time import CLOCK_BOOTTIME, clock_gettime_ns as now, process_time_ns as used
@@ -27,17 +27,17 @@ with open(sys.argv[1], "w") as out: print(used() - had, began, now(CLOCK_BOOTTIM
 
 
 def test_time_on_cpu_is_the_process_own(record: Record, tmp_path: Path) -> None:
-    """Time on a CPU, added up from switches, is the CPU time that the process measures of itself.
+    """The time on a CPU, added up over switches, is the CPU time that the process measures.
 
-    Some kernels leave out the switches away from some threads. Whoever comes after these has no known time then, and it
-    is less than what has passed since that thread left a CPU before. What a host steals from a guest is on no process.
+    Some kernels omit the switches away from some threads. The next thread on that CPU then has an unknown time, less
+    than the time since it last left a CPU. Time that a host steals from a guest belongs to no process.
     """
     stolen_ns = _stolen_ns()
     recording = record("sched", [*PYTHON, BUSY, str(tmp_path / "said")])
     stolen_ns = _stolen_ns() - stolen_ns
     used, began, ended = map(int, (tmp_path / "said").read_text().split())
     known = unknown = left = 0
-    seen = False  # coming to its CPU
+    seen = False  # whether a row has its switch to the CPU
     for row in recording.rows("switch"):
         if row["pid"] == recording.pid:
             assert (row["on_cpu_ns"] is not None) == seen
@@ -46,17 +46,17 @@ def test_time_on_cpu_is_the_process_own(record: Record, tmp_path: Path) -> None:
             known, unknown = (known + within, unknown) if seen else (known, unknown + within)
             left = row["ktime_ns"]
         seen = row["next_pid"] == recording.pid or (seen and row["pid"] != recording.pid)
-    assert used - 10e6 < known + unknown  # a few ms were in no row at all, in one of 70 runs under load
+    assert used - 10e6 < known + unknown  # in one of 70 runs under load, a few ms were in no row
     assert known < used + stolen_ns + 30e6
 
 
 def _stolen_ns() -> int:
-    """Time that a host took from this machine's CPUs, by its ticks."""
+    """Time that the host stole from this machine's CPUs, counted in ticks."""
     return int(Path("/proc/stat").read_text().split()[8]) * 10**9 // os.sysconf("SC_CLK_TCK")
 
 
-# What bpftrace, which knows nothing of SCOPE, makes of the kernel's tracepoints for threads of one name: wakeups that
-# found the thread asleep and that it came back from. A kernel may leave an arrival out under load; then both lack it.
+# An independent count of the kernel's tracepoints by bpftrace, for threads of one name: switches from and to a CPU,
+# and wakeups of a sleeping thread that then ran. Under load, a kernel may omit a switch; then both counts lack it.
 ACCOUNT = """
 tracepoint:sched:sched_switch /args->prev_comm == "sleeper"/ {
     @left = count(); delete(@woken[args->prev_pid]);
@@ -73,10 +73,10 @@ END { clear(@woken); clear(@asleep); }
 
 @pytest.fixture
 def bpftrace(tmp_path: Path, need: Callable[[str], None]) -> Iterator[Callable[[], dict[str, int]]]:
-    """Keeps ACCOUNT from now until it is called; gives the counts."""
+    """Runs ACCOUNT until the returned function is called, which returns the counts."""
     need("tracefs")
     ready = tmp_path / "ready.sh"
-    ready.write_text("echo attached\nexec cat\n")  # bpftrace runs it once everything is attached, and ends with it
+    ready.write_text("echo attached\nexec cat\n")  # bpftrace starts this script after attaching, and ends with it
     command = ["bpftrace", "-e", ACCOUNT, "-c", f"/bin/sh {ready}"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout
@@ -94,7 +94,7 @@ def bpftrace(tmp_path: Path, need: Callable[[str], None]) -> Iterator[Callable[[
 def test_every_switch_and_wakeup_is_there(
     record: Record, tmp_path: Path, bpftrace: Callable[[], dict[str, int]]
 ) -> None:
-    """Switches and wakeups of a program that sleeps are those that bpftrace counts, and the kernel's own count."""
+    """Switches and wakeups of a program that sleeps equal the counts of bpftrace and of the kernel."""
     script = (
         "import sys, time\n"
         "def switches():\n    lines = [line for line in open('/proc/self/status') if line.startswith('voluntary')]\n"
@@ -108,7 +108,7 @@ def test_every_switch_and_wakeup_is_there(
     rows = recording.rows("switch")
     left = [row for row in rows if row["comm"] == "sleeper"]
     arrived = [row for row in rows if row["next_comm"] == "sleeper"]
-    woken = [row for row in left[1:] if row["waker_pid"] is not None]  # whatever woke the first had another name
+    woken = [row for row in left[1:] if row["waker_pid"] is not None]  # the first was woken under another name
     assert (len(left), len(arrived), len(woken)) == (counted["left"], counted["arrived"], counted["back"])
     voluntary = int((tmp_path / "count").read_text())
     assert 101 <= voluntary <= sum(row["prev_state"] == 1 for row in left) <= voluntary + 20
@@ -117,14 +117,14 @@ def test_every_switch_and_wakeup_is_there(
 
 
 def test_the_last_switch_says_that_the_thread_is_dead(record: Record) -> None:
-    """A thread leaves for the last time in the state TASK_DEAD, 128, and only then."""
+    """Only the last switch of a thread has the state TASK_DEAD (128)."""
     recording = record("sched", ["sleep", "0.01"])
     states = [row["prev_state"] for row in recording.rows("switch") if row["pid"] == recording.pid]
     assert [state == 128 for state in states] == [False] * (len(states) - 1) + [True]
 
 
 def test_a_sleep_is_time_off_cpu(record: Record) -> None:
-    """The summary puts a sleep down as time off the CPU, as long as it was."""
+    """In the summary, a sleep is time off the CPU, in its full length."""
     began = time.monotonic_ns()
     rows = record("sched", ["sleep", "0.3"], mode="summary", interval_ms=100).rows("sched_summary")
     assert 0.3e9 <= sum(row["off_cpu_ns"] for row in rows) < time.monotonic_ns() - began
@@ -132,7 +132,7 @@ def test_a_sleep_is_time_off_cpu(record: Record) -> None:
 
 
 def test_a_summary_agrees_with_itself(record: Record) -> None:
-    """Histograms add up to their counts, per thread."""
+    """For each thread, histograms add up to their counts."""
     script = "import threading, time\nt = [threading.Thread(target=time.sleep, args=(0.01,)) for _ in range(5)]\n"
     script += "[x.start() for x in t]; [x.join() for x in t]"
     rows = record("sched", [*PYTHON, script], mode="summary").rows("sched_summary")
@@ -144,7 +144,7 @@ def test_a_summary_agrees_with_itself(record: Record) -> None:
 
 @dataclass
 class Share:
-    """What a thread had of a CPU, in ns, and how often it left it without having asked to."""
+    """A thread's run time and waits for a CPU in ns, and its number of involuntary switches."""
 
     run_ns: int
     waited_ns: int
@@ -155,10 +155,10 @@ class Share:
 def test_events_summary_and_the_kernel_agree(
     record: Record, workload: Callable[[str], str], tmp_path: Path, work: str
 ) -> None:
-    """Run time and waits for a CPU, woken or made to leave one, add up to /proc/PID/schedstat's, in either mode.
+    """In both modes, run time and waits for a CPU, after a wakeup or a preemption, add up to the kernel's.
 
-    A thread reads them just before it ends; and some kernels leave out a switch now and then. Rows that say that a
-    thread left involuntarily are its nonvoluntary_ctxt_switches.
+    The rows of involuntary switches agree with nonvoluntary_ctxt_switches. The test allows some difference: a thread
+    reads its times just before it ends, and some kernels sometimes omit a switch.
     """
     said = tmp_path / "events"
     rows = record("sched", [workload("shares"), work, "300", str(said)]).rows("switch")
@@ -185,11 +185,11 @@ def _told(file: Path) -> dict[int, Share]:
 
 
 def _agree(expected_ns: int, recorded_ns: int) -> None:
-    assert expected_ns * 0.97 - 10e6 < recorded_ns < expected_ns * 1.03 + 60e6  # it may wait once more after it told
+    assert expected_ns * 0.97 - 10e6 < recorded_ns < expected_ns * 1.03 + 60e6  # it may wait once more after its report
 
 
 def test_a_process_is_its_threads_added_up(record: Record) -> None:
-    """Per interval and process: counts, times and histograms are the sums of the threads'; books count both streams."""
+    """Per interval and process, counts, times and histograms are sums over the threads; each stream has an account."""
     script = "import threading, time\nt = [threading.Thread(target=time.sleep, args=(0.3,)) for _ in range(5)]\n"
     script += "[x.start() for x in t]; [x.join() for x in t]"
     recording = record("sched", [*PYTHON, script], mode="summary", interval_ms=100)

@@ -1,4 +1,4 @@
-"""The `syscalls` probe against workloads of known counts, and against strace."""
+"""The `syscalls` probe compared with workloads of known counts, and with strace."""
 
 import os
 import platform
@@ -19,12 +19,13 @@ from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
 from scope_bpf.probes import probe_named
 from scope_bpf.probes.syscalls import TABLE
+from scope_bpf.probes.syscalls.classes import CLASSES
 
 X86 = platform.machine() == "x86_64"
 
 
 def test_every_call_is_recorded_with_arguments_and_result(record: Record, workload: Callable[[str], str]) -> None:
-    """Counts, arguments, results and durations are the program's own; failed calls and unknown numbers are kept."""
+    """Counts, arguments and results equal the program's; failed calls and unknown numbers are recorded."""
     recording = record("syscalls", [workload("calls")])
     rows = recording.rows("syscall")
     named = Counter(row["name"] for row in rows)
@@ -41,7 +42,7 @@ def test_every_call_is_recorded_with_arguments_and_result(record: Record, worklo
 
 
 def test_a_held_command_begins_with_its_exec(record: Record) -> None:
-    """The exec is the first call, under the command's name, and takes no longer for the time that it was held."""
+    """The first call is the exec, under the command's name; its duration excludes the hold."""
     rows = record("syscalls", ["/bin/true"], hold=1.0).rows("syscall")
     assert (rows[0]["name"], rows[0]["ret"], rows[-1]["name"]) == ("execve", 0, "exit_group")
     assert rows[0]["duration_ns"] < 1e9
@@ -50,7 +51,7 @@ def test_a_held_command_begins_with_its_exec(record: Record) -> None:
 
 @pytest.mark.skipif(not X86, reason="32-bit calls by int 0x80 are x86's")
 def test_a_name_is_right_or_absent(record: Record, workload: Callable[[str], str]) -> None:
-    """Numbers of the 32-bit table and numbers no table has get no name, rather than another call's."""
+    """32-bit calls and unknown numbers have no name, rather than another call's."""
     rows = record("syscalls", [workload("calls")]).rows("syscall")
     assert [row["name"] for row in rows if row["nr"] == 999] == [None] * 7
     assert [row["name"] for row in rows if row["nr"] == 20 and row["arg0"] != 1] == [None] * 3
@@ -67,7 +68,7 @@ def test_threads_do_not_mix_up_their_calls(record: Record, workload: Callable[[s
 
 
 def test_calls_that_never_return_are_recorded(record: Record) -> None:
-    """exit_group is recorded without a result; a call that a signal ended has the kernel's own, -ERESTART*."""
+    """exit_group is recorded without a result; a call that a signal ended has the kernel's result, -ERESTART*."""
     asleep = "grep -q sleep /proc/$!/comm && grep -q 'State:.S' /proc/$!/status"
     script = f"sleep 100 & until {asleep}; do :; done; kill -9 $!; wait; exit 0"
     rows = record("syscalls", ["sh", "-c", script]).rows("syscall")
@@ -76,14 +77,14 @@ def test_calls_that_never_return_are_recorded(record: Record) -> None:
 
 
 def test_threads_that_exit_are_recorded(record: Record, workload: Callable[[str], str]) -> None:
-    """Each thread's own exit is a call like others."""
+    """Each thread's exit is recorded, without a result."""
     rows = record("syscalls", [workload("threads")], names="exit,exit_group").rows("syscall")
     assert Counter(row["name"] for row in rows) == {"exit": 7, "exit_group": 1}
     assert {row["ret"] for row in rows} == {None}
 
 
 def test_execve_keeps_its_arguments(record: Record) -> None:
-    """The kernel clears the registers in execve; the arguments are the entry's all the same."""
+    """An execve has the arguments of its entry, though the kernel clears the registers in the call."""
     (row,) = record("syscalls", ["/bin/true"], names="execve").rows("syscall")
     assert row["ret"] == 0
     assert all(row[f"arg{n}"] for n in range(3))
@@ -95,14 +96,14 @@ def test_execve_keeps_its_arguments(record: Record) -> None:
     ids=["git", "find", "python"],
 )
 def test_counts_are_those_of_strace(record: Record, command: list[str], tmp_path: Path) -> None:
-    """Per call, a real program's counts and errors are what strace counts in another run of it.
+    """A real program's count of each call equals strace's count in another run.
 
-    strace leaves out calls that never return, which is exit_group here. Both runs have the same files open, which is
-    what a program's first calls depend on.
+    strace omits calls that never return (here exit_group). Both runs have the same open files, because a program's
+    first calls depend on them.
     """
     summary = tmp_path / "strace"
     strace = ["strace", "-f", "-c", "-o", summary]
-    subprocess.run([*strace, *command], check=True, env=os.environ)  # C libraries may have put more into ours
+    subprocess.run([*strace, *command], check=True, env=os.environ)  # C libraries may have added more to ours
     expected = {}
     for line in summary.read_text().splitlines():
         match = re.fullmatch(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(\d+)?\s+(\w+)", line)
@@ -119,8 +120,17 @@ def test_names_select_in_the_kernel(record: Record, workload: Callable[[str], st
     assert recording.accounts["syscall"].emitted == recording.count("syscall") == 1009
 
 
+def test_classes_and_patterns_select_in_the_kernel(record: Record, workload: Callable[[str], str]) -> None:
+    """Only calls of the class and calls whose names match the pattern reach the ring."""
+    recording = record("syscalls", [workload("calls")], names="%process,getpp?d")
+    called = Counter(row["name"] for row in recording.rows("syscall"))
+    assert called.pop("getppid") == 1009
+    assert {"execve", "exit_group"} <= set(called) <= CLASSES["%process"]
+    assert recording.accounts["syscall"].emitted == recording.count("syscall")
+
+
 def test_a_summary_has_what_events_have(record: Record, workload: Callable[[str], str]) -> None:
-    """Counts and errors of a summary are those of the events; a histogram's buckets add up to the count."""
+    """A summary has the program's counts and errors; histogram buckets add up to the count and bound the time."""
     rows = record("syscalls", [workload("calls")], mode="summary").rows("syscall_summary")
     getppid = [row for row in rows if row["name"] == "getppid"]
     assert sum(row["count"] for row in getppid) == 1009
@@ -134,7 +144,7 @@ def test_a_summary_has_what_events_have(record: Record, workload: Callable[[str]
 
 
 def test_a_summary_misses_nothing_between_reads(record: Record, workload: Callable[[str], str]) -> None:
-    """However often the map is swapped while calls go on, each is counted once."""
+    """Each call is counted once, even if the map is swapped during the calls."""
     recording = record("syscalls", [workload("spin"), "3000017"], mode="summary", interval_ms=100)
     rows = [row for row in recording.rows("syscall_summary") if row["name"] == "getppid"]
     assert len(rows) > 3
@@ -143,7 +153,7 @@ def test_a_summary_misses_nothing_between_reads(record: Record, workload: Callab
 
 
 def test_the_table_has_no_holes() -> None:
-    """Names of every call, new and odd ones included."""
+    """The table has the name of every call, also of new and unusual ones."""
     names = set(TABLE.values())
     assert {"openat2", "futex_waitv", "cachestat", "mseal", "listmount", "setxattrat"} <= names
     if X86:
@@ -154,11 +164,11 @@ def test_the_table_has_no_holes() -> None:
 
 @pytest.mark.skipif(not X86, reason="32-bit calls by int 0x80 are x86's")
 def test_a_selected_name_is_not_another_tables_number(record: Record, workload: Callable[[str], str]) -> None:
-    """20 is writev, but getpid in a 32-bit call: selecting writev takes none of those."""
+    """Number 20 is writev, but getpid in a 32-bit call; selecting writev records no 32-bit call."""
     assert record("syscalls", [workload("calls")], names="writev").count("syscall") == 0
 
 
-KERNEL_NAMES = {  # functions in the kernel that are named otherwise than their call
+KERNEL_NAMES = {  # kernel functions whose name differs from their call's
     "newstat": "stat",
     "newlstat": "lstat",
     "newfstat": "fstat",
@@ -177,7 +187,7 @@ def test_the_running_kernel_has_no_call_that_the_table_lacks(need: Callable[[str
 
 
 def test_attaching_in_the_middle_mixes_no_calls_up() -> None:
-    """A call that is under way when programs are attached or detached is missing, or right: never another's result."""
+    """A call under way at attach or detach is missing or correct; it never has another call's result."""
     source = "import os\nwhile True:\n  try: os.lseek(9999, 1, 0)\n  except OSError: os.getppid()"
     probe = probe_named("syscalls")
     rows = []
@@ -197,7 +207,7 @@ def test_attaching_in_the_middle_mixes_no_calls_up() -> None:
 
 @pytest.mark.parametrize("mode", ["events", "summary"])
 def test_calls_that_waited_are_told_apart(record: Record, mode: str) -> None:
-    """A thread that sleeps or waits for a pipe gives up its CPU in the call; one whose data is there does not."""
+    """`waited` is set for a call that gives up its CPU (a sleep, an empty pipe), not for a read of ready data."""
     program = """
 import os, time
 ours, theirs = os.pipe()
@@ -218,7 +228,7 @@ else:
     found: Counter[tuple[str, bool]] = Counter()
     for row in recording.rows(stream):
         found[row["name"], bool(row["waited"])] += row.get("count", 1)
-    # On a busy machine a thread may lose its CPU just before it would give it up, for as long as it would have waited.
+    # On a busy machine, a thread may lose its CPU just before its wait, for as long as the wait would have lasted.
     assert found["clock_nanosleep", True] + found["clock_nanosleep", False] == 31
     assert found["clock_nanosleep", True] > 15
     assert found["read", True] > 15

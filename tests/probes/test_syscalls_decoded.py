@@ -1,4 +1,4 @@
-"""Arguments and results of syscalls as text, beside what strace shows of the same programs."""
+"""Arguments and results of syscalls as text, compared with strace's output for the same programs."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from tests.probes.recording import Record, Recording
 
 from scope_bpf.probes.syscalls.quoting import quoted
 
-PYTHON = ["/usr/bin/python3", "-S", "-c"]  # Debian's: no wrapper of other processes around it
+PYTHON = ["/usr/bin/python3", "-S", "-c"]  # Debian's, which is no wrapper that starts other processes
 ALL = {"decode": "all", "data_bytes": strace.DATA_BYTES}
 
 ODD_NAMES = [b"with space", b"it's", b'q"\\<>x>1', b"new\nline\t\a\b\v\f\r7", b"\x019\x7f", b"\xff\xc3\xa4", b"z" * 255]
@@ -85,7 +85,7 @@ os.wait()
 
 
 def lines(recording: Recording) -> list[list[strace.Line]]:
-    """What was recorded, as strace's lines: those of each thread, in the order in which they began."""
+    """The recorded calls as strace's lines: one list per thread, threads in the order of their begin."""
     threads = defaultdict(list)
     for row in recording.rows("syscall"):
         threads[row["tid"]].append(strace.Line(row["name"], tuple(strace.split(row["args"])), row["result"]))
@@ -93,7 +93,7 @@ def lines(recording: Recording) -> list[list[strace.Line]]:
 
 
 def compare(record: Record, command: Sequence[str], output: Path) -> None:
-    """Runs a command twice, under strace and under the probe, and finds every line the same."""
+    """Runs a command twice, under strace and under the probe, and checks that the lines agree."""
     theirs = strace.straced(command, output)
     ours = lines(record("syscalls", command, **ALL))
     assert len(ours) == len(theirs)
@@ -118,12 +118,12 @@ def odd_names(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", ["find {}", "ls -lR {}", "cat {}/*/*"], ids=lambda command: command.split()[0])
 def test_odd_names_are_shown_as_by_strace(record: Record, odd_names: Path, tmp_path: Path, command: str) -> None:
-    """Spaces, quotes, brackets, control characters, bytes that are no text, and the longest names there are."""
+    """Names may have spaces, quotes, brackets, control characters, invalid UTF-8, and the full 255 bytes."""
     compare(record, ["sh", "-c", f"exec {command.format(odd_names)}"], tmp_path / "strace")
 
 
 def test_git_is_shown_as_by_strace(record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`git status` in a small repository."""
+    """`git status` in a small repository has the same lines as under strace."""
     monkeypatch.chdir(tmp_path)
     script = (
         "mkdir r && cd r && git init -q && echo one > file && touch -d yesterday file && git add file && "
@@ -134,7 +134,7 @@ def test_git_is_shown_as_by_strace(record: Record, tmp_path: Path, monkeypatch: 
 
 
 def test_a_script_is_shown_as_by_strace(record: Record, tmp_path: Path) -> None:
-    """Pipes, redirections, processes one after the other, and a signal that ends them."""
+    """A shell script has the same lines as under strace: pipes, redirections, several processes, a deadly signal."""
     copy = tmp_path / "copy"
     script = f"echo one | cat; cat < /etc/passwd > {copy}; head -n 1 {copy} 2>&1; rm {copy}; kill -USR1 $$"
     compare(record, ["sh", "-c", script], tmp_path / "strace")
@@ -144,9 +144,9 @@ def test_a_script_is_shown_as_by_strace(record: Record, tmp_path: Path) -> None:
 def test_a_program_is_shown_as_by_strace(
     record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
-    """Sockets with their ends and addresses; descriptors with what they stand for; flags, modes, signals, errors.
+    """Socket addresses, files of descriptors, flags, modes, signals and errors are shown as by strace.
 
-    Both runs have the same addresses, on which it depends when Python asks for memory.
+    Both runs have the same memory layout, because Python's calls for memory depend on it.
     """
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     (tmp_path / "program.py").write_text(program)
@@ -154,7 +154,7 @@ def test_a_program_is_shown_as_by_strace(
 
 
 def texts(record: Record, script: str, *names: str, **options: Any) -> list[dict[str, Any]]:
-    """The rows that a script of Python causes, of these calls, from the one on that marks its begin (alarm(0))."""
+    """The rows of these calls that a Python script makes; alarm(0) marks the script's begin."""
     marked = f"import ctypes, os, signal\ncall = ctypes.CDLL(None).syscall\nsignal.alarm(0)\n{script}"
     rows = record("syscalls", [*PYTHON, marked], **options).rows("syscall")
     begin = next(number for number, row in enumerate(rows) if row["name"] == "alarm")
@@ -181,7 +181,7 @@ GUARDED = "try:\n    os.write(os.open('/etc/passwd', 0), b'data')\nexcept OSErro
 def test_levels_tell_more_and_more(
     record: Record, level: str, opened: tuple[str, str] | None, written: tuple[str, str] | None, path: str | None
 ) -> None:
-    """Nothing; what registers tell; paths and what descriptors stand for; data. Errors have names at each level."""
+    """The levels show nothing; registers; paths and files of descriptors; data. Errors have names at each level."""
     rows = texts(record, GUARDED, "openat", "write", decode=level)
     assert [row["error"] for row in rows] == [None, "EBADF"]
     assert [row["path"] for row in rows] == [path, path]
@@ -193,7 +193,7 @@ def test_levels_tell_more_and_more(
 
 
 def test_what_cannot_be_read_is_a_pointer(record: Record) -> None:
-    """Pointers to nowhere are shown as such, and so are descriptors that stand for nothing; nothing else is lost."""
+    """Unreadable pointers are shown as addresses, bad descriptors as numbers; other arguments are still shown."""
     script = (
         "call(257, -100, 1, 0)\ncall(257, 12345, b'x', 0)\ncall(1, -1, 16, 5)\ncall(3, 1 << 20)\ncall(3, -2)\n"
         "call(59, 8, 16, 24)\ncall(42, 0, 1, 16)\ncall(82, 0, 0)"
@@ -226,20 +226,20 @@ call(257, -100, ctypes.c_void_p(address), 0)
 
 
 def test_what_is_not_in_memory_yet_is_read_when_the_call_has_brought_it_in(record: Record, tmp_path: Path) -> None:
-    """A name in a page that nobody has touched, which programs in the kernel cannot fault in."""
+    """A path in an untouched page, which BPF programs cannot fault in, is read after the call has done so."""
     rows = texts(record, f"path = {str(tmp_path / 'page')!r}{FAULTING}", "openat", decode="paths")
     assert rows[-1]["path"] == "/no/such/file"
     assert '"/no/such/file"' in rows[-1]["args"]
 
 
 def test_a_path_that_is_no_text_is_shown_by_its_bytes(record: Record) -> None:
-    """`args` has strace's escapes, `path` those that other columns of text have."""
+    """For a path that is not UTF-8, `args` has strace's escapes, and `path` those of other text columns."""
     (row,) = texts(record, "os.access(b'/\\xff\\n', 0)", "access", decode="paths")
     assert (row["args"], row["path"]) == (r'"/\377\n", F_OK', "/\\xff\n")
 
 
 def test_a_long_path_and_long_data_are_bounded(record: Record) -> None:
-    """Paths are whole up to the kernel's own bound; of data, as many bytes as were asked for, and dots."""
+    """Paths are whole up to the kernel's limit; data is cut after `data_bytes` bytes and marked with dots."""
     script = "os.access('/' + 'x/' * 2000, 0)\nr, w = os.pipe()\nos.write(w, b'y' * 5003)"
     access, write = texts(record, script, "access", "write", decode="all", data_bytes=7)
     assert access["args"] == '"/' + "x/" * 2000 + '", F_OK'
@@ -248,7 +248,7 @@ def test_a_long_path_and_long_data_are_bounded(record: Record) -> None:
 
 
 def test_what_has_no_room_is_counted(record: Record) -> None:
-    """Of two paths of nearly 4 KiB each, both are read, or the row is counted as incomplete."""
+    """Two paths of nearly 4 KiB each are both read, or the row is counted as incomplete."""
     script = "name = '/' + 'x/' * 2000\ntry: os.rename(name, name)\nexcept OSError: pass"
     recording = record("syscalls", [*PYTHON, f"import os\n{script}"], decode="paths", names="rename")
     (row,) = recording.rows("syscall")
@@ -258,7 +258,7 @@ def test_what_has_no_room_is_counted(record: Record) -> None:
 
 
 def test_a_32_bit_call_is_not_taken_for_another(record: Record, workload: Callable[[str], str]) -> None:
-    """Its number is another table's: no argument of it is read or shown."""
+    """A 32-bit call's number belongs to another table, so no argument is shown."""
     rows = record("syscalls", [workload("calls")], decode="all").rows("syscall")
     foreign = [row for row in rows if row["name"] is None and row["nr"] == 20]
     assert len(foreign) == 3
@@ -266,13 +266,13 @@ def test_a_32_bit_call_is_not_taken_for_another(record: Record, workload: Callab
 
 
 def test_numbers_without_a_name_are_registers(record: Record, workload: Callable[[str], str]) -> None:
-    """What no table knows is shown as six registers, with no claim."""
+    """A call with an unknown number is shown as six registers."""
     rows = record("syscalls", [workload("calls")], decode="all").rows("syscall")
     assert {len(row["args"].split(", ")) for row in rows if row["nr"] == 999} == {6}
 
 
 def test_a_renamed_directory_is_shown_as_it_is_called_then(record: Record, tmp_path: Path) -> None:
-    """A descriptor's path is looked up at each call, by the names of then."""
+    """A descriptor's path is looked up at each call, so it has the names at that time."""
     script = (
         f"os.chdir({str(tmp_path)!r})\nos.mkdir('a')\nd = os.open('a', 0)\nos.fsync(d)\nos.rename('a', 'b')\n"
         "os.fsync(d)\nos.rmdir('b')\nos.fsync(d)"
@@ -281,8 +281,30 @@ def test_a_renamed_directory_is_shown_as_it_is_called_then(record: Record, tmp_p
     assert told == [f"{tmp_path}/a>", f"{tmp_path}/b>", f"{tmp_path}/b>(deleted)"]
 
 
+def test_names_of_every_length_are_whole(record: Record, tmp_path: Path) -> None:
+    """All names are whole: short ones are copied in words, longer ones by a helper, and the root has no name."""
+    names = ["".join(chr(ord("a") + (length + i) % 26) for i in range(length)) for length in (*range(1, 53), 255)]
+    script = (
+        f"for path in ['/', *({str(tmp_path)!r} + '/' + name for name in {names!r})]:\n"
+        "    os.makedirs(path, exist_ok=True)\n    os.fsync(os.open(path, 0))"
+    )
+    rows = texts(record, script, "fsync", decode="paths")
+    assert [row["path"] for row in rows] == ["/", *(f"{tmp_path}/{name}" for name in names)]
+
+
+def test_the_end_of_a_deep_path_is_told(record: Record, tmp_path: Path) -> None:
+    """A path longer than the walk's limit loses the directories nearest to the root, and dots show this."""
+    script = (
+        f"os.chdir({str(tmp_path)!r})\nfor depth in range(101):\n"
+        "    os.mkdir(str(depth))\n    os.chdir(str(depth))\nos.fsync(os.open('.', 0))"
+    )
+    (row,) = texts(record, script, "fsync", decode="paths")
+    told = row["args"].partition("<")[2]
+    assert told == ".../" + "/".join(map(str, range(37, 101))) + ">"
+
+
 def test_the_working_directory_is_that_of_the_call(record: Record, tmp_path: Path) -> None:
-    """`path` is absolute, whatever a call was given: a name, a name and a directory, a descriptor."""
+    """`path` is absolute, whether a call has a name, a name and a directory, or a descriptor."""
     (tmp_path / "file").touch()
     script = (
         f"os.chdir({str(tmp_path)!r})\nos.stat('file')\nd = os.open('.', 0)\nos.stat('file', dir_fd=d)\n"
@@ -294,7 +316,7 @@ def test_the_working_directory_is_that_of_the_call(record: Record, tmp_path: Pat
 
 
 def test_threads_do_not_mix_up_what_is_read(record: Record) -> None:
-    """What is read is kept with each thread until its call ends."""
+    """A path read in a call is kept with its thread until the call ends."""
     script = (
         "import threading\n"
         "def run(n):\n    for i in range(503):\n        os.access(f'/no/{n}/{i}', n % 4)\n"

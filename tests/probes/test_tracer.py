@@ -1,4 +1,4 @@
-"""Starting and ending a tracer: alternatives, refusals, cleanliness."""
+"""Starting and ending a tracer: alternatives, refusals, cleanup."""
 
 import json
 import platform
@@ -56,14 +56,14 @@ def thing(compiled: Compile) -> "type[Probe]":
 
 
 def start(probe: Probe) -> Tracer:
-    """Starts the probe with its defaults and ends it."""
+    """Starts a probe with its default options, then closes it."""
     with Tracer(probe, parse_options(probe.options, {})) as tracer:
         tracer.start()
     return tracer
 
 
 def test_the_first_alternative_that_works_is_taken(thing: "type[Probe]") -> None:
-    """What the kernel refuses is passed over, its reason is kept, and doctor tells both."""
+    """The tracer skips an alternative that the kernel refuses; the tracer and doctor report the reason."""
     probe = thing(section="tp_btf/no_such_tracepoint")
     tracer = start(probe)
     assert tracer.attach_point == "the other way"
@@ -76,20 +76,20 @@ def test_the_first_alternative_that_works_is_taken(thing: "type[Probe]") -> None
 
 
 def test_the_best_alternative_is_taken_where_it_works(thing: "type[Probe]") -> None:
-    """Nothing is passed over without need."""
+    """If the best alternative works, it is used and none is refused."""
     tracer = start(thing())
     assert (tracer.attach_point, tracer.refused) == ("the better way", [])
 
 
 def test_no_alternative_left_is_not_supported(thing: "type[Probe]") -> None:
-    """If none works, the error has the reason of each."""
+    """If no alternative works, the error gives the reason."""
     probe = thing(section="tp_btf/no_such_tracepoint")
     with pytest.raises(NotSupported, match=r"probe 'thing' cannot run here: the better way: .*no_such_tracepoint"):
         start(replace(probe, alternatives=probe.alternatives[:1]))
 
 
 def test_a_refusal_of_the_verifier_names_program_and_line(thing: "type[Probe]") -> None:
-    """The message has the verifier's complaint; the log is kept whole."""
+    """The message has the program and the verifier's complaint; the error keeps the log."""
     probe = thing(section="tp_btf/no_such_tracepoint", body="return *(volatile int *)((long)parent * 2);")
     with pytest.raises(VerifierError, match=r"refused the BPF program 'taken'.*R1 ") as caught:
         start(probe)
@@ -102,13 +102,13 @@ def test_a_refusal_of_the_verifier_names_program_and_line(thing: "type[Probe]") 
     ids=["field-without-column", "column-without-field"],
 )
 def test_c_and_python_must_name_the_same_fields(thing: "type[Probe]", columns: tuple[str, ...], said: str) -> None:
-    """A field that one side lacks fails at load, with the stream, the struct and the field named."""
+    """A field missing in C or Python fails at load; the error names the stream, the struct and the field."""
     with pytest.raises(LayoutMismatch, match=f"stream 'thing', struct thing_event: {said}"):
         start(thing(columns=columns))
 
 
 def test_nothing_is_left_behind() -> None:
-    """After close the kernel has no program and no map of the tracer's any more, and the tracer no descriptor."""
+    """After close, no program, map or descriptor of the tracer is left."""
     ours: set[tuple[str, int]] = set()
     for probe in (probe for probe in probes().values() if not probe.sampler):
         with Tracer(probe, parse_options(probe.options, {})) as tracer:
@@ -129,13 +129,13 @@ def _held() -> set[tuple[str, int]]:
     """The programs and maps that this process has open, by kind and id."""
     texts = []
     for descriptor in Path("/proc/self/fdinfo").iterdir():
-        with suppress(OSError):  # the listing's own is gone
+        with suppress(OSError):  # the listing's own descriptor is closed
             texts.append(descriptor.read_text())
     return {(kind, int(id_)) for text in texts for kind, id_ in re.findall(r"(?m)^(prog|map)_id:\s*(\d+)", text)}
 
 
 def _in_kernel() -> set[tuple[str, int]]:
-    """The programs and maps that exist, whoever's they are, by kind and id."""
+    """All programs and maps in the kernel, of any process, by kind and id."""
     listed = {kind: subprocess.check_output(["bpftool", "-j", kind], text=True) for kind in ("prog", "map")}
     return {(kind, item["id"]) for kind, text in listed.items() for item in json.loads(text)}
 
@@ -148,14 +148,14 @@ def test_a_kernel_without_btf_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_object_that_was_not_built_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The error names the file and the target that makes it."""
+    """The error names the file and the make target that builds it."""
     monkeypatch.setattr("scope_bpf.catalogue.probe.OBJECTS", tmp_path)
     with pytest.raises(NotSupported, match=r"syscalls.bpf.o is missing; run `make objects`"):
         start(replace(probe_named("syscalls")))
 
 
 def test_cost_is_counted_by_the_kernel() -> None:
-    """While statistics are on, runs and their time are counted, and still known when the task has ended."""
+    """With kernel statistics on, program runs and their time are counted, and stay known after close."""
     probe = probe_named("syscalls")
     with Tracer(probe, parse_options(probe.options, {})) as tracer:
         tracer.start()
@@ -168,7 +168,7 @@ def test_cost_is_counted_by_the_kernel() -> None:
 
 
 def test_a_kernel_that_refuses_fentry_is_passed_over(thing: "type[Probe]") -> None:
-    """fentry is taken where the kernel allows it; a kernel in lockdown, or an old one, gives the next alternative."""
+    """fentry is used where the kernel allows it; an old kernel, or one in lockdown, gets the next alternative."""
     probe = thing(section="fentry/do_exit")
     tracer = start(probe)
     if tracer.refused:
@@ -206,7 +206,7 @@ except MissingCapability as error:
     ids=["none", "bpf-alone", "both"],
 )
 def test_what_privileges_it_takes(runnable: dict[str, str], change: list[str], said: str) -> None:
-    """The error names the capabilities that lack; CAP_BPF and CAP_PERFMON are enough for every probe with programs."""
+    """The error names the missing capabilities; CAP_BPF and CAP_PERFMON are enough for every probe with programs."""
     admin, perfmon, bpf = (1 << number for number in (21, 38, 39))  # include/uapi/linux/capability.h
     for name in (name for name, probe in probes().items() if not probe.sampler):
         if runnable[name]:
@@ -245,7 +245,7 @@ int BPF_PROG(fault_done)
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the tracepoint of page faults is x86's")
 def test_runs_that_the_kernel_left_out_are_lost_by_number(compiled: Compile, record: Record) -> None:
-    """A program is left out where it would run within itself: the books have it as lost."""
+    """When the kernel skips a run of a program because it already runs, the account counts a loss."""
     compiled("nests", NESTS)
     probe = Probe(
         name="nests",
@@ -281,7 +281,7 @@ int BPF_PROG(cut, struct task_struct *parent)
 
 
 def test_records_that_cannot_be_kept_are_lost_by_number(compiled: Compile, record: Record) -> None:
-    """A record that is shorter than its stream's is not read, but counted, as one without memory for it would be."""
+    """A record shorter than its stream's struct is not read, but counted as lost (`unkept`)."""
     compiled("halves", CUT)
     probe = Probe(
         name="halves",
@@ -323,7 +323,7 @@ int BPF_PROG(both, struct task_struct *parent)
 
 
 def test_streams_come_in_any_order(compiled: Compile, record: Record) -> None:
-    """A probe may name its summary before its events; each gets its own rows and its own books."""
+    """A probe may name its summary before its events; each has its own rows and its own account."""
     compiled("mixed", MIXED)
     probe = Probe(
         name="mixed",
@@ -342,7 +342,7 @@ def test_streams_come_in_any_order(compiled: Compile, record: Record) -> None:
 
 
 def test_a_reader_is_woken_before_the_ring_is_full() -> None:
-    """Bursts that together are several rings lose nothing in one long poll: events with tails wake the reader too."""
+    """Bursts of several rings' size in total lose nothing in one long poll: events with tails wake the reader too."""
     script = (
         "import os, time\nfor n in range(20):\n    for m in range(400): os.close(os.open('/', 0))\n    time.sleep(0.05)"
     )
@@ -362,6 +362,6 @@ def test_a_reader_is_woken_before_the_ring_is_full() -> None:
 
 @pytest.mark.parametrize("ring_bytes", [(1 << 30) + 1, -1, "much"])
 def test_a_ring_of_no_size_is_refused(ring_bytes: Any) -> None:
-    """What no ring can be is refused before anything is loaded, with the bounds named."""
+    """An impossible ring size is refused when options are parsed; the error says what is allowed."""
     with pytest.raises(InvalidOption, match=r"option 'ring_bytes': .* is not (from 0 to 1073741824|a whole number)"):
         parse_options(probe_named("syscalls").options, {"ring_bytes": ring_bytes})

@@ -1,7 +1,7 @@
-"""The `why` probe against what programs and the kernel say of their own time.
+"""The `why` probe compared with the times that programs and the kernel measure.
 
-Programs report what /proc/thread-self/schedstat and getrusage() count of them. Their threads say when they began and
-ended; whoever starts them says when they were made and when their end was known. The wall time found lies between.
+Programs report their /proc/thread-self/schedstat and getrusage(). Each thread reports when it began and ended; its
+creator reports when it created and joined the thread. The recorded wall time lies between these two lengths.
 """
 
 import os
@@ -30,7 +30,7 @@ WORK_MS = 1200
 
 @dataclass
 class Told:
-    """What a thread of workloads/wall.c says of itself; times in ns."""
+    """The report of a thread of workloads/wall.c; times in ns."""
 
     tid: int
     created_ns: int
@@ -48,7 +48,7 @@ class Told:
         return self.ended_ns - self.began_ns
 
     def agrees(self, one_ns: int, other_ns: int, slack_ns: int, more_ns: int = 0) -> bool:
-        """Whether two times are the same to 2 % of its wall time and some slack; the first may be longer by more."""
+        """Whether two times agree to 2 % of the wall time plus `slack_ns`; the first may be longer by `more_ns`."""
         slack = 0.02 * self.wall_ns + slack_ns
         return -slack <= one_ns - other_ns <= slack + more_ns
 
@@ -62,7 +62,7 @@ def own_rows(recording: Recording, tid: int, stream: str = "why_summary") -> lis
 
 
 def parts_of(rows: list[dict[str, Any]]) -> Counter[str]:
-    """Time by part."""
+    """The total time of each part."""
     parts: Counter[str] = Counter()
     for row in rows:
         parts[row["part"]] += row["total_ns"]
@@ -70,7 +70,7 @@ def parts_of(rows: list[dict[str, Any]]) -> Counter[str]:
 
 
 def blocked(rows: list[dict[str, Any]], column: str) -> Counter[Any]:
-    """Time blocked by what another column says."""
+    """Blocked time, by the value of another column."""
     times: Counter[Any] = Counter()
     for row in rows:
         times[row[column]] += row["blocked_ns"]
@@ -78,9 +78,9 @@ def blocked(rows: list[dict[str, Any]], column: str) -> Counter[Any]:
 
 
 def others_ns() -> int:
-    """Time of this machine's CPUs that the kernel counts as no thread's: of interrupts, and what a host has taken.
+    """CPU time that the kernel counts for no thread: interrupts, and time that the host stole.
 
-    By the clock, the thread that they came upon is on its CPU meanwhile.
+    By the clock, the interrupted thread stays on its CPU during this time.
     """
     irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[6:9])
     return (irq + softirq + steal) * 10**9 // os.sysconf("SC_CLK_TCK")
@@ -92,7 +92,7 @@ Work = Callable[..., tuple[Recording, list[Told], int]]
 
 @pytest.fixture
 def work(record: Record, workload: Build, tmp_path: Path) -> Work:
-    """Records workloads/wall.c; gives what its threads tell, and the time stolen meanwhile."""
+    """Records workloads/wall.c; returns the recording, the threads' reports, and the growth of `others_ns`."""
 
     def run(kind: str, scratch: Path = tmp_path / "scratch", **options: Any) -> tuple[Recording, list[Told], int]:
         said, others = tmp_path / "said", others_ns()
@@ -106,7 +106,7 @@ def work(record: Record, workload: Build, tmp_path: Path) -> Work:
 
 @pytest.fixture
 def cold(tmp_path: Path) -> Path:
-    """A file of zeros that is on the disk, if the file system has one."""
+    """A file of zeros, flushed to the disk if its file system has one."""
     file = tmp_path / "cold"
     with file.open("wb") as out:
         for _ in range(128):
@@ -117,16 +117,16 @@ def cold(tmp_path: Path) -> Path:
 
 KINDS = ["spin", "sleep", "lock", "pipe", "poll", "disk", "queue", "fault", "read"]
 WAKE_OFTEN = ("disk", "read")
-CLOCK_NS = 5000  # of the clocks of kernel and trace, at each wait
+CLOCK_NS = 5000  # between the clock reads of kernel and trace, at each wait
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_parts_are_what_the_kernel_counts(work: Work, cold: Path, kind: str) -> None:
-    """A thread's parts add up to its wall time; they are its run time, its waits for a CPU, and the rest, to 2 %.
+    """A thread's run time, waits for a CPU and blocked time agree with the kernel's to 2 % and add up to its wall time.
 
-    The kernel reads the clock microseconds before or after a switch or a wakeup is traced. For a thread that an idle
-    CPU wakes for it takes one time as both the wakeup and the switch (rq_clock_skip_update, kernel/sched/core.c): where
-    a thread is woken thousands of times, run time and waits agree only together.
+    The kernel reads the clock microseconds before or after a switch or a wakeup is traced. If an idle CPU wakes for a
+    thread, the kernel takes one time for both the wakeup and the switch (rq_clock_skip_update, kernel/sched/core.c).
+    So after thousands of wakeups, only the sum of run time and waits agrees.
     """
     recording, threads, others = work(kind, cold)
     for thread in threads:
@@ -152,7 +152,7 @@ def test_the_parts_are_what_the_kernel_counts(work: Work, cold: Path, kind: str)
     ],
 )
 def test_a_wait_is_put_down_to_its_call_and_file(work: Work, kind: str, call: str, file_kind: str | None) -> None:
-    """Of the time that a thread is blocked, 98 % is in the call that it made, at the file that it gave."""
+    """At least 98 % of a thread's blocked time is in the call that it made, on the kind of file that it used."""
     recording, (thread,), _ = work(kind)
     rows = own_rows(recording, thread.tid)
     total = sum(row["blocked_ns"] for row in rows)
@@ -164,7 +164,7 @@ def test_a_wait_is_put_down_to_its_call_and_file(work: Work, kind: str, call: st
 
 
 def test_a_flush_is_put_down_to_its_file(work: Work, tmp_path: Path) -> None:
-    """A thread that writes and flushes a file is blocked at that file, by its path."""
+    """A thread that writes and flushes a file is blocked on that file, named by its path."""
     recording, (thread,), _ = work("disk")
     rows = own_rows(recording, thread.tid)
     times = blocked(rows, "path")
@@ -173,20 +173,20 @@ def test_a_flush_is_put_down_to_its_file(work: Work, tmp_path: Path) -> None:
 
 
 def test_page_faults_are_counted_and_timed(work: Work) -> None:
-    """Each page touched is a fault; counts are the kernel's own; their time is less than the thread ran and waited."""
+    """Each touched page is a minor fault, as the kernel counts. Fault time is below run time plus waits for a CPU."""
     recording, (thread,), _ = work("fault")
     rows = own_rows(recording, thread.tid, "page_fault_summary")
     count = sum(row["count"] for row in rows)
     assert {row["kind"] for row in rows} == {"minor"}
     assert thread.pages <= count
-    assert thread.minor <= count <= thread.minor + 20  # a few after it told
+    assert thread.minor <= count <= thread.minor + 20  # a few follow the report
     assert all(sum(row["duration"]) == row["count"] for row in rows)
     parts = parts_of(own_rows(recording, thread.tid))
     assert 0 < sum(row["total_ns"] for row in rows) < parts["on_cpu"] + parts["run_queue"]
 
 
 def test_a_page_that_is_read_is_a_major_fault(work: Work, cold: Path) -> None:
-    """Major faults are the kernel's own count; the waits within them are blocked time in page faults."""
+    """Major faults equal the kernel's count; their waits are time blocked in `page fault`."""
     recording, (thread,), _ = work("read", cold)
     faults = [row for row in own_rows(recording, thread.tid, "page_fault_summary") if row["kind"] == "major"]
     assert sum(row["count"] for row in faults) == thread.major
@@ -196,7 +196,7 @@ def test_a_page_that_is_read_is_a_major_fault(work: Work, cold: Path) -> None:
 
 
 def test_without_tracepoints_of_faults_they_are_the_same(record: Record, workload: Build, tmp_path: Path) -> None:
-    """The way that other architectures take finds the same faults."""
+    """The alternative for architectures without tracepoints of faults counts the same faults."""
     probe = probe_named("why")
     said = tmp_path / "said"
     command = [workload("wall"), "fault", "100", str(said), ""]
@@ -209,7 +209,7 @@ def test_without_tracepoints_of_faults_they_are_the_same(record: Record, workloa
 
 
 def test_intervals_add_up(record: Record, workload: Build, tmp_path: Path) -> None:
-    """However often the summary is read, waits are counted once and their time is whole."""
+    """With any read interval, each wait is counted once, with its full time."""
     said = tmp_path / "said"
     for interval_ms in (100, ONE_INTERVAL_MS):
         command = [workload("wall"), "sleep", str(WORK_MS), str(said), ""]
@@ -221,7 +221,7 @@ def test_intervals_add_up(record: Record, workload: Build, tmp_path: Path) -> No
         assert thread.wall_ns <= total <= thread.joined_ns - thread.created_ns + 0.02 * thread.wall_ns
         naps = [row for row in rows if row["blocked_in"] == "clock_nanosleep"]
         assert sum(row["count"] for row in naps) == 10
-        assert sum(sum(row["duration"][26:]) for row in naps) == 10  # 2^26 ns are 67 ms, of 120
+        assert sum(sum(row["duration"][26:]) for row in naps) == 10  # 2^26 ns are 67 ms; a nap takes 120 ms
         for row in rows:
             assert sum(row["duration"]) == row["count"]
             assert row["on_cpu_ns"] + row["run_queue_ns"] + row["blocked_ns"] == row["total_ns"]
@@ -229,7 +229,7 @@ def test_intervals_add_up(record: Record, workload: Build, tmp_path: Path) -> No
 
 
 def test_a_process_is_its_threads_added_up(record: Record, workload: Build, tmp_path: Path) -> None:
-    """Per interval and process, times are the sums of the threads'; the books count the rows of both."""
+    """Per interval and process, times are the sums over the threads; each stream's account equals its rows."""
     command = [workload("wall"), "queue", "300", str(tmp_path / "said"), ""]
     recording = record("why", command, interval_ms=100)
     names = ("total_ns", "on_cpu_ns", "run_queue_ns", "blocked_ns")
@@ -249,7 +249,7 @@ def test_a_process_is_its_threads_added_up(record: Record, workload: Build, tmp_
 
 
 def test_what_has_no_room_is_counted(record: Record, workload: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a summary with room for three keys, rows and losses are what was emitted."""
+    """When a summary map is full, the emitted count is rows plus losses."""
     monkeypatch.setattr(summaries, "KEYS", 3)
     recording = record("why", [workload("wall"), "queue", "100", os.devnull, ""], interval_ms=ONE_INTERVAL_MS)
     account = recording.accounts["why_summary"]
@@ -272,7 +272,7 @@ os.read(0, 1)
 
 
 def test_threads_that_sleep_all_the_time_are_watched(runnable: dict[str, str]) -> None:
-    """In a process that runs already, each thread is accounted for from the beginning of the trace to its end."""
+    """In a process that already runs, each sleeping thread has blocked time from the trace's begin to its end."""
     if runnable["why"]:
         pytest.skip(runnable["why"])
     probe = probe_named("why")
@@ -316,7 +316,7 @@ def _sleeps(pid: int, tid: int) -> bool:
 
 
 def test_a_command_is_not_accounted_for_before_it_begins(record: Record) -> None:
-    """What a command waits until it may begin is no part of its wall time."""
+    """The time that a command is held before its start is not part of its wall time."""
     began = time.monotonic()
     recording = record("why", ["true"], hold=1.5)
     most = time.monotonic() - began - 1.5
@@ -341,7 +341,7 @@ with open(sys.argv[1], "w") as out:
 
 
 def test_children_are_watched_from_fork_to_end(record: Record, tmp_path: Path) -> None:
-    """However short a child lives, its wall time is whole; its parent is blocked in the call that waits for it."""
+    """Even a short-lived child has its full wall time; its parent is blocked in wait4."""
     said = tmp_path / "said"
     recording = record("why", [*PYTHON, CHILDREN, str(said)], interval_ms=100)
     lines = [list(map(int, line.split())) for line in said.read_text().splitlines()]
@@ -351,14 +351,14 @@ def test_children_are_watched_from_fork_to_end(record: Record, tmp_path: Path) -
         assert ended - began <= sum(row["total_ns"] for row in rows) <= reaped - forked + 5_000_000
         assert (
             sum(row["on_cpu_ns"] for row in rows) >= 15_000_000
-        )  # of 20; a kernel that leaves switches out hides a tick
+        )  # of 20 ms; a kernel that omits switches hides a tick
     waits = [row for row in own_rows(recording, recording.pid) if row["blocked_in"] == "wait4"]
     assert sum(row["count"] for row in waits) <= 31
     assert sum(row["total_ns"] for row in waits) >= 0.9 * sum(ended - began for _, _, began, ended, _ in lines)
 
 
 def test_an_exec_goes_on_with_the_account(record: Record) -> None:
-    """A process that becomes another program has one wall time, in rows of both names."""
+    """A process that executes another program keeps one wall time, in rows of both names."""
     began = time.monotonic_ns()
     recording = record("why", ["sh", "-c", "sleep 0.3; exec sleep 0.7"])
     most = time.monotonic_ns() - began
@@ -369,7 +369,7 @@ def test_an_exec_goes_on_with_the_account(record: Record) -> None:
 
 
 def test_a_stop_is_told_apart(record: Record) -> None:
-    """A process that a signal has stopped is blocked, and in no call."""
+    """A process that a signal has stopped is blocked in `stopped`, not in a call."""
     script = "import os, signal, time\nchild = os.fork()\n"
     script += "if not child: os.kill(os.getpid(), signal.SIGSTOP); os._exit(0)\n"
     script += "os.waitpid(child, os.WUNTRACED); time.sleep(0.4); os.kill(child, signal.SIGCONT); os.wait()"
@@ -380,7 +380,7 @@ def test_a_stop_is_told_apart(record: Record) -> None:
 
 @pytest.mark.parametrize("stacks", [True, False])
 def test_stacks_where_threads_are_blocked(record: Record, tmp_path: Path, stacks: bool) -> None:
-    """If they are wanted, waits are told apart by who called, also through functions without frame pointers."""
+    """With `stacks`, a wait has its call stack, also through functions without frame pointers; otherwise none."""
     program = tmp_path / "naps"
     flags = ["-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"]
     subprocess.run(["gcc", *flags, "-o", program, WORKLOADS / "naps.c"], check=True)
@@ -395,5 +395,5 @@ def test_stacks_where_threads_are_blocked(record: Record, tmp_path: Path, stacks
 
 
 def test_there_is_no_mode_to_choose() -> None:
-    """A probe whose only events are names for its summaries has no option `mode`."""
+    """The probe's only events are names for its summaries, so it has no option `mode`."""
     assert [option.name for option in probe_named("why").options] == ["interval_ms", "ring_bytes", "stacks"]

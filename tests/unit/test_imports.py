@@ -1,4 +1,4 @@
-"""Who may import whom: agent and server meet over the wire, what both use knows neither, and capture has layers."""
+"""Agent and server do not import each other, shared packages import neither, and scope_bpf has layers."""
 
 import ast
 from pathlib import Path
@@ -14,12 +14,12 @@ FORBIDDEN = {
 }
 
 
-# Of scope_bpf, from the bottom: each imports only those before it, whenever it does.
+# The layers of scope_bpf, lowest first: each imports only the layers before it.
 LAYERS = ("errors", "host", "layout", "catalogue", "binding", "code", "capture")
 
 
 def _modules(file: Path) -> set[str]:
-    """The modules that a file imports, at its top or anywhere below."""
+    """The modules that a file imports, at its top or inside functions."""
     found = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
@@ -35,13 +35,13 @@ def _imported(file: Path) -> set[str]:
 
 
 def _layer(path: str) -> str:
-    """Which part of scope_bpf a module is in: `code` of `scope_bpf.code.elf`."""
+    """The layer of a scope_bpf module: `code` for `scope_bpf.code.elf`."""
     return path.split(".")[1]
 
 
 @pytest.mark.parametrize("package", FORBIDDEN)
 def test_packages_keep_apart(package: str) -> None:
-    """Only the command line, which starts them, knows both agent and server."""
+    """Only scope_cli, which starts them, may import both the agent and the server."""
     files = list((SRC / package).rglob("*.py"))
     assert len(files) > 5
     breaches = {str(file.relative_to(SRC)): named for file in files if (named := _imported(file) & FORBIDDEN[package])}
@@ -50,7 +50,7 @@ def test_packages_keep_apart(package: str) -> None:
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_layers_of_capture_know_only_those_below(layer: str) -> None:
-    """No part of scope_bpf imports one above itself, or a probe."""
+    """No layer of scope_bpf imports a higher layer or a probe."""
     forbidden = {*LAYERS[LAYERS.index(layer) + 1 :], "probes"}
     place = SRC / "scope_bpf" / layer
     files = list(place.rglob("*.py")) or [place.with_suffix(".py")]
@@ -64,7 +64,7 @@ def test_layers_of_capture_know_only_those_below(layer: str) -> None:
 
 
 def test_only_the_binding_imports_the_extension() -> None:
-    """Everybody else sees functions and classes with types."""
+    """Only scope_bpf.binding imports the extension; all other code uses its typed functions and classes."""
     files = [file for file in SRC.rglob("*.py") if "binding" not in file.parts]
     extension = {"scope_bpf.binding.ffi", "scope_bpf.binding._native"}
     assert [str(file) for file in files if _modules(file) & extension] == []

@@ -20,7 +20,7 @@ MASKED = "from scope_bpf import host\nhost.TRACEFS = host.Path('/nowhere')\n"
     ids=["unexplained", "there", "explained"],
 )
 def test_a_skip_has_to_be_explained(tmp_path: Path, body: str, status: int) -> None:
-    """On a host that lacks tracefs, a skip for that passes; one for a reason of its own fails the run."""
+    """On a host without tracefs, a skip for that reason passes; a skip for any other reason fails the run."""
     written = tmp_path / "test_written.py"
     written.write_text(f"import pytest\n{MASKED}\ndef test_written(need):\n    {body}\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "--rootdir", ROOT, written]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "scope.bpf.h"
 
-#include "path.bpf.h"
+#include "file.bpf.h"
 
 #include "files.h"
 
@@ -22,23 +22,19 @@ enum file_call {
 
 SCOPE_SHARED(enum, file_call);
 
-#define SYSCALLS 1024
 #define CREAT_FLAGS 01101 /* O_CREAT | O_WRONLY | O_TRUNC, include/uapi/asm-generic/fcntl.h */
-#define S_IFMT 0170000
 
 const volatile __u8 file_calls[SYSCALLS];
 
 struct file_thread {
 	struct scope_thread thread;
-	__u64 entered_ns; /* 0: not in a watched call */
-	__u64 inode;	  /* of CALL_READ and CALL_WRITE */
-	__u64 resolve;	  /* of CALL_OPENAT2 */
+	__u64 entered_ns;	/* 0: not in a watched call */
+	__u64 resolve;		/* of CALL_OPENAT2 */
+	struct scope_file file; /* of CALL_READ and CALL_WRITE */
 	const char *name;
 	__s32 fd; /* dfd, or of CALL_READ and CALL_WRITE */
 	__u32 flags;
 	__u32 mode;
-	__u32 device;
-	__u32 file_type;
 	__u32 call;
 };
 
@@ -49,24 +45,12 @@ struct open_record {
 	struct path_buffer path;
 };
 
-struct file_name_record {
-	struct file_name_event event;
-	struct path_buffer path;
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct open_record);
 } open_records SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct file_name_record);
-} file_name_records SEC(".maps");
 
 static __always_inline void enter_open(struct file_thread *call, const __u64 *args)
 {
@@ -93,15 +77,11 @@ static __always_inline void enter_open(struct file_thread *call, const __u64 *ar
 static __always_inline bool enter_io(struct task_struct *task, struct file_thread *call, const __u64 *args)
 {
 	struct file *file = file_of_fd(task, args[0]);
-	struct inode *inode;
 
 	if (!file)
 		return false; /* EBADF: there is no file */
-	inode = BPF_CORE_READ(file, f_inode);
 	call->fd = args[0];
-	call->inode = BPF_CORE_READ(inode, i_ino);
-	call->device = BPF_CORE_READ(inode, i_sb, s_dev);
-	call->file_type = BPF_CORE_READ(inode, i_mode) & S_IFMT;
+	fill_file(&call->file, file);
 	return true;
 }
 
@@ -130,40 +110,10 @@ static __always_inline void emit_open(struct task_struct *task, struct file_thre
 	scope_output(&event->header, task, stream_open, call->entered_ns, sizeof(*event) + length);
 }
 
-/* Another thread may have replaced the descriptor's file meanwhile. */
-static __always_inline bool is_used_still(const struct path *path, const struct file_thread *call)
-{
-	struct inode *inode = BPF_CORE_READ(container_of(path, struct file, f_path), f_inode);
-
-	return BPF_CORE_READ(inode, i_ino) == call->inode && BPF_CORE_READ(inode, i_sb, s_dev) == call->device;
-}
-
-static __always_inline void emit_file_name(struct task_struct *task, struct file_thread *call)
-{
-	const struct path *path = directory_of_fd(task, call->fd);
-	struct file_name_record *record;
-	__u32 zero = 0, length;
-	bool cut = false;
-
-	record = bpf_map_lookup_elem(&file_name_records, &zero);
-	if (!record || !path || !has_path(path) || !is_used_still(path, call))
-		return;
-	record->event.inode = call->inode;
-	record->event.device = call->device;
-	length = write_directories(&record->path, path, &cut);
-	if (length > PATH_BYTES + 1)
-		return;
-	record->event.path.offset = 0;
-	record->event.path.length = length;
-	record->event.path_truncated = cut;
-	record->event.pad[0] = record->event.pad[1] = record->event.pad[2] = 0;
-	scope_output(&record->event.header, task, stream_file_name, call->entered_ns, sizeof(record->event) + length);
-}
-
 static __always_inline void summarize_io(struct task_struct *task, struct file_thread *call, __s64 ret)
 {
 	__u64 duration_ns = bpf_ktime_get_boot_ns() - call->entered_ns;
-	struct file_summary_key key = {.inode = call->inode, .device = call->device, .file_type = call->file_type};
+	struct file_summary_key key = {.file = call->file};
 	struct file_summary_value *value;
 
 	fill_process(&key.process, task);
@@ -171,7 +121,7 @@ static __always_inline void summarize_io(struct task_struct *task, struct file_t
 	if (!value)
 		return;
 	if (!value->reads && !value->writes)
-		emit_file_name(task, call);
+		emit_file_path(bpf_get_current_task(), call->fd, &call->file, stream_file_name, 0);
 	if (call->call == CALL_READ) {
 		__sync_fetch_and_add(&value->reads, 1);
 		__sync_fetch_and_add(ret < 0 ? &value->read_errors : &value->read_bytes, ret < 0 ? 1 : ret);

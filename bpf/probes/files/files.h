@@ -17,9 +17,7 @@ struct open_event {
 
 struct file_summary_key {
 	struct scope_process process;
-	__u64 inode;
-	__u32 device;	 /* the kernel's dev_t: major << 20 | minor */
-	__u32 file_type; /* S_IFMT bits of the mode */
+	struct scope_file file;
 };
 
 struct file_summary_value {
@@ -35,14 +33,8 @@ struct file_summary_value {
 	struct scope_histogram write_latency;
 };
 
-/* The path of a file, emitted when a summary first counts the file in an interval. */
 struct file_name_event {
-	struct scope_header header;
-	struct scope_path path;
-	__u64 inode;
-	__u32 device;
-	__u8 path_truncated;
-	__u8 pad[3];
+	struct scope_file_path path;
 };
 
 #endif

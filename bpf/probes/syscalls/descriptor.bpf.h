@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What a descriptor stands for, as a piece of text: the absolute path of its file, or what tells pipes, sockets and
- * their kind apart. Unlike write_directories(), which leaves the turning round to user space, the path is written
- * from its end to its beginning at the end of the buffer, and then moved: it may be told of every call.
+ * their kind apart. The walk goes from the file up; so names are written file first, and user space reverses them.
+ * It may be done for every call: names are copied without a call of a helper where that is possible.
  */
 #ifndef SCOPE_SYSCALLS_DESCRIPTOR_BPF_H
 #define SCOPE_SYSCALLS_DESCRIPTOR_BPF_H
@@ -12,9 +12,6 @@
 #define AF_INET 2
 #define AF_INET6 10
 
-#define PATH_END (TAIL_BYTES - NAME_BYTES) /* of a path that is being written, which grows towards ... */
-#define PATH_LOWEST (PIECES_BYTES + 64)	   /* ... the pieces; between them is room for what prepend_short() spills */
-
 /* Is a member of a struct where it has always been? Kernels with CONFIG_RANDSTRUCT have it anywhere. */
 #define lies_behind(pointer, first, member, bytes)                                                                     \
 	(bpf_core_field_offset((pointer)->member) == bpf_core_field_offset((pointer)->first) + (bytes))
@@ -22,7 +19,7 @@
 static __always_inline void read_dentry(struct dentry_link *link, struct dentry *dentry)
 {
 	if (lies_behind(dentry, d_hash, d_parent, 16) && lies_behind(dentry, d_hash, d_name, 24)) {
-		bpf_core_read(link, sizeof(*link), &dentry->d_hash);
+		read_words(link, (void *)dentry + bpf_core_field_offset(dentry->d_hash), sizeof(*link));
 		return;
 	}
 	bpf_core_read(&link->d_hash, sizeof(link->d_hash), &dentry->d_hash);
@@ -33,7 +30,7 @@ static __always_inline void read_dentry(struct dentry_link *link, struct dentry 
 static __always_inline void read_mount(struct mount_link *link, struct mount *mount)
 {
 	if (lies_behind(mount, mnt_parent, mnt_mountpoint, 8) && lies_behind(mount, mnt_parent, mnt.mnt_root, 16)) {
-		bpf_core_read(link, sizeof(*link), &mount->mnt_parent);
+		read_words(link, (void *)mount + bpf_core_field_offset(mount->mnt_parent), sizeof(*link));
 		return;
 	}
 	bpf_core_read(&link->mnt_parent, sizeof(link->mnt_parent), &mount->mnt_parent);
@@ -50,54 +47,38 @@ static __always_inline bool is_short(const struct dentry_link *link, struct dent
 	       link->d_name.len <= SHORT_NAME_BYTES;
 }
 
-/*
- * Copies a name in words, the last ones first, without a call. The first of them may spill over the beginning, where
- * nothing is yet.
- */
-static __always_inline void prepend_short(struct reading *reading, __u32 at, __u32 length)
+/* Copies a short name in words. The last word may spill over the end of the name: nothing is there yet. */
+static __always_inline void append_short(struct reading *reading, __u32 at, __u32 length)
 {
-	char *to, *from;
-
-	asm volatile("%0 &= 63" : "+r"(length)); /* what it is anyway, said to the verifier */
-	to = reading->tail + at + length;
-	from = reading->link.short_name + length;
+	char *to = reading->tail + at, *from = reading->link.short_name;
 
 #pragma unroll
-	for (int word = 1; word <= SHORT_NAME_BYTES / 8; word++)
-		if (length > 8 * (word - 1))
-			*(__u64 *)(to - 8 * word) = *(__u64 *)(from - 8 * word);
+	for (int begin = 0; begin < SHORT_NAME_BYTES; begin += 8)
+		if (length > begin)
+			*(__u64 *)(to + begin) = *(__u64 *)(from + begin);
 }
 
-/* Writes '/' and a dentry's name before what is written. False: there is no room. */
-static __always_inline bool prepend_name(struct reading *reading, struct dentry *dentry)
+/* Appends a dentry's name and a '/'. False: there is no room. */
+static __always_inline bool append_name(struct reading *reading, struct dentry *dentry)
 {
 	__u32 at = reading->path, length = reading->link.d_name.len;
 
-	if (length >= NAME_BYTES)
+	if (length >= NAME_BYTES || at > TAIL_BYTES - NAME_BYTES)
 		return false;
-	at -= length + 1;
-	barrier_var(at); /* or compilers make one comparison of the two, or compute it again: verifiers see neither
-			    through */
-	if (at < PATH_LOWEST)
-		return false;
-	barrier_var(at);
-	if (at > PATH_END)
-		return false;
-	if (is_short(&reading->link, dentry) && length <= SHORT_NAME_BYTES)
-		prepend_short(reading, at + 1, length);
+	if (is_short(&reading->link, dentry))
+		append_short(reading, at, length);
 	else
-		bpf_probe_read_kernel(reading->tail + at + 1, length, reading->link.d_name.name);
-	reading->tail[at] = '/';
-	reading->path = at;
+		bpf_probe_read_kernel(reading->tail + at, length, reading->link.d_name.name);
+	reading->tail[at + length] = '/';
+	reading->path = at + length + 1;
 	return true;
 }
 
-/* Writes a path from its end on, down from PATH_END. Returns whether its beginning is there, too. */
-static __always_inline bool prepend_path(struct reading *reading, struct dentry *dentry, struct mount_link *mount)
+/* Appends the names from a file up to the root. Returns whether all of them were written. */
+static __always_inline bool append_path(struct reading *reading, struct dentry *dentry, struct mount_link *mount)
 {
 	int depth;
 
-	reading->path = PATH_END;
 	for (depth = 0; depth < PATH_DEPTH; depth++) {
 		if (dentry == mount->mnt_root) {
 			struct mount *above = mount->mnt_parent;
@@ -109,7 +90,7 @@ static __always_inline bool prepend_path(struct reading *reading, struct dentry 
 		} else if (dentry == reading->link.d_parent) {
 			return true;
 		} else {
-			if (!prepend_name(reading, dentry))
+			if (!append_name(reading, dentry))
 				return false;
 			dentry = reading->link.d_parent;
 		}
@@ -122,27 +103,13 @@ static __always_inline int write_file(struct reading *reading, __u32 slot, struc
 				      struct mount_link *mount)
 {
 	__u8 flags = reading->link.d_hash.pprev || dentry == reading->link.d_parent ? 0 : PIECE_DELETED;
-	bool whole = prepend_path(reading, dentry, mount);
-	__u32 from = reading->path, length;
-	char *to;
 
-	if (!whole)
+	if (!begin_piece(reading, slot, TEXT_FILE))
+		return 0;
+	reading->path = reading->end + sizeof(struct syscall_piece);
+	if (!append_path(reading, dentry, mount))
 		flags |= PIECE_CUT;
-	if (whole && from == PATH_END) { /* the root itself */
-		from--;
-		reading->tail[PATH_END - 1] = '/';
-	}
-	barrier_var(from);
-	if (from < PATH_LOWEST)
-		return 0;
-	barrier_var(from);
-	if (from > PATH_END)
-		return 0;
-	length = PATH_END - from;
-	to = begin_piece(reading, slot, TEXT_FILE);
-	if (!to || bpf_probe_read_kernel(to, length, reading->tail + from))
-		return 0;
-	end_piece(reading, length, flags);
+	end_piece(reading, reading->path - reading->end - sizeof(struct syscall_piece), flags);
 	return 0;
 }
 
@@ -208,8 +175,8 @@ static __always_inline bool read_path(struct path *path, __s32 fd)
 	if ((__u32)fd >= table->max_fds)
 		return false;
 	files = table->fd;
-	bpf_probe_read_kernel(&file, sizeof(file), files + fd);
-	return file && !bpf_core_read(path, sizeof(*path), &file->f_path);
+	read_words(&file, files + fd, sizeof(file));
+	return file && read_words(path, (void *)file + bpf_core_field_offset(file->f_path), sizeof(*path));
 }
 
 /* By itself, for the verifier: it is called for each argument, for the working directory and for the result. */
@@ -221,10 +188,6 @@ __noinline int write_descriptor(struct reading *reading, __u32 slot, __s32 fd)
 
 	if (!reading || !read_path(&path, fd))
 		return 0;
-	if (reading->end > PIECES_BYTES) { /* what is there would be written over */
-		reading->left_out = 1;
-		return 0;
-	}
 	read_dentry(&reading->link, path.dentry);
 	read_mount(&mount, container_of(path.mnt, struct mount, mnt));
 	if (path.dentry != reading->link.d_parent || path.dentry == mount.mnt_root)

@@ -11,6 +11,8 @@
 
 #include "path.bpf.h"
 
+#define READ_AT_EXIT 0x10 /* a bit of what is only there at the exit */
+
 /* How an argument is read, given at load by number of call; the last two columns are the result's and 0. */
 enum syscall_read {
 	READ_NOT,
@@ -22,12 +24,11 @@ enum syscall_read {
 	READ_WORDS,	 /* an array of strings */
 	READ_DATA,	 /* a buffer whose size is the next argument */
 	READ_ADDRESS,	 /* the same of a sockaddr */
-	READ_LAST_AT_ENTRY = READ_ADDRESS,
-	READ_FILLED,	     /* a buffer that the call has filled with as many bytes as it returns */
-	READ_FILLED_TEXT,    /* a string that the call has made */
-	READ_FILLED_ADDRESS, /* a sockaddr whose size the next argument points to */
-	READ_PAIR,	     /* two descriptors that the call has made */
-	READ_REPLACED,	     /* the result: success puts another program in the place of the one that called */
+	READ_FILLED = READ_AT_EXIT, /* a buffer that the call has filled with as many bytes as it returns */
+	READ_FILLED_TEXT,	    /* a string that the call has made */
+	READ_FILLED_ADDRESS,	    /* a sockaddr whose size the next argument points to */
+	READ_PAIR,		    /* two descriptors that the call has made */
+	READ_REPLACED,		    /* the result: success puts another program in the place of the one that called */
 };
 
 SCOPE_SHARED(enum, syscall_read);
@@ -53,7 +54,7 @@ const volatile __u32 data_bytes; /* of each buffer */
 #define PIECES_BYTES 3072 /* the last piece begins before this */
 #define TAIL_BYTES (PIECES_BYTES + PATH_BYTES + NAME_BYTES)
 
-#define SHORT_NAME_BYTES 40
+#define SHORT_NAME_BYTES 24
 
 /* The members of a struct dentry and of a struct mount that a walk needs, as they lie there: to be read at once. */
 struct dentry_link {
@@ -61,7 +62,7 @@ struct dentry_link {
 	struct dentry *d_parent;
 	struct qstr d_name;
 	struct inode *d_inode;
-	char short_name[SHORT_NAME_BYTES]; /* d_iname, and what is behind it where that is shorter */
+	char short_name[SHORT_NAME_BYTES]; /* the beginning of d_iname */
 };
 
 struct mount_link {
@@ -75,7 +76,7 @@ struct reading {
 	char tail[TAIL_BYTES];	 /* goes with the event */
 	struct dentry_link link; /* of the directory that a walk is at */
 	__u32 end;	/* of the pieces; in memory, like the next, so that the verifier sees one way through a loop */
-	__u32 path;	/* where a path begins that is being written */
+	__u32 path;	/* where a path ends that is being written */
 	__u32 unread;	/* a bit for each argument that could not be read at the entry */
 	__u32 left_out; /* there was no room */
 	__u32 ready;	/* the call that it is about is under way */
@@ -289,11 +290,20 @@ static __always_inline __u64 next_argument(const struct syscall_thread *call, __
 	return i + 1 < ARGUMENTS ? call->args[i + 1] : 0;
 }
 
+/* Is anything to be read at the exit of this call? */
+static __always_inline bool is_read_at_exit(const struct reading *reading, const struct syscall_thread *call)
+{
+	__u64 at_exit = READ_AT_EXIT * 0x010101010101ull | 0xffull << 8 * SLOT_RESULT;
+
+	return reading->unread || (*(const volatile __u64 *)readings[call->nr & (SYSCALLS - 1)] & at_exit);
+}
+
 /* What the arguments of a call tell at its entry. */
 __noinline int read_at_entry(struct syscall_thread *call)
 {
 	struct reading *reading;
 	__u32 nr, i;
+	__u64 kinds;
 
 	if (!call)
 		return 0;
@@ -304,8 +314,9 @@ __noinline int read_at_entry(struct syscall_thread *call)
 	if (!reading)
 		return 0;
 	reading->end = reading->unread = reading->left_out = 0;
-	for (i = 0; i < ARGUMENTS; i++)
-		if (!read_given(reading, i, readings[nr][i], call->args[i], next_argument(call, i)))
+	kinds = *(const volatile __u64 *)readings[nr];
+	for (i = 0; i < ARGUMENTS && kinds; i++, kinds >>= 8)
+		if (!read_given(reading, i, kinds, call->args[i], next_argument(call, i)))
 			reading->unread |= 1 << i;
 	reading->ready = 1;
 	return 0;
@@ -327,7 +338,7 @@ __noinline int read_at_exit(struct reading *reading, struct syscall_thread *call
 		__u8 how = readings[nr][i];
 		__u64 value = call->args[i], next = next_argument(call, i);
 
-		if (how > READ_LAST_AT_ENTRY)
+		if (how & READ_AT_EXIT)
 			read_filled(reading, i, how, value, next, ret);
 		else if (reading->unread >> i & 1 && (result != READ_REPLACED || ret < 0))
 			read_given(reading, i, how, value, next);

@@ -6,8 +6,6 @@
 SCOPE_STREAM(syscall);
 SCOPE_SUMMARY(syscall_summary)
 
-#define SYSCALLS 1024
-
 const volatile bool select_by_name; /* only calls with a 1 below */
 const volatile __u8 selected[SYSCALLS];
 const volatile bool decoded; /* arguments are wanted as text, too */
@@ -80,7 +78,7 @@ static __always_inline bool emit_read(struct task_struct *task, struct syscall_t
 		return false;
 	}
 	reading->ready = 0;
-	if (returned)
+	if (returned && is_read_at_exit(reading, call))
 		read_at_exit(reading, call, ret);
 	if (reading->left_out)
 		scope_count_incomplete(stream_syscall);

@@ -36,7 +36,7 @@ enum syscall_text {
 	TEXT_ADDRESS, /* a sockaddr */
 	TEXT_WORDS,   /* strings, each ended by a NUL */
 	TEXT_PAIR,    /* two descriptors, __s32 */
-	TEXT_FILE,    /* what a descriptor stands for: an absolute path ... */
+	TEXT_FILE,    /* what a descriptor stands for: names from a file up to the root, each with a '/' ... */
 	TEXT_UNNAMED, /* ... or what is in no directory: a struct syscall_unnamed, then a name ... */
 	TEXT_SOCKET,  /* ... or a socket of the internet: a struct syscall_socket */
 };
@@ -53,7 +53,7 @@ struct syscall_piece {
 	__u16 length;
 };
 
-#define PIECE_CUT 1	/* there was more, of a path at its beginning */
+#define PIECE_CUT 1	/* there was more; of a TEXT_FILE, directories nearer to the root */
 #define PIECE_DELETED 2 /* the file is in its directory no more */
 
 struct syscall_unnamed {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Page faults of watched threads. The kernel tells when one begins, and counts it when it is served, however often it
- * had to begin again; of a fault that ends in a signal nothing is counted.
+ * Page faults of watched threads. A tracepoint marks the begin of a fault. Once the fault is served, the kernel counts
+ * it as a software event, once even if it was retried. A fault that ends in a signal is not counted.
  */
 #ifndef SCOPE_FAULTS_BPF_H
 #define SCOPE_FAULTS_BPF_H
@@ -23,7 +23,7 @@ int BPF_PROG(why_fault_user)
 	return fault_begins(bpf_get_current_task_btf());
 }
 
-/* Within a call. Where faults are disabled, as where BPF programs read memory, they are not served. */
+/* A fault within a call. While faults are disabled, as when BPF programs read memory, no fault is served. */
 SEC("tp_btf/page_fault_kernel")
 int BPF_PROG(why_fault_kernel)
 {
@@ -32,7 +32,7 @@ int BPF_PROG(why_fault_kernel)
 	return task->pagefault_disabled ? 0 : fault_begins(task);
 }
 
-/* Where the architecture has no such tracepoints. Takes twice as long. */
+/* For architectures without these tracepoints. */
 SEC("perf_event")
 int why_fault_counted(struct bpf_perf_event_data *ctx)
 {

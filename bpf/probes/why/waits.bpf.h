@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a blocked thread waits for. Found when it has left its CPU, from the registers with which it entered the kernel:
- * they keep the number of its call and the arguments until it leaves, and -1 in a page fault or an interrupt. So a
- * syscall that does not block costs nothing.
+ * What a blocked thread waits for. The programs read it when the thread leaves its CPU, from the registers saved at the
+ * thread's entry to the kernel: they hold the call's number and arguments until the call ends, and -1 in a page fault
+ * or an interrupt. So a syscall that does not block costs nothing.
  */
 #ifndef SCOPE_WAITS_BPF_H
 #define SCOPE_WAITS_BPF_H
 
-/* What says which file a call waits at, by the architecture's numbers; given at load. */
+/* How a call names the file that it waits for, by the architecture's call numbers; set at load. */
 enum why_file {
 	WHY_NO_FILE,
 	WHY_FILE_OF_FD,	 /* the first argument is a descriptor */
@@ -17,21 +17,17 @@ enum why_file {
 SCOPE_SHARED(enum, why_file);
 SCOPE_SHARED(enum, why_blocked);
 
-#define SYSCALLS 1024
-#define S_IFMT 0170000
-
 const volatile __u8 files_of_calls[SYSCALLS];
 const volatile bool keep_stacks;
 
 /* include/linux/sched.h */
 #define TASK_STOPPED_OR_TRACED 0x0c
-#define PF_IO_WORKER 0x10 /* these two are threads of a process that never leave the kernel, nor enter it by a call */
+#define PF_IO_WORKER 0x10
 #define PF_USER_WORKER 0x4000
+#define MAKES_NO_CALLS (PF_IO_WORKER | PF_USER_WORKER) /* threads of a process that always stay in the kernel */
 
 struct why_wait {
-	__u64 inode; /* of the file; 0: none */
-	__u32 device;
-	__u32 file_type;
+	struct scope_file file;
 	__u64 stack_id;
 	__s32 nr; /* of the call, or an enum why_blocked */
 	__s32 fd;
@@ -39,28 +35,9 @@ struct why_wait {
 	__u32 pad;
 };
 
-struct blocked_file_record {
-	struct blocked_file_event event;
-	struct path_buffer path;
-};
-
-/* The iterator may be interrupted by the others, which run with interrupts off. */
-enum why_buffer {
-	WHY_BUFFER_SWITCH,
-	WHY_BUFFER_ITERATOR,
-	WHY_BUFFERS,
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, WHY_BUFFERS);
-	__type(key, __u32);
-	__type(value, struct blocked_file_record);
-} blocked_file_records SEC(".maps");
-
 /*
- * Of several descriptors it is not known which one ends the wait. Only the running thread's memory can be read, and
- * only if it is there.
+ * The descriptor that a thread polls; -1: several, or unknown. With several, nothing says which one will end the wait.
+ * Only the memory of the running thread can be read, and only if it is not swapped out.
  */
 static __always_inline __s32 polled_fd(struct task_struct *task, struct pt_regs *regs)
 {
@@ -74,26 +51,21 @@ static __always_inline __s32 polled_fd(struct task_struct *task, struct pt_regs 
 static __always_inline void find_file(struct task_struct *task, struct pt_regs *regs, struct why_wait *wait)
 {
 	__u32 kind = (__u32)wait->nr < SYSCALLS ? files_of_calls[wait->nr & (SYSCALLS - 1)] : WHY_NO_FILE;
-	struct inode *inode;
 	struct file *file;
 
 	if (kind == WHY_NO_FILE || wait->compat)
 		return;
 	wait->fd = kind == WHY_FILE_OF_FD ? (__s32)syscall_arg(regs, 0) : polled_fd(task, regs);
 	file = file_of_fd(task, wait->fd);
-	if (!file)
-		return;
-	inode = BPF_CORE_READ(file, f_inode);
-	wait->inode = BPF_CORE_READ(inode, i_ino);
-	wait->device = BPF_CORE_READ(inode, i_sb, s_dev);
-	wait->file_type = BPF_CORE_READ(inode, i_mode) & S_IFMT;
+	if (file)
+		fill_file(&wait->file, file);
 }
 
-/* Of a thread that can not go on; `state` is the task's, while it has that still. */
+/* What a thread waits for; `state` is the task's, or 0 if it is runnable again. */
 static __always_inline void find_wait(struct task_struct *task, __u32 state, bool faults, struct why_wait *wait)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	long nr = task->flags & (PF_IO_WORKER | PF_USER_WORKER) ? -1 : syscall_number(regs);
+	long nr = task->flags & MAKES_NO_CALLS ? -1 : syscall_number(regs);
 
 	__builtin_memset(wait, 0, sizeof(*wait));
 	if (state & TASK_STOPPED_OR_TRACED) {
@@ -107,7 +79,7 @@ static __always_inline void find_wait(struct task_struct *task, __u32 state, boo
 	}
 }
 
-/* Apart from what else is kept of a thread, since it takes more room than that. */
+/* Memory to walk a thread's stack. Separate from `threads`, because it is larger and rarely needed. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -115,14 +87,14 @@ struct {
 	__type(value, struct stack_memory);
 } why_stacks SEC(".maps");
 
-/* Where in user space a thread that leaves its CPU had entered the kernel; 0: not kept. */
+/* The user stack of a thread that leaves its CPU; 0: not kept. */
 static __always_inline __u64 find_stack(struct task_struct *task)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	struct user_frame frame = {.outer = PT_REGS_FP(regs), .return_address = PT_REGS_IP(regs)};
 	struct stack_memory *memory;
 
-	if (!task->mm || task->flags & (PF_IO_WORKER | PF_USER_WORKER))
+	if (!task->mm || task->flags & MAKES_NO_CALLS)
 		return 0;
 	memory = bpf_task_storage_get(&why_stacks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!memory) {
@@ -130,42 +102,6 @@ static __always_inline __u64 find_stack(struct task_struct *task)
 		return 0;
 	}
 	return keep_stack(task, &frame, PT_REGS_SP(regs), memory, stream_why_summary);
-}
-
-/* Another file may be in the descriptor's place by now. */
-static __always_inline bool is_still_there(const struct path *path, const struct why_wait *wait)
-{
-	struct inode *inode = BPF_CORE_READ(container_of(path, struct file, f_path), f_inode);
-
-	return BPF_CORE_READ(inode, i_ino) == wait->inode && BPF_CORE_READ(inode, i_sb, s_dev) == wait->device;
-}
-
-/* Tells the path of the file that a thread waits at. Global, so that the verifier goes its many ways once. */
-__noinline int emit_blocked_file(__u64 thread, const struct why_wait *wait, __u32 buffer)
-{
-	struct blocked_file_record *record = bpf_map_lookup_elem(&blocked_file_records, &buffer);
-	struct task_struct *task = (void *)thread;
-	const struct path *path;
-	bool cut = false;
-	__u32 length;
-
-	if (!wait || !record)
-		return 0;
-	path = directory_of_fd(task, wait->fd);
-	if (!path || !has_path(path) || !is_still_there(path, wait))
-		return 0;
-	length = write_directories(&record->path, path, &cut);
-	if (length > PATH_BYTES + 1)
-		return 0;
-	record->event.inode = wait->inode;
-	record->event.device = wait->device;
-	record->event.path.offset = 0;
-	record->event.path.length = length;
-	record->event.path_truncated = cut;
-	record->event.pad[0] = record->event.pad[1] = record->event.pad[2] = 0;
-	scope_output(&record->event.header, bpf_get_current_task_btf(), stream_blocked_file, bpf_ktime_get_boot_ns(),
-		     sizeof(record->event) + length);
-	return 0;
 }
 
 #endif

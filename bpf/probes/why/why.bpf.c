@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where the wall time of threads goes. A thread is always in one part: on a CPU, waiting for one, or blocked. One word
- * of each thread says in which and up to when its time is counted. Whoever counts more, which is every change of part
- * and every reading of the summary, takes the word over in one atomic step. So no time is counted twice or left out,
- * and the parts of a thread add up to its wall time.
+ * Where the wall time of threads goes. A thread is always in one part: on a CPU, waiting for a CPU, or blocked. One
+ * word per thread holds its part, and the time up to which it is counted. A program that counts the next stretch of
+ * time, at a change of part or a reading of the summary, replaces the word in one atomic step. So no time is counted
+ * twice or left out, and the parts of a thread add up to its wall time.
  */
 #include "scope.bpf.h"
 
+#define FILE_PATH_BUFFERS 2 /* see enum why_buffer */
+
 #include "calls.bpf.h"
-#include "path.bpf.h"
+#include "file.bpf.h"
 #include "stack.bpf.h"
 
 #include "why.h"
@@ -24,7 +26,7 @@ SCOPE_SUMMARY(page_fault_summary)
 #define TASK_WAKING 0x200
 #define PF_KTHREAD 0x200000
 
-/* The word: a time to 8 ns, and in the bits below the part (enum why_part) and which span is about it. */
+/* The word: a time, in units of 8 ns; in the low bits the part (enum why_part), and which span describes it. */
 #define PART 3ULL
 #define FOUND 4ULL
 #define TIME (~7ULL)
@@ -32,24 +34,30 @@ SCOPE_SUMMARY(page_fault_summary)
 /* How a thread got into its part. */
 struct why_span {
 	__u64 began_ns;
-	__u64 run_ns;	      /* how long it had run in its life, by the kernel's count */
+	__u64 run_ns;	      /* the thread's whole run time at that moment, as the kernel counts it */
 	struct why_wait wait; /* if it is blocked */
+};
+
+/* The iterator may be interrupted by the other programs, which run with interrupts off. */
+enum why_buffer {
+	WHY_BUFFER_SWITCH,
+	WHY_BUFFER_ITERATOR,
 };
 
 struct why_thread {
 	struct scope_thread thread;
 	__u64 open;	       /* the word; 0: not watched, or ended */
 	__u64 fault_since_ns;  /* 0: in no page fault */
-	__u64 settled_run_ns;  /* the iterator's: how long the thread had run when it was last found running unseen */
-	struct why_span told;  /* by its switches and wakeups, which the kernel has one after the other */
-	struct why_span found; /* by the iterator, before there was a word */
+	__u64 settled_run_ns;  /* the run time when the iterator last found the thread running without a switch to it */
+	struct why_span told;  /* from switches and wakeups; the kernel serializes those of a thread */
+	struct why_span found; /* from the iterator, before there was a word */
 };
 
 SCOPE_THREADS(struct why_thread);
 
 #include "faults.bpf.h"
 
-/* What is kept of a thread; NULL if it is not watched, or if there is no memory, which is counted. */
+/* The state of a thread; NULL if it is not watched, or if there is no memory, which is counted as a loss. */
 static __always_inline struct why_thread *watched(struct task_struct *task)
 {
 	struct why_thread *thread;
@@ -70,9 +78,9 @@ static __always_inline struct why_thread *watched(struct task_struct *task)
 
 /* A stretch of a thread's time to be counted. */
 struct why_stretch {
-	__u64 word; /* says from when on, and the part */
+	__u64 word; /* its begin, and the part */
 	__u64 until_ns;
-	__u64 began_ns; /* if the part ends with it: when the thread got into it; else 0 */
+	__u64 began_ns; /* if the part ends with the stretch: when the part began; else 0 */
 	__u64 thread;	/* the task's address */
 	enum why_buffer buffer;
 	__u32 pad;
@@ -88,7 +96,9 @@ static __always_inline bool was_on_cpu(__u64 word)
 	return word && (word & PART) == WHY_ON_CPU;
 }
 
-/* Global, so that the verifier looks at it once. `whose`: the key with what it has of the thread. */
+/*
+ * Global, because the verifier checks a global function only once. `whose` is a key in which only the thread is filled.
+ */
 __noinline int add_stretch(const struct why_summary_key *whose, const struct why_stretch *stretch,
 			   const struct why_wait *wait)
 {
@@ -96,23 +106,21 @@ __noinline int add_stretch(const struct why_summary_key *whose, const struct why
 	struct why_summary_key key;
 	__u64 ns;
 
-	if (!whose || !stretch || !wait) /* they are there, but the verifier does not know */
+	if (!whose || !stretch || !wait) /* never NULL, but the verifier does not know */
 		return 0;
-	key = *whose; /* before 6.2 a key cannot be an argument's memory */
+	key = *whose; /* before 6.2, the memory of an argument cannot be a key */
 	key.part = stretch->word & PART;
 	if (key.part == WHY_BLOCKED) {
 		key.nr = wait->nr;
 		key.compat = wait->compat;
-		key.inode = wait->inode;
-		key.device = wait->device;
-		key.file_type = wait->file_type;
+		key.file = wait->file;
 		key.stack_id = wait->stack_id;
 	}
 	value = why_summary_slot(&key);
 	if (!value)
 		return 0;
-	if (key.inode && !value->total_ns)
-		emit_blocked_file(stretch->thread, wait, stretch->buffer);
+	if (key.file.inode && !value->total_ns)
+		emit_file_path(stretch->thread, wait->fd, &wait->file, stream_blocked_file, stretch->buffer);
 	ns = stretch->until_ns - time_of(stretch->word);
 	__sync_fetch_and_add(&value->total_ns, ns);
 	if (key.part == WHY_ON_CPU)
@@ -139,10 +147,10 @@ static __noinline int count_stretch(struct task_struct *task, struct why_stretch
 }
 
 /*
- * Some kernels leave a switch out now and then. In a stretch that then began with a part in which the thread has not
- * stayed, it was on a CPU for as long as the kernel has counted meanwhile: as if at the end of it, or at its beginning.
+ * Counts a stretch during which the programs missed a switch, as happens on some kernels. The kernel's count of the
+ * thread's run time tells how long the thread was on a CPU. That time is taken as the end of the stretch.
  *
- * rest: the other part of it, if the thread began on a CPU.
+ * rest: the part of the remaining time, if the stretch began on a CPU.
  */
 static __always_inline void count_unseen(struct task_struct *task, const struct why_thread *thread,
 					 struct why_stretch *stretch, const struct why_span *span, enum why_part rest)
@@ -171,9 +179,9 @@ static __always_inline struct why_span *span_of(struct why_thread *thread, __u64
 }
 
 /*
- * The thread gets from one part into another, or ends: counts its time up to now. The kernel lets one program after the
- * other tell so of a thread, under the lock of its run queue. Only the iterator on another CPU may have counted up to a
- * later time meanwhile, and not twice.
+ * A thread changes from one part to another, or ends: counts its time up to now. For one thread, these calls never run
+ * at the same time, because the kernel holds the lock of its run queue. Only the iterator, on another CPU, may have
+ * counted up to a later time meanwhile, and at most once.
  */
 static __always_inline void change_part(struct task_struct *task, struct why_thread *thread, __u64 now_ns,
 					enum why_part from, enum why_part to, bool ended)
@@ -202,7 +210,7 @@ static __always_inline void change_part(struct task_struct *task, struct why_thr
 static __always_inline void leave_cpu(struct task_struct *task, struct why_thread *thread, __u64 now_ns, bool preempted)
 {
 	__u32 state = task_state(task);
-	enum why_part to = preempted || !state ? WHY_RUN_QUEUE : WHY_BLOCKED; /* who is preempted can go on */
+	enum why_part to = preempted || !state ? WHY_RUN_QUEUE : WHY_BLOCKED; /* preempted: still runnable */
 	bool ends = state & TASK_DEAD;
 
 	if (to == WHY_BLOCKED && !ends) {
@@ -234,7 +242,7 @@ static __always_inline int woken(struct task_struct *task)
 	struct why_thread *thread = watched(task);
 
 	if (!thread || task->on_cpu)
-		return 0; /* it was about to block, and goes on */
+		return 0; /* it was about to block, but still runs */
 	if (was_on_cpu(thread->open))
 		find_wait(task, 0, thread->fault_since_ns, &thread->told.wait);
 	if (!thread->open || (thread->open & PART) != WHY_RUN_QUEUE)
@@ -248,14 +256,14 @@ int BPF_PROG(why_wakeup, struct task_struct *task)
 	return woken(task);
 }
 
-/* A thread begins. */
+/* A new thread. */
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(why_wakeup_new, struct task_struct *task)
 {
 	return woken(task);
 }
 
-/* Watches a thread that no switch has told of yet. If one does meanwhile, there is a word, and what it says holds. */
+/* Starts the account of a thread that has had no switch yet. If a switch comes meanwhile, its word stays. */
 static __always_inline void find_part(struct task_struct *task, struct why_thread *thread)
 {
 	__u64 now_ns = bpf_ktime_get_boot_ns() & TIME, part = WHY_BLOCKED;
@@ -273,9 +281,9 @@ static __always_inline void find_part(struct task_struct *task, struct why_threa
 }
 
 /*
- * User space runs it when the trace begins and before each reading of the summary. Counts up to now what threads still
- * do, and finds threads that have done nothing yet. It may be interrupted anywhere: if the word is still the same, and
- * none comes twice, then what it has read of the thread belongs to it.
+ * User space runs this program when the trace begins and before each reading of the summary. It counts the parts that
+ * threads are still in up to now, and finds threads that have had no switch yet. Another program may change the thread
+ * at any moment. But a word never comes back: if the word is unchanged, then all data read belongs to it.
  */
 SEC("iter/task")
 int why_settle(struct bpf_iter__task *ctx)
@@ -305,7 +313,7 @@ int why_settle(struct bpf_iter__task *ctx)
 		return 0;
 	if (was_on_cpu(stretch.word) == runs)
 		return count_stretch(task, &stretch, &span.wait);
-	if (!runs) /* it is about to run, or to be found blocked */
+	if (!runs) /* it is about to run, or about to block */
 		find_wait(task, 0, thread->fault_since_ns, &span.wait);
 	count_unseen(task, thread, &stretch, &span, WHY_BLOCKED);
 	thread->settled_run_ns = task->se.sum_exec_runtime;

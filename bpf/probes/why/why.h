@@ -2,46 +2,44 @@
 #ifndef SCOPE_WHY_H
 #define SCOPE_WHY_H
 
-/* What a thread does with its time: always exactly one of these. */
+/* The state of a thread: always exactly one of these. */
 enum why_part {
 	WHY_ON_CPU,
-	WHY_RUN_QUEUE, /* it could run, and waits for a CPU */
+	WHY_RUN_QUEUE, /* runnable, waits for a CPU */
 	WHY_BLOCKED,
 };
 
-/* What a thread is blocked in that is in no syscall, in the place of a syscall's number. */
+/* Why a thread is blocked outside of syscalls; takes the place of the syscall's number. */
 enum why_blocked {
-	WHY_IN_KERNEL = -1, /* in no syscall */
+	WHY_IN_KERNEL = -1,
 	WHY_IN_PAGE_FAULT = -2,
 	WHY_IN_STOP = -3, /* a signal or a debugger stopped it */
 };
 
 struct why_summary_key {
 	struct scope_process process;
-	__u64 stack_id;	 /* of user space, where it was blocked; 0: not kept */
-	__u64 inode;	 /* of the file that a blocked call was given; 0: none */
-	__u32 device;	 /* the kernel's dev_t: major << 20 | minor */
-	__u32 file_type; /* S_IFMT bits of the mode */
+	__u64 stack_id;		/* the user stack at which the thread blocked; 0: not kept */
+	struct scope_file file; /* the file that a blocked call waits for */
 	enum why_part part;
 	__s32 tid;
-	__s32 nr;    /* of the call that it is blocked in, or an enum why_blocked; 0 in other parts */
+	__s32 nr;    /* if blocked: the call's number or an enum why_blocked; else 0 */
 	__u8 compat; /* the number is that of a 32-bit call */
 	__u8 pad[3];
 	char thread_comm[SCOPE_COMM_SIZE];
 };
 
 struct why_summary_value {
-	__u64 count; /* times that it was over */
+	__u64 count; /* how often the part ended */
 	__u64 total_ns;
-	__u64 on_cpu_ns; /* the same time again, in the one of these three that it belongs to */
+	__u64 on_cpu_ns; /* total_ns again, in one of these three, by part */
 	__u64 run_queue_ns;
 	__u64 blocked_ns;
 	struct scope_histogram duration;
 };
 
 enum page_fault_kind {
-	PAGE_FAULT_MINOR, /* the page was in memory, or is a new one */
-	PAGE_FAULT_MAJOR, /* it had to be read */
+	PAGE_FAULT_MINOR, /* the page was in memory, or is new */
+	PAGE_FAULT_MAJOR, /* the page was read from disk */
 };
 
 struct page_fault_summary_key {
@@ -57,14 +55,8 @@ struct page_fault_summary_value {
 	struct scope_histogram duration;
 };
 
-/* The path of a file that a thread is blocked at, when the summary meets the file for the first time in an interval. */
 struct blocked_file_event {
-	struct scope_header header;
-	struct scope_path path;
-	__u64 inode;
-	__u32 device;
-	__u8 path_truncated;
-	__u8 pad[3];
+	struct scope_file_path path;
 };
 
 #endif

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from scope_agentd.pipeline.books import BATCH, Books
 from scope_agentd.pipeline.columns import compressed
 from scope_agentd.pipeline.describe import MOST_DESCRIBED_BYTES, Describer
+from scope_bpf.capture.batch import Batch
 from scope_bpf.capture.clock import boot_ns, boot_to_utc_ns
-from scope_bpf.capture.columns import Batch, to_arrow
+from scope_bpf.capture.columns import to_arrow
 from scope_bpf.catalogue.stream import fingerprint
 from scope_proto.scope.v1 import record_pb2
 from scope_wire.limits import RECORD_BYTES

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from scope_bpf.capture.columns import Batch, RawBatch, to_arrow
+from scope_bpf.capture.batch import Batch, RawBatch
+from scope_bpf.capture.columns import to_arrow
 from scope_bpf.catalogue.target import container_of
 from scope_bpf.code.proc import TICK_NS, stat_of
 from scope_bpf.host import has_host_pids

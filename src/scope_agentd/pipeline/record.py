@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from scope_agentd.pipeline.batch import Batcher
 from scope_agentd.pipeline.books import BATCH, Books
-from scope_bpf.capture.columns import Batch
+from scope_bpf.capture.batch import Batch
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.errors import ScopeBpfError
 from scope_proto.scope.v1 import record_pb2

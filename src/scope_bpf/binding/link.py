@@ -53,21 +53,21 @@ class SoftwareEventLink:
 
 
 class Iterator(Link):
-    """Attaches a loaded program that looks at each of the kernel's objects of one kind, whenever it is run."""
+    """Attaches a loaded program that visits every kernel object of one kind, at each `run`."""
 
     def __init__(self, program: Any, name: str) -> None:
         super().__init__(program, name)
         self._name = name
 
     def run(self) -> None:
-        """Has it look at all of them once.
+        """Runs the program once for each object.
 
         Raises:
             KernelError: the kernel refused.
         """
         fd = check(lib.bpf_iter_create(lib.bpf_link__fd(self._link)), f"cannot run the BPF program '{self._name}'")
         try:
-            while os.read(fd, 4096):  # it runs while it is read
+            while os.read(fd, 4096):  # reading runs the program
                 pass
         finally:
             os.close(fd)

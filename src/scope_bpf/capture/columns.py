@@ -1,81 +1,17 @@
-"""Converts records to columns: a `RawBatch` has the kernel's bytes; `to_arrow` makes an Arrow record batch of it."""
+"""Makes an Arrow record batch of a batch of records."""
 
 import socket
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.binding.rows import fixed_parts, tails, text_lists, texts
-from scope_bpf.catalogue.stream import IDENTITY, INTERVAL, Mode, Names, Rows, Stream, Tails
-from scope_bpf.code.resolver import Resolver
-from scope_bpf.layout.fields import Field, Kind, Layout
-
-
-@dataclass(frozen=True)
-class RawBatch:
-    """Records of one stream.
-
-    Attributes:
-        rows: structured array, shape (count,), of the layout's dtype.
-        schema: schema of the result of `to_arrow`.
-        native: the `scope_rows *` with the rows and their tails; None for a summary.
-        names: batches of the stream with the names for this stream.
-        resolver: computes the stream's resolved columns; None: they are absent.
-    """
-
-    stream: Stream
-    layout: Layout
-    schema: pa.Schema
-    rows: Rows
-    native: Any = None
-    names: tuple["RawBatch", ...] = ()
-    resolver: Resolver | None = None
-
-    @property
-    def count(self) -> int:
-        """Number of records."""
-        return len(self.rows)
-
-    @property
-    def first_ktime_ns(self) -> int:
-        """The earliest time in the batch, CLOCK_BOOTTIME."""
-        return int(self.rows["ktime_ns"].min())
-
-    @property
-    def last_ktime_ns(self) -> int:
-        """The latest time in the batch, CLOCK_BOOTTIME."""
-        return int(self.rows["ktime_ns"].max())
-
-
-@dataclass(frozen=True)
-class SampledBatch:
-    """Rows of a sampled stream, which are columns already."""
-
-    stream: Stream
-    rows: pa.RecordBatch
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The stream's schema."""
-        return self.rows.schema
-
-    @property
-    def count(self) -> int:
-        """Number of rows."""
-        return int(self.rows.num_rows)
-
-
-Batch = RawBatch | SampledBatch
-
-
-def raw_batch(stream: Stream, layout: Layout, schema: pa.Schema, native: Any) -> RawBatch:
-    """A batch over the records of a `scope_rows *`, without a copy."""
-    return RawBatch(stream, layout, schema, np.frombuffer(fixed_parts(native), layout.dtype), native)
+from scope_bpf.binding.rows import tails, text_lists, texts
+from scope_bpf.capture.batch import Batch, RawBatch, SampledBatch
+from scope_bpf.catalogue.stream import IDENTITY, INTERVAL, Mode, Names, Rows, Tails
+from scope_bpf.layout.fields import Field, Kind
 
 
 def to_arrow(raw: Batch, only: Collection[str] | None = None) -> pa.RecordBatch:

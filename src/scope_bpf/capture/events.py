@@ -11,7 +11,7 @@ from scope_bpf.binding.map import possible_cpus
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.binding.ring import Drain, create_ring
 from scope_bpf.capture.account import Account
-from scope_bpf.capture.columns import Batch, RawBatch, raw_batch
+from scope_bpf.capture.batch import Batch, RawBatch, raw_batch
 from scope_bpf.capture.part import Part
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.stream import Mode

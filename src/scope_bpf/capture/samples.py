@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from scope_bpf.capture.account import Account
-from scope_bpf.capture.columns import Batch, SampledBatch
+from scope_bpf.capture.batch import Batch, SampledBatch
 from scope_bpf.capture.part import Part
 from scope_bpf.catalogue.probe import Probe, Sampler
 

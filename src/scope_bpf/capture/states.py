@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from scope_bpf.binding.map import Map
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.capture.account import Account
-from scope_bpf.capture.columns import Batch, RawBatch
+from scope_bpf.capture.batch import Batch, RawBatch
 from scope_bpf.capture.part import Part
 from scope_bpf.capture.summaries import Shape, add_rows, with_interval
 from scope_bpf.catalogue.probe import Probe
@@ -111,7 +110,7 @@ class Sweeper:
 
     def __init__(self, of: Map, key: Layout) -> None:
         self._map, self._key = of, key
-        self._over = pa.array([], pa.binary(of.key_size))
+        self._over: Rows = np.empty((0, of.key_size), np.uint8)
 
     def sweep(self, ended: EndedProcesses) -> None:
         """Deletes the entries of processes that had ended at the last sweep.
@@ -122,10 +121,8 @@ class Sweeper:
         keys, _ = self._map.read_all()
         fields = keys.view(self._key.dtype).reshape(len(keys))
         over = keys[ended.among(fields["pid"], fields["start_ns"])]
-        buffer = pa.py_buffer(np.ascontiguousarray(over))
-        current = pa.Array.from_buffers(pa.binary(self._map.key_size), len(over), [None, buffer])
-        self._map.delete_all(over[pc.is_in(current, self._over).to_numpy(zero_copy_only=False)])
-        self._over = current
+        self._map.delete_all(over[_stood_in(over, self._over)])
+        self._over = over
 
 
 class StateReader:
@@ -137,7 +134,7 @@ class StateReader:
     def __init__(self, shape: Shape, of: Map) -> None:
         self._shape, self._map = shape, of
         self._dtype = shape.layout.dtype
-        self._before = pa.array([], pa.binary(self._dtype.itemsize))
+        self._before: Rows = np.empty((0, self._dtype.itemsize), np.uint8)
         self._told_all = time.monotonic()
         self._since_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self.rows_made = {shape.stream.name: 0}
@@ -160,13 +157,11 @@ class StateReader:
             keys, packed, states = self._read()  # includes changes after the read, before the process ended
         over = ended.among(states["pid"], states["start_ns"])
         states["ended"] = over
-        buffer = pa.py_buffer(np.ascontiguousarray(packed))
-        current = pa.Array.from_buffers(pa.binary(self._dtype.itemsize), len(packed), [None, buffer])
-        changed = ~pc.is_in(current, self._before).to_numpy(zero_copy_only=False)
+        changed = ~_stood_in(packed, self._before)
         if time.monotonic() - self._told_all >= TELL_ALL_EVERY_S:
             self._told_all = time.monotonic()
             changed[:] = True
-        self._before = current
+        self._before = packed
         self._map.delete_all(keys[over])
         rows = np.empty(int(changed.sum()), with_interval(self._shape.layout))
         for field in self._shape.layout.fields:
@@ -178,3 +173,12 @@ class StateReader:
         stream = self._shape.stream
         self.rows_made[stream.name] += len(rows)
         return [RawBatch(stream, self._shape.layout, self._shape.schema, rows)]
+
+
+def _stood_in(now: Rows, before: Rows) -> Rows:
+    """Which of these entries, as bytes, were among those; shape (count,), bool."""
+    both = np.concatenate((before, now))
+    buffers = [None, pa.py_buffer(both)]
+    codes = pa.Array.from_buffers(pa.binary(both.shape[1]), len(both), buffers).dictionary_encode().indices.to_numpy()
+    last = int(codes[: len(before)].max(initial=-1))  # codes count up from the first entry
+    return np.asarray(codes[len(before) :] <= last)

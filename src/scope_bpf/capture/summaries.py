@@ -15,7 +15,7 @@ from scope_bpf.binding.map import take_all
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.binding.statistics import Cost, program_cost
 from scope_bpf.capture.account import Account
-from scope_bpf.capture.columns import Batch, RawBatch
+from scope_bpf.capture.batch import Batch, RawBatch
 from scope_bpf.capture.events import Events
 from scope_bpf.capture.part import Part
 from scope_bpf.catalogue.probe import Probe
@@ -50,7 +50,7 @@ class Summaries(Part):
         self._names: dict[str, list[RawBatch]] = {}  # of the previous interval
 
     def programs(self) -> Collection[str]:
-        """Those that settle."""
+        """The programs that settle; see `Stream.settled_by`."""
         return self._settled_by
 
     def start(self, object_: BpfObject) -> None:
@@ -59,13 +59,13 @@ class Summaries(Part):
         self.set_mode(self._mode)
 
     def attach(self, object_: BpfObject) -> None:
-        """Has what the target does already counted from now on, too."""
+        """Settles, so that what the target already does is counted from now on."""
         self._settling = [object_.iterator(program) for program in self._settled_by]
         if not self._held:
             self._settle()
 
     def retarget(self, target: Target) -> None:
-        """Likewise of another target."""
+        """Settles, for the new target."""
         self._settle()
 
     def _settle(self) -> None:
@@ -115,7 +115,7 @@ class Summaries(Part):
             add_rows(accounts, reader.rows_made)
 
     def cost(self) -> Cost:
-        """Of the programs that settle."""
+        """The cost of the programs that settle."""
         return sum((program_cost(iterator.program_fd) for iterator in self._settling), Cost())
 
     def detach(self) -> None:

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from scope_bpf.binding.statistics import Cost
 from scope_bpf.capture.account import Account, PlaceAccount
+from scope_bpf.capture.batch import Batch, RawBatch
 from scope_bpf.capture.books import KernelBooks
-from scope_bpf.capture.columns import Batch, RawBatch
 from scope_bpf.capture.events import Events
 from scope_bpf.capture.functions import Functions
 from scope_bpf.capture.part import Part

@@ -1,6 +1,7 @@
-"""Literals in filters: numbers, durations and sizes, converted without rounding.
+"""Literals in filters: numbers, durations, sizes and names of numbers, converted without rounding.
 
-A duration such as `1.5ms` is valid for columns in ns, a size such as `4KiB` for columns in bytes.
+A duration such as `1.5ms` is valid for columns in ns, a size such as `4KiB` for columns in bytes, a name such as
+`-ENOENT` or `SIGKILL` for columns with codes.
 """
 
 import re
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+from scope_bpf.catalogue.codes import Codes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,15 +58,17 @@ class ColumnType:
     Attributes:
         unit: of the catalogue, such as ns; empty if the column has none.
         least, most: smallest and largest whole number that the column can hold.
+        codes: the names that the column's numbers have.
     """
 
     kind: Kind
     unit: str = ""
     least: int = -(1 << 63)
     most: int = (1 << 63) - 1
+    codes: Codes | None = None
 
 
-def column_type(arrow: "pa.DataType", unit: str = "") -> ColumnType:
+def column_type(arrow: "pa.DataType", unit: str = "", codes: Codes | None = None) -> ColumnType:
     """The type of an Arrow column. Every type that is not text, number or boolean counts as a list."""
     import pyarrow as pa  # noqa: PLC0415  # importing pyarrow is slow, and reading a filter does not need it
 
@@ -72,8 +77,8 @@ def column_type(arrow: "pa.DataType", unit: str = "") -> ColumnType:
     if pa.types.is_integer(arrow):
         if pa.types.is_signed_integer(arrow):
             half = 1 << (arrow.bit_width - 1)
-            return ColumnType(Kind.WHOLE, unit, -half, half - 1)
-        return ColumnType(Kind.WHOLE, unit, 0, (1 << arrow.bit_width) - 1)
+            return ColumnType(Kind.WHOLE, unit, -half, half - 1, codes)
+        return ColumnType(Kind.WHOLE, unit, 0, (1 << arrow.bit_width) - 1, codes)
     if pa.types.is_floating(arrow):
         return ColumnType(Kind.NUMBER, unit)
     if pa.types.is_boolean(arrow):
@@ -83,6 +88,8 @@ def column_type(arrow: "pa.DataType", unit: str = "") -> ColumnType:
 
 def exact(word: str, type_: ColumnType) -> Fraction | None:
     """The number that a word stands for, in the column's unit; None if it is not such a number, or too long."""
+    if type_.codes and word in type_.codes.numbers:
+        return Fraction(type_.codes.numbers[word])
     found = _NUMBER.fullmatch(word) if len(word) <= _LONGEST else None
     if found is None:
         return None
@@ -101,6 +108,8 @@ def wanted(type_: ColumnType) -> str:
     if type_.unit in _SUFFIXES:
         name, example, _ = _SUFFIXES[type_.unit]
         return f"{type_.kind} or {name} such as {example}"
+    if type_.codes:
+        return f"{type_.kind} or a name such as {type_.codes.example}"
     return str(type_.kind)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 from scope_bpf.catalogue.nearest import meant, unknown
@@ -14,7 +15,8 @@ class Option:
 
     Attributes:
         type: integer, boolean, choice or names (a list of at least one word; as text, separated by commas).
-        choices: the values allowed; for names, the words allowed (empty: any).
+        choices: the values allowed; for names, the words allowed (empty: any) and patterns of them, such as `open*`.
+        classes: words for names with choices; each stands for those of its names that are choices.
         minimum, maximum: bounds of an integer, both included.
         for_lines: the default of a trace that prints rows as lines; empty: `default`.
         makes: columns that are absent with the default, each with the first of the choices that makes it.
@@ -31,6 +33,7 @@ class Option:
     column: str = ""
     for_lines: str = ""
     makes: Mapping[str, str] = field(default_factory=dict)
+    classes: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def parse(self, value: Any) -> Any:
         """The value, checked and converted for the probe.
@@ -74,10 +77,27 @@ class Option:
         named = tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
         if not named:
             raise InvalidOption(f"option '{self.name}': {value!r} names nothing; leave the option out for its default")
-        others = [name for name in named if self.choices and name not in self.choices]
-        if others:
-            raise InvalidOption(f"option '{self.name}': there is no {others[0]!r}{meant(others[0], self.choices)}")
+        if self.choices:
+            self.chosen(named)
         return named
+
+    def chosen(self, words: Sequence[str]) -> tuple[str, ...]:
+        """The choices that words of an option for names stand for.
+
+        They depend on this host's choices, so values keep the words: another host may have other choices.
+
+        Raises:
+            InvalidOption: a word stands for none.
+        """
+        return tuple(dict.fromkeys(name for word in words for name in self._meant(word)))
+
+    def _meant(self, word: str) -> Sequence[str]:
+        own = self.classes.get(word)
+        found = [name for name in self.choices if (name in own if own else fnmatchcase(name, word))]
+        if not found:
+            near = meant(word.strip("*?"), (*self.choices, *self.classes))
+            raise InvalidOption(f"option '{self.name}': there is no {word!r}{near}")
+        return found
 
     def _complaint(self, value: Any, wanted: str) -> InvalidOption:
         return InvalidOption(f"option '{self.name}': {value!r} is not {wanted}")

@@ -1,7 +1,4 @@
-"""How a stream's rows are shown and added up: declared beside the stream, read by command line, server and console.
-
-Capture knows nothing of it.
-"""
+"""How a stream's rows are shown and added up: declared beside the stream, read by command line, server and console."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,12 +12,12 @@ class Live:
     Attributes:
         by: the columns whose values make a group.
         totals: columns that are added up per group. Of a gauge: columns whose latest values are shown.
-        ranked_by: columns of `totals`; the group with the largest sum of these comes first, and each group's share is
-            of that sum. Empty: the last total or, without totals, the number of rows.
+        ranked_by: columns of `totals`; groups are sorted by the sum of these columns, the largest first, and each
+            group's share is its share of that sum. Empty: the last total or, without totals, the number of rows.
         quantiles: columns of durations whose median, 99th percentile and maximum are shown per group; of a summary,
             columns with histograms.
-        parts: columns of `totals` that are parts of the sum of `ranked_by`; shown as shares of it, too.
-        told_apart: columns that tell a gauge's groups apart and are not shown.
+        parts: columns of `totals` that are parts of the sum of `ranked_by`; also shown as shares of it.
+        told_apart: further columns that make a gauge's group, but are not shown.
         failures: a column that is negative in rows of failed calls, which are counted apart.
         latest: the columns of the latest rows.
         unless: a column; rows in which it is not 0 are left out.
@@ -103,19 +100,19 @@ class Failed(StrEnum):
 
     BELOW_ZERO = "below_zero"  # such as -errno
     NOT_ZERO = "not_zero"
-    COUNTED = "counted"  # of a summary: so many did
+    COUNTED = "counted"  # of a summary: the number of failed events
 
 
 @dataclass(frozen=True)
 class Rollup:
-    """What a stream's rows are added up to by the minute: a count, and of one column a sum and a histogram.
+    """How a stream's rows are added up by the minute: a count and, for one column, a sum and a histogram.
 
     Attributes:
         by: text columns that make a group, beside the machine.
-        count: of a summary, the column with how many a row stands for; empty: one.
-        measured: the column that is added up; of a summary, it is a sum already.
-        histogram: of a summary, the column with its counts by powers of two.
-        failed: a column that tells which failed, as `failed_if` says.
+        count: of a summary, the column with the number of events of a row; empty: one event.
+        measured: the column that is added up; of a summary, the column is a sum already.
+        histogram: of a summary, the column with the histogram of `measured`.
+        failed: a column that tells which rows failed, as `failed_if` says.
         unless: a column; rows in which it is not 0 are left out.
     """
 
@@ -130,15 +127,15 @@ class Rollup:
 
 @dataclass(frozen=True)
 class Latest:
-    """Which states a stream's rows tell: of each, the newest row is kept at hand, and groups of them are added up.
+    """The states that a stream's rows describe: the newest row of each is kept, and groups of states are added up.
 
     Attributes:
-        key: columns that tell the states of a process apart; whole numbers or texts, like those of `by`.
+        key: columns that identify a state within its process: whole numbers or texts, like those of `by`.
         by: columns that make a group of a process's states.
-        totals: columns of numbers that are added up; the first, of whole ones, ranks the groups.
-        means: columns of which the mean is taken, each weighed by another column.
-        held: columns that are all 0 in states that are over; none: no state ever is.
-        ended: a column that is not 0 in the last rows of a process; empty: none tells.
+        totals: columns of numbers that are added up; groups are sorted by the first one, which has whole numbers.
+        means: column -> the column that weights its mean.
+        held: columns that are all 0 once a state has ended; empty: states never end.
+        ended: a column that is not 0 in the last rows of a process; empty: no column says so.
     """
 
     key: tuple[str, ...]

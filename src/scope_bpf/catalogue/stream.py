@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from scope_bpf.catalogue.codes import Codes
 from scope_bpf.catalogue.shown import Latest, Live, Rollup, Timeline
 from scope_bpf.errors import LayoutMismatch
 from scope_bpf.layout.btf import Btf, Struct
@@ -52,12 +53,20 @@ class Column:
 
     Attributes:
         stack: the texts are call stacks: frames separated by semicolons, outermost first.
+        cut_if: a column that is not 0 in rows in which this one lacks the end of its list or the beginning of its path.
+        codes: the names that the numbers have; rows keep the numbers.
     """
 
     meaning: str
     unit: str = ""
     hex: bool = False
     stack: bool = False
+    cut_if: str = ""
+    codes: Codes | None = None
+
+    def cut(self, text: str, value: object) -> str:
+        """The text of a value that was cut, with ... where the rest was."""
+        return f"{text}..." if isinstance(value, list) else f"...{text}"
 
 
 @dataclass(frozen=True)
@@ -107,6 +116,14 @@ PROCESS = {
     "comm": Column("name of the process's main thread"),
 }
 
+FILE_PATH = {  # of a stream with the paths of a summary's files: struct scope_file_path
+    "inode": Column("inode number of the file"),
+    "device": Column("device number of the file system: major << 20 | minor"),
+    "file_type": Column("S_IFMT bits", hex=True),
+    "path": Column("absolute path"),
+    "path_truncated": Column("1 if the beginning of the path was cut"),
+}
+
 SAMPLED = {"ktime_ns": HEADER["ktime_ns"]}
 
 IDENTITY = ("start_ns", "cgroup_id", "pid", "tid", "uid", "comm")  # absent in rows without a process
@@ -136,8 +153,8 @@ class Stream:
             scope_process.
         gauge: a summary of states, recorded in every mode, with a row for each state that changed in the interval.
         adds_up: another summary of the probe; this stream adds up its rows by process and has no structs in C.
-        settled_by: of a summary, an iter program that counts, up to now, what is not over yet. It runs before each
-            reading, and when the trace begins, unless a command is held, whose waiting does not count.
+        settled_by: of a summary, an iter program that counts what has not ended yet, up to now. It runs before each
+            reading and when the trace begins, but not at the begin of a held command, whose waiting does not count.
         labels: columns that become the labels when the latest samples are exported as metrics; none: no metrics.
         describes: fields of scope.v1.Process -> columns that describe the row's own process; `failed` names a column
             that is not 0 in rows that do not describe it.

@@ -11,7 +11,7 @@
 or a backslash makes it an ordinary character. Texts are quoted, with single or double quotes; inside a text, the same
 quote is written twice. A word without blanks needs no quotes. As in SQL, a comparison with null is neither true nor
 false, and so is its negation. NaN counts as null. The unit at the end of a column's name may be left out if only one
-column matches: `duration` for `duration_ns`.
+column matches: `duration` for `duration_ns`. Columns of errors and signals take names: `ret = -ENOENT`.
 """
 
 import math
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from scope_bpf.catalogue.condition import And, Condition, IsNull, Matches, Not, OneOf, Or, Ordered, Value
 from scope_bpf.catalogue.literal import ColumnType, Kind, column_type, exact, shortened, wanted
-from scope_bpf.catalogue.nearest import unknown
+from scope_bpf.catalogue.nearest import meant, unknown
 from scope_bpf.errors import InvalidFilter
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ def read_filter(text: str, columns: Mapping[str, ColumnType]) -> Condition:
 def filter_columns(stream: "Stream", schema: "pa.Schema") -> dict[str, ColumnType]:
     """The columns that a filter on a stream can name, with their types: those of the stream's Arrow schema."""
     described = stream.described()
-    return {field.name: column_type(field.type, described[field.name].unit) for field in schema}
+    return {
+        field.name: column_type(field.type, described[field.name].unit, described[field.name].codes) for field in schema
+    }
 
 
 @dataclass(frozen=True)
@@ -167,12 +169,12 @@ class _Parser:
     def _column(self, name: _Token) -> str:
         if name.text in self._columns:
             return name.text
-        meant = [
+        found = [
             column for column, type_ in self._columns.items() if type_.unit and column.rpartition("_")[0] == name.text
         ]
-        if len(meant) == 1:
-            return meant[0]
-        raise _wrong(name, unknown("column", name.text, meant or self._columns))
+        if len(found) == 1:
+            return found[0]
+        raise _wrong(name, unknown("column", name.text, found or self._columns))
 
     def _one_of(self, column: str) -> OneOf:
         begin = self._at
@@ -219,7 +221,8 @@ class _Parser:
             raise _wrong(value, f"{column} is {type_.kind}; write it without quotes")
         number = exact(value.text, type_)
         if number is None:
-            raise _wrong(value, f"{column} takes {wanted(type_)}, not {shortened(value.text)}")
+            near = meant(value.text, type_.codes.numbers) if type_.codes else ""
+            raise _wrong(value, f"{column} takes {wanted(type_)}, not {shortened(value.text)}{near}")
         if abs(number) > _LARGEST:
             raise _wrong(value, f"{shortened(value.text)} is too large")
         return number
@@ -291,4 +294,5 @@ def _before(token: _Token) -> str:
 
 
 def _wrong(token: _Token, why: str) -> InvalidFilter:
-    return InvalidFilter(f"where, {'at its end' if token.kind == 'end' else f'character {token.place + 1}'}: {why}")
+    at = "at its end" if token.kind == "end" else f"character {token.place + 1}"
+    return InvalidFilter(f"where, {at}: {why}", token.place)

@@ -15,34 +15,12 @@ from typing import Any
 import numpy as np
 
 from scope_bpf.code.kept_files import KeptFile
-from scope_bpf.code.symbols import SYMBOL, Symbols
-from scope_bpf.errors import NotElf
+from scope_bpf.code.symbols import Symbols
+from scope_bpf.layout.elf_headers import SYMBOL, Headers, table_at
 
-_HEADER = np.dtype(
-    [
-        *(("magic", "V6"), ("ident", "V10"), ("type", "<u2"), ("machine", "<u2"), ("version", "<u4"), ("entry", "<u8")),
-        *(("part_offset", "<u8"), ("section_offset", "<u8"), ("flags", "<u4"), ("header_size", "<u2")),
-        *(("part_size", "<u2"), ("parts", "<u2"), ("section_size", "<u2"), ("sections", "<u2"), ("names", "<u2")),
-    ]
-)
-_PART = np.dtype(
-    [
-        *(("type", "<u4"), ("flags", "<u4"), ("offset", "<u8"), ("address", "<u8"), ("physical", "<u8")),
-        *(("size", "<u8"), ("memory", "<u8"), ("align", "<u8")),
-    ]
-)
-_SECTION = np.dtype(
-    [
-        *(("name", "<u4"), ("type", "<u4"), ("flags", "<u8"), ("address", "<u8"), ("offset", "<u8"), ("size", "<u8")),
-        *(("link", "<u4"), ("info", "<u4"), ("align", "<u8"), ("entry", "<u8")),
-    ]
-)
 _RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
-_MAGIC = np.void(b"\x7fELF\x02\x01")  # ELFCLASS64, ELFDATA2LSB
 _PT_LOAD, _PT_INTERP, _SHT_NOBITS, _SHF_EXECINSTR = 1, 3, 8, 4
 # Limits against damaged files; larger values are ignored
-_MOST_NAMES = 1 << 20  # bytes of section names
-_LONGEST_NAME = 64
 _MOST_SEGMENTS = 64
 _MOST_ADDRESS = 1 << 62  # addresses of user space are lower
 _MOST_TABLE = 1 << 29  # bytes of a section
@@ -85,9 +63,6 @@ class Span:
 class ElfFile:
     """A 64-bit little-endian ELF file.
 
-    The headers are read here, because pyelftools takes 20 ms per library: meanwhile, calls of a program that has just
-        mapped the file would be missed.
-
     Args:
         file: the file, open for reading or kept. The caller closes it, after the last use of this object.
 
@@ -103,12 +78,8 @@ class ElfFile:
     def __init__(self, file: FileIO | KeptFile) -> None:
         self._file = file
         self.size = file.size if isinstance(file, KeptFile) else os.fstat(file.fileno()).st_size
-        header = self._array(0, 1, _HEADER)
-        if not len(header) or header[0]["magic"] != _MAGIC:
-            raise NotElf("no ELF file of 64 bits, little-endian")
-        (only,) = header
-        self.machine = int(only["machine"])
-        self._parts = self._array(int(only["part_offset"]), int(only["parts"]), _PART)
+        headers = Headers(self.read)
+        self.machine, self._parts, self._sections = headers.machine, headers.parts, headers.sections
         loaded = self._parts[self._parts["type"] == _PT_LOAD]
         ends = loaded["address"].astype(float) + loaded["memory"] + loaded["size"]
         loaded = loaded[ends < _MOST_ADDRESS][:_MOST_SEGMENTS]
@@ -123,19 +94,6 @@ class ElfFile:
             )
             for part in loaded
         )
-        sections = self._array(int(only["section_offset"]), int(only["sections"]), _SECTION)
-        names = b""
-        if only["names"] < len(sections):
-            named = sections[only["names"]]
-            names = self.read(int(named["offset"]), min(int(named["size"]), _MOST_NAMES))
-        places = sections["name"].tolist()
-        texts = [names[at : at + _LONGEST_NAME].partition(b"\0")[0] for at in places]
-        self._sections = dict(zip(texts, sections, strict=True))
-
-    def _array(self, offset: int, count: int, dtype: np.dtype[Any]) -> Array:
-        """Up to `count` elements; fewer at the end of the file."""
-        data = self.read(offset, count * dtype.itemsize)
-        return np.frombuffer(data[: len(data) // dtype.itemsize * dtype.itemsize], dtype)
 
     @cached_property
     def interpreter(self) -> str:
@@ -254,7 +212,8 @@ class ElfFile:
             offset, size = self._content(name)
             count = size // _RELOCATION.itemsize
             for begin in range(0, count, _PIECE):
-                yield self._array(offset + begin * _RELOCATION.itemsize, min(_PIECE, count - begin), _RELOCATION)
+                at = offset + begin * _RELOCATION.itemsize
+                yield table_at(self.read, at, min(_PIECE, count - begin), _RELOCATION)
 
     def offset_of(self, address: int) -> int | None:
         """The offset in the file of an address; None if the address is not in the file."""

@@ -20,30 +20,30 @@ _AGE = np.uint64(0x9E3779B97F4A7C15)  # mixes the age into a stack's number
 
 
 class StackResolver:
-    """Names stacks, and resolves nothing else; see `scope_bpf.code.resolver.Resolver`."""
+    """A resolver of stacks only; see `scope_bpf.code.resolver.Resolver`."""
 
     def __init__(self, object_: BpfObject, modules: Modules) -> None:
         self._stacks = StackNames(object_, modules.history)
 
     def add_module(self, module: Module) -> bool:
-        """Keeps none open."""
+        """Keeps no module open."""
         return False
 
     def find_functions(self, module: Module) -> dict[str, int]:
-        """None."""
+        """No functions: only stacks are resolved."""
         return {}
 
     def drop_module(self, module: Module) -> None:
-        """There is nothing to let go of."""
+        """Nothing: no module is kept."""
 
     def add_process(self, process: Process) -> None:
-        """What it has mapped is in the modules' history."""
+        """Nothing: the modules' history has the process's mappings."""
 
     def settle(self, timeout_s: float) -> None:
-        """Nothing is read in the background."""
+        """Nothing: no work is done in the background."""
 
     def close(self) -> None:
-        """Likewise."""
+        """Nothing: no resources are held."""
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's column `stack`."""

@@ -6,15 +6,11 @@ Columns are copied before a search, because a search in a strided array takes te
 
 from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from scope_bpf.layout.elf_headers import SYMBOL, Array, table_at
 
-SYMBOL = np.dtype(
-    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
-)
 _FUNC = 2  # STT_FUNC
 _BEGIN = np.dtype("<u2")  # first two bytes of a name, to select candidates
 _PIECE = 1 << 16  # symbols per read
@@ -77,8 +73,8 @@ class Symbols:
     def _pieces(self) -> Iterator[tuple[int, Array]]:
         """The table in pieces: the index of the first symbol, and the symbols."""
         for begin in range(0, self._count, _PIECE):
-            data = self._read(self._table + begin * SYMBOL.itemsize, min(_PIECE, self._count - begin) * SYMBOL.itemsize)
-            yield begin, np.frombuffer(data[: len(data) // SYMBOL.itemsize * SYMBOL.itemsize], SYMBOL)
+            at = self._table + begin * SYMBOL.itemsize
+            yield begin, table_at(self._read, at, min(_PIECE, self._count - begin), SYMBOL)
 
     def _find(self, names: Collection[str], defined_functions: bool) -> dict[str, Array]:
         """Indices of symbols by name; names without a symbol are left out."""

@@ -4,14 +4,14 @@ Pure Python, without privileges: the catalogue needs it on hosts that cannot loa
 Documentation/bpf/btf.rst and include/uapi/linux/btf.h.
 """
 
-import io
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from elftools.elf.elffile import ELFFile
+import numpy as np
+
+from scope_bpf.layout.elf_headers import SYMBOL, Headers
 
 _MAGIC = 0xEB9F
 _HEADER = struct.Struct("<HBBIIIII")
@@ -19,6 +19,7 @@ _TYPE = struct.Struct("<III")
 
 _INT, _PTR, _ARRAY, _STRUCT, _UNION, _ENUM, _FWD, _TYPEDEF, _VOLATILE, _CONST, _RESTRICT = range(1, 12)
 _FUNC, _FUNC_PROTO, _VAR, _DATASEC, _FLOAT, _DECL_TAG, _TYPE_TAG, _ENUM64 = range(12, 20)
+_STT_OBJECT = 1  # elf(5): the symbol is a variable
 _MODIFIERS = (_TYPEDEF, _VOLATILE, _CONST, _RESTRICT, _TYPE_TAG)
 
 
@@ -79,26 +80,42 @@ class Variable:
     size: int
 
 
-def _variables(file: ELFFile) -> dict[str, Variable]:
-    """Reads the symbol table, because BTF in an object file has no offsets yet."""
-    symbols: Any = file.get_section_by_name(".symtab")
-    return {
-        symbol.name: Variable(file.get_section(symbol["st_shndx"]).name, symbol["st_value"], symbol["st_size"])
-        for symbol in symbols.iter_symbols()
-        if symbol["st_info"]["type"] == "STT_OBJECT"
-    }
+class _Object:
+    """A compiled object: its sections and its global variables."""
+
+    def __init__(self, elf: bytes) -> None:
+        self._elf = elf
+        self._headers = Headers(self._read)
+
+    def _read(self, offset: int, size: int) -> bytes:
+        return self._elf[offset : offset + size]
+
+    def section(self, name: bytes) -> bytes:
+        """The content of a section; empty if there is none with this name."""
+        header = self._headers.sections.get(name)
+        return b"" if header is None else self._read(int(header["offset"]), int(header["size"]))
+
+    def variables(self) -> dict[str, Variable]:
+        """Read from the symbol table, because BTF in an object file has no offsets yet."""
+        table, names = self.section(b".symtab"), self.section(b".strtab")
+        symbols = np.frombuffer(table, SYMBOL)
+        return {
+            _text(names, int(symbol["name"])): Variable(
+                self._headers.section_names[symbol["section"]].decode(), int(symbol["value"]), int(symbol["size"])
+            )
+            for symbol in symbols[symbols["info"] & 0xF == _STT_OBJECT]
+        }
 
 
 class Btf:
     """The types and global variables of one BPF object."""
 
     def __init__(self, elf: bytes) -> None:
-        file = ELFFile(io.BytesIO(elf))
-        section = file.get_section_by_name(".BTF")
-        if section is None:
+        object_ = _Object(elf)
+        data = object_.section(b".BTF")
+        if not data:
             raise ValueError("the object has no .BTF section")
-        self.variables = _variables(file)
-        data = section.data()
+        self.variables = object_.variables()
         magic, _, _, header, type_offset, type_length, text_offset, text_length = _HEADER.unpack_from(data)
         if magic != _MAGIC:
             raise ValueError("the object's .BTF section does not begin with BTF's magic number")
@@ -155,7 +172,7 @@ class Btf:
         return self._text_at(_TYPE.unpack_from(self._types, at)[0])
 
     def _text_at(self, begin: int) -> str:
-        return self._text[begin : self._text.index(b"\0", begin)].decode()
+        return _text(self._text, begin)
 
     def _walk(self) -> Iterator[int]:
         at = 0
@@ -204,3 +221,7 @@ class Btf:
         if self._kind(at) == _TYPEDEF and isinstance(resolved, Integer) and resolved.name != "char":
             return Integer(name, resolved.size, resolved.signed)
         return resolved
+
+
+def _text(texts: bytes, begin: int) -> str:
+    return texts[begin : texts.index(b"\0", begin)].decode()

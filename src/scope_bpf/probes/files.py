@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from scope_bpf.catalogue.codes import Codes
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.shown import Failed, Live, Rollup, Slices, Timeline
-from scope_bpf.catalogue.stream import Column, Mode, Names, Stream
+from scope_bpf.catalogue.stream import FILE_PATH, Column, Mode, Names, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import by_number
 
@@ -34,17 +35,24 @@ PROBE = Probe(
             columns={
                 "path": Column(
                     "absolute path, with directory descriptor, working directory and root applied; '..' and links are "
-                    "not resolved; absent if the name was unreadable or the descriptor is not a directory"
+                    "not resolved; absent if the name was unreadable or the descriptor is not a directory",
+                    cut_if="path_truncated",
                 ),
                 "flags": Column("O_* bits", hex=True),
                 "mode": Column("permission bits for a new file", hex=True),
-                "ret": Column("file descriptor, or -errno"),
+                "ret": Column("file descriptor, or -errno", codes=Codes.ERROR),
                 "duration_ns": Column("from entry to exit", "ns"),
                 "path_truncated": Column("1 if the beginning of the path was cut"),
             },
             hidden=("path_read",),
             null_unless={"path": "path_read"},
-            live=Live(by=("comm", "path"), totals=("duration_ns",), quantiles=("duration_ns",), failures="ret"),
+            live=Live(
+                by=("comm", "path"),
+                totals=("duration_ns",),
+                quantiles=("duration_ns",),
+                failures="ret",
+                title="opens by program and file",
+            ),
             line=("duration_ns", "ret", "path"),
             timeline=Timeline(slices=(Slices(named=("path",), below="open"),)),
             rollup=Rollup(measured="duration_ns", failed="ret"),
@@ -52,12 +60,7 @@ PROBE = Probe(
         Stream(
             "file_name",
             "the path of a file, once per interval in which a summary counts the file",
-            columns={
-                "path": Column("absolute path"),
-                "inode": Column("inode number of the file"),
-                "device": Column("device number of the file system: major << 20 | minor"),
-                "path_truncated": Column("1 if the beginning of the path was cut"),
-            },
+            columns=FILE_PATH,
             internal=True,
         ),
         Stream(

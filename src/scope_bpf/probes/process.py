@@ -2,6 +2,7 @@
 
 import resource
 
+from scope_bpf.catalogue.codes import Codes
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Stream
@@ -15,13 +16,16 @@ PROBE = Probe(
     streams=(
         Stream(
             "exec",
-            "an exec; the row of a successful exec describes the process after it",
+            "one row per exec; the row of a successful exec describes the process after the exec",
             columns={
                 "filename": Column("path given to exec; absent if unreadable"),
-                "args": Column("all arguments; for a script, the interpreter comes first; absent if unreadable"),
-                "cwd": Column("working directory"),
+                "args": Column(
+                    "all arguments; for a script, the interpreter comes first; absent if unreadable",
+                    cut_if="args_truncated",
+                ),
+                "cwd": Column("working directory", cut_if="cwd_truncated"),
                 "ppid": Column("pid of the parent process"),
-                "ret": Column("0, or -errno if the exec failed"),
+                "ret": Column("0, or -errno if the exec failed", codes=Codes.ERROR),
                 "args_truncated": Column(
                     "1 if arguments were cut: longer than 12 KiB, or more than 512 for a failed exec"
                 ),
@@ -37,23 +41,23 @@ PROBE = Probe(
         ),
         Stream(
             "fork",
-            "a new process or thread; pid, comm and so on are the parent's",
+            "one row per new process or thread; pid, comm and so on are the parent's",
             columns={
                 "child_pid": Column("pid of the child; for a thread, the parent's pid"),
                 "child_tid": Column("tid of the child"),
                 "child_start_ns": Column("when the child's process started, CLOCK_BOOTTIME", "ns"),
             },
-            live=Live(by=("comm",)),
+            live=Live(by=("comm",), title="new processes and threads by parent"),
             line=("tid", "child_pid", "child_tid"),
             timeline=Timeline(slices=(Slices(text="fork", lasting="", below="process"),)),
         ),
         Stream(
             "exit",
-            "the end of a process, when its last thread ends; tid and comm are the main thread's",
+            "one row per ended process, timed at the end of its last thread; tid and comm are the main thread's",
             columns={
                 "ppid": Column("pid of the parent process"),
                 "exit_code": Column("exit code"),
-                "signal": Column("signal that ended the process; 0: none"),
+                "signal": Column("signal that ended the process; 0: none", codes=Codes.SIGNAL),
                 "core_dumped": Column("1 if the process left a core dump"),
                 "lifetime_ns": Column(
                     "time since the process started; for a command started by scope trace, since tracing began", "ns"

@@ -2,12 +2,12 @@
 
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
-from scope_bpf.catalogue.stream import Column, Mode, Stream
+from scope_bpf.catalogue.stream import HEADER, Column, Mode, Stream
 
 _TIMES = {
     "on_cpu_count": Column("times the thread left a CPU"),
     "on_cpu_ns": Column("time on a CPU, counted when the thread leaves the CPU", "ns"),
-    "run_queue_count": Column("times the thread got a CPU after waiting, woken or preempted before"),
+    "run_queue_count": Column("times the thread got a CPU after it was woken or preempted"),
     "run_queue_ns": Column("time waiting for a CPU, counted when the thread gets one", "ns"),
     "off_cpu_count": Column("times the thread was woken"),
     "off_cpu_ns": Column("time asleep, counted when the thread is woken", "ns"),
@@ -25,10 +25,11 @@ PROBE = Probe(
     streams=(
         Stream(
             "switch",
-            "a thread leaves a CPU and another takes it; pid, comm and so on are the leaving thread's",
+            "one row per switch of a CPU to another thread; pid, comm and so on are the leaving thread's",
             columns={
                 "run_queue_ns": Column(
-                    "how long the thread had waited for the CPU, woken or preempted before; absent if unknown", "ns"
+                    "how long the thread had waited for the CPU since it was woken or preempted; absent if unknown",
+                    "ns",
                 ),
                 "on_cpu_ns": Column(
                     "how long the thread was on the CPU; absent if it got the CPU before recording began; absent or "
@@ -60,6 +61,7 @@ PROBE = Probe(
                 totals=("involuntary", "on_cpu_ns", "run_queue_ns"),
                 quantiles=("run_queue_ns",),
                 only="on_cpu_ns",
+                title="time on a CPU and waiting for one, by process",
             ),
             line=("tid", "cpu", "run_queue_ns", "on_cpu_ns", "prev_state", "next_tid", "next_comm", "waker_comm"),
             timeline=Timeline(
@@ -80,7 +82,7 @@ PROBE = Probe(
         Stream(
             "sched_summary",
             "time per thread: on a CPU, waiting for a CPU, asleep",
-            columns={"tid": Column("thread"), "thread_comm": Column("name of the thread")} | _TIMES,
+            columns={"tid": HEADER["tid"], "thread_comm": Column("name of the thread")} | _TIMES,
             mode=Mode.SUMMARY,
             live=Live(by=("comm", "pid", "thread_comm", "tid"), totals=_SUMS, quantiles=("run_queue",)),
             rollup=Rollup(by=("comm", "thread_comm"), count="on_cpu_count", measured="on_cpu_ns", histogram="on_cpu"),

@@ -1,4 +1,4 @@
-"""Where the wall time of programs goes: on a CPU, waiting for one, or blocked, and in what."""
+"""Where the wall time of threads goes: on a CPU, waiting for a CPU, or blocked, and in which call."""
 
 import stat
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ import pyarrow as pa
 from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.shown import Live, Rollup
-from scope_bpf.catalogue.stream import Column, Derived, Mode, Names, Rows, Stream
+from scope_bpf.catalogue.stream import FILE_PATH, HEADER, Column, Derived, Mode, Names, Rows, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import TABLE, by_number
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 
-# Calls that may block on the file that their first argument is a descriptor of.
+# Calls that may wait for the file of their first argument, a descriptor.
 _ON_A_DESCRIPTOR = (
     *("read", "readv", "pread64", "preadv", "preadv2", "write", "writev", "pwrite64", "pwritev", "pwritev2"),
     *("recvfrom", "recvmsg", "recvmmsg", "sendto", "sendmsg", "sendmmsg", "accept", "accept4", "connect", "shutdown"),
@@ -40,7 +40,7 @@ _KINDS = {
     stat.S_IFSOCK: "socket",
     stat.S_IFCHR: "device",
     stat.S_IFBLK: "disk",
-    0: "kernel object",  # of an inode that is of no type: epoll, eventfd, timerfd, io_uring
+    0: "kernel object",  # epoll, eventfd, timerfd and io_uring have inodes without a type
 }
 
 
@@ -57,7 +57,7 @@ def _resolver(object_: "BpfObject", modules: "Modules") -> "Resolver":
 
 
 def _texts(values: Rows, names: Mapping[int, str], absent: Rows) -> pa.DictionaryArray:
-    """The name of each value; of those without one, or that are absent, nothing."""
+    """The name of each value; null for values without a name, and where `absent` is true."""
     present, places = np.unique(values, return_inverse=True)
     found = [names.get(int(value)) for value in present]
     absent = absent | np.array([name is None for name in found], bool)[places]
@@ -86,9 +86,9 @@ _FAULTS_SERVED = {
 }
 
 _SHARES = {
-    "on_cpu_ns": Column("of this time: on a CPU", "ns"),
-    "run_queue_ns": Column("of this time: able to run, and waiting for a CPU", "ns"),
-    "blocked_ns": Column("of this time: blocked", "ns"),
+    "on_cpu_ns": Column("time on a CPU, as part of total_ns", "ns"),
+    "run_queue_ns": Column("time runnable, waiting for a CPU, as part of total_ns", "ns"),
+    "blocked_ns": Column("time blocked, as part of total_ns", "ns"),
 }
 _PARTS = ("on_cpu_ns", "run_queue_ns", "blocked_ns")
 _BY_THREAD = Live(
@@ -98,61 +98,54 @@ _BY_THREAD = Live(
     parts=_PARTS,
     title="wall time by thread",
 )
-_INODE = Column("number of the file in its file system")
-_DEVICE = Column("the file system: major << 20 | minor")
 
 PROBE = Probe(
     name="why",
-    meaning="where the wall time of each thread goes: on a CPU, waiting for one, or blocked and in what; page faults",
+    meaning="wall time of each thread: on a CPU, waiting for a CPU, or blocked, and in which call; page faults",
     streams=(
         Stream(
             "blocked_file",
-            "the path of a file that a thread is blocked at, when a summary first meets it in an interval",
-            columns={
-                "path": Column("absolute"),
-                "inode": _INODE,
-                "device": _DEVICE,
-                "path_truncated": Column("1 if the path lacks its beginning"),
-            },
+            "the path of a file for which threads wait, once per interval in which a summary counts it",
+            columns=FILE_PATH,
             internal=True,
         ),
         Stream(
             "why_process_summary",
-            "wall time by process: that of its threads added up",
-            columns={"total_ns": Column("wall time of the process's threads, added up", "ns"), **_SHARES},
+            "wall time by process: the sum over its threads",
+            columns={"total_ns": Column("sum of the wall times of the process's threads", "ns"), **_SHARES},
             mode=Mode.SUMMARY,
             line=("total_ns", *_PARTS),
-            live=replace(_BY_THREAD, by=("comm", "pid"), title="wall time by process, its threads added up"),
+            live=replace(_BY_THREAD, by=("comm", "pid"), title="wall time by process, summed over its threads"),
             adds_up="why_summary",
             rollup=Rollup(measured="on_cpu_ns"),
         ),
         Stream(
             "why_summary",
-            "wall time by thread and part: the rows of a thread add up to its wall time",
+            "wall time per thread and part; the rows of a thread add up to its wall time",
             columns={
-                "tid": Column("thread"),
+                "tid": HEADER["tid"],
                 "thread_comm": Column("name of the thread"),
-                "part": Column("on_cpu; run_queue: able to run, and waiting for a CPU; blocked"),
-                "nr": Column("number of the syscall that it is blocked in; below 0: in none, see blocked_in"),
-                "inode": Column("number, in its file system, of the file that the syscall waits at; absent if at none"),
-                "device": Column("the file system of that file: major << 20 | minor"),
+                "part": Column("on_cpu; run_queue: runnable, waiting for a CPU; blocked"),
+                "nr": Column("if blocked: number of the syscall; negative outside of syscalls, see blocked_in"),
+                "inode": Column("inode number of the file that the syscall waits for; absent if it waits for no file"),
+                "device": Column("device number of that file's file system: major << 20 | minor"),
                 "file_type": Column("S_IFMT bits of that file", hex=True),
-                "count": Column("how often the part ended in the interval; it may have begun earlier"),
-                "total_ns": Column("time in this part in the interval, also if the part has not ended", "ns"),
+                "count": Column("how often the part ended in the interval"),
+                "total_ns": Column("time in this part during the interval, even if the part has not ended", "ns"),
                 **_SHARES,
-                "duration": Column("how long the thread was in the part each time, by powers of two", "ns"),
+                "duration": Column("histogram of the parts' whole durations, in powers of two", "ns"),
             },
             mode=Mode.SUMMARY,
             derived={
                 "blocked_in": Derived(
                     Column(
-                        "if blocked: the syscall; 'page fault': a page had to be brought in; 'stopped': by a signal or "
-                        "a debugger; 'kernel': in no syscall; absent for 32-bit calls"
+                        "if blocked: the syscall; 'page fault': the kernel fetches a page; 'stopped': by a signal or a "
+                        "debugger; 'kernel': outside of syscalls; absent for 32-bit calls"
                     ),
                     _TEXT,
                 ),
                 "file_kind": Derived(
-                    Column("what the syscall waits at: file, directory, pipe, socket, device, disk, kernel object"),
+                    Column("kind of that file: file, directory, pipe, socket, device, disk, kernel object"),
                     _TEXT,
                 ),
             },
@@ -160,8 +153,8 @@ PROBE = Probe(
             resolved={
                 "stack": Derived(
                     Column(
-                        "with the option stacks: who called where it was blocked, outermost first, by frame pointers; "
-                        "[cut] first if there were more",
+                        "with the option stacks: the user stack at which the thread blocked, outermost frame first; it "
+                        "begins with [cut] if the outermost frames are missing",
                         stack=True,
                     ),
                     _TEXT,
@@ -173,7 +166,7 @@ PROBE = Probe(
                 "blocked_file",
                 ("device", "inode"),
                 "path",
-                Column("absolute path of that file; absent for what is in no directory, such as pipes"),
+                Column("absolute path of that file; absent for files without a path, such as pipes"),
             ),
             settled_by="why_settle",
             line=("tid", "part", "total_ns", "count", "blocked_in", "file_kind", "path"),
@@ -184,34 +177,34 @@ PROBE = Probe(
                     totals=("count", "blocked_ns"),
                     quantiles=("duration",),
                     only="blocked_ns",
-                    title="what programs are blocked in",
+                    title="calls in which programs are blocked",
                 ),
                 Live(
                     by=("thread_comm", "tid", "blocked_in", "file_kind", "path"),
                     totals=("count", "blocked_ns"),
                     quantiles=("duration",),
                     only="blocked_ns",
-                    title="what threads are blocked in, by file",
+                    title="calls in which threads are blocked, by file",
                 ),
                 Live(
                     by=("comm", "blocked_in", "stack"),
                     totals=("count", "blocked_ns"),
                     only="stack",
-                    title="stacks that are blocked",
+                    title="stacks of blocked threads",
                 ),
             ),
             rollup=Rollup(by=("comm", "part", "blocked_in"), count="count", measured="total_ns", histogram="duration"),
         ),
         Stream(
             "page_fault_summary",
-            "page faults by thread; do not add their time to the wall time, of which it is a part: on a CPU or blocked",
+            "page faults by thread; their time is part of the wall time, on a CPU or blocked: do not add it",
             columns={
-                "tid": Column("thread"),
+                "tid": HEADER["tid"],
                 "thread_comm": Column("name of the thread"),
-                "kind": Column("minor: the page was in memory, or is new; major: it was read from a disk"),
+                "kind": Column("minor: the page was in memory, or is new; major: the page was read from disk"),
                 "count": Column("faults that the kernel served"),
-                "total_ns": Column("time from the fault to its end, added up", "ns"),
-                "duration": Column("the same times by powers of two", "ns"),
+                "total_ns": Column("sum of the faults' durations", "ns"),
+                "duration": Column("histogram of the faults' durations, in powers of two", "ns"),
             },
             mode=Mode.SUMMARY,
             line=("tid", "kind", "count", "total_ns"),
@@ -233,7 +226,7 @@ PROBE = Probe(
             software_events=_FAULTS_SERVED | {"why_fault_counted": "PERF_COUNT_SW_PAGE_FAULTS"},
         ),
     ),
-    extra_options=(Option("stacks", "boolean", False, "keep the stacks with which threads are blocked"),),
+    extra_options=(Option("stacks", "boolean", False, "record the user stacks at which threads block"),),
     constants=_constants,
     kept_by_process=("scope_stacks",),
     resolver=_resolver,

@@ -21,20 +21,21 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints a block for each stack: how much memory, then the call stack, innermost frame first."""
-    from rich.console import Console
     from rich.text import Text
+
+    from scope_cli.terminal import console
 
     leaks = states.ask("cuda_live", arguments)
     if arguments.json:
         print(json.dumps(leaks, indent=2))
         return
-    console = Console()
+    output = console()
     for leak in leaks:
-        console.print(Text(_headline(leak), "bold"))
+        output.print(Text(_headline(leak), "bold"))
         for frame in reversed((leak["stack"] or "(stack unknown)").split(";")):
-            console.print(Text(f"    {frame}"), soft_wrap=True)
+            output.print(Text(f"    {frame}"), soft_wrap=True)
     if not leaks:
-        console.print("no unfreed CUDA memory recorded")
+        output.print("no unfreed CUDA memory recorded")
     for (_, comm, pid, _), count in _unknown_frees(states.ask("cuda_memory", arguments, limit=states.MOST)):
         frees = f"{count:,} free{'s' if count > 1 else ''}"
         print(f"{comm} ({pid}): {frees} of memory allocated before the task began; the process may have more of it")

@@ -14,13 +14,12 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints a line per machine."""
-    from rich.console import Console
-
     from scope_cli.client import Client
     from scope_cli.nodes import node_table
+    from scope_cli.terminal import console
 
     nodes = Client().get("nodes")["nodes"]
     if arguments.json:
         print(json.dumps(nodes, indent=2))
     else:
-        Console().print(node_table(nodes))
+        console().print(node_table(nodes))

@@ -66,22 +66,31 @@ def _described(probe: Any) -> dict[str, Any]:
 
 
 def _print_whole(probe: dict[str, Any]) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console()
-    console.print(f"[bold]{probe['name']}[/bold]: {probe['meaning']}\n")
+    from scope_cli.terminal import console
+
+    output = console()
+    output.print(f"[bold]{probe['name']}[/bold]: {escape(probe['meaning'])}\n")
     options = Table("option", "type", "default", "meaning", box=None, title_justify="left")
     for option in probe["options"]:
         default = ",".join(option["default"]) if isinstance(option["default"], tuple) else str(option["default"])
         kind = " | ".join(option["choices"]) or option["type"]
         options.add_row(option["name"], kind, default or "all", escape(option["meaning"]))
-    console.print(options)
+    output.print(options)
     for stream in probe["streams"]:
-        console.print(f"\nstream [bold]{stream['name']}[/bold] ({stream['mode']}): {stream['meaning']}")
+        output.print(f"\nstream [bold]{stream['name']}[/bold] ({stream['mode']}): {escape(stream['meaning'])}")
         columns = Table("column", "type", "unit", "meaning", box=None)
         for column in stream["columns"]:
-            kind = column["type"].replace("dictionary<values=string, indices=int32, ordered=0>", "name")
-            columns.add_row(column["name"], kind, column["unit"], escape(column["meaning"]))
-        console.print(columns)
+            columns.add_row(column["name"], _kind(column["type"]), column["unit"], escape(column["meaning"]))
+        output.print(columns)
+
+
+def _kind(arrow: str) -> str:
+    """The type of a column as people say it."""
+    if arrow.startswith("fixed_size_list"):
+        return "histogram"
+    return arrow.replace("dictionary<values=string, indices=int32, ordered=0>", "name").replace(
+        "list<item: string>", "texts"
+    )

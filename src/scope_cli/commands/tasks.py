@@ -19,20 +19,20 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints a line per task and stream, and the storage used."""
-    from rich.console import Console
     from rich.text import Text
 
     from scope_cli.client import Client
     from scope_cli.storage import storage_line
     from scope_cli.tasks import task_lines, task_table
+    from scope_cli.terminal import console
 
     client = Client()
     tasks = client.get("tasks", state=None if arguments.all else "active")["tasks"]
     if arguments.json:
         print(json.dumps(tasks, indent=2))
     else:
-        console = Console()
-        console.print(task_table(tasks))
+        output = console()
+        output.print(task_table(tasks))
         for line in task_lines(tasks):
-            console.print(line, soft_wrap=True)
-        console.print(Text(storage_line(client.get("storage")), "dim"), soft_wrap=True)
+            output.print(line, soft_wrap=True)
+        output.print(Text(storage_line(client.get("storage")), "dim"), soft_wrap=True)

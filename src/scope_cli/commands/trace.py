@@ -3,16 +3,17 @@
 import argparse
 import math
 import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scope_cli.definition import add_options, add_target, given_options, given_target
 from scope_cli.errors import CommandError, NotRun, UsageError
+from scope_cli.trace import STDOUT
 
 if TYPE_CHECKING:
     from scope_bpf.catalogue.probe import Probe
@@ -45,6 +46,13 @@ def register(subcommands: Any) -> None:
         "--where", default="", metavar="FILTER", help="only rows that meet it, such as 'ret < 0 and duration > 1ms'"
     )
     table = parser.add_argument_group("tables")
+    table.add_argument(
+        "--by",
+        type=_names,
+        default=(),
+        metavar="COLUMN[,...]",
+        help="make a group of the rows with equal values of these",
+    )
     table.add_argument("--sort", default="", metavar="COLUMN", help="rank the groups by this column")
     table.add_argument("--top", type=int, default=_TOP, metavar="N", help=f"show N groups (default: {_TOP})")
     output = parser.add_argument_group("output (several may be given)")
@@ -53,10 +61,10 @@ def register(subcommands: Any) -> None:
         "--json",
         nargs="?",
         type=Path,
-        const=Path("-"),
+        const=STDOUT,
         metavar="FILE",
-        help="write a JSON object per row to FILE, beside the tables; without FILE, to standard output instead of the "
-        "tables (the command's own output then goes to standard error)",
+        help="write a JSON object per row to FILE, in order of arrival, beside the tables; without FILE, to standard "
+        "output instead of the tables (the command's own output then goes to standard error)",
     )
     output.add_argument("--parquet", type=Path, metavar="FILE", help="write a Parquet file per stream")
     output.add_argument("--perfetto", type=Path, metavar="FILE", help="write a trace for https://ui.perfetto.dev")
@@ -77,21 +85,19 @@ def run(arguments: argparse.Namespace) -> int:
         UnknownProbe,
     )
     from scope_bpf.probes import probe_named
-    from scope_cli.trace.outputs import STDOUT, Outputs
-    from scope_cli.trace.tables import Wanted
     from scope_cli.trace.tracing import Tracing
 
     _check(arguments)
-    tables = Wanted(arguments.top, arguments.sort)
-    outputs = Outputs(arguments.lines, arguments.json, arguments.parquet, arguments.perfetto, tables)
     try:
         probes = [probe_named(name) for name in dict.fromkeys(arguments.probe.split(","))]
         target = target_of(given_target(arguments))
-        with Tracing(probes, _options(arguments, probes), target, arguments.where) as tracing:
-            outputs.check([stream for stream, _ in tracing.streams])
+        with Tracing(probes, _options(arguments, probes), target, arguments.where, arguments.by) as tracing:
             if arguments.command:
                 tracing.hold(arguments.command, _STDERR_FD if arguments.json == STDOUT else None)
-            tracing.start()
+            with ThreadPoolExecutor(1) as beside:
+                started = beside.submit(tracing.start)  # the kernel verifies; meanwhile, the rest is imported
+                outputs = _outputs(arguments, tracing)
+                started.result()
             _trace(tracing, outputs, arguments.duration)
             status = tracing.command.poll() if tracing.command else None
             if tracing.command and tracing.command.failure:
@@ -105,6 +111,21 @@ def run(arguments: argparse.Namespace) -> int:
     return 128 - status if status and status < 0 else status or 0  # as a shell tells it
 
 
+def _outputs(arguments: argparse.Namespace, tracing: "Tracing") -> "Outputs":
+    from scope_cli.trace.outputs import Outputs
+    from scope_cli.trace.tables import Wanted
+
+    import_module("numpy.ma")  # Arrow imports it for the first array: rows would wait
+    tables = Wanted(arguments.top, arguments.sort, arguments.by)
+    outputs = Outputs(arguments.lines, arguments.json, arguments.parquet, arguments.perfetto, tables)
+    outputs.check(tracing.streams)
+    return outputs
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+
+
 def _options(arguments: argparse.Namespace, probes: "Sequence[Probe]") -> dict[str, str]:
     options = [option for probe in probes for option in probe.options]
     for_lines = {option.name: option.for_lines for option in options if option.for_lines and arguments.lines}
@@ -116,8 +137,7 @@ def _import_numpy() -> None:
     name = "OPENBLAS_NUM_THREADS"
     given = os.environ.get(name)
     os.environ[name] = "1"
-    import numpy  # noqa: F401
-
+    import_module("numpy")
     if given is None:
         del os.environ[name]
     else:
@@ -139,15 +159,16 @@ def _check(arguments: argparse.Namespace) -> None:
 def _trace(tracing: "Tracing", outputs: "Outputs", duration: float | None) -> None:
     """Records until it is over, shows it, and says on standard error what there was."""
     from scope_cli.trace.display import Display
+    from scope_cli.trace.ending import Ending
     from scope_cli.trace.recording import Recording
     from scope_cli.trace.sink import Sinks
     from scope_cli.trace.summary import summary_line
     from scope_cli.trace.tables import TableSink
 
-    ended_early = _Signals(tracing)
     opened = outputs.open(tracing.streams, tracing.accounts)  # no file is overwritten where nothing can be recorded
     sink = Sinks(opened)
     recording = Recording(tracing.tracers, sink, tracing.choice)
+    ending = Ending(tracing, recording, duration)
     began = ended = time.monotonic()
 
     def line() -> str:
@@ -155,20 +176,16 @@ def _trace(tracing: "Tracing", outputs: "Outputs", duration: float | None) -> No
         status = tracing.command.poll() if tracing.command else None
         return summary_line(recording.rows, recording.chosen, seconds, tracing.accounts(), status)
 
-    def is_over() -> bool:
-        timed_out = duration is not None and time.monotonic() - began >= duration
-        return bool(recording.error) or timed_out or tracing.is_over()
-
     tables = [aggregate for one in opened if isinstance(one, TableSink) for aggregate in one.aggregates]
     is_live = bool(tables) and sys.stdout.isatty() and not tracing.command  # a command has the terminal for itself
     display = Display(tables, outputs.tables, line, is_live)  # before rows come, whom its imports would hold up
     recording.start()
     began = time.monotonic()
+    ending.begin()
     if tracing.command:
         tracing.command.release()
     with display:
-        while not ended_early.wait(0.02) and not is_over():
-            pass
+        ending.wait()
         ended = time.monotonic()
         recording.stop()
     notes = [*tracing.notes(), *tracing.choice.notes()]
@@ -177,36 +194,20 @@ def _trace(tracing: "Tracing", outputs: "Outputs", duration: float | None) -> No
     _end(recording.error, sink, display, notes, line)
 
 
-class _Signals:
-    """Ctrl-C and SIGTERM end the trace; but the first Ctrl-C is also the command's, which may take its time to end."""
-
-    def __init__(self, tracing: "Tracing") -> None:
-        self._tracing, self._interrupts, self._event = tracing, 0, threading.Event()
-        signal.signal(signal.SIGTERM, lambda *_: self._event.set())
-        signal.signal(signal.SIGINT, self._interrupt)
-
-    def _interrupt(self, *_: object) -> None:
-        self._interrupts += 1
-        if not self._tracing.command or self._interrupts > 1:
-            self._event.set()
-
-    def wait(self, seconds: float) -> bool:
-        """Whether the trace is to end."""
-        return self._event.wait(seconds)
-
-
 def _end(
     error: BaseException | None, sink: "Sinks", display: "Display", notes: list[str], line: Callable[[], str]
 ) -> None:
-    if error and not isinstance(error, BrokenPipeError):
-        raise CommandError(f"recording stopped: {error}") from error
+    stopped = error if not isinstance(error, BrokenPipeError) else None
     told: list[str] = []
     try:
         told = sink.close()
     except BrokenPipeError:
         pass  # nobody reads any more, which is no error
-    except OSError as failure:
-        raise CommandError(f"cannot write the rest: {failure.strerror or failure}") from None
+    except CommandError:
+        if not stopped:
+            raise
+    if stopped:
+        raise CommandError(f"recording stopped: {stopped}") from stopped
     try:
         display.show()
     except BrokenPipeError:

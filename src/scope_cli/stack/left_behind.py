@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
-from scope_cli.errors import CommandError
+from scope_cli.errors import CommandError, Interrupted
 from scope_cli.flag import Flag
 
 ORDERLY_S = 15.0
@@ -27,6 +27,7 @@ def end_left_behind(state: Path, say: Callable[[str], None], stop: Flag) -> None
 
     Raises:
         CommandError: they do not end.
+        Interrupted: `stop` was set before they had ended.
     """
     left = _left_in(state)
     if not left:
@@ -39,8 +40,10 @@ def end_left_behind(state: Path, say: Callable[[str], None], stop: Flag) -> None
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             left = _left_in(state)
-            if not left or stop.wait(0.1):
+            if not left:
                 return
+            if stop.wait(0.1):
+                raise Interrupted
     raise CommandError(f"processes of an earlier `scope up` do not end: {_listed(left)}")
 
 

@@ -2,14 +2,17 @@
 
 import errno
 import socket
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from scope_cli.errors import CommandError, UsageError
+from scope_cli.errors import CommandError, Interrupted, UsageError
+from scope_cli.flag import Flag
 from scope_wire.addresses import loopback_address
 from scope_wire.errors import InvalidAddress
 
+_ENDING_S = 5.0
 _LISTEN = "0A"  # TCP_LISTEN, as /proc/net/tcp writes it
 
 
@@ -31,30 +34,41 @@ def checked(addresses: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     return found
 
 
-def require_free(addresses: Mapping[str, str]) -> None:
+def require_free(addresses: Mapping[str, str], stop: Flag) -> None:
     """Checks that no program listens on these addresses, given by the names of their options.
+
+    If no process is seen to use an address, its process is ending: the kernel closes the files of a killed process
+    after it has freed its memory. Then waits for it.
 
     Raises:
         UsageError: an address is not valid.
         CommandError: an address is in use; the message names the process if it is visible.
+        Interrupted: `stop` was set while waiting.
     """
+    end = time.monotonic() + _ENDING_S
     for name, (host, port) in checked(addresses).items():
-        try:
-            _try(host, port)
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise CommandError(f"cannot listen on {addresses[name]}: {error.strerror}") from None
-            raise CommandError(
-                f"{addresses[name]} is used by another program{_named(port)}; stop it, or choose another with --{name}"
-            ) from None
+        while not _is_free(host, port):
+            user = _named(port)
+            if user or time.monotonic() > end:
+                raise CommandError(
+                    f"{addresses[name]} is used by another program{user}; stop it, or choose another with --{name}"
+                )
+            if stop.wait(0.1):
+                raise Interrupted
 
 
-def _try(host: str, port: int) -> None:
+def _is_free(host: str, port: int) -> bool:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the parts do
-        tried.bind((host, port))
-        tried.listen()
+    try:
+        with socket.socket(family) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the parts do
+            tried.bind((host, port))
+            tried.listen()
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise CommandError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        return False
+    return True
 
 
 def _named(port: int) -> str:

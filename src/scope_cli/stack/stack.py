@@ -90,7 +90,7 @@ class Stack:
         except InvalidToken as error:
             raise CommandError(str(error)) from None
         end_left_behind(self._state, self._say, self._stop)
-        require_free(self._addresses)
+        require_free(self._addresses, self._stop)
         postgres = PrivatePostgres(postgres_dir(self._state))
         self._run(Database(postgres), lambda supervisor: supervisor.running)
         http, ingest = self._addresses["http"], self._addresses["ingest"]

@@ -20,7 +20,7 @@ OTHER = "(other)"
 
 @dataclass
 class Sums:
-    """What is known of a group.
+    """The totals of a group.
 
     Attributes:
         numbers: the values of the aggregate's `numbers`.
@@ -39,7 +39,7 @@ class Sums:
         return amount / (ns / 1e9) if ns else None
 
     def add(self, other: "Sums") -> None:
-        """Adds another group's."""
+        """Adds the totals of another group."""
         self.numbers = [one + another for one, another in zip(self.numbers, other.numbers, strict=True)]
         for mine, others in zip(self.durations, other.durations, strict=True):
             mine.add(others)
@@ -54,6 +54,7 @@ class Aggregate:
         rows: all rows of the stream so far.
         groups: the sums by group.
         latest: the last rows in order of time, of a table without groups.
+        dropped: how many groups of a gauge were dropped to bound the memory.
     """
 
     stream: Stream
@@ -61,6 +62,7 @@ class Aggregate:
     rows: int = 0
     groups: dict[Group, Sums] = field(default_factory=dict)
     latest: list[dict[str, Any]] = field(default_factory=list)
+    dropped: int = 0
 
     def __post_init__(self) -> None:
         self._described = self.stream.described()
@@ -71,8 +73,14 @@ class Aggregate:
         live = self.live
         rate = (live.rate, "bytes", "duration_ns") if live.rate else ()
         single = filter(None, (live.failures, live.unless, live.only, live.failed, *rate))
-        timed = ("ktime_ns",) if live.latest else ()
-        return (*timed, *live.by, *live.told_apart, *live.totals, *live.quantiles, *single, *live.latest)
+        return (*live.by, *live.told_apart, *live.totals, *live.quantiles, *single, *self._of_latest)
+
+    @property
+    def _of_latest(self) -> list[str]:
+        """The columns of its latest rows: times, those that are shown, and which of these were cut."""
+        shown = self.live.latest
+        flags = (flag for name in shown if (flag := self._described[name].cut_if))
+        return list(dict.fromkeys(("ktime_ns", *shown, *flags))) if shown else []
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -91,7 +99,7 @@ class Aggregate:
         live = self.live
         if not live.by:
             newest = batch.take(pc.sort_indices(batch["ktime_ns"])[-LATEST_ROWS:])
-            rows = newest.select(list(dict.fromkeys(("ktime_ns", *live.latest)))).to_pylist()
+            rows = newest.select(self._of_latest).to_pylist()
             self.latest = sorted((*self.latest, *rows), key=lambda row: int(row["ktime_ns"]))[-LATEST_ROWS:]
             return
         if live.unless:
@@ -124,8 +132,8 @@ class Aggregate:
         """A number of each group of a batch."""
         live = self.live
         if name == "count" and name not in live.totals:
-            return np.bincount(places, minlength=count).tolist()  # type: ignore[no-any-return]
-        if name == "failed" and name not in live.totals:
+            amounts = None  # one for each row
+        elif name == "failed" and name not in live.totals:
             amounts = pc.less(batch[live.failures], 0).fill_null(False)
         else:
             amounts = batch[name].fill_null(0)
@@ -155,7 +163,8 @@ class Aggregate:
         kept, folded = ranked[: MOST_GROUPS // 2], ranked[MOST_GROUPS // 2 :]
         self.groups = dict(kept)
         if self.stream.gauge:
-            return  # states are not added up; the smaller ones are not shown
+            self.dropped += len(folded)  # states are not added up
+            return
         other = (OTHER, *(None for _ in kept[0][0][1:]))
         for _, sums in folded:
             if other in self.groups:
@@ -169,12 +178,12 @@ class Aggregate:
         return float(sum(named[name] or 0 for name in self.ranked_by))
 
     def shown(self) -> list[tuple[Group, Sums]]:
-        """The groups, those with the largest `rank` first; of a gauge only those that have something."""
+        """The groups, those with the largest `rank` first; of a gauge, without groups whose rank is 0."""
         found = [item for item in self.groups.items() if not self.stream.gauge or self.rank(item[1])]
         return sorted(found, key=lambda item: -self.rank(item[1]))
 
     def total(self) -> Sums | None:
-        """All groups added up; None: they are no sums, or there are none."""
+        """The sum of all groups; None for states, which are not added up, and without groups."""
         if self.stream.gauge or not self.groups:
             return None
         total = Sums([0] * len(self.numbers), [Durations() for _ in self.live.quantiles])
@@ -184,6 +193,6 @@ class Aggregate:
 
 
 def _is_something(column: pa.Array) -> pa.Array:
-    """Whether each value is there, and is not 0."""
+    """Whether each value is present and not 0."""
     numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     return pc.not_equal(column, 0).fill_null(False) if numeric else column.is_valid()

@@ -1,4 +1,4 @@
-"""The rows that the user wants to see: those that meet the filter of `--where`."""
+"""Selects rows by the filter of `--where`."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -14,16 +14,18 @@ from scope_bpf.errors import InvalidFilter
 
 
 class Choice:
-    """A filter on the rows of several streams; no row of a stream without the filter's columns meets it.
+    """A filter on the rows of several streams; it selects no rows of streams that lack its columns.
 
     Args:
         where: the filter; empty: every row is wanted.
+        made: columns that must be made, as well as those that the filter reads.
 
     Raises:
         InvalidFilter: the filter suits none of the streams.
     """
 
-    def __init__(self, where: str, streams: Sequence[tuple[Stream, pa.Schema]]) -> None:
+    def __init__(self, where: str, streams: Sequence[tuple[Stream, pa.Schema]], made: Collection[str] = ()) -> None:
+        self._made = set(made)
         self._conditions: dict[str, Condition] = {}
         self._where = where
         self._not_shown: list[str] = []
@@ -41,16 +43,16 @@ class Choice:
                 self._not_shown.append(stream.name)
                 refused.append(error)
         if refused and not self._conditions:
-            raise refused[0]
+            raise max(refused, key=lambda error: error.place)  # of the stream that the filter suits best
 
     def narrowed(self, probe: Probe, options: Mapping[str, Any]) -> dict[str, Any]:
         """A probe's options as the filter needs them, where the user has not chosen.
 
-        The probe makes the columns that the filter reads and, where an option can tell, records no rows that no filter
-        would take.
+        The probe makes the columns that the filter reads. If an option, such as `names`, can select the filter's rows,
+        the probe records only these rows.
 
         Raises:
-            InvalidFilter: the filter asks for a name that there is not.
+            InvalidFilter: the filter compares a column with a name that does not exist.
         """
         narrowed = dict(options)
         streams = probe.streams_of(probe.mode_of(options))
@@ -61,13 +63,14 @@ class Choice:
             wanted = [_values(condition, option.column) for condition in conditions]
             if option.column and wanted and all(wanted):
                 narrowed[option.name] = _known(option, {str(name) for values in wanted for name in values})
-            needed = {option.makes[name] for each in conditions for name in columns_read(each) if name in option.makes}
+            read = self._made.union(*map(columns_read, conditions))
+            needed = {option.makes[name] for name in read & option.makes.keys()}
             if needed:
                 narrowed[option.name] = max(needed, key=option.choices.index)
         return narrowed
 
     def columns(self, stream: Stream, wanted: Collection[str] | None) -> Collection[str] | None:
-        """The columns that have to be made, if these are wanted; None: all."""
+        """The wanted columns and those that the filter reads; None: all."""
         if wanted is None or stream.name not in self._conditions:
             return wanted
         return {*wanted, *columns_read(self._conditions[stream.name])}

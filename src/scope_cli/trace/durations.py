@@ -1,4 +1,4 @@
-"""How durations are distributed: counts by buckets, an eighth of a power of two wide or, of a summary, a whole one."""
+"""Durations by size: counts per bucket. Buckets are an eighth of a power of two wide; of a summary, a whole one."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Durations:
     Attributes:
         buckets: how many are in [2^(b/8), 2^((b+1)/8)) ns, by b.
         longest: the longest, in ns; of a histogram, the end of its last bucket that is not empty.
-        exact: `longest` is a duration that there was; otherwise none is longer.
+        exact: whether `longest` is exact; otherwise it is an upper bound.
     """
 
     buckets: Counter[int] = field(default_factory=Counter)
@@ -27,7 +27,7 @@ class Durations:
 
     @classmethod
     def by_group(cls, column: pa.Array, places: Any, count: int) -> list["Durations"]:
-        """Those of each group of a batch.
+        """The durations of each group of a batch.
 
         Args:
             column: durations in ns, null for none; or of a summary, histograms by powers of two.
@@ -69,9 +69,9 @@ class Durations:
         self.exact = self.exact and other.exact
 
     def quantile(self, share: float) -> float | None:
-        """About the duration in ns that this share does not exceed; None: there are none.
+        """The duration in ns that this share of the durations does not exceed; None without durations.
 
-        It is right to 5 %; of histograms, to a factor of 1.5.
+        The error is below 5 %; of histograms, a factor of 1.5.
         """
         if not self.buckets:
             return None

@@ -20,13 +20,14 @@ _FIRST = ("comm", "pid")
 
 
 class LinesSink:
-    """Lines in order of time: the time of day, the thread's name, the process, then the stream's `line`.
+    """Lines with the time of day, the thread's name, the process, then the stream's `line`.
 
+    Lines that arrive together are in order of time; a long call arrives after shorter ones that began later.
     The headings precede the first line. With several streams each line names its stream and its columns instead.
     """
 
     def __init__(self, file: BinaryIO, accounts: Accounts, streams: Collection[str]) -> None:
-        self._file = file
+        self._file, self.name = file, "standard output"
         self._stream_width = max(map(len, streams)) if len(streams) > 1 else 0
         self._losses, self._clock = Losses(accounts), WallClock()
         self._widths: dict[str, int] = {}
@@ -35,7 +36,9 @@ class LinesSink:
 
     def columns(self, stream: Stream) -> Collection[str] | None:
         """Those of a line."""
-        return {"ktime_ns", *_first(stream), *(name for part in _parts(stream) for name in _columns_of(part))}
+        shown = {*_first(stream), *(name for part in _parts(stream) for name in _columns_of(part))}
+        described = stream.described()
+        return {"ktime_ns", *shown, *(flag for name in shown if (flag := described[name].cut_if))}
 
     def write(self, stream: Stream, batch: pa.RecordBatch) -> None:
         """Makes lines of a batch."""
@@ -96,8 +99,9 @@ class LinesSink:
         times = pa.concat_arrays([times for times, _ in self._gathered])
         lines = pa.concat_arrays([lines for _, lines in self._gathered])
         self._gathered.clear()
-        ordered = lines.take(pc.sort_indices(times))
-        self._file.write("\n".join([*ordered.to_pylist(), ""]).encode(errors="backslashreplace"))
+        ordered = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines.take(pc.sort_indices(times)))
+        self._file.write(pc.binary_join(ordered, "\n")[0].as_buffer())
+        self._file.write(b"\n")
         for stream, reason, count in self._losses.new():
             self._file.write(f"{count:,} rows of {stream} were lost here ({reason})\n".encode())
         self._file.flush()
@@ -134,13 +138,23 @@ def _headings(parts: Sequence[str]) -> dict[str, str]:
 
 
 def _texts(stream: Stream, batch: pa.RecordBatch, part: str) -> pa.Array:
-    described = stream.described()
     if not _is_template(part):
-        return cells(batch[part], described[part])
+        return _cells(stream, batch, part)
     pieces: list[Any] = []
     for literal, name, *_ in Formatter().parse(part):
-        pieces += [literal, *([cells(batch[name], described[name])] if name else [])]
+        pieces += [literal, *([_cells(stream, batch, name)] if name else [])]
     return pc.binary_join_element_wise(*pieces, "")
+
+
+def _cells(stream: Stream, batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A column as texts, with ... for what was cut."""
+    column, values = stream.described()[name], batch[name]
+    texts = cells(values, column)
+    if not column.cut_if:
+        return texts
+    marked = (texts, "...") if pa.types.is_list(values.type) else ("...", texts)
+    is_cut = pc.and_(values.is_valid(), pc.not_equal(batch[column.cut_if], 0))
+    return pc.if_else(is_cut, pc.binary_join_element_wise(*marked, ""), texts)
 
 
 def _is_number(stream: Stream, batch: pa.RecordBatch, part: str) -> bool:

@@ -14,11 +14,13 @@ from scope_cli.trace.times import WallClock, rfc3339
 class NdjsonSink:
     """Rows as JSON objects: the stream's name as `type`, `time`, then the stream's columns by name.
 
+    Rows are in order of arrival, not of time.
+
     Where rows were lost, the next line is `{"type":"loss","stream":...,"reason":...,"count":...}`.
     """
 
     def __init__(self, file: BinaryIO, accounts: Accounts, name: str = "") -> None:
-        self._file, self._name = file, name
+        self._file, self._is_file, self.name = file, bool(name), name or "standard output"
         self._losses, self._clock = Losses(accounts), WallClock()
         self._rows = 0
 
@@ -48,10 +50,10 @@ class NdjsonSink:
     def close(self) -> list[str]:
         """Ends the file."""
         self.flush()
-        if not self._name:
+        if not self._is_file:
             return []
         self._file.close()
-        return [f"{self._name}: {self._rows:,} rows"]
+        return [f"{self.name}: {self._rows:,} rows"]
 
     def _tell_losses(self) -> None:
         import json

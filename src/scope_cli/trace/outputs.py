@@ -1,4 +1,4 @@
-"""What the user wants to have of a trace: files, lines or objects on standard output, tables."""
+"""The outputs of a trace: files, lines or objects on standard output, tables."""
 
 import sys
 from collections.abc import Sequence
@@ -10,10 +10,9 @@ import pyarrow as pa
 from scope_bpf.catalogue.nearest import unknown
 from scope_bpf.catalogue.stream import Stream
 from scope_cli.errors import CommandError, UsageError
+from scope_cli.trace import STDOUT
 from scope_cli.trace.sink import Accounts, Sink
-from scope_cli.trace.tables import TableSink, Wanted, headings
-
-STDOUT = Path("-")
+from scope_cli.trace.tables import TableSink, Wanted, headings, takes_groups
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,8 @@ class Outputs:
         """Whether standard output is for the tables."""
         return not self.lines and self.json != STDOUT
 
-    def check(self, streams: Sequence[Stream]) -> None:
-        """Tells what cannot be had of these streams, before anything is recorded.
+    def check(self, streams: Sequence[tuple[Stream, pa.Schema]]) -> None:
+        """Checks that these streams have what the outputs need, before anything is recorded.
 
         Raises:
             UsageError: two outputs want standard output, no table has the column that sorts, or nothing is for a
@@ -52,11 +51,24 @@ class Outputs:
             raise UsageError(f"several outputs go to {files[0]}; give each a file of its own")
         if folder := next((file for file in files if file.is_dir()), None):
             raise UsageError(f"cannot write {folder}: it is a folder; give a file")
-        if self.tables.sort and self.tables.sort not in (known := sorted(headings(streams))):
+        self._check_groups([schema for stream, schema in streams if takes_groups(stream)])
+        only = [stream for stream, _ in streams]
+        if self.tables.sort and self.tables.sort not in (known := sorted(headings(only, self.tables.by))):
             raise UsageError(f"--sort: {unknown('column', self.tables.sort, known)}")
-        if self.perfetto and not any(stream.timeline.slices or stream.timeline.counters for stream in streams):
-            names = ", ".join(stream.name for stream in streams)
+        if self.perfetto and not any(stream.timeline.slices or stream.timeline.counters for stream in only):
+            names = ", ".join(stream.name for stream in only)
             raise UsageError(f"--perfetto: a timeline is made of events, and summaries ({names}) have none")
+
+    def _check_groups(self, schemas: Sequence[pa.Schema]) -> None:
+        by, fields = self.tables.by, [field for schema in schemas for field in schema]
+        lists = {
+            field.name for field in fields if pa.types.is_list(field.type) or pa.types.is_fixed_size_list(field.type)
+        }
+        known = {field.name for field in fields} - lists
+        if strange := [name for name in by if name not in known]:
+            raise UsageError(f"--by: {unknown('column', strange[0], sorted(known))}")
+        if by and not any({*schema.names} >= {*by} for schema in schemas):
+            raise UsageError(f"--by: no table has all of {', '.join(by)}; name columns of one stream")
 
     def open(self, streams: Sequence[tuple[Stream, pa.Schema]], accounts: Accounts) -> list[Sink]:
         """The sinks; files are overwritten.
@@ -66,7 +78,7 @@ class Outputs:
         """
         only = [stream for stream, _ in streams]
         try:
-            return [*self._files(streams, accounts), *([TableSink(only)] if self.shows_tables else [])]
+            return [*self._files(streams, accounts), *([TableSink(only, self.tables.by)] if self.shows_tables else [])]
         except OSError as error:
             raise CommandError(f"cannot write {error.filename}: {error.strerror}") from None
 

@@ -14,7 +14,8 @@ from scope_cli.trace.times import TIME, WallClock
 class ParquetSink:
     """FILE itself for one stream, FILE with the stream's name before its ending for several.
 
-    Each column's metadata has its `meaning` and `unit`, the file's has the `stream` and its `meaning`.
+    Each column's metadata has its `meaning` and `unit`, the file's has the `stream` and its `meaning`. Rows are in
+    order of arrival, not of time.
 
     Args:
         schemas: the streams with their schemas.
@@ -26,7 +27,7 @@ class ParquetSink:
     def __init__(self, path: Path, schemas: Sequence[tuple[Stream, pa.Schema]]) -> None:
         import pyarrow.parquet as pq
 
-        self._clock = WallClock()
+        self._clock, self.name = WallClock(), str(path)
         self._schemas = {stream.name: _described(stream, schema) for stream, schema in schemas}
         self._paths = {
             name: path if len(schemas) == 1 else path.with_suffix(f".{name}{path.suffix}") for name in self._schemas

@@ -3,10 +3,11 @@
 import threading
 from collections.abc import Sequence
 
-from scope_bpf.capture.columns import Batch, to_arrow
+from scope_bpf.capture.batch import Batch
+from scope_bpf.capture.columns import to_arrow
 from scope_bpf.capture.tracer import Tracer
 from scope_cli.trace.choice import Choice
-from scope_cli.trace.sink import Sink
+from scope_cli.trace.sink import Sinks
 
 POLL_MS = 100
 
@@ -18,7 +19,7 @@ class Recording:
         error: why a thread ended early; the others go on until `stop`.
     """
 
-    def __init__(self, tracers: Sequence[Tracer], sink: Sink, choice: Choice) -> None:
+    def __init__(self, tracers: Sequence[Tracer], sink: Sinks, choice: Choice) -> None:
         self._tracers, self._sink, self._choice = tracers, sink, choice
         self._lock = threading.Lock()  # around the sink and the counts
         self._stopped = threading.Event()

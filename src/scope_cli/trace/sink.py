@@ -1,18 +1,26 @@
 """Where a trace goes. A sink takes record batches of the streams, one batch at a time."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
 import pyarrow as pa
 
 from scope_bpf.capture.account import Account
 from scope_bpf.catalogue.stream import Stream
+from scope_cli.errors import CommandError
 
 Accounts = Callable[[], Mapping[str, Account]]  # the books of every stream, as they stand
 
 
 class Sink(Protocol):
-    """Takes what was recorded."""
+    """Takes what was recorded.
+
+    Attributes:
+        name: the file, for messages.
+    """
+
+    name: str
 
     def columns(self, stream: Stream) -> Collection[str] | None:
         """The columns it reads of a stream; None: all."""
@@ -28,7 +36,10 @@ class Sink(Protocol):
 
 
 class Sinks:
-    """Several sinks as one."""
+    """Several sinks as one.
+
+    `write`, `flush` and `close` raise CommandError, which names the file that cannot be written, or BrokenPipeError.
+    """
 
     def __init__(self, sinks: Iterable[Sink]) -> None:
         self._sinks = tuple(sinks)
@@ -46,16 +57,37 @@ class Sinks:
     def write(self, stream: Stream, batch: pa.RecordBatch) -> None:
         """Hands the batch to each."""
         for sink in self._sinks:
-            sink.write(stream, batch)
+            with _naming(sink):
+                sink.write(stream, batch)
 
     def flush(self) -> None:
         """Lets each show what it has."""
         for sink in self._sinks:
-            sink.flush()
+            with _naming(sink):
+                sink.flush()
 
     def close(self) -> list[str]:
-        """Ends each."""
-        return [line for sink in self._sinks for line in sink.close()]
+        """Ends each, also where another cannot be ended."""
+        told: list[str] = []
+
+        def end(sink: Sink) -> None:
+            with _naming(sink):
+                told.extend(sink.close())
+
+        with ExitStack() as ending:
+            for sink in reversed(self._sinks):
+                ending.callback(end, sink)
+        return told
+
+
+@contextmanager
+def _naming(sink: Sink) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CommandError(f"cannot write {sink.name}: {error.strerror or error}") from error
 
 
 class Losses:

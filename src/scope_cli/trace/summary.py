@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from scope_bpf.capture.account import Account
 
 _REMEDIES = {
-    "ring_full": "give it room with -o ring_bytes=N, or use --mode summary",
-    "file_unopened": ("files could not be attached to for want of descriptors or memory: raise the limit (ulimit -n)"),
-    "file_refused": "the kernel refused to attach to files: the log names them",
+    "ring_full": "enlarge the ring with -o ring_bytes=N, or use --mode summary",
+    "file_unopened": "too few descriptors or too little memory to attach to some files: raise the limit (ulimit -n)",
+    "file_refused": "the kernel refused to attach to some files: the log names them",
 }
 
 
@@ -38,7 +38,7 @@ def summary_line(
     said.append(", ".join(f"{count:,} lost ({reason})" for reason, count in lost.items()) or "none lost")
     remarks = [", ".join(said), *(remedy for reason, remedy in _REMEDIES.items() if reason in lost)]
     if incomplete := sum(account.incomplete for account in accounts.values()):
-        remarks.append(f"{incomplete:,} rows are without a stack or a name, for which there was no room")
+        remarks.append(f"{incomplete:,} rows lack a stack or a name: the kernel's map for it was full")
     if status:
         killed, ended = f"was killed by {_signal(-status)}", f"ended with status {status}"
         remarks.append(f"the command {killed if status < 0 else ended}")

@@ -1,12 +1,14 @@
 """A trace as tables: one sink that adds up, and the lines that show what it has added up."""
 
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
+from scope_bpf.catalogue.shown import Live
+from scope_bpf.catalogue.stream import Column as StreamColumn
 from scope_bpf.catalogue.stream import Stream
 from scope_cli.quantities import aligned
 from scope_cli.text_table import EXTRA, Column, Layout, Part, laid_out
@@ -28,17 +30,28 @@ class Wanted:
     Attributes:
         top: how many groups a table shows.
         sort: the heading of a column that ranks the groups; empty: as the stream says.
+        by: the columns that make a group; empty: as the stream says.
     """
 
     top: int = SHOWN_GROUPS
     sort: str = ""
+    by: tuple[str, ...] = ()
 
 
 class TableSink:
-    """Adds up what the tables of some streams show."""
+    """Adds up what the tables of some streams show.
 
-    def __init__(self, streams: Sequence[Stream]) -> None:
-        self.aggregates = [Aggregate(stream, live) for stream in streams for live in (stream.live, *stream.also_live)]
+    Args:
+        by: the columns that make a group in the tables of every stream that has them; empty: as each stream says.
+    """
+
+    def __init__(self, streams: Sequence[Stream], by: tuple[str, ...] = ()) -> None:
+        self.name = "the tables"
+        self.aggregates = [
+            Aggregate(stream, _grouped(stream, live, by))
+            for stream in streams
+            for live in (stream.live, *stream.also_live)
+        ]
 
     def columns(self, stream: Stream) -> Collection[str] | None:
         """The columns that its tables read."""
@@ -60,9 +73,19 @@ class TableSink:
         return []
 
 
-def headings(streams: Sequence[Stream]) -> set[str]:
+def _grouped(stream: Stream, live: Live, by: tuple[str, ...]) -> Live:
+    has = by and takes_groups(stream) and stream.described().keys() >= {*by}
+    return replace(live, by=by) if has and live.by else live
+
+
+def takes_groups(stream: Stream) -> bool:
+    """Whether the tables of a stream can have other groups. States have groups of their own."""
+    return bool(stream.live.by) and not stream.gauge
+
+
+def headings(streams: Sequence[Stream], by: tuple[str, ...] = ()) -> set[str]:
     """The headings by which the tables of these streams can be sorted."""
-    grouped = [aggregate for aggregate in TableSink(streams).aggregates if aggregate.live.by]
+    grouped = [aggregate for aggregate in TableSink(streams, by).aggregates if aggregate.live.by]
     return {heading for one in grouped for heading in (*one.live.by, *(figure.heading for figure in _figures(one)))}
 
 
@@ -169,8 +192,12 @@ def _of_groups(aggregate: Aggregate, wanted: Wanted, width: int | None, room: in
         whole = aggregate.rank(total) or 1
         shares = [f"{aggregate.rank(sums) / whole:.1%}" for _, sums in shown]
         columns.append(Column(f"share of {' + '.join(ranking)}", shares, None, True, _LEFT_OUT["share"]))
-    hidden = len(groups) - len(shown)
-    return laid_out(columns, width), [f"{hidden:,} more groups; --top {len(groups)} shows all"] if hidden else []
+    remarks = []
+    if hidden := len(groups) - len(shown):
+        remarks.append(f"{hidden:,} more groups; --top {len(groups)} shows all")
+    if aggregate.dropped:
+        remarks.append(f"too many groups for a table: the {aggregate.dropped:,} smallest were dropped; see --json")
+    return laid_out(columns, width), remarks
 
 
 def _sorted(aggregate: Aggregate, heading: str) -> list[tuple[Group, Sums]]:
@@ -195,13 +222,13 @@ def _shown(name: str, key: object) -> str:
 
 def _of_latest(aggregate: Aggregate, width: int | None, room: int) -> tuple[Layout, list[str]]:
     live, rows = aggregate.live, list(aggregate.latest)[-room:]
-    units = {name: column.unit for name, column in aggregate.stream.described().items()}
+    described = aggregate.stream.described()
     numeric = {name for name in live.latest if any(isinstance(row[name], int | float) for row in rows)}
     headed = headings_of(live.latest)
     columns = [
         Column(
             headed[name],
-            [aligned(row[name], units[name]) if units[name] else _plain(row[name]) for row in rows],
+            [_cell(row, name, described[name]) for row in rows],
             number=name in numeric,
             left_out=place if name in numeric else 0,
         )
@@ -212,7 +239,13 @@ def _of_latest(aggregate: Aggregate, width: int | None, room: int) -> tuple[Layo
     return laid_out(columns, width), said
 
 
-def _plain(value: object) -> str:
-    if isinstance(value, list):
-        return " ".join(map(str, value))
-    return "-" if value is None else str(value)
+def _cell(row: Mapping[str, Any], name: str, column: StreamColumn) -> str:
+    value = row[name]
+    if value is None:
+        return "-"
+    if column.unit:
+        return aligned(value, column.unit)
+    if column.codes and isinstance(value, int):
+        return column.codes.shown(value)
+    text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return column.cut(text, value) if column.cut_if and row[column.cut_if] else text

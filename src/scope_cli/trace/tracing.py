@@ -1,7 +1,6 @@
 """Several probes, one target, one command: all are attached before the command runs."""
 
 import os
-import select
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -23,18 +22,27 @@ class Tracing:
     Args:
         options: as the user gave them; each goes to every probe that has it.
         where: a filter on the rows; empty: none.
+        by: columns that must be made.
 
     Attributes:
         streams: the streams whose rows there will be, with their schemas.
         choice: which of the rows are wanted.
         command: the command; None: none is held.
         tracers: one per probe, once they are started.
+        pidfds: of the command or of the process that is watched; readable when it has ended.
 
     Raises:
         InvalidOption, InvalidFilter: an option or the filter is not valid.
     """
 
-    def __init__(self, probes: Sequence[Probe], options: Mapping[str, str], target: Target, where: str = "") -> None:
+    def __init__(
+        self,
+        probes: Sequence[Probe],
+        options: Mapping[str, str],
+        target: Target,
+        where: str = "",
+        by: Sequence[str] = (),
+    ) -> None:
         parsed = [(probe, parse_options(probe.options, _own(probe, probes, options))) for probe in probes]
         self.streams = [
             (stream, probe.schema(stream))
@@ -42,12 +50,12 @@ class Tracing:
             for stream in probe.streams_of(probe.mode_of(chosen))
             if not stream.internal
         ]
-        self.choice = Choice(where, self.streams)
+        self.choice = Choice(where, self.streams, by)
         self._probes = [(probe, self.choice.narrowed(probe, chosen)) for probe, chosen in parsed]
         self._target = target
         self.command: HeldCommand | None = None
         self.tracers: list[Tracer] = []
-        self._pidfd: int | None = None
+        self.pidfds: list[int] = []
         self._open = ExitStack()
 
     def hold(self, command: Sequence[str], output: int | None) -> None:
@@ -62,6 +70,11 @@ class Tracing:
         self.command = HeldCommand(command, output)
         self._open.callback(self.command.close)
         self._target = replace(self._target, pid=self.command.pid)
+        self._await(self.command.pid)
+
+    def _await(self, pid: int) -> None:
+        self.pidfds.append(os.pidfd_open(pid))
+        self._open.callback(os.close, self.pidfds[-1])
 
     def start(self) -> None:
         """Attaches all probes.
@@ -72,20 +85,13 @@ class Tracing:
         path = self.command.path if self.command else ""
         if self._target.pid is not None and not self.command:
             with suppress(OSError):  # a process that does not exist is the tracer's to tell
-                self._pidfd = os.pidfd_open(self._target.pid)
-                self._open.callback(os.close, self._pidfd)
+                self._await(self._target.pid)
         for probe, options in self._probes:
             of_machine = probe.sampler and self.command  # samples are of the whole machine
             tracer = Tracer(probe, options, Target() if of_machine else self._target, command=path)
             self._open.callback(tracer.close)
             tracer.start()
             self.tracers.append(tracer)
-
-    def is_over(self) -> bool:
-        """Whether the command, or the process that is watched, has ended."""
-        if self.command:
-            return self.command.poll() is not None
-        return self._pidfd is not None and bool(select.select([self._pidfd], [], [], 0)[0])
 
     def accounts(self) -> dict[str, Account]:
         """The books of every stream. From any thread."""

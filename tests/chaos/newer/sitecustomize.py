@@ -1,4 +1,4 @@
-"""Makes whatever Python starts with this folder in PYTHONPATH a newer build: its stream `syscall` has a column more."""
+"""Turns each Python process with this folder in PYTHONPATH into a newer build: stream `syscall` has one more column."""
 
 import dataclasses
 import sys

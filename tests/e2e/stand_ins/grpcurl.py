@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def _describe(channel: grpc.Channel, service: str, metadata: list[tuple[str, ...]]) -> descriptor_pool.DescriptorPool:
-    """A pool with the file of a service and all that it imports."""
+    """A pool with the service's file and all files that it imports."""
     pool, known = descriptor_pool.DescriptorPool(), set()
     stub = reflection_pb2_grpc.ServerReflectionStub(channel)
 

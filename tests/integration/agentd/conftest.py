@@ -20,19 +20,19 @@ TOKEN = "a-token-of-tests-only"
 
 
 class Agent:
-    """A running agent, its settings and a stub that shows the token."""
+    """A running agent: its settings, a stub of AgentControl and its control address."""
 
     def __init__(self, settings: Settings, channel: grpc.aio.Channel, address: str) -> None:
         self.settings, self.control, self.address = settings, control_of(channel), address
 
 
 def control_of(channel: grpc.aio.Channel) -> Any:
-    """A stub of the service that is at the other end; its types are those of calls that block, which these are not."""
+    """A stub of AgentControl, typed Any: the generated types are for blocking calls, these calls are asynchronous."""
     return AgentControlStub(channel)
 
 
 def call_metadata() -> tuple[tuple[str, str], ...]:
-    """What a caller shows."""
+    """The metadata of a caller that has the token."""
     return metadata(TOKEN)
 
 

@@ -1,4 +1,4 @@
-"""What tests of the agent do again and again: definitions, workloads of a known count, waiting."""
+"""Helpers for tests of the agent: definitions, workloads of a known count, waiting."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ async def tasks_of(agent: Agent) -> dict[str, control_pb2.Task]:
 
 
 async def agent_process(state: Path, server: StandInServer) -> tuple[subprocess.Popen[bytes], str]:
-    """An agent in a process of its own, once its server knows of it, and its control address."""
+    """Starts an agent in a process of its own and waits for its hello; returns the process and its control address."""
     (state / "token").write_text(TOKEN)
     (state / "token").chmod(0o600)
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
@@ -66,7 +66,7 @@ async def agent_process(state: Path, server: StandInServer) -> tuple[subprocess.
 
 
 def held_calls(count: int) -> HeldCommand:
-    """A command that calls getppid so many times, once it is released."""
+    """A command that calls getppid `count` times after its release."""
     return HeldCommand([sys.executable, "-S", "-c", SPIN.format(count)])
 
 
@@ -77,7 +77,7 @@ async def run_to_end(command: HeldCommand) -> None:
 
 
 class Caller:
-    """A process that calls getppid as often as it is told, until its `with` block ends."""
+    """A process that calls getppid as often as `call` asks, until the `with` block ends."""
 
     CALLS = "import os\nwhile line := input():\n for _ in range(int(line)): os.getppid()\n print(flush=True)"
 
@@ -88,7 +88,7 @@ class Caller:
         return self
 
     def call(self, count: int) -> None:
-        """Returns when it has."""
+        """Has the process make `count` calls; returns when they are made."""
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(f"{count}\n")
         self._process.stdout.readline()
@@ -98,7 +98,7 @@ class Caller:
 
 
 class Failure:
-    """Has a method fail once: the call after `begin` waits, and raises at `end`."""
+    """Makes a method fail once: the first call after `begin` waits, and raises at `end`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type, method: str) -> None:
         self._begun, self._reached, self._ended = threading.Event(), threading.Event(), threading.Event()
@@ -118,7 +118,7 @@ class Failure:
         self._begun.set()
 
     async def end(self, meanwhile: Callable[[], None] = lambda: None) -> None:
-        """Does something while the call waits."""
+        """Waits for the call, runs `meanwhile`, then lets the call raise."""
         await until(self._reached.is_set)
         meanwhile()
         self._ended.set()
@@ -131,13 +131,13 @@ async def until(condition: Callable[[], Any], seconds: float = 60) -> None:
 
 
 async def scraped(port: int) -> dict[str, float]:
-    """What /metrics says."""
+    """The values at /metrics, by name and labels."""
     text = await asyncio.to_thread(lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode())
     lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in lines}
 
 
 def programs_and_maps() -> set[tuple[str, int]]:
-    """Every BPF program and map that there is now."""
+    """Every BPF program and map in the kernel now."""
     listed = {kind: subprocess.check_output(["bpftool", "-j", kind], text=True) for kind in ("prog", "map")}
     return {(kind, item["id"]) for kind, text in listed.items() for item in json.loads(text)}

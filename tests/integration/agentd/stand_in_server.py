@@ -1,4 +1,4 @@
-"""A stand-in for scope_server: no database; keeps records and books by the contract's rules, and answers as told."""
+"""A stand-in for scope_server without a database: keeps records and books by the contract, answers as a test sets."""
 
 import asyncio
 import uuid
@@ -19,7 +19,7 @@ STORED, LATER, REFUSED = session_pb2.VERDICT_STORED, session_pb2.VERDICT_LATER, 
 
 @dataclass
 class Stream:
-    """What the server knows of one stream of a run."""
+    """What the server knows about one stream of a run."""
 
     batches: dict[int, record_pb2.Batch] = field(default_factory=dict)
     given_up: dict[int, int] = field(default_factory=dict)  # the first sequence of a span -> its events
@@ -43,7 +43,7 @@ class Stream:
 
 @dataclass
 class Run:
-    """What the server knows of a run."""
+    """What the server knows about a run."""
 
     task_id: str
     start: record_pb2.RunStart | None = None
@@ -55,20 +55,20 @@ class Run:
         return self.streams.setdefault(name, Stream())
 
     def rows(self, stream: str) -> list[dict[str, Any]]:
-        """Its rows as dicts, in order of their sequences."""
+        """The rows of a stream as dicts, in the order of the batches' sequence numbers."""
         batches = sorted(self.stream(stream).batches.items())
         return [row for _, one in batches for row in pa.ipc.open_stream(one.arrow_ipc).read_all().to_pylist()]
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended and every sequence is settled."""
+        """Whether the run has ended and every sequence number is settled."""
         return self.end is not None and all(
             self.stream(name).settled >= set(range(1, last + 1)) for name, last in self.end.last_sequences.items()
         )
 
 
 class StandInServer(SessionServicer):
-    """Each record is answered with `verdict`, or not at all, though taken, while it does not answer."""
+    """Answers each record with `verdict`; while `answers` is false, takes records but does not answer."""
 
     def __init__(self) -> None:
         self.verdict = STORED
@@ -87,7 +87,7 @@ class StandInServer(SessionServicer):
         self._server: grpc.aio.Server | None = None
 
     def want(self, *tasks: session_pb2.WantedTask) -> None:
-        """Wants these tasks and no others, from now on."""
+        """From now on, wants these tasks and no others."""
         self._wanted = list(tasks)
         self._number += 1
         for outbox in self._outbox:
@@ -136,7 +136,7 @@ class StandInServer(SessionServicer):
                 yield session_pb2.UploadReply(answers=[answer])
 
     def take(self, record: record_pb2.Record) -> None:
-        """Does what the contract says of a record."""
+        """Stores and books a record by the contract's rules."""
         run = self.runs.setdefault(record.run_id.hex(), Run(str(uuid.UUID(bytes=record.task_id))))
         kind = record.WhichOneof("content")
         if kind == "start":

@@ -1,4 +1,4 @@
-"""The agent as its host meets it: ports, tokens, metrics, state directory."""
+"""The agent on its host: ports, token, metrics, state directory."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ StartAgent = Callable[..., Any]
 
 
 async def test_without_the_token_nobody_is_served(start_agent: StartAgent) -> None:
-    """Calls without the token, or with another, are refused, streams too."""
+    """The agent refuses calls and streams without the token or with a wrong one."""
     async with start_agent() as agent:
         for metadata in ((), (("authorization", "Bearer guess"),)):
             with pytest.raises(grpc.aio.AioRpcError) as refused:
@@ -50,7 +50,7 @@ async def test_without_the_token_nobody_is_served(start_agent: StartAgent) -> No
 
 
 async def test_probes_are_listed_with_where_they_attach(start_agent: StartAgent) -> None:
-    """The catalogue over the wire: streams with columns, options with bounds, availability."""
+    """ListProbes returns every probe with its availability, attach point, streams and columns."""
     async with start_agent() as agent:
         listed = await agent.control.ListProbes(control_pb2.ListProbesRequest(), metadata=call_metadata())
     assert [probe.name for probe in listed.probes] == list(probes())
@@ -67,7 +67,7 @@ SYSCALLS = 'scope_events_total{probe="syscalls",stream="syscall"}'
 
 
 async def test_metrics_have_every_counter_and_no_open_label(start_agent: StartAgent, port: int) -> None:
-    """/metrics has events by probe and stream; no label is a pid or a name of a process."""
+    """/metrics counts events by probe and stream, and shows the state of tasks; no label contains a pid."""
     command = held_calls(1009)
     async with start_agent(metrics=f"127.0.0.1:{port}") as agent:
         task = await start(agent, request(pid=command.pid, names="getppid"))
@@ -86,7 +86,7 @@ async def test_metrics_have_every_counter_and_no_open_label(start_agent: StartAg
 async def test_counters_never_fall(
     start_agent: StartAgent, server: StandInServer, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run counts on when a retry has replaced it and when its task is forgotten, also if nobody scraped meanwhile."""
+    """A run's events stay counted after a retry or after its task is forgotten, even if nobody scraped in between."""
     monkeypatch.setattr("scope_agentd.tasks.ENDED_TASKS_KEPT", 1)
     monkeypatch.setattr("scope_agentd.task.FIRST_PAUSE_S", 0.1)
     failure = Failure(monkeypatch, Tracer, "poll")
@@ -125,13 +125,13 @@ async def test_ports_that_are_taken_are_named(start_agent: StartAgent) -> None:
 
 @pytest.mark.parametrize("address", ["0.0.0.0:1", "127.0.0.1", "127.0.0.1:99999", "nonsense:1", "[::]:1"])
 def test_only_loopback_is_listened_on(address: str, tmp_path: Path) -> None:
-    """Until there is mutual TLS, an address that others could reach is refused."""
+    """Until there is mutual TLS, an address that other machines could reach is refused, as is a malformed one."""
     with pytest.raises(InvalidSettings, match="control: "):
         Settings(state_dir=tmp_path, token_file=tmp_path / "token", control=address)
 
 
 async def test_two_agents_cannot_share_a_state_directory(start_agent: StartAgent) -> None:
-    """The second one says so and touches nothing."""
+    """A second agent with the same state directory fails, and the error says why."""
     async with start_agent():
         with pytest.raises(AgentError, match="another"):
             async with start_agent():
@@ -139,7 +139,7 @@ async def test_two_agents_cannot_share_a_state_directory(start_agent: StartAgent
 
 
 async def test_an_unusable_state_directory_is_one_clear_error(start_agent: StartAgent, tmp_path: Path) -> None:
-    """A file in its place, for one."""
+    """A file in place of the state directory is reported as one clear error."""
     (tmp_path / "file").write_text("")
     with pytest.raises(StateUnusable, match="cannot use the state directory"):
         async with start_agent(state_dir=tmp_path / "file"):
@@ -147,7 +147,7 @@ async def test_an_unusable_state_directory_is_one_clear_error(start_agent: Start
 
 
 async def test_an_agent_whose_spool_failed_ends(start_agent: StartAgent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the error, whoever is connected: what it wrote would not outlast a power cut, and nobody would know."""
+    """The agent ends with the error, even if callers are connected: its records might not survive a power cut."""
 
     def fails(_: Log) -> list[int]:
         monkeypatch.undo()
@@ -167,7 +167,7 @@ async def test_an_agent_whose_spool_failed_ends(start_agent: StartAgent, monkeyp
 
 @pytest.fixture
 def stranger() -> Iterator[int]:
-    """A process that calls the kernel again and again, and is no descendant of ours; its pid."""
+    """The pid of a process that makes syscalls all the time and does not descend from the test."""
     calls = "import os, time\nprint(os.getpid(), flush=True)\nwhile True: time.sleep(0.02)"
     command = ["setsid", "--fork", sys.executable, "-S", "-c", calls]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
@@ -179,7 +179,7 @@ def stranger() -> Iterator[int]:
 
 
 async def test_the_agent_does_not_record_itself(start_agent: StartAgent, server: StandInServer, stranger: int) -> None:
-    """A task for the whole machine has other programs' rows, and none of the agent's own process."""
+    """A task for the whole machine records other programs, but not the agent's own process."""
 
     def recorded() -> set[int]:
         return {row["pid"] for run in server.runs.values() for row in run.rows("syscall")}
@@ -194,7 +194,7 @@ async def test_the_agent_does_not_record_itself(start_agent: StartAgent, server:
 async def test_an_agent_says_which_machine_and_installation_it_is(
     start_agent: StartAgent, server: StandInServer
 ) -> None:
-    """The same over restarts; both clocks come with it."""
+    """The hello names host, machine and installation, the same after a restart, and the times of both clocks."""
     async with start_agent():
         await until(lambda: server.hellos)
     first = server.hellos[-1]

@@ -1,9 +1,11 @@
 """From the spool to the server: in all failures between them, each event is stored once or counted as lost."""
 
 import asyncio
+import resource
 import signal
-from collections.abc import Callable
-from contextlib import closing
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +26,14 @@ from tests.integration.agentd.driving import (
 )
 from tests.integration.agentd.stand_in_server import LATER, REFUSED, STORED, StandInServer
 
-from scope_proto.scope.v1 import task_pb2
+from scope_proto.scope.v1 import control_pb2, task_pb2
 
 StartAgent = Callable[..., Any]
 
 
 @pytest.fixture
 def small_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent stalls soon, with few bytes sent and not answered."""
+    """The agent stops sending after a few unanswered bytes."""
     monkeypatch.setattr("scope_agentd.session.upload.WINDOW_BYTES", 64 << 10)
 
 
@@ -56,7 +58,7 @@ async def test_a_server_that_goes_and_comes_back_misses_nothing(start_agent: Sta
 
 @pytest.mark.usefixtures("small_window")
 async def test_a_silent_server_is_left(start_agent: StartAgent, server: StandInServer, port: int) -> None:
-    """A silently dead connection is ended within its timeout; a new one delivers."""
+    """The agent ends a silently dead connection within its timeout, and delivers over a new one."""
     command = held_calls(10_007)
     with closing(Proxy(server.port)) as proxy:
         async with start_agent(server=f"127.0.0.1:{proxy.port}", metrics=f"127.0.0.1:{port}") as agent:
@@ -78,7 +80,7 @@ async def test_a_silent_server_is_left(start_agent: StartAgent, server: StandInS
 
 @pytest.mark.usefixtures("small_window")
 async def test_what_is_to_come_later_does_not_hold_up_the_rest(start_agent: StartAgent, server: StandInServer) -> None:
-    """Records answered with LATER, of any size, do not block other records, and are resent."""
+    """Records answered with LATER are resent. They do not block other records, even if they exceed the send window."""
     first, second = held_calls(300_007), held_calls(10_007)
     async with start_agent() as agent:
         task = await start(agent, request(pid=first.pid, names="getppid"))
@@ -98,7 +100,7 @@ async def test_what_is_to_come_later_does_not_hold_up_the_rest(start_agent: Star
 
 @pytest.mark.usefixtures("small_window")
 async def test_what_is_refused_is_not_sent_again(start_agent: StartAgent, server: StandInServer) -> None:
-    """A refused record is settled: the server has counted its loss."""
+    """The agent does not resend a refused record: the server has counted it as lost."""
     server.verdict = REFUSED
     command = held_calls(300_007)
     async with start_agent() as agent:
@@ -117,7 +119,7 @@ async def test_what_is_refused_is_not_sent_again(start_agent: StartAgent, server
 
 
 async def test_a_full_spool_drops_the_oldest_and_books_it(start_agent: StartAgent, server: StandInServer) -> None:
-    """With the server away and the spool full, dropped records become gaps: emitted = stored + lost, and closed."""
+    """If the spool fills while the server is away, dropped records become gaps, and the books balance and close."""
     await server.stop()
     command = held_calls(4_000_037)
     async with start_agent(spool_bytes=16 << 20) as agent:
@@ -135,7 +137,7 @@ async def test_a_full_spool_drops_the_oldest_and_books_it(start_agent: StartAgen
 async def test_an_agent_that_ends_with_its_server_gone_delivers_later(
     start_agent: StartAgent, server: StandInServer
 ) -> None:
-    """Waiting records stay on disk, including the run's end; the restarted agent delivers them."""
+    """Unsent records, including the run's end, stay on disk, and the restarted agent delivers them."""
     await server.stop()
     command = held_calls(124_213)
     async with start_agent(stop_deadline_s=0.2) as agent:
@@ -167,7 +169,7 @@ async def test_a_token_file_that_is_away_for_a_while_does_no_harm(
 
 
 async def test_the_books_of_a_killed_agent_close(tmp_path: Path, server: StandInServer) -> None:
-    """kill -9 during a load: the next agent counts exactly the events that never arrived as lost."""
+    """After kill -9 during a load, the next agent counts as lost exactly the events that never reached the server."""
     with Caller() as caller:
         first, control = await agent_process(tmp_path, server)
         async with grpc.aio.insecure_channel(control) as channel:
@@ -192,3 +194,67 @@ async def test_the_books_of_a_killed_agent_close(tmp_path: Path, server: StandIn
     assert stream.lost["agent/killed"] + stream.lost.get("ring/ring_full", 0) == 49_982
     assert stream.lost["agent/killed"] > 0
     assert not list(Path("/sys/fs/bpf/scope").glob(f"*/{task.run.run_id.replace('-', '')}"))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A separate file system, small enough to be filled."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", disk], check=True)
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+def _fill(disk: Path, agent: "subprocess.Popen[bytes]") -> Path:
+    """Fills the disk, and stops the agent from using the rest of its segment's last page."""
+    (segment,) = (disk / "spool").glob("*.segment")
+    resource.prlimit(agent.pid, resource.RLIMIT_FSIZE, (segment.stat().st_size, -1))
+    file = disk / "others"
+    with suppress(OSError), file.open("wb", buffering=0) as out:
+        while True:
+            out.write(bytes(4096))
+    return file
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["recording", "stopped"])
+@pytest.mark.parametrize("again", [False, True], ids=["killed once", "killed twice"])
+async def test_the_books_of_an_agent_killed_on_a_full_disk_close(
+    small_disk: Path, server: StandInServer, stopped: bool, again: bool
+) -> None:
+    """Events that the killed agent could not write are counted as lost.
+
+    This holds whether or not its run had ended, and also if the next agent is killed before there is space.
+    """
+    server.verdict = LATER  # the agent would reuse the space of stored records
+    with Caller() as caller:
+        agent, control = await agent_process(small_disk, server)
+        async with grpc.aio.insecure_channel(control) as channel:
+            stub = control_of(channel)
+            task = await stub.StartTask(request(pid=caller.pid, names="getppid"), metadata=call_metadata())
+            caller.call(50_021)
+            await until(lambda: server.deliveries > 3)
+            others = _fill(small_disk, agent)
+            caller.call(300_007)
+            if stopped:
+                await stub.StopTask(control_pb2.StopTaskRequest(task_id=task.task_id), metadata=call_metadata())
+    _kill(agent)
+    if again:
+        agent, _ = await agent_process(small_disk, server)
+        _kill(agent)
+    others.unlink()
+    server.verdict = STORED
+    agent, _ = await agent_process(small_disk, server)
+    try:
+        await until(lambda: server.runs and server.of_all(task.task_id)[0].closed)
+    finally:
+        agent.terminate()
+        agent.wait()
+    stream = server.of_all(task.task_id)[0].stream("syscall")
+    assert (stream.account.emitted, stream.balance) == (350_028, 0)
+    assert not list(Path("/sys/fs/bpf/scope").glob(f"*/{task.run.run_id.replace('-', '')}"))
+
+
+def _kill(agent: "subprocess.Popen[bytes]") -> None:
+    agent.send_signal(signal.SIGKILL)
+    agent.wait()

@@ -1,7 +1,6 @@
-"""Callers of StartTask that cancel before the answer: no task may run that no caller knows."""
+"""Callers that cancel StartTask before its answer: no task may run that no caller knows about."""
 
 import asyncio
-import json
 import random
 import threading
 import time
@@ -25,7 +24,7 @@ OVER = (task_pb2.TASK_STATE_STOPPED, task_pb2.TASK_STATE_FAILED)
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Starts of probes wait until it is set."""
+    """Probes start only after this event is set."""
     opened, start = threading.Event(), Tracer.start
 
     def wait_and_start(tracer: Tracer) -> None:
@@ -39,7 +38,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 @pytest.fixture
 def named() -> control_pb2.StartTaskRequest:
-    """A request with an id of its own."""
+    """A request with a task id."""
     return request("process", task_id=str(uuid.uuid4()))
 
 
@@ -48,7 +47,7 @@ def _call(agent: Agent, wanted: control_pb2.StartTaskRequest, timeout_s: float |
 
 
 async def _listed(agent: Agent, task_id: str, known: Callable[[control_pb2.Run], bool]) -> control_pb2.Run:
-    """A task's run as ListTasks has it, once it is as it should be."""
+    """Waits until ListTasks shows a run for which `known` is true, and returns this run."""
     async with asyncio.timeout(60):
         while not ((tasks := await tasks_of(agent)).get(task_id) and known(tasks[task_id].run)):
             await asyncio.sleep(0.02)
@@ -72,7 +71,7 @@ async def _no_answer(call: Any) -> None:
 async def test_a_start_is_undone(
     start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest, timeout_s: float | None
 ) -> None:
-    """A caller that cancels during a start ends the task: it never records, and nothing stays attached."""
+    """If the caller cancels during a start, the task ends and never records, and nothing stays attached."""
     before = programs_and_maps()
     async with start_agent() as agent:
         call = _call(agent, named, timeout_s)
@@ -90,7 +89,7 @@ async def test_a_start_is_undone(
 async def test_a_task_can_be_stopped_while_it_starts(
     start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest
 ) -> None:
-    """The stop is answered when the start has ended cleanly; the caller of the start gets this end as its answer."""
+    """StopTask during a start returns when the start has ended. StartTask then returns the stopped task, too."""
     async with start_agent() as agent:
         call = _call(agent, named)
         await _starting(agent, named.task_id)
@@ -105,7 +104,7 @@ async def test_a_task_can_be_stopped_while_it_starts(
 async def test_an_agent_that_is_busy_sees_it_before_it_answers(
     start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest, tmp_path: Path
 ) -> None:
-    """A cancelled call is noticed even if the agent was too busy to see it before the start succeeded."""
+    """A cancelled start ends the task even if the agent was too busy to see the cancel before the start succeeded."""
     async with start_agent() as agent:
         call = _call(agent, named)
         await _starting(agent, named.task_id)
@@ -117,9 +116,9 @@ async def test_an_agent_that_is_busy_sees_it_before_it_answers(
 
 
 def _stand_still_until_recording(state: Path) -> None:
-    """Holds up the event loop, which is the agent's."""
+    """Blocks the agent's event loop until a run records."""
     end = time.monotonic() + 60
-    while not any(json.loads(file.read_text())["recorded"] for file in (state / "runs").glob("*.json")):
+    while not list((state / "runs").glob("*.recorded")):
         assert time.monotonic() < end
         time.sleep(0.01)
 
@@ -127,7 +126,7 @@ def _stand_still_until_recording(state: Path) -> None:
 async def test_a_task_lives_while_one_of_its_callers_waits(
     start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest
 ) -> None:
-    """If two callers start the same task and one cancels, the other is still answered when the task records."""
+    """If two callers start the same task and one cancels, the task still starts and the other gets its answer."""
     async with start_agent() as agent:
         first = _call(agent, named)
         await _starting(agent, named.task_id)
@@ -143,7 +142,7 @@ async def test_a_task_lives_while_one_of_its_callers_waits(
 async def test_who_asks_again_gets_a_new_start(
     start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest
 ) -> None:
-    """A caller that cancels and starts the same task again does not get the task that is ending."""
+    """A caller that cancels and starts the same task again gets a new start, not the one that is ending."""
     async with start_agent() as agent:
         call = _call(agent, named)
         await _starting(agent, named.task_id)
@@ -158,7 +157,7 @@ async def test_who_asks_again_gets_a_new_start(
 async def test_a_start_that_nobody_was_told_of_ends_with_its_agent(
     start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest
 ) -> None:
-    """An agent that ends during a start refuses it, and does not continue the task after a restart."""
+    """If the agent ends during a start, the call fails, and the restarted agent does not continue the task."""
     async with start_agent() as agent:
         call = _call(agent, named)
         await _starting(agent, named.task_id)
@@ -181,11 +180,11 @@ async def test_a_task_that_was_there_before_stays(start_agent: StartAgent, named
 
 
 async def test_callers_who_give_up_leave_nothing_behind(start_agent: StartAgent) -> None:
-    """At whatever moment callers give up, their tasks end, and no program stays attached.
+    """Whenever a caller cancels, its task ends, and no program stays attached.
 
-    One moment is left in which no agent can do better: it has answered, and the answer, which is under way, misses its
-    caller. The task records by then; it is listed, and can be stopped. So a task that is not listed as recording right
-    after its caller gave up has to end by itself; one that is listed so may go on.
+    There is one exception: the agent has answered, and the caller cancels before the answer arrives. Then the task
+    already records; it is listed and can be stopped. So if the task is not listed as recording right after the cancel,
+    it must end by itself; if it is, it may continue.
     """
     chance = random.Random()
     before = programs_and_maps()

@@ -1,4 +1,4 @@
-"""What the kernel could not record reaches the server's books, by its reason, on the real kernel."""
+"""Events that the BPF programs could not record are counted as lost at the server, by reason; on the real kernel."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ StartAgent = Callable[..., Any]
 
 
 async def recorded(start_agent: StartAgent, server: StandInServer, probe: str, load: "subprocess.Popen[bytes]") -> Run:
-    """A run of a probe over a process that waits for its input to end, with its books closed."""
+    """Records the process `load`, which runs when its input ends; returns the run when its books are closed."""
     async with start_agent() as agent:
         task = await start(agent, request(probe, pid=load.pid))
         await asyncio.to_thread(load.communicate)
@@ -32,14 +32,14 @@ async def recorded(start_agent: StartAgent, server: StandInServer, probe: str, l
 
 
 def lost(run: Run) -> dict[str, dict[str, int]]:
-    """By stream, place and reason."""
+    """Number of lost events, by stream, then by place and reason."""
     return {name: stream.lost for name, stream in run.streams.items() if stream.lost}
 
 
 async def test_children_that_cannot_be_marked_are_booked(
     start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With room for no more marks than the target's and the agent's own, each child that goes unwatched is a loss."""
+    """If the map of pids has room only for the target and the agent, each child not followed is counted as lost."""
     works = BpfObject.load
 
     def load_with_little_room(loaded: BpfObject) -> None:
@@ -57,7 +57,7 @@ async def test_children_that_cannot_be_marked_are_booked(
 async def test_calls_without_a_place_to_be_remembered_are_booked(
     start_agent: StartAgent, server: StandInServer, tmp_path: Path
 ) -> None:
-    """Of calls seven deep the four outer ones are stored."""
+    """Of seven nested calls, the four outer ones are stored and the three inner ones are counted as lost."""
     StandIn(tmp_path)
     hold = tmp_path / "hold.c"
     hold.write_text(

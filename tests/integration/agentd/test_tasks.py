@@ -1,4 +1,4 @@
-"""Tasks that are started on the machine itself, through AgentControl, on the real kernel."""
+"""Tasks started on the machine itself through AgentControl, on the real kernel."""
 
 import asyncio
 import errno
@@ -30,7 +30,7 @@ from tests.integration.agentd.stand_in_server import StandInServer
 
 from scope_agentd.pipeline.batch import Batcher
 from scope_bpf.capture.account import Account
-from scope_bpf.capture.columns import Batch
+from scope_bpf.capture.batch import Batch
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.stream import fingerprint
@@ -42,7 +42,7 @@ StartAgent = Callable[..., Any]
 
 
 async def test_a_task_is_recorded_sent_and_accounted_for(start_agent: StartAgent, server: StandInServer) -> None:
-    """Every call of a workload of known count reaches the server, once, and the books balance and close."""
+    """Every call of a workload of known count reaches the server exactly once. The books balance and close."""
     command = held_calls(100_003)
     async with start_agent() as agent:
         task = await start(agent, request(pid=command.pid, names="getppid"))
@@ -74,7 +74,7 @@ async def test_a_task_is_recorded_sent_and_accounted_for(start_agent: StartAgent
 async def test_the_agent_answers_while_a_task_detaches(
     start_agent: StartAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Detaching takes seconds with many files; meanwhile the agent still answers."""
+    """The agent answers calls while a task detaches, which takes seconds with many files."""
     answered, waited = threading.Event(), []
     detach = Tracer._detach
 
@@ -87,7 +87,7 @@ async def test_the_agent_answers_while_a_task_detaches(
         task = await start(agent, request(pid=os.getpid(), names="getppid"))
         monkeypatch.setattr(Tracer, "_detach", detach_once_answered)
         stopping = asyncio.create_task(stop(agent, task.task_id))
-        for _ in range(3):  # the agent's own reports are made meanwhile, too
+        for _ in range(3):  # meanwhile the agent makes its own reports, too
             await tasks_of(agent)
             await asyncio.sleep(1)
         answered.set()
@@ -96,7 +96,7 @@ async def test_the_agent_answers_while_a_task_detaches(
 
 
 async def test_the_processes_of_rows_are_described(start_agent: StartAgent, server: StandInServer) -> None:
-    """Executable, command line and parent are reported once per process, from /proc while it lives."""
+    """The agent reports executable, command line and parent of a live process from /proc."""
     async with start_agent() as agent:
         with Caller() as caller:
             calls = await start(agent, request(pid=caller.pid, names="getppid"))
@@ -112,7 +112,7 @@ async def test_the_processes_of_rows_are_described(start_agent: StartAgent, serv
 async def test_processes_that_are_gone_are_described(
     start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From their exec events: with nothing in /proc any more, executable, command line and parent are there."""
+    """The agent reports executable, command line and parent of a process that has left /proc from its exec event."""
     monkeypatch.setattr("scope_agentd.pipeline.describe.described_in_proc", lambda *_: None)
     command = HeldCommand(["env", "true", "once"])
     async with start_agent() as agent:
@@ -126,7 +126,7 @@ async def test_processes_that_are_gone_are_described(
 
 
 async def test_a_task_goes_on_after_a_restart_with_another_run(start_agent: StartAgent, server: StandInServer) -> None:
-    """The task keeps its id; the run before has ended and its books are closed."""
+    """After a restart, the task continues with its id in a new run. The old run has ended and its books are closed."""
     async with start_agent() as agent:
         task = await start(agent, request("process"))
     async with start_agent() as agent:
@@ -143,7 +143,7 @@ async def test_a_task_goes_on_after_a_restart_with_another_run(start_agent: Star
 
 
 async def test_a_lease_ends_by_itself_also_over_a_restart(start_agent: StartAgent) -> None:
-    """A task with a duration stops when that is over, counted from its first start."""
+    """A task with a duration stops when the duration is over, even if the agent restarts in between."""
     async with start_agent() as agent:
         task = await start(agent, request("process", duration_s=3))
     async with start_agent() as agent:
@@ -163,7 +163,7 @@ async def test_a_lease_ends_by_itself_also_over_a_restart(start_agent: StartAgen
 async def test_a_recording_that_fails_closes_its_books(
     start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch, owner: type, method: str
 ) -> None:
-    """Unread events are lost and counted, the end says why, and another run continues to record."""
+    """If a recording fails, unread events are counted as lost, the run's end names the error, and a new run records."""
     monkeypatch.setattr("scope_agentd.task.FIRST_PAUSE_S", 0.1)
     failure = Failure(monkeypatch, owner, method)
     async with start_agent() as agent:
@@ -192,7 +192,7 @@ async def test_a_recording_that_fails_closes_its_books(
 async def test_a_recording_whose_kernel_books_cannot_be_read_closes_them(
     start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With what the kernel told before; the run that follows reads its own."""
+    """The run's books close with the counts last read from the kernel. The next run has books of its own."""
     monkeypatch.setattr("scope_agentd.task.FIRST_PAUSE_S", 0.1)
     accounts, broken = Tracer.accounts, list[Tracer]()
 
@@ -261,7 +261,7 @@ async def test_starting_the_same_task_again_changes_nothing(start_agent: StartAg
 async def test_what_cannot_run_is_refused(
     start_agent: StartAgent, wanted: control_pb2.StartTaskRequest, code: str, said: str
 ) -> None:
-    """A bad definition gets a status and a reason, and leaves no task."""
+    """A bad definition is refused with a status and a reason, and leaves no task."""
     async with start_agent() as agent:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await start(agent, wanted)
@@ -271,7 +271,7 @@ async def test_what_cannot_run_is_refused(
 
 
 async def test_an_unknown_task_is_not_found(start_agent: StartAgent) -> None:
-    """Stopping what is not there says so."""
+    """StopTask with an unknown id answers NOT_FOUND."""
     async with start_agent() as agent:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await stop(agent, "none")
@@ -279,7 +279,7 @@ async def test_an_unknown_task_is_not_found(start_agent: StartAgent) -> None:
 
 
 async def test_an_agent_can_be_stopped_while_tasks_start(start_agent: StartAgent) -> None:
-    """A stop during starts ends cleanly; nothing stays attached."""
+    """An agent stopped while tasks start ends cleanly; nothing stays attached."""
     before = programs_and_maps()
     for pause_s in (0.0, 0.02, 0.1, 0.3):
         async with start_agent() as agent:
@@ -290,7 +290,7 @@ async def test_an_agent_can_be_stopped_while_tasks_start(start_agent: StartAgent
 
 
 async def test_an_agent_that_is_told_to_end_while_tasks_start_exits_well(tmp_path: Path, server: StandInServer) -> None:
-    """SIGTERM in the middle of starts: status 0, and nothing stays attached."""
+    """An agent that gets SIGTERM while tasks start exits with status 0; nothing stays attached."""
     before = programs_and_maps()
     process, control = await agent_process(tmp_path, server)
     try:

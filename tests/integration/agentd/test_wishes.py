@@ -1,4 +1,4 @@
-"""The server's wanted tasks, over Attend: each message is complete, survives restarts, and failed tasks are retried."""
+"""The tasks that the server wants: each message lists all; the agent keeps them over restarts and retries failures."""
 
 import asyncio
 import errno
@@ -23,12 +23,12 @@ RUNNING, STOPPED, FAILED = task_pb2.TASK_STATE_RUNNING, task_pb2.TASK_STATE_STOP
 
 
 def state(server: StandInServer, task_id: str) -> int:
-    """The state of a task as it was reported last; 0: it never was."""
+    """The last reported state of a task; 0 if the task was never reported."""
     return server.tasks[task_id].run.state if task_id in server.tasks else 0
 
 
 async def test_what_is_wanted_runs_and_what_is_not_ends(start_agent: StartAgent, server: StandInServer) -> None:
-    """A wish is whole: what is missing in the next one is stopped."""
+    """Each message lists all wanted tasks: the agent stops a task that the next message does not list."""
     first, second = str(uuid.uuid4()), str(uuid.uuid4())
     server.want(wanted(first, definition("process")))
     async with start_agent():
@@ -42,7 +42,7 @@ async def test_what_is_wanted_runs_and_what_is_not_ends(start_agent: StartAgent,
 
 
 async def test_a_task_of_the_machine_is_not_the_servers_to_stop(start_agent: StartAgent, server: StandInServer) -> None:
-    """Local tasks stay, whatever the server wants; and the server's tasks do not depend on local ones."""
+    """The server cannot stop a local task, and a local caller cannot stop a task of the server."""
     mine = str(uuid.uuid4())
     async with start_agent() as agent:
         own = await start(agent, request("process"))
@@ -61,7 +61,7 @@ async def test_a_task_of_the_machine_is_not_the_servers_to_stop(start_agent: Sta
 
 
 async def test_an_agent_that_starts_without_its_server_goes_on(start_agent: StartAgent, server: StandInServer) -> None:
-    """What the server wanted last is recorded again at once, and delivered when it is back."""
+    """The agent at once resumes the tasks that the server wanted last, and delivers when the server is back."""
     task_id = str(uuid.uuid4())
     server.want(wanted(task_id, definition("process")))
     async with start_agent():
@@ -77,7 +77,7 @@ async def test_an_agent_that_starts_without_its_server_goes_on(start_agent: Star
 
 
 async def test_a_start_that_fails_is_tried_again(start_agent: StartAgent, server: StandInServer) -> None:
-    """With the reason and the time of the next try shown; other tasks are not held up; it runs once it can."""
+    """A failed start shows its reason and its next try, does not block other tasks, and is retried until it works."""
     cgroup = "scope-test-" + uuid.uuid4().hex[:8]
     late, other = str(uuid.uuid4()), str(uuid.uuid4())
     described = definition("process")
@@ -103,7 +103,7 @@ async def test_a_start_that_fails_is_tried_again(start_agent: StartAgent, server
 async def test_a_passing_want_of_descriptors_drops_no_task(
     start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever a first start fails for, the task stays wanted; the agent goes on."""
+    """If the first start fails, for any reason, the task stays wanted and is retried; the agent continues."""
     task_id = str(uuid.uuid4())
     failures = iter([OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")])
 
@@ -123,7 +123,7 @@ async def test_a_passing_want_of_descriptors_drops_no_task(
 async def test_a_run_that_cannot_be_written_down_closes_its_books(
     start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that fills between a run's start and its first row: the run ends with the reason, and another follows."""
+    """If something fails between a run's start and its first row, the run ends with the reason. A new run follows."""
     monkeypatch.setattr("scope_agentd.task.FIRST_PAUSE_S", 0.1)
     recording, full = Pins.recording, threading.Event()
 
@@ -148,7 +148,7 @@ async def test_a_run_that_cannot_be_written_down_closes_its_books(
 async def test_a_first_start_that_fails_after_a_restart_drops_no_task(
     start_agent: StartAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A task of the machine's own was wanted before the restart and stays so: it is tried again, and kept meanwhile."""
+    """A local task whose first start after a restart fails is kept, over another restart too, and retried."""
     async with start_agent() as agent:
         task = await start(agent, request("process"))
     failed = threading.Event()
@@ -176,7 +176,7 @@ async def _in_state(agent: Agent, task_id: str, state: int) -> control_pb2.Run:
 
 
 async def test_another_process_with_the_pid_is_not_meant(start_agent: StartAgent, server: StandInServer) -> None:
-    """After a restart, an ended target pid is not replaced by another process with the same pid."""
+    """After an agent restart, a task does not record another process that got the pid of its ended target."""
     task_id = str(uuid.uuid4())
     command = held_calls(1)
     server.want(wanted(task_id, definition("process", pid=command.pid)))
@@ -194,7 +194,7 @@ async def test_another_process_with_the_pid_is_not_meant(start_agent: StartAgent
 
 
 async def test_a_damaged_list_of_tasks_is_put_aside(start_agent: StartAgent) -> None:
-    """The agent starts without it, keeps it, and says so."""
+    """The agent starts with no tasks, and keeps the damaged file under another name."""
     async with start_agent() as agent:
         file = agent.settings.state_dir / "tasks.json"
     file.write_text('[{"task_id": ')
@@ -204,7 +204,7 @@ async def test_a_damaged_list_of_tasks_is_put_aside(start_agent: StartAgent) -> 
 
 
 async def test_the_catalogue_is_told_when_it_is_asked_for(start_agent: StartAgent, server: StandInServer) -> None:
-    """Over the stream that the agent opened: nothing calls it."""
+    """The server asks for the catalogue over the stream that the agent opened; it never connects to the agent."""
     async with start_agent():
         await until(lambda: server.reports)
         server.ask_for_probes()
@@ -214,7 +214,7 @@ async def test_the_catalogue_is_told_when_it_is_asked_for(start_agent: StartAgen
 
 
 async def test_runs_that_may_still_send_are_told(start_agent: StartAgent, server: StandInServer) -> None:
-    """The first report names them, so that the server can close the books of the others."""
+    """The first report names the runs that may still send, so that the server can close the books of all other runs."""
     async with start_agent() as agent:
         task = await start(agent, request("process"))
         await server.stop()
@@ -226,7 +226,7 @@ async def test_runs_that_may_still_send_are_told(start_agent: StartAgent, server
 
 
 async def test_reports_come_while_nothing_happens(start_agent: StartAgent, server: StandInServer) -> None:
-    """An idle agent is known to be there."""
+    """An idle agent continues to send reports, so that the server knows it is alive."""
     async with start_agent():
         await until(lambda: len(server.reports) >= 3)
     times = [report.ktime_ns for report in server.reports]

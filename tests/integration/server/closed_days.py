@@ -1,4 +1,4 @@
-"""Rows of a day that is over, of any stream, the blocks that they lie in, and how these are packed."""
+"""Helpers: random rows of any stream for a past day, counts of their blocks, and compaction."""
 
 import math
 import random
@@ -12,7 +12,7 @@ from scope_server.store.blocks.compaction import Compaction
 from scope_server.store.writing.connection import WriterConnection
 
 DAY_NS = 24 * 3600 * 10**9
-LONG_AGO = BOOT_TO_UTC_NS - 3 * DAY_NS  # a clock of three days ago: its day is over, and the next one
+LONG_AGO = BOOT_TO_UTC_NS - 3 * DAY_NS  # an offset of three days ago: that day and the next one are over
 CHOICES: dict[pa.DataType, list[Any]] = {
     pa.bool_(): [True, False],
     pa.float64(): [0.0, -0.0, 0.1, -1e300, 5e-324, math.inf, -math.inf, math.nan],
@@ -22,7 +22,7 @@ CHOICES: dict[pa.DataType, list[Any]] = {
 
 
 def any_rows(stream: str, count: int, seed: int = 1) -> pa.RecordBatch:
-    """Rows of a stream with all values that its columns can have, each absent now and then."""
+    """Rows of a stream with random values, extreme ones included; some values are absent."""
     chance = random.Random(f"{stream} {seed}")
     columns = []
     for field in TABLES[stream].schema:
@@ -50,17 +50,17 @@ def _any(type_: pa.DataType, chance: random.Random) -> Any:
 
 
 def shown(line: Line, stream: str = "syscall") -> list[tuple[Any, ...]]:
-    """All that the stream's view shows, as texts, in order."""
+    """All rows of the stream's view, as texts, ordered by time."""
     return line.query(f"SELECT r::text FROM scope.{stream} AS r ORDER BY time, batch, ordinal")
 
 
 def fresh(line: Line, stream: str = "syscall") -> tuple[int, int]:
-    """How many blocks there are as writers left them, and how many rows they have."""
+    """The number of fresh blocks, and of their rows."""
     return _blocks(line, f"fresh.{stream}")
 
 
 def packed(line: Line, stream: str = "syscall") -> tuple[int, int]:
-    """How many packed blocks there are, and how many rows they have."""
+    """The number of packed blocks, and of their rows."""
     return _blocks(line, f"packed.{stream}")
 
 
@@ -70,7 +70,7 @@ def _blocks(line: Line, table: str) -> tuple[int, int]:
 
 
 def compacted(line: Line, compaction: Compaction | None = None, everything: bool = False) -> None:
-    """Has all blocks packed that are due."""
+    """Packs all blocks that are due."""
     compaction, connection = compaction or Compaction(TABLES.values()), WriterConnection(line.conninfo)
     try:
         while compaction.step(connection, everything):

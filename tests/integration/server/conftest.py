@@ -1,4 +1,4 @@
-"""One real PostgreSQL for all tests, a database of its own for each, and a server over it."""
+"""Fixtures: one real PostgreSQL for all tests of a process, a database for each test, and a server on it."""
 
 import itertools
 import tempfile
@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from tests.integration.server.records import Line, lined
 from tests.integration.server.running import Server, running
+from tests.integration.server.tables import migrated
 
 from scope_server.settings import Settings
 from scope_server.store.postgres import PrivatePostgres
@@ -20,29 +21,48 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PrivatePostgres]:
-    """One PostgreSQL for all tests; the socket's path has to be short."""
+    """One PostgreSQL, in a folder whose path is short enough for a socket."""
     with tempfile.TemporaryDirectory(prefix="scope") as folder, PrivatePostgres(Path(folder) / "pg") as started:
         yield started
+        started.stop(immediate=True)  # nobody reads it again
 
 
 @pytest.fixture
-def database(postgres: PrivatePostgres) -> str:
+def empty_database(postgres: PrivatePostgres) -> str:
     """The connection string of an empty database."""
     name = f"test_{next(_numbers)}"
     postgres.ensure_database(name)
     return postgres.conninfo(name)
 
 
+@pytest.fixture(scope="session")
+def template(postgres: PrivatePostgres) -> str:
+    """The name of a database with the schema. Copying it takes a tenth of the time of making another."""
+    name = "template_of_tests"
+    postgres.ensure_database(name)
+    migrated(postgres.conninfo(name))
+    return name
+
+
+@pytest.fixture
+def database(postgres: PrivatePostgres, template: str) -> str:
+    """The connection string of a database with the schema and without rows."""
+    name = f"test_{next(_numbers)}"
+    with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+    return postgres.conninfo(name)
+
+
 @pytest.fixture
 async def line(database: str) -> AsyncIterator[Line]:
-    """A server's line from an agent's stream to the test's database."""
+    """The server's ingest path, from an agent's stream to the test's database."""
     async with lined(database) as started:
         yield started
 
 
 @pytest.fixture
 def upkeep(line: Line) -> Iterator[psycopg.Connection[Any]]:
-    """A connection to the line's database as upkeep has it."""
+    """An autocommit connection to the line's database, like upkeep's."""
     with psycopg.connect(line.conninfo, autocommit=True) as connection:
         yield connection
 

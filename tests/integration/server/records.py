@@ -1,4 +1,4 @@
-"""Records as an agent makes them, and a server's line from the stream to the table to feed them to."""
+"""Helpers: records like an agent's, and a server's ingest path from the stream to the table."""
 
 import asyncio
 import time
@@ -27,12 +27,12 @@ STORED, LATER, REFUSED = session_pb2.VERDICT_STORED, session_pb2.VERDICT_LATER, 
 SYSCALLS = probe_named("syscalls")
 SCHEMA = SYSCALLS.schema(SYSCALLS.streams[0])
 FIRST_KTIME_NS = 10**9
-# The machine was booted at the beginning of the hour before this one: what it did in its first hour is of one day.
+# The machine booted at the beginning of the previous hour, so events of its first hour are on one day.
 BOOT_TO_UTC_NS = (time.time_ns() // (3600 * 10**9) - 1) * 3600 * 10**9
 
 
 def rows(count: int, first: int = 0, pid: int = 4711, **changed: Any) -> pa.RecordBatch:
-    """So many rows of `syscall`: one every microsecond, `arg0` numbers them; `changed` columns as they are given."""
+    """Rows of `syscall`, one per microsecond, numbered by `arg0`; `changed` replaces columns."""
     values = {
         "ktime_ns": [FIRST_KTIME_NS + 1000 * (first + n) for n in range(count)],
         "start_ns": [500] * count,
@@ -70,7 +70,7 @@ def stacks(texts: Iterable[str | None], first: int = 0, **changed: Any) -> pa.Re
 
 
 def ipc(columns: pa.RecordBatch) -> bytes:
-    """The columns as they travel."""
+    """The columns as a compressed Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, columns.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_batch(columns)
@@ -78,17 +78,17 @@ def ipc(columns: pa.RecordBatch) -> bytes:
 
 
 class Run:
-    """Makes the records of one run, as its agent would."""
+    """Makes the records of one run, like an agent."""
 
     def __init__(self, task_id: uuid.UUID | None = None) -> None:
         self.run_id, self.task_id = uuid.uuid4(), task_id or uuid.uuid4()
 
     def record(self, **content: Any) -> Record:
-        """A record of the run."""
+        """A record of the run, with this content."""
         return Record(run_id=self.run_id.bytes, task_id=self.task_id.bytes, **content)
 
     def start(self, origin: task_pb2.Origin = task_pb2.ORIGIN_SERVER, **changed: Any) -> Record:
-        """How it began."""
+        """The record of the run's start."""
         start = RunStart(definition=task_pb2.Definition(probe="syscalls"), origin=origin, attach_point="tp_btf")
         start.started.FromNanoseconds(BOOT_TO_UTC_NS)
         for name, value in changed.items():
@@ -104,7 +104,7 @@ class Run:
         stream: str = "syscall",
         **changed: Any,
     ) -> Record:
-        """Rows of a stream."""
+        """A batch with rows of a stream."""
         ktime = columns.column(columns.schema.get_field_index("ktime_ns")).to_pylist()
         batch = Batch(
             stream=stream,
@@ -124,7 +124,7 @@ class Run:
     def gap(
         self, *spans: tuple[int, int, int], reason: str = "full", stream: str = "syscall", **changed: Any
     ) -> Record:
-        """Sequences that were given up: (first, last, events)."""
+        """A gap: spans of lost sequences, each as (first, last, events)."""
         gap = Gap(
             stream=stream,
             place="spool",
@@ -139,7 +139,7 @@ class Run:
         return self.record(gap=gap)
 
     def accounts(self, ktime_ns: int = FIRST_KTIME_NS, **streams: Account) -> Record:
-        """The books of streams at a moment."""
+        """The accounts of some streams at a time."""
         return self.record(accounts=Accounts(streams=streams, ktime_ns=ktime_ns, boot_to_utc_ns=BOOT_TO_UTC_NS))
 
     def end(
@@ -148,19 +148,19 @@ class Run:
         streams: Mapping[str, Account] | None = None,
         end: task_pb2.TaskEnd = task_pb2.TASK_END_REQUEST,
     ) -> Record:
-        """How it ended."""
+        """The record of the run's end."""
         told = Accounts(streams=streams or {}, ktime_ns=2 * FIRST_KTIME_NS, boot_to_utc_ns=BOOT_TO_UTC_NS)
         return self.record(end=RunEnd(end=end, accounts=told, last_sequences=last_sequences))
 
 
 def account(emitted: int, lost: Mapping[tuple[str, str], int] | None = None) -> Account:
-    """A stream's books: losses by place and reason."""
+    """A stream's account; `lost` is by place and reason."""
     losses = [Loss(place=place, reason=reason, count=count) for (place, reason), count in (lost or {}).items()]
     return Account(emitted=emitted, lost=losses)
 
 
 def envelope(record: Record | bytes, position: int) -> session_pb2.UploadRequest:
-    """The record as it travels."""
+    """The request that uploads the record."""
     data = record if isinstance(record, bytes) else record.SerializeToString()
     return session_pb2.UploadRequest(
         envelope=session_pb2.Envelope(position=position, record=data, crc32=checksum(data))
@@ -168,23 +168,23 @@ def envelope(record: Record | bytes, position: int) -> session_pb2.UploadRequest
 
 
 class Line:
-    """A server from the stream to the table, over a database.
+    """A server's ingest path, from an upload stream to the tables of a database.
 
     Attributes:
-        machine: whose agent sends.
+        machine: the machine whose agent sends, unless another is given.
     """
 
     def __init__(self, conninfo: str, backlog: Backlog, writers: Writers, machine: Machine) -> None:
         self.conninfo, self.backlog, self.writers, self.machine = conninfo, backlog, writers, machine
 
     async def send(self, *records: Record | bytes, machine: Machine | None = None) -> list[session_pb2.Answer]:
-        """Sends records over one stream; their answers in the order of the records."""
+        """Sends records over one stream; returns their answers in the order of the records."""
         return await self.upload((envelope(record, number) for number, record in enumerate(records)), machine)
 
     async def upload(
         self, requests: Iterable[session_pb2.UploadRequest], machine: Machine | None = None
     ) -> list[session_pb2.Answer]:
-        """Sends requests over one stream; their answers in the order of their positions."""
+        """Sends requests over one stream; returns their answers in the order of their positions."""
 
         async def stream() -> AsyncIterator[session_pb2.UploadRequest]:
             for request in requests:
@@ -195,13 +195,13 @@ class Line:
         return sorted(answers, key=lambda answer: answer.position)
 
     def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows of a statement; blocks."""
+        """Runs a statement, and returns its rows. Blocks."""
         with psycopg.connect(self.conninfo, autocommit=True) as connection:
             cursor = connection.execute(statement.encode(), values or None)
             return cursor.fetchall() if cursor.description else []
 
     def books(self, stream: str = "syscall") -> list[tuple[int, int, int, int, bool]]:
-        """emitted, stored, lost, under way and whether closed: of each run's stream."""
+        """(emitted, stored, lost, under way, closed) of this stream, for each run."""
         asked = "SELECT emitted, stored, lost, under_way, closed FROM scope.books WHERE stream = %s ORDER BY run_id"
         return self.query(asked, stream)
 
@@ -219,7 +219,7 @@ async def lined(
     tables: Mapping[str, StreamTable] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Line]:
-    """A line over a migrated database."""
+    """A `Line` to a migrated database."""
     known = tables or stream_tables(probes())
     await asyncio.to_thread(_migrate, conninfo, known)
     backlog = Backlog(limit, lanes)
@@ -231,7 +231,7 @@ async def lined(
 
 
 def make_machine(conninfo: str, machine_id: str = "0123456789abcdef0123456789abcdef") -> Machine:
-    """A registered machine, booted an hour ago by the server's clock."""
+    """Registers a machine that booted at the beginning of the previous hour by the server's clock."""
     installation = str(uuid.uuid4())
     with psycopg.connect(conninfo) as connection:
         key = connection.execute(

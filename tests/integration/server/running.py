@@ -1,4 +1,4 @@
-"""A server in this process, and what tests ask of it."""
+"""A server in this process, with helpers for requests to it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -29,12 +29,12 @@ class Server:
         return f"Bearer {self.token.read_text().strip()}"
 
     async def get(self, *path: str, **query: Any) -> Any:
-        """GET from the API as the command line does, without blocking the loop that serves it."""
+        """GET from the API with the command line's client, without blocking the event loop."""
         client = Client(f"http://{self.http}", self.token)
         return await asyncio.to_thread(lambda: client.get(*path, **query))
 
     async def ask(self, method: str, path: str, **given: Any) -> tuple[int, Any]:
-        """The status and the JSON of any request to the API; `given` as aiohttp takes it."""
+        """Sends a request to the API; returns status and JSON. `given` goes to aiohttp."""
         headers = {"Authorization": self.authorization, **given.pop("headers", {})}
         async with (
             aiohttp.ClientSession() as session,
@@ -43,13 +43,13 @@ class Server:
             return answer.status, await answer.json(content_type=None)
 
     async def start(self, **body: Any) -> str:
-        """Starts a task as a user does; its id."""
+        """Starts a task through the API; returns its id."""
         status, task = await self.ask("POST", "tasks", json={"probe": "syscalls", **body})
         assert status == 201, task
         return str(task["task_id"])
 
     async def stop(self, task_id: str) -> Any:
-        """Stops a task as a user does; the task."""
+        """Stops a task through the API; returns the task."""
         status, task = await self.ask("POST", f"tasks/{task_id}/stop")
         assert status == 200, task
         return task
@@ -60,7 +60,7 @@ class Server:
         return task
 
     def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows of a statement; blocks."""
+        """Runs a statement, and returns its rows. Blocks."""
         with psycopg.connect(self.conninfo, autocommit=True) as connection:
             cursor = connection.execute(statement.encode(), values)
             return cursor.fetchall() if cursor.description else []
@@ -68,10 +68,10 @@ class Server:
 
 @asynccontextmanager
 async def running(settings: Settings, prepared: bool = True) -> AsyncIterator[Server]:
-    """While inside, the server runs; an error that ends it is raised.
+    """Runs a server while inside; raises the error that ended the server, if any.
 
     Args:
-        prepared: wait until its database is.
+        prepared: wait until the server is healthy.
     """
     stop = asyncio.Event()
     listens: asyncio.Future[tuple[str, str]] = asyncio.get_running_loop().create_future()
@@ -96,7 +96,7 @@ async def _healthy(server: Server, serving: "asyncio.Task[None]") -> bool:
 
 
 async def until(ask: Callable[[], Awaitable[Any]], true: Callable[[Any], bool], seconds: float = 60) -> Any:
-    """Asks until the answer is as wanted."""
+    """Asks until `true` accepts the answer; returns the answer."""
     found: Any = None
     try:
         async with asyncio.timeout(seconds):

@@ -1,4 +1,4 @@
-"""A stand-in for scope_agentd: attends over real gRPC, obeys the server and the test, records nothing."""
+"""A stand-in for scope_agentd: it attends over real gRPC, obeys the server and the test, and records nothing."""
 
 import asyncio
 import itertools
@@ -22,18 +22,18 @@ _numbers = itertools.count(1)
 
 
 def new_run_id() -> str:
-    """Ordered by time, as UUIDv7 is."""
+    """A run id that sorts by time, like UUIDv7."""
     return str(uuid.UUID(int=(time.time_ns() // 1_000_000) << 80 | 7 << 76 | next(_numbers)))
 
 
 class StandInAgent:
-    """An agent of one installation; the tasks and what it was told outlive its connections.
+    """An agent of one installation; its attributes outlive its connections.
 
     Attributes:
-        refusal: why no task can start; empty: each starts at once.
-        wishes: what the server wanted, in the order of its messages.
-        every_s: how often it reports when nothing has changed; None: never.
-        ahead_ns: how far its clock is ahead.
+        refusal: why no task can start; empty: every task starts at once.
+        wishes: the server's `Wanted` messages, in order.
+        every_s: time between reports if nothing changes, in s; None: no such reports.
+        ahead_ns: how far the agent's clock is ahead, in ns.
     """
 
     def __init__(self, hostname: str = "stand-in", machine_id: str = MACHINE) -> None:
@@ -46,7 +46,7 @@ class StandInAgent:
         self.refusal = ""
         self.every_s: float | None = 1.0
         self.ahead_ns = 0
-        self.status: grpc.StatusCode | None = None  # with which its last stream ended
+        self.status: grpc.StatusCode | None = None  # status of the last stream that failed
         self.details = ""
         self._changed = asyncio.Event()
 
@@ -66,9 +66,10 @@ class StandInAgent:
 
     @asynccontextmanager
     async def attending(self, server: Server) -> AsyncIterator[Any]:
-        """While inside, it attends; returns its channel. Raises AioRpcError if it is not let in."""
+        """Attends while inside; yields the channel. Raises AioRpcError if the server refuses the agent."""
         async with grpc.aio.insecure_channel(server.ingest, options=client_options()) as channel:
-            call: Any = SessionStub(channel).Attend(metadata=shown(server))  # type: ignore[call-arg]
+            stub: Any = SessionStub(channel)  # its type demands an iterator of requests
+            call = stub.Attend(metadata=shown(server))
             await call.write(session_pb2.AttendRequest(hello=self.hello()))
             welcome = asyncio.Event()
             work = [asyncio.create_task(one) for one in (self._report(call), self._listen(call, welcome))]
@@ -86,7 +87,7 @@ class StandInAgent:
                 call.cancel()
 
     def change(self, task_id: str, state: "task_pb2.TaskState", **run: Any) -> control_pb2.Task:
-        """Has a task come to another state, and says so."""
+        """Changes a task's state, and reports it."""
         task = self.tasks[task_id]
         task.run.state = state
         for name, value in run.items():
@@ -97,7 +98,7 @@ class StandInAgent:
         return task
 
     def begin(self, task_id: str, definition: task_pb2.Definition, origin: "task_pb2.Origin") -> control_pb2.Task:
-        """Has a task run, as another run if it did before, and says so."""
+        """Starts a new run of a task, and reports it."""
         task = self.tasks[task_id] = control_pb2.Task(task_id=task_id, origin=origin, definition=definition)
         task.run.task_id = task_id
         if self.refusal:
@@ -109,13 +110,13 @@ class StandInAgent:
         return self.change(task_id, RUNNING, run_id=new_run_id(), attach_point="nowhere")
 
     def begin_own(self, probe: str = "syscalls") -> str:
-        """Starts a task of the machine's own; its id."""
+        """Starts a task of the machine's own; returns its id."""
         task_id = str(uuid.uuid4())
         self.begin(task_id, task_pb2.Definition(probe=probe), task_pb2.ORIGIN_AGENT)
         return task_id
 
     def restart(self) -> None:
-        """Forgets what ran, as an agent that was killed does; runs of its own tasks begin again."""
+        """Forgets all tasks, like a killed agent; the machine's own tasks get new runs."""
         for task_id, task in list(self.tasks.items()):
             del self.tasks[task_id]
             if task.origin == task_pb2.ORIGIN_AGENT and task.run.state not in _ENDED:
@@ -164,5 +165,5 @@ class StandInAgent:
 
 
 def shown(server: Server) -> tuple[tuple[str, str], ...]:
-    """What a call to the server shows."""
+    """The metadata of a call: the server's token."""
     return (("authorization", server.authorization),)

@@ -1,4 +1,4 @@
-"""States as rows tell them, and what all rows together say of them: the answer that the latest states have to give."""
+"""Helpers: random rows of states, and queries of all rows, whose answers the latest states must equal."""
 
 from datetime import datetime
 from typing import Any
@@ -22,7 +22,7 @@ FROM (
 WHERE live_count > 0
 GROUP BY machine_id, hostname, pid, start_ns, comm, memory, device, stack, ended <> 0
 ORDER BY ended, live_bytes DESC"""
-# Who frees what nobody saw it allocate is told of, whatever it holds of the rest.
+# Processes with unknown frees are included, even if they hold no known memory.
 MEMORY = """
 SELECT machine_id, hostname, pid, start_ns, comm, memory, device, ended <> 0 AS ended,
        sum(live_bytes)::bigint AS live_bytes, sum(live_count)::bigint AS live_count,
@@ -42,7 +42,7 @@ RANKED = "SELECT process, machine, comm, memory, device, stack, ended, held, tot
 
 
 def told(stream: str, count: int, **columns: Any) -> pa.RecordBatch:
-    """So many rows of a stream; what is not given is absent, or 0."""
+    """Rows of a stream; columns that are not given are absent or 0."""
     schema = TABLES[stream].schema
     values = {field.name: [None if pa.types.is_dictionary(field.type) else 0] * count for field in schema}
     values |= {"ktime_ns": [FIRST_KTIME_NS + n for n in range(count)], "pid": [4711] * count, "start_ns": [500] * count}
@@ -50,7 +50,7 @@ def told(stream: str, count: int, **columns: Any) -> pa.RecordBatch:
 
 
 def at_random(stream: str, count: int, random: np.random.Generator, seconds: range) -> pa.RecordBatch:
-    """Rows of few states, told again and again in no order, some over and some of ended processes."""
+    """Random rows of few states, in no order; some states are over, some processes have ended."""
 
     def some(*values: Any) -> list[Any]:
         return [values[place] for place in random.integers(0, len(values), count)]
@@ -74,10 +74,10 @@ def at_random(stream: str, count: int, random: np.random.Generator, seconds: ran
 
 
 def by_all_rows(line: Line, statement: str, since: datetime) -> list[tuple[Any, ...]]:
-    """What all rows since then say."""
+    """The answer from all rows since a time."""
     return line.query(statement, since)
 
 
 def assert_ranks(line: Line) -> None:
-    """Groups are what their states add up to."""
+    """Asserts that each group equals the sum of its states."""
     assert sorted(line.query(RANKED), key=repr) == sorted(line.query(GROUPS), key=repr)

@@ -1,4 +1,4 @@
-"""The catalogue's tables, as they are and as another version of SCOPE has them."""
+"""The catalogue's tables, also with a column that only another version of SCOPE has."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,19 +18,19 @@ TABLES = stream_tables(probes())
 
 
 def migrated(conninfo: str, tables: Mapping[str, StreamTable] = TABLES) -> None:
-    """Brings a database to these tables."""
+    """Migrates a database to these tables."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         migrate(connection, tables.values())
 
 
 def asked(stream: str = "syscall", where: str = "", **given: Any) -> EventQuery:
-    """A query of a stream's rows that a filter takes."""
+    """A query of a stream's rows, with an optional filter."""
     table = TABLES[stream]
     return EventQuery(table, read_filter(where, table.types) if where else None, **given)
 
 
 def with_column(name: str, type_: pa.DataType, meaning: str = "") -> dict[str, StreamTable]:
-    """The tables, that of system calls with a column more."""
+    """The tables, with one more column in that of system calls."""
     known = TABLES["syscall"]
     schema = known.schema.append(pa.field(name, type_))
     changed = replace(

@@ -1,9 +1,10 @@
-"""The server as a whole: from an agent's streams to the API's answers, and how it starts and ends."""
+"""The whole server: from an agent's streams to the API's answers, its start and its end."""
 
 import asyncio
 import contextlib
 import re
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from uuid import UUID
 import grpc
 import psycopg
 import pytest
-from tests.integration.server.records import Run, envelope, rows, stacks
+from tests.integration.server.records import BOOT_TO_UTC_NS, Run, envelope, rows, stacks
 from tests.integration.server.running import Server, until
 from tests.integration.server.stand_in_agent import RUNNING, StandInAgent, shown
 
@@ -32,15 +33,16 @@ STORED, REFUSED = session_pb2.VERDICT_STORED, session_pb2.VERDICT_REFUSED
 
 @asynccontextmanager
 async def uploading(server: Server, agent: StandInAgent, channel: grpc.aio.Channel) -> AsyncIterator[Any]:
-    """An Upload of a machine that attends."""
-    call: Any = SessionStub(channel).Upload(metadata=shown(server))  # type: ignore[call-arg]
+    """An Upload call of an agent that attends."""
+    stub: Any = SessionStub(channel)  # its type demands an iterator of requests
+    call = stub.Upload(metadata=shown(server))
     await call.write(session_pb2.UploadRequest(hello=agent.hello()))
     yield call
     call.cancel()
 
 
 async def answers(call: Any, *records: Record | bytes) -> list[int]:
-    """Sends records; the verdict on each."""
+    """Sends records; returns the verdict on each."""
     for position, record in enumerate(records):
         await call.write(envelope(record, position))
     found: dict[int, int] = {}
@@ -52,14 +54,14 @@ async def answers(call: Any, *records: Record | bytes) -> list[int]:
 
 
 async def recorded(server: Server, agent: StandInAgent) -> Run:
-    """A task that runs, and its run as the agent records it."""
+    """Starts a task; returns its run, to make records with."""
     run = Run(UUID(await server.start()))
     agent.change(str(run.task_id), RUNNING, run_id=str(run.run_id))
     return run
 
 
 async def test_from_a_stream_to_an_answer(start_server: StartServer) -> None:
-    """Records are answered when they are stored; events, books and losses are what was sent."""
+    """The server answers each record; the API then shows the events, counts and losses that were sent."""
     agent = StandInAgent()
     async with start_server() as server, agent.attending(server) as channel, uploading(server, agent, channel) as call:
         run = await recorded(server, agent)
@@ -81,7 +83,7 @@ async def test_from_a_stream_to_an_answer(start_server: StartServer) -> None:
 
 
 async def test_what_was_not_answered_is_stored_by_the_next_server(start_server: StartServer) -> None:
-    """A server that ends during a load only answers stored records; resent records are not stored twice."""
+    """A server that stops under load acknowledges only stored records; resent records are stored once."""
     agent = StandInAgent()
     batches: list[Record] = []
     async with start_server(stop_deadline_s=0.3) as server:
@@ -107,12 +109,44 @@ async def test_what_was_not_answered_is_stored_by_the_next_server(start_server: 
         assert (stream["emitted"], stream["stored"], stream["under_way"]) == (11 * 97, 11 * 97, 0)
 
 
+@pytest.mark.parametrize("hours", [-30, -5, 5, 20])
+async def test_a_clock_that_was_wrong_until_a_restart(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """Each row is stored once, also when resent, at the time from the offset in its batch."""
+    right, wrong_ns, agent = time.time_ns, hours * 3600 * 10**9, StandInAgent()
+    monkeypatch.setattr(time, "time_ns", lambda: right() + wrong_ns)
+    async with start_server() as server, agent.attending(server) as channel, uploading(server, agent, channel) as call:
+        run = await recorded(server, agent)
+        offsets = [BOOT_TO_UTC_NS + wrong_ns] * 5 + [BOOT_TO_UTC_NS] * 3
+        batches = [
+            run.batch(n + 1, rows(97, 97 * n), 97 * (n + 1), boot_to_utc_ns=offset) for n, offset in enumerate(offsets)
+        ]
+        assert await answers(call, run.start(), *batches[:3]) == [STORED] * 4
+    monkeypatch.undo()
+    async with start_server() as server, agent.attending(server) as channel, uploading(server, agent, channel) as call:
+        assert await answers(call, *batches) == [STORED] * 8
+        dated = server.query(
+            "SELECT (extract(epoch FROM time) * 1000000)::bigint - ktime_ns / 1000, count(*), count(DISTINCT arg0)"
+            " FROM scope.syscall GROUP BY 1 ORDER BY 2"
+        )
+        assert dated == [(offsets[-1] // 1000, 3 * 97, 3 * 97), (offsets[0] // 1000, 5 * 97, 5 * 97)]
+        seen, cursor = list[int](), None
+        while cursor or not seen:
+            page = await server.get("events", "syscall", limit=100, cursor=cursor)
+            seen, cursor = seen + [event["arg0"] for event in page["events"]], page["next"]
+        assert sorted(seen) == list(range(8 * 97))
+        (stream,) = (await server.task(str(run.task_id)))["streams"]
+        assert (stream["emitted"], stream["stored"], stream["under_way"]) == (8 * 97, 8 * 97, 0)
+        assert await metric(server, "scope_server_redated_batches_total") == 0
+
+
 async def metric(server: Server, name: str) -> float:
     return (await metrics(server))[name]
 
 
 async def metrics(server: Server) -> dict[str, float]:
-    """Each sample by its name with its labels."""
+    """All samples, by name with labels; a request without the token gets 401."""
     import aiohttp
 
     headers = {"Authorization": server.authorization}
@@ -125,7 +159,7 @@ async def metrics(server: Server) -> dict[str, float]:
 
 
 async def test_metrics_count_and_never_fall(start_server: StartServer) -> None:
-    """Sessions, refusals with reasons, and stored data; only with the token."""
+    """Metrics count sessions, refused records by code, and stored data; no total falls. They need the token."""
     agent = StandInAgent()
     async with start_server() as server:
         async with agent.attending(server) as channel, uploading(server, agent, channel) as call:
@@ -151,14 +185,14 @@ async def test_metrics_count_and_never_fall(start_server: StartServer) -> None:
 
 
 async def test_metrics_need_no_database(start_server: StartServer) -> None:
-    """What the server knows itself is told."""
+    """Without a database, the server still serves its own metrics."""
     async with start_server(prepared=False, database="host=/nonsense dbname=none") as server:
         found = await metrics(server)
         assert (found["scope_server_sessions"], found["scope_server_database_up"]) == (0, 0)
 
 
 async def test_health_is_whether_it_can_write(start_server: StartServer) -> None:
-    """A database that answers and does not take rows is not well."""
+    """A database that answers queries but accepts no writes is unhealthy."""
     async with start_server() as server:
         with psycopg.connect(server.conninfo) as blocker:
             blocker.execute("LOCK TABLE store.pulse IN ACCESS EXCLUSIVE MODE")
@@ -169,7 +203,7 @@ async def test_health_is_whether_it_can_write(start_server: StartServer) -> None
 
 
 async def test_held_memory_is_told_by_stack(start_server: StartServer) -> None:
-    """The latest state of each stack, the largest first."""
+    """The API lists the memory held by each stack, largest first, and can be limited to a process and a node."""
     agent = StandInAgent()
     async with start_server() as server, agent.attending(server) as channel, uploading(server, agent, channel) as call:
         run = await recorded(server, agent)
@@ -184,7 +218,7 @@ async def test_held_memory_is_told_by_stack(start_server: StartServer) -> None:
 
 
 async def test_every_stream_of_states_is_asked_in_the_same_way(start_server: StartServer) -> None:
-    """Each stream of states answers and is described; other streams are refused with the names of these."""
+    """The API documents and answers each stream of states; for any other stream, the error lists these streams."""
     gauges = {stream.name for probe in probes().values() for stream in probe.public_streams if stream.gauge}
     async with start_server() as server:
         paths = (await server.get("openapi.json"))["paths"]
@@ -199,7 +233,7 @@ async def test_every_stream_of_states_is_asked_in_the_same_way(start_server: Sta
 
 
 async def test_addresses_that_are_taken_are_named(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second server on the same ports says which is taken."""
+    """A second server on a taken port fails with an error that names the address."""
     monkeypatch.setattr("scope_server.listen._WAIT_S", 0.3)
     async with start_server() as server:
         with pytest.raises(AddressTaken, match=f"cannot listen on {server.http} for the API"):
@@ -211,7 +245,7 @@ async def test_addresses_that_are_taken_are_named(start_server: StartServer, mon
 
 
 async def test_an_address_that_is_being_left_is_waited_for(start_server: StartServer) -> None:
-    """A server that was killed may still hold its ports for a moment."""
+    """A server waits for a taken port, because a killed server may hold its ports for a moment."""
     with socket.create_server(("127.0.0.1", 0)) as http, socket.create_server(("127.0.0.1", 0)) as ingest:
         taken = {name: f"127.0.0.1:{one.getsockname()[1]}" for name, one in (("http", http), ("ingest", ingest))}
         starting = start_server(**taken)
@@ -228,7 +262,7 @@ async def test_an_address_that_is_being_left_is_waited_for(start_server: StartSe
 
 @pytest.mark.parametrize("address", ["0.0.0.0:1", "127.0.0.1", "example.org:80", "127.0.0.1:x", "127.0.0.1:99999"])
 def test_only_loopback_is_listened_on(address: str, tmp_path: Path) -> None:
-    """Until there is mutual TLS, an address that others could reach is refused."""
+    """Without mutual TLS, any address but a loopback one is refused."""
     for name in ("http", "ingest"):
         with pytest.raises(InvalidSettings, match=f"{name}: "):
             Settings(database="", token_file=tmp_path / "token", **{name: address})
@@ -238,7 +272,7 @@ def test_only_loopback_is_listened_on(address: str, tmp_path: Path) -> None:
 async def test_a_token_file_that_is_none_is_told(
     start_server: StartServer, tmp_path: Path, text: str, mode: int
 ) -> None:
-    """At once, with what to do about it."""
+    """A bad token file is refused at start, with what to do about it."""
     (tmp_path / "token").write_text(text)
     (tmp_path / "token").chmod(mode)
     with pytest.raises(InvalidSettings, match=r"token_file: .*(remove the file|chmod 600)"):
@@ -249,8 +283,7 @@ async def test_a_token_file_that_is_none_is_told(
 async def test_work_that_ends_unexpectedly_ends_the_server(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The server ends with an error in the log; its supervisor restarts it, which is better than a server without a
-    part."""
+    """If background work fails, the server logs the error and ends, so that its supervisor restarts it."""
 
     async def fail(_: Reports) -> None:
         await asyncio.sleep(0.2)
@@ -265,7 +298,7 @@ async def test_work_that_ends_unexpectedly_ends_the_server(
 
 
 async def test_a_newer_database_is_left_alone(database: str, start_server: StartServer) -> None:
-    """A server that is older than its database's schema says so, and ends."""
+    """A server that is older than its database's schema ends with an error."""
     async with start_server():
         pass
     with psycopg.connect(database) as connection:

@@ -1,4 +1,4 @@
-"""Bad input: a problem document that says what is wrong, never a 500, and nothing else changes."""
+"""Bad input: the API answers with a problem document, never with a 500, and changes nothing."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ ANY_ID = "00000000-0000-4000-8000-000000000000"
 
 @asynccontextmanager
 async def unchanged(start_server: StartServer) -> AsyncIterator[Server]:
-    """A server with a machine and an agent; what is in its database afterwards is what was in it before."""
+    """A server with an agent. Asserts afterwards that no task, run or wish was added."""
     agent = StandInAgent()
     statement = "SELECT (SELECT count(*) FROM store.tasks), (SELECT count(*) FROM store.runs)"
     async with start_server() as server, agent.attending(server):
@@ -85,7 +85,7 @@ QUERIES: list[tuple[str, str, str]] = [
 
 
 async def test_parameters_are_checked(start_server: StartServer) -> None:
-    """In every resource, each parameter's type, bounds and characters are checked, and unknown ones are refused."""
+    """Every resource checks the type, bounds and characters of its parameters, and refuses unknown ones."""
     async with unchanged(start_server) as server:
         for path, query, said in QUERIES:
             check(await raw(server, "GET", f"/api/v1/{path}?{query}"), (400,), said, query)
@@ -106,7 +106,7 @@ async def test_numbers_that_no_row_has_find_nothing(start_server: StartServer) -
 
 
 async def test_ids_that_are_none_are_not_found(start_server: StartServer) -> None:
-    """Whatever stands in a path where an id does."""
+    """Any other text in place of an id in a path is a 404."""
     async with unchanged(start_server) as server:
         for given in ("%00", "x", "%ff", "%ED%A0%80", "a" * 6000, DIGITS, "%7B" + ANY_ID + "%7D", ANY_ID, "..%2f.."):
             check(await raw(server, "GET", f"/api/v1/tasks/{given}"), (404,))
@@ -219,7 +219,7 @@ BODIES: list[tuple[str, str]] = [
 
 
 async def test_bodies_are_checked(start_server: StartServer) -> None:
-    """What is no task is refused with the field's name; no task comes of it."""
+    """A body that is no valid task is refused, and creates no task; the error says what is wrong."""
     async with unchanged(start_server) as server:
         for body, said in BODIES:
             answer = await raw(server, "POST", "/api/v1/tasks", body.encode())
@@ -227,7 +227,7 @@ async def test_bodies_are_checked(start_server: StartServer) -> None:
 
 
 async def test_bodies_are_utf8_bounded_and_plain(start_server: StartServer) -> None:
-    """Other bytes, more of them, or a packed body are refused."""
+    """Bodies that are not UTF-8, too large or compressed are refused."""
     async with unchanged(start_server) as server:
         check(await raw(server, "POST", "/api/v1/tasks", b'{"probe": "\xff"}'), (400,), "JSON")
         check(await raw(server, "POST", "/api/v1/tasks", '{"probe": "x"}'.encode("utf-16")), (400,), "JSON")
@@ -241,7 +241,7 @@ async def test_bodies_are_utf8_bounded_and_plain(start_server: StartServer) -> N
 
 
 async def test_methods_and_paths_that_there_are_not(start_server: StartServer) -> None:
-    """Are told as what they are, as a problem document."""
+    """An unknown method (405) or path (404) gets a problem document."""
     async with unchanged(start_server) as server:
         check(await raw(server, "DELETE", "/api/v1/tasks"), (405,))
         check(await raw(server, "PUT", f"/api/v1/tasks/{ANY_ID}"), (405,))
@@ -251,7 +251,7 @@ async def test_methods_and_paths_that_there_are_not(start_server: StartServer) -
 
 
 async def test_headers_are_any_bytes(start_server: StartServer) -> None:
-    """A header that is not UTF-8 is no server error; as a token, it is wrong."""
+    """A header that is not UTF-8 causes no server error; such a token is refused."""
     async with unchanged(start_server) as server:
         status, _ = await raw(server, "GET", "/api/v1/tasks", b"", b"X-Any: \xff\xfe")
         assert status == 200
@@ -263,7 +263,7 @@ async def test_headers_are_any_bytes(start_server: StartServer) -> None:
 async def raw(
     server: Server, method: str, target: str, body: bytes = b"", header: bytes | str = b"", *, shown: bool = True
 ) -> tuple[int, Any]:
-    """The status and JSON of a request whose bytes no client of HTTP would send."""
+    """Sends these bytes, which no HTTP client would send; returns status and JSON."""
     host, _, port = server.http.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     lines = [f"{method} {target} HTTP/1.1".encode(), f"Host: {server.http}".encode(), b"Connection: close"]
@@ -281,6 +281,6 @@ async def raw(
 
 @pytest.mark.parametrize("body", ['{"probe": "syscalls", "duration": 1e-300}', '{"probe": "syscalls"}'])
 async def test_what_is_good_is_taken(start_server: StartServer, body: str) -> None:
-    """The checks above refuse what is bad, not everything."""
+    """Valid bodies are accepted."""
     async with start_server() as server, StandInAgent().attending(server):
         assert (await raw(server, "POST", "/api/v1/tasks", body.encode()))[0] == 201

@@ -1,4 +1,4 @@
-"""`scope bench store`: what it fills is stored whole and booked, and every question has an answer."""
+"""`scope bench store`: all its rows are stored and counted, and every question has an answer."""
 
 import time
 
@@ -14,7 +14,7 @@ from scope_server.store.schema.migrate import migrate
 
 
 async def test_a_small_fleet(database: str) -> None:
-    """Rows of all its streams, late ones among them, as many as were asked for; sizes for each; answers to all."""
+    """The books count all filled rows as stored; all its streams have rows; sizes and answers are reported."""
     tables = stream_tables(probes())
     with psycopg.connect(database, autocommit=True) as connection:
         migrate(connection, tables.values())

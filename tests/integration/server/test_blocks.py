@@ -1,4 +1,4 @@
-"""Fresh blocks become packed ones: the same rows before and after, each once, in large blocks of few bytes."""
+"""Compaction: fresh blocks become large packed blocks of few bytes, with each row unchanged and once."""
 
 import statistics
 import time
@@ -25,7 +25,7 @@ SIZE = "SELECT sum(pg_total_relation_size(relid))::bigint FROM pg_partition_tree
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks and steps so small that few rows make many."""
+    """Makes blocks and steps so small that few rows need many of them."""
     monkeypatch.setattr(packing, "BLOCK_ROWS", 70)
     monkeypatch.setattr(compaction, "STEP_ROWS", 200)
 
@@ -33,7 +33,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("stream", sorted(TABLES))
 async def test_each_streams_rows_stay_as_they_are(line: Line, stream: str) -> None:
-    """Every value of every column comes back: absent ones, not-a-number, lists, texts, names, stacks, large numbers."""
+    """Compaction changes no value of any column: absent, not-a-number, lists, texts, names, stacks, large numbers."""
     run = Run()
     sent = [any_rows(stream, 101, number) for number in range(1, 6)]
     batches = [
@@ -63,14 +63,14 @@ def _are_as_sent(line: Line, stream: str, sent: list[pa.RecordBatch]) -> None:
 
 
 def _bits(value: Any) -> Any:
-    # 64 of them, as a bigint has them, too.
+    # As unsigned 64 bits: a bigint stores them as signed.
     if isinstance(value, list):
         return [_bits(one) for one in value]
     return None if value is None else value % (1 << 64)
 
 
 async def test_a_block_knows_what_it_has(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times, machines, processes and names of a block are those of its rows, which are in order of time."""
+    """A block lists the times, machines, processes and names of its rows, and has its rows in order of time."""
     monkeypatch.setattr(packing, "BLOCK_ROWS", 100)
     batches = [Run().batch(1, rows(303, 303 * n, pid=n), boot_to_utc_ns=LONG_AGO) for n in range(5)]
     wrong = """
@@ -91,8 +91,8 @@ async def test_a_block_knows_what_it_has(line: Line, monkeypatch: pytest.MonkeyP
 
 
 async def test_blocks_are_large_and_of_one_span(line: Line) -> None:
-    """8,192 rows or more where there are as many; a fresh block is of one hour, a packed one of one day."""
-    # Four hours to each side of a midnight, half a second between two rows.
+    """A packed block has 8,192 rows or more if its day has; a fresh block is of one hour, a packed one of one day."""
+    # Four hours before and after a midnight, half a second between two rows.
     midnight = (LONG_AGO // DAY_NS) * DAY_NS
     run, count = Run(), 57_600
     for number in range(4):
@@ -111,7 +111,7 @@ async def test_blocks_are_large_and_of_one_span(line: Line) -> None:
 
 
 async def test_a_day_in_progress_is_packed_by_and_by(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When enough rows for large blocks are there that came some minutes ago; the others wait."""
+    """A day in progress is packed once it has enough rows for large blocks; rows of the last minutes wait."""
     monkeypatch.setattr(compaction, "STEP_ROWS", 200)
     run, just_now = Run(), time.time_ns() // 1000 * 1000 - FIRST_KTIME_NS
     await line.send(run.batch(1, rows(103)))
@@ -130,7 +130,7 @@ async def test_a_day_in_progress_is_packed_by_and_by(line: Line, monkeypatch: py
 
 @pytest.mark.usefixtures("small")
 async def test_a_day_is_packed_to_its_last_row_when_it_is_closed(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An hour after its end, whether its rows make whole blocks or not, and however many steps that takes."""
+    """A closed day is packed to its last row, also if the last block is small and in as many steps as needed."""
     run = Run()
     for number in range(7):
         await line.send(run.batch(number + 1, rows(101, 101 * number), boot_to_utc_ns=LONG_AGO))
@@ -145,7 +145,7 @@ async def test_a_day_is_packed_to_its_last_row_when_it_is_closed(line: Line, mon
 
 
 async def test_everything_can_be_packed_at_once(line: Line) -> None:
-    """`everything` packs all fresh blocks: of any day, with few rows, and right after they arrived."""
+    """`everything` packs all fresh blocks: of any day, of any size, and at once."""
     run = Run()
     just_now = time.time_ns() // 1000 * 1000 - FIRST_KTIME_NS
     await line.send(run.batch(1, rows(101), boot_to_utc_ns=just_now), run.batch(2, rows(103), boot_to_utc_ns=LONG_AGO))
@@ -154,7 +154,7 @@ async def test_everything_can_be_packed_at_once(line: Line) -> None:
 
 
 async def test_few_small_blocks_are_made_of_late_rows(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A closed day is not packed again at once: late rows come one batch after the other. An hour later it is."""
+    """Late rows of a packed day wait for an hour, or until they are enough for a step, to make fewer small blocks."""
     run, work = Run(), Compaction(TABLES.values())
     for number in range(1, 4):
         await line.send(run.batch(number, rows(101), boot_to_utc_ns=LONG_AGO))
@@ -175,7 +175,7 @@ async def test_few_small_blocks_are_made_of_late_rows(line: Line, monkeypatch: p
 
 @pytest.mark.usefixtures("small")
 async def test_late_rows_make_no_day_wait_for_another(line: Line) -> None:
-    """A day that has had its turn is passed over, and the next one is packed."""
+    """While late rows of one day wait, the rows of other days are packed."""
     run, work = Run(), Compaction(TABLES.values())
     await line.send(run.batch(1, rows(101), boot_to_utc_ns=LONG_AGO - DAY_NS))
     compacted(line, work)
@@ -186,7 +186,7 @@ async def test_late_rows_make_no_day_wait_for_another(line: Line) -> None:
 
 
 async def test_somebody_who_reads_is_not_waited_for(line: Line) -> None:
-    """A long query blocks nothing, and its snapshot does not change."""
+    """An open transaction that has read rows does not delay compaction, and its snapshot does not change."""
     await line.send(Run().batch(1, rows(101), boot_to_utc_ns=LONG_AGO))
     before = shown(line)
     with psycopg.connect(line.conninfo) as reader:
@@ -200,7 +200,7 @@ async def test_somebody_who_reads_is_not_waited_for(line: Line) -> None:
 
 @pytest.mark.parametrize("when", ["before", "between", "after"])
 async def test_columns_come_later(database: str, when: str) -> None:
-    """Older rows have nothing in them, newer ones what they were sent with; a block may have rows of both."""
+    """A new column is absent in older rows and kept in newer ones, also if both are packed into one block."""
     added = with_column("added", pa.list_(pa.string()))
     asked = "SELECT count(*), count(added), string_agg(added::text, ' ' ORDER BY ordinal) FROM scope.syscall"
     wanted = (204, 103, " ".join(f'{{{n},NULL,"a \\"b\\""}}' for n in range(103)))
@@ -215,7 +215,7 @@ async def test_columns_come_later(database: str, when: str) -> None:
         late = Run().batch(1, rows(103).append_column("added", values), boot_to_utc_ns=LONG_AGO)
         assert [answer.verdict for answer in await line.send(late)] == [STORED]
         assert line.query(asked) == [wanted]
-        compacted(line)  # by a server that does not know the column
+        compacted(line)  # like a server that does not know the column
         assert (fresh(line)[1], packed(line)[1]) == (0, 204)
         assert line.query(asked) == [wanted]
     migrated(database, added)
@@ -223,9 +223,10 @@ async def test_columns_come_later(database: str, when: str) -> None:
 
 
 async def test_room_of_packed_blocks_is_used_again(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However much is written and packed, what is fresh takes as much as it did at first.
+    """Fresh tables do not grow, however many rows are written and packed.
 
-    A vacuum leaves what a snapshot still sees (the server's own analyze takes one): a round may need twice as much.
+    A vacuum keeps rows that a snapshot still sees (the server's own analyze takes one), so one round may take twice
+    as much; the test compares the median.
     """
     monkeypatch.setattr(compaction, "_VACUUM_ROWS", 1)
     run, sizes = Run(), []
@@ -238,7 +239,7 @@ async def test_room_of_packed_blocks_is_used_again(line: Line, monkeypatch: pyte
 
 
 async def test_rows_in_blocks_are_small(line: Line) -> None:
-    """At most 35 bytes a row of system calls, all told: indexes, the catalogue, rollups, names and processes."""
+    """A system call takes under 35 bytes, including indexes, the catalogue, rollups, names and processes."""
     run, sent = Run(), 0
     for number in range(24):
         await line.send(run.batch(number + 1, _system_calls(4_000, number), boot_to_utc_ns=LONG_AGO))
@@ -257,9 +258,9 @@ async def test_rows_in_blocks_are_small(line: Line) -> None:
 
 
 def _system_calls(count: int, seed: int) -> pa.RecordBatch:
-    """As a handful of processes make them: few calls, by few threads, with arguments that come again."""
+    """System calls like those of six processes: few different calls and threads, and repeated arguments."""
     chance = np.random.default_rng(seed)
-    # A thread goes on for a while, and makes the same calls again and again.
+    # A thread makes 20 calls in a row, and repeats each call 4 times.
     thread = np.repeat(chance.integers(0, 24, count // 20), 20)
     call = np.repeat(chance.zipf(1.5, count // 4) % 30, 4)
     buffer = 0x7F00_0000_0000 + (thread << 20) + call * 4096

@@ -31,16 +31,16 @@ EACH_ONCE = "SELECT count(*), count(DISTINCT (batch, ordinal)) FROM scope.syscal
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks and steps so small that few rows make many."""
+    """Makes blocks and steps so small that few rows need many of them."""
     monkeypatch.setattr(packing, "BLOCK_ROWS", 70)
     monkeypatch.setattr(compaction, "STEP_ROWS", 200)
 
 
 class Interrupted(WriterConnection):
-    """Has something done to it before one of the statements, ingests and commits that it is used for.
+    """A connection that calls `interrupt` before one of its statements, ingests and commits.
 
     Args:
-        left: how many of these there are until then, with the one.
+        left: the number of that one, counted from 1.
     """
 
     def __init__(self, conninfo: str, left: int, interrupt: Callable[["Interrupted"], None]) -> None:
@@ -66,7 +66,7 @@ class Interrupted(WriterConnection):
 
 
 def _when(true: Callable[[], bool]) -> None:
-    # Asks until it is so.
+    # Waits until it is true.
     end = time.monotonic() + 60
     while not true():
         assert time.monotonic() < end, "it did not come to that"
@@ -101,7 +101,7 @@ async def _seven_batches(line: Line) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("interrupt", [_kill, _terminate, _roll_back])
 async def test_it_is_interrupted_anywhere(line: Line, interrupt: Callable[[Interrupted], None]) -> None:
-    """Interrupted at each statement: the rows are unchanged, and the next attempt continues."""
+    """An interruption at any statement leaves the rows unchanged, and the next attempt continues."""
     before, statement, went_on = await _seven_batches(line), 0, set()
     while fresh(line)[1]:
         statement += 1
@@ -120,7 +120,7 @@ async def test_it_is_interrupted_anywhere(line: Line, interrupt: Callable[[Inter
 
 
 async def test_it_is_killed_at_random(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the middle of a statement, too, again and again, until all is packed at last."""
+    """Kills at random moments, also within statements, lose or duplicate no row; in the end, all are packed."""
     monkeypatch.setattr(compaction, "STEP_ROWS", 1)
     run, chance, ended = Run(), random.Random(5), threading.Event()
     for number in range(11):
@@ -154,7 +154,7 @@ async def test_it_is_killed_at_random(line: Line, monkeypatch: pytest.MonkeyPatc
 
 
 async def test_late_rows_come_between_any_two_steps(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are shown at once, and packed in their turn."""
+    """Rows that arrive between two steps are visible at once, and packed later."""
     monkeypatch.setattr(compaction, "_LATE_AGAIN_S", 0)
     await _seven_batches(line)
     run, work, connection, count = Run(), Compaction([TABLES["syscall"]]), WriterConnection(line.conninfo), 707
@@ -171,7 +171,7 @@ async def test_late_rows_come_between_any_two_steps(line: Line, monkeypatch: pyt
 
 
 async def test_writers_and_several_packers_go_on(database: str) -> None:
-    """Rows are written, and packed by two servers at once: all are stored, stored once, and seen once at any moment."""
+    """While six runs write and two threads pack, queries see each row once, and all rows are stored once."""
     async with lined(database, lanes=3) as line:
         done = threading.Event()
         seen: list[tuple[int, int]] = []
@@ -212,7 +212,7 @@ async def test_writers_and_several_packers_go_on(database: str) -> None:
 
 @pytest.mark.parametrize("statement", range(1, 12))
 async def test_a_column_comes_meanwhile(database: str, statement: int) -> None:
-    """A newer server starts, and writes, at any moment of a step: what the new column has is kept."""
+    """If a newer server adds a column and writes to it at any point of a step, its values are kept."""
     added = with_column("added", pa.int64())
     late = Run().batch(1, rows(103).append_column("added", pa.array(range(103))), boot_to_utc_ns=LONG_AGO)
 
@@ -247,7 +247,7 @@ async def test_a_column_comes_meanwhile(database: str, statement: int) -> None:
 
 @pytest.mark.parametrize("statement", range(1, 12))
 async def test_a_day_is_dropped_meanwhile(line: Line, upkeep: psycopg.Connection[Any], statement: int) -> None:
-    """Retention takes a day away at any moment of a step: that step may fail, and the other days are packed."""
+    """If retention drops a day at any point of a step, the step may fail, but the other days are packed."""
     for days in (3, 1):
         await store(line, Run(), days)
     work, drops = Compaction([TABLES["syscall"]]), []

@@ -1,4 +1,4 @@
-"""Rows are found in fresh blocks as in packed ones: by the view, by the function of a time, and page by page."""
+"""Queries find the same rows in fresh and packed blocks: the view, the function with a time range, and pages."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ BEGIN = datetime.fromtimestamp((LONG_AGO + FIRST_KTIME_NS) / 1e9, UTC)
 
 @pytest.fixture
 async def events(line: Line) -> AsyncIterator[Reader]:
-    """Reads the line's database."""
+    """A reader of the line's database."""
     async with Database(line.conninfo, 4, 20) as database:
         await database.prepare(TABLES.values())
         yield Reader(database)
@@ -40,7 +40,7 @@ def _nodes(plan: Any) -> Iterator[dict[str, Any]]:
 
 
 def _read(line: Line, statement: str, *values: Any) -> dict[str, float]:
-    """How many blocks a statement takes out of the tables of each kind, and out of how many such tables."""
+    """The number of blocks that a statement reads, by kind, and of tables that it reads."""
     ((explained,),) = line.query(f"EXPLAIN (ANALYZE, VERBOSE, FORMAT JSON) {statement}", *values)
     plan = explained if isinstance(explained, list) else json.loads(explained)
     found = {"fresh": 0.0, "packed": 0.0, "tables": 0.0}
@@ -52,7 +52,7 @@ def _read(line: Line, statement: str, *values: Any) -> dict[str, float]:
 
 
 async def _hundreds_of_blocks(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A row a millisecond, ten a block.
+    # One row per millisecond, ten rows per block.
     monkeypatch.setattr(packing, "BLOCK_ROWS", 10)
     run = Run()
     for number in range(3):
@@ -64,7 +64,7 @@ async def _hundreds_of_blocks(line: Line, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("kind", ["fresh", "packed"])
 async def test_the_function_reads_what_is_of_its_time(line: Line, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A time range in two of hundreds of blocks opens only these; with literals, parameters and now()."""
+    """A query of a time range reads only the blocks in the range; with literals, parameters and now()."""
     await _hundreds_of_blocks(line, monkeypatch)
     if kind == "packed":
         compacted(line)
@@ -87,7 +87,7 @@ async def test_the_function_reads_what_is_of_its_time(line: Line, kind: str, mon
 
 
 async def test_the_function_looks_at_no_other_days(line: Line) -> None:
-    """Partitions of other days are skipped, except the day before, whose blocks may reach into the range."""
+    """A query skips partitions of other days, except those of the day before, whose blocks may reach into the range."""
     run = Run()
     for days in range(5):
         await line.send(run.batch(days + 1, rows(101), boot_to_utc_ns=LONG_AGO - days * DAY_NS))
@@ -100,7 +100,7 @@ async def test_the_function_looks_at_no_other_days(line: Line) -> None:
 
 @pytest.mark.parametrize("hour", [0, 1, 22, 23])
 async def test_a_block_may_last_all_day(line: Line, events: Reader, hour: int) -> None:
-    """What is in it is found, whether the time asked for is at its beginning or at its end."""
+    """A query of one hour finds its rows in a block of a whole day."""
     midnight = LONG_AGO // DAY_NS * DAY_NS
     ktimes = [FIRST_KTIME_NS + n * DAY_NS // 96 for n in range(96)]  # a row every quarter of an hour
     batch = Run().batch(1, rows(96, ktime_ns=ktimes), boot_to_utc_ns=midnight - FIRST_KTIME_NS)
@@ -116,7 +116,7 @@ async def test_a_block_may_last_all_day(line: Line, events: Reader, hour: int) -
 
 
 async def test_what_is_not_asked_for_is_not_unpacked(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A query of few columns opens no other arrays of a block."""
+    """A query unpacks only the arrays of the columns that it names."""
     await _hundreds_of_blocks(line, monkeypatch)
     compacted(line)
     plan = "EXPLAIN VERBOSE SELECT sum(arg0) FROM scope.syscall('2020-01-01', '2040-01-01') WHERE pid = 4711"
@@ -127,7 +127,7 @@ async def test_what_is_not_asked_for_is_not_unpacked(line: Line, monkeypatch: py
 
 
 async def test_the_function_shows_what_the_view_does(line: Line) -> None:
-    """All rows of the view, wherever they lie, with all its columns."""
+    """The function returns the same rows and columns as the view, from fresh and packed blocks."""
     await line.send(Run().batch(1, rows(101), boot_to_utc_ns=LONG_AGO), Run().batch(1, rows(103)))
     compacted(line)
     assert (fresh(line)[1], packed(line)[1]) == (103, 101)
@@ -151,7 +151,7 @@ QUERIES = [
 
 
 async def _thirty_batches(line: Line) -> Machine:
-    """Of two machines and two programs, that lie beside and across each other, on two days; the second machine."""
+    """Stores 30 batches with overlapping times, of two machines, pids and days; returns the second machine."""
     other = make_machine(line.conninfo, "f" * 32)
     chance, run, others = random.Random(2), Run(), Run()
     for n in range(30):
@@ -167,8 +167,7 @@ async def _thirty_batches(line: Line) -> Machine:
 
 @pytest.mark.parametrize("ascending", [True, False])
 async def test_pages_are_the_same(line: Line, events: Reader, ascending: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages are complete and without duplicates before packing, after packing, and if blocks are packed between
-    pages."""
+    """Pages return the same rows before compaction, after it, and if blocks are packed between pages."""
     monkeypatch.setattr(reader, "_FIRST_WINDOW", 2)
     monkeypatch.setattr(reader, "_WINDOW_GROWTH", 2)
     monkeypatch.setattr(packing, "BLOCK_ROWS", 23)
@@ -209,7 +208,7 @@ async def test_pages_are_the_same(line: Line, events: Reader, ascending: bool, m
 
 
 async def test_pages_are_whole_while_all_is_packed(line: Line, events: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At any moment, that between looking for blocks and reading them among them."""
+    """Pages are complete and without duplicates, even if blocks are packed between finding and reading them."""
     monkeypatch.setattr(packing, "BLOCK_ROWS", 23)
     monkeypatch.setattr(compaction, "STEP_ROWS", 60)
     monkeypatch.setattr(reader, "_FIRST_WINDOW", 2)

@@ -1,4 +1,4 @@
-"""Records that would become huge: refused before they are, and memory stays bounded."""
+"""Records that grow huge when decompressed: they are refused before that, or memory stays bounded."""
 
 import asyncio
 import threading
@@ -17,7 +17,7 @@ _PAGE = 4096
 
 
 class _Watch:
-    """The most memory that this process has used while inside, above what it had, in bytes."""
+    """Measures the most memory that this process adds while inside, in bytes."""
 
     def __enter__(self) -> "_Watch":
         self._before = self.most = _resident()
@@ -49,13 +49,13 @@ def _with(**columns: pa.Array) -> pa.RecordBatch:
 
 
 def _huge_dictionary(entries: int) -> pa.Array:
-    # Zeros, which compress 250 times; one row uses one of them.
+    # Offsets of zero, which compress 250-fold; one row uses one entry.
     nothing = pa.StringArray.from_buffers(entries, pa.py_buffer(np.zeros(entries + 1, np.int32)), pa.py_buffer(b""))
     return pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), nothing)
 
 
 async def test_dictionaries_that_nothing_uses_cost_little(line: Line) -> None:
-    """Small records with dictionaries of millions are stored, or not; the server's memory hardly grows."""
+    """Small records with dictionaries of millions of unused entries are stored, with bounded memory."""
     run = Run()
     batches = [run.batch(n + 1, _with(comm=_huge_dictionary(15_000_000), arg0=pa.array([n]))) for n in range(14)]
     assert max(batch.ByteSize() for batch in batches) < 300_000
@@ -67,7 +67,7 @@ async def test_dictionaries_that_nothing_uses_cost_little(line: Line) -> None:
 
 
 async def test_more_than_64_mib_is_not_decompressed(line: Line) -> None:
-    """What declares more is refused unread, booked, and does not weigh on the backlog."""
+    """A record that declares more than 64 MiB is refused without decompression, and counted as lost."""
     run = Run()
     batches = [run.batch(n + 1, _with(comm=_huge_dictionary(60_000_000))) for n in range(3)]
     with _Watch() as watch:
@@ -79,7 +79,7 @@ async def test_more_than_64_mib_is_not_decompressed(line: Line) -> None:
 
 
 async def test_streams_of_many_parts_are_refused(line: Line) -> None:
-    """Thousands of dictionaries, buffers or levels in a small record are not gone through."""
+    """A record with too many dictionaries, columns, nested lists or declared events is refused."""
     run = Run()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
@@ -100,7 +100,7 @@ async def test_streams_of_many_parts_are_refused(line: Line) -> None:
 
 
 async def test_an_agent_that_takes_no_answers_is_not_read(line: Line) -> None:
-    """Answers that nobody fetches do not pile up: the stream is read as far as they are taken."""
+    """If an agent does not read answers, the server stops reading its stream, so answers do not pile up."""
     read = 0
 
     async def endless() -> AsyncIterator[UploadRequest]:

@@ -1,4 +1,4 @@
-"""Event counts: emitted = stored + lost, also if records are delivered twice, late or never."""
+"""Event counts: emitted = stored + lost, also if records arrive twice, late or never."""
 
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ from scope_wire.limits import MOST_COUNT
 
 
 async def test_a_gap_books_only_what_is_not_stored(line: Line) -> None:
-    """If answers are lost and the agent drops records that had arrived, stored events are not counted as lost too."""
+    """A gap that covers stored batches does not count their events as lost, also if it is resent."""
     run = Run()
     await line.send(*[run.batch(n + 1, rows(101, 101 * n), emitted=505) for n in (0, 1, 3)])
     gap = run.gap((1, 1, 101), (2, 2, 101), (3, 3, 101), (5, 5, 101))
@@ -34,7 +34,7 @@ async def test_a_gap_books_only_what_is_not_stored(line: Line) -> None:
 
 
 async def test_a_batch_that_comes_after_its_gap_changes_nothing(line: Line) -> None:
-    """A counted loss stays, and the agent may forget it."""
+    """A batch that arrives after its gap is answered as stored, but its loss stays counted and its rows are dropped."""
     run = Run()
     late = run.batch(2, rows(103, 101), emitted=204)
     answers = await line.send(run.batch(1, rows(101)), run.gap((2, 2, 103)), late)
@@ -44,7 +44,7 @@ async def test_a_batch_that_comes_after_its_gap_changes_nothing(line: Line) -> N
 
 
 async def test_a_span_of_several_is_taken_whole_or_not_at_all(line: Line) -> None:
-    """Several sequences that were never sent are one loss; repeated it is none; one that overlaps is a breach."""
+    """A span of unsent sequences counts as lost once, also if resent; a gap that overlaps settled ones is refused."""
     run = Run()
     whole = run.gap((2, 9, 1009))
     assert [answer.verdict for answer in await line.send(run.batch(1, rows(101)), whole, whole)] == [STORED] * 3
@@ -56,7 +56,7 @@ async def test_a_span_of_several_is_taken_whole_or_not_at_all(line: Line) -> Non
 
 
 async def test_the_agents_losses_are_cumulative(line: Line) -> None:
-    """An account adds what it tells more than the one before; repeated, or late, it adds nothing."""
+    """An account adds only its increase over earlier accounts; a repeated or late account adds nothing."""
     run = Run()
     early = run.batch(1, rows(101), emitted=120, lost={("ring", "ring_full"): 19})
     late = run.accounts(
@@ -65,14 +65,14 @@ async def test_the_agents_losses_are_cumulative(line: Line) -> None:
     )
     for record in (early, late, early, late):
         await line.send(record)
-    assert line.query("SELECT count(*) FROM store.batches") == [(1,)]  # books without rows leave none
+    assert line.query("SELECT count(*) FROM store.batches") == [(1,)]  # an account without rows adds no batch
     assert line.books() == [(1120, 101, 1019, 0, False)]
     assert line.losses() == {"ring/ring_full": 1009, "batch/unreadable": 10}
     assert line.query("SELECT sum(count)::bigint = lost FROM store.losses, store.accounts GROUP BY lost") == [(True,)]
 
 
 async def test_reasons_without_end_are_refused(line: Line) -> None:
-    """A stream's losses have at most 500 reasons, told again as often as may be; a batch with more is lost, booked."""
+    """A stream has at most 500 loss reasons; a batch with a new one is refused, and its rows are counted as lost."""
     run = Run()
 
     def told(sequence: int, first: int, end: int) -> Record:
@@ -90,7 +90,7 @@ async def test_reasons_without_end_are_refused(line: Line) -> None:
 
 
 async def test_incomplete_events_are_not_lost(line: Line) -> None:
-    """Rows without a stack or a name, for want of room, are stored, and counted beside the balance."""
+    """Incomplete events are counted as stored and not as lost; their number is shown apart."""
     run = Run()
     for sequence, incomplete in ((1, 7), (2, 13), (3, 11)):
         batch = run.batch(sequence, rows(101, 101 * sequence), emitted=101 * sequence)
@@ -101,7 +101,7 @@ async def test_incomplete_events_are_not_lost(line: Line) -> None:
 
 
 async def test_losses_have_the_time_they_were_in(line: Line) -> None:
-    """Each is in the minute of its account, and begins with the account before, or with the run."""
+    """A loss ends at the time of its account, and begins at the previous account or the run's start."""
     run = Run()
     await line.send(run.start())
     for minute, count in ((1, 7), (3, 20)):
@@ -116,7 +116,7 @@ async def test_losses_have_the_time_they_were_in(line: Line) -> None:
 
 
 async def test_the_end_of_a_run_closes_its_books(line: Line) -> None:
-    """A run is closed when it has ended and all sequence numbers are settled, also for streams without any."""
+    """The books close when the run has ended and all sequences are settled; at once for a stream without any."""
     run = Run()
     end = run.end({"syscall": 2}, {"syscall": account(204), "syscall_summary": account(0)}, task_pb2.TASK_END_LEASE)
     await line.send(run.start(), run.batch(1, rows(101)), end)
@@ -130,7 +130,7 @@ async def test_the_end_of_a_run_closes_its_books(line: Line) -> None:
 
 
 async def test_a_killed_agents_run_is_closed_by_its_successor(line: Line) -> None:
-    """The last account and the last sequences come from another life of the agent; the run counts as failed."""
+    """A killed agent's run is closed by the end that its next process sends; the run's state is failed."""
     run = Run()
     await line.send(run.start(), run.batch(1, rows(101), emitted=101))
     final = account(241, {("agent", "killed"): 17})
@@ -142,9 +142,21 @@ async def test_a_killed_agents_run_is_closed_by_its_successor(line: Line) -> Non
     assert line.query('SELECT state, "end" FROM scope.runs') == [("failed", "killed")]
 
 
+async def test_what_a_killed_agent_reported_but_did_not_write_is_lost(line: Line) -> None:
+    """Rows of a summary that were counted in a report, but were only in the agent's memory, are lost; once."""
+    run = Run()
+    await line.send(run.batch(1, rows(101), emitted=115))
+    final = account(103, {("agent", "killed"): 2})
+    end = run.end({"syscall": 1}, {"syscall": final}, task_pb2.TASK_END_KILLED)
+    for _ in range(2):
+        assert [answer.verdict for answer in await line.send(end)] == [STORED]
+        assert line.books() == [(115, 101, 14, 0, True)]
+    assert line.losses() == {"agent/killed": 14}
+
+
 @pytest.mark.parametrize("origin", ["server", "agent"])
 async def test_an_unknown_run_makes_its_task(line: Line, origin: str) -> None:
-    """Rows of a task that the database does not know are stored; it is not wanted; its start tells what it is."""
+    """Rows of an unknown task are stored, and the task is added as not wanted; the run's start completes it."""
     run = Run()
     await line.send(run.batch(1, rows(101)))
     assert line.query("SELECT task_id, origin, probe, wanted, definition FROM scope.tasks") == [
@@ -158,7 +170,7 @@ async def test_an_unknown_run_makes_its_task(line: Line, origin: str) -> None:
 
 
 async def test_runs_of_one_task_have_their_own_sequences(line: Line) -> None:
-    """Sequence 1 of one run is not sequence 1 of another."""
+    """Each run of a task numbers its batches on its own: the same sequence in two runs is two batches."""
     task = uuid.uuid4()
     one, two = Run(task), Run(task)
     answers = await line.send(one.batch(1, rows(101), 101), two.batch(1, rows(103, 101), 103))
@@ -168,7 +180,7 @@ async def test_runs_of_one_task_have_their_own_sequences(line: Line) -> None:
 
 
 async def test_counts_that_cannot_be_are_refused(line: Line) -> None:
-    """Huge counts, in an account or in gaps, alone or added up, make no later query fail."""
+    """Counts above the limit are refused; queries of many counts at the limit still work."""
     run = Run()
     huge = (1 << 63) - 1
     bad = [
@@ -188,8 +200,8 @@ async def test_counts_that_cannot_be_are_refused(line: Line) -> None:
 
 
 async def test_an_account_tells_only_of_the_agents_places(line: Line) -> None:
-    """Accounts with the places `ingest` or `spool`, or with invalid names, are refused: only the server and gaps report
-    them."""
+    """Accounts with the places `ingest` or `spool`, which only the server and gaps use, or with invalid names, are
+    refused; so is a gap with a place of accounts."""
     run = Run()
     places = [("ingest", "corrupt"), ("spool", "full"), ("Ring", "x"), ("ring", ""), ("ring", "a\0b"), ("r" * 64, "x")]
     answers = await line.send(*[run.accounts(syscall=account(1, {place: 1})) for place in places])
@@ -199,7 +211,7 @@ async def test_an_account_tells_only_of_the_agents_places(line: Line) -> None:
 
 
 async def test_sequences_full_of_holes_are_refused(line: Line) -> None:
-    """An agent cannot make the set of settled sequences grow without bound."""
+    """A run's settled sequences have a limited number of spans; a gap that would add one more is refused."""
     run = Run()
     many = [(3 * n, 3 * n, 1) for n in range(1, 10_001)]
     assert [answer.verdict for answer in await line.send(run.gap(*many))] == [STORED]
@@ -209,7 +221,7 @@ async def test_sequences_full_of_holes_are_refused(line: Line) -> None:
 
 
 async def test_books_can_be_read_while_they_are_written(line: Line, database: str) -> None:
-    """Reading the counts blocks no writer, and shows a group's rows and counts together."""
+    """A reader of the counts blocks no writer, and sees a batch's rows and counts together."""
     run = Run()
     await line.send(run.batch(1, rows(101), emitted=101))
     with psycopg.connect(database) as reader:

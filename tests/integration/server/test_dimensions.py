@@ -1,4 +1,4 @@
-"""Entries that rows refer to: texts of any length, stacks as frames, described processes; no wasted keys."""
+"""Entries that rows refer to: texts of any length, stacks of frames, described processes; no wasted keys."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,14 +14,14 @@ KEYS = "SELECT coalesce(max(id), 0) FROM store.{}"
 
 
 def _incompressible(length: int, start: int = 0) -> str:
-    """A text of so many characters that hardly compresses."""
+    """A text of so many characters; it hardly compresses."""
     words = (f"{n * 2654435761 % (1 << 32):08x}" for n in range(start, start + length // 8 + 1))
     return "".join(words)[:length]
 
 
 @pytest.mark.parametrize("length", [2_800, 53_000, 500_000])
 async def test_texts_of_any_length_are_names(line: Line, length: int) -> None:
-    """A name longer than an index entry may be is stored like any other, once, and found again."""
+    """A name that is too long for an index entry is stored once, and queries find it."""
     long, other = _incompressible(length), _incompressible(length, 1)
     run = Run()
     answers = await line.send(
@@ -34,7 +34,7 @@ async def test_texts_of_any_length_are_names(line: Line, length: int) -> None:
 
 
 async def test_rows_of_no_process_stand_beside_others(line: Line) -> None:
-    """Rows without a process have no pid and no start, alone in a batch or mixed with others."""
+    """Rows without a process have no pid and no start time, also if their batch has rows with a process."""
     nobodys: dict[str, Any] = {name: [None] * 5 for name in ("start_ns", "tid", "uid", "cgroup_id", "comm")}
     alone = rows(5, **nobodys)
     place = alone.schema.get_field_index("pid")
@@ -50,7 +50,7 @@ async def test_rows_of_no_process_stand_beside_others(line: Line) -> None:
 
 @pytest.mark.parametrize("frames", [1, 600, 6_000])
 async def test_stacks_are_kept_as_frames(line: Line, frames: int) -> None:
-    """A stack's text comes back as it was; frames that stacks share are kept once."""
+    """A stack's text is unchanged when read; frames that stacks share are stored once."""
     names = [f"frame {n} {_incompressible(80, 11 * n)}" for n in range(frames)]
     deep, same, alone = ";".join(names), ";".join([*names[:-1], "leaf"]), "main"
     batch = Run().batch(1, stacks([deep, None, same, alone, deep, ""]), stream="cuda_live")
@@ -63,7 +63,7 @@ async def test_stacks_are_kept_as_frames(line: Line, frames: int) -> None:
 
 
 async def test_a_group_that_fails_again_and_again_burns_no_keys(line: Line) -> None:
-    """A group is tried many times while it is halved; keys are drawn only once per new entry."""
+    """A group that fails is halved and retried many times, but each new entry draws one key."""
     line.query(
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'never'; END $$;"
         "CREATE TRIGGER refuse BEFORE INSERT ON fresh.syscall FOR EACH ROW WHEN (NEW.arg0 && '{13, 1013, 2013, 3013}')"
@@ -93,7 +93,7 @@ async def test_a_group_that_fails_again_and_again_burns_no_keys(line: Line) -> N
 
 
 async def test_what_was_forgotten_is_found_again(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small cache of keys only costs time: the rows are the same."""
+    """Keys that have left a writer's small cache are looked up again, without duplicates."""
     monkeypatch.setattr(dimensions, "_REMEMBERED", 8)
     monkeypatch.setattr(texts, "_REMEMBERED", 8)
     for n in (0, 1, 2, 0, 1, 2):
@@ -120,7 +120,7 @@ async def _described(line: Line, run: Run, sequence: int, process: Process, afte
 
 
 async def test_processes_are_described(line: Line) -> None:
-    """What is known is kept, what is new is added, an exec changes it; what comes late does not change it back."""
+    """A description adds new facts and keeps known ones; an exec replaces them; a late description changes nothing."""
     run = Run()
     assert await _described(line, run, 1, _process(exe="/bin/sh")) == {
         "parent_pid": None,
@@ -145,7 +145,7 @@ async def test_processes_are_described(line: Line) -> None:
 
 
 async def test_a_block_knows_what_it_holds(line: Line) -> None:
-    """Machines, processes and names, so that it can be skipped; the catalogue has times and machine of each batch."""
+    """A block lists its machines, processes and names; the catalogue has the times and machine of each batch."""
     run = Run()
     await line.send(run.batch(1, rows(2)))
     await line.send(run.batch(2, rows(3, 2, pid=815, comm=["one", "else", "one"], name=[None] * 3)))
@@ -168,7 +168,7 @@ async def test_a_block_knows_what_it_holds(line: Line) -> None:
 
 
 async def test_times_of_processes_are_sane(line: Line) -> None:
-    """A process that starts after 2**63 ns is nobody's."""
+    """A batch that describes a process with a start of 2**63 ns is refused."""
     batch = Run().batch(1, rows(3))
     batch.batch.processes.append(Process(pid=1, start_ns=1 << 63))
     assert [answer.verdict for answer in await line.send(batch)] == [REFUSED]

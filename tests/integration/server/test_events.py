@@ -1,4 +1,4 @@
-"""Events are read page by page: complete, in order, narrowed by filters, and never by the wrong ones."""
+"""Events are read page by page: complete, in order, and limited by filters; bad cursors are refused."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ Ask = Callable[..., Any]
 
 @pytest.fixture
 async def events(line: Line) -> AsyncIterator[Reader]:
-    """Reads the line's database."""
+    """A reader of the line's database."""
     async with Database(line.conninfo, 4, 20) as database:
         await database.prepare(TABLES.values())
         yield Reader(database)
@@ -40,7 +40,7 @@ async def every(events: Reader, query: EventQuery) -> list[int]:
 
 
 async def test_rows_are_read_as_they_were_sent(line: Line, events: Reader) -> None:
-    """Every value comes back: signs, 64 unsigned bits, absent ones, names, nanoseconds, who and whose."""
+    """Every value is read as sent: signed, unsigned 64-bit, absent, names, ns, process, machine and task."""
     run = Run()
     ktimes = [FIRST_KTIME_NS + 1001 * n for n in range(101)]
     await line.send(run.batch(1, rows(101, ktime_ns=ktimes)))
@@ -60,7 +60,7 @@ async def test_rows_are_read_as_they_were_sent(line: Line, events: Reader) -> No
 
 
 async def test_stacks_are_read_as_text(line: Line, events: Reader) -> None:
-    """Frames are joined again, and a stack can be asked for."""
+    """A stack is read as one text, and a filter can match a whole stack."""
     await line.send(Run().batch(1, stacks(["main;a;b", None, "main;a"]), stream="cuda_live"))
     page = await events.page(asked("cuda_live", order=Order.ASCENDING))
     assert [event["stack"] for event in page.events] == ["main;a;b", None, "main;a"]
@@ -71,7 +71,7 @@ async def test_stacks_are_read_as_text(line: Line, events: Reader) -> None:
 
 @pytest.mark.parametrize("order", [Order.ASCENDING, Order.DESCENDING])
 async def test_pages_are_complete_and_do_not_overlap(line: Line, events: Reader, order: Order) -> None:
-    """Following `next` gives every row once, in order, however the batches lie."""
+    """Following `next` returns every row once, in order, even if batches arrived in reverse."""
     run = Run()
     await line.send(*[run.batch(n + 1, rows(101, 101 * n)) for n in reversed(range(23))])
     found = await every(events, asked(limit=97, order=order))
@@ -84,13 +84,13 @@ async def test_pages_are_complete_and_do_not_overlap(line: Line, events: Reader,
 async def test_pages_of_filtered_rows_are_complete(
     line: Line, events: Reader, order: Order, blocks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same with filters that skip blocks, where these overlap, are late, are long, and share times."""
+    """Filtered pages are complete and in order, even if blocks are skipped, overlap, are late or share times."""
     monkeypatch.setattr(reader, "_FIRST_WINDOW", blocks)
     monkeypatch.setattr(reader, "_WINDOW_GROWTH", 2)
     run = Run()
     batches, expected = [], []
     for n in range(40):
-        length = 30 if n % 7 else 3_000  # µs from row to row: every seventh batch spans many others
+        length = 30 if n % 7 else 3_000  # µs between rows: every seventh batch spans many others
         ktimes = [FIRST_KTIME_NS + 1000 * (n * 50 + k * length) for k in range(10)]
         pid = 815 if n % 3 == 0 else 4711
         batches.append(
@@ -98,7 +98,7 @@ async def test_pages_of_filtered_rows_are_complete(
         )
         if pid == 815:
             expected += [(ktimes[k], 10 * n + k) for k in range(10) if k % 4 == 2]
-    for start in range(0, 40, 8):  # so that numbers and times of batches are in different orders
+    for start in range(0, 40, 8):  # so that batches are not stored in order of time
         await line.send(*batches[start : start + 8][::-1])
     query = asked(where="pid = 815 and comm = 'comm 2'", limit=7, order=order)
     found = await every(events, query)
@@ -114,7 +114,7 @@ async def test_pages_of_filtered_rows_are_complete(
 
 
 async def test_filters_and_times_narrow(line: Line, events: Reader) -> None:
-    """Each kind of filter gives the rows that meet it, alone and together."""
+    """Filters, machines and time limits, alone and together, return exactly the rows that match."""
     other = make_machine(line.conninfo, "f" * 32)
     await line.send(Run().batch(1, rows(101)), Run().batch(1, rows(103, 101, pid=815)))
     await line.send(Run().batch(1, rows(7, 500)), machine=other)
@@ -142,7 +142,7 @@ async def test_filters_and_times_narrow(line: Line, events: Reader) -> None:
 
 
 async def test_unsigned_numbers_are_compared_as_such(line: Line, events: Reader) -> None:
-    """From 2**63 on a number is above all smaller ones, though the column keeps it as negative."""
+    """Filters compare unsigned numbers correctly, although the column stores 2**63 and more as negative."""
     durations = [0, 5, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
     await line.send(Run().batch(1, rows(5, duration_ns=durations)))
     meanings = {">=": int.__ge__, "<=": int.__le__, ">": int.__gt__, "<": int.__lt__, "=": int.__eq__, "!=": int.__ne__}
@@ -173,7 +173,7 @@ def _cursor(*place: Any) -> str:
     ],
 )
 async def test_a_cursor_that_is_none_is_told(events: Reader, cursor: str) -> None:
-    """A cursor that is none is refused; the error names it."""
+    """An invalid cursor is refused; the error names the parameter."""
     with pytest.raises(InvalidQuery) as refused:
         await events.page(asked(cursor=cursor))
     assert "cursor: not a cursor" in str(refused.value)
@@ -181,7 +181,7 @@ async def test_a_cursor_that_is_none_is_told(events: Reader, cursor: str) -> Non
 
 @pytest.mark.parametrize("order", [Order.ASCENDING, Order.DESCENDING])
 async def test_times_at_the_ends_of_the_calendar_are_times(line: Line, events: Reader, order: Order) -> None:
-    """Year 1 and year 9999 bound nothing."""
+    """A query may begin in year 1 and end in year 9999, and returns all rows between."""
     await line.send(Run().batch(1, rows(11)))
     ends = {"since": datetime(1, 1, 1, tzinfo=UTC), "until": datetime.max.replace(tzinfo=UTC)}
     for given in ends, {"since": ends["since"]}, {"until": ends["until"]}:

@@ -1,4 +1,4 @@
-"""`scope events` beside a real server: relative times, filters, and following rows while they are stored."""
+"""`scope events` with a real server: relative times, filters, and following new rows."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ SCOPE = (sys.executable, "-m", "scope_cli.main")
 
 
 def _ago(seconds: float) -> int:
-    """The offset of a machine's clock, with which the first row is of so many seconds ago."""
+    """The offset from ktime to UTC that dates the first row so many seconds ago."""
     return time.time_ns() - int(seconds * 1e9) - FIRST_KTIME_NS
 
 
@@ -34,21 +34,21 @@ async def _begun(server: Server, *words: str) -> asyncio.subprocess.Process:
 
 
 async def _told(server: Server, *words: str) -> tuple[int | None, str, str]:
-    """The status, the output and the errors of `scope events`."""
+    """Runs `scope events`; returns status, output and errors."""
     process = await _begun(server, *words)
     out, said = await process.communicate()
     return process.returncode, out.decode(), said.decode()
 
 
 async def _numbers(process: asyncio.subprocess.Process, count: int) -> list[int]:
-    """`arg0` of so many rows that it prints, of which there must be as many in time."""
+    """`arg0` of the next rows that it prints; fails if they take more than 60 s."""
     assert process.stdout
     async with asyncio.timeout(60):
         return [json.loads(await process.stdout.readline())["arg0"] for _ in range(count)]
 
 
 async def test_a_time_ago_and_a_filter_narrow(line: Line, start_server: StartServer) -> None:
-    """Rows of two minutes ago are in the last five minutes and not in the last one."""
+    """Relative `--since` and `--until`, with `--where`, select exactly the rows between."""
     run = Run()
     await line.send(
         run.batch(1, rows(11), boot_to_utc_ns=_ago(3000)), run.batch(2, rows(13, 100), boot_to_utc_ns=_ago(120))
@@ -71,7 +71,7 @@ async def test_a_time_ago_and_a_filter_narrow(line: Line, start_server: StartSer
 
 
 async def test_rows_are_followed(line: Line, start_server: StartServer) -> None:
-    """What was there since a time, then each row as it is stored, late ones too; Ctrl-C ends it in order."""
+    """`--follow --since` prints stored rows since a time, then each new row, also late ones; Ctrl-C exits with 0."""
     run = Run()
     await line.send(run.batch(1, rows(11), boot_to_utc_ns=_ago(3000)))
     await line.send(run.batch(2, rows(13, 100), boot_to_utc_ns=_ago(120)))
@@ -88,7 +88,7 @@ async def test_rows_are_followed(line: Line, start_server: StartServer) -> None:
 
 
 async def test_what_was_there_before_is_left_out(line: Line, start_server: StartServer) -> None:
-    """Without --since, only what is stored from the first question on, all of it."""
+    """`--follow` without `--since` prints all rows stored after its first request, and no earlier ones."""
     run = Run()
     await line.send(run.batch(1, rows(11)))
 
@@ -108,19 +108,19 @@ async def test_what_was_there_before_is_left_out(line: Line, start_server: Start
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "status", "said"),
     [
-        (("sycall",), "no stream 'sycall' (did you mean 'syscall'"),
-        (("syscall", "--where", "retr < 0"), "where, character 1: no column 'retr' (did you mean 'ret'"),
-        (("syscall", "--where", "ret < "), "where, at its end: a value is missing"),
-        (("syscall", "--follow", "--where", "comm < 5"), "'<' is for numbers, and comm is a text"),
+        (("sycall",), 1, "no stream 'sycall' (did you mean 'syscall'"),
+        (("syscall", "--where", "retr < 0"), 2, "where, character 1: no column 'retr' (did you mean 'ret'"),
+        (("syscall", "--where", "ret < "), 2, "where, at its end: a value is missing"),
+        (("syscall", "--follow", "--where", "comm < 5"), 2, "'<' is for numbers, and comm is a text"),
     ],
 )
 async def test_a_wrong_question_is_answered_in_a_line(
-    start_server: StartServer, words: tuple[str, ...], said: str
+    start_server: StartServer, words: tuple[str, ...], status: int, said: str
 ) -> None:
-    """With the name that was perhaps meant, or the place in the filter."""
+    """A wrong stream or filter gets one line, with a similar name or the place of the error. A filter is usage: 2."""
     async with start_server() as server:
-        status, out, error = await _told(server, *words)
-        assert (status, out, error.count("\n")) == (1, "", 1)
+        ended, out, error = await _told(server, *words)
+        assert (ended, out, error.count("\n")) == (status, "", 1)
         assert said in error

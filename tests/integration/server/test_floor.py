@@ -1,4 +1,4 @@
-"""Ingest stops before the database's disk is full, and continues when there is space: nothing is lost."""
+"""Ingest stops before the database's disk is full, and continues when there is space; no row is lost."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ FLOOR = 96 * MIB
 
 @pytest.fixture
 def disk() -> Iterator[Path]:
-    """A file system of 512 MiB of its own."""
+    """A separate file system of 512 MiB."""
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512m", "tmpfs", folder], check=True)
         try:
@@ -42,14 +42,14 @@ def disk() -> Iterator[Path]:
 
 @pytest.fixture
 def small(disk: Path) -> Iterator[PrivatePostgres]:
-    """A PostgreSQL on it, without a ballast that would make room."""
+    """A PostgreSQL on the small disk, with a ballast too small to make room."""
     with PrivatePostgres(disk / "pg", {"max_wal_size": "64MB"}, ballast_bytes=MIB) as started:
         yield started
 
 
 @asynccontextmanager
 async def serving(small: PrivatePostgres, folder: Path) -> AsyncIterator[Server]:
-    """A server over it."""
+    """A server that stores to this PostgreSQL."""
     settings = Settings(small.conninfo(), folder / "token", http="127.0.0.1:0", ingest="127.0.0.1:0", free_floor=FLOOR)
     async with running(settings) as server:
         yield server
@@ -57,7 +57,7 @@ async def serving(small: PrivatePostgres, folder: Path) -> AsyncIterator[Server]
 
 @asynccontextmanager
 async def filled(disk: Path, left: int) -> AsyncIterator[None]:
-    """Somebody else takes all of the disk but so many bytes."""
+    """Fills the disk with another file while inside, except so many bytes."""
     file = disk / "somebody-elses"
     free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
     with file.open("wb") as opened:
@@ -69,8 +69,9 @@ async def filled(disk: Path, left: int) -> AsyncIterator[None]:
 
 
 async def send(server: Server, agent: StandInAgent, channel: grpc.aio.Channel, records: list[Record]) -> list[int]:
-    """Sends records over one stream; the verdict on each, once all are answered."""
-    call: Any = SessionStub(channel).Upload(metadata=shown(server))  # type: ignore[call-arg]
+    """Sends records over one stream; returns the verdict on each, once all are answered."""
+    stub: Any = SessionStub(channel)  # its type demands an iterator of requests
+    call = stub.Upload(metadata=shown(server))
     await call.write(session_pb2.UploadRequest(hello=agent.hello()))
     for position, record in enumerate(records):
         await call.write(envelope(record, position))
@@ -84,13 +85,13 @@ async def send(server: Server, agent: StandInAgent, channel: grpc.aio.Channel, r
 
 
 def batch(run: Run, sequence: int, days: int = 0, count: int = 1009) -> Record:
-    """So many rows of now, or of so many days ago."""
+    """A batch of rows from now, or from so many days ago."""
     moment = time.time_ns() // 1000 * 1000 - FIRST_KTIME_NS - days * DAY_NS
     return run.batch(sequence, rows(count, count * sequence), emitted=count * sequence, boot_to_utc_ns=moment)
 
 
 async def test_ingest_waits_for_room(small: PrivatePostgres, disk: Path, tmp_path: Path) -> None:
-    """Below the floor, nothing is written, health says why, and queries work; with space again, all is stored once."""
+    """Below the floor, no row is written, health says why, and queries work; with space again, all rows are stored."""
     agent, run = StandInAgent(), Run()
     async with serving(small, tmp_path) as server, agent.attending(server) as channel:
         assert await send(server, agent, channel, [batch(run, 1)]) == [STORED]
@@ -115,7 +116,7 @@ async def test_ingest_waits_for_room(small: PrivatePostgres, disk: Path, tmp_pat
 
 
 async def test_ingest_itself_does_not_fill_the_disk(small: PrivatePostgres, disk: Path, tmp_path: Path) -> None:
-    """What is under way when the floor is reached is far less than what is left."""
+    """Writes under way when the floor is reached leave more than half of the floor free."""
     agent, run, count = StandInAgent(), Run(), 10_007
     async with serving(small, tmp_path) as server, agent.attending(server) as channel:
         assert await send(server, agent, channel, [batch(run, 1, 0, count)]) == [STORED]
@@ -131,7 +132,7 @@ async def test_ingest_itself_does_not_fill_the_disk(small: PrivatePostgres, disk
 
 
 def settled(server: Server) -> bool:
-    """Whether no writer is at work."""
+    """Whether all writers are idle."""
     busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'scope writer' AND state <> 'idle'"
     return server.query(busy) == [(0,)]
 
@@ -149,7 +150,7 @@ async def metric(server: Server, name: str) -> float:
 
 
 async def test_old_days_make_room(small: PrivatePostgres, disk: Path, tmp_path: Path) -> None:
-    """Below the floor, the oldest day is deleted at once, but never today; the deletion is reported."""
+    """Below the floor, the oldest day is deleted at once; the deletion is reported, and the books stay."""
     agent, run = StandInAgent(), Run()
     async with serving(small, tmp_path) as server, agent.attending(server) as channel:
         sent = [batch(run, number + 1, days) for number, days in enumerate((5, 3, 0))]
@@ -167,7 +168,7 @@ async def test_old_days_make_room(small: PrivatePostgres, disk: Path, tmp_path: 
 
 
 def test_the_limits_come_from_the_disk(small: PrivatePostgres) -> None:
-    """Unless told otherwise: a share of the disk; where the disk cannot be seen, a fixed limit and no floor."""
+    """The default limits are shares of the disk; if the disk cannot be seen, the limit is fixed, without a floor."""
     with psycopg.connect(small.conninfo(), autocommit=True) as connection:
         looked = Disk()
         assert looked.shortage()

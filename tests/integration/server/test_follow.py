@@ -1,4 +1,4 @@
-"""Who follows a stream is told every row once, in the order of commits, whenever and however late it came."""
+"""Following a stream returns every row once, in the order of commits, however late the row is."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -18,21 +18,21 @@ from scope_server.store.reading.reader import EventQuery, Order, Reader
 
 @pytest.fixture
 async def events(line: Line) -> AsyncIterator[Reader]:
-    """Reads the line's database."""
+    """A reader of the line's database."""
     async with Database(line.conninfo, 4, 20) as database:
         await database.prepare(TABLES.values())
         yield Reader(database)
 
 
 class Follower:
-    """Asks for what is new, from now on or from a time on."""
+    """Follows a query: each `new` continues where the last one ended."""
 
     def __init__(self, events: Reader, query: EventQuery) -> None:
         self._events, self._query = events, replace(query, order=Order.STORED)
-        self.pages: list[int] = []  # how many rows each had
+        self.pages: list[int] = []  # rows of each page
 
     async def new(self) -> list[int]:
-        """`arg0` of the rows that have been committed since it asked last."""
+        """`arg0` of the rows committed since the last call."""
         found: list[int] = []
         more = True
         while more:
@@ -46,7 +46,7 @@ class Follower:
 
 
 async def test_rows_are_told_as_they_are_committed(line: Line, events: Reader) -> None:
-    """From the first question on: those of another time too, not those of another stream, each once."""
+    """Each row committed after the first request is returned once, also late ones; resent rows are not."""
     run = Run()
     await line.send(run.batch(1, rows(11)))
     follower = Follower(events, asked())
@@ -56,12 +56,12 @@ async def test_rows_are_told_as_they_are_committed(line: Line, events: Reader) -
     assert await follower.new() == []
     await line.send(run.batch(4, rows(3, 300)), run.batch(3, rows(5, 200), boot_to_utc_ns=LONG_AGO))
     assert sorted(await follower.new()) == [*range(200, 205), *range(300, 303)]
-    await line.send(run.batch(4, rows(3, 300)))  # again
+    await line.send(run.batch(4, rows(3, 300)))  # resent
     assert await follower.new() == []
 
 
 async def test_from_a_time_on_all_there_is_comes_first(line: Line, events: Reader) -> None:
-    """Then what is new, within the same bounds; nothing twice where the two meet."""
+    """With `since`, stored rows come first, then new ones within the same bounds; no row comes twice."""
     run = Run()
     await line.send(run.batch(1, rows(101)))
     follower = Follower(events, asked(since=BEGIN + timedelta(microseconds=50), limit=7))
@@ -73,7 +73,7 @@ async def test_from_a_time_on_all_there_is_comes_first(line: Line, events: Reade
 
 
 async def test_a_transaction_that_takes_long_is_not_passed_by(line: Line, events: Reader) -> None:
-    """Its rows are told when it has committed, though what began later was told before."""
+    """Rows of a long transaction are returned once it commits, after rows of later transactions."""
     run = Run()
     await line.send(run.batch(1, rows(7)))
     follower = Follower(events, asked())
@@ -99,7 +99,7 @@ async def test_a_transaction_that_takes_long_is_not_passed_by(line: Line, events
 async def test_pages_are_complete_and_do_not_overlap(
     line: Line, events: Reader, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However batches and pages lie, and though rows are packed between pages."""
+    """Following returns each row once for any page size, even if blocks are packed between pages."""
     monkeypatch.setattr(by_commit, "_MOST_BATCHES", 3)
     monkeypatch.setattr(by_commit, "_ENOUGH_ROWS", 25)
     run = Run()
@@ -116,7 +116,7 @@ async def test_pages_are_complete_and_do_not_overlap(
 
 
 async def test_what_is_followed_can_be_filtered(line: Line, events: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By names that are new in the batch as well, and by machine; pages without such a row say that there are more."""
+    """Following with a filter or a machine returns every matching row, also with names first seen in a new batch."""
     monkeypatch.setattr(by_commit, "_MOST_BATCHES", 2)
     other, run = make_machine(line.conninfo, "f" * 32), Run()
     by_name = Follower(events, asked(where="comm = rare or comm ~ 'ra*e' and ret < 0"))
@@ -130,7 +130,7 @@ async def test_what_is_followed_can_be_filtered(line: Line, events: Reader, monk
 
 
 async def test_rows_from_before_the_order_was_kept_are_told(line: Line, events: Reader) -> None:
-    """A database of an older server has batches of no transaction that is known: they are the first."""
+    """Batches that an older server stored, without a known transaction, come first."""
     run = Run()
     await line.send(run.batch(1, rows(7)), run.batch(2, rows(7, 7)))
     line.query("UPDATE store.batches SET xact = '3'")

@@ -1,4 +1,4 @@
-"""Whether the server can write is tried, not assumed."""
+"""Health: the server checks by a real write whether it can store."""
 
 import asyncio
 import contextlib
@@ -18,16 +18,16 @@ from scope_server.store.postgres import PrivatePostgres
 
 
 async def test_a_check_writes(line: Line) -> None:
-    """It changes a row, so that a database which only answers does not pass for one that stores."""
+    """A health check changes a row, so a database that only answers queries fails it."""
     before = line.query("SELECT beat FROM store.pulse")
     assert await line.writers.check(5) == ""
     assert line.query("SELECT beat FROM store.pulse") > before
 
 
 async def test_a_database_that_takes_no_writes_is_told(line: Line) -> None:
-    """Health says so, also while nothing waits; records are held, and stored when it takes them again."""
+    """With a read-only database, health says so, also without waiting records; records wait until it accepts writes."""
     name = psycopg.conninfo.conninfo_to_dict(line.conninfo)["dbname"]
-    line.query(f"ALTER DATABASE {name} SET default_transaction_read_only = on")  # as that of a standby is
+    line.query(f"ALTER DATABASE {name} SET default_transaction_read_only = on")  # like a standby
     assert "read-only" in await line.writers.check(5)
     sending = asyncio.create_task(line.send(Run().batch(1, rows(101), emitted=101)))
     said = await until(lambda: line.writers.check(5), lambda found: "holds 1 records since" in found)
@@ -41,7 +41,7 @@ async def test_a_database_that_takes_no_writes_is_told(line: Line) -> None:
 
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
-    """A disk that a PostgreSQL fits on, and little more."""
+    """A disk with space for a PostgreSQL and little more."""
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=420m,mode=700", "tmpfs", folder], check=True)
         try:
@@ -51,7 +51,7 @@ def small_disk() -> Iterator[Path]:
 
 
 async def test_a_full_disk_loses_nothing(small_disk: Path) -> None:
-    """Health tells of it and since when; nothing is answered or refused until there is room, then all is stored."""
+    """On a full disk, health says so and since when; records get no answer until there is space, and all are stored."""
     with PrivatePostgres(small_disk / "pg") as postgres:
         async with lined(postgres.conninfo()) as line:
             run, filler = Run(), small_disk / "filler"
@@ -75,7 +75,7 @@ def _fill(file: Path) -> None:
 
 
 async def test_a_check_ends_in_time(line: Line) -> None:
-    """A database that does not answer is told as such, within the time that is given."""
+    """If the database does not answer, a check says so within its time limit."""
     with psycopg.connect(line.conninfo) as blocker:
         blocker.execute("LOCK TABLE store.pulse IN ACCESS EXCLUSIVE MODE")
         began = time.monotonic()
@@ -84,7 +84,7 @@ async def test_a_check_ends_in_time(line: Line) -> None:
 
 
 async def test_a_writer_that_ends_is_told(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No thread ends in silence: health names it, and whoever watches is woken."""
+    """If a writer thread ends, `watch` returns and health names the thread."""
     monkeypatch.setattr(Lane, "_run", lambda _: None)
     async with lined(database, lanes=2) as line:
         async with asyncio.timeout(30):
@@ -93,7 +93,7 @@ async def test_a_writer_that_ends_is_told(database: str, monkeypatch: pytest.Mon
 
 
 async def test_a_stop_leaves_what_cannot_be_written_to_the_agents(database: str) -> None:
-    """With the database away a stop ends in time and answers nothing: sent again, each is stored once."""
+    """If the database blocks, a stop ends in time and answers no record; resent records are stored once."""
     async with lined(database) as line:
         records = [Run().batch(1, rows(101)) for _ in range(20)]
         with psycopg.connect(database) as blocker:

@@ -36,7 +36,7 @@ COUNTED = "SELECT count(*), count(DISTINCT arg0) FROM scope.syscall"
 
 
 async def test_a_record_delivered_again_is_stored_once(line: Line) -> None:
-    """Redelivery, also at the same time and over several streams, is answered as stored and changes nothing."""
+    """A resent record is answered as stored and changes nothing, also if several streams send it at the same time."""
     run = Run()
     one, two = run.batch(1, rows(103), 103), run.batch(2, rows(107, 103), 210)
     together = await asyncio.gather(line.send(one, two), line.send(two, one, one), line.send(two))
@@ -47,7 +47,7 @@ async def test_a_record_delivered_again_is_stored_once(line: Line) -> None:
 
 
 async def test_each_record_is_answered_by_its_position(line: Line) -> None:
-    """Answers name the agent's own positions, come in batches, and there is one for each record."""
+    """Each record gets one answer, which names the position that the agent gave it."""
     run = Run()
     requests = [envelope(run.batch(n + 1, rows(3, 3 * n)), 1000 - n) for n in range(300)]
     answers = await line.upload(requests)
@@ -56,7 +56,7 @@ async def test_each_record_is_answered_by_its_position(line: Line) -> None:
 
 
 async def test_what_an_agent_sent_before_it_went_is_stored(line: Line) -> None:
-    """A stream that is cut leaves its records to be written; delivered again, they are answered as stored."""
+    """Records of an interrupted stream are stored; if resent, they are answered as stored."""
     run = Run()
     cut = asyncio.Event()
 
@@ -78,7 +78,7 @@ async def test_what_an_agent_sent_before_it_went_is_stored(line: Line) -> None:
 
 
 def _bad(run: Run) -> list[tuple[Record, str]]:
-    """Batches of sequences 2 to 8 that can never be stored, each with what is said of it."""
+    """Batches of sequences 2 to 8 that can never be stored, each with a part of the reason."""
     damaged, unread = run.batch(2, rows(11)), run.batch(3, rows(13))
     damaged.batch.arrow_ipc = damaged.batch.arrow_ipc[: len(damaged.batch.arrow_ipc) // 2]
     unread.batch.arrow_ipc = b"nonsense"
@@ -126,7 +126,7 @@ async def test_bad_batches_are_refused_and_booked(line: Line) -> None:
 
 
 async def test_what_cannot_be_identified_is_refused_and_counted(line: Line) -> None:
-    """A record whose books cannot be named is refused at once, counted by code, and harms no other."""
+    """A damaged record, or one without a valid run, task, stream or sequence, is refused and counted by code."""
     run = Run()
     no_run, short, no_task = (run.batch(1, rows(3)) for _ in range(3))
     no_run.run_id, short.run_id, no_task.task_id = b"", b"x" * 15, b"x" * 17
@@ -145,7 +145,7 @@ async def test_what_cannot_be_identified_is_refused_and_counted(line: Line) -> N
 
 
 async def test_runs_of_another_machine_are_refused(line: Line, database: str) -> None:
-    """An agent speaks for the machine of its Hello alone; a run belongs to one task."""
+    """Records for a run or task of another machine are refused; so are records that move a run to another task."""
     run = Run()
     assert [answer.verdict for answer in await line.send(run.start(), run.batch(1, rows(101)))] == [STORED, STORED]
     other = make_machine(database, "f" * 32)
@@ -162,14 +162,14 @@ async def test_runs_of_another_machine_are_refused(line: Line, database: str) ->
 
 
 async def test_an_older_agents_columns_are_filled_up(line: Line) -> None:
-    """A column that an agent does not know yet is absent in its rows."""
+    """Rows of an older agent are stored; a column that it does not send is absent."""
     (answer,) = await line.send(Run().batch(1, rows(7).drop_columns(["duration_ns"])))
     assert answer.verdict == STORED
     assert line.query("SELECT count(*), count(duration_ns) FROM scope.syscall") == [(7, 0)]
 
 
 async def test_a_newer_agents_records_are_asked_for_later(line: Line, database: str) -> None:
-    """A record with an unknown stream or column is answered with LATER; a server that knows it stores the record."""
+    """A record with an unknown stream or column is answered with LATER; a newer server stores it."""
     run = Run()
     newer = rows(13).append_column("invented", pa.array([1] * 13, pa.int64()))
     unknown = run.batch(2, rows(11), stream="from_the_future", schema_fingerprint="?")
@@ -201,7 +201,7 @@ def mortal_postgres() -> Iterator[PrivatePostgres]:
 
 
 async def test_a_database_that_is_killed_under_load_loses_nothing(mortal_postgres: PrivatePostgres) -> None:
-    """While it is gone nothing is answered and health says since when; once it is back all is stored, once."""
+    """If the database is killed, streams wait and health says since when; once it is back, each row is stored once."""
     runs = [Run() for _ in range(3)]
     count, size = 40, 499
     async with lined(mortal_postgres.conninfo()) as line:
@@ -238,7 +238,7 @@ async def test_a_database_that_is_killed_under_load_loses_nothing(mortal_postgre
 
 
 async def test_a_slow_database_makes_agents_wait(database: str) -> None:
-    """The server holds a bounded number of bytes, decompressed, and reads no more; nothing is answered early."""
+    """If the database is slow, the server stops reading at its limit of held bytes, and answers no record early."""
     run = Run()
     records = [run.batch(n + 1, rows(997, 997 * n), 997 * (n + 1)) for n in range(40)]
     read = 0
@@ -271,7 +271,7 @@ async def _held(line: Line) -> int:
 
 
 async def test_a_lock_that_is_held_long_is_waited_for(database: str) -> None:
-    """A lock timeout or a deadlock is temporary: the group is kept and stored later, nothing is refused."""
+    """A lock timeout is temporary: the group is kept and stored later, not refused."""
     run = Run()
     async with lined(database, lanes=1) as line:
         with psycopg.connect(database) as blocker:

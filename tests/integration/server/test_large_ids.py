@@ -1,4 +1,4 @@
-"""Ids of rows' texts, processes and batches have 64 bits everywhere: no table or array ends with the 32nd."""
+"""Ids of texts, processes and batches have 64 bits in every table and array."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ BEGIN = datetime.fromtimestamp((LONG_AGO + FIRST_KTIME_NS) / 1e9, UTC)
 
 @pytest.fixture
 async def database_of(line: Line) -> AsyncIterator[Database]:
-    """The line's, for queries, with as many ids drawn as 32 bits have, and twice more."""
+    """Queries of the line's database, whose ids start above 2**33."""
     for sequence in SEQUENCES:
         line.query(f"SELECT setval('{sequence}', {BEYOND})")
     async with Database(line.conninfo, 4, 20) as database:
@@ -31,7 +31,7 @@ async def database_of(line: Line) -> AsyncIterator[Database]:
 
 
 async def _answers(database: Database) -> list[Any]:
-    """What is found by process, by name, by stack, and of all that is held."""
+    """The answers to queries by process, name and stack, and of the latest states."""
     reader = Reader(database)
 
     questions = [("syscall", "pid = 815"), ("syscall", "comm = b"), ("syscall", "comm ~ 'b*'")]
@@ -45,7 +45,7 @@ async def _answers(database: Database) -> list[Any]:
 
 
 async def test_ids_beyond_32_bits_are_ids(line: Line, database_of: Database) -> None:
-    """What refers to them is stored, found, added up, merged and packed, and is found again."""
+    """Rows with ids above 32 bits are stored, found, added up, merged and packed, with the same answers afterwards."""
     run = Run()
     counts = {"live_bytes": [1001, 1002, 1003], "live_count": [1, 2, 3]}
     states = told("cuda_live", 3, pid=[815] * 3, comm=["b"] * 3, stack=["main;b"] * 3, **counts)

@@ -1,4 +1,4 @@
-"""The latest states equal the states in all rows, also if rows arrive late, twice or out of order."""
+"""The latest states equal the newest of all rows, also if rows arrive late, twice or out of order."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ from scope_server.store.retention import Disk, Retention
 
 BEGIN = datetime.fromtimestamp(BOOT_TO_UTC_NS / 1e9, UTC)
 LONG_AGO = BEGIN - timedelta(days=400)
-# Has writers wait for a gate between the groups of the states that they change and those of the states that they add.
+# Makes writers wait for an advisory lock after they have updated states, and before they insert new ones.
 _WAITS = """
 CREATE FUNCTION latest.wait() RETURNS trigger LANGUAGE plpgsql AS
 $$BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN NULL; END$$;
@@ -31,7 +31,7 @@ CREATE TRIGGER zz AFTER UPDATE ON latest.cuda_live FOR EACH STATEMENT EXECUTE FU
 
 @pytest.fixture
 async def database_of(line: Line) -> AsyncIterator[Database]:
-    """The line's, for queries."""
+    """Queries of the line's database."""
     async with Database(line.conninfo, 4, 20) as database:
         await database.prepare(TABLES.values())
         yield database
@@ -39,12 +39,12 @@ async def database_of(line: Line) -> AsyncIterator[Database]:
 
 @pytest.fixture
 def states(database_of: Database) -> States:
-    """Asks for the line's states."""
+    """A reader of the line's states."""
     return States(database_of)
 
 
 async def tell(line: Line, run: Run, sequence: int, stream: str = "cuda_live", count: int = 1, **columns: Any) -> None:
-    """Has rows of a stream stored; `days` ago."""
+    """Stores equal rows of a stream, `days` ago."""
     days = columns.pop("days", 0)
     rows = told(stream, count, **{name: [value] * count for name, value in columns.items()})
     sent = run.batch(sequence, rows, stream=stream, boot_to_utc_ns=ago(days))
@@ -54,13 +54,13 @@ async def tell(line: Line, run: Run, sequence: int, stream: str = "cuda_live", c
 async def held(
     states: States, since: datetime = LONG_AGO, limit: int = 100, stream: str = "cuda_live", **of: Any
 ) -> list[tuple[Any, ...]]:
-    """The groups that have most."""
+    """The largest groups."""
     return [tuple(row.values()) for row in await states.largest(TABLES[stream], since=since, limit=limit, **of)]
 
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_the_answer_is_that_of_all_rows(line: Line, states: States, database_of: Database, seed: int) -> None:
-    """Rows of several machines, processes and runs, absent values among them, for each time, limit, machine and pid."""
+    """For random rows, the latest states give the same answer as all rows, by time, limit, machine and pid."""
     random = np.random.default_rng(seed)
     machines = [line.machine, await asyncio.to_thread(make_machine, line.conninfo, "f" * 32)]
     runs = {(machine.key, stream): Run() for machine in machines for stream in ("cuda_live", "cuda_memory")}
@@ -104,7 +104,7 @@ async def test_a_late_row_changes_nothing(line: Line, states: States) -> None:
 
 
 async def test_the_last_of_equal_times_counts(line: Line, states: States) -> None:
-    """By batch, then by the place there; a state that is told often in one batch is one."""
+    """Of rows with equal times, the last one counts: by batch, then by place in the batch. They are one state."""
     run = Run()
     rows = told("cuda_live", 7, ktime_ns=[10**9] * 7, live_count=[1] * 7, live_bytes=list(range(1, 8)))
     await line.send(run.batch(1, rows, stream="cuda_live"))
@@ -114,7 +114,7 @@ async def test_the_last_of_equal_times_counts(line: Line, states: States) -> Non
 
 
 async def test_states_move_with_their_process(line: Line, states: States) -> None:
-    """To the group of its new name, and behind all others when it ends."""
+    """A renamed process's states move to the group of the new name; an ended one's are listed after all others."""
     run = Run()
     await tell(line, run, 1, comm="before", live_count=1, live_bytes=700)
     await tell(line, run, 2, pid=2, comm="other", live_count=1, live_bytes=100)
@@ -126,7 +126,7 @@ async def test_states_move_with_their_process(line: Line, states: States) -> Non
 
 
 async def test_what_was_not_told_lately_is_not_added_up(line: Line, states: States) -> None:
-    """Groups whose states are mostly too old are told by the others: the largest is found behind many that were."""
+    """Groups with only too old states are left out, even if many are larger than those found."""
     run = Run()
     for sequence, (first_s, bytes_) in enumerate([(1, 1 << 40), (100, 1)], 1):
         rows = told(
@@ -144,7 +144,7 @@ async def test_what_was_not_told_lately_is_not_added_up(line: Line, states: Stat
 
 
 async def test_hostile_sums_are_told_as_the_largest_number(line: Line, states: States) -> None:
-    """They are more than 64 bits; the answer is one all the same."""
+    """A sum above 64 bits is shown as the largest number, and does not fail the query."""
     run = Run()
     for number in (1, 2):
         await tell(line, run, number, stack_id=number, live_count=1, live_bytes=(1 << 63) - 1)
@@ -152,7 +152,7 @@ async def test_hostile_sums_are_told_as_the_largest_number(line: Line, states: S
 
 
 async def test_writers_of_the_same_states_agree(database: str, states: States) -> None:
-    """Two runs that watch the same processes, in two lanes, in whatever order: the newest rows stand."""
+    """If several runs and lanes write the same states at the same time, the newest rows win."""
     random = np.random.default_rng(5)
     async with lined(database, lanes=2) as line:
         runs = [Run() for _ in range(4)]
@@ -167,7 +167,7 @@ async def test_writers_of_the_same_states_agree(database: str, states: States) -
 
 
 async def test_writers_that_wait_for_each_other_both_write(database: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Each changes a state of one group and adds one to the other's: PostgreSQL ends one of them, which tries again."""
+    """If two writers deadlock on each other's groups, PostgreSQL aborts one; it retries, and both are stored."""
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()"
     async with lined(database, lanes=1) as line, lined(database, lanes=1) as other:
         for number in (1, 2):
@@ -193,7 +193,7 @@ async def test_writers_that_wait_for_each_other_both_write(database: str, caplog
 
 
 async def test_states_go_with_the_days_of_their_rows(line: Line, upkeep: psycopg.Connection[Any]) -> None:
-    """Also those that are over; one that was told since stays, and so do its texts and its process."""
+    """A state is deleted with the day of its newest row, also if it is over; other states keep texts and process."""
     run = Run()
     await tell(line, run, 1, pid=1, days=5, stack="main;old", comm="old", live_count=1, live_bytes=1)
     await tell(line, run, 2, pid=2, days=5, stack="main;over", comm="over")
@@ -203,7 +203,7 @@ async def test_states_go_with_the_days_of_their_rows(line: Line, upkeep: psycopg
     assert line.query("SELECT p.pid FROM latest.cuda_live l JOIN store.processes p ON p.id = l.process") == [(3,)]
     assert line.query("SELECT held, total FROM ranked.cuda_live WHERE held > 0") == [(1, 1)]
     assert line.query("SELECT count(*) FROM ranked.cuda_live WHERE day < now() - interval '3 days'") == [(0,)]
-    # As if the rows were gone and the state had been left.
+    # As if the rows were deleted, but not the state.
     line.query("DELETE FROM store.batches")
     sweep(upkeep)
     assert line.query("SELECT pid FROM store.processes") == [(3,)]
@@ -212,7 +212,7 @@ async def test_states_go_with_the_days_of_their_rows(line: Line, upkeep: psycopg
 
 
 async def test_a_short_disk_is_not_filled_by_deleting(line: Line, upkeep: psycopg.Connection[Any]) -> None:
-    """Days go at once then; their states go with the next day that goes in peace."""
+    """If space is short, a day is dropped without its states; a later drop with enough space deletes them too."""
     run, count = Run(), "SELECT count(*) FROM latest.cuda_live"
     await tell(line, run, 1, pid=1, days=5, live_count=1)
     await tell(line, run, 2, pid=2, days=4, live_count=1)
@@ -227,7 +227,7 @@ async def test_a_short_disk_is_not_filled_by_deleting(line: Line, upkeep: psycop
 
 
 async def test_any_stream_can_tell_states(database: str) -> None:
-    """One without processes that end, too; a new declaration begins with no states, and the same one keeps them."""
+    """Any stream can declare states, also without ended processes; a changed declaration deletes the states."""
     latest = Latest(key=("device", "kind"), by=("comm", "device"), totals=("used_bytes",), held=("used_bytes",))
     tables = {**TABLES, "gpu_process": replace(TABLES["gpu_process"], latest=latest)}
     rows = told("gpu_process", 4, pid=[1, 1, 2, 0], device=[0, 0, 1, 0], used_bytes=[10, 20, 25, 0])
@@ -249,7 +249,7 @@ async def test_any_stream_can_tell_states(database: str) -> None:
 
 
 async def test_what_is_not_known_is_not_over(line: Line, states: States) -> None:
-    """A process with unknown memory use of a GPU is listed too, after those with known use."""
+    """A process with unknown GPU memory is listed, after those with known memory."""
     known, unknown = Run(), Run()
     await tell(line, known, 1, "gpu_process", pid=1, comm="known", kind="compute", used_bytes=5)
     await tell(line, known, 2, "gpu_process", pid=2, comm="gone", kind="compute", used_bytes=0)
@@ -263,7 +263,7 @@ async def test_what_is_not_known_is_not_over(line: Line, states: States) -> None
 
 
 async def test_states_need_no_process(line: Line, states: States) -> None:
-    """The values of a GPU have all digits; values that it does not report are absent."""
+    """States without a process are kept exactly; values that a GPU does not report are absent."""
     run = Run()
     figures: dict[str, Any] = {"memory_used_bytes": 7, "power_watts": 412.345, "gpu_percent": None}
     await tell(line, run, 1, "gpu", device=0, uuid="GPU-0", name="one", slowed_by="thermal", **figures)
@@ -279,7 +279,7 @@ async def test_states_need_no_process(line: Line, states: States) -> None:
 
 
 async def test_each_stream_of_states_has_a_function(line: Line, states: States) -> None:
-    """A row a state that is not over, with its texts, which says what its columns are; sums of it are the groups'."""
+    """Each stream of states has a function that returns its current states; their sums equal the groups."""
     random = np.random.default_rng(11)
     await line.send(Run().batch(1, at_random("cuda_live", 101, random, range(1, 600)), stream="cuda_live"))
     now = """
@@ -294,7 +294,7 @@ async def test_each_stream_of_states_has_a_function(line: Line, states: States) 
 
 
 def test_what_people_built_on_states_stops_no_server(database: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A stream whose states are declared anew has new tables; a function that a view is built on stays, and works."""
+    """A migration that changes a stream's states keeps a function that a user's view depends on; the view works."""
     migrated(database)
     latest = TABLES["cuda_live"].latest
     assert latest

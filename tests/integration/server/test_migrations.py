@@ -1,4 +1,4 @@
-"""Numbered files change a database that has rows and books, once, whole or not at all."""
+"""Migrations: numbered files change a filled database once, and completely or not at all."""
 
 import logging
 
@@ -35,7 +35,7 @@ def _kept(conninfo: str) -> list[list[tuple[object, ...]]]:
 
 @pytest.fixture
 async def filled(database: str) -> str:
-    """A database with rows in fresh and packed blocks, states, rollups, losses, and books open and closed."""
+    """A database with rows in fresh and packed blocks, states, rollups, losses, and open and closed books."""
     async with lined(database) as line:
         open_, over = Run(), Run()
         await line.send(over.start())
@@ -53,7 +53,7 @@ async def filled(database: str) -> str:
 
 
 def _with_next(monkeypatch: pytest.MonkeyPatch, *texts: str) -> int:
-    """Has the server come with more files; the number of the first."""
+    """Adds migration files to the server's; returns the number of the first."""
     known = migrate.migrations()
     number = max(known) + 1
     files = {**known, **dict(enumerate(texts, number))}
@@ -64,7 +64,7 @@ def _with_next(monkeypatch: pytest.MonkeyPatch, *texts: str) -> int:
 async def test_a_filled_database_is_migrated(
     filled: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Rows, rollups, states and books are as they were; what the file does is done, and done once."""
+    """A migration runs once, and keeps rows, rollups, states and books."""
     before = _kept(filled)
     assert all(before)
     number = _with_next(monkeypatch, NEXT)
@@ -82,7 +82,7 @@ async def test_a_filled_database_is_migrated(
 
 
 async def test_a_migration_that_fails_changes_nothing(filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor do the files and statements before the one that fails; the server before goes on with the database."""
+    """A failed migration also undoes the files and statements before it; the old server can still use the database."""
     before = _kept(filled)
     with monkeypatch.context() as patched:
         number = _with_next(patched, NEXT, "DELETE FROM store.losses; SELECT nothing FROM nowhere")

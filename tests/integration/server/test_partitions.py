@@ -1,4 +1,4 @@
-"""A partition a day: made when its first rows come, beside whoever reads and writes."""
+"""Daily partitions: made when the first rows of a day arrive, without blocking readers or writers."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ DAY_NS = 24 * 3600 * 10**9
 
 
 async def test_writers_make_a_day_together(database: str) -> None:
-    """Several that meet on a new day, for several streams of it, make each partition once and fail none."""
+    """Writers that store the first rows of a day at the same time create its partitions once; no batch fails."""
     runs = [Run() for _ in range(12)]
     async with lined(database, lanes=4) as line:
         for day in range(3):
@@ -22,7 +22,7 @@ async def test_writers_make_a_day_together(database: str) -> None:
 
 
 async def test_a_new_day_waits_for_no_reader(line: Line) -> None:
-    """A long query of the table does not hold up the first rows of a day."""
+    """An open transaction that has read the table does not delay the first rows of another day."""
     run = Run()
     await line.send(run.batch(1, rows(101)))
     with psycopg.connect(line.conninfo) as reader:

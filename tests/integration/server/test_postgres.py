@@ -1,4 +1,4 @@
-"""The private PostgreSQL: obstacles at its start, and the state after a crash."""
+"""The private PostgreSQL: problems at start, and recovery after a crash."""
 
 import contextlib
 import os
@@ -25,14 +25,14 @@ ROWS = 101
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """A place whose path is short enough for a socket."""
+    """A directory whose path is short enough for a socket."""
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
         yield Path(folder) / "pg"
 
 
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
-    """A file system of 256 MiB of its own."""
+    """A separate file system of 256 MiB."""
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", folder], check=True)
         try:
@@ -67,7 +67,7 @@ def _killed(postgres: PrivatePostgres) -> None:
 
 
 def test_a_killed_postmaster_is_followed_by_another(directory: Path) -> None:
-    """What was committed is there and no more, though a backend of the killed one is still busy."""
+    """After a killed postmaster, a new one has exactly the committed rows, even if an old backend is still busy."""
     with PrivatePostgres(directory) as postgres:
         _fill(postgres)
         busy = psycopg.connect(postgres.conninfo())
@@ -83,7 +83,7 @@ def test_a_killed_postmaster_is_followed_by_another(directory: Path) -> None:
 
 
 def _work(connection: psycopg.Connection) -> None:
-    with contextlib.suppress(psycopg.OperationalError):  # its server is gone before it has counted
+    with contextlib.suppress(psycopg.OperationalError):  # the server is killed during the query
         connection.execute("SELECT count(*) FROM generate_series(1, 2000000000)")
     connection.close()
 
@@ -95,7 +95,7 @@ def _is_busy(postgres: PrivatePostgres, pid: int) -> bool:
 
 
 def test_a_killed_backend_is_no_end(directory: Path) -> None:
-    """PostgreSQL recovers by itself: the same postmaster answers again, with all that was committed."""
+    """After a killed backend, the same postmaster recovers, with all committed rows."""
     with PrivatePostgres(directory) as postgres:
         _fill(postgres)
         before = postgres.pid
@@ -112,7 +112,7 @@ def test_a_killed_backend_is_no_end(directory: Path) -> None:
 
 
 def test_nothing_outlives_its_owner(directory: Path) -> None:
-    """A killed owner takes PostgreSQL with it, and the next one finds the data whole."""
+    """PostgreSQL ends if its owner is killed, and the next owner can start it again."""
     owner = subprocess.Popen(
         [sys.executable, "-c", _OWNER, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -137,7 +137,7 @@ with PrivatePostgres(Path(sys.argv[1])):
 
 
 def test_an_orphan_is_ended_first(directory: Path) -> None:
-    """A postmaster that outlived its owner is ended in order, and the data is taken over."""
+    """A postmaster that outlived its owner is shut down cleanly, and a new one starts with the data."""
     orphan = PrivatePostgres(directory)
     orphan.start()
     before = orphan.pid
@@ -149,7 +149,7 @@ def test_an_orphan_is_ended_first(directory: Path) -> None:
 
 @pytest.mark.parametrize("left", ["", "0\n", "{this}\n{data}\n", "not a number"])
 def test_a_stale_pid_file_is_no_obstacle(directory: Path, left: str) -> None:
-    """Not even if it is empty, as a full disk leaves it, or has the number of a process that lives."""
+    """A stale pid file does not prevent a start, even if it is empty (full disk) or has the pid of a live process."""
     with PrivatePostgres(directory) as postgres:
         _fill(postgres)
     data = directory / "data"
@@ -160,14 +160,14 @@ def test_a_stale_pid_file_is_no_obstacle(directory: Path, left: str) -> None:
 
 
 def test_shared_memory_of_killed_ones_does_not_pile_up(directory: Path) -> None:
-    """Each start removes what the one before could not."""
+    """Each start removes the shared memory of the killed postmaster before it."""
     used: set[str] = set()
     with PrivatePostgres(directory) as postgres:
         for _ in range(3):
             used |= _shared_memory(postgres)
             _killed(postgres)
             postgres.start()
-    assert len(used) >= 6  # each has a segment of either kind
+    assert len(used) >= 6  # each postmaster has a segment of both kinds
     there = {line.split()[1] for line in Path("/proc/sysvipc/shm").read_text().splitlines()}
     there |= {str(file) for file in Path("/dev/shm").iterdir()}
     assert not used & there
@@ -186,7 +186,7 @@ def _shared_memory(postgres: PrivatePostgres) -> set[str]:
 
 
 def test_a_full_disk_ends_no_database(small_disk: Path) -> None:
-    """A crash on a full disk: the ballast makes room for recovery. It is made again once there is room."""
+    """After a crash on a full disk, the ballast makes room for recovery; upkeep recreates it once there is space."""
     postgres = PrivatePostgres(small_disk / "pg", ballast_bytes=48 * MIB)
     ballast = small_disk / "pg" / "ballast"
     with postgres:
@@ -206,7 +206,7 @@ def test_a_full_disk_ends_no_database(small_disk: Path) -> None:
 
 
 def test_without_ballast_a_full_disk_is_told(small_disk: Path) -> None:
-    """Nothing can be started; the error says what to do, and once that is done it starts."""
+    """Without ballast, a start on a full disk fails, and the error says what to do; with space, the start works."""
     postgres = PrivatePostgres(small_disk / "pg", ballast_bytes=16 * MIB)
     with postgres:
         _fill(postgres)
@@ -232,7 +232,7 @@ def _fill_up(disk: Path) -> Path:
 
 
 def test_no_room_for_a_first_start_is_told(small_disk: Path) -> None:
-    """The error says why, and nothing half-made is in the way later."""
+    """If a first start has no space, the error says so, and no incomplete data prevents a later start."""
     rest = _fill_up(small_disk)
     with pytest.raises(PostgresError, match=r"no space for PostgreSQL in .*: free some"):
         PrivatePostgres(small_disk / "pg").start()
@@ -242,7 +242,7 @@ def test_no_room_for_a_first_start_is_told(small_disk: Path) -> None:
 
 
 def test_a_start_can_be_given_up(directory: Path) -> None:
-    """While the cluster is made or while it starts; nothing runs afterwards, and the next start works."""
+    """A start can be cancelled while the cluster is created or starts; no process is left, and the next start works."""
     asked = 0
 
     def at_the_third() -> bool:
@@ -263,7 +263,7 @@ def test_a_start_can_be_given_up(directory: Path) -> None:
 
 
 def test_a_stop_is_certain(directory: Path) -> None:
-    """A postmaster that does not react, here for it is stopped, is killed with all its processes."""
+    """A stop kills a postmaster that does not react (here because of SIGSTOP), with all its processes."""
     postgres = PrivatePostgres(directory)
     postgres.start()
     assert postgres.pid
@@ -275,7 +275,7 @@ def test_a_stop_is_certain(directory: Path) -> None:
 
 
 def test_a_log_has_an_end(tmp_path: Path) -> None:
-    """Beyond its limit it is kept as the older one, and whoever has it open goes on in the new one."""
+    """A log beyond its limit is copied to the older file and emptied; a process that has it open continues in it."""
     log = LogFile(tmp_path / "postgres.log", limit=1009)
     with log.opened() as file:
         file.write(b"old\n" * 250)
@@ -292,13 +292,13 @@ def test_a_log_has_an_end(tmp_path: Path) -> None:
 
 
 def test_a_directory_in_use_is_refused(directory: Path) -> None:
-    """The error names who runs it."""
+    """A directory in use is refused; the error has the pid of the process that uses it."""
     with PrivatePostgres(directory), pytest.raises(DirectoryInUse, match=str(os.getpid())):
         PrivatePostgres(directory).start()
 
 
 def test_a_directory_that_others_can_enter_is_refused(directory: Path) -> None:
-    """The directory's mode is the access control, so it is not loosened silently, nor changed."""
+    """A directory that others can enter is refused and left unchanged, because its mode is the access control."""
     directory.mkdir(mode=0o755)
     with pytest.raises(PostgresError, match="with mode 0700, since it guards the database"):
         PrivatePostgres(directory).start()
@@ -306,7 +306,7 @@ def test_a_directory_that_others_can_enter_is_refused(directory: Path) -> None:
 
 
 def test_data_of_another_version_is_left_alone(directory: Path) -> None:
-    """It says which made it and what to do."""
+    """Data of another PostgreSQL version is refused; the error names the version and says what to do."""
     (directory / "data").mkdir(parents=True)
     directory.chmod(0o700)
     (directory / "data" / "PG_VERSION").write_text("15\n")
@@ -315,14 +315,14 @@ def test_data_of_another_version_is_left_alone(directory: Path) -> None:
 
 
 def test_a_path_too_long_for_a_socket_is_told(directory: Path) -> None:
-    """Before anything is made."""
+    """A path too long for a socket is refused before the directory is created."""
     with pytest.raises(PostgresError, match="choose a shorter directory"):
         PrivatePostgres(directory / ("x" * 100)).start()
     assert not directory.exists()
 
 
 def test_the_environment_changes_nothing(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Variables for other clients of PostgreSQL neither move the socket nor the database."""
+    """PostgreSQL's environment variables change neither the socket nor the database."""
     monkeypatch.setenv("PGPORT", "6543")
     monkeypatch.setenv("PGDATABASE", "elsewhere")
     with PrivatePostgres(directory) as postgres:

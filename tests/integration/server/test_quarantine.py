@@ -13,7 +13,7 @@ from scope_server.store.schema.columns import stream_tables
 from scope_server.store.writing.quarantine import Quarantine
 from scope_server.store.writing.rows import Keys, StreamRows
 
-# Raises for blocks with a row whose arg0 is 13, but not for a table that was dropped.
+# Raises for blocks that have a row with arg0 = 13.
 TRIGGER = """
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN IF 13 = ANY(NEW.arg0) THEN RAISE EXCEPTION 'unlucky'; END IF; RETURN NEW; END $$;
@@ -22,7 +22,7 @@ ENTRIES = "SELECT stream, sequence, events, code, record IS NOT NULL FROM store.
 
 
 def _group(run: Run, count: int = 9, size: int = 11) -> list[Record]:
-    """Batches of which the second has the row 13."""
+    """Batches of one group; the second has the row with arg0 = 13."""
     return [run.batch(n + 1, rows(size, size * n), emitted=size * count) for n in range(count)]
 
 
@@ -32,7 +32,7 @@ def _quarantine(line: Line) -> Quarantine:
 
 
 async def test_a_trigger_that_raises_harms_one_batch(line: Line) -> None:
-    """The batch is refused, booked as lost and kept; those beside it in its group are stored; nothing is held."""
+    """A batch that PostgreSQL refuses is quarantined and counted as lost; the rest of its group is stored."""
     line.query(TRIGGER)
     run = Run()
     answers = await line.send(run.start(), *_group(run), run.end({"syscall": 9}))
@@ -45,7 +45,7 @@ async def test_a_trigger_that_raises_harms_one_batch(line: Line) -> None:
 
 
 async def test_a_fault_of_the_servers_own_harms_one_batch(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An unexpected error, such as a KeyError, is not retried endlessly and does not block other records."""
+    """A batch that raises an unexpected error, such as KeyError, is quarantined and does not block other records."""
 
     def faulty(self: StreamRows, batches: Sequence[int | None], keys: Keys) -> object:
         if 13 in self._rows.column("arg0").to_pylist():
@@ -63,7 +63,7 @@ async def test_a_fault_of_the_servers_own_harms_one_batch(line: Line, monkeypatc
 
 
 async def test_a_kept_record_is_stored_after_all(line: Line) -> None:
-    """A retry stores the rows and takes them out of what is lost, or changes nothing."""
+    """A retry stores the rows and subtracts them from the losses; a retry that fails changes nothing."""
     line.query(TRIGGER)
     run = Run()
     await line.send(run.start(), *_group(run), run.end({"syscall": 9}))
@@ -85,7 +85,7 @@ async def test_a_kept_record_is_stored_after_all(line: Line) -> None:
 
 
 async def test_a_dropped_entry_stays_lost(line: Line) -> None:
-    """Dropping an entry deletes its bytes, not its counted loss."""
+    """Dropping an entry deletes it, but not its counted loss."""
     line.query(TRIGGER)
     run = Run()
     await line.send(*_group(run))
@@ -99,7 +99,7 @@ async def test_a_dropped_entry_stays_lost(line: Line) -> None:
 
 
 async def test_what_is_kept_is_bounded(database: str) -> None:
-    """Beyond the bound a record is booked as lost without its bytes, and cannot be tried again."""
+    """Beyond the size limit, a record is counted as lost without its bytes, and cannot be retried."""
     run = Run()
     bad = [run.batch(n + 1, rows(11), schema_fingerprint="?") for n in range(5)]
     size = bad[0].ByteSize()
@@ -112,7 +112,7 @@ async def test_what_is_kept_is_bounded(database: str) -> None:
 
 
 async def test_a_record_without_rows_is_kept_too(line: Line) -> None:
-    """A refused gap or end of a run settles nothing; it can be tried again like a batch."""
+    """A refused record without rows, such as an account, is quarantined too, and can be retried."""
     run = Run()
     line.query("ALTER TABLE store.losses ADD CONSTRAINT none CHECK (reason <> 'unlucky')")
     (answer,) = await line.send(run.accounts(syscall=account(13, {("ring", "unlucky"): 13})))
@@ -124,7 +124,7 @@ async def test_a_record_without_rows_is_kept_too(line: Line) -> None:
 
 
 async def test_what_cannot_even_be_kept_is_asked_for_later(line: Line) -> None:
-    """The agent keeps what the server can neither store nor keep; other records go on."""
+    """A record that the server can neither store nor quarantine is answered with LATER; other records are stored."""
     line.query(TRIGGER)
     line.query("ALTER TABLE store.quarantine ADD CONSTRAINT nothing CHECK (false)")
     run = Run()
@@ -138,7 +138,7 @@ async def test_what_cannot_even_be_kept_is_asked_for_later(line: Line) -> None:
 
 
 async def test_tables_that_are_out_of_order_are_not_the_records_fault(line: Line) -> None:
-    """A column that somebody has renamed makes the server say later; put right, all is stored."""
+    """If a column was renamed, records are answered with LATER; once it is renamed back, they are stored."""
     run = Run()
     group = _group(run)
     await line.send(run.batch(100, rows(3), emitted=99))
@@ -151,7 +151,7 @@ async def test_tables_that_are_out_of_order_are_not_the_records_fault(line: Line
 
 
 async def test_a_partition_that_was_dropped_is_made_again(line: Line) -> None:
-    """Rows are stored, not refused, if the partition of their day is dropped during the write."""
+    """Rows are stored, not refused, if the partition of their day was dropped."""
     run = Run()
     await line.send(run.batch(1, rows(101)))
     parents = "('fresh.syscall'::regclass, 'store.batches'::regclass)"

@@ -1,4 +1,4 @@
-"""The quarantine as operators meet it: listed, retried, dropped."""
+"""The quarantine for operators: the API and the command line list, retry and drop entries."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from scope_cli.commands import admin
 
 
 async def test_what_was_refused_can_be_stored_after_all(line: Line, start_server: Callable[..., Any]) -> None:
-    """A retry that still fails changes nothing and says why; one that succeeds takes the events out of the losses."""
+    """A retry that fails is a 409 and changes nothing; one that succeeds subtracts the events from the losses."""
     line.query(TRIGGER)
     run = Run()
     await line.send(run.start(), run.batch(1, rows(17), emitted=17), run.end({"syscall": 1}))
@@ -31,7 +31,7 @@ async def test_what_was_refused_can_be_stored_after_all(line: Line, start_server
 
 
 async def test_what_is_dropped_stays_booked_as_lost(line: Line, start_server: Callable[..., Any]) -> None:
-    """And is gone."""
+    """A dropped entry is gone, but its events stay counted as lost."""
     line.query(TRIGGER)
     run = Run()
     await line.send(run.start(), run.batch(1, rows(17), emitted=17), run.end({"syscall": 1}))
@@ -45,7 +45,7 @@ async def test_what_is_dropped_stays_booked_as_lost(line: Line, start_server: Ca
 
 @pytest.mark.parametrize("entry", ["0", "-1", "x", "9" * 30, "1e3", "%00"])
 async def test_an_entry_is_a_number(start_server: Callable[..., Any], entry: str) -> None:
-    """Anything else is a 400."""
+    """An entry's id is a positive number; any other text is a 400."""
     async with start_server() as server:
         for verb in ("retry", "drop"):
             status, problem = await server.ask("POST", f"quarantine/{entry}/{verb}")
@@ -55,7 +55,7 @@ async def test_an_entry_is_a_number(start_server: Callable[..., Any], entry: str
 async def test_the_command_line_lists_what_there_is(
     line: Line, start_server: Callable[..., Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`scope admin quarantine`, with and without entries."""
+    """`scope admin quarantine` lists the entries, or says that there are none."""
     import argparse
     import asyncio
 

@@ -1,4 +1,4 @@
-"""Agents and their wanted tasks are reconciled, even if one side is silent."""
+"""Agents and their wanted tasks are reconciled, even if one side sends nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ StartServer = Callable[..., Any]
 
 @pytest.fixture
 def silent() -> StandInAgent:
-    """An agent that reports when something has changed, and otherwise never."""
+    """An agent that reports only changes."""
     agent = StandInAgent()
     agent.every_s = None
     return agent
@@ -23,7 +23,7 @@ def silent() -> StandInAgent:
 async def test_what_is_wanted_is_looked_at_again(
     start_server: StartServer, monkeypatch: pytest.MonkeyPatch, silent: StandInAgent
 ) -> None:
-    """A change that nobody told this server of, such as another server's, reaches the agent without its asking."""
+    """A change of wanted tasks in the database, such as another server's, reaches the agent without a report."""
     monkeypatch.setattr(reconcile, "EVERY_S", 0.3)
 
     async def wish() -> list[str]:
@@ -31,7 +31,7 @@ async def test_what_is_wanted_is_looked_at_again(
 
     async with start_server() as server, silent.attending(server):
         task_id = await server.start()
-        monkeypatch.setattr(silent, "_obey", lambda _: None)  # so it has nothing to report, either
+        monkeypatch.setattr(silent, "_obey", lambda _: None)  # so it has no change to report
         for wanted in (False, True, False):
             server.query("UPDATE store.tasks SET wanted = %s", wanted)
             await until(wish, lambda ids, wanted=wanted: ids == [task_id] * wanted, 12)
@@ -40,7 +40,7 @@ async def test_what_is_wanted_is_looked_at_again(
 async def test_an_agent_that_does_nothing_is_asked_again(
     start_server: StartServer, monkeypatch: pytest.MonkeyPatch, silent: StandInAgent
 ) -> None:
-    """Stopped for long, it neither obeys nor reports: its session ends, its task stays wanted; back again it runs."""
+    """If an agent does not react, its session ends, but its task stays wanted, and starts when the agent reconnects."""
     monkeypatch.setattr(desired, "ANSWER_S", 0.5)
     monkeypatch.setattr(session, "SILENCE_S", 2.0)
     obey = silent._obey

@@ -1,4 +1,4 @@
-"""Reports: nothing that an agent reports is lost, and nothing that it says harms others."""
+"""Reports: locks and outages of the database lose no report, and no report harms other tasks or machines."""
 
 import asyncio
 import contextlib
@@ -21,14 +21,14 @@ StartServer = Callable[..., Any]
 
 @contextlib.contextmanager
 def locked(server: Server, *tables: str) -> Iterator[None]:
-    """Nobody else reads or writes these tables while inside."""
+    """Locks these tables against reads and writes while inside."""
     with psycopg.connect(server.conninfo) as blocker:
         blocker.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS EXCLUSIVE MODE".encode())
         yield
 
 
 async def test_a_lock_freezes_no_state(start_server: StartServer) -> None:
-    """What is reported while tables are locked is written afterwards, also if the agent has gone by then."""
+    """Reports that arrive while tables are locked are written later, even if the agent has disconnected."""
     agent = StandInAgent()
     async with start_server(statement_timeout_s=1.0) as server:
         async with agent.attending(server):
@@ -44,7 +44,7 @@ async def test_a_lock_freezes_no_state(start_server: StartServer) -> None:
 
 
 async def test_an_outage_freezes_no_state(start_server: StartServer) -> None:
-    """What is reported while the database is away is written when it is back."""
+    """Reports that arrive while the database is down are written when it is back."""
     agent = StandInAgent()
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
         mortal = PrivatePostgres(Path(folder) / "pg")
@@ -65,7 +65,7 @@ async def test_an_outage_freezes_no_state(start_server: StartServer) -> None:
 
 
 async def test_what_was_emitted_goes_on_being_told(start_server: StartServer) -> None:
-    """By reports, and it only grows: while records do not come, they are seen to be under way."""
+    """Reports update the emitted count, which never falls; without records, these events count as under way."""
     agent = StandInAgent()
     async with start_server() as server, agent.attending(server):
         task_id = await server.start()
@@ -80,8 +80,24 @@ async def test_what_was_emitted_goes_on_being_told(start_server: StartServer) ->
             assert (stream["stored"], stream["under_way"], stream["lost"]) == (0, expected, [])
 
 
+async def test_a_late_report_opens_no_books(start_server: StartServer) -> None:
+    """A report that is written after the run's end changes no count: the end's account was the last."""
+    agent = StandInAgent()
+    async with start_server() as server, agent.attending(server):
+        task_id = await server.start()
+        agent.tasks[task_id].run.accounts["syscall"].emitted = 101
+        agent.change(task_id, RUNNING)
+        await until(lambda: server.task(task_id), lambda task: bool(task["streams"]))
+        server.query("UPDATE store.accounts SET stored = 101, last_sequence = 0")
+        agent.tasks[task_id].run.accounts["syscall"].emitted = 115
+        agent.change(task_id, STOPPED)
+        await until(lambda: server.task(task_id), lambda task: task["runs"][0]["state"] == "stopped")
+        await asyncio.sleep(0.5)  # the counts are written after the state
+        assert (await server.task(task_id))["streams"][0]["emitted"] == 101
+
+
 async def test_what_cannot_be_entered_holds_up_nothing(start_server: StartServer) -> None:
-    """A hostile report is left out; those beside it and after it are entered."""
+    """Invalid tasks in a report are skipped; the other tasks are stored."""
     agent = StandInAgent()
     async with start_server() as server, agent.attending(server):
         bad = [agent.begin_own(probe) for probe in ("nul\0", "x" * 64)]
@@ -100,7 +116,7 @@ async def test_what_cannot_be_entered_holds_up_nothing(start_server: StartServer
 
 
 async def test_another_machines_tasks_are_not_touched(start_server: StartServer) -> None:
-    """An agent that reports a task of another machine changes nothing of it."""
+    """An agent that reports a task or run of another machine does not change it."""
     agent, other = StandInAgent(), StandInAgent("other", "f" * 32)
     async with start_server() as server, agent.attending(server), other.attending(server):
         task_id = agent.begin_own()
@@ -115,7 +131,7 @@ async def test_another_machines_tasks_are_not_touched(start_server: StartServer)
 
 
 def _leave_open(server: Server, task_id: str, run_id: str, settled: str, last: int | None = None) -> None:
-    """A run as an agent leaves it that is killed: 1000 events made, 300 stored, 7 lost."""
+    """Adds a run as a killed agent leaves it: 1000 events emitted, 300 stored, 7 lost."""
     server.query(
         """WITH run AS (
                INSERT INTO store.runs (run_id, task, installation, state, started)
@@ -146,7 +162,7 @@ async def books(server: Server, run_id: str) -> tuple[Any, ...]:
 async def test_the_books_of_forgotten_runs_are_closed(
     start_server: StartServer, settled: str, last: int | None
 ) -> None:
-    """A run that its machine's agent knows nothing of has ended; what is under way of it is lost, and counted."""
+    """A run that its agent no longer knows is closed as killed, and its events under way are counted as lost."""
     agent = StandInAgent()
     async with start_server() as server:
         async with agent.attending(server):
@@ -176,7 +192,7 @@ async def test_the_books_of_forgotten_runs_are_closed(
 async def test_a_run_is_not_forgotten_while_its_records_wait(
     start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an earlier connection has sent may still be in the backlog; it is stored first."""
+    """A run is not closed while the backlog may hold records of it from an earlier connection."""
     waiting = True
     monkeypatch.setattr("scope_server.ingest.backlog.Backlog.holds", lambda *_: waiting)
     agent = StandInAgent()

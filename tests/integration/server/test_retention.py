@@ -1,4 +1,4 @@
-"""Data above the age or size limit is deleted in whole days, with all texts only it needs; nobody is blocked."""
+"""Retention: days beyond the age or size limit are deleted whole, without blocking readers or writers."""
 
 import asyncio
 import subprocess
@@ -21,13 +21,13 @@ WHERE n.nspname IN ('fresh', 'packed', 'rollups', 'store') AND c.relkind = 'r' A
 
 
 def days(line: Line) -> set[int]:
-    """How many days ago the rows are that there are."""
+    """The ages, in days, of all stored rows."""
     found = line.query("SELECT DISTINCT (time AT TIME ZONE 'UTC')::date FROM scope.syscall")
     return {(TODAY - day).days for (day,) in found}
 
 
 async def test_days_go_by_age(line: Line, upkeep: psycopg.Connection[Any]) -> None:
-    """Rows, catalogue and rollups of days that are older than is kept are gone; the others are as they were."""
+    """Rows, catalogue and rollups of days beyond the age limit are deleted; those of other days stay."""
     run = Run()
     for number, day in enumerate((0, 1, 2, 5, 6)):
         await store(line, run, day, number + 1, first=101 * number)
@@ -43,7 +43,7 @@ async def test_days_go_by_age(line: Line, upkeep: psycopg.Connection[Any]) -> No
 async def test_a_clock_far_ahead_takes_nothing(
     line: Line, upkeep: psycopg.Connection[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A clock that has jumped ahead, before or after the start, is reported; the size limit still applies."""
+    """A clock that has jumped ahead deletes no day by age, and is reported; the size limit still applies."""
     run = Run()
     await store(line, run, 0)
     await store(line, run, 1, 2)
@@ -62,7 +62,7 @@ async def test_a_clock_far_ahead_takes_nothing(
 
 
 async def test_the_oldest_days_go_by_bytes(line: Line, upkeep: psycopg.Connection[Any]) -> None:
-    """As many as have to: what is left fits, and with one day more it would not."""
+    """Beyond the size limit, the oldest days are deleted, and no more than needed."""
     run = Run()
     for number, day in enumerate((0, 1, 2, 3)):
         await store(line, run, day, number + 1, count=20_011)
@@ -79,7 +79,7 @@ async def test_the_oldest_days_go_by_bytes(line: Line, upkeep: psycopg.Connectio
 async def test_today_never_goes_by_bytes(
     line: Line, upkeep: psycopg.Connection[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """If today alone exceeds the limit, this is logged as an error once per hour; rows are still stored."""
+    """If today alone exceeds the limit, it is kept, the error is logged once an hour, and rows are still stored."""
     run = Run()
     await store(line, run, 0)
     await store(line, run, 1, 2)
@@ -92,7 +92,7 @@ async def test_today_never_goes_by_bytes(
 
 
 async def test_the_books_stay(line: Line, upkeep: psycopg.Connection[Any]) -> None:
-    """What was stored counts as stored also when its day is gone; that it went is told, by stream and day."""
+    """Rows of a deleted day still count as stored; `scope.dropped` lists the deletion by stream and day."""
     run = Run()
     await store(line, run, 9)
     await store(line, run, 0, 2)
@@ -106,7 +106,7 @@ async def test_the_books_stay(line: Line, upkeep: psycopg.Connection[Any]) -> No
 
 
 async def test_a_late_row_makes_its_day_anew(line: Line, upkeep: psycopg.Connection[Any]) -> None:
-    """A writer that knew the partition of a day which was dropped stores what comes late, and it goes the next time."""
+    """A writer stores late rows of a dropped day, in a new partition; the next run of retention drops them."""
     run = Run()
     await store(line, run, 2)
     await store(line, run, 0, 2)
@@ -122,7 +122,7 @@ async def test_a_late_row_makes_its_day_anew(line: Line, upkeep: psycopg.Connect
 
 
 async def test_nobody_is_locked_out(line: Line, upkeep: psycopg.Connection[Any]) -> None:
-    """A long reader delays the deletion of its day, without blocking others; when it ends, the day is deleted."""
+    """A long reader delays the deletion of a day, but blocks no reader or writer; afterwards, the day is deleted."""
     run = Run()
     await store(line, run, 5)
     await store(line, run, 0, 2)
@@ -147,7 +147,7 @@ async def test_nobody_is_locked_out(line: Line, upkeep: psycopg.Connection[Any])
 
 
 async def test_a_late_row_of_a_day_that_is_going_waits(line: Line, upkeep: psycopg.Connection[Any]) -> None:
-    """While a reader keeps the day from going, its agent keeps what comes late; what came with it is stored."""
+    """While a reader delays a day's deletion, late rows of that day are answered with LATER; other rows are stored."""
     run = Run()
     await store(line, run, 5)
     await store(line, run, 0, 2)
@@ -180,7 +180,7 @@ with Connection.connect(sys.argv[1], autocommit=True) as connection:
 
 @pytest.mark.parametrize("statements", range(8))
 async def test_what_was_interrupted_is_completed(line: Line, upkeep: psycopg.Connection[Any], statements: int) -> None:
-    """A server killed between any two statements leaves what the next one completes; nothing is counted twice."""
+    """If a server is killed between any two statements of a deletion, the next one completes it and counts it once."""
     run = Run()
     await store(line, run, 5)
     await store(line, run, 0, 2)
@@ -194,7 +194,7 @@ async def test_what_was_interrupted_is_completed(line: Line, upkeep: psycopg.Con
 
 
 async def test_a_detach_that_was_not_finished_is_finished(line: Line, upkeep: psycopg.Connection[Any]) -> None:
-    """The server is killed while it waits for readers: PostgreSQL has the partition half detached."""
+    """A partition that a long reader left half detached is detached and deleted in the next run."""
     run = Run()
     await store(line, run, 5)
     await store(line, run, 0, 2)
@@ -210,7 +210,7 @@ async def test_a_detach_that_was_not_finished_is_finished(line: Line, upkeep: ps
 async def test_tasks_that_are_over_are_forgotten(
     line: Line, upkeep: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once their rows are gone and their books are closed; the newest tasks, and what is open or wanted, are kept."""
+    """Old tasks without rows and with closed books are deleted; open, wanted and the newest tasks are kept."""
     monkeypatch.setattr(closed_books, "NEWEST_TASKS", 1)
     over, open_, wanted, newest = (Run() for _ in range(4))
     for run in (over, open_, wanted, newest):
@@ -223,7 +223,7 @@ async def test_tasks_that_are_over_are_forgotten(
     await store(line, Run(newest.task_id), 0)
     closed = Closed(30)
     closed.step(upkeep)
-    assert line.query("SELECT count(*) FROM store.tasks") == [(4,)]  # their rows are there
+    assert line.query("SELECT count(*) FROM store.tasks") == [(4,)]  # they still have rows
     retain(upkeep, keep_days=10)
     closed.step(upkeep)
     left = {task for (task,) in line.query("SELECT task_id FROM store.tasks")}
@@ -232,7 +232,7 @@ async def test_tasks_that_are_over_are_forgotten(
 
 
 async def test_old_quarantined_records_go(line: Line, upkeep: psycopg.Connection[Any]) -> None:
-    """After as many days as rows."""
+    """Quarantined records are deleted at the same age as rows."""
     run = Run()
     await line.send(run.batch(1, rows(3), arrow_ipc=b"x"), run.batch(2, rows(3), arrow_ipc=b"x"))
     line.query("UPDATE store.quarantine SET received = now() - interval '31 days' WHERE sequence = 1")
@@ -241,7 +241,7 @@ async def test_old_quarantined_records_go(line: Line, upkeep: psycopg.Connection
 
 
 async def test_rows_and_batches_without_each_other_are_shown(line: Line) -> None:
-    """For the moment in which the one is gone and the other not yet, queries answer with what there is."""
+    """Queries work in the middle of a deletion: on rows without their batch, and on batches without their rows."""
     run = Run()
     await store(line, run, 1)
     await store(line, run, 0, 2)
@@ -251,7 +251,7 @@ async def test_rows_and_batches_without_each_other_are_shown(line: Line) -> None
 
 
 async def test_packed_days_go_alike(line: Line, upkeep: psycopg.Connection[Any]) -> None:
-    """With packed blocks, fresh ones, or both; those that stay keep their texts."""
+    """Days with packed blocks, fresh ones or both are deleted; the other days keep their texts."""
     run = Run()
     await store(line, run, 5)
     await store(line, run, 6, 2)

@@ -1,5 +1,4 @@
-"""Rollups equal the totals of the rows exactly, also with late, repeated, refused or interrupted records, merged or
-not."""
+"""Rollups equal the totals of the rows exactly, merged or not, also with late, resent or refused records."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ MINUTE_NS = 60 * 10**9
 EVER = "'-infinity', 'infinity'"
 _LARGEST = (1 << 63) - 1
 
-# A measured value of 2**63 or more is stored as a negative number, and counts as the largest that there is.
+# A value of 2**63 or more is stored as negative, and counts as 2**63 - 1.
 VALUE = f"CASE WHEN duration_ns < 0 THEN {_LARGEST} ELSE duration_ns END"
 BY_MINUTE = "date_trunc('minute', time, 'UTC'), machine_id, comm, name"
 OF_ROWS = f"""
@@ -53,7 +52,7 @@ PAIRS = [(OF_ROWS, ADDED_UP), (BUCKETS_OF_ROWS, BUCKETS), (SECONDS_OF_ROWS, SECO
 
 
 def same(line: Line) -> int:
-    """Whether all that is added up is what the rows are; how many rows there are."""
+    """Asserts that all rollups equal the totals of the rows; returns the number of rows."""
     for of_rows, added_up in PAIRS:
         wanted = line.query(of_rows)
         assert sorted(map(str, line.query(added_up))) == sorted(map(str, wanted))
@@ -61,7 +60,7 @@ def same(line: Line) -> int:
 
 
 def merge(line: Line) -> int:
-    """Merges all that is fresh; in how many steps."""
+    """Merges all fresh rollups; returns the number of steps."""
     connection = WriterConnection(line.conninfo)
     merger = Merger(connection, stream_tables(probes()).values())
     steps = 0
@@ -72,14 +71,14 @@ def merge(line: Line) -> int:
 
 
 def spread(count: int, minutes: float, first: int = 0) -> pa.RecordBatch:
-    """Rows spread over minutes from the machine's first second on."""
+    """Rows spread over so many minutes, starting `first` minutes after the machine's first second."""
     step = int(minutes * MINUTE_NS) // count
     times = [FIRST_KTIME_NS + first * MINUTE_NS + n * step for n in range(count)]
     return rows(count, ktime_ns=times, duration_ns=[n * n * n for n in range(count)])
 
 
 async def test_they_are_what_the_rows_add_up_to(line: Line) -> None:
-    """By minute, machine and the stream's keys; values of 64 bits, absent results and absent names too."""
+    """Rollups equal the totals of rows by minute, machine and keys, with 64-bit values and absent results and names."""
     one, two = Run(), Run()
     await line.send(*[one.batch(n + 1, rows(1009, 1009 * n)) for n in range(5)])
     other = make_machine(line.conninfo, "f" * 32)
@@ -88,7 +87,7 @@ async def test_they_are_what_the_rows_add_up_to(line: Line) -> None:
 
 
 async def test_merging_changes_nothing(line: Line) -> None:
-    """Fresh rows and merged ones, and both beside each other, add up to the same; an hour becomes few rows."""
+    """Fresh and merged rollups, alone and mixed, have the same totals; merging leaves few rows per hour."""
     run = Run()
     for sequence in range(1, 8):
         await line.send(run.batch(sequence, spread(499, 50, first=sequence)))
@@ -106,7 +105,7 @@ async def test_merging_changes_nothing(line: Line) -> None:
 
 
 async def test_what_comes_late_twice_or_not_at_all(line: Line) -> None:
-    """A repeated batch adds nothing, a late one is in its own minutes, a gap or the quarantine is in none."""
+    """A resent batch adds nothing; a late one adds to its own minutes; a gap or a quarantined batch adds nothing."""
     run = Run()
     late = run.batch(2, spread(211, 3))
     await line.send(run.batch(3, spread(211, 3, first=59)), run.batch(1, rows(101)))
@@ -127,7 +126,7 @@ async def test_what_comes_late_twice_or_not_at_all(line: Line) -> None:
 
 
 async def test_a_merge_that_is_cut_off_loses_and_doubles_nothing(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step is a transaction: interrupted between delete and insert, it changes nothing."""
+    """A merge step is one transaction: interrupted in the middle, it changes nothing."""
     run = Run()
     for sequence in range(1, 4):
         await line.send(run.batch(sequence, spread(499, 5)))
@@ -153,7 +152,7 @@ async def test_a_merge_that_is_cut_off_loses_and_doubles_nothing(line: Line, mon
 
 
 async def test_a_writer_that_is_cut_off_adds_once(line: Line) -> None:
-    """The rows and what they add up to are committed together: the writer's backends are killed again and again."""
+    """If writers lose their connections again and again, rollups still equal the rows, and each row is stored once."""
     run = Run()
     for sequence in range(1, 30):
         if sequence % 7 == 0:
@@ -163,7 +162,7 @@ async def test_a_writer_that_is_cut_off_adds_once(line: Line) -> None:
 
 
 async def test_a_summary_brings_its_own_histogram(line: Line) -> None:
-    """Counts, errors and sums are the columns that say so, and the buckets are the kernel's."""
+    """A summary's rollup takes counts, errors and sums from its columns, and buckets from its histogram."""
     schema = probe_named("syscalls").schema(probe_named("syscalls").streams[1])
     buckets = [[0] * 40 for _ in range(3)]
     for number, (bucket, count) in enumerate([(7, 5), (8, 11), (39, 1)]):
@@ -181,7 +180,7 @@ async def test_a_summary_brings_its_own_histogram(line: Line) -> None:
 
 
 async def test_percentiles_in_sql(line: Line) -> None:
-    """`scope.percentile` finds the bucket, and how far in, of what histograms of groups add up to."""
+    """`scope.percentile` returns a value in the bucket that has the percentile of the summed histograms."""
     await line.send(Run().batch(1, rows(1000, duration_ns=[100] * 980 + [5000] * 20, name=["read"] * 1000)))
     asked = "SELECT scope.percentile(0.5, at_least, count), scope.percentile(0.99, at_least, count) FROM {}"
     ((median, p99),) = line.query(asked.format("scope.syscall_histogram('-infinity')"))
@@ -190,7 +189,7 @@ async def test_percentiles_in_sql(line: Line) -> None:
 
 
 async def _filled(server: Server) -> Line:
-    """Rows of the last three hours from two machines in the server's database."""
+    """Stores rows of 90 minutes, from two machines, in the server's database."""
     from tests.integration.server.records import lined
 
     async with lined(server.conninfo) as line:
@@ -202,7 +201,7 @@ async def _filled(server: Server) -> Line:
 
 
 async def test_the_api_ranks(start_server: Callable[..., Any]) -> None:
-    """By count, by sum or by p99: the first groups with totals that are the rows', fresh and merged."""
+    """The API ranks groups by count, sum or p99; their totals equal the rows, before and after merging."""
     async with start_server() as server:
         line = await _filled(server)
         for _ in range(2):
@@ -225,7 +224,7 @@ async def test_the_api_ranks(start_server: Callable[..., Any]) -> None:
 
 
 async def test_the_api_gives_series(start_server: Callable[..., Any]) -> None:
-    """A point a step that has any, of as much as the rows of the step; by the second the count alone."""
+    """The API returns one point per step with rows; its count equals the rows, before and after merging."""
     async with start_server() as server:
         line = await _filled(server)
         since = datetime.fromtimestamp(BOOT_TO_UTC_NS / 1e9, UTC)
@@ -246,7 +245,7 @@ async def test_the_api_gives_series(start_server: Callable[..., Any]) -> None:
             assert all(sum(p["count"] for p in group["points"]) == group["count"] for group in answer["groups"])
             status, answer = await server.ask("GET", f"rollups/syscall?every=5m&order=p99&since={since:%FT%TZ}")
             assert all(p["p50"] <= p["p99"] for group in answer["groups"] for p in group["points"])
-            between = f"since={since:%FT%TZ}&until={until:%FT%TZ}"  # by the second no more than 2 h are given
+            between = f"since={since:%FT%TZ}&until={until:%FT%TZ}"  # steps of 1 s allow at most 2 h
             status, answer = await server.ask(
                 "GET", f"rollups/syscall?every=1s&by=machine&machine={'f' * 32}&{between}"
             )
@@ -277,7 +276,7 @@ async def test_the_api_gives_series(start_server: Callable[..., Any]) -> None:
     ],
 )
 async def test_what_cannot_be_asked(start_server: Callable[..., Any], path: str, said: str) -> None:
-    """A problem document that names the parameter."""
+    """An invalid parameter is a 400, with a problem document that names it."""
     async with start_server() as server:
         status, problem = await server.ask("GET", path)
         assert (status, problem["status"]) == (400, 400), problem
@@ -285,7 +284,7 @@ async def test_what_cannot_be_asked(start_server: Callable[..., Any], path: str,
 
 
 async def test_streams_that_there_are_not(start_server: Callable[..., Any]) -> None:
-    """An unknown stream or machine is not found; a stream that only counts has no percentiles; empty is empty."""
+    """An unknown stream or machine is a 404; a stream without values has no percentiles, and without rows no groups."""
     async with start_server() as server:
         assert (await server.ask("GET", f"rollups/{uuid.uuid4()}"))[0] == 404
         assert (await server.ask("GET", "rollups/syscall?machine=nowhere"))[0] == 404

@@ -1,4 +1,4 @@
-"""The database's schema: made from the catalogue, explained to people, and robust against what they do to it."""
+"""The database's schema: made from the catalogue, documented by comments, and robust against users' changes."""
 
 import psycopg
 import pyarrow as pa
@@ -13,7 +13,7 @@ COMMENTS = """
 SELECT c.relname, a.attname, col_description(c.oid, a.attnum)
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 WHERE c.relnamespace = %s::regnamespace AND c.relkind IN ('v', 'p')"""
-# Partitions left out: what they say is their parents'.
+# Without partitions, which have no comments of their own.
 UNEXPLAINED = """
 SELECT c.oid::regclass::text, a.attname
 FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -22,7 +22,7 @@ WHERE c.relnamespace = %s::regnamespace AND c.relkind IN ('r', 'p', 'v') AND NOT
 
 
 async def test_every_stream_is_explained(line: Line) -> None:
-    """Each view and function of a stream, each column, and each table says what it means, with the unit."""
+    """Each view, table and function of a stream, and each column, has a comment; a column's has the unit."""
     streams = set(TABLES)
     for schema in ("scope", "fresh", "packed"):
         said = {(name, column): text for name, column, text in line.query(COMMENTS, schema)}
@@ -38,7 +38,7 @@ async def test_every_stream_is_explained(line: Line) -> None:
 
 @pytest.mark.parametrize("schema", ["scope", "fresh", "packed", "rollups", "latest", "ranked", "store"])
 def test_whatever_there_is_says_what_it_means(database: str, schema: str) -> None:
-    """Each table and view, and each of their columns, has a comment, also the ones that no stream made."""
+    """Each table and view, and each of their columns, has a comment, also those of no stream."""
     migrated(database)
     with psycopg.connect(database) as connection:
         here = "SELECT count(*) > 0 FROM pg_class WHERE relnamespace = %s::regnamespace"
@@ -47,14 +47,14 @@ def test_whatever_there_is_says_what_it_means(database: str, schema: str) -> Non
 
 
 async def test_only_what_people_read_is_in_scope(line: Line) -> None:
-    """The schema `scope` has views, no tables."""
+    """The schema `scope`, which people query, has views and no tables."""
     assert (
         line.query("SELECT relname FROM pg_class WHERE relnamespace = 'scope'::regnamespace AND relkind <> 'v'") == []
     )
 
 
 async def test_views_do_not_join_what_is_not_asked_for(line: Line) -> None:
-    """Neither the catalogue of batches nor stacks are read for queries that do not name task_id or stack."""
+    """Queries that do not name task_id or stack read neither the catalogue of batches nor stacks."""
     await line.send(Run().batch(1, stacks(["a;b", None]), stream="cuda_live"))
     plan = (
         "EXPLAIN SELECT time, pid, live_bytes, comm, hostname FROM scope.cuda_live WHERE time > now() - interval '1 h'"
@@ -66,7 +66,7 @@ async def test_views_do_not_join_what_is_not_asked_for(line: Line) -> None:
 
 
 def test_a_restart_changes_nothing(database: str) -> None:
-    """Servers migrate again and again, also beside somebody who reads a view for long."""
+    """A repeated migration changes nothing, and does not wait for a long reader of a view."""
     migrated(database)
     dump = "SELECT relname, pg_get_viewdef(oid) FROM pg_class WHERE relnamespace = 'scope'::regnamespace"
     with psycopg.connect(database) as reader:
@@ -91,7 +91,7 @@ def test_a_restart_changes_nothing(database: str) -> None:
     ],
 )
 async def test_what_people_did_to_a_view_stops_no_server(database: str, damage: str) -> None:
-    """A dropped, changed or replaced view is repaired if no other object depends on it; rows are stored in any case."""
+    """A damaged view is repaired, unless a table has its name or another view depends on it; rows are always stored."""
     migrated(database)
     with psycopg.connect(database) as connection:
         connection.execute(damage.encode())
@@ -103,7 +103,7 @@ async def test_what_people_did_to_a_view_stops_no_server(database: str, damage: 
 
 
 async def test_a_view_built_on_a_streams_is_kept(database: str) -> None:
-    """A new column is last, so that dependent views still work."""
+    """A migration that adds a column keeps the views that depend on a stream's view."""
     async with lined(database) as line:
         await line.send(Run().batch(1, rows(101)))
         line.query("CREATE VIEW mine AS SELECT pid, arg0 FROM scope.syscall")
@@ -114,7 +114,7 @@ async def test_a_view_built_on_a_streams_is_kept(database: str) -> None:
 
 
 async def test_an_older_server_goes_on_with_a_newer_catalogue(database: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Columns that it does not know stay empty, and it says that it may be older; the newer one comes back to them."""
+    """An older and a newer server can use a database in turns; the older one leaves new columns empty, and logs it."""
     newer = with_column("added", pa.int64())
     for tables in (newer, None, newer, None):
         async with lined(database, tables=tables) as line:
@@ -125,7 +125,7 @@ async def test_an_older_server_goes_on_with_a_newer_catalogue(database: str, cap
 
 
 def test_a_database_of_a_newer_server_is_refused(database: str) -> None:
-    """The message says which version it is and what to do."""
+    """A database of a newer server is refused; the error names the version and says what to do."""
     migrated(database)
     with psycopg.connect(database) as connection:
         connection.execute("INSERT INTO store.schema_versions (version) VALUES (9999)")
@@ -133,18 +133,18 @@ def test_a_database_of_a_newer_server_is_refused(database: str) -> None:
         migrated(database)
 
 
-def test_a_database_that_cannot_be_taken_over_is_left_alone(database: str) -> None:
-    """One of the first servers', whose tables lay elsewhere."""
-    with psycopg.connect(database) as connection:
+def test_a_database_that_cannot_be_taken_over_is_left_alone(empty_database: str) -> None:
+    """A database of the first servers, with tables in another schema, is refused and left unchanged."""
+    with psycopg.connect(empty_database) as connection:
         connection.execute("CREATE SCHEMA scope; CREATE TABLE scope.schema_versions (version integer)")
     with pytest.raises(SchemaConflict, match="use another database"):
-        migrated(database)
-    with psycopg.connect(database) as connection:
+        migrated(empty_database)
+    with psycopg.connect(empty_database) as connection:
         assert connection.execute("SELECT to_regnamespace('store')").fetchone() == (None,)
 
 
 def test_a_column_that_changed_its_type_is_a_conflict(database: str) -> None:
-    """It is told before anything is changed."""
+    """A migration fails if a stored column has another type; the error names the column."""
     migrated(database, with_column("added", pa.int64()))
     with pytest.raises(SchemaConflict, match="column 'added' is int64"):
         migrated(database, with_column("added", pa.string()))

@@ -1,4 +1,4 @@
-"""Sessions: who is let in, how long a session lasts, and what is shown of it."""
+"""Sessions: which agents are accepted, when a session ends, and how nodes are shown."""
 
 import asyncio
 import contextlib
@@ -24,11 +24,11 @@ Code = grpc.StatusCode
 
 
 async def refusal(server: Server, method: str, *requests: Any, token: str | None = None) -> tuple[Code, str]:
-    """How a stream ends that begins with these messages."""
+    """Opens a stream with these messages; returns the status and details with which it ends."""
     metadata = shown(server) if token is None else (("authorization", token),)
     async with grpc.aio.insecure_channel(server.ingest) as channel:
         call: Any = getattr(SessionStub(channel), method)(metadata=metadata)
-        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # it may be over while we write
+        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # it may end while we write
             for request in requests:
                 await call.write(request)
         return await call.code(), await call.details()
@@ -44,7 +44,7 @@ def hello(agent: StandInAgent, **node: Any) -> session_pb2.AttendRequest:
 @pytest.mark.parametrize("shown_token", ["", "guess", "Bearer guess", "Bearer "])
 @pytest.mark.parametrize("method", ["Attend", "Upload"])
 async def test_who_shows_no_token_is_refused(start_server: StartServer, method: str, shown_token: str) -> None:
-    """Before anything that it says is looked at."""
+    """A stream without the right token is refused, and registers no machine."""
     async with start_server() as server:
         code, details = await refusal(server, method, token=shown_token)
         assert (code, details) == (Code.UNAUTHENTICATED, "the token is missing or wrong")
@@ -69,7 +69,7 @@ async def test_who_shows_no_token_is_refused(start_server: StartServer, method: 
     ],
 )
 async def test_a_hello_is_checked(start_server: StartServer, changes: dict[str, Any], named: str) -> None:
-    """What cannot be kept is refused, with the field's name; nothing is entered."""
+    """A Hello with an invalid field is refused, and registers no machine; the error names the field."""
     async with start_server() as server:
         code, details = await refusal(server, "Attend", hello(StandInAgent(), **changes))
         assert code is Code.INVALID_ARGUMENT
@@ -78,7 +78,7 @@ async def test_a_hello_is_checked(start_server: StartServer, changes: dict[str, 
 
 
 async def test_a_stream_begins_with_a_hello(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another first message is refused, and so is none after a while."""
+    """A stream whose first message is no Hello, or that sends none in time, is refused."""
     monkeypatch.setattr(service, "_HELLO_S", 0.3)
     async with start_server() as server:
         first = session_pb2.AttendRequest(report=session_pb2.Report())
@@ -90,7 +90,7 @@ async def test_a_stream_begins_with_a_hello(start_server: StartServer, monkeypat
 
 
 async def test_a_connected_agent_is_shown(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what its reports tell: that it is there, its clock, its spool."""
+    """The API shows whether an agent is connected, its last report, its clock and its spool."""
     monkeypatch.setattr("scope_server.session.reports._SEEN_EVERY_S", 0.2)
     agent = StandInAgent()
     agent.every_s, agent.ahead_ns = 0.1, 3600 * 10**9
@@ -105,7 +105,7 @@ async def test_a_connected_agent_is_shown(start_server: StartServer, monkeypatch
 
 
 async def test_a_silent_agent_is_disconnected(start_server: StartServer) -> None:
-    """An agent that is cut off without a word is shown as gone about 15 s after its last sign of life."""
+    """An agent that sends nothing is disconnected about 15 s after its last message."""
     agent = StandInAgent()
     agent.every_s = None
     async with start_server() as server, agent.attending(server):
@@ -123,7 +123,7 @@ async def _status(agent: StandInAgent) -> Code | None:
 
 
 async def test_two_agents_with_one_machine_id_are_told_apart(start_server: StartServer) -> None:
-    """The second is refused while the first is there, is told what to do, and is shown; then it may come."""
+    """While an agent is connected, another with its machine id is refused with advice, and shown as a conflict."""
     first, second = StandInAgent("original"), StandInAgent("copy")
     async with start_server() as server:
         async with first.attending(server):
@@ -142,7 +142,7 @@ async def test_two_agents_with_one_machine_id_are_told_apart(start_server: Start
 
 
 async def test_a_conflict_is_forgotten(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once the other has not tried for a while."""
+    """A conflict is no longer shown once the other agent has not tried for some time."""
     monkeypatch.setattr(sessions, "CONFLICT_S", 0.3)
     async with start_server() as server, StandInAgent().attending(server):
         with pytest.raises(grpc.aio.AioRpcError):
@@ -152,7 +152,7 @@ async def test_a_conflict_is_forgotten(start_server: StartServer, monkeypatch: p
 
 
 async def test_an_agent_that_comes_again_replaces_its_old_session(start_server: StartServer) -> None:
-    """At once: its old connection may be one that nobody knows yet to be broken."""
+    """An agent that reconnects replaces its old session, because the old connection may be broken."""
     agent = StandInAgent()
     again = StandInAgent()
     again.installation = agent.installation
@@ -163,7 +163,7 @@ async def test_an_agent_that_comes_again_replaces_its_old_session(start_server: 
 
 
 async def test_sessions_are_bounded(start_server: StartServer) -> None:
-    """One too many is told so; it may come when another has gone."""
+    """An agent beyond the limit of sessions is refused until another one disconnects."""
     other = StandInAgent("other", "f" * 32)
     async with start_server(sessions=1) as server:
         async with StandInAgent().attending(server):
@@ -177,7 +177,7 @@ async def test_sessions_are_bounded(start_server: StartServer) -> None:
 
 
 async def test_records_need_a_session(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An Upload without an Attend, or of another installation, is refused; and ends with its session."""
+    """An Upload without an Attend of the same installation is refused; an Upload ends with its session."""
     monkeypatch.setattr(sessions, "_ATTEND_FIRST_S", 0.3)
     agent, copy = StandInAgent(), StandInAgent("copy")
     first = session_pb2.UploadRequest(hello=agent.hello())
@@ -185,7 +185,8 @@ async def test_records_need_a_session(start_server: StartServer, monkeypatch: py
         code, details = await refusal(server, "Upload", first)
         assert (code, "call Attend" in details) == (Code.UNAVAILABLE, True)
         async with agent.attending(server) as channel:
-            upload: Any = SessionStub(channel).Upload(metadata=shown(server))  # type: ignore[call-arg]
+            stub: Any = SessionStub(channel)  # its type demands an iterator of requests
+            upload = stub.Upload(metadata=shown(server))
             await upload.write(first)
             await upload.initial_metadata()
             taken = session_pb2.UploadRequest(hello=copy.hello())
@@ -195,14 +196,14 @@ async def test_records_need_a_session(start_server: StartServer, monkeypatch: py
 
 
 def replaced(agent: StandInAgent) -> StandInAgent:
-    """The same agent, about to connect anew."""
+    """A copy of the agent, not yet connected."""
     fresh = StandInAgent(agent.hostname, agent.machine_id)
     fresh.installation = agent.installation
     return fresh
 
 
 async def test_the_server_is_up_before_its_database(start_server: StartServer) -> None:
-    """It listens at once and says that the database is awaited; when it comes, everything works."""
+    """Without its database, a server listens and answers 503; when the database starts, everything works."""
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
         late = PrivatePostgres(Path(folder) / "pg")
         try:

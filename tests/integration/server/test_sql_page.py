@@ -1,4 +1,4 @@
-"""The page of queries in SQL says what works."""
+"""All queries on the page docs/sql.md work."""
 
 import re
 import time
@@ -13,13 +13,13 @@ QUERIES = re.findall(r"^```sql\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.
 
 
 def test_there_are_queries() -> None:
-    """What is looked for is found."""
+    """The page has queries, and the test finds them."""
     assert len(QUERIES) > 5
 
 
 @pytest.mark.parametrize("query", QUERIES)
 async def test_each_query_works(line: Line, query: str) -> None:
-    """Over rows that lie in fresh and in packed blocks."""
+    """Each query runs on fresh and packed blocks; one that names `scope.syscall` returns rows."""
     just_now = (time.time_ns() - 10 * 10**9) // 1000 * 1000
     await line.send(
         Run().batch(1, rows(101), boot_to_utc_ns=just_now), Run().batch(1, rows(103), boot_to_utc_ns=LONG_AGO)

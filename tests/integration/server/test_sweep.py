@@ -31,12 +31,12 @@ def writer(line: Line) -> Iterator[WriterConnection]:
 
 
 def due(upkeep: psycopg.Connection[Any]) -> None:
-    """A day was dropped."""
+    """Makes a sweep due, as after a dropped day."""
     upkeep.execute("UPDATE store.sweep SET due = 2")
 
 
 def key(dimensions: Dimensions, name: str) -> int:
-    """The key of a name, in the transaction that is open then."""
+    """The key of a name; the writer's transaction stays open."""
     return dimensions.ensure({name}, set(), set(), {}).names[name]
 
 
@@ -47,7 +47,7 @@ def texts(line: Line, number: int) -> list[tuple[str]]:
 async def test_a_transaction_that_is_under_way_is_waited_for(
     line: Line, upkeep: psycopg.Connection[Any], writer: WriterConnection
 ) -> None:
-    """A writer has looked up a key and not referred to it yet when the sweep begins; its rows have their text."""
+    """A sweep waits for open transactions: an entry whose key a writer has looked up, but not used yet, is kept."""
     await store(line, Run(), 0)
     found = key(Dimensions(writer), "x")
     due(upkeep)
@@ -65,7 +65,7 @@ async def test_a_transaction_that_is_under_way_is_waited_for(
 async def test_a_writer_takes_what_it_needs_out_of_a_sweep(
     line: Line, upkeep: psycopg.Connection[Any], writer: WriterConnection
 ) -> None:
-    """A writer that starts during a sweep removes the entries that it needs from the sweep's list."""
+    """A writer that starts during a sweep removes the entries that it needs from the sweep's list, so they are kept."""
     await store(line, Run(), 0)
     dimensions = Dimensions(writer)
     dimensions.ensure({"x"}, {"a;b"}, {PROCESS}, {})
@@ -90,7 +90,7 @@ async def test_a_writer_takes_what_it_needs_out_of_a_sweep(
 async def test_a_sweep_between_keys_and_rows_is_noticed(
     line: Line, upkeep: psycopg.Connection[Any], writer: WriterConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keys are made and committed before the rows; if they are swept right then, they are made again."""
+    """If a sweep deletes new entries before the rows that need them are stored, the writer creates them again."""
     commit, commits = writer.commit, []
 
     def swept_after() -> None:
@@ -112,7 +112,7 @@ async def test_a_sweep_between_keys_and_rows_is_noticed(
 async def test_a_sweep_that_was_interrupted_is_completed(
     line: Line, upkeep: psycopg.Connection[Any], writer: WriterConnection
 ) -> None:
-    """By another server, from wherever it was; days that are dropped meanwhile have a sweep of their own."""
+    """Another server completes an interrupted sweep; a day dropped meanwhile gets a sweep of its own."""
     await store(line, Run(), 0)
     dimensions = Dimensions(writer)
     gone = key(dimensions, "x")
@@ -128,7 +128,7 @@ async def test_a_sweep_that_was_interrupted_is_completed(
 
 
 async def test_what_nothing_refers_to_is_swept(line: Line, upkeep: psycopg.Connection[Any]) -> None:
-    """Names, stacks, frames and processes of dropped days go; what other days need stays."""
+    """Names, stacks, frames and processes that only dropped days refer to are deleted; others stay."""
     run, kept = Run(), ["main;shared;left"]
     old = rows(11, pid=1, comm=["old"] * 11, name=["gone"] * 11)
     new = rows(11, pid=2, comm=["new"] * 11, name=["read"] * 11)
@@ -151,7 +151,7 @@ async def test_what_nothing_refers_to_is_swept(line: Line, upkeep: psycopg.Conne
 
 
 async def test_a_writer_forgets_what_was_swept(line: Line, upkeep: psycopg.Connection[Any]) -> None:
-    """Keys that a writer remembers of rows that are gone are not used again: no row is without its text."""
+    """A writer does not use cached keys of entries that a sweep has deleted, so each row keeps its text."""
     run = Run()
     await store(line, run, 5, comm=["x"] * 101, name=["y"] * 101)
     retain(upkeep, keep_days=2)
@@ -162,7 +162,7 @@ async def test_a_writer_forgets_what_was_swept(line: Line, upkeep: psycopg.Conne
 
 
 async def test_sweeps_and_writers_go_on_together(database: str) -> None:
-    """At every interleaving of sweep and writer, no entry with references is deleted."""
+    """While sweeps and writers run at the same time, no entry with references is deleted."""
     async with lined(database, lanes=2) as line:
         runs, ended = [Run() for _ in range(2)], asyncio.Event()
         with psycopg.connect(line.conninfo, autocommit=True) as connection:
@@ -185,7 +185,7 @@ async def test_sweeps_and_writers_go_on_together(database: str) -> None:
                     stack = stacks([f"main;{number % 3};{number % 11}"], number, pid=[pid])
                     sent = [run.batch(number + 1, columns), run.batch(number + 1, stack, stream="cuda_live")]
                     assert {answer.verdict for answer in await line.send(*sent)} == {STORED}
-                    if number % 10 == 9:  # what was referred to is so no more
+                    if number % 10 == 9:  # from here on, no row refers to these entries
                         with contextlib.suppress(psycopg.errors.DeadlockDetected):
                             line.query(EMPTY)
 

@@ -17,14 +17,14 @@ StartServer = Callable[..., Any]
 
 
 async def known(server: Server, agent: StandInAgent) -> None:
-    """Has the server know an agent that is away."""
+    """Connects an agent once, so that the server knows it."""
     async with agent.attending(server):
         pass
     await until(lambda: server.get("nodes"), lambda found: not found["nodes"][0]["connected"])
 
 
 async def test_a_task_is_answered_when_it_records(start_server: StartServer) -> None:
-    """With what was asked for, in the agent's wish as in the answer."""
+    """A start is answered with the running task; the answer and the agent's message have the requested definition."""
     agent = StandInAgent()
     wanted = {
         "probe": "syscalls",
@@ -49,7 +49,7 @@ async def test_a_task_is_answered_when_it_records(start_server: StartServer) -> 
 
 
 async def test_what_a_run_may_not_have_seen_is_told(start_server: StartServer) -> None:
-    """In the agent's words, of the task as of its run; at most sixteen, and as PostgreSQL takes them."""
+    """A task and its run show the agent's notes: at most 16, without NUL characters."""
     agent = StandInAgent()
     async with start_server() as server, agent.attending(server):
         _, task = await server.ask("POST", "tasks", json={"probe": "cuda"})
@@ -63,7 +63,7 @@ async def test_what_a_run_may_not_have_seen_is_told(start_server: StartServer) -
 
 
 async def test_a_refused_start_is_told_and_not_wanted_any_more(start_server: StartServer) -> None:
-    """The agent's reason is the answer's, and the task does not come back."""
+    """If the agent refuses a task, the answer has its reason, and the task is no longer wanted."""
     agent = StandInAgent()
     agent.refusal = "no process has pid 4711; `ps` lists running processes"
     async with start_server() as server, agent.attending(server):
@@ -80,7 +80,7 @@ async def _last_wish(agent: StandInAgent) -> Any:
 
 
 async def test_a_task_waits_for_a_machine_that_is_away(start_server: StartServer) -> None:
-    """It is pending, says why, and starts when the agent comes."""
+    """A task for a disconnected agent is pending with a reason, and starts when the agent connects."""
     agent = StandInAgent()
     async with start_server() as server:
         await known(server, agent)
@@ -91,7 +91,7 @@ async def test_a_task_waits_for_a_machine_that_is_away(start_server: StartServer
 
 
 async def test_a_task_for_nobody_is_refused(start_server: StartServer) -> None:
-    """Without a node there has to be an agent, and one only; a node that nobody knows is an error."""
+    """A task without a node needs exactly one connected agent; a task for an unknown node is refused."""
     async with start_server() as server:
         status, problem = await server.ask("POST", "tasks", json={"probe": "syscalls"})
         assert (status, "no agent is connected" in problem["detail"]) == (503, True)
@@ -103,7 +103,7 @@ async def test_a_task_for_nobody_is_refused(start_server: StartServer) -> None:
 
 
 async def test_a_stop_is_answered_when_the_task_has_ended(start_server: StartServer) -> None:
-    """And changes nothing when it is asked for again."""
+    """A stop is answered with the stopped task; a second stop changes nothing."""
     agent = StandInAgent()
     async with start_server() as server, agent.attending(server):
         task_id = await server.start()
@@ -114,7 +114,7 @@ async def test_a_stop_is_answered_when_the_task_has_ended(start_server: StartSer
 
 
 async def test_a_stop_reaches_a_machine_that_is_away(start_server: StartServer) -> None:
-    """The answer comes at once and says that the agent is not connected; the task is stopped when it is."""
+    """A stop for a disconnected agent is answered with `stopping` and why; the task stops when the agent connects."""
     agent = StandInAgent()
     async with start_server() as server:
         async with agent.attending(server):
@@ -128,7 +128,7 @@ async def test_a_stop_reaches_a_machine_that_is_away(start_server: StartServer) 
 
 
 async def test_what_is_wanted_survives_restarts(start_server: StartServer) -> None:
-    """Of the server in the middle, which then wants the same; of the agent, which goes on with another run."""
+    """A wanted task survives a restart of the server with the same run, and one of the agent with a new run."""
     agent = StandInAgent()
     async with start_server() as server, agent.attending(server):
         task_id = await server.start()
@@ -146,7 +146,7 @@ async def test_what_is_wanted_survives_restarts(start_server: StartServer) -> No
 
 
 async def test_a_wish_is_said_again_above_what_the_agent_knows(start_server: StartServer) -> None:
-    """A server whose clock was set back does not count backwards."""
+    """A message number is above the one that the agent knows, even if the server's clock was set back."""
     agent = StandInAgent()
     async with start_server() as server:
         async with agent.attending(server):
@@ -158,7 +158,7 @@ async def test_a_wish_is_said_again_above_what_the_agent_knows(start_server: Sta
 
 
 async def test_the_machines_own_tasks_are_its_own(start_server: StartServer) -> None:
-    """They are shown, never wanted by the server, stopped on the machine only, and outlive both sides."""
+    """A machine's own tasks are shown, survive server restarts, and can be stopped only on the machine."""
     agent = StandInAgent()
     async with start_server() as server, agent.attending(server):
         task_id = agent.begin_own()
@@ -176,7 +176,7 @@ async def test_the_machines_own_tasks_are_its_own(start_server: StartServer) -> 
 
 
 async def test_an_own_task_that_its_agent_forgot_is_over(start_server: StartServer) -> None:
-    """The agent is the one who knows: what is not in its first report is not wanted."""
+    """A machine's own task that is missing in the agent's first report has failed, and is no longer wanted."""
     agent = StandInAgent()
     async with start_server() as server:
         async with agent.attending(server):
@@ -188,7 +188,7 @@ async def test_an_own_task_that_its_agent_forgot_is_over(start_server: StartServ
 
 
 async def test_a_failure_keeps_a_task_wanted(start_server: StartServer) -> None:
-    """Its reason and next try are shown; when it runs again, they are gone."""
+    """A failed task stays wanted and shows its reason and next try, until it runs again."""
     agent = StandInAgent()
     async with start_server() as server, agent.attending(server):
         task_id = await server.start()
@@ -205,7 +205,7 @@ async def test_a_failure_keeps_a_task_wanted(start_server: StartServer) -> None:
 
 
 async def test_a_lease_ends_a_task(start_server: StartServer) -> None:
-    """The agent says that the duration is over, and the task is not wanted any more."""
+    """A task that its agent has stopped at the end of its duration is no longer wanted."""
     agent = StandInAgent()
     async with start_server() as server, agent.attending(server):
         task_id = await server.start(duration=3600)
@@ -216,7 +216,7 @@ async def test_a_lease_ends_a_task(start_server: StartServer) -> None:
 
 @pytest.mark.parametrize("ahead_h", [-2, 0, 2])
 async def test_a_deadline_is_the_servers_to_keep_too(start_server: StartServer, ahead_h: int) -> None:
-    """A task whose time is over is not wanted of an agent that comes later; whatever the agent's clock shows."""
+    """A task past its deadline is not sent to an agent that connects later, whatever the agent's clock shows."""
     agent = StandInAgent()
     agent.ahead_ns = ahead_h * 3600 * 10**9
     async with start_server() as server:
@@ -233,7 +233,7 @@ async def test_a_deadline_is_the_servers_to_keep_too(start_server: StartServer, 
 async def test_an_agent_that_does_not_answer_is_not_waited_for_long(
     start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A start or stop that takes longer is answered with the state as it is."""
+    """If the agent does not react to a start or stop in time, the answer has the current state."""
     monkeypatch.setattr(desired, "ANSWER_S", 0.5)
     agent = StandInAgent()
     async with start_server() as server, agent.attending(server):
@@ -245,7 +245,7 @@ async def test_an_agent_that_does_not_answer_is_not_waited_for_long(
 
 
 async def test_a_wish_has_room_for_so_many_tasks(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is one message; a task that does not fit is refused before it is wanted."""
+    """A task that does not fit into the message of all wanted tasks is refused; a stopped task makes room."""
     monkeypatch.setattr(desired, "_WISH_BYTES", 60)
     async with start_server() as server, StandInAgent().attending(server):
         task_id = await server.start()
@@ -256,7 +256,7 @@ async def test_a_wish_has_room_for_so_many_tasks(start_server: StartServer, monk
 
 
 async def test_only_the_newest_runs_are_shown(start_server: StartServer) -> None:
-    """At most 20, the newest first; the books are of all."""
+    """A task shows its 20 newest runs, newest first; its counts include all runs."""
     agent = StandInAgent()
     async with start_server() as server, agent.attending(server):
         task_id = await server.start()
@@ -277,7 +277,7 @@ async def test_only_the_newest_runs_are_shown(start_server: StartServer) -> None
 
 
 async def test_no_sum_is_too_large(start_server: StartServer) -> None:
-    """Books that add up to more than 64 bits are shown, for everybody."""
+    """Counts whose sum exceeds 64 bits are shown, and do not fail the query."""
     agent, most = StandInAgent(), (1 << 63) - 1
     async with start_server() as server, agent.attending(server):
         task_id = await server.start()
@@ -304,7 +304,7 @@ async def test_no_sum_is_too_large(start_server: StartServer) -> None:
 
 
 async def test_tasks_are_listed_by_state(start_server: StartServer) -> None:
-    """Newest first; `active` is what is wanted or has not ended."""
+    """Tasks are listed newest first, and by state; `active` excludes stopped tasks."""
     agent = StandInAgent()
     async with start_server() as server, agent.attending(server):
         first, second = await server.start(), await server.start(target={"comm": "x"})
@@ -321,7 +321,7 @@ async def test_tasks_are_listed_by_state(start_server: StartServer) -> None:
 
 
 async def test_an_agent_is_asked_what_it_can_record(start_server: StartServer) -> None:
-    """The agent is asked over its own stream; concurrent requests share one answer."""
+    """The connected agent is asked for its probes, also by concurrent requests; without an agent, the API says so."""
     agent = StandInAgent()
     async with start_server() as server:
         status, problem = await server.ask("GET", "probes")

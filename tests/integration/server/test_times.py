@@ -1,4 +1,4 @@
-"""Wrong clocks: a machine's rows are kept, and no agent can create any number of tables."""
+"""Wrong clocks: a machine's rows are kept, and no agent can create an unlimited number of tables."""
 
 import time
 from dataclasses import replace
@@ -16,14 +16,14 @@ def _at(*ktimes: int) -> pa.RecordBatch:
 
 
 async def test_a_row_has_its_machines_time(line: Line) -> None:
-    """Its ktime and the offset of its batch; the view's time is that, and ktime_ns tells the nanoseconds."""
+    """A row's time is its ktime plus its batch's offset, in microseconds; ktime_ns has the nanoseconds."""
     await line.send(Run().batch(1, _at(FIRST_KTIME_NS + 1_234_567)))
     assert line.query(TIMES_NS) == [(BOOT_TO_UTC_NS + FIRST_KTIME_NS + 1_234_000,)]
     assert line.query("SELECT ktime_ns % 1000 FROM scope.syscall") == [(567,)]
 
 
 async def test_a_plausible_clock_is_left_as_it_is(line: Line) -> None:
-    """A difference of hours or some days to the server's clock is accepted."""
+    """A clock that is behind by up to 29 days, or ahead by less than one, is accepted."""
     for sequence, days in enumerate((-29, -1, 0.9), 1):
         offset = BOOT_TO_UTC_NS + int(days * DAY_NS)
         (answer,) = await line.send(Run().batch(sequence, _at(FIRST_KTIME_NS), boot_to_utc_ns=offset))
@@ -33,7 +33,7 @@ async def test_a_plausible_clock_is_left_as_it_is(line: Line) -> None:
 
 
 async def test_an_impossible_clock_is_replaced_by_the_servers(line: Line) -> None:
-    """A machine in 1970, or one far ahead, is dated by when the server heard of it; its rows are kept, and counted."""
+    """Rows with an impossible offset are stored with the server's offset for their machine, and counted as redated."""
     run = Run()
     offsets = [0, -(1 << 62), BOOT_TO_UTC_NS + 40 * DAY_NS, (1 << 62)]
     batches = [
@@ -46,7 +46,7 @@ async def test_an_impossible_clock_is_replaced_by_the_servers(line: Line) -> Non
 
 
 async def test_what_is_older_than_is_kept_is_refused(line: Line) -> None:
-    """Rows too old by both clocks, and times that are nonsense, are booked as lost."""
+    """Rows that are too old by both clocks, or have impossible times, are refused and counted as lost."""
     run = Run()
     booted_long_ago = replace(line.machine, boot_to_utc_ns=BOOT_TO_UTC_NS - 60 * DAY_NS)
     old = run.batch(1, _at(FIRST_KTIME_NS), boot_to_utc_ns=booted_long_ago.boot_to_utc_ns)
@@ -57,7 +57,7 @@ async def test_what_is_older_than_is_kept_is_refused(line: Line) -> None:
 
 
 async def test_a_hostile_agent_makes_few_partitions(line: Line) -> None:
-    """However it sets its clock, its rows are within the days that are kept, and a batch within a few of them."""
+    """Whatever its clock, an agent creates partitions only of the days that are kept; a batch may span 8 days."""
     run = Run()
     since = BOOT_TO_UTC_NS - 100 * DAY_NS
     spread = [run.batch(n, _at(FIRST_KTIME_NS + n * DAY_NS), boot_to_utc_ns=since) for n in range(1, 200)]
@@ -78,7 +78,7 @@ async def test_a_hostile_agent_makes_few_partitions(line: Line) -> None:
 
 
 async def test_losses_of_an_impossible_clock_are_booked_now(line: Line) -> None:
-    """An account or a gap never fails for its time."""
+    """A gap with impossible times is stored, at the server's time."""
     run = Run()
     before = time.time_ns()
     gap = run.gap((1, 1, 7), first_ktime_ns=1 << 63, last_ktime_ns=(1 << 64) - 1, boot_to_utc_ns=-(1 << 63))

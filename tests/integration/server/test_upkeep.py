@@ -1,4 +1,4 @@
-"""Background work: jobs run in turn, with a limited share of CPU, despite failures of others, and end at once."""
+"""Background work: jobs run in turn, with a limited share of CPU, also if others fail, and stop quickly."""
 
 import asyncio
 import contextlib
@@ -15,13 +15,13 @@ from scope_server.store.upkeep.upkeep import Upkeep
 
 
 class Disk:
-    """A disk that is short when it is told to be."""
+    """A disk with settable shortage."""
 
     short = False
 
 
 class Job:
-    """Counts its steps, and does in each what it is told to do."""
+    """A job that counts its steps and runs the given function in each."""
 
     urgent = False
     every_s = 0.05
@@ -58,7 +58,7 @@ async def steps(job: Job) -> int:
 
 
 async def test_a_frugal_job_rests(database: str) -> None:
-    """After a step for so long that it has its share of the time; the others do not wait for it."""
+    """A frugal job pauses after each step to keep its share of time; other jobs run during the pauses."""
 
     def sleep(_: psycopg.Connection[Any]) -> bool:
         time.sleep(0.1)
@@ -73,7 +73,7 @@ async def test_a_frugal_job_rests(database: str) -> None:
 
 
 async def test_a_short_disk_stops_what_can_wait(database: str) -> None:
-    """Until there is room; what cannot wait goes on."""
+    """While disk space is short, frugal jobs wait and other jobs run."""
     disk = Disk()
     disk.short = True
     frugal, other = Job("frugal", lambda _: False, frugal=True), Job("other", lambda _: False)
@@ -85,7 +85,7 @@ async def test_a_short_disk_stops_what_can_wait(database: str) -> None:
 
 
 async def test_a_job_that_fails_is_told_and_tried_again(database: str, caplog: pytest.LogCaptureFixture) -> None:
-    """The others go on."""
+    """A job that fails is logged and retried; the other jobs run."""
 
     def fail(connection: psycopg.Connection[Any]) -> bool:
         if failing.steps < 3:
@@ -103,7 +103,7 @@ async def test_a_job_that_fails_is_told_and_tried_again(database: str, caplog: p
 
 
 async def test_a_lost_connection_is_made_anew(database: str) -> None:
-    """Jobs are told of the new one."""
+    """After a lost connection, upkeep opens a new one and calls `begin` of its jobs again."""
 
     def leave(connection: psycopg.Connection[Any]) -> bool:
         if job.steps == 1:
@@ -117,7 +117,7 @@ async def test_a_lost_connection_is_made_anew(database: str) -> None:
 
 
 async def test_a_fault_of_ours_ends_it(database: str) -> None:
-    """Whoever watches it is told: no thread ends in silence."""
+    """An unexpected exception of a job ends upkeep, and `run` raises it."""
 
     def fail(_: psycopg.Connection[Any]) -> bool:
         raise ArithmeticError("no such luck")
@@ -127,7 +127,7 @@ async def test_a_fault_of_ours_ends_it(database: str) -> None:
 
 
 async def test_a_stop_ends_the_step_that_runs(database: str) -> None:
-    """A statement that would last is cancelled."""
+    """A stop cancels the running statement, and ends the job."""
 
     def last(connection: psycopg.Connection[Any]) -> bool:
         connection.execute("SELECT pg_sleep(600)")
@@ -145,7 +145,7 @@ async def test_a_stop_ends_the_step_that_runs(database: str) -> None:
 
 
 async def test_a_database_that_is_away_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
-    """With growing pauses, and a word in the log."""
+    """Without a database, upkeep keeps trying and logs it; no job runs."""
     job = Job("job", lambda _: False)
     async with running(Upkeep("host=/nonsense dbname=none", [job], Disk())) as task:
         await until(lambda: _said(caplog), lambda text: text.count("upkeep waits for the database") >= 2)

@@ -1,4 +1,4 @@
-"""A filter takes the same rows in PostgreSQL as in plain Python, and reads only blocks that may have them."""
+"""A filter selects the same rows in PostgreSQL as in plain Python, and reads only blocks that may have them."""
 
 import random
 from collections.abc import AsyncIterator
@@ -11,6 +11,7 @@ from tests.integration.server.records import FIRST_KTIME_NS, STORED, Line, Run, 
 from tests.integration.server.tables import TABLES, asked
 from tests.random_filters import SCHEMA, comparisons, every_comparison, random_filter, random_rows
 
+from scope_bpf.catalogue.literal import column_type
 from scope_bpf.catalogue.shown import Rollup
 from scope_bpf.catalogue.stream import fingerprint
 from scope_bpf.catalogue.where import read_filter
@@ -36,7 +37,7 @@ ODD = pa.schema(
 
 
 def _odd() -> StreamTable:
-    """A stream that has columns of every kind, some of them with nulls."""
+    """A stream that has columns of every kind."""
     columns = tuple(
         stored_column(field.name, field.type, field.name == "stack")
         for field in ODD
@@ -49,7 +50,7 @@ def _odd() -> StreamTable:
         fingerprint=fingerprint(ODD),
         columns=columns,
         meanings={},
-        units={},
+        types={field.name: column_type(field.type) for field in ODD},
         rollup=Rollup(by=()),
         latest=None,
     )
@@ -70,7 +71,7 @@ def _odd_rows(count: int) -> list[dict[str, Any]]:
 
 @pytest.fixture
 async def odd(database: str) -> AsyncIterator[tuple[Reader, list[dict[str, Any]]]]:
-    """A reader of a database with odd rows, and these."""
+    """A reader of a database with odd rows, and the rows."""
     given = _odd_rows(307)
     async with lined(database, tables={**TABLES, "odd": TABLE}) as line:
         batch = Run().batch(1, pa.RecordBatch.from_pylist(given, schema=ODD), stream="odd")
@@ -90,7 +91,7 @@ async def _found(reader: Reader, where: str) -> list[int]:
 async def test_each_comparison_takes_the_rows_that_it_says(
     odd: tuple[Reader, list[dict[str, Any]]], most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every operator, with every kind of column; keys are looked up first, or are too many for that."""
+    """Every operator works with every kind of column, if keys are looked up first and if they are too many for that."""
     monkeypatch.setattr(keys, "_MOST", most)
     reader, given = odd
     odd_ones = {"pid": [815], "start_ns": [7], "stack": STACKS}
@@ -100,7 +101,7 @@ async def test_each_comparison_takes_the_rows_that_it_says(
 
 
 async def test_comparisons_are_joined(odd: tuple[Reader, list[dict[str, Any]]]) -> None:
-    """`and`, `or` and `not` of them, with nulls between true and false, and keys of all kinds."""
+    """`and`, `or` and `not` of comparisons select the right rows, with nulls and with keys of all kinds."""
     reader, given = odd
     chance = random.Random(3)
     leaves = [
@@ -136,7 +137,7 @@ async def test_comparisons_are_joined(odd: tuple[Reader, list[dict[str, Any]]]) 
     ],
 )
 async def test_blocks_that_have_no_such_row_are_skipped(line: Line, where: str, blocks: int) -> None:
-    """By the names, stacks and processes that each block holds, as far as the filter tells."""
+    """A filter skips blocks whose names and processes cannot match it."""
     run = Run()
     for number in range(11):
         changed: dict[str, Any] = {"comm": ["rare" if number == 3 else f"comm {number}"] * 7}

@@ -1,4 +1,4 @@
-"""Arrays that are made here are the ones that PostgreSQL reads."""
+"""Arrays that the writer encodes are read by PostgreSQL unchanged."""
 
 import math
 import random
@@ -11,7 +11,7 @@ import pytest
 
 from scope_server.store.writing.connection import WriterConnection
 
-# Columns of arrays: their elements' type, and values of it.
+# Columns of arrays: SQL type, type of the elements, and values.
 COLUMNS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
     "eight": ("bigint[]", pa.int64(), [0, -1, (1 << 63) - 1, -(1 << 63)]),
     "four": ("integer[]", pa.int32(), [0, -5, (1 << 31) - 1]),
@@ -26,19 +26,19 @@ COLUMNS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
 
 
 @pytest.fixture
-def connection(database: str) -> Iterator[WriterConnection]:
-    """With a table that has a column of each kind."""
+def connection(empty_database: str) -> Iterator[WriterConnection]:
+    """A writer's connection to a database with a table that has a column of each type."""
     columns = ", ".join(f"{name} {sql}" for name, (sql, _, _) in COLUMNS.items())
-    with psycopg.connect(database) as made:
+    with psycopg.connect(empty_database) as made:
         made.execute(f"CREATE TABLE arrays (place integer, {columns})".encode())
-    connection = WriterConnection(database)
+    connection = WriterConnection(empty_database)
     yield connection
     connection.close()
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_sent_is_read(connection: WriterConnection, seed: int) -> None:
-    """Of every type; empty, absent, with absent elements; of columns that begin elsewhere in their memory."""
+    """Arrays of every type are read as sent: empty, absent, with absent elements, and from sliced columns."""
     chance = random.Random(seed)
     rows, absent = chance.randrange(1, 7), chance.choice([0, 0.3])
     columns: dict[str, pa.Array] = {"place": pa.array(range(rows), pa.int32())}

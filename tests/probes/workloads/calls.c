@@ -1,4 +1,4 @@
-/* Calls of known number: 1009 getppid, 503 failing close(-1), 7 of a number that does not exist, 3 of 32 bits. */
+/* Known counts of calls: 1009 getppid, 503 failing close(-1), 7 with an unknown number, 3 32-bit calls. */
 #include <sys/syscall.h>
 #include <unistd.h>
 

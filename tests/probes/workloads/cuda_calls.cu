@@ -70,6 +70,6 @@ int main(int argc, char **argv) {
   CALL(cudaFreeAsync, 0, x, stream);
   CALL(cudaStreamDestroy, 0, stream);
   fflush(stdout);
-  if (argc > 3) // hold, so that who comes late finds it running
+  if (argc > 3) // wait, so that a late tracer finds it running
     getchar();
 }

@@ -1,6 +1,6 @@
 /*
- * A program that has a stand-in for the runtime and the driver linked in, where there is no GPU: what it defines
- * succeeds, and works on host memory. Each argument is something it does, in that order.
+ * A program with a stand-in for the runtime and the driver linked in, for hosts without a GPU: the stand-in's
+ * functions succeed, and work on host memory. The program executes its arguments as commands, in their order.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -179,7 +179,7 @@ static void kernels(void)
 
 	cuLibraryGetKernel(&kernel, NULL, "kernel_of_a_library");
 	cuKernelGetFunction(&function, kernel);
-	cuKernelGetFunction(&other, function + 8); /* what nobody gave out */
+	cuKernelGetFunction(&other, function + 8); /* a function that the driver did not return */
 	for (int i = 0; i < 7; i++)
 		cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
 	cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
@@ -213,7 +213,7 @@ static void copies(void)
 	cudaMemcpy(pinned, host, 7, DEFAULT);
 	cudaMemcpy(device, strange, 11, DEFAULT);
 	cudaMemcpy(managed, host, 13, DEFAULT);
-	cudaMemcpy(device, host, 17, D2H); /* what the program says, it says */
+	cudaMemcpy(device, host, 17, D2H); /* a given direction is recorded as given */
 	cuMemcpy2D_v2(&(Copy2D){
 		.from = {.type = HOST, .host = host, .device = 1},
 		.to = {.type = DEVICE, .host = (void *)1, .device = (uint64_t)device},

@@ -1,6 +1,6 @@
 /*
- * Calls within calls, seven deep, so many times. The stand-in's cudaDeviceSynchronize() sleeps: here the sleep is ours,
- * and calls it again.
+ * Makes calls nested seven deep, as many times as argv[1] says. The stand-in's cudaDeviceSynchronize() calls
+ * nanosleep(), which this file replaces with a function that calls cudaDeviceSynchronize() again.
  */
 #include <stdlib.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-/* Opens a runtime by its path, waits as a program does that loads its model, and allocates so many times. */
+/* PATH TIMES: opens a runtime by its path, waits like a program that loads its model, and allocates TIMES times. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
- * Calls that are left from within, on the stand-in, whose cudaDeviceSynchronize() sleeps: here the sleep is ours, and
- * jumps out of the call, ends the thread, or ends the process. Given a path, it really sleeps, without end, and the
- * number of calls that have returned is in that file.
+ * Calls that do not return normally. The stand-in's cudaDeviceSynchronize() calls nanosleep(), which this file replaces
+ * with a function that jumps out of the call, ends the thread, or ends the process. Given a path, the program makes
+ * calls that sleep and return, without end, and keeps their number in that file.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -41,7 +41,7 @@ static void allocate(int times, size_t bytes)
 		cudaMalloc(&pointer, bytes);
 }
 
-/* Deeper in the stack than what is called afterwards. */
+/* This call is deeper in the stack than later calls. */
 __attribute__((noinline)) static int wait_deep(void)
 {
 	volatile char room[4096] = {};
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
 		how = SLEEP;
 		count(argv[1]);
 	}
-	for (i = 0; i < 9; i++) { /* more often than calls are kept that are under way */
+	for (i = 0; i < 9; i++) { /* more often than the probe keeps nested calls */
 		if (!setjmp(back))
 			wait_deep();
 		allocate(1, 199);

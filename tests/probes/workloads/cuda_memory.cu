@@ -1,4 +1,4 @@
-// Allocates, copies, launches and frees known amounts, for a runtime where that succeeds: leaks(101 of 307 bytes).
+// Allocates, copies, launches and frees known amounts on a runtime that succeeds; leaks 101 allocations of 307 bytes.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -31,9 +31,11 @@ int main(int argc, char **argv) {
   static char host[1 << 20];
   void *device, *pinned, *managed, *function, *early = nullptr, *arguments[1] = {};
 
-  if (argc > 1) { // hold until told, so that it can be met as a process that runs already
+  if (argc > 1) { // wait for a byte, so that a tracer can attach to a running process
     cudaMalloc(&early, 61);
-    touch<<<1, 1>>>(nullptr); // the program asks for the kernel's handle but once
+    touch<<<1, 1>>>(nullptr); // the program requests the kernel's handle only once
+    printf("ready\n");
+    fflush(stdout);
     getchar();
   }
   cudaSetDevice(2);
@@ -53,7 +55,7 @@ int main(int argc, char **argv) {
   cuMemMap(0x700000200000ull, 1 << 22, 0, 2, 0);
   cuMemUnmap(0x700000000000ull, 3 << 21);
   cudaDeviceSynchronize();
-  cudaMalloc(&function, 2ull << 40); // more than there is
+  cudaMalloc(&function, 2ull << 40); // more than the host has
   cudaFreeHost(pinned);
   cudaFree(nullptr);
   if (early)

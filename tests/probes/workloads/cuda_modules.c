@@ -1,8 +1,8 @@
 /*
  * Opens libraries with CUDA-like functions, in many ways.
- * open FOLDER N: N libraries FOLDER/0.so and so on, all kept, each of which allocates once; then waits to be killed.
- * children LIBRARY N: N children, one after the other, each of which opens the library and allocates once.
- * copies LIBRARY FOLDER N: likewise, each a copy of its own, which is removed afterwards.
+ * open FOLDER N: opens N libraries FOLDER/0.so and so on, keeps all open, allocates once by each; waits for a signal.
+ * children LIBRARY N: N children, one after the other; each opens the library and allocates once.
+ * copies LIBRARY FOLDER N: likewise, but each child opens its own copy, which is removed afterwards.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ static void allocate_by(const char *path, int pause_us)
 	if (!library)
 		exit(1);
 	*(void **)&allocate = dlsym(library, "cudaMalloc");
-	usleep(pause_us); /* to be attached to */
+	usleep(pause_us); /* time for the tracer to attach */
 	allocate(&pointer, 101);
 }
 

@@ -1,4 +1,4 @@
-/* A library as small as those that are made at run time: one function that a probe of CUDA attaches to. */
+/* A library as small as those generated at run time: one function that the cuda probe attaches to. */
 #include <stddef.h>
 
 int cudaMalloc(void **pointer, size_t bytes)

@@ -1,8 +1,8 @@
 /*
- * Allocates from where it is hard to tell who called. Frame pointers are kept, but by the stubs.
- * deep N: N calls within calls. stub, stubs, linked: by one stub, by one in another, by one in a library.
- * behind: by one that lies behind its caller, not before it.
- * open LIBRARY...: by the function that a library has, which is closed before the next is opened.
+ * Allocates where the caller is hard to find. All functions but the stubs keep frame pointers.
+ * deep N: N nested calls. stub, stubs, linked: by a stub, by a stub that a stub calls, by a stub in a library.
+ * behind: by a stub placed behind its caller in the code, not before it.
+ * open LIBRARY...: by the function of each library, which is closed before the next is opened.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define STUB __attribute__((noinline, optimize("omit-frame-pointer")))
-#define AFTER __asm__ volatile("") /* the call before is not the last thing that is done */
+#define AFTER __asm__ volatile("") /* keeps the call before it from being a tail call */
 
 int cudaMalloc(void **pointer, size_t bytes);
 

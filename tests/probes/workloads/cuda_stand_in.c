@@ -1,7 +1,7 @@
 /*
- * A stand-in for libcudart and libcuda where there is no GPU: the same symbols, which succeed and really allocate and
- * copy in host memory; kernels do nothing. It shows what only a GPU would: pointers, nested calls, known leaks.
- * The driver's half is in a library of its own, as it is in CUDA.
+ * A stand-in for libcudart and libcuda on hosts without a GPU: functions of the same names succeed, and allocate and
+ * copy in host memory; kernels do nothing. So tests have what else needs a GPU: pointers, nested calls, known leaks.
+ * The driver's half is in its own library, as in CUDA.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -117,7 +117,7 @@ int cudaDeviceSynchronize(void)
 	return 0;
 }
 
-/* A handle that is no address of code, as on a GPU. */
+/* Returns a handle that is not a code address, as on a GPU. */
 int __cudaGetKernel(void **handle, const void *function)
 {
 	int i;

@@ -1,10 +1,10 @@
-// A program, and a library: allocates and launches a known number of times by the runtime that it is linked with.
-// As a program it does what its arguments say, one after the other:
-//   wait       until there is a byte on standard input
-//   work       TIMES calls of cudaMalloc(BYTES) and as many launches of KERNEL
+// A program or a library: allocates and launches a known number of times through its linked runtime.
+// As a program, it executes its arguments as commands, in their order:
+//   wait       waits for a byte on standard input
+//   work       calls cudaMalloc(BYTES) and launches KERNEL, TIMES times each
 //   open PATH  opens a library in a namespace of its own, so that a file may be opened twice
 //   use        calls each library opened so far, in turn: its work(), or, of a runtime, TIMES times cudaMalloc(index)
-//   exec PATH  becomes another program, with the rest of the arguments
+//   exec PATH  executes another program with the rest of the arguments
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

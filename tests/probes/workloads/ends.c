@@ -1,4 +1,4 @@
-/* argv[1] processes of two threads each, which end at the same moment on two CPUs, if there are two. */
+/* Starts argv[1] processes of two threads each, which end at the same moment, on two CPUs if there are two. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/syscall.h>

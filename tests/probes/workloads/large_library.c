@@ -1,4 +1,4 @@
-/* Calls functions of one library as fast as it can, and opens a large one meanwhile: TIMES LARGE. */
+/* TIMES LARGE: calls two functions TIMES times, as fast as it can, while a thread opens the library LARGE. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static void *open_large(void *path)
 
 	if (!set_device)
 		exit(1);
-	for (int n = 0; n < 1000; n++) { /* some of these when it has been attached to */
+	for (int n = 0; n < 1000; n++) { /* some of these after the tracer has attached */
 		set_device(7);
 		usleep(5000);
 	}

@@ -1,4 +1,4 @@
-/* A second thread ends the process with status 3 after 0.2 s; by then the main thread is gone (argv[1]) or waits. */
+/* A second thread ends the process with status 3 after 0.2 s. The main thread waits, or has ended (with argv[1]). */
 #include <pthread.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-/* Sleeps 11 times for 20 ms, below functions with frame pointers: main(), outer() and inner(). */
+/* Sleeps 11 times for 20 ms, called by functions with frame pointers: main(), outer() and inner(). */
 #include <time.h>
 
 __attribute__((noinline)) void inner(void)

@@ -1,7 +1,7 @@
 /*
- * A stand-in for NVML (libnvidia-ml.so.1) where there is no GPU: two GPUs whose states are known. The first tells
- * everything; the second is one of a laptop under an older driver, which does without much of it. NVML_PROCESSES names
- * a file with the processes of the first: lines of a pid and bytes; without it there is no answer.
+ * A stand-in for NVML (libnvidia-ml.so.1) on hosts without a GPU: two GPUs in known states. The first has all values;
+ * the second is a laptop's under an older driver, without many of them. NVML_PROCESSES names a file with the processes
+ * of the first, in lines of a pid and bytes; without the file, NVML gives no answer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,7 +210,7 @@ int nvmlDeviceRegisterEvents(void *device, unsigned long long types, void *set)
 	return IS_FIRST(device) ? SUCCESS : NOT_SUPPORTED;
 }
 
-/* Two errors, once. */
+/* Returns two errors, each once. */
 int nvmlEventSetWait_v2(void *set, struct event *event, unsigned timeout_ms)
 {
 	static const struct event events[] = {{&devices[0], 8, 79, -1, -1}, {&devices[0], 2, 0, -1, -1}};

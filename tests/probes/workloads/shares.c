@@ -1,9 +1,9 @@
 /*
- * Threads and children that share a CPU; each says what the kernel counts of it just before it ends.
+ * Threads and children that share a CPU; each reports the kernel's counts for it just before it ends.
  *
- * shares spin|sleep|fork MILLISECONDS FILE: `spin`, two threads are busy for so much CPU time each; `sleep`, two
- * threads sleep a millisecond at a time, and one is busy beside them; `fork`, five children are busy for so much each.
- * Each writes a line to FILE: thread, run time and time on the run queue in ns, times it left involuntarily.
+ * shares spin|sleep|fork MILLISECONDS FILE: `spin`, two threads use so much CPU time each; `sleep`, two threads sleep a
+ * millisecond at a time while a third is busy; `fork`, five children use so much CPU time each.
+ * Each writes a line to FILE: thread id, run time and time on the run queue in ns, involuntary switches.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* argv[1] getppid calls as fast as they go. */
+/* Makes argv[1] getppid calls as fast as it can. */
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>

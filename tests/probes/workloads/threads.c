@@ -1,4 +1,4 @@
-/* 7 threads; each makes its own prime number of calls, with its thread id as the argument, and prints id and count. */
+/* Each of 7 threads makes its own prime number of calls with its thread id as argument; prints thread id and count. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * Calls of known numbers that end in every way there is: by returning, by a jump out of them, with their thread, with
- * their program. With -DLIBRARY it is the library of the functions that are called.
+ * Makes known numbers of calls that end in every way: by a return, by a jump, with their thread, with their program.
+ * With -DLIBRARY, this is the library of the called functions.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@ int plus_one(int number)
 	return number + 1;
 }
 
-/* The compiler makes it a jump: both return to one place. */
+/* A tail call: the compiler makes it a jump, so both functions return to one address. */
 int jump_to_plus_one(int number)
 {
 	return plus_one(number);
@@ -74,13 +74,13 @@ static int become_another(int number)
 	return number + execl("/bin/true", "true", NULL);
 }
 
-/* Visits within visits, `number` more of them, and what comes at last. */
+/* Makes `number` more nested visits, then calls at_last(). */
 static int go_deeper(int number)
 {
 	return number ? visit(go_deeper, number - 1) : at_last(number);
 }
 
-/* What it is called by returns, what it calls is left. */
+/* Its caller returns; the visits that go_deeper() makes are left by a jump. */
 static int come_back(int depth)
 {
 	if (!setjmp(back))

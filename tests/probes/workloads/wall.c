@@ -1,12 +1,12 @@
 /*
- * A thread that is at work in one known way for a while, and what the kernel counts of its time.
+ * A thread that works in one known way for a while, and the kernel's counts of its time.
  *
  * wall spin|sleep|lock|pipe|poll|disk|queue|fault|read MILLISECONDS FILE SCRATCH: for so long a thread is busy; sleeps;
  * waits for a mutex; waits for bytes in a pipe, in read() or in poll(); writes to the file SCRATCH and flushes it; is
  * busy, with another one on the same CPU; touches new pages; touches pages of SCRATCH that are on the disk.
- * Writes a line to FILE for each thread at work: thread; when it was created, began, ended, and when that was known
- * (CLOCK_BOOTTIME, ns); its run time and its time on the run queue in ns; its minor and major page faults; pages
- * touched.
+ * Writes a line to FILE for each such thread: thread id; when it was created, began, ended and was joined
+ * (CLOCK_BOOTTIME, ns); its run time and its time on the run queue in ns; its minor and major page faults; touched
+ * pages.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -112,7 +112,7 @@ static void touch_pages(void)
 	}
 }
 
-/* From the disk, if the file system has one: a page in sixteen, so that none is read ahead for another. */
+/* Reads from the disk, if the file system has one: each 16th page, so that no page is read ahead for another. */
 static void read_pages(void)
 {
 	long until_ns = now_ns(CLOCK_BOOTTIME) + milliseconds * 1000000L, page = sysconf(_SC_PAGESIZE);
@@ -157,7 +157,7 @@ static void pin(void)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* What the others wait for. */
+/* Ends the waits of the other threads. */
 static void serve(const char *work)
 {
 	if (!strcmp(work, "lock")) {

@@ -1,11 +1,11 @@
-"""A run's books: emitted = lost + sequenced, once it has ended, whatever went wrong in between."""
+"""A run's books: at its end, emitted = lost + sequenced, whatever went wrong before."""
 
 from scope_agentd.pipeline.books import Books
 from scope_bpf.capture.account import Account
 
 
 def test_what_was_not_read_is_lost_at_the_end() -> None:
-    """The rest that nobody accounted for, and only that."""
+    """At the end, events that are neither sequenced nor lost are booked as agent/unread, and no others."""
     books = Books(["syscall", "exec"])
     books.set_kernel({"syscall": Account(1009, {"ring_full": 7}), "exec": Account(3)})
     books.sequence("syscall", 900)
@@ -18,7 +18,7 @@ def test_what_was_not_read_is_lost_at_the_end() -> None:
 
 
 def test_accounts_are_cumulative_and_tell_what_is_incomplete() -> None:
-    """A stream without events has an account too."""
+    """A stream without events has an account; an account reports its incomplete events."""
     books = Books(["cuda_launch"])
     assert books.accounts()["cuda_launch"].emitted == 0
     books.set_kernel({"cuda_launch": Account(5, {}, incomplete=2)})

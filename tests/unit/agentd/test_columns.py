@@ -1,4 +1,4 @@
-"""Columns in pieces that fit: every row once, in order, each piece with the dictionary entries of its own rows."""
+"""Columns are split into pieces within the limit: each row once, in order, with its dictionary entries."""
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ def _stacks(count: int, size: int) -> pa.RecordBatch:
 
 
 def test_what_fits_is_one_piece() -> None:
-    """And reads back as it was."""
+    """Columns within the limit become one piece, which reads back unchanged."""
     columns = _stacks(11, 100)
     ((piece, ipc),) = _pieces(columns)
     assert piece.equals(columns) and ipc
@@ -31,7 +31,7 @@ def test_what_fits_is_one_piece() -> None:
 
 
 def test_a_dictionary_beyond_the_limit_is_split_with_its_rows() -> None:
-    """2,003 stacks, of which all together are 40 times too large: 2,003 rows, few pieces, each below the limit."""
+    """2,003 stacks of about 40 times the limit become fewer than 200 pieces, each within the limit; no row is lost."""
     columns = _stacks(2_003, 600)
     pieces = _pieces(columns)
     assert all(ipc is not None and len(ipc) <= LIMIT for _, ipc in pieces)
@@ -43,7 +43,7 @@ def test_a_dictionary_beyond_the_limit_is_split_with_its_rows() -> None:
 
 
 def test_a_row_that_alone_is_too_large_is_given_without_bytes() -> None:
-    """Its neighbours are unharmed."""
+    """A row that alone exceeds the limit gets no bytes; the rows before and after it do."""
     texts = ["small", _text(1, LIMIT), "also small"]
     columns = pa.RecordBatch.from_pydict({"text": texts})
     assert [(piece.num_rows, ipc is None) for piece, ipc in _pieces(columns)] == [(1, False), (1, True), (1, False)]

@@ -1,4 +1,4 @@
-"""What is known of processes: right, or absent."""
+"""Facts about a process are right or absent."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ def test_a_process_that_lives_is_described() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()", "ä", ""], stdin=subprocess.PIPE) as child:
         try:
             while not (found := described_in_proc(child.pid, start_ns_of(child.pid))) or "-c" not in found.cmdline:
-                time.sleep(0.01)  # it has not called exec yet
+                time.sleep(0.01)  # the child has not called exec yet
         finally:
             child.kill()
     assert found.exe == os.path.realpath(sys.executable)
@@ -31,21 +31,21 @@ def test_a_process_that_lives_is_described() -> None:
 
 
 def test_another_process_with_its_number_is_not_taken_for_it() -> None:
-    """Pids are used again: the start tells them apart."""
+    """Pids are reused: a process with another start time is not described."""
     assert described_in_proc(os.getpid(), start_ns_of(os.getpid()))
     assert described_in_proc(os.getpid(), start_ns_of(os.getpid()) + TICK_NS) is None
 
 
 @pytest.mark.parametrize("pid", [0, -1, 4_194_303])
 def test_what_is_not_there_is_not_described(pid: int) -> None:
-    """No error either."""
+    """A pid without a process gives None, without an error."""
     assert described_in_proc(pid, 0) is None
 
 
 def test_kernel_threads_have_no_executable() -> None:
-    """As many as this host shows, which are the children of kthreadd."""
+    """Each kernel thread of this host, a child of kthreadd, has no executable and no command line."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and (pid := int(folder.name)) > 2 and stat_of(2).comm == "kthreadd":
-            with suppress(OSError):  # it has ended meanwhile
+            with suppress(OSError):  # the process has ended meanwhile
                 found = described_in_proc(pid, start_ns_of(pid))
                 assert not found or found.parent_pid != 2 or (found.exe, list(found.cmdline)) == ("", [])

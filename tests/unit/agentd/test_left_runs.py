@@ -1,7 +1,11 @@
-"""The counts of runs whose agent was killed, from the kernel's counters, the last report and the spool."""
+"""The next agent closes a killed agent's runs, from the kernel's counters, the last report and the spool."""
 
+import asyncio
 import contextlib
+import errno
+import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,7 @@ import pytest
 from scope_agentd.left_runs import close_left_runs
 from scope_agentd.pins import LeftRun, Pins
 from scope_agentd.pipeline.spool import Spool
+from scope_agentd.pipeline.spool.syncer import SYNC_EVERY_S
 from scope_bpf.capture.account import Account
 from scope_proto.scope.v1 import record_pb2, task_pb2
 
@@ -16,7 +21,7 @@ RUN, TASK = bytes(range(16)), bytes(16)
 
 
 class PinsOf(Pins):
-    """Stands in for the files and the BPF file system: what an earlier life left is given."""
+    """Replaces the files and the BPF file system: left() returns the given runs."""
 
     def __init__(self, *left: LeftRun) -> None:
         self._left, self.released = list(left), []
@@ -42,9 +47,13 @@ def batch(sequence: int, before: int, count: int, emitted: int, **lost: int) -> 
     return record_pb2.Record(run_id=RUN, task_id=TASK, batch=told)
 
 
+def no_space(*_: object) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 @contextlib.contextmanager
 def reopened(folder: Path, *records: record_pb2.Record) -> Iterator[Spool]:
-    """The spool of the agent's next life, after one that put these records and died."""
+    """The spool as the next agent opens it, after an earlier agent put these records."""
     with contextlib.closing(Spool(folder)) as spool:
         for record in records:
             spool.put(record)
@@ -53,7 +62,7 @@ def reopened(folder: Path, *records: record_pb2.Record) -> Iterator[Spool]:
 
 
 async def ends_of(spool: Spool) -> list[record_pb2.Record]:
-    """The ends among the records that wait."""
+    """The end records in the spool."""
     found = []
     for _ in range(spool.held().records):
         record = record_pb2.Record.FromString((await spool.take()).record)
@@ -67,7 +76,7 @@ def lost_of(end: record_pb2.RunEnd, stream: str) -> dict[str, int]:
 
 
 async def test_what_the_kernel_counted_and_nobody_has_is_lost(tmp_path: Path) -> None:
-    """emitted = lost + what was given a sequence, exactly."""
+    """Events counted by the kernel that are in no batch become agent/killed: emitted = lost + sequenced, exactly."""
     left = LeftRun(RUN, start(), True, {"syscall": Account(1009, {"ring_full": 7}, incomplete=3)})
     pins = PinsOf(left)
     with reopened(tmp_path, start(), batch(1, 0, 100, 120), batch(2, 100, 50, 200, ring_full=5)) as spool:
@@ -83,7 +92,7 @@ async def test_what_the_kernel_counted_and_nobody_has_is_lost(tmp_path: Path) ->
 
 
 async def test_without_the_kernels_books_they_close_with_what_was_told(tmp_path: Path) -> None:
-    """After a reboot, for one: what was told last counts."""
+    """Without the kernel's counters, as after a reboot, the last reported account counts."""
     with reopened(tmp_path, start(), batch(1, 0, 100, 120)) as spool:
         close_left_runs(spool, PinsOf())
         (record,) = await ends_of(spool)
@@ -92,7 +101,7 @@ async def test_without_the_kernels_books_they_close_with_what_was_told(tmp_path:
 
 
 async def test_a_run_that_the_spool_has_not_seen_is_told_whole(tmp_path: Path) -> None:
-    """Killed between attaching and recording: its start is told by the next life, and all of it is lost."""
+    """After a kill between attach and the first record, the next agent puts both the run's start and its end."""
     left = LeftRun(RUN, start(), False, {"syscall": Account(31)})
     with reopened(tmp_path) as spool:
         close_left_runs(spool, PinsOf(left))
@@ -102,9 +111,43 @@ async def test_a_run_that_the_spool_has_not_seen_is_told_whole(tmp_path: Path) -
     assert kinds == ["start", "end"]
 
 
+async def test_the_pins_stay_until_the_end_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the end waits in memory on a full disk, the pins stay: after another kill the next agent needs them."""
+    pins = PinsOf(LeftRun(RUN, start(), True, {"syscall": Account(1009)}))
+    with reopened(tmp_path, start(), batch(1, 0, 100, 120)) as spool:
+        with monkeypatch.context() as disk:
+            disk.setattr(os, "pwrite", no_space)
+            close_left_runs(spool, pins)
+            await asyncio.sleep(2 * SYNC_EVERY_S)
+            assert pins.released == []
+        await asyncio.sleep(2 * SYNC_EVERY_S)
+        assert pins.released == [RUN]
+        (record,) = await ends_of(spool)
+    assert record.end.accounts.streams["syscall"].emitted == 1009
+
+
+async def test_a_start_that_was_not_written_is_spooled_by_the_next_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk the start waits in memory. If the agent is killed then, the run's file still has the start."""
+    pins = Pins(tmp_path, "an-installation", bpf_fs=tmp_path / "none")
+    pins.prepare(RUN, start(), ["syscall"])
+    spool = Spool(tmp_path / "spool")
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "pwrite", no_space)
+        spool.put(start())
+        spool.once_written(RUN, partial(pins.recording, RUN))
+        spool.close()  # as a kill: nothing can be written
+    with contextlib.closing(Spool(tmp_path / "spool")) as spool:
+        close_left_runs(spool, pins)
+        waiting = [record_pb2.Record.FromString((await spool.take()).record) for _ in range(2)]
+    assert [record.WhichOneof("content") for record in waiting] == ["start", "end"]
+    assert pins.left() == []
+
+
 @pytest.mark.parametrize("lives", [2, 3])
 async def test_a_run_is_closed_once(tmp_path: Path, lives: int) -> None:
-    """Also if the life that closed it was killed before it let go of the pins: nothing is booked again."""
+    """A run that was closed, but whose pins were not released, is not closed or booked again."""
     left = LeftRun(RUN, start(), True, {"syscall": Account(1009)})
     ends = []
     with reopened(tmp_path, start(), batch(1, 0, 100, 120)):
@@ -118,7 +161,7 @@ async def test_a_run_is_closed_once(tmp_path: Path, lives: int) -> None:
 
 
 async def test_a_run_that_ended_in_order_is_left_alone(tmp_path: Path) -> None:
-    """Its books are closed."""
+    """A run that has an end record gets no second one."""
     ended = record_pb2.Record(run_id=RUN, task_id=TASK, end=record_pb2.RunEnd(end=task_pb2.TASK_END_REQUEST))
     with reopened(tmp_path, start(), batch(1, 0, 100, 100), ended) as spool:
         close_left_runs(spool, PinsOf())

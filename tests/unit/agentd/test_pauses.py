@@ -1,4 +1,4 @@
-"""What fails is tried again, each time twice as long after, up to a limit."""
+"""Failed tries are repeated; the pause doubles each time, up to a limit."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ TRIES = 12  # without a limit, the last pause would be 20 s
 
 
 class Tries:
-    """Fails each time that it is called, and knows when that was."""
+    """A function that always fails, and keeps the times of its calls."""
 
     def __init__(self, error: Exception) -> None:
         self._error, self.times = error, list[float]()
@@ -42,7 +42,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def pauses_of(trying: Coroutine[Any, Any, None], tries: Tries) -> list[float]:
-    """Seconds between the tries, of which there are as many as there should be in time."""
+    """Waits for TRIES tries; returns the seconds between them."""
     running = asyncio.create_task(trying)
     async with asyncio.timeout(15):
         while len(tries.times) < TRIES:
@@ -53,29 +53,29 @@ async def pauses_of(trying: Coroutine[Any, Any, None], tries: Tries) -> list[flo
 
 
 def doubled(first_s: float) -> list[float]:
-    """The least that each pause may take, but for the resolution of clocks."""
+    """The shortest allowed length of each pause, less 1 % for the clock's resolution."""
     return [0.99 * min(first_s * 2**number, LAST_S) for number in range(TRIES - 1)]
 
 
 def failing_task(monkeypatch: pytest.MonkeyPatch) -> tuple[Task, Tries]:
-    """Whatever its start fails for."""
+    """A task whose start always fails."""
     tries = Tries(OSError(24, "Too many open files"))
     monkeypatch.setattr(task, "check_definition", tries)
     wanted = Wanted("6f1c0d7e-0000-4000-8000-000000000001", task_pb2.ORIGIN_SERVER, task_pb2.Definition())
-    nothing: Any = None  # that no run needs which never starts
+    nothing: Any = None  # a run that never starts uses none of these
     return Task(wanted, Surroundings(nothing, nothing, nothing, nothing, changed=lambda: None), lambda: None), tries
 
 
 def failing_link(monkeypatch: pytest.MonkeyPatch, folder: Path) -> tuple[Link, Tries]:
-    """With no token to show."""
+    """A link whose token can never be read."""
     tries = Tries(InvalidToken("made up"))
     monkeypatch.setattr(link, "read_token", tries)
-    nothing: Any = None  # that no connection needs which is never made
+    nothing: Any = None  # a connection that is never made uses neither
     return Link("127.0.0.1:1", folder, nothing, nothing), tries
 
 
 async def test_a_task_that_never_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stays wanted."""
+    """A task that never starts is tried again, with doubled pauses, and stays wanted."""
     one, tries = failing_task(monkeypatch)
     pauses = await pauses_of(one.pursue(), tries)
     assert all(pause > least for pause, least in zip(pauses, doubled(FIRST_S), strict=False))
@@ -83,7 +83,7 @@ async def test_a_task_that_never_starts(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 async def test_a_server_that_is_never_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The connection is made again and again."""
+    """A failed connection is tried again, with doubled pauses."""
     one, tries = failing_link(monkeypatch, tmp_path)
     pauses = await pauses_of(one.run(), tries)
     assert all(pause > least for pause, least in zip(pauses, doubled(2 * FIRST_S), strict=False))
@@ -92,7 +92,7 @@ async def test_a_server_that_is_never_there(monkeypatch: pytest.MonkeyPatch, tmp
 async def test_what_went_well_for_a_while_begins_with_the_first_pause(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Here each try counts as such: pauses that doubled, with no limit, would take longer than the tries may."""
+    """A try that went well resets the pause. Here every try counts as one: doubled pauses would exceed the timeout."""
     monkeypatch.setattr(task, "_RAN_WELL_S", 0.0)
     monkeypatch.setattr(link, "_LASTED_S", 0.0)
     for module in (task, link):

@@ -1,4 +1,4 @@
-"""The files that say whose books the kernel keeps."""
+"""The files that name the runs whose counters the kernel keeps."""
 
 import errno
 from pathlib import Path
@@ -14,12 +14,12 @@ START = record_pb2.Record(run_id=RUN, start=record_pb2.RunStart())
 
 @pytest.fixture
 def pins(tmp_path: Path) -> Pins:
-    """On a host without a BPF file system."""
+    """Pins on a host without a BPF file system."""
     return Pins(tmp_path, "an-installation", bpf_fs=tmp_path / "none")
 
 
 def test_a_run_is_left_until_it_is_released(pins: Pins) -> None:
-    """With its start and what is known of it, in this life of the agent and the next."""
+    """A run is listed, with its start record and whether it recorded, until it is released."""
     pins.prepare(RUN, START, ["syscall"])
     (left,) = pins.left()
     assert (left.run_id, left.start, left.recorded) == (RUN, START, False)
@@ -30,7 +30,7 @@ def test_a_run_is_left_until_it_is_released(pins: Pins) -> None:
 
 
 def test_a_full_disk_leaves_no_file_behind(pins: Pins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each try of a start has a run of its own: halves of its file would add up."""
+    """After a failed write and a release no file stays: each new try has a new run, so files would add up."""
 
     def fails(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -40,3 +40,36 @@ def test_a_full_disk_leaves_no_file_behind(pins: Pins, tmp_path: Path, monkeypat
         pins.prepare(RUN, START, ["syscall"])
     pins.release(RUN)
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_file_that_cannot_be_deleted_is_no_error(
+    pins: Pins, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A release logs what it cannot delete: it is called while another run records."""
+    pins.prepare(RUN, START, ["syscall"])
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", fails)
+    pins.release(RUN)
+    assert "cannot delete a run's pin" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"start": "',
+        '{"start": 7, "streams": []}',
+        '{"start": "////", "streams": []}',
+        '{"start": "", "streams": 7}',
+        "[]",
+    ],
+)
+def test_a_damaged_file_is_removed(pins: Pins, tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A file cut or damaged by a power cut is logged and removed; the agent starts."""
+    file = tmp_path / "runs" / f"{RUN.hex()}.recorded"
+    file.write_text(text)
+    assert pins.left() == []
+    assert "damaged" in caplog.text
+    assert not file.exists()

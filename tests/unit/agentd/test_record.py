@@ -1,4 +1,4 @@
-"""From a tracer to records: rows that cannot become a record are booked, and hold up no others."""
+"""From a tracer to records: rows that cannot become a record are booked as lost; all others are recorded."""
 
 import threading
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from scope_agentd.pipeline.books import Books
 from scope_agentd.pipeline.describe import Describer
 from scope_agentd.pipeline.record import Recorder
 from scope_bpf.capture.account import Account
-from scope_bpf.capture.columns import SampledBatch
+from scope_bpf.capture.batch import SampledBatch
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.stream import Stream
 from scope_proto.scope.v1 import record_pb2
@@ -24,7 +24,7 @@ COMPRESSED = batch.compressed
 
 
 class TracerOf:
-    """Stands in for a tracer: gives these batches of `thing`, one a poll, the last one at the end."""
+    """Replaces a tracer: returns one given batch of `thing` per poll, and the last one from finish()."""
 
     def __init__(self, stopping: threading.Event, *batches: SampledBatch) -> None:
         self._stopping, self._batches = stopping, list(batches)
@@ -48,12 +48,12 @@ def rows(*texts: str) -> SampledBatch:
 
 
 def large() -> str:
-    """A text that no record has room for, however compressed."""
+    """A text that is too large for a record, even compressed."""
     return np.random.default_rng(1).bytes(MOST_BYTES).hex()
 
 
 def recorded(*batches: SampledBatch) -> tuple[list[record_pb2.Batch], dict[str, int]]:
-    """What a recording put, and what it lost; its books are whole."""
+    """Records these batches; returns the batches put and the losses, and checks that the books balance."""
     books, stopping, put = Books(["thing"]), threading.Event(), list[record_pb2.Record]()
     tracer = cast(Tracer, TracerOf(stopping, *batches))
     batcher = Batcher(bytes(16), bytes(16), books, Describer())
@@ -73,7 +73,7 @@ def texts(told: list[record_pb2.Batch]) -> list[str]:
 
 
 def test_a_row_too_large_for_a_record_is_lost_alone() -> None:
-    """Its neighbours, in its batch and in the next one, are there."""
+    """A row too large for a record is lost; the other rows of its batch and the next batches are recorded."""
     told, lost = recorded(rows("a", large(), "b"), rows("c", "d"), rows("e"))
     assert texts(told) == ["a", "b", "c", "d", "e"]
     assert [one.events_before for one in told] == [0, 1, 2, 4]
@@ -81,7 +81,7 @@ def test_a_row_too_large_for_a_record_is_lost_alone() -> None:
 
 
 def test_rows_that_cannot_be_read_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What became a record before counts as that, and so does what was too large; only the batch's rest is lost."""
+    """If a batch fails halfway, its first rows stay recorded or too_large; only the rest is booked as unreadable."""
 
     def fails_later(columns: pa.RecordBatch, most_bytes: int) -> Iterator[Any]:
         pieces = COMPRESSED(columns, most_bytes)

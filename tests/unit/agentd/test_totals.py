@@ -1,4 +1,4 @@
-"""The counters behind /metrics: every run counts, whether or not anybody looked while it ran."""
+"""The counters of /metrics include every run, even one that ended before the first read."""
 
 from scope_agentd.pipeline.books import Books
 from scope_agentd.totals import Totals
@@ -14,7 +14,7 @@ def books(emitted: int = 0, ring_full: int = 0, incomplete: int = 0) -> Books:
 
 
 def test_a_run_between_two_looks_counts() -> None:
-    """It began and ended and was replaced before anybody asked: its counts are there, by kind."""
+    """Runs that began and ended between two reads are counted."""
     totals = Totals()
     for run_id, emitted in ((b"1", 1009), (b"2", 13)):
         totals.begin(run_id, "syscalls", books(emitted, ring_full=7, incomplete=3))
@@ -26,7 +26,7 @@ def test_a_run_between_two_looks_counts() -> None:
 
 
 def test_a_run_counts_once_while_it_records_and_when_it_has_ended() -> None:
-    """Asked again and again, beside others of the same probe: no counter falls, and none counts twice."""
+    """A counter never falls, and no run is counted twice, even with two runs of one probe."""
     totals, first, second = Totals(), books(100), books(10)
     totals.begin(b"1", "syscalls", first)
     totals.begin(b"2", "syscalls", second)

@@ -1,4 +1,4 @@
-"""The file of wanted tasks: what was written is read, a damaged file is put aside, a full disk is waited for."""
+"""The file of wanted tasks is read back as written; a damaged file is put aside; a failed write is repeated."""
 
 import asyncio
 from pathlib import Path
@@ -21,7 +21,7 @@ TASK = Wanted(
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
-    """To the nanosecond; nothing is wanted before."""
+    """The file gives the written tasks back, to the nanosecond; before the first write no task is wanted."""
     file = WantedFile(tmp_path / "tasks.json")
     assert file.read() == []
     file.write([TASK])
@@ -31,7 +31,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{}x", '[{"task_id": "x"}]', "[1]", '[{"task_id":"","origin":"NO"}]'])
 def test_a_damaged_file_is_put_aside(tmp_path: Path, text: str) -> None:
-    """It is kept for people; the agent starts."""
+    """A damaged file is renamed and kept for people; the agent starts without tasks."""
     path = tmp_path / "tasks.json"
     path.write_text(text)
     assert WantedFile(path).read() == []
@@ -40,16 +40,16 @@ def test_a_damaged_file_is_put_aside(tmp_path: Path, text: str) -> None:
 
 
 def test_a_list_that_cannot_be_written_is_no_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged; the tasks run on."""
+    """A failed write is logged, and raises no error."""
     WantedFile(tmp_path / "missing" / "tasks.json").write([TASK])
     assert "cannot write the file of wanted tasks" in caplog.text
 
 
 async def test_what_could_not_be_written_is_written_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that was full while a task was stopped must not bring the task back after a restart."""
+    """A failed write is repeated: otherwise a restart of the agent would bring back a stopped task."""
     monkeypatch.setattr("scope_agentd.tasks._KEEP_AGAIN_S", 0.01)
     folder = tmp_path / "away"
-    nothing: Any = None  # that no task needs which is not there
+    nothing: Any = None  # not used: no task is wanted
     tasks = Tasks(WantedFile(folder / "tasks.json"), lambda _: nothing)
     pursuing = asyncio.create_task(tasks.pursue())
     tasks.take_wish(session_pb2.Wanted(number=1))

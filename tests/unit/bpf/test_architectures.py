@@ -1,4 +1,4 @@
-"""Every probe is compiled for every architecture that has kernel types here, to the same layouts."""
+"""Probes have the same layouts on every architecture in bpf/vmlinux."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ ARCHITECTURES = sorted(path.parent.name for path in (ROOT / "bpf/vmlinux").glob(
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Architecture -> its objects, made in copies of the tree."""
+    """The folder with the objects of each architecture, built in a copy of the tree."""
     folders = {}
     for architecture in ARCHITECTURES:
         copy = tmp_path_factory.mktemp(architecture)
@@ -36,7 +36,7 @@ def _events(folder: Path, probe: str) -> dict[str, Struct | None]:
 
 @pytest.mark.parametrize("probe", [name for name, probe in probes().items() if not probe.sampler])
 def test_layouts_are_the_same_everywhere(built: dict[str, Path], probe: str) -> None:
-    """An agent on one architecture and a server on another mean the same columns."""
+    """All architectures have the same structs: an agent and a server on different ones agree on the columns."""
     assert set(ARCHITECTURES) == {"x86", "arm64"}
     first, *others = (_events(folder, probe) for folder in built.values())
     assert any(first.values())

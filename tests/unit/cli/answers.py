@@ -1,4 +1,4 @@
-"""What the API answers of tasks and machines; fields as they are given."""
+"""The API's answers about tasks and machines, with the given fields."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,7 +8,7 @@ MACHINE = "0123456789abcdef0123456789abcdef"
 
 
 def in_seconds(seconds: float) -> str:
-    """The time in so many seconds."""
+    """The time that many seconds from now."""
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
 
 
@@ -18,7 +18,7 @@ def a_stream(**fields: Any) -> dict[str, Any]:
 
 
 def a_task(**fields: Any) -> dict[str, Any]:
-    """A task that runs."""
+    """A running task."""
     plain = {"task_id": TASK_ID, "node": MACHINE, "hostname": "here", "origin": "server", "probe": "syscalls"}
     plain |= {"target": {}, "options": {}, "duration": None, "wanted": True, "state": "running", "reason": None}
     plain |= {"next_try": None, "error": None, "attach_point": "tp_btf", "sent_bytes": 2048, "cost": None, "notes": []}

@@ -1,4 +1,4 @@
-"""An API that answers as it is told to."""
+"""A fake API with prepared answers, and a fixture that runs command lines."""
 
 import json
 import threading
@@ -23,7 +23,7 @@ STORAGE = {
 
 
 class Api:
-    """Answers each path of /api/v1 with the next of its answers; the last one stays. Keeps what it was asked.
+    """Gives each request to /api/v1 its next prepared answer, and repeats the last one. Keeps all requests.
 
     Attributes:
         answers: "GET tasks" -> (status, body), one after another.
@@ -74,7 +74,7 @@ def _handler(api: Api) -> type[BaseHTTPRequestHandler]:
 
 @pytest.fixture
 def api(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    """A running API which the command line of this test finds in its state directory."""
+    """A running fake API; the command line finds its address in the state directory."""
     made = Api()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(made))
     made.url = f"http://127.0.0.1:{server.server_address[1]}"
@@ -96,13 +96,13 @@ def api(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
 
 @pytest.fixture
 def scope(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Runs a command line in this process: its status, what it printed, its errors."""
+    """Runs a command line in this process; returns status, stdout and stderr."""
     from scope_cli.main import main
 
     def run(*words: str) -> tuple[int, str, str]:
         try:
             status = main(words)
-        except SystemExit as ended:  # argparse's
+        except SystemExit as ended:  # raised by argparse
             status = int(ended.code or 0)
         said = capsys.readouterr()
         return status, said.out, said.err

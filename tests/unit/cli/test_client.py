@@ -1,4 +1,4 @@
-"""How a subcommand finds the server, and what it says when it does not."""
+"""How a subcommand finds the server, and its messages when it cannot."""
 
 import socket
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 def test_the_state_directory_says_where_the_server_is(api: Api, scope: Run) -> None:
-    """No option and no variable is needed for a `scope up` with other ports."""
+    """A subcommand finds a server on other ports through the state directory, without an option or SCOPE_URL."""
     api.answer("GET nodes", {"nodes": []})
     assert scope("nodes", "--json") == (0, "[]\n", "")
 
@@ -32,7 +32,7 @@ def test_the_state_directory_says_where_the_server_is(api: Api, scope: Run) -> N
 def test_a_running_scope_up_is_found_wherever_its_state_is(
     api: Api, scope: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While it runs, without a variable; then it is the usual place again. One that was killed is not believed."""
+    """A running `scope up` is found without SCOPE_STATE; after its end or a kill, the default directory is used."""
     monkeypatch.delenv("SCOPE_STATE")
     monkeypatch.setattr(installation, "_RUN", tmp_path / "root's")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -58,7 +58,7 @@ def test_a_running_scope_up_is_found_wherever_its_state_is(
 def test_one_that_cannot_say_that_it_runs_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A runtime directory that is away is no end."""
+    """A runtime directory that cannot be written is logged, and raises no error."""
     monkeypatch.setattr(installation, "_RUN", tmp_path / "file")
     monkeypatch.setenv("HOME", str(tmp_path / "file"))
     (tmp_path / "file").touch()
@@ -69,7 +69,7 @@ def test_one_that_cannot_say_that_it_runs_does(
 
 @pytest.mark.usefixtures("api")
 def test_another_user_is_told_of_roots(scope: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where root runs SCOPE, a user without a token learns how to reach it."""
+    """If root runs SCOPE, a user without a token is told to call `sudo scope`."""
     (tmp_path / "token").unlink()
     assert "sudo" not in scope("nodes")[2]
     monkeypatch.setattr(installation, "_ROOTS", tmp_path)
@@ -80,21 +80,21 @@ def test_another_user_is_told_of_roots(scope: Run, tmp_path: Path, monkeypatch: 
 
 
 def test_a_given_url_comes_first(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SCOPE_URL is meant."""
+    """A URL argument comes before SCOPE_URL, and SCOPE_URL before the state directory."""
     monkeypatch.setenv("SCOPE_URL", "http://127.0.0.1:1/")
     assert Client().url == "http://127.0.0.1:1"
     assert Client(api.url).url == api.url
 
 
 def test_without_a_word_it_is_the_usual_place(tmp_path: Path) -> None:
-    """Also where what is written is no URL."""
+    """Without an api-url file, or with an invalid one, the default address is used."""
     assert told_url(tmp_path) == f"http://{HTTP}"
     (tmp_path / "api-url").write_bytes(b"\xff\x00")
     assert told_url(tmp_path) == f"http://{HTTP}"
 
 
 def test_what_is_told_is_found_and_private(tmp_path: Path) -> None:
-    """Written whole, again and again, for the owner alone; an IPv6 address gets its brackets."""
+    """The written URL is found, also after a change; only the owner can read it; an IPv6 address gets its brackets."""
     for address, url in (("127.0.0.1:81", "http://127.0.0.1:81"), ("::1:82", "http://[::1]:82")):
         tell_url(tmp_path, url_of(address))
         assert told_url(tmp_path) == url
@@ -103,27 +103,27 @@ def test_what_is_told_is_found_and_private(tmp_path: Path) -> None:
 
 
 def test_a_server_that_cannot_say_where_it_is_serves(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A state directory that is away is no end."""
+    """A state directory that cannot be written is logged, and raises no error."""
     tell_url(tmp_path / "nowhere", "http://127.0.0.1:81")
     assert "cannot say where the API is" in caplog.text
 
 
 def test_a_proxy_is_for_others(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No proxy reaches this machine's loopback."""
+    """The client ignores http_proxy: no proxy reaches this machine's loopback."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     api.answer("GET nodes", {"nodes": []})
     assert Client().get("nodes") == {"nodes": []}
 
 
 def test_an_unhealthy_server_is_heard(api: Api) -> None:
-    """Its 503 has a body that says what is wrong."""
+    """The body of a 503 from /health is returned: it says what is wrong."""
     api.answer("GET health", {"healthy": False, "database": "away", "agents": 0}, status=503)
     assert Client().health()["database"] == "away"
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]"])
 def test_an_answer_that_is_none_is_told(api: Api, body: bytes) -> None:
-    """Somebody else answers with 503, or nobody's words."""
+    """A 503 without a JSON problem in its body is reported by its status."""
     api.answer("GET tasks", body, status=503)
     with pytest.raises(CommandError, match="the server answered 503"):
         Client().get("tasks")
@@ -131,13 +131,13 @@ def test_an_answer_that_is_none_is_told(api: Api, body: bytes) -> None:
 
 @pytest.mark.usefixtures("api")
 def test_a_problem_is_told_in_the_servers_words(scope: Run) -> None:
-    """One line, status 1."""
+    """The server's reason is printed in one line, with status 1."""
     assert scope("nodes") == (1, "", "scope: nothing is at nodes\n")
 
 
 @pytest.mark.usefixtures("api")
 def test_nobody_there_is_told(scope: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the address, the reason, and what to do."""
+    """If no server answers, the message has the address, the reason and the remedy."""
     monkeypatch.setenv("SCOPE_URL", "http://127.0.0.1:1")
     status, _, said = scope("tasks")
     assert (status, said) == (
@@ -148,7 +148,7 @@ def test_nobody_there_is_told(scope: Run, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("api")
 def test_a_silent_listener_is_not_waited_for() -> None:
-    """Not for longer than was allowed."""
+    """A listener that never answers is an error after the timeout."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         client = Client(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.2)
         with pytest.raises(CommandError, match="no server answers"):
@@ -167,7 +167,7 @@ def test_a_silent_listener_is_not_waited_for() -> None:
     ],
 )
 def test_a_damaged_token_is_told_at_once(scope: Run, tmp_path: Path, content: str | None, mode: int, said: str) -> None:
-    """In one line that names the file and the remedy."""
+    """A missing or invalid token is reported in one line, with the file and the problem."""
     token = tmp_path / "token"
     token.unlink()
     if content is not None:

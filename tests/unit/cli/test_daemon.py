@@ -1,4 +1,4 @@
-"""How a daemon ends: on a signal in order, on an error with one line."""
+"""How a daemon ends: cleanly on a signal, with one line on an error."""
 
 import asyncio
 import os
@@ -17,12 +17,12 @@ class DaemonError(Exception):
 
 
 class Taken(DaemonError):
-    """One of them."""
+    """One of a daemon's errors."""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
-    """It has time to clean up, and that is no error."""
+    """After a signal, a daemon has time to clean up, and ends without an error."""
     cleaned = []
 
     async def serve(stop: asyncio.Event) -> None:
@@ -37,7 +37,7 @@ def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
 
 @pytest.mark.parametrize("error", [Taken("another program listens there"), InvalidToken("it holds no token")])
 def test_an_error_of_its_own_is_one_line(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
-    """Made for users: it needs no traceback."""
+    """A daemon's own error is reported in one line, without a traceback."""
 
     async def serve(_: asyncio.Event) -> None:
         raise error
@@ -49,7 +49,7 @@ def test_an_error_of_its_own_is_one_line(error: Exception, caplog: pytest.LogCap
 
 
 def test_of_work_in_the_background_the_cause_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    """However deep it lies in groups; the log has it all."""
+    """The cause is reported from inside nested exception groups; the log has the traceback."""
 
     async def fails() -> None:
         raise Taken("the spool's directory\nis gone")
@@ -69,7 +69,7 @@ async def _rest() -> None:
 
 
 def test_an_error_of_ours_is_told_by_its_name(caplog: pytest.LogCaptureFixture) -> None:
-    """One line for the user; the traceback is in the log."""
+    """An unexpected error is one line for the user; the log has the traceback."""
 
     async def serve(_: asyncio.Event) -> None:
         raise KeyError("stream")

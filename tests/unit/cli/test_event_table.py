@@ -1,4 +1,4 @@
-"""Rows in a terminal: whole columns, and word of those that do not fit."""
+"""Rows in a terminal: columns are shown whole; columns that do not fit are named."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ ROW: dict[str, Any] = {
 def test_columns_are_shown_whole_or_not_at_all(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No line is longer than the terminal, no cell is cut, and what is left out is named."""
+    """No line is wider than the terminal, no cell is cut, and hidden columns are named."""
     monkeypatch.setenv("COLUMNS", str(width))
     EventTable("exec").print([ROW])
     said, hidden = capsys.readouterr()
@@ -43,7 +43,7 @@ def test_columns_are_shown_whole_or_not_at_all(
 
 
 def test_chosen_columns_are_shown_in_their_order(capsys: pytest.CaptureFixture[str]) -> None:
-    """Lists are written out; an unknown name is refused with those there are."""
+    """Chosen columns appear in the given order, lists written out; an unknown column is refused with the known ones."""
     EventTable("exec", ["args", "pid"]).print([ROW])
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ["args", "pid"],
@@ -54,7 +54,7 @@ def test_chosen_columns_are_shown_in_their_order(capsys: pytest.CaptureFixture[s
 
 
 def test_no_rows_are_no_table(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing was found, and nothing is printed."""
+    """Without rows, nothing is printed."""
     EventTable("exec").print([])
     assert capsys.readouterr() == ("", "")
 
@@ -64,7 +64,7 @@ def _lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_values_are_shown_as_people_read_them(capsys: pytest.CaptureFixture[str]) -> None:
-    """With units, registers and flags in hexadecimal digits, a failure with its name; numbers are aligned."""
+    """Numbers have units and are aligned; registers and flags are hexadecimal; failures and signals have names."""
     call = {"arg0": -1, "arg1": 4096, "ret": -2, "duration_ns": 1_234_567}
     EventTable("syscall", list(call)).print([call, {**call, "ret": 7, "arg0": None}, {**call, "ret": -99_999}])
     assert _lines(capsys) == [
@@ -75,12 +75,20 @@ def test_values_are_shown_as_people_read_them(capsys: pytest.CaptureFixture[str]
     ]
     EventTable("open", ["flags", "path"]).print([{"flags": 0x80000, "path": "/etc/passwd"}])
     assert _lines(capsys) == ["  flags  path", "0x80000  /etc/passwd"]
+    EventTable("exec", ["args", "cwd"]).print(
+        [{"args": ["ls", "/"], "cwd": "/deep", "args_truncated": 1, "cwd_truncated": 1}]
+    )
+    assert _lines(capsys) == ["args     cwd", "ls /...  .../deep"]
+    EventTable("exec", ["ret"]).print([{"ret": -13}])
+    assert _lines(capsys) == ["       ret", "-13 EACCES"]
+    EventTable("exit", ["signal"]).print([{"signal": 9}, {"signal": 0}])
+    assert _lines(capsys) == ["   signal", "9 SIGKILL", "        0"]
 
 
 def test_rows_that_come_later_are_below_the_same_heading(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The heading stands once, what does not fit is said once, and columns keep their places."""
+    """The heading and the hidden columns are printed once; later rows keep the columns' positions."""
     monkeypatch.setenv("COLUMNS", "60")
     table = EventTable("exec")
     table.print([ROW])

@@ -1,4 +1,4 @@
-"""`scope events`: what it asks the server for, page by page, and how it follows."""
+"""`scope events`: its requests to the server, page by page, and --follow."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def _asked(api: Api) -> list[dict[str, str]]:
 
 
 def test_a_filter_and_times_are_asked_for(api: Api, scope: Scope) -> None:
-    """The filter as it is, a time as it is, and -5m as the time five minutes ago."""
+    """The filter and absolute times are sent unchanged; -5m is sent as the time five minutes ago."""
     api.answer("GET events/syscall", _page(1))
     before = datetime.now(UTC) - timedelta(minutes=5)
     words = ("--where", "ret < 0 and comm ~ 'g*'", "--since", "-5m", "--until", "2026-01-31T12:00:00Z", "--node", "it")
@@ -36,7 +36,7 @@ def test_a_filter_and_times_are_asked_for(api: Api, scope: Scope) -> None:
     ("text", "ago"), [("-90s", {"seconds": 90}), ("1.5h", {"hours": 1.5}), ("-2d", {"days": 2}), ("-0s", {})]
 )
 def test_a_time_may_be_so_long_ago(api: Api, scope: Scope, text: str, ago: dict[str, float]) -> None:
-    """In seconds, minutes, hours or days."""
+    """A relative time is given in seconds, minutes, hours or days."""
     api.answer("GET events/syscall", _page())
     before = datetime.now(UTC) - timedelta(**ago)
     assert scope("events", "syscall", "--since", text)[0] == 0
@@ -46,14 +46,14 @@ def test_a_time_may_be_so_long_ago(api: Api, scope: Scope, text: str, ago: dict[
 @pytest.mark.parametrize("text", ["-5x", "5", "-m", "yesterday", "-999999999d", "", "-5m ago"])
 @pytest.mark.usefixtures("api")
 def test_what_is_no_time_is_refused(scope: Scope, text: str) -> None:
-    """Before the server is asked, with what to write."""
+    """An invalid time is refused before any request; the message shows valid ones."""
     status, _, said = scope("events", "syscall", f"--since={text}")
     assert (status, said.count("\n")) == (2, 1)
     assert "is not a time; write -5m (s, m, h or d ago), or 2026-01-31T12:00:00Z" in said
 
 
 def test_pages_are_joined_up_to_the_limit(api: Api, scope: Scope) -> None:
-    """One table, or a line each; no more is asked for than is printed."""
+    """Pages are joined up to --limit; no more rows are requested than printed."""
     api.answer("GET events/syscall", _page(*range(1000), next="a"), _page(*range(1000, 1007), next="b"))
     status, out, _ = scope("events", "syscall", "--limit", "1007", "--json", "--order", "asc")
     assert (status, [json.loads(line)["arg0"] for line in out.splitlines()]) == (0, list(range(1007)))
@@ -64,7 +64,7 @@ def test_pages_are_joined_up_to_the_limit(api: Api, scope: Scope) -> None:
 
 
 def test_following_goes_on_from_page_to_page(api: Api, scope: Scope) -> None:
-    """In the order of commits, with the cursor of the page before; a limit ends it."""
+    """--follow asks in the order of storage, each time with the last page's cursor; --limit ends it."""
     pages = [
         _page(next="a"),
         _page(1, 2, next="b", more=True),
@@ -81,7 +81,7 @@ def test_following_goes_on_from_page_to_page(api: Api, scope: Scope) -> None:
 
 
 def test_a_server_that_goes_away_is_waited_for(api: Api, scope: Scope) -> None:
-    """Said once; what was stored meanwhile is printed. One that was never there is an error."""
+    """--follow reports a lost server once, then goes on with the next rows; without a server at the start it fails."""
     api.answer("GET events/syscall", _page(1, next="a"))
     api.answer("GET events/syscall", *[{"detail": "the database cannot be reached"}] * 3, status=503)
     api.answer("GET events/syscall", _page(2, next="b"))
@@ -94,10 +94,32 @@ def test_a_server_that_goes_away_is_waited_for(api: Api, scope: Scope) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "filter_"),
+    [
+        (["gpu", "pid=1"], "pid=1"),
+        (["gpu", "pid", "=", "1", "--json"], "'pid = 1'"),
+        (["gpu", "--where", "pid", "!=", "-1"], "'pid != -1'"),
+    ],
+)
+def test_a_filter_without_its_option_is_recognized(scope: Scope, words: list[str], filter_: str) -> None:
+    """The message repeats the filter behind --where, quoted for the shell."""
+    said = f"scope: put the filter behind --where, in quotes: --where {filter_}\n"
+    assert scope("events", *words) == (2, "", said)
+
+
+@pytest.mark.parametrize("words", [(), ("--follow",)])
+def test_a_wrong_filter_is_wrong_usage(api: Api, scope: Scope, words: tuple[str, ...]) -> None:
+    """A wrong filter is reported with the server's reason in one line, and status 2 like a wrong option."""
+    reason = "where, character 1: no column 'rat' (did you mean 'ret'?)"
+    api.answer("GET events/syscall", {"title": "Bad request", "detail": reason}, status=400)
+    assert scope("events", "syscall", "--where", "rat < 0", *words) == (2, "", f"scope: {reason}\n")
+
+
+@pytest.mark.parametrize(
     "words", [("--follow", "--order", "asc"), ("--follow", "--until", "-5m"), ("--limit", "0"), ("--limit", "-1")]
 )
 @pytest.mark.usefixtures("api")
 def test_options_that_contradict_each_other_are_refused(scope: Scope, words: tuple[str, ...]) -> None:
-    """In a line, with status 2."""
+    """Contradicting options are refused in one line, with status 2."""
     status, _, said = scope("events", "syscall", *words)
     assert (status, said.count("\n")) == (2, 1)

@@ -1,4 +1,4 @@
-"""The limits of what is stored: `scope up` hands those that were given to its parts, and no others."""
+"""Storage limits: `scope up` passes only the given ones to its parts."""
 
 import argparse
 
@@ -15,12 +15,12 @@ def _parsed(*words: str) -> argparse.Namespace:
 
 
 def test_what_is_not_given_is_the_parts_to_choose() -> None:
-    """Their defaults have one home."""
+    """Limits that were not given are not passed on: the parts have the defaults."""
     assert given_server_limits(_parsed()) == given_agent_limits(_parsed()) == []
 
 
 def test_what_is_given_is_handed_on() -> None:
-    """In bytes; 0 is given, too; each to its part."""
+    """Each given limit, 0 included, is passed to its part, in bytes."""
     parsed = _parsed("--keep-days", "7", "--keep-bytes", "50G", "--free-floor", "0", "--spool-bytes", "512M")
     server = ["--keep-days", "7", "--keep-bytes", str(50 << 30), "--free-floor", "0"]
     assert given_server_limits(parsed) == server
@@ -31,7 +31,7 @@ def test_what_is_given_is_handed_on() -> None:
 
 @pytest.mark.parametrize("given", ["--keep-bytes=much", "--free-floor=-1", "--keep-days=1.5", "--spool-bytes="])
 def test_what_is_no_limit_is_refused(given: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """By name, before anything starts."""
+    """An invalid limit is refused; the message names the option."""
     with pytest.raises(SystemExit):
         _parsed(given)
     assert given.partition("=")[0] in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What `scope up` shows: whatever is wrong is said, and the view never looks alive when it is not."""
+"""The view of `scope up` shows every problem, and says when its data is old."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ RUNNING = ("PostgreSQL runs", "server runs", "agentd runs")
 
 @pytest.fixture
 def answering(api: Api) -> Api:
-    """An API that answers whatever the view asks, but for tasks and health."""
+    """An API with answers to all requests of the view, except tasks and health."""
     api.answer("GET nodes", {"nodes": [a_node()]})
     row = {"comm": "x", "pid": 7, "name": "read", "count": 1009, "total_ns": 5}
     api.answer("GET events/syscall_summary", {"events": [row]})
@@ -32,7 +32,7 @@ def _view(parts: Sequence[str] = RUNNING) -> Overview:
 
 
 def _shown(overview: Overview) -> list[str]:
-    """The lines as a terminal with colours gets them."""
+    """The view's lines, as for a terminal with colours."""
     console = Console(file=StringIO(), width=200, force_terminal=True, color_system="standard", legacy_windows=False)
     with console.capture() as capture:
         console.print(overview.render())
@@ -40,7 +40,7 @@ def _shown(overview: Overview) -> list[str]:
 
 
 def _line(overview: Overview, part: str) -> str:
-    """The line that has this in it, with its escape sequences."""
+    """The only line that contains this text, with its escape sequences."""
     (found,) = [line for line in _shown(overview) if part in line]
     return found
 
@@ -56,7 +56,7 @@ RED, BOLD_RED = "\x1b[31m", "\x1b[1;31m"
 
 
 def test_all_that_is_recorded_is_shown(answering: Api) -> None:
-    """Tasks with their books, storage in a line, the busiest processes and syscalls; nothing is red."""
+    """The view shows tasks with their counts, the storage and the busiest syscalls; nothing is red."""
     answering.answer("GET health", HEALTHY)
     overview = _asked(answering, a_task(streams=[a_stream()]))
     assert "1,009" in _line(overview, TASK_ID[:8])
@@ -67,14 +67,14 @@ def test_all_that_is_recorded_is_shown(answering: Api) -> None:
 
 @pytest.mark.usefixtures("answering")
 def test_a_part_that_ended_is_red() -> None:
-    """With how it ended; the others are not."""
+    """The line of a part that ended is red; the lines of the others are not."""
     overview = _view(("PostgreSQL runs", "server ended (with status 3), started again in 2 s"))
     assert RED in _line(overview, "server ended")
     assert RED not in _line(overview, "PostgreSQL")
 
 
 def test_what_the_server_cannot_do_is_said(answering: Api) -> None:
-    """Its own words of why it stores nothing, though it answers everything else."""
+    """The server's reason for not storing is shown, though the server still answers requests."""
     away = "only 100 MiB are free on the database's disk (floor 512 MiB)"
     answering.answer("GET health", {**HEALTHY, "healthy": False, "ingest": away}, status=503)
     overview = _asked(answering)
@@ -82,14 +82,14 @@ def test_what_the_server_cannot_do_is_said(answering: Api) -> None:
 
 
 def test_what_is_wrong_with_the_storage_is_said(answering: Api) -> None:
-    """In the line of the storage."""
+    """A storage problem is shown in the line of the storage."""
     answering.answers["GET storage"] = [(200, {**STORAGE, "problem": "record less, or raise --keep-bytes"})]
     answering.answer("GET health", HEALTHY)
     assert "raise --keep-bytes" in _line(_asked(answering), "storage")
 
 
 def test_a_server_that_is_away_is_said(answering: Api) -> None:
-    """What it answered last stays, said to be old; once it answers again nothing is said any more."""
+    """While the server is away, its last answer stays, marked as old; the mark goes when it answers again."""
     answering.answer("GET health", HEALTHY)
     answering.answer("GET tasks", {"tasks": [a_task()]})
     answering.answer("GET tasks", {"title": "no", "detail": "the database is away"}, status=503)
@@ -108,7 +108,7 @@ def test_a_server_that_is_away_is_said(answering: Api) -> None:
 def test_an_unexpected_answer_does_not_freeze_the_view(
     answering: Api, nonsense: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The thread that asks goes on: it is said in the view, logged once, and forgotten with the next good answer."""
+    """The view reports an unexpected answer and logs it once; the next good answer removes the report."""
     answering.answer("GET health", HEALTHY)
     answering.answer("GET tasks", nonsense, nonsense, {"tasks": [a_task()]})
     overview, stop = _view(), Flag()

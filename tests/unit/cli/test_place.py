@@ -1,16 +1,17 @@
-"""Where `scope up` may begin: a directory of its own, free addresses, nobody left from before."""
+"""What `scope up` needs: its own directory, free addresses, and no processes of an earlier `scope up`."""
 
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from scope_cli.errors import CommandError, UsageError
+from scope_cli.errors import CommandError, Interrupted, UsageError
 from scope_cli.flag import Flag
 from scope_cli.stack.left_behind import end_left_behind, mark
 from scope_cli.stack.place import owned
@@ -18,7 +19,7 @@ from scope_cli.stack.ports import require_free
 
 
 def test_a_directory_is_made_and_locked(tmp_path: Path) -> None:
-    """With mode 0700; a second owner is refused, by the first one's process id."""
+    """The directory has mode 0700; a second `scope up` is refused, with the process id of the first."""
     state = tmp_path / "deep" / "state"
     with owned(state):
         assert state.stat().st_mode & 0o777 == 0o700
@@ -29,7 +30,7 @@ def test_a_directory_is_made_and_locked(tmp_path: Path) -> None:
 
 
 def test_a_file_in_its_place_is_told(tmp_path: Path) -> None:
-    """Whether it is the directory itself or one above it."""
+    """A file in place of the directory, or of a parent directory, is refused."""
     (tmp_path / "file").touch()
     for state in (tmp_path / "file", tmp_path / "file" / "state"):
         with pytest.raises(CommandError, match="it is a file; choose another with --state-dir"):
@@ -37,7 +38,7 @@ def test_a_file_in_its_place_is_told(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_others_may_write_to_is_told(tmp_path: Path) -> None:
-    """They could put a token of their own there."""
+    """A directory that others may write to is refused: they could put their own token there."""
     tmp_path.chmod(0o777)
     with pytest.raises(CommandError, match=r"other users may write to .*; run `chmod go-w "):
         owned(tmp_path).__enter__()
@@ -53,33 +54,49 @@ def listener() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_taken_address_is_told_with_its_holder(listener: subprocess.Popen[bytes]) -> None:
-    """Even if the holder says nothing at all."""
+    """The error names the program that uses the address, even if that program never answers."""
     assert listener.stdout
     address = f"127.0.0.1:{int(listener.stdout.readline())}"
     with pytest.raises(CommandError) as told:
-        require_free({"http": address})
+        require_free({"http": address}, Flag())
     assert f"{address} is used by another program (pid {listener.pid}, " in str(told.value)
     assert str(told.value).endswith("stop it, or choose another with --http")
 
 
 def test_a_free_address_is_none_of_it() -> None:
-    """Not even one on which connections of before still linger."""
+    """An address is free even while closed connections linger on it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
         with socket.create_connection(address), server.accept()[0]:
             pass
-    require_free({"http": f"127.0.0.1:{address[1]}"})
+    require_free({"http": f"127.0.0.1:{address[1]}"}, Flag())
+
+
+def test_an_address_of_a_process_that_is_ending_is_waited_for() -> None:
+    """If no process holds a used address, its owner is ending: `scope up` waits. Here, a message holds the socket."""
+    ends = socket.socketpair()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        socket.send_fds(ends[0], [b"a listener"], [server.fileno()])
+    stop = Flag()
+    stop.set()
+    with pytest.raises(Interrupted):
+        require_free({"http": address}, stop)
+    closing = threading.Timer(0.3, lambda: [end.close() for end in ends])
+    closing.start()
+    require_free({"http": address}, Flag())
+    closing.join()
 
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1", "192.0.2.1:80", "127.0.0.1:0", "127.0.0.1:99999"])
 def test_what_is_no_address_is_wrong_usage(address: str) -> None:
     """The message names the option."""
     with pytest.raises(UsageError, match="http: "):
-        require_free({"http": address})
+        require_free({"http": address}, Flag())
 
 
 def test_what_was_left_behind_is_ended(tmp_path: Path) -> None:
-    """The daemons of this directory and no others, and it says that it waits."""
+    """Left processes of this state directory are ended, and no others; a message says that `scope up` waits."""
     ours, others = (
         subprocess.Popen(["sleep", "1000"], env={**os.environ, **mark(folder)})
         for folder in (tmp_path, tmp_path / "other")
@@ -87,7 +104,7 @@ def test_what_was_left_behind_is_ended(tmp_path: Path) -> None:
     said: list[str] = []
     try:
         for one in (ours, others):
-            while not Path(f"/proc/{one.pid}/environ").read_bytes():  # for a moment after its exec
+            while not Path(f"/proc/{one.pid}/environ").read_bytes():  # empty for a moment after exec
                 time.sleep(0.01)
         end_left_behind(tmp_path, said.append, Flag())
         assert ours.wait(60) != 0

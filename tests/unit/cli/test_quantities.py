@@ -30,7 +30,7 @@ from scope_cli.quantities import age, aligned, bytes_of, quantity
     ],
 )
 def test_quantities(value: object, unit: str, shown: str) -> None:
-    """By unit; what has none is a plain number or text."""
+    """A value is shown with its unit; a value without a unit is a plain number or text."""
     assert quantity(value, unit) == shown
 
 
@@ -55,7 +55,7 @@ def test_quantities(value: object, unit: str, shown: str) -> None:
     ],
 )
 def test_cells_of_a_column_are_aligned(value: float | None, unit: str, shown: str) -> None:
-    """Two decimals and a unit of one width: aligned to the right, the points stand below each other."""
+    """Scaled numbers have two decimals and units of equal width, so that right-aligned points are in line."""
     assert aligned(value, unit) == shown
 
 
@@ -63,13 +63,13 @@ def test_cells_of_a_column_are_aligned(value: float | None, unit: str, shown: st
     ("text", "count"), [("0", 0), ("1048576", 1 << 20), ("512M", 512 << 20), ("2g", 2 << 30), ("1T", 1 << 40)]
 )
 def test_bytes_as_they_are_written(text: str, count: int) -> None:
-    """A whole number, with a binary unit or without."""
+    """A number of bytes is a whole number, with or without a binary unit."""
     assert bytes_of(text) == count
 
 
 @pytest.mark.parametrize("text", ["", "G", "-1", "1.5G", "1GB", "1X", "١G", "9" * 30])
 def test_what_is_no_number_of_bytes(text: str) -> None:
-    """The message shows how to write one."""
+    """An invalid number of bytes is refused; the message shows how to write one."""
     with pytest.raises(argparse.ArgumentTypeError, match="write it as 512M or 2G"):
         bytes_of(text)
 
@@ -79,5 +79,5 @@ def test_what_is_no_number_of_bytes(text: str) -> None:
     [(-3, "0 s ago"), (59, "59 s ago"), (60, "1 min ago"), (7200, "2 h ago"), (200_000, "2 d ago")],
 )
 def test_ages(seconds: float, shown: str) -> None:
-    """In the unit that fits; a clock that is ahead makes no age below 0."""
+    """An age has the unit that fits; a clock that is ahead gives 0, not a negative age."""
     assert age(seconds) == shown

@@ -1,4 +1,4 @@
-"""What is held now, as a table; CUDA memory, as a block for each stack."""
+"""`scope states` prints current states as a table; `scope leaks` prints unfreed CUDA memory as a block per stack."""
 
 import json
 from collections.abc import Callable
@@ -22,19 +22,19 @@ def a_gpu(**fields: Any) -> dict[str, Any]:
 
 
 def some_memory(**fields: Any) -> dict[str, Any]:
-    """What a process holds."""
+    """Unfreed CUDA memory of a process."""
     plain = {**WHOSE, "pid": 4711, "start_ns": 5, "comm": "[red]", "memory": "device", "device": 2, "ended": False}
     plain |= {"live_bytes": 31007, "live_count": 101, "allocations": 103, "time": in_seconds(-5)}
     return {**plain, **fields}
 
 
 def a_leak(**fields: Any) -> dict[str, Any]:
-    """What a stack holds."""
+    """Unfreed CUDA memory of a stack."""
     return some_memory(**{"stack": "main;leak(int)", "mean_age_ns": 1_500_000_000, **fields})
 
 
 def test_groups_are_a_table_with_units(api: Api, scope: Run) -> None:
-    """Each as it was told; no cell is cut, and text of others is no markup."""
+    """Each state is a row with units; no cell is cut, and `[red]` in a text is not markup."""
     api.answer("GET states/gpu", {"groups": [a_gpu(), a_gpu(device=1, gpu_percent=1234)]})
     status, said, complaints = scope("states", "gpu", "--node", "here", "--hours", "7", "--limit", "3")
     head, first, second = (line.split() for line in said.splitlines())
@@ -52,7 +52,7 @@ def test_groups_are_a_table_with_units(api: Api, scope: Run) -> None:
 def test_a_gpu_has_its_name_before_the_last_figures(
     api: Api, scope: Run, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
-    """Which one it is, and how full, comes before how warm."""
+    """A narrow terminal shows a GPU's name and used memory before other figures."""
     monkeypatch.setenv("COLUMNS", str(width))
     api.answer("GET states/gpu", {"groups": [a_gpu()]})
     said = scope("states", "gpu")[1]
@@ -75,13 +75,13 @@ def test_numbers_come_before_long_texts(api: Api, scope: Run, monkeypatch: pytes
 
 
 def test_machines_are_told_apart(api: Api, scope: Run) -> None:
-    """By name, if there are several."""
+    """With several machines, the table has a hostname column."""
     api.answer("GET states/cuda_memory", {"groups": [some_memory(), some_memory(hostname="there")]})
     assert [line.split()[1] for line in scope("states", "cuda_memory")[1].splitlines()] == ["hostname", "here", "there"]
 
 
 def test_chosen_columns_and_json(api: Api, scope: Run) -> None:
-    """The columns in their order; or all that the server told."""
+    """--columns chooses the columns and their order; --json prints the server's whole answer."""
     api.answer("GET states/gpu", {"groups": [a_gpu()]})
     assert scope("states", "gpu", "--columns", "memory_percent,hostname")[1].split() == [
         *("memory_percent", "hostname"),
@@ -91,14 +91,14 @@ def test_chosen_columns_and_json(api: Api, scope: Run) -> None:
 
 
 def test_nothing_held_is_said(api: Api, scope: Run) -> None:
-    """The stream is named; a stream without states is refused with the server's message."""
+    """Without states, a message names the stream; an error of the server ends with status 1."""
     api.answer("GET states/gpu", {"groups": []})
     assert scope("states", "gpu") == (0, "no current states of stream 'gpu' recorded\n", "")
     assert scope("states", "exec")[0] == 1
 
 
 def test_leaks_are_blocks_with_their_stacks(api: Api, scope: Run) -> None:
-    """The innermost frame is first; processes with frees of unknown memory are listed, whatever else they have."""
+    """Blocks have the innermost frame first; processes that freed unknown memory follow, even without a block."""
     api.answer("GET states/cuda_live", {"groups": [a_leak(), a_leak(ended=True, stack=None, device=None)]})
     frees = [{"unknown_frees": 0}, {"unknown_frees": 2}, {"unknown_frees": 3, "device": 0, "live_bytes": 0}]
     once = {"pid": 4712, "unknown_frees": 1}

@@ -1,4 +1,4 @@
-"""What `scope up` runs is started again whenever it ends: real processes that die in known ways."""
+"""Parts of `scope up` are restarted whenever they end: tests with real processes that die in known ways."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ Said = list[str]
 
 
 class Scene:
-    """Supervises one Python script, which finds the number of its life, from 1, in a file."""
+    """Supervises one Python script, which counts its starts in a file."""
 
     def __init__(self, folder: Path) -> None:
         self.said: Said = []
@@ -29,7 +29,7 @@ class Scene:
         self._running: list[Supervisor] = []
 
     def run(self, script: str, pauses: Pauses = QUICK, settled: bool = True) -> Supervisor:
-        """Begins; the script is ended with the test."""
+        """Starts the script; it is ended with the test."""
         program = self.folder / "program.py"
         program.write_text(_BEGIN + script)
         child = Child(
@@ -44,18 +44,18 @@ class Scene:
 
     @property
     def lives(self) -> int:
-        """How often the script has begun."""
+        """How often the script has started."""
         with contextlib.suppress(FileNotFoundError):
             return len((self.folder / "lives").read_text())
         return 0
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The script's process id."""
         return int((self.folder / "lives.pid").read_text())
 
     def end(self) -> None:
-        """Ends what still runs."""
+        """Ends all scripts that still run."""
         self.hurry.set()
         for supervisor in self._running:
             supervisor.stop()
@@ -76,14 +76,14 @@ fresh.replace(lives.with_suffix(".pid"))
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
-    """Nothing runs yet."""
+    """A scene in which no script runs yet."""
     made = Scene(tmp_path)
     yield made
     made.end()
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Waits for it."""
+    """Waits until the condition is true, at most 30 s."""
     end = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < end, "it took too long"
@@ -95,7 +95,7 @@ def _alive(pid: int) -> bool:
 
 
 def test_a_killed_part_is_started_again_and_told(scene: Scene) -> None:
-    """With the signal, the pause, how often it was, and the last line that it said."""
+    """A killed part is restarted; the message has the signal, the pause, the restarts and the part's last line."""
     supervisor = scene.run("print('here I am', flush=True)\ntime.sleep(1000)")
     until(lambda: scene.lives == 1 and (scene.folder / "log").read_text() != "")
     os.kill(scene.pid, signal.SIGKILL)
@@ -108,7 +108,7 @@ def test_a_killed_part_is_started_again_and_told(scene: Scene) -> None:
 
 
 def test_pauses_double_up_to_the_longest(scene: Scene) -> None:
-    """A part that ends at once is not started in a loop."""
+    """The pause before a restart doubles up to the longest: a part that ends at once is not restarted in a loop."""
     scene.run("sys.exit('scope: the disk is full')")
     until(lambda: len([line for line in scene.said if "ended" in line]) >= 5)
     ends = [line for line in scene.said if "ended" in line][:5]
@@ -123,7 +123,7 @@ def test_pauses_double_up_to_the_longest(scene: Scene) -> None:
 
 
 def test_who_ran_well_begins_with_the_first_pause(scene: Scene) -> None:
-    """The pauses before are forgotten."""
+    """A part that ran well is restarted after the first pause again."""
     pauses = Pauses(first_s=0.01, longest_s=10, well_s=1.0)
     scene.run("if life == 3: time.sleep(1.5)\nif life < 4: sys.exit(3)\ntime.sleep(1000)", pauses)
     until(lambda: scene.lives == 4)
@@ -132,7 +132,7 @@ def test_who_ran_well_begins_with_the_first_pause(scene: Scene) -> None:
 
 
 def test_the_view_says_when_it_is_started_again(scene: Scene) -> None:
-    """While it waits for that."""
+    """During a pause, the part's line says how it ended and when it is restarted."""
     supervisor = scene.run("sys.exit(3)", Pauses(first_s=100))
     until(lambda: "ended" in supervisor.line)
     assert supervisor.line == "agentd ended (status 3), started again in 100 s; 1 restart"
@@ -140,7 +140,7 @@ def test_the_view_says_when_it_is_started_again(scene: Scene) -> None:
 
 
 def test_a_refusal_before_all_had_settled_is_final(scene: Scene) -> None:
-    """It is kept for who asks, and not tried again."""
+    """A part that refuses to start before all parts have settled is not restarted; its message is kept."""
     supervisor = scene.run("sys.exit('scope: the address is taken')", settled=False)
     until(lambda: supervisor.refusal is not None)
     assert supervisor.refusal and supervisor.refusal.said == "the address is taken"
@@ -149,21 +149,21 @@ def test_a_refusal_before_all_had_settled_is_final(scene: Scene) -> None:
 
 
 def test_a_kill_before_all_had_settled_heals(scene: Scene) -> None:
-    """Nobody refused anything."""
+    """A part that is killed before all parts have settled is restarted: a kill is no refusal."""
     supervisor = scene.run("if life < 3: os.kill(os.getpid(), 9)\ntime.sleep(1000)", settled=False)
     until(lambda: scene.lives == 3)
     assert supervisor.refusal is None
 
 
 def test_an_end_without_an_error_is_an_end(scene: Scene) -> None:
-    """A daemon that returns is started again as well."""
+    """A part that ends with status 0 is restarted too."""
     scene.run("if life == 2: time.sleep(1000)")
     until(lambda: scene.lives == 2)
     assert scene.said[0] == "agentd ended (status 0), started again in 0.01 s; 1 restart"
 
 
 def test_a_stop_ends_it_in_order(scene: Scene) -> None:
-    """The part has time for its last words, and is not started again."""
+    """A stopped part has time to clean up, and is not restarted."""
     script = """
 def end(*_):
     time.sleep(0.2)
@@ -181,7 +181,7 @@ while True: time.sleep(0.01)
 
 
 def test_a_hurried_stop_needs_no_consent(scene: Scene) -> None:
-    """A part that does not react is killed."""
+    """In a hurry, a part that ignores SIGTERM is killed."""
     ready = scene.folder / "lives.ready"
     supervisor = scene.run(
         f"signal.signal(signal.SIGTERM, signal.SIG_IGN)\nopen({str(ready)!r}, 'w')\ntime.sleep(1000)"
@@ -194,7 +194,7 @@ def test_a_hurried_stop_needs_no_consent(scene: Scene) -> None:
 
 
 def test_a_stop_in_a_pause_waits_for_nothing(scene: Scene) -> None:
-    """However long the pause is."""
+    """A stop during a pause does not wait for the end of the pause."""
     supervisor = scene.run("sys.exit(3)", Pauses(first_s=1000))
     until(lambda: "ended" in supervisor.line)
     supervisor.stop()
@@ -202,7 +202,7 @@ def test_a_stop_in_a_pause_waits_for_nothing(scene: Scene) -> None:
 
 
 class Broken:
-    """A part that cannot be run, for an error of ours."""
+    """A part whose start fails with a programming error."""
 
     name = "broken"
     pid = None
@@ -221,7 +221,7 @@ class Broken:
 
 
 def test_an_error_of_ours_is_no_silence() -> None:
-    """It is told like an end of the part, and tried again."""
+    """A programming error in a start is reported like an end of the part, and the start is tried again."""
     said: Said = []
     part = Broken()
     supervisor = Supervisor(part, said.append, Flag(), QUICK)
@@ -232,7 +232,7 @@ def test_an_error_of_ours_is_no_silence() -> None:
 
 
 def test_a_part_ends_with_its_owner(tmp_path: Path) -> None:
-    """Even one that is killed."""
+    """A part is ended when its owner dies, even by SIGKILL."""
     script = f"""
 import sys, time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`scope tasks`, `scope nodes` and `scope start`: what they make of the API's answers."""
+"""`scope tasks`, `nodes`, `start` and `stop`: how they print the API's answers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ def _lines(said: tuple[int, str, str]) -> list[list[str]]:
 
 
 def test_the_books_of_a_stream_are_shown(api: Api, scope: Run) -> None:
-    """Events, stored, under way, lost by place and reason, sent, CPU; the next stream has a line of its own."""
+    """Each stream has a line: events, stored, under way, lost by place and reason; the first line has sent and CPU."""
     lost = [{"place": "spool", "reason": "full", "count": 97}, {"place": "ring", "reason": "ring_full", "count": 3}]
     task = a_task(streams=[a_stream(lost=lost), a_stream(stream="syscall_summary")], cost={"cpu_share": 0.0123})
     api.answer("GET tasks", {"tasks": [task]})
@@ -29,14 +29,14 @@ def test_the_books_of_a_stream_are_shown(api: Api, scope: Run) -> None:
 
 
 def test_what_a_task_may_not_have_seen_is_shown(api: Api, scope: Run) -> None:
-    """Below its books."""
+    """A task's notes on what it may have missed are shown below its counts."""
     task = a_task(streams=[a_stream()], notes=["libcudart.so.13 was late"])
     api.answer("GET tasks", {"tasks": [task]})
     assert _lines(scope("tasks"))[2] == [TASK_ID[:8], "syscalls:", "libcudart.so.13", "was", "late"]
 
 
 def test_a_task_without_rows_has_a_line(api: Api, scope: Run) -> None:
-    """And `--all` asks for ended tasks as well."""
+    """A task without streams has a line; `--all` asks for ended tasks too."""
     api.answer("GET tasks", {"tasks": [a_task(state="stopped")]})
     assert _lines(scope("tasks", "--all"))[1][:4] == [TASK_ID[:8], "syscalls", "stopped", "-"]
     assert api.asked == [("GET", "tasks", None), ("GET", "storage", None)]
@@ -59,7 +59,7 @@ def test_a_task_without_rows_has_a_line(api: Api, scope: Run) -> None:
     ],
 )
 def test_the_last_line_tells_what_is_stored(api: Api, scope: Run, told: dict[str, Any], line: str) -> None:
-    """How much of how much, since when, days that had to go before they were old, and what is wrong."""
+    """The last line has the stored bytes, the limit, the oldest day, the days dropped early, and any problem."""
     api.answers.clear()
     api.answer("GET tasks", {"tasks": [a_task()]})
     api.answer("GET storage", {**STORAGE, **told})
@@ -67,7 +67,7 @@ def test_the_last_line_tells_what_is_stored(api: Api, scope: Run, told: dict[str
 
 
 def test_why_a_task_does_not_run_is_shown(api: Api, scope: Run) -> None:
-    """The reason, with the next try, and whose task it is. Text of others is no markup."""
+    """A task that does not run shows its reason, next try and origin; `[red]` in a text is not markup."""
     reason = "no process has [red]pid 5"
     task = a_task(state="pending", reason=reason, next_try=in_seconds(100.9), origin="agent")
     api.answer("GET tasks", {"tasks": [task]})
@@ -77,7 +77,7 @@ def test_why_a_task_does_not_run_is_shown(api: Api, scope: Run) -> None:
 
 
 def test_a_machine_is_shown_with_what_is_to_be_said(api: Api, scope: Run) -> None:
-    """Connected, last seen as an age; a wrong clock, waiting records and a second machine with its id."""
+    """A machine's line has connection, age and spool; remarks have dropped records, a wrong clock, a duplicate id."""
     spool = {"bytes": 3 << 20, "limit_bytes": 1 << 30, "records": 1009, "dropped_records": 7, "deferred_records": 3}
     conflict = {"hostname": "there", "time": in_seconds(-7200)}
     api.answer("GET nodes", {"nodes": [a_node(clock_ahead_ns=-90 * 10**9, spool=spool, conflict=conflict)]})
@@ -93,14 +93,14 @@ def test_a_machine_is_shown_with_what_is_to_be_said(api: Api, scope: Run) -> Non
 
 
 def test_a_machine_in_order_has_no_remarks(api: Api, scope: Run) -> None:
-    """A clock within a second, an empty spool."""
+    """With an empty spool and a clock at most a second off, a machine has no remarks."""
     spool = {"bytes": 0, "limit_bytes": 1 << 30, "records": 0, "dropped_records": 0, "deferred_records": 0}
     api.answer("GET nodes", {"nodes": [a_node(clock_ahead_ns=10**9, spool=spool, connected=False)]})
     assert _lines(scope("nodes"))[1:] == [["here", MACHINE[:12], "6.1", "2", "no", "3", "min", "ago"]]
 
 
 def test_a_started_task_is_told_by_its_id(api: Api, scope: Run) -> None:
-    """With nothing beside it, once it records."""
+    """`scope start` prints only the task's id, if the task records."""
     api.answer("POST tasks", a_task())
     assert scope("start", "here", "syscalls", "--pid", "5", "--duration", "7") == (0, f"{TASK_ID}\n", "")
     body = {"probe": "syscalls", "target": {"pid": 5}, "options": {}, "node": "here", "duration": 7.0}
@@ -116,24 +116,24 @@ def test_a_started_task_is_told_by_its_id(api: Api, scope: Run) -> None:
     ],
 )
 def test_a_task_that_starts_later_is_told(api: Api, scope: Run, fields: dict[str, Any], why: str) -> None:
-    """With its id, and why: that is no failure, since it stays wanted."""
+    """A task that starts later is printed with its id and the reason, with status 0: the task stays wanted."""
     api.answer("POST tasks", a_task(**{"state": "pending", **fields}))
     status, out, error = scope("start", "here", "syscalls")
     assert (status, out) == (0, f"{TASK_ID}\n")
     assert error == f"scope: the task is pending: {why}; `scope tasks` shows it\n"
 
 
-def test_a_task_that_is_refused_is_a_failure(api: Api, scope: Run) -> None:
-    """In the server's words."""
+def test_a_task_that_is_refused_is_wrong_usage(api: Api, scope: Run) -> None:
+    """A refused task is reported in the server's words, with status 2, as `scope trace nonsense` is."""
     api.answer("POST tasks", {"title": "Bad Request", "detail": "no probe named 'nonsense'"}, status=400)
-    assert scope("start", "local", "nonsense") == (1, "", "scope: no probe named 'nonsense'\n")
+    assert scope("start", "local", "nonsense") == (2, "", "scope: no probe named 'nonsense'\n")
 
 
 @pytest.mark.parametrize(
     ("given", "matching"), [("019", "the ids of several tasks begin"), ("fff", "no active task's id begins")]
 )
 def test_a_task_to_stop_is_one(api: Api, scope: Run, given: str, matching: str) -> None:
-    """Its first characters are enough, if they are nobody else's."""
+    """`scope stop` accepts the first characters of an id, if they match exactly one task."""
     other = a_task(task_id=TASK_ID.replace("0190", "0191"))
     api.answer("GET tasks", {"tasks": [a_task(), other]})
     api.answer(f"POST tasks/{TASK_ID}/stop", a_task(state="stopping"))

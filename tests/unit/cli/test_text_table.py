@@ -4,7 +4,7 @@ from scope_cli.text_table import EXTRA, Column, Part, cut, laid_out
 
 
 def test_without_a_width_everything_is_there() -> None:
-    """Texts to the left, numbers to the right, a line of totals where one is asked for."""
+    """Without a width nothing is cut: texts are aligned left, numbers right, and totals have the last line."""
     layout = laid_out([Column("a", ["x" * 99, "y"], "total"), Column("number", ["1", "22"], "23", number=True)])
     assert layout.lines == [
         (Part.HEADING, f"{'a':99}  number"),
@@ -15,14 +15,14 @@ def test_without_a_width_everything_is_there() -> None:
 
 
 def test_the_widest_text_is_cut_first() -> None:
-    """The others stay whole as long as there is room."""
+    """The widest text is cut first; others stay whole as long as there is room."""
     columns = [Column("a", ["x" * 50]), Column("b", ["y" * 20]), Column("n", ["7"], number=True)]
     assert laid_out(columns, 60).lines[1][1] == f"{'x' * 34}…  {'y' * 20}  7"
     assert laid_out(columns, 40).lines[1][1] == f"{'x' * 17}…  {'y' * 16}…  7"
 
 
 def test_extra_columns_go_before_texts_are_cut_to_the_utmost() -> None:
-    """Then other columns that may be left out, the largest number first; then nothing more is taken away."""
+    """Extra columns are left out first, then others with the largest left_out first; columns without left_out stay."""
     columns = [
         Column("a", ["x" * 30]),
         Column("must", ["1"], number=True),
@@ -40,12 +40,12 @@ def test_extra_columns_go_before_texts_are_cut_to_the_utmost() -> None:
 
 
 def test_cells_take_one_line_and_no_effect() -> None:
-    """Control characters are shown as escapes, which count as they are shown."""
+    """Control characters are shown as escapes, which count with their shown width."""
     assert laid_out([Column("a", ["\x1b[31m"]), Column("b", ["x\ny"])]).lines[1][1] == "\\x1b[31m  x\\ny"
 
 
 def test_wide_characters_count_as_they_are_shown() -> None:
-    """A character of two cells takes two."""
+    """A wide character counts as two cells."""
     assert cut("日本語", 5) == "日本…"
     assert cut("/usr/lib/libc.so", 9) == "…/libc.so"
     lines = laid_out([Column("a", ["日本", "x"]), Column("b", ["y", "z"])], 20).lines

@@ -1,4 +1,4 @@
-"""docs/dataflow.md names files that exist, and every place and reason that the code may lose something at."""
+"""docs/dataflow.md names only files that exist, and every place and reason where events can be lost."""
 
 import re
 from pathlib import Path
@@ -11,14 +11,14 @@ TEXT = (ROOT / "docs" / "dataflow.md").read_text()
 
 
 def test_the_files_exist() -> None:
-    """Every file that the table names is there."""
+    """Every file that the page names exists."""
     named = set(re.findall(r"`((?:bpf|src|tests|proto)/[^`]+)`", TEXT))
     assert len(named) > 15
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 def test_every_loss_is_in_the_table() -> None:
-    """What the kernel may lose, and what the agent may lose, has its row."""
+    """Each place and reason of a loss, in the kernel or in the agent, is on the page."""
     for reason in (*loss_reasons(probe_named("syscalls").btf), "missed_run", "unkept", "file_unopened", "file_refused"):
         assert f"`ring/{reason}`" in TEXT
     for place in ("batch/unreadable", "agent/unread", "agent/killed", "agent/forgotten", "spool/full", "spool/damaged"):

@@ -1,4 +1,4 @@
-"""Records become deliveries: identified, checked, dated; hostile ones become rejections, never errors."""
+"""Records are identified, checked and dated, and become deliveries; hostile ones become rejections, never errors."""
 
 import time
 import uuid
@@ -28,7 +28,7 @@ def _rejected(record: Record) -> str:
 
 
 def test_a_batch_is_decoded_and_dated() -> None:
-    """Its rows have the catalogue's columns; its times are the machine's; its account is told as of its end."""
+    """A batch's rows have the catalogue's columns and the machine's times; its account has the time of its last row."""
     run = Run()
     delivery = ADMIT(run.batch(3, rows(101), emitted=303, lost={("ring", "ring_full"): 2}), MACHINE)
     assert (delivery.run_id, delivery.task_id) == (str(run.run_id), str(run.task_id))
@@ -44,7 +44,7 @@ def test_a_batch_is_decoded_and_dated() -> None:
 
 
 def test_a_batch_without_rows_is_one() -> None:
-    """It settles its sequence."""
+    """A batch without rows is accepted as a batch: it settles its sequence."""
     delivery = ADMIT(Run().batch(1, rows(0), arrow_ipc=b""), MACHINE)
     assert isinstance(delivery.content, Batch)
     assert (delivery.rejected, delivery.content.rows) == (None, None)
@@ -54,7 +54,7 @@ def test_a_batch_without_rows_is_one() -> None:
 
 
 def test_a_kind_of_record_that_is_not_known_is_deferred() -> None:
-    """A newer agent's: field 99 of Record."""
+    """A newer agent's kind of record (field 99) is deferred; an empty record is rejected."""
     run = Run()
     record = Record.FromString(run.record().SerializeToString() + bytes([0x9A, 0x06, 0x01, 0x78]))
     with pytest.raises(Deferred, match="older than the agent"):
@@ -67,7 +67,7 @@ def test_a_kind_of_record_that_is_not_known_is_deferred() -> None:
     "changed", [{"run_id": b""}, {"run_id": b"x" * 17}, {"task_id": b"x" * 15}, {"task_id": b"x" * 36}]
 )
 def test_ids_have_16_bytes(changed: dict[str, Any]) -> None:
-    """Those of every kind of record."""
+    """Run and task ids of another length are rejected, in every kind of record."""
     for record in (Run().batch(1, rows(1)), Run().gap((1, 1, 1)), Run().start(), Run().end({}), Run().accounts()):
         identify(record)
         for name, value in changed.items():
@@ -78,7 +78,7 @@ def test_ids_have_16_bytes(changed: dict[str, Any]) -> None:
 
 
 def test_a_record_is_weighed_by_what_it_declares() -> None:
-    """Bytes of columns; a record without any weighs nothing beside itself."""
+    """The weight is the declared size of the columns; a record without columns weighs 0."""
     assert weigh(Run().gap((1, 1, 1))) == 0
     few, many = weigh(Run().batch(1, rows(100))), weigh(Run().batch(1, rows(10_000)))
     assert 10 * 1_000 < few < many < DECOMPRESSED_LIMIT
@@ -108,13 +108,13 @@ def test_a_record_is_weighed_by_what_it_declares() -> None:
     ],
 )
 def test_what_no_agent_says_is_refused(record: Record, code: str) -> None:
-    """Counts, names and numbers of things are bounded."""
+    """Records with counts, names or numbers beyond the limits are refused."""
     identify(record)
     assert _rejected(record) == code
 
 
 def test_a_definition_that_json_cannot_keep_is_refused() -> None:
-    """Numbers that are none, texts with a NUL, and very large ones."""
+    """A definition with NaN, a text with NUL or a very large text is refused."""
     for value in (Value(number_value=float("nan")), Value(string_value="a\0b"), Value(string_value="x" * 100_000)):
         start = Run().start()
         start.start.definition.options.fields["names"].CopyFrom(value)
@@ -122,7 +122,7 @@ def test_a_definition_that_json_cannot_keep_is_refused() -> None:
 
 
 def test_a_bad_account_does_not_hide_the_batch() -> None:
-    """The batch is refused as itself: its sequence and events can be booked."""
+    """A batch with a bad account is refused, but its sequence and number of events are kept for the books."""
     delivery = ADMIT(Run().batch(4, rows(11), emitted=1 << 60), MACHINE)
     assert delivery.rejected and delivery.rejected.code == "hostile"
     assert isinstance(delivery.content, Batch)
@@ -130,7 +130,7 @@ def test_a_bad_account_does_not_hide_the_batch() -> None:
 
 
 def test_processes_are_bounded_and_cleaned() -> None:
-    """Absent facts are none, NULs go, and nobody starts after 2**63 ns."""
+    """Absent facts are None, NULs are removed, and a batch with too many processes is refused."""
     record = Run().batch(1, rows(1))
     record.batch.processes.append(Process(pid=1, start_ns=2, exe="/bin/\0sh", cmdline=["a", "", "b\0"]))
     batch = ADMIT(record, MACHINE).content
@@ -142,7 +142,7 @@ def test_processes_are_bounded_and_cleaned() -> None:
 
 
 def test_starts_and_ends_are_told() -> None:
-    """An end that this server does not know is an end without a reason; times in 1970 were now."""
+    """Starts and ends are delivered; an unknown kind of end has no reason, and an end without a time is dated now."""
     run, now = Run(), time.time_ns()
     start = ADMIT(run.start(), MACHINE).content
     assert isinstance(start, Start)
@@ -156,7 +156,7 @@ def test_starts_and_ends_are_told() -> None:
 
 
 def test_a_stream_of_which_only_an_account_comes_had_no_sequences() -> None:
-    """Its books can be closed."""
+    """A stream that has only an account gets last sequence 0, so that its books can be closed."""
     ended = ADMIT(Run().end({"syscall": 3}, {"syscall": account(7), "syscall_summary": account(0)}), MACHINE).content
     assert isinstance(ended, End)
     assert ended.last_sequences == {"syscall": 3, "syscall_summary": 0}

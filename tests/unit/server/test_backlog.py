@@ -1,4 +1,4 @@
-"""What waits: bounded, in order, each answered once."""
+"""The backlog of waiting records: bounded, in order, each record answered once."""
 
 import asyncio
 import uuid
@@ -29,7 +29,7 @@ async def _take(backlog: Backlog, lane: int) -> list[Pending]:
 
 
 async def test_a_runs_records_stay_in_one_lane_in_order() -> None:
-    """However many runs there are, and whoever brings them."""
+    """All records of a run are in one lane, in the order of their puts."""
     backlog = Backlog(1 << 20, lanes=3)
     runs = [uuid.uuid4().bytes for _ in range(20)]
     brought = {run: [_pending(run) for _ in range(5)] for run in runs}
@@ -45,7 +45,7 @@ async def test_a_runs_records_stay_in_one_lane_in_order() -> None:
 
 
 async def test_who_brings_more_than_there_is_room_for_waits() -> None:
-    """Until enough is settled; what was taken is held until then. First come, first served."""
+    """A put without room waits until taken records are settled; waiting puts are served in order."""
     backlog = Backlog(100, lanes=1)
     await backlog.put(_pending(weight=60))
     order: list[str] = []
@@ -66,7 +66,7 @@ async def test_who_brings_more_than_there_is_room_for_waits() -> None:
 
 
 async def test_a_record_larger_than_the_bound_is_let_in_alone() -> None:
-    """It would wait for ever otherwise."""
+    """A record larger than the bound enters an empty backlog: otherwise it would wait for ever."""
     backlog = Backlog(100, lanes=1)
     await backlog.put(_pending(weight=1_000))
     assert backlog.held_bytes == 1_000
@@ -76,7 +76,7 @@ async def test_a_record_larger_than_the_bound_is_let_in_alone() -> None:
     ("events", "weight", "size"), [(GROUP_EVENTS // 3, 10, 3), (GROUP_EVENTS * 2, 10, 1), (1, 40 << 20, 1)]
 )
 async def test_groups_are_bounded(events: int, weight: int, size: int) -> None:
-    """By rows and by bytes; a record that has more is a group."""
+    """A group is limited in rows and bytes; a record beyond a limit is a group of its own."""
     backlog = Backlog(1 << 40, lanes=1)
     for _ in range(7):
         await backlog.put(_pending(events=events, weight=weight))
@@ -84,7 +84,7 @@ async def test_groups_are_bounded(events: int, weight: int, size: int) -> None:
 
 
 async def test_each_is_answered_once_in_the_loop() -> None:
-    """Whatever thread settles them; refused and deferred ones are counted by code."""
+    """Each record is answered once, though another thread settles it; refusals and deferrals are counted by code."""
     backlog = Backlog(1 << 20, lanes=1)
     answers: list[tuple[int, Outcome]] = []
     outcomes = [STORED, Outcome(Verdict.REFUSED, "bad", "corrupt"), Outcome(Verdict.LATER, "new", "newer")]
@@ -100,7 +100,7 @@ async def test_each_is_answered_once_in_the_loop() -> None:
 
 
 async def test_it_knows_of_which_machines_it_holds_records() -> None:
-    """Until they are settled."""
+    """The backlog holds a machine's records until they are settled, also after they are taken."""
     backlog = Backlog(1 << 20, lanes=1)
     await backlog.put(_pending(machine=OTHER))
     assert (backlog.holds(OTHER.key), backlog.holds(MACHINE.key)) == (True, False)
@@ -113,7 +113,7 @@ async def test_it_knows_of_which_machines_it_holds_records() -> None:
 
 
 async def test_when_closed_what_waits_is_still_taken() -> None:
-    """Then nothing; what is abandoned is taken away."""
+    """A closed backlog still gives its waiting records, then none; abandon() removes and returns waiting records."""
     backlog = Backlog(1 << 20, lanes=1)
     pending = _pending()
     await backlog.put(pending)

@@ -1,4 +1,4 @@
-"""Which day it is, and when the clock is not believed."""
+"""Which day it is, and when the server doubts the clock."""
 
 from datetime import date, timedelta
 
@@ -11,7 +11,7 @@ TODAY = date(2026, 11, 21)
 
 
 class Clock:
-    """A clock that is set."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.today = TODAY
@@ -21,7 +21,7 @@ class Clock:
 
 
 def test_a_day_is_believed_as_it_comes() -> None:
-    """Day after day, also after a week without a look, or without rows at first."""
+    """Each new day is believed, even after a week without a look and without any rows."""
     clock = Clock()
     days = Calendar(clock)
     for _ in range(20):
@@ -32,14 +32,14 @@ def test_a_day_is_believed_as_it_comes() -> None:
 
 @pytest.mark.parametrize(("newest", "doubted"), [(None, False), (0, False), (7, False), (8, True), (3650, True)])
 def test_the_first_day_is_compared_with_the_newest_rows(newest: int | None, doubted: bool) -> None:
-    """So many days ago; with none there is nothing to compare with, and nothing to lose."""
+    """A first day more than 7 days after the newest rows is doubted; without rows there is nothing to compare with."""
     days = Calendar(Clock())
     days.look(None if newest is None else TODAY - timedelta(days=newest))
     assert bool(days.doubt) == doubted
 
 
 def test_a_leap_is_doubted_also_when_there_are_new_rows() -> None:
-    """Rows come with the wrong time at once; the doubt stays, and says from when to when."""
+    """A leap of the clock stays in doubt, even if new rows have the new time; the doubt names both dates."""
     clock = Clock()
     days = Calendar(clock)
     days.look(TODAY)
@@ -50,7 +50,7 @@ def test_a_leap_is_doubted_also_when_there_are_new_rows() -> None:
 
 
 def test_a_clock_that_was_set_right_is_believed() -> None:
-    """At the next look."""
+    """When the clock is right again, the doubt ends at the next look."""
     clock = Clock()
     days = Calendar(clock)
     clock.today = date(2036, 1, 1)
@@ -61,7 +61,7 @@ def test_a_clock_that_was_set_right_is_believed() -> None:
 
 
 def test_the_doubt_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A day later, by a clock that nobody sets, what was recorded long ago is long ago."""
+    """The doubt ends after 24 hours of the monotonic clock, which nobody sets."""
     now = [1000.0]
     monkeypatch.setattr(calendar.time, "monotonic", lambda: now[0])
     days = Calendar(Clock())

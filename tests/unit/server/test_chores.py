@@ -1,10 +1,10 @@
-"""What the store does in the background beside dropping what is too much."""
+"""The store's background work, except for dropping old days."""
 
 from scope_server.store.upkeep.chores import chores
 
 
 def test_every_chore_can_wait() -> None:
-    """Packing and merging keep to upkeep's share of a CPU, and do nothing while the disk is short."""
+    """Packing and merging are frugal (they keep to a share of a CPU and wait while the disk is short), never urgent."""
     found = chores("", {})
     assert {chore.name: (chore.frugal, chore.urgent) for chore in found} == {
         "merge": (True, False),

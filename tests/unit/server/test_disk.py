@@ -1,4 +1,4 @@
-"""How much is kept, and how much stays free: from the size of the database's disk, or as it is given."""
+"""The storage limit and the free floor are shares of the database's disk, or the given values."""
 
 from collections import namedtuple
 from pathlib import Path
@@ -17,16 +17,16 @@ Usage = namedtuple("Usage", "total used free")
     ("total", "limit", "floor"),
     [
         (10_000 * GIB, 20 * GIB, 200 * GIB),  # the cap; 2 %
-        (100 * GIB, 20 * GIB, 2 * GIB),  # where a fifth is the cap
+        (100 * GIB, 20 * GIB, 2 * GIB),  # a fifth equals the cap
         (50 * GIB, 10 * GIB, GIB),
         (10 * GIB, 2 * GIB, 512 * MIB),  # 2 % would be too little
-        (GIB, GIB // 5, GIB // 4),  # the least would be half of it
+        (GIB, GIB // 5, GIB // 4),  # 512 MiB would be half of the disk
     ],
 )
 def test_the_limits_are_shares_of_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, total: int, limit: int, floor: int
 ) -> None:
-    """20 % are kept, at most 20 GiB; 2 % stay free, at least 512 MiB, at most a quarter."""
+    """The limit is 20 % of the disk, at most 20 GiB; the floor is 2 %, at least 512 MiB, but at most a quarter."""
     monkeypatch.setattr(disk, "_directory", lambda _: tmp_path)
     monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: Usage(total, 0, floor))
     looked = Disk()

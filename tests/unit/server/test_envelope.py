@@ -1,4 +1,4 @@
-"""How large an Arrow stream says it is, without decompressing it."""
+"""The size that an Arrow stream declares, read without decompressing it."""
 
 import struct
 
@@ -24,13 +24,13 @@ def _batch(count: int) -> pa.RecordBatch:
 
 @pytest.mark.parametrize("compression", ["lz4", "zstd", None])
 def test_it_is_what_the_columns_take(compression: str | None) -> None:
-    """Numbers, indices and dictionaries are all in it, compressed or not."""
+    """The declared size includes numbers, indices and dictionaries, compressed or not."""
     declared = declared_bytes(_stream(_batch(10_007), compression))
     assert 12 * 10_007 <= declared <= 12 * 10_007 + 1000
 
 
 def test_a_claim_counts_though_it_is_a_lie() -> None:
-    """A buffer that claims an exabyte is believed, not tried."""
+    """A buffer's claim of an exabyte counts, though it is false."""
     data = _stream(pa.record_batch({"n": pa.array([7] * 10_007, pa.int64())}))
     honest = struct.pack("<q", 8 * 10_007)
     assert data.count(honest) >= 1
@@ -40,7 +40,7 @@ def test_a_claim_counts_though_it_is_a_lie() -> None:
 
 @pytest.mark.parametrize("claim", [-2, -(1 << 63)])
 def test_a_negative_length_is_no_length(claim: int) -> None:
-    """It cannot be used to make the sum small."""
+    """A negative length is refused: it would make the sum too small."""
     data = _stream(pa.record_batch({"n": pa.array([7] * 10_007, pa.int64())}))
     at = data.rindex(struct.pack("<q", 8 * 10_007))
     with pytest.raises(Rejected, match="negative length"):
@@ -48,7 +48,7 @@ def test_a_negative_length_is_no_length(claim: int) -> None:
 
 
 def test_damage_is_refused_wherever_it_is() -> None:
-    """Every cut and every changed byte gives a size or a rejection, never another error."""
+    """A cut or a changed byte gives a size or a rejection, never another error."""
     data = _stream(_batch(101))
     for at in range(0, len(data), 3):
         for damaged in (data[:at], data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]):
@@ -59,7 +59,7 @@ def test_damage_is_refused_wherever_it_is() -> None:
 
 
 def test_a_stream_of_many_messages_is_not_gone_through() -> None:
-    """One of ours has a schema, some dictionaries and a batch."""
+    """A stream of 300 messages is refused: an agent's has a schema, some dictionaries and a batch."""
     assert declared_bytes(_stream(pa.record_batch({"n": [1]}), times=100)) > 0
     with pytest.raises(Rejected, match="messages") as rejected:
         declared_bytes(_stream(pa.record_batch({"n": [1]}), times=300))
@@ -67,13 +67,13 @@ def test_a_stream_of_many_messages_is_not_gone_through() -> None:
 
 
 def test_a_stream_of_many_buffers_is_not_gone_through() -> None:
-    """Nor one of thousands of columns."""
+    """A stream of thousands of columns is refused."""
     with pytest.raises(Rejected, match="buffers"):
         declared_bytes(_stream(pa.record_batch([pa.array([1])] * 3_000, names=[str(n) for n in range(3_000)])))
 
 
 def test_what_is_no_stream_is_refused() -> None:
-    """Also if it is empty, or text."""
+    """Bytes that are no Arrow stream are refused."""
     for nonsense in (b"x", b"nonsense" * 100, b"\xff\xff\xff\xff" * 10):
         with pytest.raises(Rejected):
             declared_bytes(nonsense)

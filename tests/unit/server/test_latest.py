@@ -1,4 +1,4 @@
-"""What a stream declares of its states is checked before anything is made of it."""
+"""A stream's declaration of latest states is checked before its tables are made."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ GOOD = Latest(key=("stack_id",), by=("comm",), totals=("live_bytes",))
     ],
 )
 def test_what_no_column_can_tell_is_refused(wrong: dict[str, Any], said: str) -> None:
-    """The message names what the latest states need."""
+    """A wrong declaration is refused; the message names what the latest states need."""
     probe = probe_named("cuda")
     (stream,) = (stream for stream in probe.streams if stream.name == "cuda_live")
     for latest in (GOOD, replace(GOOD, **wrong)):
@@ -39,7 +39,7 @@ def test_what_no_column_can_tell_is_refused(wrong: dict[str, Any], said: str) ->
 
 
 def test_the_total_that_ranks_is_of_whole_numbers() -> None:
-    """What is added and taken away again is then exactly what is left."""
+    """The ranking total must be a whole number, so that additions and subtractions stay exact."""
     probe = probe_named("gpu")
     (stream,) = (stream for stream in probe.streams if stream.name == "gpu")
     assert stream.latest

@@ -1,4 +1,4 @@
-"""Blocks of rows: in order, cut into even parts, what is known of each, and every value back out of them."""
+"""Blocks of rows: sorted, of even sizes, with a summary of each; every value can be read back."""
 
 import math
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ NUMBERS = [math.inf, -math.inf, math.nan, 0.0, -0.0, 5e-324, 1.7e308, 0.1]
 
 
 def stored(count: int, spread_us: int = HOUR_US, seed: int = 1) -> pa.Table:
-    """Rows as they are stored, in no order, with columns of every kind of type, each absent now and then."""
+    """Rows as stored, unsorted, with columns of every kind of type and some absent values."""
     chance = np.random.default_rng(seed)
 
     def some(values: Any, type_: pa.DataType) -> pa.Array:
@@ -59,7 +59,7 @@ def replaced(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
 
 
 def listed(name: str, values: list[Any], type_: pa.DataType) -> Any:
-    """What a block has of a column of these lists."""
+    """The texts that a block has for a column of these lists."""
     rows = replaced(stored(len(values)), name, pa.array(values, pa.list_(type_)))
     rows = replaced(rows, "time", pa.array([0] * len(values), pa.timestamp("us", "UTC")))
     (block,) = packed(rows, KEYED, HOUR_US).column(name).to_pylist()
@@ -67,13 +67,13 @@ def listed(name: str, values: list[Any], type_: pa.DataType) -> Any:
 
 
 def within(blocks: pa.Table) -> Iterator[tuple[dict[str, Any], dict[str, list[Any]]]]:
-    """Of each block, what is known of it and its columns."""
+    """Each block's summary, and its columns."""
     for block in blocks.to_pylist():
         yield {name: block.pop(name) for name in OF_BLOCK}, block
 
 
 def elements(text: str | None) -> list[str | None] | None:
-    """What PostgreSQL reads in the text of an array of one dimension, by its manual."""
+    """Parses the text of a one-dimensional array, as PostgreSQL's manual describes."""
     if text is None:
         return None
     assert text[0] + text[-1] == "{}"
@@ -94,7 +94,7 @@ def elements(text: str | None) -> list[str | None] | None:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("span_us", [HOUR_US, DAY_US])
 def test_every_row_comes_back_whole(seed: int, span_us: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In order of time, those of a time as they came, with every value; lists are texts, the same for the same list."""
+    """Rows come back with every value, in order of time; rows of equal time keep their order; lists become texts."""
     monkeypatch.setattr("scope_server.store.blocks.packing.BLOCK_ROWS", 10 * seed + 1)
     rows = stored(1009, 50 * HOUR_US if seed % 2 else 300, seed)
     again = unpacked(packed(rows, KEYED, span_us), rows.column_names)
@@ -111,7 +111,7 @@ def test_every_row_comes_back_whole(seed: int, span_us: int, monkeypatch: pytest
 
 @pytest.mark.parametrize("seed", range(4))
 def test_blocks_of_blocks_are_those_of_the_rows(seed: int) -> None:
-    """Fresh blocks unpacked and packed again by day are what all their rows make at once: lists, too."""
+    """Repacking fresh blocks by day gives the same blocks as packing all their rows at once, lists included."""
     rows = stored(30_011, 40 * HOUR_US, seed)
     rows = rows.sort_by("time")
     parts = [packed(rows.slice(begin, 1009), KEYED, HOUR_US) for begin in range(0, rows.num_rows, 1009)]
@@ -125,7 +125,7 @@ def test_blocks_of_blocks_are_those_of_the_rows(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("span_us", [HOUR_US, DAY_US])
 def test_a_block_knows_what_it_has(seed: int, span_us: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its rows are in order and of one span; first and last time, count, and distinct keys without absent ones."""
+    """A block's rows are sorted and of one span; its summary has first and last time, count and distinct keys."""
     monkeypatch.setattr("scope_server.store.blocks.packing.BLOCK_ROWS", 70)
     rows = stored(2003, (1, 90 * HOUR_US, HOUR_US, 30 * HOUR_US)[seed], seed)
     last = None
@@ -145,7 +145,7 @@ def test_a_block_knows_what_it_has(seed: int, span_us: int, monkeypatch: pytest.
 
 @pytest.mark.parametrize("count", [1, BLOCK_ROWS - 1, BLOCK_ROWS, 2 * BLOCK_ROWS - 1, 2 * BLOCK_ROWS, 100_003])
 def test_blocks_are_large_and_even(count: int) -> None:
-    """At least 8,192 rows where there are so many, fewer than twice that; of one span, no two differ by more than 1."""
+    """If there are enough rows, a block has 8,192 to 16,383; the sizes of a span's blocks differ by 1 at most."""
     counts = packed(stored(count, 600), KEYED, HOUR_US).column("row_count").to_pylist()
     assert sum(counts) == count
     assert max(counts) - min(counts) <= 1
@@ -155,14 +155,14 @@ def test_blocks_are_large_and_even(count: int) -> None:
 
 @pytest.mark.parametrize("moment_us", [-1, 0])
 def test_a_span_ends_where_the_next_begins(moment_us: int) -> None:
-    """The last microsecond of an hour is its own, before 1970 as after."""
+    """The last microsecond of an hour belongs to that hour, before 1970 too."""
     for hour in (-7, 0, 480_000):
         times = pa.array([hour * HOUR_US + moment_us, hour * HOUR_US + moment_us + 1]).cast(pa.timestamp("us", "UTC"))
         assert packed(replaced(stored(2), "time", times), KEYED, HOUR_US).num_rows == (2 if moment_us < 0 else 1)
 
 
 def test_keys_of_columns_that_have_none() -> None:
-    """A stream without names, or whose rows have none, has no keys of any."""
+    """The list of names is empty for a stream without names, and for rows whose names are absent."""
     rows = stored(11)
     absent = replaced(rows, "comm", pa.nulls(11, pa.int64()))
     assert packed(rows, [], HOUR_US).column("names").to_pylist() == [[]]
@@ -182,7 +182,7 @@ def test_keys_of_columns_that_have_none() -> None:
     ],
 )
 def test_lists_of_texts_are_as_postgresql_writes_them(value: Any, text: str | None) -> None:
-    """Each element is quoted, so that none is taken for a NULL, a brace or a comma; an empty list is not absent."""
+    """Each element is quoted, so that PostgreSQL does not read it as NULL or syntax; an empty list is not absent."""
     assert listed("args", [value, ["before"], value], pa.string()) == [text, '{"before"}', text]
 
 
@@ -197,5 +197,5 @@ def test_lists_of_texts_are_as_postgresql_writes_them(value: Any, text: str | No
     ],
 )
 def test_lists_of_numbers_are_too(value: Any, type_: pa.DataType, text: str | None) -> None:
-    """In the forms that PostgreSQL reads."""
+    """Lists of numbers and booleans are written in forms that PostgreSQL reads."""
     assert listed("loads", [value, [], value], type_) == [text, "{}", text]

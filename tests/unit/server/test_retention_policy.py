@@ -1,4 +1,4 @@
-"""Which day goes next: a table of cases."""
+"""Which day is dropped next: a table of cases."""
 
 from datetime import date, timedelta
 
@@ -24,12 +24,12 @@ def days(*ago: int) -> dict[date, int]:
         ((0, 1, 31), 301, Limits(30, 300, False), (31, Reason.AGE)),
         ((0, 1, 2), 1, Limits(30, 300, True), (2, Reason.FLOOR)),
         ((0,), 10**9, Limits(30, 300, True), None),
-        ((0, -1), 10**9, Limits(1, 300, True), None),  # of a clock that is ahead
+        ((0, -1), 10**9, Limits(1, 300, True), None),  # a day from a clock that is ahead
     ],
 )
 def test_the_oldest_day_goes(
     ago: tuple[int, ...], stored: int, limits: Limits, goes: tuple[int, Reason] | None
 ) -> None:
-    """By age, for want of room on the disk, or since more is stored than is kept; never today."""
+    """The oldest day is dropped for its age, for a full disk or for the storage limit; today is never dropped."""
     found = next_to_go(stored, days(*ago), TODAY, limits)
     assert found == (goes and (TODAY - timedelta(days=goes[0]), goes[1]))

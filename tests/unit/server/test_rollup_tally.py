@@ -1,4 +1,4 @@
-"""Adding up rows by columns: exact whole numbers, whatever the values, in any number of batches and merges."""
+"""Rows are added up by key columns: sums are exact whole numbers, over any number of batches and merges."""
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ HOUR_US = 3_600_000_000
 
 
 def stored(count: int, spread_us: int, seed: int = 1, machines: int = 3) -> pa.Table:
-    """Rows as they are stored, of several machines, absent names and results among them."""
+    """Rows as stored, of several machines, some without a name or a result."""
     random = np.random.default_rng(seed)
     times = 480_000 * HOUR_US + random.integers(0, spread_us, count)
     return pa.table(
@@ -47,7 +47,7 @@ def by_hand(rows: pa.Table) -> dict[tuple[int, ...], list[int]]:
 
 
 def groups(table: pa.Table) -> dict[tuple[int, ...], list[int]]:
-    """The same of a tally."""
+    """A tally's groups, in the form of by_hand."""
     names = ("hour", "machine", *KEYS, "minute")
     return {
         tuple(row[name] for name in names): [row["counts"], row["sums"], row["failed"]] for row in table.to_pylist()
@@ -56,7 +56,7 @@ def groups(table: pa.Table) -> dict[tuple[int, ...], list[int]]:
 
 @pytest.mark.parametrize("spread_us", [1, 7 * HOUR_US, 400 * 24 * HOUR_US])
 def test_groups_are_the_rows_added_up(spread_us: int) -> None:
-    """Whether they are few or as many as the rows."""
+    """A tally's groups equal the rows added up one by one, for few groups and for as many groups as rows."""
     rows = stored(2003, spread_us)
     found = tally(SYSCALL, rows)
     wanted = by_hand(rows)
@@ -67,7 +67,7 @@ def test_groups_are_the_rows_added_up(spread_us: int) -> None:
 
 
 def test_packing_keeps_all() -> None:
-    """Rows of arrays hold what went into them, a row an hour and machine, and many joined are the whole."""
+    """A packed tally has one row per hour and machine; unpacked and joined, packed parts equal the whole tally."""
     rows = stored(3001, 5 * HOUR_US)
     whole = tally(SYSCALL, rows)
     packs = [packed(tally(SYSCALL, rows.slice(begin, 500)), KEYS, FRESH) for begin in range(0, 3001, 500)]
@@ -84,7 +84,7 @@ def test_packing_keeps_all() -> None:
 
 
 def test_a_bucket_has_what_lies_between_two_powers() -> None:
-    """At the borders too, where floating point would round a number up into the next one."""
+    """A bucket has the values between two powers of two, even at borders that floating point would round up."""
     values = [0, 1, 2, 3, 4, (1 << 53) - 1, 1 << 53, (1 << 62) - 1, 1 << 62, LARGEST, -1]
     rows = stored(len(values), 1, machines=1)
     rows = rows.set_column(4, "duration_ns", pa.array(values)).set_column(3, "name", pa.array([5] * len(values)))
@@ -96,7 +96,7 @@ def test_a_bucket_has_what_lies_between_two_powers() -> None:
 
 
 def test_sums_are_exact_or_the_largest() -> None:
-    """Beyond 53 bits, where floating point would not do, and beyond 63, where there is no number for them."""
+    """Sums are exact beyond the 53 bits of floating point; sums beyond 63 bits become LARGEST."""
     same = np.zeros(3, np.int64)
     values = np.array([(1 << 61) + 1, (1 << 61) + 3, (1 << 61) + 5])
     assert added_up({"key": same}, {"sums": values}).column("sums").to_pylist() == [3 * (1 << 61) + 9]
@@ -104,7 +104,7 @@ def test_sums_are_exact_or_the_largest() -> None:
 
 
 def test_rows_that_are_left_out() -> None:
-    """A call in another call is not counted; if no other are there, there is nothing to write."""
+    """A nested call is not counted; if all calls are nested, there is nothing to write."""
     table = stream_tables(probes())["cuda_launch"]
     columns = {name: pa.array([1, 1]) for name in ("comm", "kernel", "duration_ns", "result", "machine")}
     rows = pa.table(columns | {"time": pa.array([0, 1]).cast(pa.timestamp("us", "UTC")), "nested": pa.array([0, 1])})
@@ -114,7 +114,7 @@ def test_rows_that_are_left_out() -> None:
 
 
 def test_every_stream_has_a_rollup() -> None:
-    """Those that declare none are counted by comm, if they have it; all name columns that there are."""
+    """A stream that declares no rollup is counted by comm, if it has that column."""
     tables = stream_tables(probes())
     assert tables["syscall"].rollup == Rollup(by=("comm", "name"), measured="duration_ns", failed="ret")
     assert tables["syscall_summary"].rollup.failed_if is Failed.COUNTED
@@ -123,7 +123,7 @@ def test_every_stream_has_a_rollup() -> None:
 
 
 def test_a_rollup_of_columns_that_there_are_not() -> None:
-    """A probe whose declaration names no text column is refused when the server starts."""
+    """A rollup by a column that is no text is refused when the tables are made."""
     found = dict(probes())
     stream = found["syscalls"].streams[0]
     object.__setattr__(stream, "rollup", Rollup(by=("nr",)))

@@ -1,4 +1,4 @@
-"""Sets of sequences: what is settled."""
+"""Sets of settled sequences."""
 
 import random
 
@@ -26,13 +26,13 @@ def _of(*spans: tuple[int, int]) -> Sequences:
     ],
 )
 def test_spans_that_touch_are_one(spans: list[tuple[int, int]], text: str) -> None:
-    """It is written as PostgreSQL writes a multirange, and read again the same."""
+    """Touching spans are joined; the text is a PostgreSQL multirange, and is read back unchanged."""
     assert str(_of(*spans)) == text
     assert str(Sequences.parse(text)) == text
 
 
 def test_it_is_a_set() -> None:
-    """Whatever is added in whatever order, it says of every span what a set of numbers says."""
+    """overlaps, covers and the content equal those of a plain set of numbers, in any order of adds."""
     chance = random.Random(7)
     for _ in range(200):
         found, plain = Sequences(), set[int]()

@@ -1,4 +1,4 @@
-"""host:port, and loopback only."""
+"""Addresses are host:port, and only loopback hosts are accepted."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from scope_wire.errors import InvalidAddress
     [("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:8470", ("::1", 8470)), ("localhost:65535", ("localhost", 65535))],
 )
 def test_loopback_addresses_are_taken(text: str, parsed: tuple[str, int]) -> None:
-    """In both families."""
+    """IPv4, IPv6 and localhost addresses are split into host and port."""
     assert loopback_address(text, "http") == parsed
 
 
@@ -19,6 +19,6 @@ def test_loopback_addresses_are_taken(text: str, parsed: tuple[str, int]) -> Non
     "text", ["0.0.0.0:1", "10.0.0.1:1", "[::]:1", "host:1", "127.0.0.1", "127.0.0.1:65536", "127.0.0.1:\u0661", ""]
 )
 def test_all_others_are_refused_by_name(text: str) -> None:
-    """The setting is named in the message."""
+    """Any other text is refused; the message begins with the setting's name."""
     with pytest.raises(InvalidAddress, match=r"^http: "):
         loopback_address(text, "http")

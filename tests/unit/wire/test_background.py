@@ -1,4 +1,4 @@
-"""Background work that ends is an error of whoever started it."""
+"""Background work: if it ends early, the block that started it fails."""
 
 import asyncio
 
@@ -12,14 +12,14 @@ async def _forever() -> None:
 
 
 async def test_work_is_cancelled_when_the_block_ends() -> None:
-    """In order, without an error."""
+    """The block ends without an error, though its work would run for ever."""
     async with asyncio.timeout(30):
         async with background(work=_forever()):
             await asyncio.sleep(0)
 
 
 async def test_a_failure_ends_the_block() -> None:
-    """With the failure as its error."""
+    """The block raises the failure of its work."""
 
     async def fails() -> None:
         raise KeyError("lost")
@@ -31,7 +31,7 @@ async def test_a_failure_ends_the_block() -> None:
 
 
 async def test_a_quiet_end_ends_the_block_too() -> None:
-    """Work that is to run for ever has no business to return."""
+    """Work that returns is an error too: background work must run for ever."""
 
     async def returns() -> None:
         return

@@ -1,4 +1,4 @@
-"""Frames: what was written is what is read, or it is known to be damaged."""
+"""Frames: a reader gets the record that was written, or notices that it is damaged."""
 
 import pytest
 
@@ -11,7 +11,7 @@ RECORD = Record(run_id=bytes(range(16)), task_id=bytes(16))
 
 
 def test_a_frame_gives_its_record_back() -> None:
-    """Header and checksum are those of the record behind them."""
+    """The header has the record's length and checksum; the frame gives the record back."""
     data = RECORD.SerializeToString()
     frame = framed(data)
     header = read_header(frame)
@@ -20,7 +20,7 @@ def test_a_frame_gives_its_record_back() -> None:
 
 
 def test_every_flipped_bit_is_noticed() -> None:
-    """In the header or in the record."""
+    """A flipped bit in the header or in the record raises DamagedRecord."""
     frame = framed(RECORD.SerializeToString())
     for bit in range(8 * len(frame)):
         damaged = bytearray(frame)
@@ -32,18 +32,18 @@ def test_every_flipped_bit_is_noticed() -> None:
 
 @pytest.mark.parametrize("size", range(HEADER_BYTES))
 def test_a_cut_header_is_none(size: int) -> None:
-    """As a power cut leaves it."""
+    """A header that a power cut left incomplete raises DamagedRecord."""
     with pytest.raises(DamagedRecord):
         read_header(framed(b"")[:size])
 
 
 def test_a_header_that_claims_too_much_is_none() -> None:
-    """A length beyond the limit would have the reader take memory for nothing."""
+    """A length beyond the limit is refused, before the reader allocates memory for it."""
     with pytest.raises(DamagedRecord):
         read_header(framed(bytes(RECORD_BYTES + 1))[:HEADER_BYTES])
 
 
 def test_sound_bytes_that_are_no_record_are_refused() -> None:
-    """The checksum says only that they are what was sent."""
+    """Bytes with a correct checksum are refused if they are no record."""
     with pytest.raises(DamagedRecord, match="no record"):
         opened(b"\xff\xff", checksum(b"\xff\xff"))

@@ -1,4 +1,4 @@
-"""The token file: made once, read strictly, compared whole."""
+"""The token file: created once, read strictly, compared as a whole."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from scope_wire.token import make_token, read_token, shows
 
 
 def test_a_token_is_made_once(tmp_path: Path) -> None:
-    """Readable by its owner only; a second call leaves it."""
+    """Only the owner can read the token file; a second call does not change it."""
     file = tmp_path / "state" / "token"
     make_token(file)
     token = read_token(file)
@@ -20,7 +20,7 @@ def test_a_token_is_made_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "\n", "short", "line one is long enough\nline two", "umläute-und-mehr-davon"])
 def test_a_file_that_holds_no_token_says_what_to_do(tmp_path: Path, text: str) -> None:
-    """An empty one, as after a full disk, for one."""
+    """A file without a valid token is refused, such as an empty one after a full disk; the error says to remove it."""
     file = tmp_path / "token"
     file.write_text(text)
     file.chmod(0o600)
@@ -29,7 +29,7 @@ def test_a_file_that_holds_no_token_says_what_to_do(tmp_path: Path, text: str) -
 
 
 def test_a_missing_file_and_an_open_one_are_named(tmp_path: Path) -> None:
-    """With the remedy."""
+    """A missing file, and a file that others can read, are refused with the remedy."""
     file = tmp_path / "token"
     with pytest.raises(InvalidToken, match="makes one"):
         read_token(file)
@@ -41,6 +41,6 @@ def test_a_missing_file_and_an_open_one_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer other", "bearer secret", b"Bearer secret", "\udcff"])
 def test_only_the_token_itself_is_shown(header: object) -> None:
-    """Nothing else passes, whatever its type."""
+    """Only `Bearer` with the exact token passes; every other value is refused, of any type."""
     assert not shows(header, "secret")
     assert shows("Bearer secret", "secret")

@@ -1,10 +1,10 @@
 """The Gaps that the spool writes. Until a Gap is read for sending, further losses of its stream are added to it."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from scope_agentd.pipeline.spool.log import Log
-from scope_agentd.pipeline.spool.losses import Key, Lost
-from scope_agentd.pipeline.spool.overflow import Overflow
+from scope_agentd.pipeline.spool.losses import DISK_FULL, Key, Lost
 from scope_agentd.pipeline.spool.segment import Segment
 
 _MOST_SPANS = 256  # of a Gap to which more may be added
@@ -26,34 +26,37 @@ class OpenGaps:
         self._by_key: dict[Key, OpenGap] = {}
         self._by_place: dict[tuple[int, int], Key] = {}
 
-    def tell(self, lost: Lost, log: Log, overflow: Overflow) -> bool:
-        """Writes a Gap for a loss, replacing the open Gap with the same key; False: the disk cannot write."""
-        before = self._pop(lost.key)
+    def extended(self, lost: Lost) -> Lost:
+        """A loss together with those in the open Gap with the same key.
+
+        Spans of batches that were never on disk are not joined with those in the open Gap: a run's position moves on
+        span by span.
+        """
         whole = Lost(lost.key, lost.task_id)
-        for one in (before.lost, lost) if before else (lost,):
-            whole.absorb(one)
-        written: OpenGap | None = None
-        records = list(whole.records())
-        for record in records:
-            try:
-                written = OpenGap(whole, *log.append(record.SerializeToString(), record))
-            except OSError:
-                if written is None:
-                    if before is not None:
-                        self._put(before)
-                    return False
-                overflow.keep(record)
+        before = self._by_key.get(lost.key)
+        if before:
+            whole.absorb(before.lost, apart=lost.key.reason == DISK_FULL)
+        whole.absorb(lost)
+        return whole
+
+    def replace(self, whole: Lost, places: Sequence[tuple[Segment, int]], log: Log) -> None:
+        """Notes where `whole`, from `extended`, was written. It replaces the open Gap with its key."""
+        before = self._pop(whole.key)
         if before is not None and not before.segment.gone:
             before.segment.supersede(before.offset)
             log.release(before.segment)
-        if written is not None and len(records) == 1:
-            self._put(written)
-        return True
+        if len(places) == 1:
+            self._put(OpenGap(whole, *places[0]))
+
+    def at(self, segment: Segment, offset: int) -> OpenGap | None:
+        """The open Gap whose record is at this place."""
+        key = self._by_place.get((segment.number, offset))
+        return self._by_key[key] if key is not None else None
 
     def close(self, segment: Segment, offset: int) -> OpenGap | None:
         """Closes the Gap whose record is at this place, if there is one: nothing more is added to it."""
-        key = self._by_place.get((segment.number, offset))
-        return self._pop(key) if key is not None else None
+        gap = self.at(segment, offset)
+        return self._pop(gap.lost.key) if gap is not None else None
 
     def _put(self, gap: OpenGap) -> None:
         if gap.lost.spans <= _MOST_SPANS:

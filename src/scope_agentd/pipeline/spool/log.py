@@ -7,7 +7,8 @@ checkpoint instead, which shows where the segment before it ends.
 import contextlib
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from scope_agentd.pipeline.spool.entries import opening
 from scope_agentd.pipeline.spool.home import Home
@@ -15,9 +16,25 @@ from scope_agentd.pipeline.spool.layout import segment_header
 from scope_agentd.pipeline.spool.runs import OpenRuns
 from scope_agentd.pipeline.spool.segment import Segment
 from scope_proto.scope.v1.record_pb2 import Record
-from scope_wire.frame import HEADER_BYTES, framed
+from scope_wire.frame import framed
 
 log = logging.getLogger(__name__)
+
+_UNLIMITED = 1 << 62  # a file system that does not count its blocks
+_PAGE = 4096  # a kill does not interrupt the write of one page
+
+
+class Writing(NamedTuple):
+    """A record to write, as this payload. A `moved` record does not change which runs are open."""
+
+    payload: bytes
+    record: Record
+    moved: bool = False
+
+    @classmethod
+    def of(cls, record: Record) -> "Writing":
+        """A new record."""
+        return cls(record.SerializeToString(), record)
 
 
 class Log:
@@ -37,7 +54,7 @@ class Log:
         self.segments = {segment.number: segment for segment in segments}
         self.active: Segment | None = None
         self._closing: list[int] = []
-        self._dirty = self._made = False
+        self._dirty = self._made = self._keeps_all = False
         self._descriptor = -1
         self._bytes = sum(segment.size for segment in self.segments.values())
 
@@ -50,37 +67,54 @@ class Log:
         """The first segment."""
         return next(iter(self.segments.values()), None)
 
-    def needs(self, payload_bytes: int) -> int:
-        """The bytes that `append` would add for a payload of this size."""
-        size = HEADER_BYTES + payload_bytes
-        return size + len(self._opening()) if self._is_full_for(size) else size
+    def newest(self) -> Segment | None:
+        """The last segment. At a start on a full disk, it is an earlier agent's, and none is active."""
+        return next(reversed(self.segments.values()), None)
 
-    def append(self, payload: bytes, record: Record, moved: bool = False) -> tuple[Segment, int]:
-        """Writes a frame with a record; returns its place. A `moved` record does not change which runs are open.
+    def free(self) -> int:
+        """Free bytes on the disk.
+
+        Raises:
+            OSError: the disk does not tell.
+        """
+        disk = os.statvfs(self._home.path)
+        return disk.f_bavail * disk.f_frsize if disk.f_blocks else _UNLIMITED
+
+    def needs(self, size: int) -> int:
+        """The bytes that `append` would add for frames of this size."""
+        return size + len(self._opening()) if self.is_full_for(size) else size
+
+    def append(self, entries: Sequence[Writing]) -> list[tuple[Segment, int]]:
+        """Writes records, one frame each; returns their places.
 
         Raises:
             OSError: the disk cannot write; nothing has changed.
         """
-        frame = framed(payload)
-        if self._is_full_for(len(frame)):
+        frames = [framed(entry.payload) for entry in entries]
+        data = b"".join(frames)
+        if self.is_full_for(len(data)):
             self.roll()
         active = self.active
         assert active is not None
-        offset = active.size
+        start = active.size
         try:
-            _write(self._descriptor, frame, offset)
+            _write(self._descriptor, data, start)
         except OSError:
             with contextlib.suppress(OSError):
-                os.ftruncate(self._descriptor, offset)
+                os.ftruncate(self._descriptor, start)
             raise
         self._dirty = True
-        active.add(offset + len(frame), record.run_id)
-        self._bytes += len(frame)
-        if not moved:
-            self.runs.apply(record, active.number)
-        return active, offset
+        self._bytes += len(data)
+        places = []
+        for entry, frame in zip(entries, frames, strict=True):
+            places.append((active, active.size))
+            active.add(active.size + len(frame), entry.record.run_id)
+            if not entry.moved:
+                self.runs.apply(entry.record, active.number)
+        return places
 
-    def _is_full_for(self, size: int) -> bool:
+    def is_full_for(self, size: int) -> bool:
+        """Whether a frame of this size begins a new segment."""
         active = self.active
         return active is None or (active.size > active.start and active.size + size > self._segment_bytes)
 
@@ -93,16 +127,16 @@ class Log:
         first = self._opening()
         number = self._number + 1
         file = self._home.file(number)
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             _write(descriptor, first, 0)
         except OSError:
             os.close(descriptor)
             file.unlink(missing_ok=True)
             raise
-        before, self.active = self.active, Segment(number, file, len(first))
-        if before is not None:
+        if self.active is not None:
             self._closing.append(self._descriptor)
+        before, self.active = self.newest(), Segment(number, file, len(first))
         self._number, self._descriptor, self._dirty, self._made = number, descriptor, True, True
         self.segments[number] = self.active
         self._bytes += len(first)
@@ -113,14 +147,23 @@ class Log:
         return segment_header() + framed(opening(self.runs))
 
     def release(self, segment: Segment) -> None:
-        """If all records of this segment are settled, deletes the files that are no longer needed."""
-        if segment.left or segment is self.active or segment.gone:
+        """If all records of this segment are settled, deletes the files that are no longer needed.
+
+        The newest segment stays: it alone shows which runs are open, and their positions.
+        """
+        if segment.left or segment is self.newest() or segment.gone or self._keeps_all:
             return
         before = self.segments.get(segment.number - 1)
         if before is not None and before.left:
             self._cut(segment)
         else:
             self.remove(segment)
+
+    def keep_all(self, keep: bool) -> None:
+        """While set, no segment is deleted because its records are settled: one may show losses not yet reported."""
+        self._keeps_all = keep
+        for segment in list(self.segments.values()):
+            self.release(segment)
 
     def remove(self, segment: Segment) -> None:
         """Deletes a segment with all its records, and the next one if that was kept only for this one."""
@@ -145,23 +188,32 @@ class Log:
             self._bytes -= segment.size - segment.start
             segment.empty()
         behind = self.segments.get(segment.number + 1)
-        if behind is not None and not behind.left and behind is not self.active:
+        if behind is not None and not behind.left and behind is not self.newest():
             self.remove(behind)
 
     def restart_if_settled(self) -> bool:
-        """Makes space on a full disk: if all records are settled, the active segment is emptied in place.
+        """Makes space on a full disk: if all records are settled, the only segment is emptied in place.
 
         Raises:
             OSError: the disk cannot write.
         """
-        active, first = self.active, self._opening()
-        if active is None or active.left or len(self.segments) > 1 or active.size <= len(first):
+        last, first = self.newest(), self._opening()
+        if last is None or last.left or len(self.segments) > 1 or self._keeps_all:
             return False
-        _write(self._descriptor, first, 0)
-        os.ftruncate(self._descriptor, len(first))
-        self._bytes += len(first) - active.size
-        active.gone = True
-        self.active = self.segments[active.number] = Segment(active.number, active.file, len(first))
+        if not len(first) <= min(last.size - 1, _PAGE):
+            return False
+        descriptor = self._descriptor if self.active else os.open(last.file, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            _write(descriptor, first, 0)
+            os.ftruncate(descriptor, len(first))
+        except OSError:
+            if self.active is None:
+                os.close(descriptor)
+            raise
+        self._bytes += len(first) - last.size
+        last.gone = True
+        self.active = self.segments[last.number] = Segment(last.number, last.file, len(first))
+        self._descriptor, self._dirty = descriptor, True
         return True
 
     def sync(self) -> None:

@@ -35,15 +35,18 @@ class Lost:
         self._spans: list[tuple[Span, bool]] = []
         self._times: Times | None = None
 
-    def add(self, span: Span, times: Times, sent: bool) -> None:
-        """Adds sequence numbers. Those that may have been `sent` keep their own span: the server may have some of
-        them."""
-        self._spans.append((span, sent))
+    def add(self, span: Span, times: Times, apart: bool) -> None:
+        """Adds sequence numbers. Those `apart` keep a span of their own: the server may have settled some of them."""
+        before, before_apart = self._spans[-1] if self._spans else (span, True)
+        if not apart and not before_apart and before.last + 1 == span.first:
+            self._spans[-1] = Span(before.first, span.last, before.events + span.events), False
+        else:
+            self._spans.append((span, apart))
         self._widen(times)
 
-    def absorb(self, other: "Lost") -> None:
-        """Adds the losses of another object with the same key."""
-        self._spans += other._spans
+    def absorb(self, other: "Lost", apart: bool = False) -> None:
+        """Adds the losses of another object with the same key; `apart`: its spans keep their limits."""
+        self._spans += [(span, own or apart) for span, own in other._spans]
         if other._times is not None:
             self._widen(other._times)
 
@@ -74,12 +77,12 @@ class Lost:
 
     def _join(self) -> None:
         joined: list[tuple[Span, bool]] = []
-        for span, sent in sorted(self._spans):
-            if joined and not sent and not joined[-1][1] and joined[-1][0].last + 1 == span.first:
+        for span, apart in sorted(self._spans):
+            if joined and not apart and not joined[-1][1] and joined[-1][0].last + 1 == span.first:
                 before = joined[-1][0]
                 joined[-1] = Span(before.first, span.last, before.events + span.events), False
             else:
-                joined.append((span, sent))
+                joined.append((span, apart))
         self._spans = joined
 
 
@@ -104,15 +107,15 @@ class Losses:
         self.of(lost.key, lost.task_id).absorb(lost)
 
     def add_batch(self, record: Record, reason: str, sent: bool) -> None:
-        """Adds the batch in this record."""
+        """Adds the batch in this record, which may have been `sent`."""
         batch = record.batch
         times = Times(batch.first_ktime_ns, batch.last_ktime_ns, batch.boot_to_utc_ns)
         span = Span(batch.sequence, batch.sequence, batch.event_count)
         self.of(Key(record.run_id, batch.stream, reason), record.task_id).add(span, times, sent)
 
-    def forget(self, lost: Lost) -> None:
-        """Removes losses that were reported."""
-        self._lost.pop(lost.key, None)
+    def clear(self) -> None:
+        """Removes all losses: they were reported."""
+        self._lost.clear()
 
 
 def spans_of(gap: Gap) -> list[Span]:

@@ -1,5 +1,6 @@
 """Gives records for sending, in order; again if they were deferred or the connection broke."""
 
+import logging
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -10,6 +11,10 @@ from scope_agentd.pipeline.spool.keeper import Keeper
 from scope_agentd.pipeline.spool.log import Log
 from scope_agentd.pipeline.spool.reader import Reader
 from scope_agentd.pipeline.spool.segment import SETTLED, Segment
+
+log = logging.getLogger(__name__)
+
+_READ_AGAIN_S = 1.0
 
 
 class Outcome(StrEnum):
@@ -44,21 +49,30 @@ class Outbox:
         self._taken: dict[int, _Taken] = {}
         self._position = 0
         self._reading: Segment | None = None
+        self._readable_at = 0.0
 
     def next(self, now: float) -> Spooled | None:
-        """The oldest waiting record, which counts as sent from now on; None: no record waits."""
+        """The oldest waiting record, which counts as sent from now on; None: no record waits, or none can be read."""
+        if now < self._readable_at:
+            return None
         if self._deferral.wake(now):
             self._reading = None
-        while (segment := self._ready()) is not None:
-            spooled = self._from(segment)
-            if spooled is not None:
-                return spooled
+        self._readable_at = 0.0
+        try:
+            while (segment := self._ready()) is not None:
+                spooled = self._from(segment)
+                if spooled is not None:
+                    return spooled
+        except OSError as error:
+            log.error("the spool cannot be read; trying again", extra={"reason": error.strerror})
+            self._readable_at = now + _READ_AGAIN_S
         self._reader.close()  # a deleted segment uses disk space as long as it is open
         return None
 
     def pause(self, now: float) -> float | None:
-        """Time in s until deferred records are due; None: no record is deferred."""
-        return self._deferral.pause(now)
+        """Time in s until there may be a record again; None: only `put` or an answer changes that."""
+        pauses = (self._deferral.pause(now), max(0.0, self._readable_at - now) if self._readable_at else None)
+        return min((pause for pause in pauses if pause is not None), default=None)
 
     def _ready(self) -> Segment | None:
         reading = self._reading
@@ -89,9 +103,9 @@ class Outbox:
 
     def _damaged(self, segment: Segment, index: int | None, offset: int) -> None:
         self._reader.close()
-        if offset not in segment.bad:
+        if not segment.is_bad(offset):
             self._keeper.examine(segment)
-        if index is not None and offset in segment.bad and not segment.gone:
+        if index is not None and segment.is_bad(offset) and not segment.gone:
             self._settle(segment, index)
 
     def _settle(self, segment: Segment, index: int) -> None:

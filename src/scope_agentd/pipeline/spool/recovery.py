@@ -1,5 +1,6 @@
 """Reads the spool that an earlier agent left."""
 
+import contextlib
 import logging
 import os
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from scope_agentd.pipeline.spool.entries import Entry, Opening, entries
 from scope_agentd.pipeline.spool.home import Home
 from scope_agentd.pipeline.spool.layout import FIRST_FRAME, VERSION, read_segment, version_of
 from scope_agentd.pipeline.spool.losses import FULL, spans_of
+from scope_agentd.pipeline.spool.remains import untold
 from scope_agentd.pipeline.spool.runs import OpenRuns
 from scope_agentd.pipeline.spool.segment import Segment
 from scope_agentd.pipeline.spool.spans import Span, Told
@@ -36,8 +38,7 @@ class Found:
         last_number: highest number of all segments, including unreadable ones.
         runs: runs that were open at the end.
         holes: missing sequence numbers that no Gap reports.
-        told: sequence numbers that a Gap reports.
-        full: those dropped because the spool was full.
+        full: sequence numbers that a Gap reports as dropped, because the spool was full.
         damaged: number of damaged places.
     """
 
@@ -45,7 +46,6 @@ class Found:
     last_number: int = 0
     runs: OpenRuns = field(default_factory=OpenRuns)
     holes: list[Hole] = field(default_factory=list)
-    told: Told = field(default_factory=Told)
     full: Told = field(default_factory=Told)
     damaged: int = 0
 
@@ -67,15 +67,18 @@ def find(home: Home) -> Found:
             continue
         timeline.enter(number, follows=before == number - 1)
         segment = _scanned(number, file, data, timeline, gaps)
-        found.segments.append(segment)
         found.damaged += len(segment.bad)
         if number == files[-1][0]:
             _cut_tail(segment)
+            if segment.size <= FIRST_FRAME:  # nothing is in it yet, not even which runs are open
+                with contextlib.suppress(OSError):
+                    file.unlink()
+                    found.last_number = number - 1  # its successor follows the one before
+                break
+        found.segments.append(segment)
         before = None if segment.size == segment.start else number  # emptied: its records are settled
-    _settle_gaps(found, gaps)
-    for hole in timeline.holes:
-        for part in found.told.remaining(hole.run_id, hole.stream, hole.span):
-            found.holes.append(hole._replace(span=part))
+    told = _settle_gaps(found, gaps)
+    found.holes = [hole._replace(span=part) for hole, part in untold(timeline.holes, told)]
     found.runs = timeline.runs
     for run in timeline.unended.values():
         found.runs.open(run)
@@ -130,13 +133,16 @@ def _cut_tail(segment: Segment) -> None:
     segment.size = torn
 
 
-def _settle_gaps(found: Found, gaps: list[_Gap]) -> None:
-    """A Gap that was extended before it was read is stored twice: only the later one is sent."""
+def _settle_gaps(found: Found, gaps: list[_Gap]) -> Told:
+    """A Gap that was extended before it was read is stored twice: only the later one is sent. Returns all that Gaps
+    report."""
+    told = Told()
     for gap in reversed(gaps):
-        if found.told.has(gap.run_id, gap.stream, gap.spans):
+        if told.has(gap.run_id, gap.stream, gap.spans):
             gap.segment.supersede(gap.offset)
             continue
         for span in gap.spans:
-            found.told.add(gap.run_id, gap.stream, span)
+            told.add(gap.run_id, gap.stream, span)
             if gap.reason == FULL:
                 found.full.add(gap.run_id, gap.stream, span)
+    return told

@@ -1,9 +1,10 @@
 """What must be kept or reported when a segment is dropped."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from scope_agentd.pipeline.spool.entries import Entry, entries
-from scope_agentd.pipeline.spool.gaps import OpenGaps
+from scope_agentd.pipeline.spool.gaps import OpenGap, OpenGaps
 from scope_agentd.pipeline.spool.losses import DAMAGED, FULL, Key, Losses
 from scope_agentd.pipeline.spool.runs import OpenRun, OpenRuns
 from scope_agentd.pipeline.spool.segment import Segment
@@ -18,21 +19,21 @@ class Remains:
 
     Attributes:
         moved: records to write again: starts, ends, Gaps, and the newest Accounts of each run.
-        gaps: losses in Gaps to which more may be added.
+        gaps: open Gaps by offset; they are written again with all that was added to them.
         losses: dropped batches and missing sequence numbers.
         batches: number of dropped batches.
         unended: runs whose end record is damaged.
     """
 
     moved: list[Record] = field(default_factory=list)
-    gaps: Losses = field(default_factory=Losses)
+    gaps: dict[int, OpenGap] = field(default_factory=dict)
     losses: Losses = field(default_factory=Losses)
     batches: int = 0
     unended: dict[bytes, OpenRun] = field(default_factory=dict)
 
 
 def remains_of(
-    segment: Segment, data: bytes, *, behind: dict[bytes, OpenRun] | None, runs: OpenRuns, gaps: OpenGaps, told: Told
+    segment: Segment, data: bytes, *, behind: dict[bytes, OpenRun] | None, runs: OpenRuns, gaps: OpenGaps
 ) -> Remains:
     """The remains of a segment with this data.
 
@@ -41,8 +42,7 @@ def remains_of(
         data: the segment's bytes.
         behind: the runs that were open at the start of the next segment; None: no next segment, or unknown.
         runs: the runs that are open now.
-        gaps: open Gaps; those of this segment are removed.
-        told: batches that a Gap already reports.
+        gaps: open Gaps.
     """
     remains, timeline = Remains(), Timeline()
     timeline.enter(segment.number, follows=False)
@@ -51,13 +51,14 @@ def remains_of(
         timeline.meet(part)
         if not isinstance(part, Entry) or segment.is_settled(part.offset):
             continue
-        gap = gaps.close(segment, part.offset)
+        gap = gaps.at(segment, part.offset)
         if gap is not None:
-            remains.gaps.absorb(gap.lost)
+            remains.gaps[part.offset] = gap
         elif part.record.HasField("accounts"):
             books.add(part.record.run_id)
         elif part.record.HasField("batch"):
-            _lose(remains, part.record, segment.may_be_sent(part.offset), told)
+            remains.losses.add_batch(part.record, FULL, segment.may_be_sent(part.offset))
+            remains.batches += 1
         else:
             remains.moved.append(part.record)
     if behind is not None:
@@ -65,21 +66,19 @@ def remains_of(
     for run in runs:
         if run.run_id in books and run.told_in <= segment.number and run.accounts is not None:
             remains.moved.append(Record(run_id=run.run_id, task_id=run.task_id, accounts=run.accounts))
-    add_holes(remains.losses, timeline.holes, segment.told)
+    for hole, span in untold(timeline.holes, segment.told):
+        add_hole(remains.losses, hole, span)
     remains.unended = timeline.unended
     return remains
 
 
-def _lose(remains: Remains, record: Record, sent: bool, told: Told) -> None:
-    sequence = record.batch.sequence
-    if told.remaining(record.run_id, record.batch.stream, Span(sequence, sequence, 0)):
-        remains.losses.add_batch(record, FULL, sent)
-        remains.batches += 1
+def untold(holes: Iterable[Hole], told: Told) -> Iterator[tuple[Hole, Span]]:
+    """The parts of holes that were not reported before."""
+    for hole in holes:
+        for part in told.remaining(hole.run_id, hole.stream, hole.span):
+            yield hole, part
 
 
-def add_holes(losses: Losses, holes: list[Hole], told: Told) -> None:
-    """Adds missing sequence numbers to the losses, unless they were reported before; marks them as reported."""
-    for run_id, task_id, stream, span, times in holes:
-        for part in told.remaining(run_id, stream, span):
-            losses.of(Key(run_id, stream, DAMAGED), task_id).add(part, times, sent=True)
-        told.add(run_id, stream, span)
+def add_hole(losses: Losses, hole: Hole, span: Span) -> None:
+    """Adds a part of a hole to the losses."""
+    losses.of(Key(hole.run_id, hole.stream, DAMAGED), hole.task_id).add(span, hole.times, apart=True)

@@ -145,12 +145,19 @@ class Segment:
         self._cursor = 0
 
     def supersede(self, offset: int) -> None:
-        """Marks the unread record at this offset as replaced by another record; it is not read."""
+        """Marks the unread record at this offset as replaced by another record: it is not sent."""
         self._passed.add(offset)
         self.left -= 1
+
+    def is_bad(self, offset: int) -> bool:
+        """Whether this offset is in known damage."""
+        return any(start <= offset < end for start, end in self.bad.items())
 
     def learn(self, bad: dict[int, int], whole: list[int]) -> None:
         """Takes the result of a scan: `bad` has offset -> end of damage, `whole` the offsets of all valid records."""
         self.bad = bad
+        for start, end in list(bad.items()):
+            if start < self.read_to < end:  # reading goes on behind the damage
+                bad[self.read_to] = end
         unread = sum(1 for offset in whole if offset >= self.read_to and offset not in self._passed)
         self.left = len(self._states) - self._states.count(SETTLED) + unread

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,6 +72,7 @@ class Spool:
         self._lock = threading.Lock()
         self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         self._settled = asyncio.Event()
+        self._once_written: list[tuple[bytes, Callable[[], None]]] = []
         self._closed = False
         self._home = Home(directory)
         try:
@@ -104,6 +105,13 @@ class Spool:
             self._check_open()
             self._keeper.put(record, data)
             self._wake()
+        self._call_written()
+
+    def once_written(self, run_id: bytes, call: Callable[[], None]) -> None:
+        """Calls `call` when no record of the run waits in memory: at once, or later from another thread."""
+        with self._lock:
+            self._once_written.append((run_id, call))
+        self._call_written()
 
     async def take(self) -> Spooled:
         """The oldest waiting record; waits until there is one. Settle the record by its position.
@@ -133,6 +141,7 @@ class Spool:
             self._outbox.settle(position, outcome, time.monotonic())
             self._keeper.flush()  # settled records may have freed space
             self._wake()
+        self._call_written()
         self._settled.set()
 
     def rewind(self) -> None:
@@ -197,6 +206,16 @@ class Spool:
         self._log.close()
         self._home.close()
 
+    def _call_written(self) -> None:
+        if not self._once_written:
+            return
+        with self._lock:
+            waiting, asked = self._keeper.overflow.runs(), self._once_written
+            self._once_written = [one for one in asked if one[0] in waiting]
+        for run_id, call in asked:
+            if run_id not in waiting:
+                call()
+
     def _check_open(self) -> None:
         if self._closed:
             raise SpoolClosed("the spool is closed")
@@ -212,4 +231,6 @@ class Spool:
             if self._keeper.overflow:
                 self._keeper.flush()
                 self._wake()
-            return self._log.to_sync()
+            to_sync = self._log.to_sync()
+        self._call_written()
+        return to_sync

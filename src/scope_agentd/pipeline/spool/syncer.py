@@ -2,9 +2,9 @@
 
 What a crash may lose:
 
-- `kill -9`, or any other end of the process: no record for which `put` has returned, unless the disk was full.
+- `kill -9`, or any other end of the process: no record that was written. On a full disk, `put` keeps records in memory.
 - A power cut or kernel crash: the records of the last `SYNC_EVERY_S` plus the time that the disk needs.
-- A dropped segment is deleted only after its Gap is durable, unless the disk is full.
+- A dropped segment is deleted after its Gap is written, and synced if the disk can.
 """
 
 import contextlib

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A program at each of the kernel's own counts, such as a page fault: a perf event that overflows every time. */
+/* Runs a program at each event that the kernel counts, such as a page fault: a perf event with a period of one. */
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -18,7 +18,7 @@ struct bpf_link *scope_attach_software_event(const struct bpf_program *program, 
 
 	if (fd < 0)
 		return NULL;
-	link = bpf_program__attach_perf_event(program, fd); /* the descriptor is the link's then */
+	link = bpf_program__attach_perf_event(program, fd); /* from now on, the link owns the descriptor */
 	if (!link) {
 		error = errno;
 		close(fd);

@@ -219,6 +219,7 @@ _CALL = Stream(
         quantiles=("duration_ns",),
         unless="nested",
         failed="result",
+        title="calls by function",
     ),
     also_live=(
         Live(
@@ -271,7 +272,11 @@ _LAUNCH = Stream(
     hidden=("function_id", "inode", "name", "stack_id", "has_device", "returned"),
     null_unless={"device": "has_device", "offset": "inode", "result": "returned"},
     live=Live(
-        by=("comm", "kernel", "result_name"), totals=("duration_ns",), quantiles=("duration_ns",), unless="nested"
+        by=("comm", "kernel", "result_name"),
+        totals=("duration_ns",),
+        quantiles=("duration_ns",),
+        unless="nested",
+        title="launches by kernel",
     ),
     line=(
         *("duration_ns", "result_name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),

@@ -130,6 +130,18 @@ _WRITES = np.array([form.writes for form in _FORMS])
 _GIVES = np.array([form.gives for form in _FORMS])
 
 
+def _compared() -> tuple[Array, Array]:
+    """Masks and values of the bytes that each form ends with, as two words, shape (forms, 2)."""
+    masks, values = np.zeros((2, len(_FORMS), 16), np.uint8)
+    for number, form in enumerate(_FORMS):
+        for place, mask, value in form.tests:
+            masks[number, place - form.length], values[number, place - form.length] = mask, value
+    return masks.view(np.uint64), values.view(np.uint64)
+
+
+_MASKS, _VALUES = _compared()
+
+
 @dataclass(frozen=True, eq=False)
 class Calls:
     """A sequence of calls.
@@ -222,14 +234,14 @@ def _form_of(code: Array, calls: Array, ends: Array) -> Array:
 
 def _match(last: Array, beyond: Array) -> Array:
     """The first form after `beyond` that each column of bytes ends with; -1: none."""
-    found, every = np.full(last.shape[1], -1), np.arange(last.shape[1])
-    for number, form in enumerate(_FORMS):
-        rows = every
-        for place, mask, value in reversed(form.tests):  # the first byte is the least specific
-            bytes_ = last[place - form.length]
-            rows = rows[(bytes_ if rows is every else bytes_[rows]) & mask == value]
-        rows = rows[(found[rows] < 0) & (number > beyond[rows])]
-        found[rows] = number
+    ends = np.zeros((last.shape[1], 16), np.uint8)
+    ends[:, -_LONGEST:] = last[-_LONGEST:].T
+    words = ends.view(np.uint64)
+    matches = (words[:, 1:] & _MASKS[:, 1]) == _VALUES[:, 1]
+    rows, forms = np.nonzero(matches & (np.arange(len(_FORMS)) > beyond[:, np.newaxis]))
+    whole = (words[rows, 0] & _MASKS[forms, 0]) == _VALUES[forms, 0]
+    found = np.full(last.shape[1], -1)
+    found[rows[whole][::-1]] = forms[whole][::-1]  # the last one assigned stays
     return found
 
 

@@ -114,7 +114,7 @@ _GPU_PROCESS = Stream(
 
 _GPU_ERROR = Stream(
     "gpu_error",
-    "an error that the driver reported",
+    "one row per error that the driver reported",
     columns={},
     mode=Mode.SAMPLES,
     derived=_DEVICE

@@ -1,6 +1,6 @@
-"""Every syscall of the watched threads: entry and exit joined."""
+"""Every syscall of the watched threads: entry and exit in one row."""
 
-import platform
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cache
@@ -9,23 +9,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from scope_bpf.catalogue.codes import Codes
 from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.shown import Failed, Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Derived, Mode, Rows, Stream, Tails
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import table as syscall_table
+from scope_bpf.probes.syscalls.classes import CLASSES
 from scope_bpf.probes.syscalls.errors import errors
 from scope_bpf.probes.syscalls.readings import LEVELS, MOST_DATA_BYTES, NOTHING, reading_table
 
-TABLE = syscall_table.ARM64 if platform.machine() == "aarch64" else syscall_table.X86_64
+TABLE = syscall_table.ARM64 if os.uname().machine == "aarch64" else syscall_table.X86_64
 NUMBERS = {name: number for number, name in TABLE.items()}
 
 _NAMES = pa.array([TABLE.get(number) for number in range(max(TABLE) + 1)], pa.string())
 
 
 def by_number(values: Mapping[str, int]) -> Rows:
-    """A table by number of call, for programs: uint8, the value of each call that this architecture has; else 0."""
+    """A table for programs, by call number: uint8; the value of each call that this architecture has, else 0."""
     table = np.zeros(max(TABLE) + 1, np.uint8)
     for name, value in values.items():
         if name in NUMBERS:
@@ -60,11 +62,23 @@ def _layouts() -> Any:
     return Layouts(PROBE.btf)
 
 
+_ONLY = Option(
+    "names",
+    "names",
+    (),
+    "only these calls: names, patterns and classes as in strace(1), such as openat,read or epoll_*,%network; classes: "
+    f"{', '.join(CLASSES)}",
+    choices=tuple(sorted(NUMBERS)),
+    classes=CLASSES,
+    column="name",
+)
+
+
 def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
     readings = reading_table(options["decode"], enum_values(PROBE.btf, "syscall_read"), NUMBERS)
     return {
         "select_by_name": bool(options["names"]),
-        "selected": by_number(dict.fromkeys(options["names"], 1)),
+        "selected": by_number(dict.fromkeys(_ONLY.chosen(options["names"]), 1)),
         "decoded": options["decode"] != NOTHING,
         "reads": readings.any(),
         "readings": readings,
@@ -73,44 +87,53 @@ def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _NAME = Derived(
-    Column("the call; absent for a number that no table has and for 32-bit calls"),
+    Column("name of the call; absent for unknown numbers and for 32-bit calls"),
     pa.dictionary(pa.int32(), pa.string()),
 )
 
 _ERROR = Derived(
-    Column("what a call failed with, such as ENOENT; absent if it did not fail"), pa.dictionary(pa.int32(), pa.string())
+    Column("name of the error, such as ENOENT; absent if the call did not fail"), pa.dictionary(pa.int32(), pa.string())
 )
 _DECODED = {
     "args": Derived(
-        Column("the arguments as strace shows them; absent with decode=none, and of 32-bit calls"), pa.string()
+        Column("the arguments as strace shows them; absent with decode=none and for 32-bit calls"), pa.string()
     ),
-    "result": Derived(Column("the result as strace shows it; absent where args is"), pa.string()),
+    "result": Derived(Column("the result as strace shows it; absent if args is absent"), pa.string()),
     "path": Derived(
         Column(
-            "absolute path of the file that the call is about, by name or else by descriptor; '..' and links as given; "
-            "only with decode=paths or all"
+            "absolute path of the call's file, by name or else by descriptor; '..' and links are not resolved; only "
+            "with decode=paths or all"
         ),
         pa.string(),
     ),
 }
 
+_RUNNING, _WAITING = "calls that did not wait", "calls that waited (the thread gave up its CPU)"
 # Calls that sleep until something happens would be above all that keep a CPU busy.
-_CALLS = Live(by=("comm", "name"), totals=("duration_ns",), quantiles=("duration_ns",), failures="ret", unless="waited")
-_SUMS = Live(by=("comm", "name"), totals=("count", "errors", "total_ns"), quantiles=("latency",), unless="waited")
-_WAITING = "calls in which the thread gave up its CPU and waited"
-_WAITED = Column("1 if the thread gave up its CPU during the call, to wait for something")
+_CALLS = Live(
+    by=("comm", "name"),
+    totals=("duration_ns",),
+    quantiles=("duration_ns",),
+    failures="ret",
+    unless="waited",
+    title=_RUNNING,
+)
+_SUMS = Live(
+    by=("comm", "name"), totals=("count", "errors", "total_ns"), quantiles=("latency",), unless="waited", title=_RUNNING
+)
+_WAITED = Column("1 if the thread gave up its CPU during the call to wait for something")
 
 PROBE = Probe(
     name="syscalls",
-    meaning="every syscall, its arguments, result and duration",
+    meaning="every syscall with its arguments, result and duration",
     streams=(
         Stream(
             "syscall",
-            "a call, when it ends; its time is the entry's",
+            "one row per finished call, timed at entry",
             columns={
                 "nr": Column("number of the call"),
-                **{f"arg{n}": Column(f"argument {n}, the register as it is", hex=True) for n in range(6)},
-                "ret": Column("what the kernel returned, -errno on failure; absent if it never did"),
+                **{f"arg{n}": Column(f"argument {n}, the raw register", hex=True) for n in range(6)},
+                "ret": Column("return value, -errno on failure; absent if the call never returned", codes=Codes.ERROR),
                 "waited": _WAITED,
                 "duration_ns": Column("from entry to exit", "ns"),
             },
@@ -128,14 +151,14 @@ PROBE = Probe(
         ),
         Stream(
             "syscall_summary",
-            "calls by process and number",
+            "counts and durations of calls, by process and call",
             columns={
                 "nr": Column("number of the call"),
                 "count": Column("calls that ended in the interval"),
-                "errors": Column("those that returned -errno"),
+                "errors": Column("calls that failed"),
                 "waited": _WAITED,
-                "total_ns": Column("their durations, added up", "ns"),
-                "latency": Column("their durations by powers of two", "ns"),
+                "total_ns": Column("sum of the calls' durations", "ns"),
+                "latency": Column("histogram of durations, in powers of two", "ns"),
             },
             mode=Mode.SUMMARY,
             derived={"name": _NAME},
@@ -156,20 +179,13 @@ PROBE = Probe(
     ring_bytes=32 << 20,
     alternatives=(Alternative("tp_btf: sys_enter, sys_exit", ("syscall_exit", "syscall_abandon", "syscall_enter")),),
     extra_options=(
-        Option(
-            "names",
-            "names",
-            (),
-            "only these calls, such as openat,read",
-            choices=tuple(sorted(NUMBERS)),
-            column="name",
-        ),
+        _ONLY,
         Option(
             "decode",
             "choice",
             NOTHING,
-            "what args and result tell, as text: nothing; with registers, flags and names of numbers, which costs the "
-            "program nothing; with paths, also paths and what descriptors stand for; with all, also strings, data and "
+            "how much args and result show. none: they are absent; registers: numbers, flags and their names, at no "
+            "cost for the program; paths: also paths, and the files of descriptors; all: also strings, data and "
             "addresses",
             choices=LEVELS,
             for_lines="all",
@@ -179,7 +195,7 @@ PROBE = Probe(
             "data_bytes",
             "integer",
             32,
-            "how many bytes of a buffer are read with decode=all",
+            "number of bytes that are read of a buffer, with decode=all",
             minimum=0,
             maximum=MOST_DATA_BYTES,
         ),

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from scope_bpf.catalogue.codes import MOST_ERRNO
 from scope_bpf.catalogue.stream import Rows, Tails
-from scope_bpf.probes.syscalls.errors import MOST_ERRNO, failure
+from scope_bpf.probes.syscalls.errors import failure
 from scope_bpf.probes.syscalls.pieces import Layouts, Pieces
 from scope_bpf.probes.syscalls.signatures import CALLS, Call, Signature
 from scope_bpf.probes.syscalls.values import TEXTS, Text, protocol, socket_option
@@ -126,11 +127,11 @@ class _Calls:
         arguments = self._signature.arguments
         for place, type_ in enumerate(arguments):
             if type_ in ("path", "path_at"):
-                name = self._pieces.bytes(place, self._where, "TEXT_STRING")
+                name = self._pieces.strings(place, self._where)
                 base = place - 1 if type_ == "path_at" else "SLOT_CWD"
-                return _text(_below(self._pieces.bytes(base, self._where, "TEXT_FILE"), name))
+                return _text(_below(self._pieces.paths(base, self._where), name))
         slot = arguments.index("fd") if "fd" in arguments else "SLOT_RESULT"
-        return _text(self._pieces.bytes(slot, self._where, "TEXT_FILE"))
+        return _text(self._pieces.paths(slot, self._where))
 
 
 def _texts(values: Rows, text_of: Text) -> pa.Array:

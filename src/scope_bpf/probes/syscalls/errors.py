@@ -1,35 +1,18 @@
 """Why calls failed: names of what they returned."""
 
-import errno
 import os
 
 import numpy as np
 import pyarrow as pa
 
+from scope_bpf.catalogue.codes import ERRORS, MOST_ERRNO, RESTARTS
 from scope_bpf.catalogue.stream import Rows
-
-# What a call returns that a signal has interrupted, include/linux/errno.h. User space never sees them.
-_RESTARTS = {
-    512: ("ERESTARTSYS", "To be restarted if SA_RESTART is set"),
-    513: ("ERESTARTNOINTR", "To be restarted"),
-    514: ("ERESTARTNOHAND", "To be restarted if no handler"),
-    516: ("ERESTART_RESTARTBLOCK", "Interrupted by signal"),
-}
-MOST_ERRNO = 4095  # MAX_ERRNO, include/linux/err.h
-ERRORS = {
-    **errno.errorcode,
-    errno.EAGAIN: "EAGAIN",
-    errno.EDEADLK: "EDEADLK",
-    errno.EOPNOTSUPP: "EOPNOTSUPP",
-    524: "ENOTSUPP",  # include/linux/errno.h
-    **{number: name for number, (name, _) in _RESTARTS.items()},
-}
 
 
 def failure(number: int) -> str:
     """What a call that returned -number failed with: `-1 ENOENT (No such file or directory)`."""
-    if number in _RESTARTS:
-        return "? {} ({})".format(*_RESTARTS[number])
+    if number in RESTARTS:
+        return "? {} ({})".format(*RESTARTS[number])
     return f"-1 {ERRORS.get(number, f'errno {number}')} ({os.strerror(number)})"
 
 

@@ -5,7 +5,6 @@ cited; those are the same on x86-64 and arm64.
 """
 
 import os
-import platform
 import socket
 import termios
 from types import ModuleType
@@ -30,7 +29,7 @@ OPEN = of(
     os,
     "O_CREAT O_EXCL O_NOCTTY O_TRUNC O_APPEND O_NONBLOCK O_SYNC O_DSYNC O_DIRECT",
 )
-OPEN[0o400000 if platform.machine() == "aarch64" else 0o100000] = "O_LARGEFILE"  # the C library's is 0
+OPEN[0o400000 if os.uname().machine == "aarch64" else 0o100000] = "O_LARGEFILE"  # the C library's is 0
 OPEN |= of(os, "O_NOFOLLOW O_NOATIME O_CLOEXEC O_PATH O_TMPFILE O_DIRECTORY O_ASYNC")
 OPEN_KINDS = of(os, "O_RDONLY O_WRONLY O_RDWR") | {3: "O_ACCMODE"}
 CLOEXEC = of(os, "O_CLOEXEC")

@@ -28,8 +28,13 @@ def _words(value: bytes, flags: int, _: Structs) -> str:
     return f"[{', '.join(words + ['...'] * bool(flags & _CUT))}]"
 
 
+def path_of(value: bytes) -> bytes:
+    """The absolute path in the bytes of a TEXT_FILE: names from the file up, each followed by a '/'."""
+    return b"/" + b"/".join(value.split(b"/")[-2::-1])
+
+
 def _file(value: bytes, flags: int, _: Structs) -> str:
-    return bracketed(b"..." * bool(flags & _CUT) + value) + "(deleted)" * bool(flags & _DELETED)
+    return bracketed(b"..." * bool(flags & _CUT) + path_of(value)) + "(deleted)" * bool(flags & _DELETED)
 
 
 def _unnamed(value: bytes, _flags: int, structs: Structs) -> str:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from scope_bpf.catalogue.stream import Rows, Tails
 from scope_bpf.layout.btf import Btf
 from scope_bpf.layout.records import enum_values, record_dtype
-from scope_bpf.probes.syscalls.piece_texts import PIECE_TEXTS
+from scope_bpf.probes.syscalls.piece_texts import PIECE_TEXTS, path_of
 
 _FOUND = np.dtype([("row", "i8"), ("begin", "i8"), ("end", "i8"), ("slot", "u1"), ("text", "u1"), ("flags", "u1")])
 
@@ -43,29 +43,40 @@ class Pieces:
         codes, texts = self._texts
         return texts.take(codes.take(self._chosen(slot, rows)))
 
-    def bytes(self, slot: int | str, rows: Rows, kind: str) -> pa.Array:
-        """The bytes themselves where they are of this kind, such as TEXT_FILE; null where not."""
-        chosen = self._chosen(slot, rows)
-        kinds = pa.array(self._found["text"]).take(chosen)
-        return self._raw.take(pc.if_else(pc.equal(kinds, self._layouts.kinds[kind]), chosen, None))
+    def strings(self, slot: int | str, rows: Rows) -> pa.Array:
+        """The strings that the program gave, as bytes; null where there is none."""
+        return self._values.dictionary.take(self._values.indices.take(self._chosen(slot, rows, "TEXT_STRING")))
 
-    def _chosen(self, slot: int | str, rows: Rows) -> pa.Array:
+    def paths(self, slot: int | str, rows: Rows) -> pa.Array:
+        """The absolute paths of the files that descriptors stand for, as bytes; null where there is none."""
+        return self._paths.take(self._values.indices.take(self._chosen(slot, rows, "TEXT_FILE")))
+
+    def _chosen(self, slot: int | str, rows: Rows, kind: str = "") -> pa.Array:
+        """The numbers of the pieces in a slot, of this kind or of any; null where there is none."""
         places = self._places[slot if isinstance(slot, int) else self._layouts.slots[slot]][rows]
-        return pa.array(places, mask=places < 0)
+        chosen = pa.array(places, mask=places < 0)
+        if not kind:
+            return chosen
+        kinds = pa.array(self._found["text"]).take(chosen)
+        return pc.if_else(pc.equal(kinds, self._layouts.kinds[kind]), chosen, None)
 
     @cached_property
-    def _raw(self) -> pa.Array:
+    def _values(self) -> pa.Array:
         """The bytes of every piece: the block of all tails, cut where pieces begin and end; each other part is one."""
         bounds = np.zeros(2 * len(self._found), np.int32)
         bounds[::2], bounds[1::2] = self._found["begin"], self._found["end"]
         parts = [None, pa.py_buffer(bounds), pa.py_buffer(self._data)]
         cut = pa.Array.from_buffers(pa.binary(), max(0, len(bounds) - 1), parts)
-        return cut.take(pa.array(np.arange(0, len(bounds), 2)))
+        return cut.take(pa.array(np.arange(0, len(bounds), 2))).dictionary_encode()
+
+    @cached_property
+    def _paths(self) -> pa.Array:
+        return pa.array([path_of(value) for value in self._values.dictionary.to_pylist()], pa.binary())
 
     @cached_property
     def _texts(self) -> tuple[pa.Array, pa.Array]:
         """The distinct texts, and which of them is each piece's."""
-        values = self._raw.dictionary_encode()
+        values = self._values
         kinds = self._found["text"].astype(np.int64) << 8 | self._found["flags"]
         distinct = pa.array(values.indices.to_numpy().astype(np.int64) << 16 | kinds).dictionary_encode()
         makers = {number: PIECE_TEXTS[name] for name, number in self._layouts.kinds.items()}

@@ -2,10 +2,10 @@
 
 import os
 import select
-import signal
 import socket
 from collections.abc import Callable, Mapping
 
+from scope_bpf.catalogue.codes import SIGNALS
 from scope_bpf.probes.syscalls import names
 from scope_bpf.probes.syscalls.names import bits, numbered, of
 
@@ -48,19 +48,12 @@ def flags(
 def signal_name(value: int) -> str:
     """SIGINT; of real-time signals as the kernel counts them: SIGRTMIN, SIGRT_1. Another number is itself."""
     value &= 0xFFFFFFFF
-    if value == _SIGRTMIN:
-        return "SIGRTMIN"
-    if _SIGRTMIN < value <= 64:
-        return f"SIGRT_{value - _SIGRTMIN}"
-    return _SIGNALS.get(value, str(_signed(value)))
+    return SIGNALS.get(value, str(_signed(value)))
 
 
 def _signed(value: int) -> int:
     return value - (1 << 32) if value >> 31 else value
 
-
-_SIGRTMIN = 32  # include/uapi/asm-generic/signal.h; the C library's is higher
-_SIGNALS = {int(number): number.name for number in signal.Signals if int(number) < _SIGRTMIN}
 
 _CLONE = flags(names.CLONE, "CLONE_???")
 

@@ -1,7 +1,7 @@
 """A batch of a stream as packets of a trace: its slices, its counters, and the tracks that these are on."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,16 @@ _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4  # TrackEvent.Type
 _NAMES, _ARGUMENTS, _VALUES = "event_names", "debug_annotation_names", "debug_annotation_string_values"
 _PROCESS = ("pid", "start_ns")
 _THREAD = (*_PROCESS, "tid")
+
+
+class _Name(NamedTuple):
+    """What a thread is called, and when it was seen with this name."""
+
+    text: str
+    at_ns: int
+
+
+_NAMELESS = _Name("", 0)
 
 
 class Drawing:
@@ -72,15 +82,15 @@ class Drawing:
     def _tracks_of_slices(self, slices: Slices) -> Column:
         """Tracks, shape (rows,); 0: none."""
 
-        def of_machine(values: Group, _comm: str) -> int:
+        def of_machine(values: Group, _: _Name) -> int:
             return self._below(0, slices.on, values, None)
 
-        def of_process(key: Group, _comm: str) -> int:
+        def of_process(key: Group, _: _Name) -> int:
             pid, start_ns, tid, *values = key
             return self._below(self._process(pid, start_ns), slices.on, values, tid)
 
-        def below_thread(key: Group, comm: str) -> int:
-            return self._tracks.named(self._thread(key, comm), slices.below)
+        def below_thread(key: Group, name: _Name) -> int:
+            return self._tracks.named(self._thread(key, name), slices.below)
 
         if slices.of_machine:
             return self._tracks_of(slices.on, of_machine)
@@ -106,11 +116,11 @@ class Drawing:
             values = np.where(self._numbers(counter.zero_if) != 0, 0, values)
         of = _PROCESS if "pid" in self._batch.schema.names else ()
 
-        def describe(key: Group, comm: str) -> int:
+        def describe(key: Group, name: _Name) -> int:
             named = zip(counter.by, key[len(of) :], strict=True)
             words = ", ".join(f"{name} {value}" for name, value in named if value is not None)
             of_thread = "tid" in self._batch.schema.names
-            process = self._process(key[0], key[1], "" if of_thread else comm) if of else 0
+            process = self._process(key[0], key[1], "" if of_thread else name.text) if of else 0
             unit = self._stream.described()[counter.column].unit
             return self._tracks.counter(process, f"{counter.column}: {words}", unit)
 
@@ -166,26 +176,32 @@ class Drawing:
         places = column.indices.fill_null(0) if column.null_count else column.indices
         return [(text,) for text in column.dictionary.to_pylist() or [None]], places.to_numpy()
 
-    def _tracks_of(self, names: Sequence[str], describe: Callable[[Group, str], int]) -> Column:
-        """The rows' tracks, which `describe` gives for values of these columns and a thread's name, the first row's."""
+    def _tracks_of(self, names: Sequence[str], describe: Callable[[Group, _Name], int]) -> Column:
+        """The rows' tracks, which `describe` gives for values of these columns and the latest name of their thread."""
         if not names:
-            return np.full(self._batch.num_rows, describe((), ""), np.uint64)
+            return np.full(self._batch.num_rows, describe((), _NAMELESS), np.uint64)
         groups, places = groups_of(self._batch, names)
-        comms: list[Any] = [""] * len(groups)
-        if "comm" in self._batch.schema.names:
-            _, first = np.unique(places, return_index=True)
-            comms = self._batch["comm"].take(pa.array(first)).to_pylist()
-        found = [describe(group, comm or "") for group, comm in zip(groups, comms, strict=True)]
+        found = [describe(group, name) for group, name in zip(groups, self._latest_names(places, groups), strict=True)]
         numbers: Column = np.array(found, np.uint64)[places]
         return numbers
+
+    def _latest_names(self, places: Column, groups: Sequence[Group]) -> list[_Name]:
+        if "comm" not in self._batch.schema.names:
+            return [_NAMELESS] * len(groups)
+        times = self._numbers("ktime_ns")
+        latest = np.zeros(len(groups), np.int64)
+        order = np.argsort(times, kind="stable")
+        latest[places[order]] = order  # of several the later one stays
+        comms = self._batch["comm"].take(pa.array(latest)).to_pylist()
+        return [_Name(comm or "", at_ns) for comm, at_ns in zip(comms, times[latest].tolist(), strict=True)]
 
     def _process(self, pid: int | None, start_ns: int | None, name: str = "") -> int:
         return self._tracks.process(pid or 0, start_ns or 0, name if pid else "no process")
 
-    def _thread(self, key: Group, comm: str) -> int:
+    def _thread(self, key: Group, name: _Name) -> int:
         pid, start_ns, tid = key
-        process = self._process(pid, start_ns, comm if tid == pid else "")
-        return self._tracks.thread(process, pid or 0, tid or 0, comm)
+        process = self._process(pid, start_ns, name.text if tid == pid else "")
+        return self._tracks.thread(process, pid or 0, tid or 0, name.text, name.at_ns)
 
 
 def _packets(times_ns: Column, events: Messages) -> Messages:

@@ -24,7 +24,7 @@ class PerfettoSink:
     """
 
     def __init__(self, path: Path, accounts: Accounts) -> None:
-        self._file, self._path = path.open("wb"), path
+        self._file, self.name = path.open("wb"), str(path)
         self._losses, self._tracks = Losses(accounts), Tracks()
         self._rows = 0
         self._seen_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
@@ -53,7 +53,7 @@ class PerfettoSink:
         self._tell_losses()
         with self._file as file:
             file.write(self._tracks.taken())
-        return [f"{self._path}: {self._rows:,} rows on the timeline; open it at https://ui.perfetto.dev"]
+        return [f"{self.name}: {self._rows:,} rows on the timeline; open it at https://ui.perfetto.dev"]
 
     def _tell_losses(self) -> None:
         now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)

@@ -18,6 +18,7 @@ class Tracks:
         self._numbers: dict[Hashable, int] = {}
         self._texts: dict[tuple[str, str], int] = {}
         self._named: set[tuple[int, int]] = set()  # processes
+        self._names: dict[int, tuple[str, int]] = {}  # of threads, each with when it had the name
 
     def begin(self, boottime_ns: int, realtime_ns: int) -> None:
         """Says which clock the times are by, and what the other one was then."""
@@ -41,9 +42,19 @@ class Tracks:
             self._describe(number, process={"pid": pid, "start_timestamp_ns": start_ns, "process_name": name})
         return number
 
-    def thread(self, process: int, pid: int, tid: int, name: str) -> int:
-        """The track of a thread, by its process's track."""
-        return self._track((process, "thread", tid), process, thread={"pid": pid, "tid": tid, "thread_name": name})
+    def thread(self, process: int, pid: int, tid: int, name: str, at_ns: int) -> int:
+        """The track of a thread, by its process's track.
+
+        It has the thread's latest name: batches of several probes are not in order, and an exec changes the name.
+        """
+        described = {"pid": pid, "tid": tid, "thread_name": name}
+        number = self._track((process, "thread", tid), process, thread=described)
+        known, since_ns = self._names.get(number, (name, at_ns))
+        if name != known and at_ns > since_ns:
+            self._describe(number, process, thread=described)
+        if at_ns >= since_ns:
+            self._names[number] = name, at_ns
+        return number
 
     def named(self, parent: int, name: str, apart: Hashable = None) -> int:
         """A track under another; those that only differ in `apart` are shown as one, with rows as needed."""

@@ -119,12 +119,14 @@ WHERE t.task_id = %(task_id)s AND t.machine = %(machine)s
   AND NOT EXISTS (SELECT FROM store.runs WHERE run_id = %(run_id)s)
 ON CONFLICT (run_id) DO NOTHING;
 
+-- A closed account is final: a report may be written after the run's end.
 -- name: report_emitted
 INSERT INTO store.accounts AS a (run, stream, emitted)
 SELECT r.id, %(stream)s, %(emitted)s
 FROM store.runs r JOIN store.tasks t ON t.id = r.task
 WHERE r.run_id = %(run_id)s AND t.machine = %(machine)s AND %(emitted)s > 0
-ON CONFLICT (run, stream) DO UPDATE SET emitted = excluded.emitted WHERE a.emitted < excluded.emitted;
+ON CONFLICT (run, stream) DO UPDATE SET emitted = excluded.emitted
+WHERE a.emitted < excluded.emitted AND a.last_sequence IS NULL;
 
 -- ---- runs that no agent knows any more
 

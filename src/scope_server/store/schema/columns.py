@@ -6,10 +6,11 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from scope_bpf.catalogue.literal import ColumnType, column_type
+from scope_bpf.catalogue.literal import ColumnType
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.shown import Latest, Rollup
 from scope_bpf.catalogue.stream import Column, Mode, Stream, fingerprint
+from scope_bpf.catalogue.where import filter_columns
 from scope_server.errors import SchemaConflict
 
 
@@ -45,7 +46,7 @@ class StreamTable:
         schema: Arrow schema of received batches.
         columns: the table's columns besides the common ones (`BASE`).
         meanings: meanings of the columns in the catalogue, with units.
-        units: units of the columns that have one.
+        types: types of the columns, for `read_filter`.
         rollup: how its rows are added up.
         latest: which states its rows describe, if any.
     """
@@ -58,7 +59,7 @@ class StreamTable:
     columns: tuple[StoredColumn, ...]
     meaning: str
     meanings: Mapping[str, str]
-    units: Mapping[str, str]
+    types: Mapping[str, ColumnType]
     rollup: Rollup
     latest: Latest | None = None
 
@@ -71,11 +72,6 @@ class StreamTable:
     def keyed(self) -> tuple[str, ...]:
         """The columns with keys of names or stacks."""
         return tuple(column.name for column in self.columns if column.kind in KEYED)
-
-    @property
-    def types(self) -> Mapping[str, ColumnType]:
-        """The types of the columns, for `read_filter`."""
-        return {field.name: column_type(field.type, self.units.get(field.name, "")) for field in self.schema}
 
     def column(self, name: str) -> StoredColumn | None:
         """The column with this name, or None."""
@@ -179,7 +175,7 @@ def stream_tables(probes: Mapping[str, Probe]) -> dict[str, StreamTable]:
                 columns=columns,
                 meaning=stream.meaning,
                 meanings={name: _said(column) for name, column in described.items()},
-                units={name: column.unit for name, column in described.items() if column.unit},
+                types=filter_columns(stream, schema),
                 rollup=_rollup(stream, columns),
                 latest=_latest(stream, columns),
             )

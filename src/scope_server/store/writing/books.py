@@ -19,12 +19,13 @@ _Minute = tuple[int, str, str, str, int]  # run, stream, place, reason, minute s
 _MOST_SPANS = 10_000  # per account: most sequence numbers come in order
 _MOST_REASONS = 500
 _MINUTE_NS = 60 * 10**9
+_KILLED = "agent", "killed"  # place and reason; the agent's next start uses the same
 
 _MAKE = """
 INSERT INTO store.accounts (run, stream) SELECT run, stream FROM unnest($1::bigint[], $2::text[]) w (run, stream)
 ORDER BY 1, 2 ON CONFLICT DO NOTHING"""
 _LOCK = """
-SELECT a.run, a.stream, a.told::text AS told, a.settled::text AS settled,
+SELECT a.run, a.stream, a.emitted, a.told::text AS told, a.settled::text AS settled,
        (extract(epoch FROM coalesce(a.told_time, r.started)) * 1000000)::bigint AS told_us
 FROM store.accounts a
 JOIN unnest($1::bigint[], $2::text[]) w (run, stream) ON a.run = w.run AND a.stream = w.stream
@@ -56,8 +57,8 @@ class _Book:
     settled: Sequences
     told: dict[str, int]
     told_ns: int | None
+    emitted: int
     new: Sequences = field(default_factory=Sequences)
-    emitted: int = 0
     incomplete: int = 0
     stored: int = 0
     lost: int = 0
@@ -85,7 +86,7 @@ class Books:
             connection.query(_MAKE, where)
             for row in connection.query(_LOCK, where):
                 told_ns = None if row["told_us"] is None else row["told_us"] * 1000
-                book = _Book(Sequences.parse(row["settled"]), json.loads(row["told"]), told_ns)
+                book = _Book(Sequences.parse(row["settled"]), json.loads(row["told"]), told_ns, row["emitted"])
                 self._books[row["run"], row["stream"]] = book
 
     def settle(self, key: Key, sequence: int) -> bool:
@@ -132,14 +133,21 @@ class Books:
                 _add(book, span.first, span.last)
                 self.lose(key, place, gap.reason, span.events, first_ns=gap.first_ns, last_ns=gap.last_ns)
 
-    def tell(self, run: int, account: Account) -> None:
+    def tell(self, run: int, account: Account, *, after_kill: bool) -> None:
         """Applies an agent's account: counts never decrease; losses above those reported before are counted as lost.
+
+        Args:
+            after_kill: the account is the last of a run whose agent was killed. It is made from what the agent left
+                on its machine, so events that it reported beyond that, such as rows of a summary that it had not
+                written, are lost, too.
 
         Raises:
             Rejected: the account has too many reasons.
         """
         key = (run, account.stream)
         book = self._books[key]
+        if after_kill and book.emitted > account.emitted:
+            account = account.with_lost(*_KILLED, book.emitted - account.emitted)
         book.emitted = max(book.emitted, account.emitted)
         book.incomplete = max(book.incomplete, account.incomplete)
         since_ns = account.time_ns if book.told_ns is None else book.told_ns

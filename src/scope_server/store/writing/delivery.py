@@ -1,7 +1,7 @@
 """The input of a writer, and its answers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import Enum
 
@@ -133,6 +133,12 @@ class Account:
     incomplete: int
     lost: tuple[Loss, ...]
     time_ns: int
+
+    def with_lost(self, place: str, reason: str, count: int) -> "Account":
+        """The account with more events, emitted and lost."""
+        same = sum(loss.count for loss in self.lost if (loss.place, loss.reason) == (place, reason))
+        others = tuple(loss for loss in self.lost if (loss.place, loss.reason) != (place, reason))
+        return replace(self, emitted=self.emitted + count, lost=(*others, Loss(place, reason, same + count)))
 
 
 @dataclass(frozen=True)

@@ -125,8 +125,9 @@ class Session:
 
     def _enter(self, books: Books, one: _Known, numbers: Sequence[int], kept: dict[int, int]) -> Outcome:
         delivery, content = one.delivery, one.delivery.content
+        after_kill = isinstance(content, End) and content.end == "killed"
         for account in delivery.accounts:
-            books.tell(one.run, account)
+            books.tell(one.run, account, after_kill=after_kill)
         if isinstance(content, End):
             books.end(one.run, content.last_sequences)
         elif isinstance(content, Gap):

@@ -1,4 +1,4 @@
-"""Both ends of the line, for tests: a run that emits, and a server that books what arrives as the contract says."""
+"""Models of both ends, for tests: a run that emits, and a server that books records as the contract says."""
 
 import asyncio
 import os
@@ -101,7 +101,7 @@ class Server:
                 self.lost[key][span.first, span.last] = span.events
 
     def check(self, run: Run) -> None:
-        """Every sequence of the run is stored or lost, and both with its own events."""
+        """Checks that every sequence of the run is stored or lost, with the right number of events."""
         for stream, events in run.events.items():
             key = (run.run_id, stream)
             missing = set(range(1, len(events) + 1)) - self.settled[key]
@@ -115,7 +115,7 @@ class Server:
 
 
 async def drain(spool: Spool, receive: Callable[[bytes, int], None]) -> int:
-    """Takes, delivers and settles all that the spool has. How many records that were."""
+    """Takes, delivers and settles all records of the spool; returns their number."""
     count = 0
     while spool.held().records:
         spooled = await asyncio.wait_for(spool.take(), 30)
@@ -126,14 +126,14 @@ async def drain(spool: Spool, receive: Callable[[bytes, int], None]) -> int:
 
 
 def nowhere(record: bytes, crc32: int) -> None:
-    """Receives what need not be looked at."""
+    """Ignores a record."""
 
 
 async def take_all(spool: Spool, count: int) -> list[Record]:
-    """The next records, taken and not settled."""
+    """Takes the next records, without settling them."""
     return [Record.FromString((await asyncio.wait_for(spool.take(), 30)).record) for _ in range(count)]
 
 
 def disk_bytes(spool_directory: os.PathLike[str]) -> int:
-    """What lies in the directory of a spool."""
+    """The bytes of all files in a spool's directory."""
     return sum(entry.stat().st_size for entry in os.scandir(spool_directory))

@@ -1,6 +1,9 @@
-"""Bytes that rot on disk: what is damaged is found, counted, and becomes a Gap; nothing else is lost."""
+"""Damaged records on disk are found and counted, and become a Gap; nothing else is lost."""
 
+import asyncio
 import contextlib
+import errno
+import os
 import random
 import shutil
 from collections.abc import Iterator
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.unit.agentd.spool.model import Run, Server, drain
 
-from scope_agentd.pipeline.spool import Outcome, Spool
+from scope_agentd.pipeline.spool import Outcome, Spool, log, outbox
 
 LIMIT, SEGMENT = 1 << 20, 4 << 10
 
@@ -33,7 +36,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Story, Path]]:
-    """What a crashed agent left."""
+    """The spool's files as a crashed agent leaves them."""
     directory = tmp_path_factory.mktemp("story")
     story = Story(directory / "spool")
     shutil.copytree(directory / "spool", directory / "left")
@@ -75,7 +78,7 @@ async def test_flipped_bits_found_at_the_start(left: tuple[Story, Path], tmp_pat
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_flipped_bits_found_while_sending(tmp_path: Path, seed: int) -> None:
-    """As when an agent starts, though half of it was sent before, and another start does not tell it again."""
+    """Damage found while sending is booked once, even if half the records were sent before and the agent restarts."""
     story, server = Story(tmp_path / "spool"), Server()
     chance = random.Random(seed)
     for _ in range(chance.randrange(200)):
@@ -123,7 +126,7 @@ async def test_the_damaged_place_is_logged(tmp_path: Path, caplog: pytest.LogCap
 
 
 async def test_neighbours_are_told_apart(tmp_path: Path) -> None:
-    """Damaged neighbours with readable numbers have spans of their own: the server may have stored one of them."""
+    """Adjacent damaged records with readable sequences get one span each: the server may have stored one of them."""
     spool = Spool(tmp_path / "spool", LIMIT, SEGMENT)
     run, server = Run(1), Server()
     (file,) = segments(tmp_path / "spool")
@@ -137,7 +140,7 @@ async def test_neighbours_are_told_apart(tmp_path: Path) -> None:
     spool.close()
     data = bytearray((copy / file.name).read_bytes())
     for end in ends[1:4]:
-        data[end - 30] ^= 1  # in the columns
+        data[end - 30] ^= 1  # in the columns' bytes
     (copy / file.name).write_bytes(data)
     with contextlib.closing(Spool(copy, LIMIT, SEGMENT)) as again:
         await drain(again, server.receive)
@@ -146,7 +149,7 @@ async def test_neighbours_are_told_apart(tmp_path: Path) -> None:
 
 
 async def test_a_lost_page(tmp_path: Path) -> None:
-    """Zeros in the middle of the last segment, as a power cut leaves them: what is behind them is still sent."""
+    """Records behind a page of zeros, as a power cut leaves it in the last segment, are still sent."""
     spool = Spool(tmp_path / "spool", LIMIT, SEGMENT)
     run, server = Run(1), Server()
     for _ in range(30):
@@ -163,7 +166,7 @@ async def test_a_lost_page(tmp_path: Path) -> None:
 
 
 async def test_a_damaged_end_is_told_again(tmp_path: Path) -> None:
-    """A run whose end cannot be read is open: the agent that finds it ends it."""
+    """A run whose end record is damaged counts as open, so that the next agent ends it again."""
     spool = Spool(tmp_path / "spool", LIMIT, SEGMENT)
     run = Run(1)
     spool.put(run.start())
@@ -182,7 +185,7 @@ async def test_a_damaged_end_is_told_again(tmp_path: Path) -> None:
 
 
 async def test_a_segment_that_is_gone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Somebody deletes a file of the spool: the log says so, and all else is sent."""
+    """If somebody deletes a segment, the log says so, and the other segments are sent."""
     with contextlib.closing(Spool(tmp_path / "spool", LIMIT, SEGMENT)) as spool:
         run, server = Run(1), Server()
         spool.put(run.start())
@@ -190,5 +193,99 @@ async def test_a_segment_that_is_gone(tmp_path: Path, caplog: pytest.LogCaptureF
             spool.put(run.batch())
         segments(tmp_path / "spool")[1].unlink()
         await drain(spool, server.receive)
-    assert "cannot be read" in caplog.text
+    assert "was deleted by somebody else" in caplog.text
     assert 60 < len(server.stored[run.run_id, "cuda"]) < 100
+
+
+async def test_a_lost_page_found_while_sending_again(tmp_path: Path) -> None:
+    """Records in a lost page are booked as lost if they were sent before it was lost, and are to be sent again."""
+    with contextlib.closing(Spool(tmp_path / "spool", LIMIT, SEGMENT)) as spool:
+        run, server = Run(1), Server()
+        for _ in range(12):
+            spool.put(run.batch())
+        for spooled in [await spool.take() for _ in range(12)][:2]:
+            server.receive(spooled.record, spooled.crc32)
+        with pytest.raises(TimeoutError):  # nothing is left to read ahead
+            await asyncio.wait_for(spool.take(), 0.01)
+        (file, *_) = segments(tmp_path / "spool")
+        data = file.read_bytes()
+        file.write_bytes(data[:700] + bytes(600) + data[1300:])
+        spool.rewind()
+        await drain(spool, server.receive)
+    server.check(run)
+    assert server.lost[run.run_id, "cuda"]
+
+
+async def test_the_newest_segment_is_gone(tmp_path: Path) -> None:
+    """If somebody deletes the segment that is being written, sending goes on with the next one."""
+    with contextlib.closing(Spool(tmp_path / "spool", LIMIT, SEGMENT)) as spool:
+        run, server = Run(1), Server()
+        for _ in range(5):
+            spool.put(run.batch())
+        segments(tmp_path / "spool")[-1].unlink()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(spool.take(), 0.01)
+        for _ in range(100):
+            spool.put(run.batch())
+        await drain(spool, server.receive)
+    assert len(server.stored[run.run_id, "cuda"]) > 50
+
+
+async def test_without_descriptors_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While no file can be opened, no segment is sent or dropped; afterwards everything is sent.
+
+    It is tried again, and logged, once per pause, however many records are put meanwhile.
+    """
+    monkeypatch.setattr(outbox, "_READ_AGAIN_S", 0.5)
+    with contextlib.closing(Spool(tmp_path / "spool", LIMIT, SEGMENT)) as spool:
+        run, server, opened = Run(1), Server(), os.open
+        for _ in range(100):
+            spool.put(run.batch())
+
+        def refused(file: str, flags: int, mode: int = 0o777) -> int:
+            if flags & os.O_CREAT:
+                return opened(file, flags, mode)
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        monkeypatch.setattr(os, "open", refused)
+        for _ in range(20):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(spool.take(), 0.001)
+        assert 1 <= caplog.text.count("trying again") < 20
+        monkeypatch.setattr(os, "open", opened)
+        await drain(spool, server.receive)
+    server.check(run)
+    assert not server.gaps
+
+
+async def test_damage_found_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What shows a loss stays on disk until the loss itself can be written, also over another kill."""
+    spool = Spool(tmp_path / "spool", LIMIT, SEGMENT)
+    run, server = Run(1), Server()
+    spool.put(run.start())
+    for _ in range(60):
+        spool.put(run.batch())
+    first = shutil.copytree(tmp_path / "spool", tmp_path / "first")
+    spool.close()
+    file = segments(first)[0]
+    data = bytearray(file.read_bytes())
+    data[1000] ^= 1
+    file.write_bytes(data)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "_write", full)
+        spool = Spool(first, LIMIT, SEGMENT)
+        for spooled in [await spool.take() for _ in range(58)]:
+            server.receive(spooled.record, spooled.crc32)
+            spool.settle(spooled.position, Outcome.STORED)
+        second = shutil.copytree(first, tmp_path / "second")
+    spool.close()
+    with contextlib.closing(Spool(second, LIMIT, SEGMENT)) as again:
+        await drain(again, server.receive)
+    server.check(run)
+    assert len(server.lost[run.run_id, "cuda"]) == 1

@@ -1,18 +1,21 @@
-"""A disk that takes nothing: batches become a Gap, all else waits in memory, and nothing is raised."""
+"""On a full disk, batches become a Gap, all other records wait in memory, and no error is raised."""
 
 import contextlib
 import os
 import resource
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.agentd.spool.model import Run, Server, drain
+from tests.unit.agentd.spool.model import Run, Server, drain, nowhere
 
-from scope_agentd.pipeline.spool import Outcome, Spool
+from scope_agentd.pipeline.spool import Outcome, Spool, log
+from scope_agentd.pipeline.spool.segment import Segment
 
 DISK = 256 << 10
+STREAMS = ("cuda", "syscalls", "profile", "sched", "open")
 
 
 @pytest.fixture
@@ -25,9 +28,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path, left: int = 0) -> Path:
-    """Takes all room on the disk but some."""
+    """Fills the disk, except for `left` bytes; also what has become free since the last time."""
     file = disk / "others"
-    with file.open("wb", buffering=0) as out, contextlib.suppress(OSError):
+    with file.open("ab", buffering=0) as out, contextlib.suppress(OSError):
         while True:
             out.write(bytes(4096))
     if left:
@@ -36,7 +39,7 @@ def fill(disk: Path, left: int = 0) -> Path:
 
 
 async def test_others_fill_the_disk(small_disk: Path) -> None:
-    """What is emitted meanwhile is in one Gap for each stream; starts, ends and the latest books arrive afterwards."""
+    """Batches put on a full disk become one Gap per run and stream; starts and ends arrive when there is room."""
     with contextlib.closing(Spool(small_disk / "spool", 1 << 20, 16 << 10)) as spool:
         before, meanwhile, server = Run(1), Run(2), Server()
         spool.put(before.start())
@@ -67,7 +70,7 @@ async def test_others_fill_the_disk(small_disk: Path) -> None:
 
 
 async def test_a_limit_larger_than_the_disk(small_disk: Path) -> None:
-    """The spool makes room by dropping its own oldest, and holds what fits."""
+    """The spool drops its own oldest batches to make room, and keeps as many as fit."""
     with contextlib.closing(Spool(small_disk / "spool", 10 << 20, 16 << 10)) as spool:
         run, server = Run(1), Server()
         spool.put(run.start())
@@ -81,8 +84,55 @@ async def test_a_limit_larger_than_the_disk(small_disk: Path) -> None:
     assert len(server.stored[run.run_id, "cuda"]) * 200 > DISK // 2
 
 
+async def test_a_kill_on_a_full_disk(
+    small_disk: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the agent is killed on a full disk, each batch up to the last position on disk is there, or in a Gap.
+
+    Other programs use the space of a deleted segment before the spool can.
+    """
+    run, server, remove = Run(1), Server(), log.Log.remove
+
+    def remove_and_fill(of: log.Log, segment: Segment) -> None:
+        remove(of, segment)
+        fill(small_disk)
+
+    monkeypatch.setattr(log.Log, "remove", remove_and_fill)
+    with contextlib.closing(Spool(small_disk / "spool", 1 << 20, 16 << 10)) as spool:
+        spool.put(run.start())
+        for at in range(500):
+            spool.put(run.batch(STREAMS[at % len(STREAMS)]))
+        fill(small_disk)
+        for at in range(200):
+            spool.put(run.batch(STREAMS[at % len(STREAMS)]))
+        killed = shutil.copytree(small_disk / "spool", tmp_path_factory.mktemp("killed") / "spool")
+    with contextlib.closing(Spool(killed)) as spool:
+        for stream, (sequence, events, *_) in spool.open_runs[run.run_id].streams.items():
+            del run.events[stream][sequence:]  # the kernel's counts have them
+            assert events == sum(run.events[stream])
+        await drain(spool, server.receive)
+    server.check(run)
+
+
+async def test_a_run_stays_open_without_room_for_its_end(
+    small_disk: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """An agent that starts on a full disk keeps the segment with the runs' positions until it can write new ones."""
+    run = Run(1)
+    with contextlib.closing(Spool(small_disk / "spool", 1 << 20)) as spool:
+        spool.put(run.start())
+        spool.put(run.batch())
+        killed = shutil.copytree(small_disk / "spool", small_disk / "killed")
+    fill(small_disk)
+    with contextlib.closing(Spool(killed, 1 << 20)) as spool:
+        await drain(spool, nowhere)
+        again = shutil.copytree(killed, tmp_path_factory.mktemp("again") / "spool")
+    with contextlib.closing(Spool(again, 1 << 20)) as spool:
+        assert spool.open_runs[run.run_id].streams["cuda"].sequence == 1
+
+
 async def test_settled_records_make_room(small_disk: Path) -> None:
-    """With no room left anywhere, the room of what is settled is used again."""
+    """On a full disk, the space of settled records is reused."""
     with contextlib.closing(Spool(small_disk / "spool", 10 << 20)) as spool:
         run, server = Run(1), Server()
         for _ in range(20):
@@ -97,7 +147,7 @@ async def test_settled_records_make_room(small_disk: Path) -> None:
 
 
 async def test_a_start_on_a_full_disk(small_disk: Path) -> None:
-    """The agent starts, records, and tells what it had to give up once there is room."""
+    """A spool can start on a full disk; once there is room, each record is delivered or reported in a Gap."""
     (small_disk / "spool").mkdir()
     (small_disk / "spool" / "lock").touch()
     others = fill(small_disk)
@@ -107,13 +157,13 @@ async def test_a_start_on_a_full_disk(small_disk: Path) -> None:
         spool.put(run.batch())
         assert spool.held().disk_full
         others.unlink()
-        await drain(spool, server.receive)  # the thread that syncs writes what waits
+        await drain(spool, server.receive)  # the syncing thread writes the waiting records
     server.check(run)
     assert server.started == {run.run_id}
 
 
 async def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
-    """Another error than a full disk: nothing is dropped for room, and all goes on when it is over."""
+    """On another write error, no old batch is dropped to make room; afterwards writing goes on."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with contextlib.closing(Spool(tmp_path / "spool", 1 << 20)) as spool:
         run, server = Run(1), Server()
@@ -133,7 +183,7 @@ async def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
 
 
 async def test_a_torn_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write that stops in the middle is undone: the next record lies where it began."""
+    """A write that stops halfway is undone: its batch is lost, the batches before and after are stored."""
     written = os.pwrite
     with contextlib.closing(Spool(tmp_path / "spool", 1 << 20)) as spool:
         run, server = Run(1), Server()
@@ -154,7 +204,7 @@ async def test_a_torn_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_answers_go_on_while_the_disk_is_full(small_disk: Path) -> None:
-    """What lies on the full disk can be sent and settled, which makes room."""
+    """Records on a full disk can be sent and settled, which makes room."""
     with contextlib.closing(Spool(small_disk / "spool", 10 << 20, 16 << 10)) as spool:
         run, server = Run(1), Server()
         for _ in range(100):

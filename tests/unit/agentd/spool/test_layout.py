@@ -1,4 +1,4 @@
-"""The bytes of a segment: a golden file holds what version 1 is."""
+"""The bytes of a segment: a golden file defines version 1."""
 
 import contextlib
 import random
@@ -16,13 +16,13 @@ GOLDEN = Path(__file__).parent / "golden" / "version-1.segment"
 
 
 def told() -> list[Record]:
-    """What the golden file tells."""
+    """The records of the golden file."""
     run = Run(7, random.Random(7))
     return [run.start(), run.batch(size=20), run.batch(size=20), run.accounts(), run.end()]
 
 
 async def test_version_1_is_read(tmp_path: Path) -> None:
-    """A spool finds in the golden file what was put when it was made."""
+    """A spool reads the records of the golden file."""
     shutil.copy(GOLDEN, tmp_path / segment_name(1))
     with contextlib.closing(Spool(tmp_path)) as spool:
         assert await take_all(spool, spool.held().records) == told()
@@ -30,7 +30,7 @@ async def test_version_1_is_read(tmp_path: Path) -> None:
 
 
 def test_version_1_is_written(tmp_path: Path) -> None:
-    """A spool writes the golden file: whoever changes a byte of the layout gives it a new version."""
+    """A spool writes exactly the golden file: any change of the layout needs a new version."""
     with contextlib.closing(Spool(tmp_path)) as spool:
         for record in told():
             spool.put(record)
@@ -38,12 +38,12 @@ def test_version_1_is_written(tmp_path: Path) -> None:
 
 
 def test_reading_goes_on_behind_damage() -> None:
-    """A frame whose header is damaged takes only itself along; so does one whose content is."""
+    """A damaged header or content makes only its own frame unreadable."""
     frames = [framed(bytes([number]) * 40) for number in range(5)]
     data = bytearray(segment_header() + b"".join(frames))
     start, length = len(segment_header()), len(frames[0])
-    data[start + length] ^= 1  # the header of the second
-    data[start + 4 * length - 1] ^= 1  # the content of the fourth
+    data[start + length] ^= 1  # the header of the second frame
+    data[start + 4 * length - 1] ^= 1  # the content of the fourth frame
     parts = list(scan(bytes(data)))
     assert [type(part) for part in parts] == [Frame, Damage, Frame, Damage, Frame]
     assert [part.offset for part in parts] == [start + at * length for at in range(5)]
@@ -51,7 +51,7 @@ def test_reading_goes_on_behind_damage() -> None:
 
 
 def test_a_damaged_header_has_no_version() -> None:
-    """A segment's version is believed only if its checksum is right."""
+    """A segment's version counts only if the header's checksum is right."""
     header = bytearray(segment_header())
     assert version_of(bytes(header)) == 1
     header[8] = 2

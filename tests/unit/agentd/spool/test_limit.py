@@ -17,7 +17,7 @@ def outage(spool: Spool, run: Run, records: int, stream: str = "cuda") -> None:
 
 
 async def test_the_oldest_becomes_a_gap(tmp_path: Path) -> None:
-    """What was dropped is in one Gap of a span, with its events and times; what was not is stored."""
+    """The dropped batches are in one Gap with one span, with their events and times; all others are stored."""
     with contextlib.closing(Spool(tmp_path / "spool", LIMIT, SEGMENT)) as spool:
         run, server = Run(1), Server()
         spool.put(run.start())
@@ -36,7 +36,7 @@ async def test_the_oldest_becomes_a_gap(tmp_path: Path) -> None:
 
 
 async def test_an_outage_of_a_hundred_times_the_limit(tmp_path: Path) -> None:
-    """The directory never has more than the limit, and the Gaps do not add up."""
+    """The directory never exceeds the limit, and each stream of a run has one Gap with one span."""
     directory, limit = tmp_path / "spool", LIMIT // 2
     with contextlib.closing(Spool(directory, limit, SEGMENT)) as spool:
         runs, server = [Run(1), Run(2)], Server()
@@ -49,7 +49,7 @@ async def test_an_outage_of_a_hundred_times_the_limit(tmp_path: Path) -> None:
                 spool.put(runs[at // 50 % 2].accounts())
                 most = max(most, disk_bytes(directory))
         assert most <= limit
-        assert spool.held().records * 250 > limit // 2  # and it holds what it can
+        assert spool.held().records * 250 > limit // 2  # records use more than half of the limit
         for run in runs:
             spool.put(run.end())
         await drain(spool, server.receive)
@@ -74,7 +74,7 @@ async def test_newest_books_survive(tmp_path: Path) -> None:
 
 
 async def test_what_may_have_been_sent_keeps_spans_of_its_own(tmp_path: Path) -> None:
-    """Sequences that were taken, or written by an earlier life, are not joined: the server may have stored some."""
+    """Sequences that were taken are not joined into one span: the server may have stored some of them."""
     with contextlib.closing(Spool(tmp_path / "spool", LIMIT, SEGMENT)) as spool:
         run, server = Run(1), Server()
         outage(spool, run, 30)
@@ -91,7 +91,7 @@ async def test_what_may_have_been_sent_keeps_spans_of_its_own(tmp_path: Path) ->
 
 
 async def test_an_earlier_life_and_a_gap_that_was_sent(tmp_path: Path) -> None:
-    """Half of it stored without an answer, a restart, then another outage: each sequence is settled once."""
+    """Each sequence is settled once, even if half were stored without an answer before a restart and an outage."""
     chance, server, run = random.Random(4), Server(), Run(1)
     directory = tmp_path / "spool"
     for _ in range(3):
@@ -109,7 +109,7 @@ async def test_an_earlier_life_and_a_gap_that_was_sent(tmp_path: Path) -> None:
 
 
 async def test_runs_without_end_do_not_fill_the_spool(tmp_path: Path) -> None:
-    """Starts and ends of very many runs are kept while there is room; then the oldest are given up, and counted."""
+    """Starts and ends of runs are kept while there is room; then the oldest are dropped and counted."""
     directory = tmp_path / "spool"
     with contextlib.closing(Spool(directory, LIMIT, SEGMENT)) as spool:
         for name in range(700):
@@ -125,7 +125,7 @@ async def test_runs_without_end_do_not_fill_the_spool(tmp_path: Path) -> None:
 
 
 async def test_a_drop_cut_short_by_a_crash(tmp_path: Path) -> None:
-    """The Gap is written before the segment is deleted. If both are found, the segment is deleted; nothing counts
+    """The Gap is written before the segment is deleted. If both are found, only the Gap is sent; nothing counts
     twice."""
     directory = tmp_path / "spool"
     run, server = Run(1), Server()
@@ -139,15 +139,16 @@ async def test_a_drop_cut_short_by_a_crash(tmp_path: Path) -> None:
     spool.close()
     oldest.write_bytes(data)
     with contextlib.closing(Spool(directory, LIMIT, SEGMENT)) as spool:
-        assert not oldest.exists()
         await drain(spool, server.receive)
+        assert not oldest.exists()
     server.check(run)
     assert len(server.gaps) == 1
+    assert 1 not in server.stored[run.run_id, "cuda"]
     assert server.started == {run.run_id}
 
 
 async def test_deferred_records_do_not_hold_up_the_others(tmp_path: Path) -> None:
-    """With a record of each segment deferred, the rest is settled, and a full spool drops the deferred ones, too."""
+    """Deferred records do not stop the others from being settled; a full spool drops deferred records too."""
     with contextlib.closing(Spool(tmp_path / "spool", LIMIT, SEGMENT)) as spool:
         run, server = Run(1), Server()
         outage(spool, run, 200)

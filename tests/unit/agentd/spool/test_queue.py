@@ -1,4 +1,4 @@
-"""What is put is taken in order, until it is settled."""
+"""Records are taken in the order of their puts, until they are settled."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
 
 
 async def test_records_are_taken_in_order_and_settled(spool: Spool) -> None:
-    """The bytes that are taken are those that were put, with their checksum; what is settled is gone from the disk."""
+    """The taken bytes are those that were put, with their checksum; settled records are removed from the disk."""
     run = Run(1)
     put = [run.start(), *(run.batch() for _ in range(100)), run.accounts(), run.end()]
     for record in put:
@@ -41,7 +41,7 @@ async def test_records_are_taken_in_order_and_settled(spool: Spool) -> None:
 
 
 async def test_what_is_settled_takes_no_room(tmp_path: Path) -> None:
-    """No deleted segment stays open once nothing is left to be sent, such as the last one of an earlier life."""
+    """When all records are settled, no deleted segment stays open, not even the last one of an earlier agent."""
     run = Run(1)
     with contextlib.closing(Spool(tmp_path / "spool", 1 << 20, 1 << 12)) as earlier:
         for _ in range(3):
@@ -62,7 +62,7 @@ async def test_what_is_settled_takes_no_room(tmp_path: Path) -> None:
 def _deleted_and_open(folder: Path) -> list[str]:
     opened = []
     for entry in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # the descriptor that lists them
+        with contextlib.suppress(FileNotFoundError):  # the descriptor of the listing itself
             opened.append(str(entry.readlink()))
     return [file for file in opened if file.startswith(str(folder)) and file.endswith("(deleted)")]
 
@@ -76,7 +76,7 @@ async def test_take_waits_for_a_put_of_another_thread(spool: Spool) -> None:
 
 
 async def test_a_cancelled_take_loses_nothing(spool: Spool) -> None:
-    """Whoever stops waiting leaves the next record to the next one who takes."""
+    """After a cancelled take, the next take gets the record."""
     taking = asyncio.create_task(spool.take())
     await asyncio.sleep(0)
     taking.cancel()
@@ -86,7 +86,7 @@ async def test_a_cancelled_take_loses_nothing(spool: Spool) -> None:
 
 
 async def test_rewind_takes_again_what_is_not_settled(spool: Spool) -> None:
-    """After a lost connection the unsettled come again, in order, before what was not taken yet; positions are new."""
+    """After a lost connection, unsettled records are taken again in order, before new ones, at new positions."""
     run = Run(1)
     for _ in range(200):
         spool.put(run.batch())
@@ -95,14 +95,14 @@ async def test_rewind_takes_again_what_is_not_settled(spool: Spool) -> None:
         spool.settle(spooled.position, Outcome.STORED)
     spool.rewind()
     for spooled in taken:
-        spool.settle(spooled.position, Outcome.STORED)  # answers of the lost connection mean nothing any more
+        spool.settle(spooled.position, Outcome.STORED)  # answers of the lost connection are ignored
     again = [record.batch.sequence for record in await take_all(spool, 150)]
     expected = [sequence for sequence in range(1, 201) if sequence > 150 or sequence % 3 != 1]
     assert again == expected
 
 
 async def test_later_lets_the_others_go_on(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A deferred record comes again after its pause; meanwhile others are taken, and their segments are deleted."""
+    """A deferred record is taken again after its pause; meanwhile others are taken, and their segments are deleted."""
     monkeypatch.setattr(deferral, "FIRST_PAUSE_S", 0.5)
     run, loop = Run(1), asyncio.get_running_loop()
     for _ in range(300):
@@ -114,7 +114,7 @@ async def test_later_lets_the_others_go_on(spool: Spool, monkeypatch: pytest.Mon
         spool.settle((await spool.take()).position, Outcome.STORED)
     held = spool.held()
     assert (held.records, held.deferred_records) == (1, 1)
-    assert held.bytes < 8192  # one segment, and not the eight in which the others were
+    assert held.bytes < 8192  # one segment, not the eight of the other records
     again = await spool.take()
     assert again.record == first.record
     assert loop.time() - deferred_at >= 0.5
@@ -123,7 +123,7 @@ async def test_later_lets_the_others_go_on(spool: Spool, monkeypatch: pytest.Mon
 
 
 async def test_pauses_grow(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each time that a record is deferred it waits twice as long at least, up to a limit."""
+    """Each deferral at least doubles the record's pause, up to a limit."""
     monkeypatch.setattr(deferral, "FIRST_PAUSE_S", 0.05)
     monkeypatch.setattr(deferral, "LAST_PAUSE_S", 0.2)
     loop = asyncio.get_running_loop()
@@ -138,7 +138,7 @@ async def test_pauses_grow(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_rewind_leaves_the_deferred_to_their_time(spool: Spool) -> None:
-    """What waits for its time is not taken earlier because a connection broke."""
+    """A lost connection does not shorten a deferred record's pause."""
     run = Run(1)
     for _ in range(3):
         spool.put(run.batch())
@@ -150,7 +150,7 @@ async def test_rewind_leaves_the_deferred_to_their_time(spool: Spool) -> None:
 
 
 async def test_wait_until_empty(spool: Spool) -> None:
-    """Returns when the last record is settled, not when it is taken."""
+    """wait_until_empty returns when the last record is settled, not when it is taken."""
     spool.put(Run(1).start())
     waiting = asyncio.create_task(spool.wait_until_empty())
     spooled = await spool.take()
@@ -161,7 +161,7 @@ async def test_wait_until_empty(spool: Spool) -> None:
 
 
 async def test_runs_of_which_records_are_here(spool: Spool) -> None:
-    """A run is told as long as one of its records may still be sent."""
+    """runs() lists a run as long as one of its records may still be sent."""
     runs = [Run(1), Run(2)]
     for run in runs:
         spool.put(run.start())
@@ -171,7 +171,7 @@ async def test_runs_of_which_records_are_here(spool: Spool) -> None:
 
 
 def test_the_largest_record(tmp_path: Path) -> None:
-    """A record of exactly the most bytes is taken in; one byte more is refused."""
+    """A record of exactly RECORD_BYTES is accepted; one byte more is refused."""
     record = Run(1).batch(size=RECORD_BYTES - 200)
     record.batch.arrow_ipc += b"x" * (RECORD_BYTES - record.ByteSize())
     assert record.ByteSize() == RECORD_BYTES
@@ -183,7 +183,7 @@ def test_the_largest_record(tmp_path: Path) -> None:
 
 
 async def test_closing(spool: Spool) -> None:
-    """A closed spool says so to whoever puts or waits; to close it twice does nothing."""
+    """put and a waiting take raise SpoolClosed after close; a second close does nothing."""
     taking = asyncio.create_task(spool.take())
     await asyncio.sleep(0)
     spool.close()

@@ -1,9 +1,13 @@
-"""Random lives of the spool against a model: at the end all that was emitted is stored or lost, exactly once."""
+"""Random histories of the spool against a model: in the end each event is stored or lost, exactly once."""
 
 import asyncio
+import contextlib
+import errno
+import itertools
 import os
 import random
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,29 +23,32 @@ STREAMS = ("cuda", "syscalls", "profile")
 
 
 class Crash(BaseException):
-    """Stands for kill -9: nothing in the spool catches it."""
+    """Simulates kill -9: nothing in the spool catches it."""
 
 
 class World:
-    """One agent's spool, its runs, a server, and everything that can happen to them."""
+    """One agent's spool, its runs, a server, and all actions on them."""
 
     def __init__(self, seed: int, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.chance = random.Random(seed)
         self.server = Server()
-        self.runs: list[Run] = []  # all that the spool has had a record of
+        self.runs: list[Run] = []  # all runs that put a record into the spool
         self.live: list[Run] = []
         self.taken: list[Spooled] = []
         self.crash_at: int | None = None
+        self.full = False  # whether the disk has no space
+        self._names = itertools.count(1)
+        self._written: set[bytes] = set()  # runs whose start is on disk
         self._base, self._life, self._patch = directory, 0, monkeypatch
         self.directory = directory / "0"
         self.spool = Spool(self.directory, LIMIT, SEGMENT)
-        self._patch_crashes()
+        self._patch_disk()
 
-    def _patch_crashes(self) -> None:
-        write, remove = log._write, log.Log.remove
+    def _patch_disk(self) -> None:
+        write, remove, free = log._write, log.Log.remove, log.Log.free
 
         def maybe_crash() -> bool:
-            if self.crash_at is None:
+            if self.crash_at is None or threading.current_thread() is not threading.main_thread():
                 return False
             self.crash_at -= 1
             return self.crash_at == 0
@@ -50,6 +57,9 @@ class World:
             if maybe_crash():
                 os.pwrite(descriptor, data[: self.chance.randrange(len(data) + 1)], offset)
                 raise Crash
+            if self.full and offset + len(data) > os.fstat(descriptor).st_size:
+                os.pwrite(descriptor, data[: self.chance.randrange(len(data))], offset)
+                raise OSError(errno.ENOSPC, "No space left on device")
             write(descriptor, data, offset)
 
         def crashing_remove(of: log.Log, segment: Segment) -> None:
@@ -59,15 +69,18 @@ class World:
 
         self._patch.setattr(log, "_write", crashing_write)
         self._patch.setattr(log.Log, "remove", crashing_remove)
+        little = [0, SEGMENT // 2]
+        self._patch.setattr(log.Log, "free", lambda of: self.chance.choice(little) if self.full else free(of))
 
-    # ---- what happens
+    # ---- actions
 
     def put(self) -> None:
         if not self.live or self.chance.random() < 0.003:
-            run = Run(len(self.runs) + 1, random.Random(self.chance.random()))
+            run = Run(next(self._names), random.Random(self.chance.random()))
             self.runs.append(run)
             self.live.append(run)
             self._put(run.start())
+            self.spool.once_written(run.run_id, lambda: self._written.add(run.run_id))
             return
         run = self.chance.choice(self.live)
         draw = self.chance.random()
@@ -80,19 +93,24 @@ class World:
             self._put(run.batch(self.chance.choice(STREAMS), size=self.chance.randrange(400)))
 
     def _put(self, record: Record) -> None:
-        try:
+        with contextlib.suppress(Crash):
             self.spool.put(record)
-        except Crash:
-            known = self.restart(clean=False)
-            if record.HasField("start") and record.run_id not in known:
-                self.runs = [run for run in self.runs if run.run_id != record.run_id]
+            return
+        self.restart(clean=False)
+
+    def fill_or_free(self) -> None:
+        """The disk becomes full, or has space again."""
+        self.full = not self.full
 
     async def take(self) -> None:
         if self.spool.held().records > self.spool.held().deferred_records + len(self.taken):
-            spooled = await asyncio.wait_for(self.spool.take(), 30)
+            try:
+                spooled = await asyncio.wait_for(self.spool.take(), 0.01 if self.spool.held().disk_full else 30)
+            except TimeoutError:
+                return  # what is left waits in memory for a disk that can write
             self.taken.append(spooled)
             if self.chance.random() < 0.7:
-                self.server.receive(spooled.record, spooled.crc32)  # its answer may never come
+                self.server.receive(spooled.record, spooled.crc32)  # the answer may never arrive
 
     def answer(self) -> None:
         if not self.taken:
@@ -108,8 +126,8 @@ class World:
         self.spool.rewind()
         self.taken.clear()
 
-    def restart(self, clean: bool) -> set[bytes]:
-        """Returns the runs that the new life knows to be open."""
+    def restart(self, clean: bool) -> None:
+        """Restarts the agent. Records that a full disk kept in memory are gone."""
         self.taken.clear()
         self.crash_at = None
         if clean:
@@ -126,29 +144,26 @@ class World:
             self.crash_at = None
             self.spool = Spool(directory, LIMIT, SEGMENT)
         self.crash_at = None
-        known = set(self.spool.open_runs)
+        self._written |= self.spool.open_runs.keys() | self.spool.runs()
+        self.runs = [run for run in self.runs if run.run_id in self._written]
         self._close_left_runs()
-        return known
 
     def _close_left_runs(self) -> None:
-        for run in self.live:
-            left = self.spool.open_runs.get(run.run_id)
-            if left is None:
-                continue  # the crash was in the put of its start or its end
+        by_id = {run.run_id: run for run in self.runs}
+        for run_id, left in self.spool.open_runs.items():
+            run = by_id[run_id]
             for stream, events in run.events.items():
                 position = left.streams.get(stream)
                 sequence, counted = position[:2] if position else (0, 0)
-                assert len(events) - 1 <= sequence <= len(events)
-                del events[sequence:]  # the crash was in the put of this one
+                assert sequence <= len(events)
+                del events[sequence:]  # the rest was in memory; the kernel's counts have it
                 assert counted == sum(events)
             self.spool.put(run.end())
-        by_id = {run.run_id: run for run in self.runs}
-        for run_id in self.spool.open_runs.keys() - {run.run_id for run in self.live}:
-            self.spool.put(by_id[run_id].end())
         self.live.clear()
 
     async def finish(self) -> None:
         self.crash_at = None
+        self.full = False
         for run in self.live:
             self.spool.put(run.end())
         self.spool.rewind()
@@ -165,7 +180,8 @@ class World:
 async def test_all_that_was_emitted_is_stored_or_lost(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever the order of puts, sends, answers, broken connections, crashes, restarts and full spools."""
+    """Each event is stored or lost once, in any order of puts, sends, answers, lost connections, crashes and full
+    disks."""
     monkeypatch.setattr(deferral, "FIRST_PAUSE_S", 0.005)
     monkeypatch.setattr(deferral, "LAST_PAUSE_S", 0.02)
     world = World(seed, tmp_path, monkeypatch)
@@ -175,6 +191,7 @@ async def test_all_that_was_emitted_is_stored_or_lost(
         (3, world.rewind),
         (0.5, lambda: world.restart(clean=True)),
         (0.5, lambda: world.restart(clean=False)),
+        (world.chance.choice([0, 2, 100]), world.fill_or_free),
     ]
     weights, actions = zip(*steps, strict=True)
     takes = world.chance.choice([20, 300, 500])
@@ -184,10 +201,10 @@ async def test_all_that_was_emitted_is_stored_or_lost(
                 await world.take()
             else:
                 world.chance.choices(actions, weights)[0]()
-        except Crash:  # while something settled was deleted
+        except Crash:  # while a settled segment was deleted
             world.restart(clean=False)
         if world.chance.random() < 0.003 and world.crash_at is None:
             world.crash_at = world.chance.randrange(1, 20)
         assert disk_bytes(world.directory) <= LIMIT
     await world.finish()
-    assert "given up" not in caplog.text
+    assert "full of ends" not in caplog.text

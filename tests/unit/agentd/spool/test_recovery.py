@@ -23,14 +23,14 @@ def segments(directory: Path) -> list[Path]:
 
 
 def abandon(spool: Spool, directory: Path, to: Path) -> Path:
-    """The spool's files as a crash leaves them: nothing is closed in order."""
+    """Copies the spool's files as a crash leaves them, before the spool is closed."""
     shutil.copytree(directory, to)
     spool.close()
     return to
 
 
 async def test_unsettled_records_come_again(tmp_path: Path) -> None:
-    """Whatever was put and not settled is taken by the next life, in order, whether it was taken before or not."""
+    """The next agent takes all unsettled records in order, whether they were taken before or not."""
     run = Run(1)
     spool = Spool(tmp_path / "spool", LIMIT, SEGMENT)
     spool.put(run.start())
@@ -45,7 +45,7 @@ async def test_unsettled_records_come_again(tmp_path: Path) -> None:
 
 
 async def test_nothing_settled_is_left_after_a_clean_end(tmp_path: Path) -> None:
-    """A spool that is closed empty leaves one small file, and is empty when it is opened again."""
+    """A spool that is closed empty leaves one segment, and is empty when it is opened again."""
     directory = tmp_path / "spool"
     spool = Spool(directory, LIMIT, SEGMENT)
     for _ in range(100):
@@ -58,7 +58,7 @@ async def test_nothing_settled_is_left_after_a_clean_end(tmp_path: Path) -> None
 
 
 async def test_open_runs(tmp_path: Path) -> None:
-    """Runs without an end are told with how far their streams were and their latest books, though all was settled."""
+    """open_runs has each run without an end, with its last sequences and accounts, even if all records are settled."""
     directory = tmp_path / "spool"
     spool = Spool(directory, LIMIT, SEGMENT)
     ended, open_run = Run(1), Run(2)
@@ -84,7 +84,7 @@ async def test_open_runs(tmp_path: Path) -> None:
 
 
 async def test_a_last_segment_that_ends_anywhere(tmp_path: Path) -> None:
-    """However many bytes of the last file are there, all whole records before the cut are taken and no other ones."""
+    """Wherever the last segment is cut, exactly the whole records before the cut are taken."""
     directory, run = tmp_path / "spool", Run(1)
     spool = Spool(directory, LIMIT, SEGMENT)
     ends = []
@@ -101,7 +101,7 @@ async def test_a_last_segment_that_ends_anywhere(tmp_path: Path) -> None:
         with contextlib.closing(Spool(cut, LIMIT, SEGMENT)) as again:
             assert again.held().records == sum(end <= size for end in ends), size
             await take_all(again, again.held().records)
-            again.put(run.start())  # and it works
+            again.put(run.start())  # put still works
         shutil.rmtree(cut)
 
 
@@ -118,7 +118,7 @@ while True:
 
 
 async def test_kill_costs_nothing_that_was_put(tmp_path: Path) -> None:
-    """After kill -9 every record for which put had returned is there."""
+    """After kill -9, every record whose put returned is still in the spool."""
     for life in range(4):
         directory = tmp_path / f"life-{life}"
         process = subprocess.Popen(
@@ -139,7 +139,7 @@ async def test_kill_costs_nothing_that_was_put(tmp_path: Path) -> None:
 
 
 def test_one_owner(tmp_path: Path) -> None:
-    """A second spool in the same directory is refused with what to do, and works once the first is closed."""
+    """A second spool in the same directory is refused, and works once the first is closed."""
     first = Spool(tmp_path / "spool")
     with pytest.raises(SpoolInUse, match="another agent uses"):
         Spool(tmp_path / "spool")
@@ -148,21 +148,21 @@ def test_one_owner(tmp_path: Path) -> None:
 
 
 def test_the_directory_is_private(tmp_path: Path) -> None:
-    """Nobody else may read what was recorded."""
+    """Only the owner can read the spool's directory and files."""
     Spool(tmp_path / "spool").close()
     assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o700
     assert all(file.stat().st_mode & 0o077 == 0 for file in (tmp_path / "spool").iterdir())
 
 
 def test_a_directory_that_cannot_be(tmp_path: Path) -> None:
-    """One clear error names the directory and the remedy."""
+    """A directory that cannot be created is one error that names the remedy."""
     (tmp_path / "file").write_text("")
     with pytest.raises(SpoolUnusable, match="state directory that it can write to"):
         Spool(tmp_path / "file" / "spool")
 
 
 def test_a_read_only_disk(tmp_path: Path) -> None:
-    """As a directory that cannot be."""
+    """A read-only disk raises the same error as a directory that cannot be created."""
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", tmp_path], capture_output=True)
     if mounted.returncode:
         pytest.skip(f"cannot mount: {mounted.stderr.decode().strip()}")
@@ -187,7 +187,7 @@ def test_an_unknown_version_is_left_alone(tmp_path: Path, caplog: pytest.LogCapt
 
 
 async def test_records_are_made_durable_within_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread syncs what was written, though nobody writes any more."""
+    """A thread syncs written records to disk, even if no other record follows."""
     synced: list[str] = []
     sync = os.fsync
 
@@ -206,7 +206,7 @@ async def test_records_are_made_durable_within_a_second(tmp_path: Path, monkeypa
 
 
 async def test_a_server_sees_each_sequence_once(tmp_path: Path) -> None:
-    """Agents that are killed at any time and resend: all is stored, nothing is lost."""
+    """Unsettled records are resent after each kill: the server stores every sequence, and nothing is lost."""
     server, runs, directory = Server(), [], tmp_path / "spool"
     for life in range(5):
         spool = Spool(directory, LIMIT, SEGMENT)

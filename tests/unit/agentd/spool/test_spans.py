@@ -1,4 +1,4 @@
-"""Spans of sequences: what is told, and what of a span is not."""
+"""Spans of sequences: which parts of a span are not reported yet."""
 
 import random
 
@@ -6,7 +6,7 @@ from scope_agentd.pipeline.spool.spans import Span, Spans
 
 
 def test_what_remains_of_a_span() -> None:
-    """The parts that no span covers, and the events that no span has."""
+    """remaining() gives the uncovered parts of a span; the uncounted events go to the first part."""
     spans = Spans()
     spans.add(Span(5, 6, 20))
     spans.add(Span(8, 8, 3))
@@ -17,7 +17,7 @@ def test_what_remains_of_a_span() -> None:
 
 
 def test_a_wider_span_takes_the_place_of_those_in_it() -> None:
-    """As a Gap that was written anew; one that lies in another adds nothing."""
+    """A wider span replaces the spans inside it, as a rewritten Gap does; a span inside another adds nothing."""
     spans = Spans()
     for span in (Span(1, 3, 3), Span(5, 9, 5), Span(1, 9, 20), Span(2, 4, 9)):
         spans.add(span)
@@ -25,7 +25,7 @@ def test_a_wider_span_takes_the_place_of_those_in_it() -> None:
 
 
 def test_against_a_set() -> None:
-    """Random spans cover what a set of their sequences has."""
+    """Random spans cover the same sequences as a plain set."""
     chance = random.Random(1)
     for _ in range(300):
         spans, model = Spans(), set[int]()

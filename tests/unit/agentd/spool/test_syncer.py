@@ -1,4 +1,4 @@
-"""The thread that makes records durable: its end never goes unnoticed."""
+"""The thread that syncs records to disk: every watcher learns that it failed."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_its_end_is_an_error_of_whoever_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error that nobody expected is told with its cause, also to who watches later; records are still written."""
+    """An unexpected error reaches present and later watchers with its cause; records are still written."""
 
     def fails(_: Log) -> list[int]:
         raise RuntimeError("made up")
@@ -40,7 +40,7 @@ async def test_its_end_is_an_error_of_whoever_watches(tmp_path: Path, monkeypatc
 
 
 async def test_a_watch_ends_with_the_spool(tmp_path: Path) -> None:
-    """A watcher that is cancelled harms nobody."""
+    """A watch ends when the spool closes; a cancelled watch does not affect the others."""
     with contextlib.closing(Spool(tmp_path, 1 << 20)) as spool:
         watches = [asyncio.create_task(spool.watch()) for _ in range(2)]
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Text out of records: UTF-8 whatever the bytes, paths the right way round, damage told."""
+"""Text columns from records: the text is valid UTF-8, paths start at the root, damaged records raise an error."""
 
 from typing import Any
 
@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from scope_bpf.binding.ffi import ffi
-from scope_bpf.capture.columns import RawBatch, to_arrow
+from scope_bpf.capture.batch import RawBatch
+from scope_bpf.capture.columns import to_arrow
 from scope_bpf.catalogue.stream import Column, Stream
 from scope_bpf.errors import KernelError
 from scope_bpf.layout.fields import Field, Kind, Layout
@@ -17,7 +18,7 @@ ARROW = {Kind.TEXT: pa.string(), Kind.PATH: pa.string(), Kind.TEXT_LIST: pa.list
 
 
 def batch(kind: Kind, tails: list[bytes], slices: list[tuple[int, int]] | None = None) -> RawBatch:
-    """Records whose only field is a piece of their tail."""
+    """Records with one text field; a slice (offset, length) per record, by default its whole tail."""
     layout = Layout(8, (Field("text", 0, kind, _SLICE, ARROW[kind]),))
     rows = np.array(slices or [(0, len(tail)) for tail in tails], _SLICE).view(layout.dtype).reshape(len(tails))
     starts = np.cumsum([0, *(len(tail) for tail in tails[:-1])]).astype(np.uint64)
@@ -35,11 +36,11 @@ def batch(kind: Kind, tails: list[bytes], slices: list[tuple[int, int]] | None =
     return raw
 
 
-_KEPT: dict[int, dict[str, Any]] = {}  # cffi keeps no references to what a struct points to
+_KEPT: dict[int, dict[str, Any]] = {}  # cffi does not keep alive the memory that a struct points to
 
 
 def texts(raw: RawBatch) -> list[Any]:
-    """What becomes of the records."""
+    """The text column of the records."""
     result: list[Any] = to_arrow(raw)["text"].to_pylist()
     return result
 
@@ -53,7 +54,7 @@ def texts(raw: RawBatch) -> list[Any]:
     ],
 )
 def test_bytes_that_are_not_utf8_are_escaped(bytes_: bytes) -> None:
-    """The column is what Python's backslashreplace makes of the bytes; a NUL is escaped for PostgreSQL."""
+    """Invalid bytes are escaped as by Python's backslashreplace. A NUL is escaped too, for PostgreSQL."""
     assert texts(batch(Kind.TEXT, [bytes_])) == [bytes_.decode(errors="backslashreplace").replace("\0", "\\x00")]
 
 
@@ -72,17 +73,17 @@ def test_bytes_that_are_not_utf8_are_escaped(bytes_: bytes) -> None:
     ],
 )
 def test_paths_are_turned_round(tail: bytes, path: str) -> None:
-    """Directories come leaf first, then a NUL, then the name below them."""
+    """A record has the directories leaf first, then a NUL, then the name below them; the column has the usual path."""
     assert texts(batch(Kind.PATH, [tail])) == [path]
 
 
 def test_lists_are_cut_at_their_nuls() -> None:
-    """Each string ends with a NUL; a last one that was cut has none; empty ones count."""
+    """Each string ends with a NUL, except a last string that was cut. Empty strings are kept."""
     assert texts(batch(Kind.TEXT_LIST, [b"a\0\0b c\0", b"", b"cut\0off"])) == [["a", "", "b c"], [], ["cut", "off"]]
 
 
 def test_many_records_keep_their_own_text() -> None:
-    """A piece is found from where its own record's tail begins."""
+    """The offset of a text counts from the start of its own record's tail."""
     tails = [b"x" * n + b"|" for n in range(101)]
     assert texts(batch(Kind.TEXT, tails)) == [tail.decode() for tail in tails]
 
@@ -90,6 +91,6 @@ def test_many_records_keep_their_own_text() -> None:
 @pytest.mark.parametrize("slice_", [(0, 4), (3, 1), (0xFFFFFFFF, 1), (1, 0xFFFFFFFF)])
 @pytest.mark.parametrize("kind", list(ARROW))
 def test_a_piece_outside_its_record_is_told(kind: Kind, slice_: tuple[int, int]) -> None:
-    """A record that names text outside itself is damaged; nothing else is read."""
+    """A record that refers to text outside itself is reported as damaged."""
     with pytest.raises(KernelError, match="a record of 'things' is damaged"):
         texts(batch(kind, [b"abc"], [slice_]))

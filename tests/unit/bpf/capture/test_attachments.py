@@ -1,4 +1,4 @@
-"""Files are attached to once, those that are known by their names first, and anew when somebody maps them again."""
+"""Each file is attached once, known libraries first, and again when a process maps the file again."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ from scope_bpf.errors import KernelError
 
 
 class Recorder:
-    """Stands in for the uprobes of a file, which need a kernel: says what was attached to, and detached from."""
+    """Stands in for the uprobes of a file, which need a kernel: records the attached and detached files."""
 
     attached: list[str]
     detached: list[str]
@@ -34,7 +34,7 @@ class Recorder:
 
     def close(self) -> None:
         if self.path:
-            time.sleep(0.1)  # as the kernel takes its time
+            time.sleep(0.1)  # detaching is slow in the kernel too
             self.detached.append(self.path)
 
 
@@ -47,7 +47,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> type[Recorder]:
 
 @pytest.fixture
 def attachments(recorder: type[Recorder]) -> Iterator[Attachments]:
-    places: Any = recorder  # which does without
+    places: Any = recorder  # the stand-in does not use them
     made = Attachments(places, ("libcudart.",), None, Retries(lambda: None), threading.RLock())
     yield made
     made.close()
@@ -60,7 +60,7 @@ def module(name: str, size: int = 1) -> Module:
 
 
 def test_known_names_come_first_and_then_the_small_ones(attachments: Attachments, recorder: type[Recorder]) -> None:
-    """A large file that nobody knows holds up no other."""
+    """Libraries with known names are attached first, then other files, small ones first. Each file is attached once."""
     modules = [module("large.so", 300), module("small.so", 1), module("libcudart.so.13", 200)]
     attachments.attach_somebodys(dict.fromkeys(modules, 0))
     assert recorder.attached == ["libcudart.so.13", "small.so", "large.so"]
@@ -70,7 +70,7 @@ def test_known_names_come_first_and_then_the_small_ones(attachments: Attachments
 
 
 def test_functions_count_where_somebody_uses_them(attachments: Attachments) -> None:
-    """What is only installed is nobody's."""
+    """The functions of a file count once, and only if a watched process uses the file."""
     used, installed = module("used.so"), module("installed.so")
     attachments.attach_somebodys({used: 0, installed: 0})
     assert attachments.functions == 0
@@ -80,7 +80,7 @@ def test_functions_count_where_somebody_uses_them(attachments: Attachments) -> N
 
 
 def test_a_refusal_is_counted_and_holds_up_nobody(attachments: Attachments, recorder: type[Recorder]) -> None:
-    """Anybody may have made the file. Who names a file himself is told."""
+    """A refused file is counted; the others are attached. For a file named by the user, the error is raised."""
     recorder.refused = {"refused.so", "named.so"}
     attachments.attach_somebodys({module("refused.so"): 0, module("other.so"): 0})
     assert (recorder.attached, attachments.refused) == (["other.so"], 1)
@@ -89,7 +89,7 @@ def test_a_refusal_is_counted_and_holds_up_nobody(attachments: Attachments, reco
 
 
 def test_who_maps_it_again_has_it_attached_to_again(attachments: Attachments, recorder: type[Recorder]) -> None:
-    """After it was let go, and when the kernel has let go of it: a call is never seen twice."""
+    """A file mapped again is attached only after the kernel has detached it, so no call is recorded twice."""
     one = module("one.so")
     attachments.attach(one)
     attachments.drop(one)
@@ -100,7 +100,7 @@ def test_who_maps_it_again_has_it_attached_to_again(attachments: Attachments, re
 
 
 def test_what_is_detached_from_waits_for_no_code_that_is_read(recorder: type[Recorder]) -> None:
-    """However many files are being read: who attaches anew has the lock, which they want."""
+    """Detaching does not wait for threads that read files: these may wait for the lock of the attaching thread."""
     read, lock = threading.Event(), threading.RLock()
 
     def find_functions(_: Module) -> dict[str, int]:
@@ -127,7 +127,7 @@ def test_what_is_detached_from_waits_for_no_code_that_is_read(recorder: type[Rec
 
 
 def test_how_late_it_was_is_kept(attachments: Attachments) -> None:
-    """From the mapping on; of what was attached to at once nothing is said."""
+    """The delay since the mapping is kept. A file whose mapping time is unknown does not count as late."""
     now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     attachments.attach_somebodys({module("late.so"): now_ns - 10**9, module("unknown.so"): 0})
     (late,) = attachments.late
@@ -136,7 +136,7 @@ def test_how_late_it_was_is_kept(attachments: Attachments) -> None:
 
 
 def test_nothing_is_attached_after_the_end(attachments: Attachments, recorder: type[Recorder]) -> None:
-    """What was, is detached from, once."""
+    """Closing twice detaches each file once. Afterwards nothing is attached."""
     attachments.attach(module("one.so"))
     attachments.close()
     attachments.close()

@@ -1,4 +1,4 @@
-"""Records made by hand, turned into columns; test_text.py has what is special to text."""
+"""Converting handmade records to columns. More tests of text are in binding/test_rows.py."""
 
 import ipaddress
 import itertools
@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from scope_bpf.binding.ffi import ffi
-from scope_bpf.capture.columns import RawBatch, raw_batch, to_arrow
+from scope_bpf.capture.batch import RawBatch, raw_batch
+from scope_bpf.capture.columns import to_arrow
 from scope_bpf.catalogue.stream import Column, Derived, Names, Stream, Tails
 from scope_bpf.layout.fields import Field, Kind, Layout
 
@@ -38,16 +39,16 @@ def batch(kind: Kind, arrow: pa.DataType, tails: Sequence[bytes], spans: Sequenc
     return raw
 
 
-KEPT: list[Any] = []  # what the batches' pointers refer to
+KEPT: list[Any] = []  # memory that the batches point to
 
 
 def escaped(text: bytes) -> str:
-    """What Python makes of bytes, and of NUL, which no text column may hold."""
+    """The text that Python makes of bytes. NUL is escaped too, since no text column may contain it."""
     return text.decode(errors="backslashreplace").replace("\0", "\\x00")
 
 
 def test_any_bytes_become_valid_text() -> None:
-    """Random bytes, with many lead and continuation bytes among them, come out as Python has them, and valid."""
+    """Random bytes, many of them lead and continuation bytes, become valid text: the same as Python's."""
     dice = random.Random(1009)
     likely = [0, 0x41, 0x80, 0xBF, 0xC2, 0xE0, 0xE2, 0xED, 0xF0, 0xF4, 0xFF]
     samples = [
@@ -56,19 +57,19 @@ def test_any_bytes_become_valid_text() -> None:
     ]
     column = to_arrow(batch(Kind.TEXT, pa.string(), samples))["it"]
     column.validate(full=True)
-    # Python takes a run of bytes that begins a sequence as one error, which it escapes byte by byte: the same text
+    # Python treats an incomplete sequence as one error, but escapes it byte by byte: the text is the same
     assert column.to_pylist() == [escaped(sample) for sample in samples]
 
 
 def test_a_slice_up_to_the_end_is_whole() -> None:
-    """The last byte of a tail belongs to it."""
+    """A slice may include the last byte of its tail."""
     raw = batch(Kind.TEXT, pa.string(), [b"abc", b"def"], [(1, 2), (3, 0)])
     assert to_arrow(raw)["it"].to_pylist() == ["bc", ""]
 
 
 @pytest.mark.parametrize("kind", [Kind.TEXT, Kind.PATH, Kind.TEXT_LIST], ids=lambda kind: kind.value)
 def test_a_batch_of_nothing_has_its_columns(kind: Kind) -> None:
-    """No record makes a batch of no rows, of the same schema."""
+    """An empty batch has no rows and the same schema."""
     arrow = pa.list_(pa.string()) if kind is Kind.TEXT_LIST else pa.string()
     made = to_arrow(batch(kind, arrow, []))
     assert (made.num_rows, made.schema) == (0, pa.schema([("it", arrow)]))
@@ -82,7 +83,7 @@ def plain(
 
 
 def test_names_end_at_the_first_nul() -> None:
-    """What older kernels leave behind the end of a name is not part of it; names that are no text are escaped."""
+    """Bytes after a name's first NUL, left by older kernels, are ignored. Bytes that are no text are escaped."""
     names = pa.dictionary(pa.int32(), pa.string())
     rows = np.array([(b"sh",), (b"ls\0old",), (b"full-16-bytes-xx",), (b"\xff",), (b"sh",)], [("comm", "S16")])
     field = Field("comm", 0, Kind.NAME, np.dtype("S16"), names)
@@ -92,7 +93,7 @@ def test_names_end_at_the_first_nul() -> None:
 
 
 def test_an_enum_is_its_names() -> None:
-    """A value without a name is its number; the dictionary has what the rows have."""
+    """A value without a name is shown as its number. The dictionary has only the values in the rows."""
     names = pa.dictionary(pa.int32(), pa.string())
     rows = np.array([(1,), (-7,), (2,), (1,)], [("state", "<i4")])
     field = Field("state", 0, Kind.ENUM, np.dtype("<i4"), names, {1: "idle", 2: "busy", 3: "gone"})
@@ -102,7 +103,7 @@ def test_an_enum_is_its_names() -> None:
 
 
 def test_addresses_are_text_as_people_write_it() -> None:
-    """IPv4 and IPv6 by their family, whatever lies behind the first; what has no address is absent."""
+    """IPv4 and IPv6 addresses become text; bytes after an IPv4 address are ignored. Other families give null."""
     names = pa.dictionary(pa.int32(), pa.string())
     dtype = np.dtype([("family", "<u4"), ("bytes", "u1", 16)])
     six = list(ipaddress.ip_address("2001:db8::1").packed)
@@ -115,7 +116,7 @@ def test_addresses_are_text_as_people_write_it() -> None:
 
 
 def test_rows_of_no_process_have_none() -> None:
-    """Where the pid is 0 all that is a process's is absent; the name of what runs, such as the idle thread, stays."""
+    """If the pid is 0, the columns about the process are null. The name of a task, such as the idle task, is kept."""
     names = pa.dictionary(pa.int32(), pa.string())
     dtype = [("pid", "<i4"), ("uid", "<u4"), ("cpu", "<u2"), ("comm", "S16")]
     rows = np.array([(7, 0, 1, b"sh"), (0, 0, 1, b""), (0, 0, 0, b"swapper/0")], dtype)
@@ -129,7 +130,7 @@ def test_rows_of_no_process_have_none() -> None:
 
 
 def test_a_number_is_null_where_its_switch_is_off() -> None:
-    """`null_unless` makes the value absent, rather than 0, in just those rows."""
+    """With `null_unless`, a value is null in the rows whose switch is 0."""
     rows = np.array([(7, 1), (0, 1), (9, 0)], [("ret", "<i4"), ("returned", "u1")])
     fields = (
         Field("ret", 0, Kind.NUMBER, np.dtype("<i4"), pa.int32()),
@@ -140,7 +141,7 @@ def test_a_number_is_null_where_its_switch_is_off() -> None:
 
 
 def test_only_the_columns_asked_for_are_made() -> None:
-    """A reader that needs one column pays for one; derived ones are not computed in vain."""
+    """Only the requested columns are made; derived columns are not computed unless requested."""
 
     def derive(rows: Any) -> dict[str, pa.Array]:
         calls.append(len(rows))
@@ -159,7 +160,7 @@ def test_only_the_columns_asked_for_are_made() -> None:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_columns_outlive_the_batch(count: int) -> None:
-    """Nothing in an Arrow batch refers to the memory of the records, which the shim frees: a single row's neither."""
+    """An Arrow batch copies the records, even a single row, because the shim frees their memory."""
     rows = np.array([(1, [2, 3])] * count, [("a", "<i8"), ("latency", "<u8", 2)])
     histogram = pa.list_(pa.uint64(), 2)
     fields = (
@@ -181,7 +182,7 @@ def test_histograms_are_lists_of_one_length() -> None:
 
 
 def test_names_are_joined_by_key() -> None:
-    """A summary's text comes from the stream that names its keys; a key that was never named has none."""
+    """A summary's text comes from another stream, by key. A key without a text gives null."""
     names = batch(Kind.TEXT, pa.string(), [b"/one", b"/two"])
     keyed = np.array([(5, 1), (5, 2)], [("device", "<u4"), ("inode", "<u8")])
     known = RawBatch(names.stream, names.layout, names.schema, keyed, names.native)
@@ -198,7 +199,7 @@ def test_names_are_joined_by_key() -> None:
 
 
 def test_a_stream_may_decode_its_tails() -> None:
-    """What makes columns of tails gets all of them, where each begins, and the names of the columns that are wanted."""
+    """`decode` gets all tails, their starts and the names of the wanted columns."""
     tails = [b"abc", b"", b"de"]
     raw = batch(Kind.TEXT, pa.string(), tails)
     asked = []

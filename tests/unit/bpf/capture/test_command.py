@@ -1,4 +1,4 @@
-"""A held command: what it is while it waits, what it is given, how it fails."""
+"""A held command: its process while it waits, its arguments and environment, its failures."""
 
 import errno
 import json
@@ -14,7 +14,7 @@ import pytest
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.errors import CannotRun
 
-RUN = (  # a process that holds a command for a moment, and ends as the command does
+RUN = (  # a process that holds and releases a command, and exits with its status
     "import sys, time\nfrom scope_bpf.capture.command import HeldCommand\n"
     "command = HeldCommand(sys.argv[1:]); command.release()\n"
     "while command.poll() is None: time.sleep(0.01)\nsys.exit(command.poll())\n"
@@ -22,7 +22,7 @@ RUN = (  # a process that holds a command for a moment, and ends as the command 
 
 
 def run_to_end(command: HeldCommand) -> int:
-    """Releases a command; its status."""
+    """Releases a command and returns its status."""
     command.release()
     end = time.monotonic() + 60
     while (status := command.poll()) is None:
@@ -33,7 +33,7 @@ def run_to_end(command: HeldCommand) -> int:
 
 
 def test_it_waits_under_the_commands_name_in_few_pages() -> None:
-    """A held command is a sleeping child of this process with the command's name and next to no memory."""
+    """A held command is a sleeping child of this process, with the command's name and less than 256 KiB of memory."""
     command = HeldCommand(["true"])
     status = dict(line.split(":\t", 1) for line in Path(f"/proc/{command.pid}/status").read_text().splitlines())
     assert (status["Name"], status["State"][0], int(status["PPid"])) == ("true", "S", os.getpid())
@@ -43,14 +43,14 @@ def test_it_waits_under_the_commands_name_in_few_pages() -> None:
 
 
 def test_its_peak_of_memory_is_its_own(tmp_path: Path) -> None:
-    """The peak that wait4 reports is that of the same program under a shell, however large this process is."""
+    """The peak memory of a command does not include this process's memory: it is about the same as under a shell."""
     said = tmp_path / "peak"
     script = (
         "import resource, sys; open(sys.argv[1], 'w').write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))"
     )
     program = [sys.executable, "-S", "-E", "-c", script, str(said)]
     ballast = bytearray(200 << 20)
-    ballast[::4096] = b"x" * len(ballast[::4096])  # in memory
+    ballast[::4096] = b"x" * len(ballast[::4096])  # makes the pages resident
     assert run_to_end(HeldCommand(program)) == 0
     held = int(said.read_text())
     del ballast
@@ -59,7 +59,7 @@ def test_its_peak_of_memory_is_its_own(tmp_path: Path) -> None:
 
 
 def test_two_are_held_at_once() -> None:
-    """Each has its own release: ending the first, which waits for an end of file, does not need the second to go."""
+    """Each held command has its own release: closing the first ends it while the second still waits."""
     first, second = HeldCommand(["sleep", "100"]), HeldCommand(["sh", "-c", "exit 7"])
     first.close()
     assert first.poll() is not None
@@ -67,7 +67,7 @@ def test_two_are_held_at_once() -> None:
 
 
 def test_they_see_no_descriptor_of_each_other() -> None:
-    """A released command has the descriptors that it was to inherit and no others, whoever else is held."""
+    """A released command inherits no descriptors of other held commands."""
     listing = [sys.executable, "-S", "-E", "-c", "import os, sys; sys.exit(len(os.listdir('/proc/self/fd')))"]
     alone = subprocess.run(listing, close_fds=False).returncode
     held = [HeldCommand(listing) for _ in range(3)]
@@ -77,14 +77,14 @@ def test_they_see_no_descriptor_of_each_other() -> None:
 @pytest.mark.parametrize("ignored", [(), (signal.SIGINT, signal.SIGHUP)], ids=["as-usual", "ignored"])
 @pytest.mark.parametrize("blocked", [(), (signal.SIGUSR1, signal.SIGTERM)], ids=["open", "blocked"])
 def test_signals_are_as_the_shell_left_them(ignored: tuple[int, ...], blocked: tuple[int, ...]) -> None:
-    """What was ignored or blocked when this program was started is so for the command; what Python ignores is not."""
+    """The command ignores and blocks the same signals as this program at its start. SIGPIPE is reset to its default."""
 
     def prepare() -> None:
         for number in ignored:
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
-    # Python changes its own signals before it can look: so a shell's builtins do.
+    # A shell's builtins read the masks, because Python changes its own before it could read them.
     look = ["sh", "-c", "while read line; do case $line in SigBlk*|SigIgn*) echo $line;; esac; done < /proc/$$/status"]
     options = {"stdout": subprocess.PIPE, "text": True, "check": True, "preexec_fn": prepare}
     directly = _masks(subprocess.run(look, **options).stdout)
@@ -96,13 +96,13 @@ def test_signals_are_as_the_shell_left_them(ignored: tuple[int, ...], blocked: t
 
 
 def _masks(status: str) -> dict[str, int]:
-    """By name, without the two signals that glibc keeps for itself (nptl): programs that it starts may ignore them."""
+    """Masks by name, without the two signals that glibc reserves (nptl): programs started by glibc may ignore them."""
     lines = [line.split(":") for line in status.splitlines()]
     return {name: int(mask, 16) & ~(0b11 << signal.SIGRTMIN - 3) for name, mask in lines}
 
 
 def test_words_and_environment_arrive_whole(tmp_path: Path) -> None:
-    """Arguments of any bytes and the environment are the command's; the first word stays as it was given."""
+    """The command gets the arguments, with any bytes, the environment, and its own name as it was given."""
     script = tmp_path / "say"
     script.write_text("import json, os, sys\njson.dump([sys.argv[1:], dict(os.environ)], open(sys.argv[1], 'w'))")
     words = [str(tmp_path / "said"), "", "two\nlines", os.fsdecode(b"\xff\xfe"), "--"]
@@ -120,7 +120,7 @@ def test_words_and_environment_arrive_whole(tmp_path: Path) -> None:
     ids=["garbage", "no-interpreter"],
 )
 def test_a_failed_exec_tells_why(tmp_path: Path, content: str, number: int, status: int) -> None:
-    """A file that cannot be executed after all gives the exec's own error, and a shell's status."""
+    """If exec fails, the failure has the error of exec and the exit status that a shell would give."""
     file = tmp_path / "file"
     file.write_text(content)
     file.chmod(0o755)
@@ -136,20 +136,20 @@ def test_a_failed_exec_tells_why(tmp_path: Path, content: str, number: int, stat
     [("/nonsense", errno.ENOENT, 127), ("nonsense-nobody-has", errno.ENOENT, 127), ("/etc/passwd", errno.EACCES, 126)],
 )
 def test_what_is_no_command_is_not_held(name: str, number: int, status: int) -> None:
-    """A command that cannot be found, or is not executable, is refused at once."""
+    """A command that does not exist or is not executable is refused at once."""
     with pytest.raises(CannotRun) as refused:
         HeldCommand([name])
     assert (refused.value.errno, refused.value.status) == (number, status)
 
 
 def test_too_many_words_are_refused() -> None:
-    """What the kernel does not take as arguments is told as its error."""
+    """Arguments that are too long raise CannotRun with the kernel's error."""
     with pytest.raises(CannotRun, match="Argument list too long"):
         HeldCommand(["true", "x" * (1 << 20)])
 
 
 def test_one_that_is_killed_while_it_waits_tells_its_signal() -> None:
-    """Releasing what is gone already is no error; its status says what ended it."""
+    """Releasing a command that was killed is no error; its status has the signal."""
     command = HeldCommand(["true"])
     os.kill(command.pid, signal.SIGKILL)
     assert run_to_end(command) == -signal.SIGKILL

@@ -1,4 +1,4 @@
-"""A filter's mask for a batch: the rows that the same filter takes in plain Python, whatever the columns' types."""
+"""A filter's mask for a batch selects the same rows as the filter in plain Python, for all column types."""
 
 import random
 
@@ -15,7 +15,7 @@ COLUMNS = {field.name: column_type(field.type) for field in SCHEMA}
 
 
 def test_each_comparison_takes_the_rows_that_it_says() -> None:
-    """Every operator, with every kind of column, and nulls, bounds of 64 bits, NaN, quotes, % and backslashes."""
+    """Each operator selects the right rows in each type of column, with nulls, NaN, 64-bit bounds and odd texts."""
     rows = random_rows(random.Random(11), 211)
     batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
     for one in every_comparison():
@@ -25,7 +25,7 @@ def test_each_comparison_takes_the_rows_that_it_says() -> None:
 
 @pytest.mark.parametrize("seed", range(13))
 def test_comparisons_are_joined(seed: int) -> None:
-    """`and`, `or` and `not` of them, with nulls between true and false, as in SQL."""
+    """`and`, `or` and `not` treat nulls as SQL does. `columns_read` names all columns that a filter needs."""
     chance = random.Random(seed)
     rows = random_rows(chance, 101)
     batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
@@ -39,14 +39,14 @@ def test_comparisons_are_joined(seed: int) -> None:
 
 
 def test_a_batch_without_rows_has_a_mask() -> None:
-    """Of no length; a dictionary without values is no error."""
+    """The mask of an empty batch is empty; a dictionary without values is no error."""
     batch = pa.RecordBatch.from_pylist([], schema=SCHEMA)
     condition = read_filter("comm ~ 'a*' and unsigned > 5 or not flag = true", COLUMNS)
     assert batch.filter(matching(condition, batch)).num_rows == 0
 
 
 def test_each_distinct_text_is_matched_once() -> None:
-    """A dictionary of three values is enough for a million rows: no text of a row is made."""
+    """A pattern is matched once per value of a dictionary: a million rows with three texts need less than 1 MB."""
     indices = pa.array([0, 1, None, 2] * 250_000, pa.int32())
     column = pa.DictionaryArray.from_arrays(indices, pa.array(["git", "cat", "gitk"]))
     batch = pa.RecordBatch.from_arrays([column], ["comm"])

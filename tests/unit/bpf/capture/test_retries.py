@@ -1,4 +1,4 @@
-"""What fails for the moment is done again; what fails for good is said, or counted."""
+"""Actions that fail temporarily are retried. Permanent failures are raised or counted."""
 
 import errno
 import time
@@ -9,11 +9,11 @@ from scope_bpf.capture.retries import Retries
 
 
 def nothing() -> None:
-    """There is nothing that could be closed."""
+    """Makes no room: nothing can be closed."""
 
 
 class Busy:
-    """Fails so many times."""
+    """An action that fails `times` times."""
 
     def __init__(self, times: int, number: int = errno.EBUSY) -> None:
         self.left, self.number, self.done = times, number, 0
@@ -27,7 +27,7 @@ class Busy:
 
 @pytest.mark.parametrize("number", [errno.EAGAIN, errno.EBUSY, errno.ENOMEM, errno.EMFILE, errno.ENFILE])
 def test_it_is_done_in_the_end(number: int) -> None:
-    """At once, where there is time to wait; else later, and nobody waits. Room is made for descriptors alone."""
+    """A temporary failure is retried, in `attempt` or later in `run`. Only a lack of descriptors calls `make_room`."""
     room: list[str] = []
     waiting, later = (Retries(lambda: room.append("made")) for _ in range(2))
     later.waits = False
@@ -47,7 +47,7 @@ def test_it_is_done_in_the_end(number: int) -> None:
 
 
 def test_other_reasons_are_raised() -> None:
-    """They are not those of a moment."""
+    """A permanent error is raised at once."""
     retries = Retries(nothing)
     retries.waits = False
     with pytest.raises(OSError, match="busy"):
@@ -56,7 +56,7 @@ def test_other_reasons_are_raised() -> None:
 
 
 def test_what_never_succeeds_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After so many tries; whoever waits is told."""
+    """An action is given up after the maximum number of tries. With `waits`, its error is raised."""
     monkeypatch.setattr("scope_bpf.capture.retries._MOST_TRIES", 3)
     retries, action = Retries(nothing), Busy(100)
     with pytest.raises(OSError, match="busy"):

@@ -1,10 +1,10 @@
-"""Names that nobody has are answered with those that were perhaps meant."""
+"""Messages about unknown names suggest similar names."""
 
 from scope_bpf.catalogue.nearest import meant, unknown
 
 
 def test_the_nearest_are_suggested() -> None:
-    """The likeliest first, whatever the case; nothing that is not like the name."""
+    """Similar names are suggested, the most similar first, in any case of letters; other names are not."""
     known = ["open", "openat", "openat2", "read", "close"]
     assert meant("opnat", known) == " (did you mean 'openat' or 'openat2' or 'open'?)"
     assert meant("READ", known) == " (did you mean 'read'?)"
@@ -13,7 +13,7 @@ def test_the_nearest_are_suggested() -> None:
 
 
 def test_a_sentence_names_what_there_is() -> None:
-    """All names, if they are few; of many, only those that are near."""
+    """A message lists all known names if they are few; of many, only similar names."""
     assert unknown("column", "pth", ["ret", "path"]) == "no column 'pth' (did you mean 'path'?); there are: ret, path"
     assert unknown("column", "x", ["ret", "path"]) == "no column 'x'; there are: ret, path"
     assert unknown("column", "x", []) == "no column 'x'; there are: none"

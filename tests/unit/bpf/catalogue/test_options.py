@@ -1,4 +1,4 @@
-"""Options, from JSON and from the command line's text."""
+"""Options from JSON and from text of the command line."""
 
 import math
 from typing import Any
@@ -12,6 +12,9 @@ NUMBER = Option("size", "integer", 7, "how large", minimum=2, maximum=11)
 FLAG = Option("flag", "boolean", False, "whether")
 ONE = Option("one", "choice", "a", "which", choices=("a", "b"))
 MANY = Option("many", "names", (), "which ones", choices=("read", "write", "open"))
+CLASSED = Option(
+    "calls", "names", (), "which", choices=MANY.choices, classes={"%io": frozenset({"write", "read", "aio"})}
+)
 FREE = Option("free", "names", (), "any words")
 
 
@@ -33,7 +36,7 @@ FREE = Option("free", "names", (), "any words")
     ids=repr,
 )
 def test_a_value_is_taken(option: Option, given: Any, taken: Any) -> None:
-    """JSON's types and text mean the same; names are kept once, in order."""
+    """A value may be of a JSON type or text. Each name is kept once, in order."""
     assert option.parse(given) == taken
 
 
@@ -58,31 +61,60 @@ def test_a_value_is_taken(option: Option, given: Any, taken: Any) -> None:
     ids=repr,
 )
 def test_a_value_is_refused(option: Option, given: Any, wanted: str) -> None:
-    """The message names the option, what was given and what would do."""
+    """The message names the option and the allowed values."""
     with pytest.raises(InvalidOption, match=f"option '{option.name}': .* is not {wanted}"):
         option.parse(given)
 
 
 @pytest.mark.parametrize("given", ["", " , ", [], [""]], ids=repr)
 def test_no_names_are_not_every_name(given: Any) -> None:
-    """A list without a name is refused, because it could mean nothing or all."""
+    """An empty list of names is refused, because it could mean nothing or everything."""
     with pytest.raises(InvalidOption, match=r"option .many.: .* names nothing; leave the option out for its default"):
         MANY.parse(given)
 
 
 def test_an_unknown_name_is_named() -> None:
-    """Of several names the wrong one is in the message."""
+    """The message has the unknown one of several names."""
     with pytest.raises(InvalidOption, match="option 'many': there is no 'reed'"):
         MANY.parse("read,reed")
 
 
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("%io", ("read", "write")),
+        ("open,%io,read", ("open", "read", "write")),
+        ("*e*", ("read", "write", "open")),
+        ("?r*,open", ("write", "open")),
+    ],
+)
+def test_classes_and_patterns_stand_for_names(words: str, names: tuple[str, ...]) -> None:
+    """Classes and patterns stand for known names, each once. The value keeps the words: other hosts may differ."""
+    assert CLASSED.chosen(CLASSED.parse(words)) == names
+    assert CLASSED.parse(words) == tuple(words.split(","))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("read,%ip", r"there is no '%ip' \(did you mean '%io'\?\)"),
+        ("opne*", r"there is no 'opne\*' \(did you mean 'open'\?\)"),
+        ("x?", r"there is no 'x\?'$"),
+    ],
+)
+def test_a_word_that_stands_for_nothing_is_refused(words: str, said: str) -> None:
+    """The message suggests similar names and classes."""
+    with pytest.raises(InvalidOption, match=said):
+        CLASSED.parse(words)
+
+
 def test_defaults_are_filled_in() -> None:
-    """Every option has a value afterwards; the order is the probe's."""
+    """Every option gets a value; an option that was not given has its default."""
     assert parse_options([NUMBER, FLAG], {"flag": "true"}) == {"size": 7, "flag": True}
 
 
 def test_an_unknown_option_is_refused() -> None:
-    """The message lists those there are."""
+    """The message lists the options of the probe."""
     with pytest.raises(InvalidOption, match="no option named 'nonsense'; there are: size, flag"):
         parse_options([NUMBER, FLAG], {"nonsense": 1})
 
@@ -98,7 +130,7 @@ def test_an_unknown_option_is_refused() -> None:
     ],
 )
 def test_the_nearest_name_is_suggested(given: dict[str, Any], said: str) -> None:
-    """Of options and of their values, where one is like what was given."""
+    """Messages suggest a similar option or value, if there is one."""
     with pytest.raises(InvalidOption) as refused:
         parse_options([MANY, ONE], given)
     assert str(refused.value) == said

@@ -1,4 +1,4 @@
-"""Places: what is kept of them lies in memory as the object's struct has it."""
+"""Places: their data has the layout of the object's struct."""
 
 import struct
 
@@ -17,7 +17,7 @@ def kept(**keep: int | str) -> bytes:
 
 
 def test_a_place_is_kept_as_the_struct_lies_in_memory() -> None:
-    """Words are the enums', numbers go where their member is, what is not said is 0."""
+    """Enumerators become their values, and each value is at its member's offset. Other members are 0."""
     assert kept() == bytes(32)
     assert struct.unpack(
         "<4i16b", kept(kind="CUDA_MAP", memory="CUDA_PINNED", stream="CUDA_DEFAULT_STREAM", rows=-1)
@@ -38,20 +38,20 @@ def test_a_place_is_kept_as_the_struct_lies_in_memory() -> None:
     ids=["member", "word", "no-enum", "too-large"],
 )
 def test_what_does_not_fit_is_named(keep: dict[str, int | str], said: str) -> None:
-    """A member, a word or a number that C has no room for fails with the place and the struct."""
+    """The error for an unknown member, an unknown enumerator or a too large number names the wrong value."""
     with pytest.raises(LayoutMismatch, match=said):
         kept(**keep)
 
 
 def test_a_return_is_attached_before_its_entry() -> None:
-    """Or calls would be recorded whose return is missed; a place may have no return."""
+    """The return is attached first, so no call is recorded without its return. A place may have no return."""
     at = Symbol(("f",))
     assert Place(at, "enter", "leave").programs == ("leave", "enter")
     assert Place(at, "enter").programs == ("enter",)
 
 
 def test_places_of_probes_can_be_attached_to() -> None:
-    """Their programs are in the object, and no name is two places'."""
+    """The programs of all places are in the object, and no two places share a name."""
     for probe in probes().values():
         places = probe.places(parse_options(probe.options, {}))
         names = [name for place in places for name in place.at.names]

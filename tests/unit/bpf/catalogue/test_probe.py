@@ -1,4 +1,4 @@
-"""The catalogue: what every probe promises, held against its compiled object."""
+"""The catalogue: every probe's definition agrees with its compiled object."""
 
 import re
 import subprocess
@@ -23,7 +23,7 @@ every_stream = pytest.mark.parametrize(("probe", "stream"), STREAMS, ids=[stream
 
 
 def test_probes_are_found_not_listed() -> None:
-    """A probe is a module or package, with an object unless it is of samples; each of both is one."""
+    """Every module or package is a probe. Every probe except samplers has an object, and every object a probe."""
     modules = {path.stem for path in Path(found.__file__).parent.glob("[a-z]*")}
     objects = {path.name.removesuffix(".bpf.o") for path in catalogue.OBJECTS.glob("*.bpf.o")}
     assert set(probes()) == modules
@@ -31,7 +31,7 @@ def test_probes_are_found_not_listed() -> None:
 
 
 def test_the_catalogue_needs_neither_extension_nor_privileges() -> None:
-    """Names, columns and options are known where nothing can be loaded."""
+    """Names, columns and options are known without the extension, which loads BPF objects."""
     script = (
         "import os, sys; sys.modules['scope_bpf.binding._native'] = None\n"
         "from scope_bpf.probes import probes\n"
@@ -44,7 +44,7 @@ def test_the_catalogue_needs_neither_extension_nor_privileges() -> None:
 
 @every_probe
 def test_a_probe_says_what_it_is(probe: Probe) -> None:
-    """One snake_case name everywhere, a meaning, a way to attach whose programs the object has, or to look."""
+    """A probe has a snake_case name, a meaning, and a sampler or programs that are in its object."""
     assert re.fullmatch(r"[a-z][a-z0-9_]*", probe.name)
     assert probe.meaning
     assert bool(probe.alternatives) != bool(probe.sampler)
@@ -52,13 +52,13 @@ def test_a_probe_says_what_it_is(probe: Probe) -> None:
         assert alternative.name
         assert all(re.search(rb"\0" + program.encode() + rb"\0", probe.elf) for program in alternative.programs)
     assert all(option.meaning for option in probe.options)
-    given = [option for option in probe.options if option.default != ()]  # no names, which means all, cannot be given
+    given = [option for option in probe.options if option.default != ()]  # no names: a default, but no valid input
     assert all(option.parse(option.default) == option.default for option in given)
 
 
 @every_stream
 def test_a_stream_is_what_its_struct_is(probe: Probe, stream: Stream) -> None:
-    """Columns are the struct's fields, described, with the common ones first and in one order."""
+    """The columns are the struct's fields, and each has a meaning. The mode's common columns come first."""
     schema = probe.schema(stream)
     implied = stream.implied
     assert schema.names[: len(implied)] == list(implied)
@@ -70,7 +70,7 @@ def test_a_stream_is_what_its_struct_is(probe: Probe, stream: Stream) -> None:
 
 @every_stream
 def test_a_unit_is_in_the_name(probe: Probe, stream: Stream) -> None:
-    """A column in nanoseconds or bytes says so in its name, histograms and the rest of the header apart."""
+    """The name of a column in nanoseconds or bytes ends with the unit, except for histograms."""
     types = {field.name: field.type for field in probe.schema(stream)}
     for name, column in stream.described().items():
         if column.unit in ("ns", "bytes") and not pa.types.is_fixed_size_list(types[name]):
@@ -79,7 +79,7 @@ def test_a_unit_is_in_the_name(probe: Probe, stream: Stream) -> None:
 
 @every_stream
 def test_a_live_table_shows_columns_of_its_own(probe: Probe, stream: Stream) -> None:
-    """What is grouped, added up or listed exists."""
+    """Every column that a live table or a label uses exists in the stream."""
     for live in (stream.live, *stream.also_live):
         single = {live.failures, live.unless, live.only, live.failed, live.rate} - {""}
         assert {*live.by, *live.totals, *live.latest, *live.told_apart, *live.quantiles, *single} <= set(
@@ -89,7 +89,7 @@ def test_a_live_table_shows_columns_of_its_own(probe: Probe, stream: Stream) -> 
 
 
 def test_c_and_python_name_the_same_fields() -> None:
-    """A field that one side lacks is named, with the side that lacks it, whichever and however many."""
+    """The error names all fields that are missing in C or in Python, and the side that lacks them."""
     probe = probe_named("process")
     (exec_, *_) = probe.streams
     less = replace(exec_, columns={name: column for name, column in exec_.columns.items() if name != "ppid"})
@@ -101,13 +101,13 @@ def test_c_and_python_name_the_same_fields() -> None:
 
 
 def test_a_stream_without_a_struct_is_named() -> None:
-    """The message says what is missing in C."""
+    """The message names the struct that is missing in C."""
     with pytest.raises(LayoutMismatch, match="no struct nonsense_event; is SCOPE_STREAM declared"):
         probe_named("process").layout(Stream("nonsense", "", columns={}))
 
 
 def test_an_unknown_probe_is_told_with_those_there_are() -> None:
-    """The message lists the names to choose from."""
+    """The message lists all probes."""
     with pytest.raises(
         UnknownProbe, match=r"no probe named 'nonsense'; there are: cuda, files, gpu, process, sched, syscalls, why"
     ):
@@ -115,7 +115,7 @@ def test_an_unknown_probe_is_told_with_those_there_are() -> None:
 
 
 def test_two_probes_cannot_share_a_stream(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A stream is a table: the second probe that names one is refused, with both named."""
+    """Two probes with a stream of the same name are refused; the message names both probes."""
     import scope_bpf.probes
 
     (tmp_path / "again.py").write_text(
@@ -131,7 +131,7 @@ def test_two_probes_cannot_share_a_stream(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_a_fingerprint_tells_schemas_apart() -> None:
-    """Names, types and order count; metadata does not."""
+    """A fingerprint depends on names, types and order of the columns, not on metadata."""
     schema = pa.schema([("a", pa.int32()), ("b", pa.string())])
     others = [
         pa.schema([("b", pa.string()), ("a", pa.int32())]),

@@ -1,4 +1,4 @@
-"""Targets become what the filter compares."""
+"""Converting targets to the conditions of the filter."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ CONTAINER = "0123456789ab" + "cd" * 26
 
 @pytest.fixture
 def cgroups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tree as container engines make it."""
+    """A tree of cgroups as container engines make it."""
     for path in (f"system.slice/docker-{CONTAINER}.scope/init.scope", "user.slice", f"other/{CONTAINER}/x-{CONTAINER}"):
         (tmp_path / path).mkdir(parents=True)
     monkeypatch.setattr(targets, "cgroup_root", lambda: tmp_path)
@@ -52,21 +52,21 @@ def test_conditions_are_members_of_the_filter() -> None:
     ids=str,
 )
 def test_a_field_that_names_nobody_is_not_everybody(given: dict[str, Any], said: str) -> None:
-    """What a user gave and is empty, such as a variable that was not set, is refused with what to do."""
+    """A field given as 0 or empty, such as from an unset variable, is refused; the message says what to do."""
     with pytest.raises(InvalidTarget) as refused:
         target_of(given)
     assert str(refused.value) == said
 
 
 def test_fields_that_were_not_given_are_no_condition() -> None:
-    """Only what was given is in the target."""
+    """Only the given fields are in the target."""
     assert target_of({}) == Target()
     assert target_of({"pid": 7, "comm": "sh"}) == Target(pid=7, comm="sh")
 
 
 @pytest.mark.parametrize(("comm", "fits"), [("x" * 15, True), ("x" * 16, False), ("é" * 7, True), ("é" * 8, False)])
 def test_a_name_has_15_bytes_at_most(comm: str, fits: bool) -> None:
-    """Bytes count, not characters; a longer name could never match and is refused."""
+    """A name longer than 15 bytes, not characters, could never match and is refused."""
     if fits:
         assert Target(comm=comm).conditions()["comm"] == comm.encode()
     else:
@@ -75,7 +75,7 @@ def test_a_name_has_15_bytes_at_most(comm: str, fits: bool) -> None:
 
 
 def test_an_executable_has_to_be_a_file(tmp_path: Path) -> None:
-    """Links are followed; which inode it is the kernel is asked for, so that there is no condition to give yet."""
+    """Links are followed. There is no condition yet, because only the kernel knows the inode."""
     program = tmp_path / "program"
     program.touch()
     (tmp_path / "link").symlink_to(program)
@@ -86,7 +86,7 @@ def test_an_executable_has_to_be_a_file(tmp_path: Path) -> None:
 
 
 def test_a_cgroup_is_a_directory_of_the_hierarchy(cgroups: Path) -> None:
-    """It lies below the root; slashes at the ends do not matter. A file, or what is elsewhere, is no cgroup."""
+    """A cgroup is a directory below the root; leading and trailing slashes are ignored. Other paths are refused."""
     for given in ("system.slice", "/system.slice/"):
         assert Target(cgroup=given).cgroup_folder() == cgroups / "system.slice"
     (cgroups / "cgroup.procs").touch()
@@ -97,7 +97,7 @@ def test_a_cgroup_is_a_directory_of_the_hierarchy(cgroups: Path) -> None:
 
 @pytest.mark.parametrize("length", [12, 20, 64])
 def test_a_container_is_its_outermost_cgroup(cgroups: Path, length: int) -> None:
-    """An id, or its first 12 digits or more, finds the container whatever engine named the directory."""
+    """An id, or its first 12 or more digits, finds the container's outermost cgroup for each engine's naming."""
     outermost = {cgroups / f"system.slice/docker-{CONTAINER}.scope", cgroups / "other" / CONTAINER}
     assert Target(container=CONTAINER[:length]).cgroup_folder() in outermost
 
@@ -105,13 +105,13 @@ def test_a_container_is_its_outermost_cgroup(cgroups: Path, length: int) -> None
 @pytest.mark.parametrize("container", ["0123456789a", "0123456789AB", "../../../etc", "0123456789a*"])
 @pytest.mark.usefixtures("cgroups")
 def test_what_is_no_container_id_is_refused(container: str) -> None:
-    """Short ones could mean several; other characters could mean other paths."""
+    """Short ids are refused because they are ambiguous; ids with other characters because they could be paths."""
     with pytest.raises(TargetNotFound, match="is no container id"):
         Target(container=container).conditions()
 
 
 def test_a_process_has_to_run() -> None:
-    """A pid that is gone is refused."""
+    """The pid of an ended process is refused."""
     ended = subprocess.Popen(["true"])
     ended.wait()
     with pytest.raises(TargetNotFound, match=f"no process has pid {ended.pid}"):

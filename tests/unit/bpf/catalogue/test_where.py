@@ -1,11 +1,13 @@
-"""The grammar of filters: what is taken and as what, and what is refused, with the place and the reason."""
+"""The grammar of filters: which texts are accepted, and the errors for all others."""
 
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError
+from typing import Any
 
 import pytest
 
+from scope_bpf.catalogue.codes import Codes
 from scope_bpf.catalogue.condition import And, Condition, IsNull, Matches, Not, OneOf, Or, Ordered
 from scope_bpf.catalogue.literal import ColumnType, Kind
 from scope_bpf.catalogue.where import LONGEST, filter_columns, read_filter
@@ -24,6 +26,8 @@ COLUMNS = {
     "path": ColumnType(Kind.TEXT),
     "is_async": ColumnType(Kind.TRUTH),
     "latency": ColumnType(Kind.LIST, "ns"),
+    "result": ColumnType(Kind.WHOLE, codes=Codes.ERROR),
+    "signal": ColumnType(Kind.WHOLE, "", 0, 255, codes=Codes.SIGNAL),
 }
 FAILED = Ordered("ret", "<=", -1)
 GIT = OneOf("comm", ("git",))
@@ -41,6 +45,11 @@ GIT = OneOf("comm", ("git",))
         ("ret >= 0xff", Ordered("ret", ">=", 255)),
         ("ret > -0x10", Ordered("ret", ">=", -15)),
         ("ret > 1e3", Ordered("ret", ">=", 1001)),
+        ("result = -ENOENT", OneOf("result", (-2,))),
+        ("result in (-EAGAIN, -EWOULDBLOCK, 3)", OneOf("result", (-11, 3))),
+        ("result = -ERESTARTSYS", OneOf("result", (-512,))),
+        ("signal != SIGKILL", Not(OneOf("signal", (9,)))),
+        ("signal >= SIGRTMIN", Ordered("signal", ">=", 32)),
         ("ret in (1, 2,1)", OneOf("ret", (1, 2))),
         ("ret not in (1)", Not(OneOf("ret", (1,)))),
         ("ret is null", IsNull("ret")),
@@ -110,7 +119,7 @@ def test_a_filter_is_read(text: str, condition: Condition) -> None:
     ],
 )
 def test_values_are_brought_within_the_column(text: str, condition: Condition) -> None:
-    """What a column cannot hold is met by no row, or by every row that has a value; nothing overflows later."""
+    """A value outside the column's range is replaced by a condition within the range, so nothing overflows later."""
     assert read_filter(text, COLUMNS) == condition
 
 
@@ -124,6 +133,13 @@ def test_values_are_brought_within_the_column(text: str, condition: Condition) -
         ("ret < foo", "where, character 7: ret takes a whole number, not 'foo'"),
         ("ret < '5'", "where, character 7: ret is a whole number; write it without quotes"),
         ("ret < 1ms", "where, character 7: ret takes a whole number, not '1ms'"),
+        ("ret = -ENOENT", "where, character 7: ret takes a whole number, not '-ENOENT'"),
+        (
+            "result = ENOENT",
+            "where, character 10: result takes a whole number or a name such as -ENOENT, not 'ENOENT' "
+            "(did you mean '-ENOENT'",
+        ),
+        ("signal = KILL", "signal takes a whole number or a name such as SIGKILL, not 'KILL' (did you mean 'SIGKILL'"),
         ("ret < 0x", "ret takes a whole number, not '0x'"),
         ("ret < 1_000", "ret takes a whole number, not '1_000'"),
         ("ret < ١", "ret takes a whole number, not '١'"),
@@ -169,7 +185,7 @@ def test_values_are_brought_within_the_column(text: str, condition: Condition) -
     ],
 )
 def test_what_is_no_filter_is_refused(text: str, said: str) -> None:
-    """In one line that names the place and the reason, however hostile the text is."""
+    """The error is one short line with the position and the reason, also for hostile texts."""
     with pytest.raises(InvalidFilter) as refused:
         read_filter(text, COLUMNS)
     assert said in str(refused.value)
@@ -178,7 +194,7 @@ def test_what_is_no_filter_is_refused(text: str, said: str) -> None:
 
 
 def test_what_is_as_large_as_may_be_is_taken() -> None:
-    """The bounds on depth, length and number of comparisons are those that are said."""
+    """A filter exactly at the limits of depth, comparisons and '*' in a pattern is accepted."""
     read_filter("(" * 32 + "nr=1" + ")" * 32, COLUMNS)
     read_filter(" or ".join(["nr=1"] * 64), COLUMNS)
     read_filter("comm ~ '" + "*a" * 32 + "\\*?" * 1000 + "'", COLUMNS)
@@ -187,15 +203,15 @@ def test_what_is_as_large_as_may_be_is_taken() -> None:
 
 
 def test_a_condition_does_not_change() -> None:
-    """It may be shared, compared and used as a key."""
-    condition = read_filter("comm = git and nr in (1, 2)", COLUMNS)
+    """A condition is immutable and hashable; equal filters have equal hashes."""
+    condition: Any = read_filter("comm = git and nr in (1, 2)", COLUMNS)
     assert hash(condition) == hash(read_filter("comm=git and (nr in (1,2))", COLUMNS))
     with pytest.raises(FrozenInstanceError):
-        condition.terms = ()  # type: ignore[union-attr,misc]
+        condition.terms = ()
 
 
 def test_every_stream_can_be_filtered() -> None:
-    """By each of its columns, as the catalogue describes them: type, bounds and unit."""
+    """Every column can be used in a filter. Its type, bounds and unit are those of the catalogue."""
     for probe in probes().values():
         for stream in probe.public_streams:
             columns = filter_columns(stream, probe.schema(stream))
@@ -205,12 +221,12 @@ def test_every_stream_can_be_filtered() -> None:
     syscalls = probes()["syscalls"]
     columns = filter_columns(syscalls.streams[0], syscalls.schema(syscalls.streams[0]))
     assert columns["duration_ns"] == ColumnType(Kind.WHOLE, "ns", 0, (1 << 64) - 1)
-    assert columns["ret"] == ColumnType(Kind.WHOLE, "", -(1 << 63), (1 << 63) - 1)
+    assert columns["ret"] == ColumnType(Kind.WHOLE, "", -(1 << 63), (1 << 63) - 1, Codes.ERROR)
     assert columns["name"].kind is Kind.TEXT
 
 
 def test_a_filter_is_read_without_arrow() -> None:
-    """So that a wrong one is refused at once, before what is slow to import is."""
+    """Reading a filter does not import pyarrow or numpy, which are slow: a wrong filter is refused at once."""
     code = """
 import sys
 from scope_bpf.catalogue.literal import ColumnType, Kind

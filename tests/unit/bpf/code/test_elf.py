@@ -1,4 +1,4 @@
-"""ELF files as they lie on disk: functions, stubs, damage."""
+"""Reading ELF files from disk: functions, slots, damaged files."""
 
 import platform
 import random
@@ -46,7 +46,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 
 def test_functions_by_name(build: Build) -> None:
-    """Shared and local ones are found with their offsets as nm has their addresses; imported ones are not theirs."""
+    """Global and local functions are found where nm shows them; imported functions are not found."""
     path = build("program")
     listed = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
     addresses = {words[2]: int(words[0], 16) for line in listed.splitlines() if len(words := line.split()) == 3}
@@ -65,7 +65,7 @@ def test_functions_by_name(build: Build) -> None:
 
 
 def test_a_stripped_file_has_what_it_shares(build: Build) -> None:
-    """Local functions are gone; what a library exports is not."""
+    """In a stripped library, exported functions are found; local functions are not."""
     with FileIO(build("library", "-shared", "-fPIC", "-s")) as file:
         elf = ElfFile(file)
         assert elf.symbols is None
@@ -73,7 +73,7 @@ def test_a_stripped_file_has_what_it_shares(build: Build) -> None:
 
 
 def test_the_cheapest_instruction(build: Build) -> None:
-    """endbr64 is passed over where a push follows it, and nowhere else."""
+    """endbr64 is skipped only if a push follows."""
     x86 = (
         ("main", ["-fcf-protection=full"], b"\xf3\x0f\x1e\xfa\x55", 4),
         ("main", ["-fcf-protection=none"], b"\x55", 0),
@@ -89,7 +89,7 @@ def test_the_cheapest_instruction(build: Build) -> None:
 
 
 def test_what_is_no_elf_file_is_refused(tmp_path: Path) -> None:
-    """Text, nothing, and files of 32 bits."""
+    """Text, empty files and 32-bit files are refused."""
     for number, content in enumerate((b"", b"#!/bin/sh\n", b"\x7fELF", b"\x7fELF\x01\x01" + bytes(60))):
         path = tmp_path / str(number)
         path.write_bytes(content)
@@ -98,7 +98,7 @@ def test_what_is_no_elf_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_does_no_harm(build: Build, tmp_path: Path) -> None:
-    """Whatever the bytes of a hostile file are, reading it ends, with an answer or with NotElf."""
+    """Reading a damaged file ends with a result or with NotElf."""
     whole = build("damaged").read_bytes()
     chance = random.Random(7)
     for number in range(200):
@@ -124,7 +124,7 @@ def test_a_damaged_file_does_no_harm(build: Build, tmp_path: Path) -> None:
 
 
 def test_the_files_of_a_command(build: Build, tmp_path: Path) -> None:
-    """A program's libraries by its loader's own account; a script's are its interpreter's."""
+    """A command's files are the program and the libraries that its loader lists; for a script, its interpreter's."""
     path = build("program")
     files = files_of_command(str(path))
     assert files[0] == str(path)
@@ -138,7 +138,7 @@ def test_the_files_of_a_command(build: Build, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", [sys.executable, "/bin/sh", "/bin/ls"])
 def test_the_build_id(path: str) -> None:
-    """As readelf has it; none where the linker left none."""
+    """The build id is the one that readelf shows; empty if there is none."""
     said = subprocess.run(["readelf", "-n", path], capture_output=True, text=True, check=True).stdout
     wanted = re.search(r"Build ID: ([0-9a-f]+)", said)
     with FileIO(path) as file:
@@ -154,7 +154,7 @@ def test_no_build_id(tmp_path: Path) -> None:
 
 
 def test_installed_libraries() -> None:
-    """Those in the loader's cache, by how their names begin; every path is there."""
+    """Libraries in the loader's cache are found by the prefix of their names; every path exists."""
     found = installed_libraries(("libc.so", "libnothing"))
     assert found
     assert {Path(path).name for path in found} == {"libc.so.6"}

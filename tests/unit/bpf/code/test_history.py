@@ -1,4 +1,4 @@
-"""Whose code an address was at a time, of processes that run and that ended."""
+"""The file whose code was at an address at a given time, in running and ended processes."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ FILES: list[Any] = [object() for _ in range(3)]
 
 
 def test_an_address_is_what_was_mapped_last_by_then() -> None:
-    """What comes later takes its place, for what is asked of later times only."""
+    """A new mapping replaces an older one only for times after the new mapping."""
     history = History()
     process = history.begin(7, 100)
     history.add(process, Mapped(110, 0x1000, 0x2000, 0, FILES[0]))
@@ -23,7 +23,7 @@ def test_an_address_is_what_was_mapped_last_by_then() -> None:
 
 
 def test_names_of_an_address_have_ages() -> None:
-    """A number of addresses stands for other names from the time on at which another file took a place."""
+    """The age of a process's addresses grows when code of another file replaces a mapping."""
     history = History()
     process = history.begin(7, 100)
     for since_ns, file in ((110, 0), (120, 0), (130, 1), (140, 0)):
@@ -33,7 +33,7 @@ def test_names_of_an_address_have_ages() -> None:
 
 
 def test_a_child_has_what_its_parent_had() -> None:
-    """From the fork on each has its own."""
+    """A child starts with its parent's mappings. After the fork, each has its own."""
     history = History()
     parent = history.begin(7, 100)
     history.add(parent, Mapped(110, 0x1000, 0x2000, 0, FILES[0]))
@@ -45,7 +45,7 @@ def test_a_child_has_what_its_parent_had() -> None:
 
 
 def test_a_pid_that_is_used_again_is_another_process() -> None:
-    """Each is found by when it started; one that ended is known for a while, and then is not."""
+    """Processes with the same pid are found by their start time. An ended process is forgotten after a while."""
     history = History()
     first = history.begin(7, 100)
     history.add(first, Mapped(110, 0x1000, 0x2000, 0, FILES[0]))
@@ -62,7 +62,7 @@ def test_a_pid_that_is_used_again_is_another_process() -> None:
 
 
 def test_what_was_unmapped_is_forgotten_a_while_later() -> None:
-    """A process that opens and closes libraries without end takes no more room for it."""
+    """Unmapped code is forgotten after a while, so a process that keeps loading libraries needs no more memory."""
     history = History()
     process = history.begin(7, 100)
     history.add(process, Mapped(110, 0x1000, 0x2000, 0, FILES[0]))

@@ -1,4 +1,4 @@
-"""More files are kept than are open; each can be read as it was, from any thread."""
+"""More files are kept than are open. Every kept file can be read, from any thread."""
 
 import os
 import resource
@@ -28,7 +28,7 @@ def descriptors() -> int:
 
 
 def test_files_are_read_though_few_are_open(paths: list[Path]) -> None:
-    """Also when they were deleted meanwhile; by several threads at once, which close each other's files."""
+    """Kept files can be read after their deletion, and by several threads at once, with few open descriptors."""
     files, before = KeptFiles(most_open=3), descriptors()
     many = [kept(files, path) for path in paths]
     for path in paths:
@@ -46,7 +46,7 @@ def test_files_are_read_though_few_are_open(paths: list[Path]) -> None:
 
 
 def test_what_was_read_goes_with_the_descriptor(paths: list[Path]) -> None:
-    """Tables of a file that nobody asks for are forgotten when it is closed."""
+    """When a file's descriptor is closed, the data read from the file is freed."""
     files = KeptFiles(most_open=1)
     first, forgotten = kept(files, paths[0]), []
     first.forget = lambda: forgotten.append(0)
@@ -57,7 +57,7 @@ def test_what_was_read_goes_with_the_descriptor(paths: list[Path]) -> None:
 
 
 def test_without_a_descriptor_it_is_counted(paths: list[Path]) -> None:
-    """Those that are open are closed for it; where that is not enough there is nothing to be read, which is counted."""
+    """Other kept files are closed to free descriptors. If that is not enough, reads return nothing and are counted."""
     files = KeptFiles(most_open=50)
     many = [kept(files, path) for path in paths]
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""Symbol tables: right whatever names share, and small however large the table is."""
+"""Symbol tables: names may share bytes, and large tables need little memory."""
 
 import tracemalloc
 
@@ -10,7 +10,7 @@ FUNCTION, OBJECT = 0x12, 0x11  # st_info of global symbols
 
 
 def symbols_of(table: np.ndarray, names: bytes) -> Symbols:
-    """A table and its names as a file has them, one behind the other."""
+    """A table, with its names right after it, as in a file."""
     whole = table.tobytes() + names
 
     def read(offset: int, size: int) -> bytes:
@@ -20,7 +20,7 @@ def symbols_of(table: np.ndarray, names: bytes) -> Symbols:
 
 
 def test_names_that_share_their_end() -> None:
-    """A linker keeps `malloc` within `cudaMalloc`'s text; longer and shorter names are others."""
+    """A name may be the end of another name's text, as linkers store it. Only whole names are found."""
     names = b"\0cudaMalloc\0cudaMallocAsync\0cu\0"
     entries = [
         (1, 100),
@@ -34,7 +34,7 @@ def test_names_that_share_their_end() -> None:
 
 
 def test_what_is_defined_elsewhere() -> None:
-    """It has a place in the table, and no address; what is no function has none either."""
+    """`addresses` finds only functions defined here; `indices` finds undefined symbols and variables too."""
     names = b"\0one\0two\0"
     table = np.array([(1, FUNCTION, 0, 0, 0, 0), (1, OBJECT, 0, 1, 7, 1), (5, FUNCTION, 0, 1, 9, 1)], SYMBOL)
     symbols = symbols_of(table, names)
@@ -44,7 +44,7 @@ def test_what_is_defined_elsewhere() -> None:
 
 
 def test_a_large_table() -> None:
-    """Of 400,000 symbols with 40 MB of names, little is in memory when some are looked for, and nothing afterwards."""
+    """A search in 400,000 symbols with 40 MB of names needs less than 32 MiB, and keeps nearly nothing."""
     count, width = 400_000, 100
     names = np.full((count, width), ord("x"), np.uint8)
     names[:, :2], names[:, -1] = (ord("c"), ord("u")), 0

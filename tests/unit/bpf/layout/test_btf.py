@@ -1,4 +1,4 @@
-"""BTF as the compiler writes it, read back."""
+"""Reading the BTF that a compiler writes."""
 
 import shutil
 import struct
@@ -51,7 +51,7 @@ def _compiled(folder: Path, source: str) -> Path:
 
 
 def test_members_lie_where_the_compiler_put_them(btf: Btf) -> None:
-    """Names, offsets and sizes are C's; typedefs of integers keep the name that was written."""
+    """Names, offsets and sizes are as in C. A typedef of an integer keeps its own name."""
     outer = btf.struct("outer")
     assert outer is not None
     assert [(member.name, member.offset) for member in outer.members[:4]] == [
@@ -74,7 +74,7 @@ def test_members_lie_where_the_compiler_put_them(btf: Btf) -> None:
 
 
 def test_what_is_no_column_is_none(btf: Btf) -> None:
-    """Pointers, functions, unions and floats have no type here, and do not shift what is behind them."""
+    """The type of a pointer, a function, a union or a float is None."""
     outer = btf.struct("outer")
     assert outer is not None
     types = {member.name: member.type for member in outer.members}
@@ -82,14 +82,14 @@ def test_what_is_no_column_is_none(btf: Btf) -> None:
 
 
 def test_bit_fields_keep_their_byte(btf: Btf) -> None:
-    """In a struct with bit fields, offsets are encoded otherwise; those of whole members are right."""
+    """The offsets in a struct with bit fields, which BTF encodes differently, are read right."""
     bits = btf.struct("bits")
     assert bits is not None
     assert [(member.name, member.offset) for member in bits.members] == [("few", 0), ("many", 0), ("whole", 4)]
 
 
 def test_enums_have_names_and_values(btf: Btf) -> None:
-    """Enumerators are in C's order with C's values, negative ones too; a member's type knows them."""
+    """Enumerators have their order and values from C, also negative ones. A member's type includes them."""
     assert btf.enum("sign") == {"BELOW": -1, "NEITHER": 0, "ABOVE": 70000}
     assert btf.enum("outer") is None
     outer = btf.struct("outer")
@@ -98,7 +98,7 @@ def test_enums_have_names_and_values(btf: Btf) -> None:
 
 
 def test_wide_enums_are_read(tmp_path: Path) -> None:
-    """Enumerators of 64 bits, which compilers write since LLVM 15: halves, low first, signed if the enum says so."""
+    """Enumerators of 64 bits, written by compilers since LLVM 15, are read as signed or unsigned."""
     text = b"\0wide\0MOST\0below\0LEAST\0"
     wide = struct.pack("<IIIIQ", 1, 19 << 24 | 1, 8, 6, (1 << 64) - 1)
     below = struct.pack("<IIIIq", 11, 1 << 31 | 19 << 24 | 1, 8, 17, -(1 << 40))
@@ -111,18 +111,18 @@ def test_wide_enums_are_read(tmp_path: Path) -> None:
 
 
 def test_variables_are_found_by_section(btf: Btf) -> None:
-    """Constants that are set at load are told from those that programs change."""
+    """A variable's section distinguishes constants set at load from variables that programs change."""
     assert (btf.variables["constant"].section, btf.variables["constant"].size) == (".rodata", 4)
     assert btf.variables["changeable"].section == ".data.own"
 
 
 def test_an_absent_struct_is_none(btf: Btf) -> None:
-    """A name that no struct has gives None, a union's included."""
+    """A name that is not a struct's gives None; so does the name of a union."""
     assert btf.struct("nonsense") is None
     assert btf.struct("either") is None
 
 
 def test_an_object_without_btf_is_refused() -> None:
-    """Any other ELF file is refused with the section named."""
+    """An ELF file without BTF is refused; the message names the section."""
     with pytest.raises(ValueError, match=r"no \.BTF section"):
         Btf.from_file(Path("/proc/self/exe"))

@@ -1,4 +1,4 @@
-"""From structs to columns."""
+"""Converting structs to columns."""
 
 import pytest
 
@@ -12,7 +12,7 @@ HEADER = Struct("scope_header", 16, (Member("pid", 0, U32), Member("stream", 4, 
 
 
 def test_a_header_stands_for_its_members() -> None:
-    """Its columns come first, under their own names; padding and the stream's number are none."""
+    """The header's members become columns with their own names; padding and the stream's number do not."""
     event = Struct("thing_event", 24, (Member("header", 0, HEADER), Member("more", 16, U32), Member("pad", 20, U32)))
     layout = layout_of(event)
     assert [(field.name, field.offset) for field in layout.fields] == [("pid", 0), ("ret", 8), ("more", 16)]
@@ -21,7 +21,7 @@ def test_a_header_stands_for_its_members() -> None:
 
 
 def test_structs_lie_one_behind_the_other() -> None:
-    """A summary's row is its key and then its value."""
+    """A summary's row is its key, then its value."""
     key, value = Struct("a_key", 8, (Member("k", 0, U32),)), Struct("a_value", 8, (Member("v", 0, S64),))
     assert [(field.name, field.offset) for field in layout_of(key, value).fields] == [("k", 0), ("v", 8)]
 
@@ -44,14 +44,14 @@ def test_structs_lie_one_behind_the_other() -> None:
     ids=lambda value: value.name if isinstance(value, Struct | Enum | Kind) else "",
 )
 def test_types_become_columns(type_: Array | Enum | Struct, kind: Kind, arrow: str) -> None:
-    """The types of event.h say how their bytes are read."""
+    """Each type of event.h becomes its kind of column."""
     (field,) = layout_of(Struct("an_event", 400, (Member("it", 0, type_),))).fields
     assert (field.kind, str(field.arrow)) == (kind, arrow)
 
 
 @pytest.mark.parametrize("type_", [None, Array(U32, 4), Struct("other", 8, ())], ids=["pointer", "array", "struct"])
 def test_a_type_that_is_no_column_is_refused(type_: Array | Struct | None) -> None:
-    """The error names the struct and the member."""
+    """The error for an unsupported type names the struct and the member."""
     with pytest.raises(LayoutMismatch, match="struct an_event: member 'it' has a type that cannot become a column"):
         layout_of(Struct("an_event", 16, (Member("it", 0, type_),)))
 
@@ -68,11 +68,11 @@ def test_a_type_that_is_no_column_is_refused(type_: Array | Struct | None) -> No
     ids=lambda names: names[0],
 )
 def test_enumerators_lose_the_words_they_all_begin_with(names: list[str], called: list[str]) -> None:
-    """Whole words in front go, as long as something is left of each name; letters are small."""
+    """Words that all names begin with are removed, but no name becomes empty. Names are in lower case."""
     type_ = Enum("an_enum", 4, False, tuple((name, value) for value, name in enumerate(names)))
     assert [enumerators(type_)[value] for value in range(len(names))] == called
 
 
 def test_the_first_name_of_a_value_counts() -> None:
-    """An alias, such as the number of enumerators, does not take a name's place."""
+    """If two enumerators have the same value, the first one's name is used."""
     assert enumerators(Enum("an_enum", 4, False, (("A_ONE", 1), ("A_LAST", 1)))) == {1: "one"}

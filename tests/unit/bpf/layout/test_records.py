@@ -1,4 +1,4 @@
-"""From structs to records."""
+"""Converting structs to numpy dtypes."""
 
 import numpy as np
 import pytest
@@ -13,18 +13,18 @@ INNER = Struct("inner", 8, (Member("low", 0, U32), Member("kind", 4, Enum("kind"
 
 
 class _Types(Btf):
-    """One struct, without an object."""
+    """The types of an object with one struct."""
 
     def __init__(self, struct: Struct) -> None:
         self._only = struct
 
     def struct(self, name: str) -> Struct | None:
-        """That one."""
+        """The struct, if it has this name."""
         return self._only if name == self._only.name else None
 
 
 def test_a_record_lies_in_memory_as_in_c() -> None:
-    """Members within members, arrays of structs and gaps are where C has them."""
+    """Nested members, arrays of structs and padding have the same offsets as in C."""
     members = (Member("name", 0, Array(CHAR, 16)), Member("each", 16, Array(INNER, 3)), Member("last", 44, U32))
     dtype = record_dtype(_Types(Struct("outer", 48, members)), "outer")
     record = np.zeros(1, dtype)
@@ -35,13 +35,13 @@ def test_a_record_lies_in_memory_as_in_c() -> None:
 
 
 def test_what_has_no_place_in_a_record_is_refused() -> None:
-    """A pointer means nothing to user space; the struct and the member are named."""
+    """A pointer is refused, because user space cannot use it; the message names the struct and the member."""
     with pytest.raises(LayoutMismatch, match="struct outer: member 'next'"):
         record_dtype(_Types(Struct("outer", 8, (Member("next", 0, None),))), "outer")
 
 
 def test_what_an_object_lacks_is_named() -> None:
-    """A struct or an enum that is not in an object fails with its name."""
+    """The error for a missing struct or enum has its name."""
     btf = probe_named("syscalls").btf
     with pytest.raises(LayoutMismatch, match="no struct nonsense"):
         record_dtype(btf, "nonsense")

@@ -1,4 +1,4 @@
-"""What a live table adds up."""
+"""The sums of a live table."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def _shown(aggregate: Aggregate) -> list[tuple[Group, list[Any]]]:
 
 
 def test_groups_are_added_up_over_batches() -> None:
-    """Rows, failures and totals by group; rows that are not to be counted are left out."""
+    """A group has its rows, failures and totals over all batches; rows that `unless` marks are not counted."""
     live = Live(by=("comm",), totals=("bytes",), failures="ret", unless="nested")
     aggregate = _aggregate(live)
     for _ in range(2):
@@ -42,7 +42,7 @@ def test_groups_are_added_up_over_batches() -> None:
 
 @pytest.mark.parametrize("share", [0.5, 0.99])
 def test_quantiles_are_near(share: float) -> None:
-    """Within the 5 % that are said, against numpy's on all values; the longest is exact."""
+    """Quantiles are within 5 % of numpy's over all values; the longest is exact."""
     values = np.random.default_rng(7).lognormal(10, 2, 20_000).astype(np.uint64)
     aggregate = _aggregate(Live(by=("comm",), totals=("ns",), quantiles=("ns",)))
     for part in np.array_split(values, 7):
@@ -55,7 +55,7 @@ def test_quantiles_are_near(share: float) -> None:
 
 
 def test_a_table_of_some_rows() -> None:
-    """Only those that have what it is about, as a text or as a number that is not 0."""
+    """A table with `only` counts the rows in which that column is a text, or a number other than 0."""
     rows = [
         {"comm": "a", "kind": "H2D", "result": 0, "bytes": 1},
         {"comm": "a", "kind": None, "result": 2, "bytes": 2},
@@ -71,7 +71,7 @@ def test_a_table_of_some_rows() -> None:
 
 
 def test_what_failed_moves_no_bytes() -> None:
-    """It is counted, with the time that it took."""
+    """A failed row counts with its duration, but without its bytes."""
     live = Live(by=("comm",), totals=("bytes", "duration_ns"), failed="result")
     columns = {name: Column("", unit) for name, unit in (("bytes", "bytes"), ("duration_ns", "ns"))}
     aggregate = Aggregate(Stream("some", "something", columns, live=live), live)
@@ -82,7 +82,7 @@ def test_what_failed_moves_no_bytes() -> None:
 
 
 def test_a_rate_is_of_all_bytes_by_all_time() -> None:
-    """Of the rows that have one; a short copy weighs as little as it lasts."""
+    """The rate is all bytes divided by all time, of the rows that have a rate."""
     aggregate = _aggregate(Live(by=("kind",), totals=("bytes",), rate="bandwidth"))
     rows = [
         {"kind": "H2D", "bytes": 1000, "duration_ns": 10, "bandwidth": 1e11},
@@ -95,7 +95,7 @@ def test_a_rate_is_of_all_bytes_by_all_time() -> None:
 
 
 def test_a_gauge_shows_what_is_absent_as_absent() -> None:
-    """What a device cannot tell is no 0, and a text may stand among the numbers."""
+    """A value that a device does not report is absent, not 0; a text may be among the totals."""
     live = Live(by=("device",), totals=("power_watts", "slowed_by", "used"))
     aggregate = _aggregate(live, gauge=True)
     aggregate.add(pa.RecordBatch.from_pylist([{"device": 1, "power_watts": None, "slowed_by": "idle", "used": 7}]))
@@ -103,7 +103,7 @@ def test_a_gauge_shows_what_is_absent_as_absent() -> None:
 
 
 def test_a_gauge_shows_what_is_and_not_what_was() -> None:
-    """The latest values stand, groups are told apart by more than is shown, and those with nothing are left out."""
+    """A gauge shows each group's latest values, except 0; `told_apart` separates groups with equal names."""
     live = Live(by=("stack",), totals=("live",), told_apart=("stack_id",))
     aggregate = _aggregate(live, gauge=True)
     for states in ([5, 7, 9], [3, 0, 9]):
@@ -114,7 +114,7 @@ def test_a_gauge_shows_what_is_and_not_what_was() -> None:
 
 @pytest.mark.parametrize("share", [0.5, 0.99])
 def test_quantiles_of_histograms_are_about_right(share: float) -> None:
-    """A summary has counts by powers of two: quantiles are right to a factor of 1.5, nothing is longer."""
+    """Quantiles of power-of-two histograms are right to a factor of 1.5; no value is above the longest."""
     values = np.random.default_rng(7).lognormal(10, 2, 20_000).astype(np.uint64)
     octaves = np.bincount(np.log2(np.maximum(values, 1)).astype(int), minlength=40).tolist()
     live = Live(by=("comm",), totals=("count",), quantiles=("latency",))
@@ -131,7 +131,7 @@ def test_quantiles_of_histograms_are_about_right(share: float) -> None:
 
 
 def test_groups_are_ranked_by_several_columns() -> None:
-    """By the sum of the columns that the table names."""
+    """Groups are ranked by the sum of the `ranked_by` columns."""
     aggregate = _aggregate(
         Live(by=("path",), totals=("read_ns", "writes", "write_ns"), ranked_by=("read_ns", "write_ns"))
     )
@@ -141,7 +141,7 @@ def test_groups_are_ranked_by_several_columns() -> None:
 
 
 def test_the_total_is_of_all_groups() -> None:
-    """Numbers are added up and durations put together; states make no total."""
+    """The total adds the numbers and merges the durations of all groups; gauges have no total."""
     aggregate = _aggregate(Live(by=("comm",), totals=("ns",), quantiles=("ns",)))
     assert aggregate.total() is None
     aggregate.add(pa.RecordBatch.from_pydict({"comm": ["a", "b", "b"], "ns": [1, 10, 100]}))
@@ -152,7 +152,7 @@ def test_the_total_is_of_all_groups() -> None:
 
 
 def test_groups_beyond_the_limit_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of them is lost from the totals."""
+    """Groups beyond the limit are merged into one; the total still includes them."""
     monkeypatch.setattr(aggregate_module, "MOST_GROUPS", 10)
     aggregate = _aggregate(Live(by=("pid",), totals=("ns",), quantiles=("ns",)))
     for first in range(0, 40, 8):

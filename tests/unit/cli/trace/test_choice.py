@@ -1,4 +1,4 @@
-"""Which rows a filter takes, of several streams."""
+"""Which rows of several streams a filter selects."""
 
 import pytest
 
@@ -15,16 +15,18 @@ def _streams(*probes: str) -> list[tuple[Stream, object]]:
 
 
 def test_streams_without_the_columns_are_not_shown() -> None:
-    """Which these are is said; if no stream has the columns, the filter is refused."""
+    """Streams without the filter's columns are named; if no stream has the columns, the filter is refused."""
     choice = Choice("path ~ '/etc/*'", _streams("process", "files"))
     assert choice.notes() == ["no rows of exec, fork, exit are shown: they have no column for the filter"]
     with pytest.raises(InvalidFilter, match="no column 'paht'"):
         Choice("paht ~ '/etc/*'", _streams("process", "files"))
+    with pytest.raises(InvalidFilter, match="did you mean 'SIGKILL'"):
+        Choice("signal = SIGKIL", _streams("process"))  # `exec` has no signal, `exit` has
     assert Choice("", _streams("process", "files")).notes() == []
 
 
 def test_the_filters_columns_are_made_too() -> None:
-    """Beside those that a sink reads."""
+    """The columns of the filter are produced in addition to those that a sink reads."""
     ((stream, schema),) = _streams("syscalls")
     choice = Choice("ret < 0 and comm = a", [(stream, schema)])
     assert choice.columns(stream, {"name"}) == {"name", "ret", "comm"}
@@ -43,14 +45,14 @@ def test_the_filters_columns_are_made_too() -> None:
     ],
 )
 def test_a_filter_by_name_is_the_kernels(where: str, given: dict[str, str], recorded: tuple[str, ...]) -> None:
-    """What only some names can meet is recorded of these alone, unless the user chose the names."""
+    """If only some names can meet the filter, only these are recorded, unless the user chose the names."""
     probe = probe_named("syscalls")
     options = parse_options(probe.options, given)
     assert Choice(where, _streams("syscalls")).narrowed(probe, options)["names"] == recorded
 
 
 def test_a_name_that_there_is_not_is_refused() -> None:
-    """It would find nothing; the nearest names are told."""
+    """A filter with an unknown name is refused, since it would find nothing; the message has the nearest name."""
     probe = probe_named("syscalls")
     with pytest.raises(InvalidFilter, match=r"no name 'opnat' \(did you mean 'openat'"):
         Choice("name = opnat", _streams("syscalls")).narrowed(probe, parse_options(probe.options, {}))
@@ -67,7 +69,7 @@ def test_a_name_that_there_is_not_is_refused() -> None:
     ],
 )
 def test_what_a_filter_reads_is_made(where: str, given: dict[str, str], level: str) -> None:
-    """Columns that cost something are made if a filter reads them, unless the user chose."""
+    """Costly columns are produced if the filter reads them, unless the user chose the level."""
     probe = probe_named("syscalls")
     options = parse_options(probe.options, given)
     assert Choice(where, _streams("syscalls")).narrowed(probe, options)["decode"] == level

@@ -1,4 +1,4 @@
-"""Messages by the column, read by the library that makes them one by one."""
+"""Perfetto messages, encoded column by column, are read back with the perfetto library."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def _read(messages: Messages) -> "list[proto.TracePacket]":
 
 @pytest.mark.parametrize("count", [0, 1, 1009])
 def test_fields_are_what_the_library_reads(count: int) -> None:
-    """Integers of every size, doubles, messages in messages, absent ones in some."""
+    """The library reads integers of every size, doubles, and nested messages that some rows lack."""
     random = np.random.default_rng(count)
     times = random.integers(0, 2**63, count, np.uint64) >> random.integers(0, 64, count, np.uint64)
     doubles, signed = random.normal(0, 1e9, count), random.integers(-(2**40), 2**40, count)
@@ -43,7 +43,7 @@ def test_fields_are_what_the_library_reads(count: int) -> None:
 
 
 def test_what_is_taken_is_of_its_rows() -> None:
-    """Columns, constants and messages, in the order of the rows that were asked for."""
+    """taken() gives the columns, constants and nested messages of the given rows, in the given order."""
     numbers = np.arange(5) * 1000
     inner = Messages(5).varint(11, numbers + 1)
     messages = Messages(5).varint(8, numbers).same(10, 3).message(11, inner, numbers > 0)
@@ -55,6 +55,6 @@ def test_what_is_taken_is_of_its_rows() -> None:
 
 
 def test_the_largest_integers() -> None:
-    """All 64 bits."""
+    """Integers have all 64 bits."""
     values = np.array([2**64 - 1, 0, 2**63], np.uint64)
     assert [packet.timestamp for packet in _read(Messages(3).varint(8, values))] == [2**64 - 1, 0, 2**63]

@@ -1,6 +1,6 @@
-"""What tables look like: every stream's, at several widths, as kept pictures of text.
+"""The table of each stream at several widths, compared with stored text pictures.
 
-`SCOPE_KEEP_PICTURES=1 pytest tests/unit/cli/trace/test_tables.py` keeps new ones; look at them before a commit.
+`SCOPE_KEEP_PICTURES=1 pytest tests/unit/cli/trace/test_tables.py` stores new ones; look at them before a commit.
 """
 
 import os
@@ -16,6 +16,7 @@ from scope_bpf.catalogue.shown import Live
 from scope_bpf.catalogue.stream import Column, Mode, Stream
 from scope_bpf.probes import probes
 from scope_cli.text_table import width_of
+from scope_cli.trace import aggregate
 from scope_cli.trace.tables import TableSink, Wanted, headings, table_lines
 
 PICTURES = Path(__file__).parent / "pictures"
@@ -35,7 +36,7 @@ TEXTS = {
     ids=lambda value: value.name,
 )
 def test_each_stream_looks_as_it_did(probe: Probe, stream: Stream) -> None:
-    """On terminals of 80 and of 140 columns nothing is wider; in a pipe everything is there."""
+    """Each table equals its stored picture, in a pipe and in terminals of 80 and 140 columns, and fits the width."""
     sink = TableSink([stream])
     for seed in range(3):
         sink.write(stream, _rows(stream, probe.schema(stream), seed))
@@ -59,18 +60,16 @@ def _rows(stream: Stream, schema: pa.Schema, seed: int) -> pa.RecordBatch:
     )
 
 
-def _value(field: pa.Field, column: Column, chance: random.Random) -> Any:  # noqa: PLR0911 - one for each kind
+def _value(field: pa.Field, column: Column, chance: random.Random) -> Any:
     kind = field.type
-    if field.name in TEXTS:
-        return chance.choice([*TEXTS[field.name], None])
+    if field.name in TEXTS or pa.types.is_string(kind) or pa.types.is_dictionary(kind):
+        return chance.choice([*TEXTS.get(field.name, (f"{field.name}_one", f"{field.name}_two")), None])
     if pa.types.is_fixed_size_list(kind):
         return [chance.randrange(50) if 8 < octave < 24 else 0 for octave in range(kind.list_size)]
     if pa.types.is_list(kind):
         return ["sh", "-c", "echo 'a b'\nexit"]
     if pa.types.is_boolean(kind):
         return chance.random() < 0.5
-    if pa.types.is_string(kind) or pa.types.is_dictionary(kind):
-        return chance.choice([f"{field.name}_one", f"{field.name}_two", None])
     if column.unit in ("ns", "bytes", "B/s"):
         return int(chance.lognormvariate(10, 4))
     return chance.choice([0, 0, 1, 2, -2 if pa.types.is_signed_integer(kind) else 7])
@@ -88,7 +87,7 @@ def _shown(sink: TableSink, wanted: Wanted, width: int | None = None) -> list[st
 
 
 def test_numbers_and_headings_are_never_cut() -> None:
-    """Where the width is short, columns are left out, which is said, and texts are cut; a path keeps its end."""
+    """In a narrow terminal texts are cut, and whole columns are left out and named; a path keeps its end."""
     columns = {"path": Column(""), "bytes": Column("", "bytes"), "duration_ns": Column("", "ns")}
     live = Live(by=("path",), totals=("bytes", "duration_ns"), quantiles=("duration_ns",))
     sink, _ = _sink(live, columns, [{"path": "/a/rather/long/path/to/a.file", "bytes": 1 << 40, "duration_ns": 10**18}])
@@ -106,7 +105,7 @@ def test_numbers_and_headings_are_never_cut() -> None:
     [("", ["b", "a", "c"]), ("count", ["a", "b", "c"]), ("max", ["c", "b", "a"]), ("comm", ["a", "b", "c"])],
 )
 def test_groups_are_sorted_by_a_column(sort: str, order: list[str]) -> None:
-    """By what the table ranks them by, or by any heading: numbers with the largest first, texts in order."""
+    """Groups are sorted by the table's ranking or by any heading: the largest number first, texts in order."""
     columns = {"comm": Column(""), "duration_ns": Column("", "ns"), "weight": Column("")}
     live = Live(by=("comm",), totals=("weight",), quantiles=("duration_ns",))
     rows = [("a", 1, 2), ("a", 1, 3), ("b", 5, 7), ("c", 9, 1)]
@@ -116,8 +115,20 @@ def test_groups_are_sorted_by_a_column(sort: str, order: list[str]) -> None:
     assert sort in headings([stream]) | {""}
 
 
+def test_states_that_are_dropped_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To limit memory, only the largest states stay; a remark says how many were dropped."""
+    monkeypatch.setattr(aggregate, "MOST_GROUPS", 10)
+    live = Live(by=("n",), totals=("size",))
+    stream = Stream("some", "something", {"size": Column("")}, mode=Mode.SUMMARY, live=live, gauge=True)
+    sink = TableSink([stream])
+    sink.write(stream, pa.RecordBatch.from_pylist([{"n": number, "size": number} for number in range(1, 14)]))
+    heading, largest, *_, remark = _shown(sink, Wanted())
+    assert (heading.split()[:2], largest.split()[:2]) == (["n", "size"], ["13", "13"])
+    assert remark == "too many groups for a table: the 8 smallest were dropped; see --json"
+
+
 def test_what_is_left_out_is_said() -> None:
-    """How many more groups there are, and how many rows came before the latest."""
+    """A remark says how many groups, or how many rows before the latest, are not shown."""
     sink, _ = _sink(Live(by=("n",)), {"n": Column("")}, [{"n": number} for number in range(1234)])
     assert _shown(sink, Wanted(top=3))[-1] == "1,231 more groups; --top 1234 shows all"
     rows = [{"n": number, "ktime_ns": 1000 - abs(number - 1000)} for number in range(1234)]

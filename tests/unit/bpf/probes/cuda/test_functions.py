@@ -1,4 +1,4 @@
-"""The table of CUDA's functions, and what the programs take it for."""
+"""The table of CUDA functions agrees with the BPF programs."""
 
 import numpy as np
 
@@ -10,13 +10,13 @@ PROBE = probe_named("cuda")
 
 
 def test_a_function_is_named_once() -> None:
-    """A symbol leads to one row of the table."""
+    """Each symbol is in one row of the table only."""
     symbols = [symbol for function in FUNCTIONS for symbol in function.symbols]
     assert len(symbols) == len(set(symbols))
 
 
 def test_every_function_is_what_the_programs_take_it_for() -> None:
-    """Each function fits into struct cuda_place, says all of it, and its words mean what the object's enums say."""
+    """Each function sets all members of struct cuda_place; its `kind` and `stream` are values of the object's enums."""
     record = record_dtype(PROBE.btf, "cuda_place")
     kinds, streams = enum_values(PROBE.btf, "cuda_kind"), enum_values(PROBE.btf, "cuda_argument")
     for function in FUNCTIONS:

@@ -1,4 +1,4 @@
-"""Names of launches, as rows have them; the file is this process's own, the maps are dictionaries."""
+"""Names of launched kernels. The file is /bin/true; a dictionary stands in for the BPF map."""
 
 import os
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ INODE, VARIABLE, HANDLE = 0xFFFF1234, 0, 0x7F1234
 
 
 class Read:
-    """What is read of files, counted."""
+    """Stands in for the search of kernels in files, and counts the searches."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.times = 0
@@ -34,7 +34,7 @@ class Read:
         monkeypatch.setattr(kernel_names, "find_handles", lambda _elf, kernels: self.handles(kernels))
 
     def kernels(self, elf: ElfFile) -> Kernels:
-        """One kernel: its host function is where the code begins, its name is the loader's path."""
+        """One kernel: its host function is at the start of the code, its name is the loader's path."""
         self.times += 1
         return Kernels(elf, np.array([elf.code[0].address]), np.array([elf.address_of(self.text(elf)) or 0]))
 
@@ -84,7 +84,7 @@ def resolved(names: KernelNames, **row: int) -> tuple[str, str | None, str]:
 
 
 def test_a_host_function(names: tuple[KernelNames, Module], read: Read) -> None:
-    """It has the name that it is registered by; the file is read once, when the first launch asks."""
+    """A host function has the name of its registration. The file is read once, at the first launch."""
     found, module = names
     assert not read.times
     for _ in range(3):
@@ -95,7 +95,7 @@ def test_a_host_function(names: tuple[KernelNames, Module], read: Read) -> None:
 
 
 def test_a_handle_from_before(names: tuple[KernelNames, Module], history: History) -> None:
-    """A handle that the process got unseen is found in its variable, by where it has the file mapped."""
+    """A handle that the process got before recording began is found in its variable, in the process's memory."""
     found, module = names
     memory, pid = create_string_buffer(HANDLE.to_bytes(8, "little"), 16), os.getpid()
     start_ns, base = stat_of(pid).start_ticks * TICK_NS, addressof(memory)
@@ -107,9 +107,9 @@ def test_a_handle_from_before(names: tuple[KernelNames, Module], history: Histor
 
 
 def test_a_host_function_that_was_not_looked_up(names: tuple[KernelNames, Module], history: History) -> None:
-    """Where the kernel was too busy to say which file it is in, what the process had mapped says so; once it is known.
+    """If the kernel was too busy to look up the file of a host function, the process's mappings name the file.
 
-    It becomes known when the kernel's news are read, which may be later than the launch.
+    If a mapping is not known yet, the kernel's latest news is read first.
     """
     found, module = names
     (code, *_), begin = module.elf.code, 0x7F0000000000
@@ -121,14 +121,14 @@ def test_a_host_function_that_was_not_looked_up(names: tuple[KernelNames, Module
 
 
 def test_a_name_that_the_driver_was_told(names: tuple[KernelNames, Module]) -> None:
-    """It is that of the process that told it."""
+    """The name is used only for the process that gave it to the driver."""
     found, _ = names
     assert resolved(found, pid=6, start_ns=5, name=7) == ("added(int*)", None, "driver")
     assert resolved(found, pid=6, start_ns=4, name=7, handle=0x5)[2] == "handle"
 
 
 def test_a_file_that_is_dropped(names: tuple[KernelNames, Module], read: Read) -> None:
-    """Nothing of it is kept: its inode may become another file's."""
+    """All names of a dropped file are forgotten: another file may get its inode."""
     found, module = names
     offset = module.elf.code[0].offset
     assert resolved(found, inode=INODE, offset=offset)[2] == "registration"

@@ -1,4 +1,4 @@
-"""Kernels read from machine code, of whole files and of damaged ones: a name is right, or it is not there."""
+"""Kernels read from the machine code of intact and damaged files: a name is right, or it is absent."""
 
 import random
 import re
@@ -38,23 +38,23 @@ int main() { launch<%d>(nullptr); }
 LINKED = {"optimized": ("-O2",), "plain": (), "shared": ("-cudart", "shared"), "library": ("-shared", "-O2")}
 LINKED["library"] += ("-Xcompiler", "-fPIC")
 SINGLE = {"single": ("-O2",), "single plain": ()}  # with one kernel
-FILL = (b"\x90", b"\xcc", b"\x00")  # nop, int3, nothing
+FILL = (b"\x90", b"\xcc", b"\x00")  # nop, int3, zeros
 
-Span = tuple[int, int]  # from and to which offset in the file
+Span = tuple[int, int]  # begin and end, as offsets in the file
 
 
 @dataclass(frozen=True)
 class Registration:
-    """Where a kernel is registered, as objdump shows it."""
+    """The registration of a kernel in the code, as objdump shows it."""
 
     host_function: int
-    loads: tuple[Span, Span]  # of the host function's address, of its name's
+    loads: tuple[Span, Span]  # the instructions that load the host function's address and its name's
     call: Span
 
 
 @dataclass(frozen=True)
 class Truth:
-    """A program as nm and objdump show it before it was stripped."""
+    """A program as nm and objdump show it, and its stripped copy."""
 
     path: Path
     stripped: Path
@@ -76,7 +76,7 @@ class Found:
 
 
 def look_at(path: Path) -> Found | None:
-    """All that is read from a file's code; None if it is said to be no ELF file."""
+    """Everything that is read from a file's code; None if ElfFile raises NotElf."""
     with FileIO(path) as file:
         try:
             elf = ElfFile(file)
@@ -89,7 +89,7 @@ def look_at(path: Path) -> Found | None:
             for symbols in (elf.symbols, elf.dynamic_symbols):
                 if symbols:
                     symbols.name_at(address, begin=True)
-        nothing: Any = SimpleNamespace(map=lambda _: None)  # no object is loaded: only files are looked at
+        nothing: Any = SimpleNamespace(map=lambda _: None)  # no BPF object is loaded: only files are read
         names = KernelNames(nothing, nothing, PROBE.key_layout("cuda_names").dtype)
         module = Module(str(path), 1, elf)
         if names.add_module(module):
@@ -120,7 +120,7 @@ def registrations_of(elf: ElfFile, path: Path) -> Iterator[Registration]:
 
 @pytest.fixture(scope="module")
 def truth(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Truth]:
-    """The program, linked in one of several ways; made once."""
+    """Builds the program, linked in one of several ways; each is built once."""
     folder = tmp_path_factory.mktemp("code")
     source, single, nvcc = folder / "source.cu", folder / "single.cu", Nvcc(folder)
     source.write_text(SOURCE % KERNELS)
@@ -154,7 +154,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Truth]:
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Callable[[bytes], Path]:
-    """A file of these bytes."""
+    """Writes a file with these bytes."""
 
     def write(content: bytes) -> Path:
         (tmp_path / "damaged").write_bytes(content)
@@ -165,7 +165,7 @@ def damaged(tmp_path: Path) -> Callable[[bytes], Path]:
 
 @contextmanager
 def bounds(seconds: float, most_bytes: int) -> Iterator[None]:
-    """What is done within takes no more time of a CPU, nor memory."""
+    """Limits the CPU time and the memory of the code in the `with` block."""
     tracemalloc.start()
     began = time.process_time()
     try:
@@ -179,7 +179,7 @@ def bounds(seconds: float, most_bytes: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("way", sorted(LINKED | SINGLE))
 def test_a_whole_file(truth: Callable[[str], Truth], way: str) -> None:
-    """Every kernel has the name that nm has for its host function, every handle is found; stripped or not."""
+    """Every kernel has the name that nm shows for its host function, and every handle is found; stripped or not."""
     true = truth(way)
     assert len(true.kernels) == len(true.handles) == (1 if way in SINGLE else KERNELS)
     for path in true.both:
@@ -192,7 +192,7 @@ def test_a_whole_file(truth: Callable[[str], Truth], way: str) -> None:
 
 @pytest.mark.parametrize("way", ["optimized", "plain", "library", *SINGLE])
 def test_what_launches_in_a_stripped_file(truth: Callable[[str], Truth], way: str) -> None:
-    """The two functions of a runtime that is linked in are found where nm has them, without their names."""
+    """In a stripped file, the two functions of a statically linked runtime are found where nm shows them."""
     true = truth(way)
     assert len(true.functions) == 2
     found = look_at(true.stripped)
@@ -201,7 +201,7 @@ def test_what_launches_in_a_stripped_file(truth: Callable[[str], Truth], way: st
 
 
 def test_a_registration_that_is_gone(truth: Callable[[str], Truth], damaged: Callable[[bytes], Path]) -> None:
-    """Kernels whose registration is overwritten are not there; the others have their names, and no other has one."""
+    """Kernels whose registration was overwritten are absent. All others keep their names."""
     true, chance = truth("optimized"), random.Random(11)
     assert {one.host_function for one in true.registrations} == set(true.kernels)
     for path in true.both:
@@ -223,7 +223,7 @@ def test_a_registration_that_is_gone(truth: Callable[[str], Truth], damaged: Cal
 def test_a_part_of_a_registration_that_is_gone(
     truth: Callable[[str], Truth], damaged: Callable[[bytes], Path], part: str
 ) -> None:
-    """A kernel is not given what belongs to its neighbour: it is not there, and all others are right."""
+    """A kernel with a damaged registration is absent; it never gets a neighbour's name. All others keep their names."""
     true = truth("optimized")
     for path in true.both:
         whole = path.read_bytes()
@@ -236,7 +236,7 @@ def test_a_part_of_a_registration_that_is_gone(
 
 
 def test_damage_elsewhere(truth: Callable[[str], Truth], damaged: Callable[[bytes], Path]) -> None:
-    """What lies in sections that nobody reads changes nothing of what is found."""
+    """Damage in sections that are not read does not change the result."""
     true, chance = truth("optimized"), random.Random(13)
     sections = {
         words[0]: (int(words[3], 16), int(words[4], 16))
@@ -257,7 +257,7 @@ def test_damage_elsewhere(truth: Callable[[str], Truth], damaged: Callable[[byte
 
 @pytest.mark.parametrize("way", ["shared", "optimized"])
 def test_any_damage(truth: Callable[[str], Truth], damaged: Callable[[bytes], Path], way: str) -> None:
-    """Bytes at random, the end cut off, headers that lie: it ends soon, with an answer or with NotElf."""
+    """With random bytes, a cut end or false headers, reading ends within seconds: with a result or with NotElf."""
     chance = random.Random(17)
     huge = (1 << 64) - 1, (1 << 64) - 4096, 1 << 63, (1 << 63) - 1, 1 << 62, 1 << 47, 1 << 32
     answers = 0
@@ -285,7 +285,7 @@ def test_any_damage(truth: Callable[[str], Truth], damaged: Callable[[bytes], Pa
 
 
 def elf_file(parts: bytes = b"", sections: bytes = b"", names: int = 0, more: bytes = b"") -> bytes:
-    """A file of headers, and of what comes behind them."""
+    """An ELF file: headers, then `more`."""
     counts = len(parts) // 56, 64, len(sections) // 64, names
     ident = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
     header = struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 64 + len(parts), 0, 64, 56, *counts)
@@ -297,12 +297,12 @@ def section(name: int, kind: int = 1, offset: int = 0, size: int = 0) -> bytes:
 
 
 def code(offset: int, size: int) -> bytes:
-    """A segment that is executable."""
+    """The header of an executable segment."""
     return struct.pack("<IIQQQQQQ", 1, 5, offset, offset, 0, size, size, 4096)
 
 
 def test_sections_with_endless_names(damaged: Callable[[bytes], Path]) -> None:
-    """As many sections as there can be, each with a name that does not end: what is kept of them is small."""
+    """A file with the maximum number of sections, each with an endless name, needs little memory."""
     sections = b"".join(section(number, offset=64 + 0xFFFF * 64, size=1 << 20) for number in range(0xFFFF))
     path = damaged(elf_file(sections=sections, more=b"x" * (1 << 20)))
     with bounds(10, 100 << 20):
@@ -311,7 +311,7 @@ def test_sections_with_endless_names(damaged: Callable[[bytes], Path]) -> None:
 
 
 def test_the_same_code_many_times(damaged: Callable[[bytes], Path]) -> None:
-    """A file of a few megabytes that says thousands of times that all of it is code is looked through once."""
+    """Code that 30,000 segments cover is searched once, not once per segment."""
     parts, size = 30_000, 1 << 22
     path = damaged(elf_file(parts=code(0, size) * parts, more=b"\xe8\0\0\0\0" * (size // 5)))
     with bounds(20, 400 << 20):
@@ -320,7 +320,7 @@ def test_the_same_code_many_times(damaged: Callable[[bytes], Path]) -> None:
 
 
 def test_a_file_with_a_hole(damaged: Callable[[bytes], Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a table of a terabyte, which takes no place on the disk, no more is read than real tables have."""
+    """Of a table of a terabyte in a sparse file, no more than `_MOST_TABLE` is read."""
     monkeypatch.setattr("scope_bpf.code.elf._MOST_TABLE", 1 << 20)
     names = b"\0.symtab\0.strtab\0"
     at = 64 + 3 * 64

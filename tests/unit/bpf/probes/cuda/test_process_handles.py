@@ -1,4 +1,4 @@
-"""Handles that a process got before it was watched, read from its memory: this one's."""
+"""Handles that a process got before it was watched, read from its memory; here from this process's."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ HANDLES = (0x7F0000001000, 0x7F0000002000, 0)  # the last kernel was not launche
 
 
 class File:
-    """A file with three kernels, which counts how often it is looked through."""
+    """A file with three kernels, which counts how often its handles are read."""
 
     def __init__(self) -> None:
         self.module: Any = object()
@@ -35,7 +35,7 @@ def start_ns() -> int:
 
 
 def mapped() -> tuple[int, Any]:
-    """Where the file with the variables begins in this process, and what keeps it there."""
+    """The start address of the file's variables in this process, and the object that owns this memory."""
     memory = (c_uint64 * 16)()
     for variable, handle in zip(VARIABLES.tolist(), HANDLES, strict=True):
         memory[variable // 8] = handle
@@ -43,7 +43,7 @@ def mapped() -> tuple[int, Any]:
 
 
 def test_handles_are_in_their_variables(start_ns: int) -> None:
-    """Each is its host function's; the memory is read when the first is asked for, and when one is not known yet."""
+    """A handle leads to its host function. The memory is read at the first search, and again for an unknown handle."""
     handles, file, (base, memory) = ProcessHandles(), File(), mapped()
     for handle, function in zip(HANDLES[:2], FUNCTIONS.tolist(), strict=False):
         assert handles.find(os.getpid(), start_ns, handle, {base: file}) == (file.module, function)
@@ -53,14 +53,14 @@ def test_handles_are_in_their_variables(start_ns: int) -> None:
 
 
 def test_what_is_no_kernels_handle(start_ns: int) -> None:
-    """It is looked for once, and has no name."""
+    """An unknown handle is not found, and the memory is read for it only once."""
     handles, file, (base, _memory) = ProcessHandles(), File(), mapped()
     assert [handles.find(os.getpid(), start_ns, 0x1234, {base: file}) for _ in range(3)] == [None] * 3
     assert file.looked_at == 1
 
 
 def test_a_file_that_is_mapped_later(start_ns: int) -> None:
-    """What was looked for in vain is looked for again; what was known stays so, also where a file is unmapped."""
+    """When the process's files change, a missing handle is searched again. Handles of files still mapped are found."""
     handles, file, (base, _memory), nowhere = ProcessHandles(), File(), mapped(), 1 << 46
     assert handles.find(os.getpid(), start_ns, HANDLES[0], {}) is None
     assert handles.find(os.getpid(), start_ns, HANDLES[0], {nowhere: File()}) is None
@@ -69,7 +69,7 @@ def test_a_file_that_is_mapped_later(start_ns: int) -> None:
 
 
 def test_another_process_of_the_same_number(start_ns: int) -> None:
-    """What an ended process launched is not named by the memory of who has its pid now."""
+    """A handle of an ended process is not searched in the memory of a new process with the same pid."""
     handles, file, (base, _memory) = ProcessHandles(), File(), mapped()
     for _ in range(2):
         assert handles.find(os.getpid(), start_ns + TICK_NS, HANDLES[0], {base: file}) is None
@@ -77,7 +77,7 @@ def test_another_process_of_the_same_number(start_ns: int) -> None:
 
 
 def test_a_process_that_has_ended(start_ns: int) -> None:
-    """It has no memory, and nothing breaks."""
+    """A handle of an ended process is not found, without an error."""
     handles, file, (base, _memory) = ProcessHandles(), File(), mapped()
     with subprocess.Popen(["true"]) as child:
         child.wait()
@@ -85,7 +85,7 @@ def test_a_process_that_has_ended(start_ns: int) -> None:
 
 
 def test_a_file_that_is_dropped(start_ns: int) -> None:
-    """What it had is not found any more; other files' are."""
+    """Handles of a dropped file are no longer found; those of other files are."""
     handles, kept, dropped, (base, _memory), (other, _other_memory) = (
         ProcessHandles(),
         File(),

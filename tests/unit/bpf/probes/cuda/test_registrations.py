@@ -1,4 +1,4 @@
-"""How compilers register and launch kernels, by patterns of real libraries: a name is right, or it is absent."""
+"""Registrations and launches as compilers of real libraries write them: a name is right, or it is absent."""
 
 import subprocess
 from collections.abc import Callable, Mapping
@@ -107,14 +107,14 @@ BOTH = {"one": "_Z3onePi", "two": "_Z3twov"}
 
 @dataclass(frozen=True)
 class Library:
-    """A library, as it was linked and without the names of what is not shared; addresses of its functions."""
+    """A library, its stripped copy, and the addresses of its functions."""
 
     path: Path
     stripped: Path
     addresses: Mapping[str, int]
 
     def kernels(self, path: Path) -> dict[str, str | None]:
-        """The names that are found in one of the files, by host function."""
+        """The kernels' names found in one of the files, by host function."""
         functions = {address: name for name, address in self.addresses.items()}
         with FileIO(path) as file:
             found = find_kernels(ElfFile(file))
@@ -126,7 +126,7 @@ Assemble = Callable[..., Library]
 
 @pytest.fixture
 def assemble(tmp_path: Path) -> Assemble:
-    """Makes a library of assembly; its runtime is imported, exported by itself, or hidden in it."""
+    """Builds a library from assembly; it imports the runtime, or has its own, exported or hidden."""
 
     def made(source: str, runtime: str = "imported", *flags: str) -> Library:
         visibility = {"exported": "protected", "interposable": "globl", "hidden": "hidden"}.get(runtime)
@@ -146,7 +146,7 @@ def assemble(tmp_path: Path) -> Assemble:
 @pytest.mark.parametrize("runtime", ["imported", "interposable", "hidden"])
 @pytest.mark.parametrize("pattern", [OLD_GCC, NEW_GCC, CLANG, NOT_OPTIMIZED, NO_PLT])
 def test_a_compilers_way(assemble: Assemble, pattern: str, runtime: str) -> None:
-    """Every kernel is named, however the name gets into its register and whoever has the runtime, stripped or not."""
+    """Every kernel is named with each compiler's code and each kind of runtime, stripped or not."""
     library = assemble(TWO + pattern.format("one") + pattern.format("two") + "  ret\n", runtime)
     assert library.kernels(library.path) == BOTH
     assert library.kernels(library.stripped) == BOTH
@@ -154,7 +154,7 @@ def test_a_compilers_way(assemble: Assemble, pattern: str, runtime: str) -> None
 
 @pytest.mark.parametrize("runtime", ["imported", "hidden"])
 def test_an_address_like_an_instruction(assemble: Assemble, runtime: str) -> None:
-    """An address whose last bytes are those of `push $0` is read as what it is."""
+    """An address with the bytes of `push $0` in it is not taken for an instruction."""
     registered = OLD_GCC.format("one") + OLD_GCC.format("two") + "  ret\n"
     before = '.section .before, "aw"\n.skip 0x6a1000\n'
     library = assemble(before + (TWO + registered).replace("kernel", "distant_kernel"), runtime)
@@ -201,7 +201,7 @@ ACROSS = """
     ids=["__dso_handle", "jump", "branch", "call", "function"],
 )
 def test_an_argument_of_something_else(assemble: Assemble, source: str, runtime: str) -> None:
-    """What was loaded before a call, a jump or a function's start is not what this call is passed."""
+    """A value loaded before another call, a jump or a function's start is not an argument of this call."""
     library = assemble(TWO + OLD_GCC.format("one") + source, runtime)
     assert library.kernels(library.path) == {"one": "_Z3onePi"}
     assert library.kernels(library.stripped) == {"one": "_Z3onePi"}
@@ -209,14 +209,14 @@ def test_an_argument_of_something_else(assemble: Assemble, source: str, runtime:
 
 @pytest.mark.parametrize("text", ["../include/alloc.h", "\\300\\204\\335\\r", "", "two words", "1st"])
 def test_what_is_no_identifier(assemble: Assemble, text: str) -> None:
-    """It is nobody's name."""
+    """A text that is no identifier is not taken as a kernel's name."""
     source = TWO.replace("_Z3twov", text) + OLD_GCC.format("one") + OLD_GCC.format("two") + "  ret\n"
     library = assemble(source)
     assert library.kernels(library.path) == {"one": "_Z3onePi"}
 
 
 def test_two_names(assemble: Assemble) -> None:
-    """A host function that is registered by two names has none; one that is registered twice has its own."""
+    """A host function registered with two names has none; registered twice with one name, it has that name."""
     again = OLD_GCC.replace("leaq {0}(", "leaq two(")
     library = assemble(TWO + 2 * OLD_GCC.format("one") + OLD_GCC.format("two") + again.format("one") + "  ret\n")
     assert library.kernels(library.path) == {"one": "_Z3onePi"}
@@ -258,7 +258,7 @@ constructor:
 
 
 def test_a_stripped_runtime_that_is_passed_host_functions(assemble: Assemble) -> None:
-    """What most kernels are passed to in their own host functions is cudaLaunchKernel (until CUDA 12)."""
+    """The function to which most host functions pass themselves is cudaLaunchKernel (until CUDA 12)."""
     names = ("one", "two", "three", "four")
     library = assemble(LAUNCHES + "".join(OLD_GCC.format(name) for name in names) + "  ret\n", "hidden")
     with FileIO(library.stripped) as file:

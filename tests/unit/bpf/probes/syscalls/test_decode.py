@@ -1,4 +1,4 @@
-"""Texts of arguments: what registers tell, by type; the expected ones were printed by strace."""
+"""The texts of arguments, by type. strace printed the expected texts."""
 
 import platform
 
@@ -19,12 +19,12 @@ SIGNATURES = [signature for call in CALLS.values() for signature in (call.plain,
 
 
 def test_every_signature_is_a_calls() -> None:
-    """No line is about a call that no architecture has."""
+    """Every syscall with a signature exists on x86-64 or arm64."""
     assert set(CALLS) - set(X86_64.values()) - set(ARM64.values()) == set()
 
 
 def test_every_type_is_known() -> None:
-    """What a line calls a type is shown somehow; what commands it names are commands of the call."""
+    """Every type can be shown. A syscall with signatures by command has an argument for the command."""
     assert {type_ for signature in SIGNATURES for type_ in signature.arguments} <= {
         *SHOWN,
         *BY_ANOTHER,
@@ -62,7 +62,7 @@ def test_every_type_is_known() -> None:
     ],
 )
 def test_numbers_have_their_names(type_: str, value: int, text: str) -> None:
-    """Names of what is known, numbers of the rest; the upper half of a register counts for nothing."""
+    """Known values have names, others are numbers. The upper half of the register is ignored."""
     if type_ == "open_flags" and platform.machine() == "aarch64":
         pytest.skip("these flags are x86's")
     assert TEXTS[type_](value) == text
@@ -80,13 +80,13 @@ def test_numbers_have_their_names(type_: str, value: int, text: str) -> None:
     ],
 )
 def test_strings_are_quoted(value: bytes, text: str) -> None:
-    """Whatever bytes a program uses, the text is printable ASCII."""
+    """The quoted text of any bytes is printable ASCII."""
     assert quoted(value) == text
     assert text.isascii()
 
 
 def test_brackets_in_a_path_do_not_end_it() -> None:
-    """Where a path ends can be told."""
+    """The angle brackets within a path are escaped, so the closing one is unique."""
     assert bracketed(b"/o<d>d>1") == r"</o\74d\76d\0761>"
 
 
@@ -106,19 +106,19 @@ def test_brackets_in_a_path_do_not_end_it() -> None:
     ],
 )
 def test_addresses_are_told_by_family(value: bytes, text: str) -> None:
-    """What is too short for its family, or of an unknown one, is shown as bytes."""
+    """An address that is too short for its family, or whose family is unknown, is shown as bytes."""
     assert socket_address(value) == text
 
 
 def test_failures_are_told_as_by_strace() -> None:
-    """Errors that users see, those that they never do, and numbers without a name."""
+    """Errors that programs see, errors internal to the kernel, and numbers without a name are shown as by strace."""
     assert failure(2) == "-1 ENOENT (No such file or directory)"
     assert failure(512) == "? ERESTARTSYS (To be restarted if SA_RESTART is set)"
     assert failure(4000) == "-1 errno 4000 (Unknown error 4000)"
 
 
 def test_each_level_reads_what_the_one_before_reads() -> None:
-    """Nothing is read but what is asked for."""
+    """`none` and `registers` read no memory. `all` reads the arguments that `paths` reads, and more."""
     kinds = enum_values(probe_named("syscalls").btf, "syscall_read")
     numbers = {name: number for number, name in X86_64.items()}
     assert LEVELS == (NOTHING, REGISTERS, PATHS, ALL)

@@ -1,4 +1,4 @@
-"""The generated table of syscalls."""
+"""The generated tables of syscalls."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from scope_bpf.probes.syscalls.table import ARM64, X86_64
 
 @pytest.mark.parametrize("table", [X86_64, ARM64], ids=["x86_64", "arm64"])
 def test_a_name_belongs_to_one_number(table: dict[int, str]) -> None:
-    """Names are a call's only, so that they select it."""
+    """Each name belongs to one syscall, so the name selects this syscall."""
     assert len(set(table.values())) == len(table)
     assert all(name.isidentifier() for name in table.values())
 
@@ -31,11 +31,11 @@ def test_a_name_belongs_to_one_number(table: dict[int, str]) -> None:
     ],
 )
 def test_known_numbers(table: dict[int, str], number: int, name: str) -> None:
-    """Numbers that never change are what the kernel's tables have."""
+    """Some syscalls have the numbers of the kernel's tables, which never change."""
     assert table[number] == name
 
 
 def test_there_are_no_holes() -> None:
-    """Every number up to the last has a name, but for the ranges that the kernel skips."""
+    """Every number up to the last has a name, except in the ranges that the kernel skips."""
     assert set(X86_64) == {*range(337), *range(424, max(X86_64) + 1)}
     assert set(ARM64) == {*range(244), *range(260, 295), *range(424, max(ARM64) + 1)}

@@ -1,4 +1,4 @@
-"""Alarms: learnt of in an interrupt, for the process that has set them."""
+"""Alarms: recorded in an interrupt, for the process that set them."""
 
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.shown import Live

@@ -1,4 +1,4 @@
-"""The load of the machine: looked at, without programs."""
+"""The load of the machine: samples, without BPF programs."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ class _Sampler:
         return {"load": [{"one_minute": float(words[0]), "tasks": int(words[3].partition("/")[2])}]}
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to close."""
 
 
 PROBE = Probe(

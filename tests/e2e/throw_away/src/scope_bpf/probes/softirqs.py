@@ -1,4 +1,4 @@
-"""Soft interrupts: events of no process, and a summary without processes."""
+"""Soft interrupts: events without a process, and a summary without processes."""
 
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.shown import Live, Rollup
