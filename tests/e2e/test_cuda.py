@@ -81,7 +81,7 @@ def test_what_was_allocated_before_is_told_of(up: Up, program: Path) -> None:
 
 
 def _notes(up: Up, task: str) -> list[str]:
-    """What the task says until it has seen a call: to how many functions it is attached."""
+    """The task's notes: to how many functions it is attached until it has seen a call, and files attached late."""
     notes: list[str] = up.client.get("tasks", task)["notes"]
     return notes
 
@@ -145,7 +145,9 @@ def test_a_task_tells_what_it_may_not_have_seen(up: Up, tmp_path: Path) -> None:
         until(lambda: re.search(_late(library), str(_notes(up, task))))
         print("end", file=process.stdin, flush=True)
     assert up.scope("stop", task).returncode == 0
-    assert re.search(_late(library), str(_notes(up, task)))
+    stopped = up.client.get("tasks", task)
+    assert re.search(_late(library), str(stopped["notes"]))
+    assert stopped["runs"][0]["notes"] == stopped["notes"]
     assert "was attached" in up.scope("tasks", "--all").stdout
 
 
@@ -158,13 +160,6 @@ def _opens_a_library(folder: Path) -> tuple[Path, Path]:
 
 def _late(library: Path) -> str:
     return rf"{library} was attached \d+ ms after it was mapped: earlier calls are missing"
-
-
-def _notes(up: Up, task: str) -> list[str]:
-    (shown,) = (one for one in up.client.get("tasks")["tasks"] if one["task_id"].startswith(task))
-    notes: list[str] = shown["notes"]
-    assert shown["runs"][0]["notes"] == notes
-    return notes
 
 
 def test_a_process_that_calls_no_cuda_is_told_of(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -114,12 +114,16 @@ class Reports:
 
     async def _enter(self, machine: Machine, told: Reported) -> None:
         # One row per statement: a transaction that locks two rows could deadlock with a writer.
-        await self._database.run("report_task", {"machine": machine.key, **told.task})
+        await self._update("task", {"machine": machine.key, **told.task})
         if told.run is None:
             return
-        await self._database.run(
-            "report_run", {"machine": machine.key, "installation": machine.installation, **told.run}
-        )
+        await self._update("run", {"machine": machine.key, "installation": machine.installation, **told.run})
         for stream, emitted in told.emitted.items():
             account = {"run_id": told.run["run_id"], "stream": stream, "emitted": emitted}
             await self._database.run("report_emitted", {"machine": machine.key, **account})
+
+    async def _update(self, kind: str, columns: Mapping[str, Any]) -> None:
+        """Updates a task or a run. If there is none it is created, unless a writer creates it at the same time."""
+        if not await self._database.run(f"report_{kind}", columns):
+            await self._database.run(f"create_reported_{kind}", columns)
+            await self._database.run(f"report_{kind}", columns)

@@ -64,6 +64,32 @@ async def test_an_outage_freezes_no_state(start_server: StartServer) -> None:
             mortal.stop(immediate=True)
 
 
+@pytest.mark.parametrize("written", ["task", "run"])
+async def test_a_report_beside_the_first_record_is_not_lost(start_server: StartServer, written: str) -> None:
+    """A record and the first report of a run arrive together. The report is kept, whoever creates the rows."""
+    agent = StandInAgent()
+    agent.every_s = None  # it does not tell the same again
+    insert_task = """INSERT INTO store.tasks (task_id, machine, origin, probe, definition, wanted)
+                     SELECT %(task)s, max(id), 'agent', 'syscalls', '{}', false FROM store.machines"""
+    insert_run = """INSERT INTO store.runs (run_id, task, installation, state)
+                    SELECT %(run)s, id, 'stand-in', 'running' FROM store.tasks WHERE task_id = %(task)s"""
+    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    async with start_server() as server, agent.attending(server):
+        ids = {"task": str(uuid.uuid4()), "run": new_run_id()}
+        with psycopg.connect(server.conninfo) as writer:
+            writer.execute(insert_task, ids)
+            if written == "run":
+                writer.commit()
+                writer.execute(insert_run, ids)
+            agent.begin(ids["task"], task_pb2.Definition(probe="syscalls"), task_pb2.ORIGIN_AGENT)
+            agent.change(ids["task"], RUNNING, run_id=ids["run"]).run.notes.append("nothing to attach to")
+            await until(lambda: asyncio.to_thread(server.query, waits), bool)
+        asked = f"tasks/{ids['task']}"
+        _, task = await until(lambda: server.ask("GET", asked), lambda answer: bool(answer[1].get("notes")))
+        assert (task["notes"], task["wanted"]) == (["nothing to attach to"], True)
+        assert task["target"] == {}
+
+
 async def test_what_was_emitted_goes_on_being_told(start_server: StartServer) -> None:
     """Reports update the emitted count, which never falls; without records, these events count as under way."""
     agent = StandInAgent()

@@ -84,39 +84,34 @@ WHERE t.task_id = %(task_id)s;
 
 -- A record may have created the task without its definition.
 -- name: report_task
-WITH known AS (
-    UPDATE store.tasks
-    SET wanted = (wanted OR CASE definition WHEN '{}' THEN %(origin)s ELSE origin END = 'agent') AND NOT %(over)s,
-        deadline = coalesce(deadline, %(deadline)s), reason = %(reason)s, next_try = %(next_try)s,
-        origin = CASE definition WHEN '{}' THEN %(origin)s ELSE origin END,
-        probe = CASE definition WHEN '{}' THEN %(probe)s ELSE probe END,
-        definition = CASE definition WHEN '{}' THEN %(definition)s::jsonb ELSE definition END
-    WHERE task_id = %(task_id)s AND machine = %(machine)s
-)
-INSERT INTO store.tasks (task_id, machine, origin, probe, definition, wanted, deadline, reason, next_try)
-SELECT %(task_id)s, %(machine)s, %(origin)s, %(probe)s, %(definition)s::jsonb, %(origin)s = 'agent' AND NOT %(over)s,
-       %(deadline)s, %(reason)s, %(next_try)s
-WHERE NOT EXISTS (SELECT FROM store.tasks WHERE task_id = %(task_id)s)
+UPDATE store.tasks
+SET wanted = (wanted OR CASE definition WHEN '{}' THEN %(origin)s ELSE origin END = 'agent') AND NOT %(over)s,
+    deadline = coalesce(deadline, %(deadline)s), reason = %(reason)s, next_try = %(next_try)s,
+    origin = CASE definition WHEN '{}' THEN %(origin)s ELSE origin END,
+    probe = CASE definition WHEN '{}' THEN %(probe)s ELSE probe END,
+    definition = CASE definition WHEN '{}' THEN %(definition)s::jsonb ELSE definition END
+WHERE task_id = %(task_id)s AND machine = %(machine)s;
+
+-- name: create_reported_task
+INSERT INTO store.tasks (task_id, machine, origin, probe, definition, wanted)
+VALUES (%(task_id)s, %(machine)s, %(origin)s, %(probe)s, %(definition)s::jsonb, false)
 ON CONFLICT (task_id) DO NOTHING;
 
 -- An ended run stays ended: its last record may have arrived before a report that it runs.
 -- name: report_run
-WITH known AS (
-    UPDATE store.runs r
-    SET state = CASE WHEN r.ended IS NULL THEN %(state)s ELSE r.state END, "end" = coalesce(r."end", %(end)s),
-        error = coalesce(%(error)s, r.error), attach_point = coalesce(%(attach_point)s, r.attach_point),
-        started = coalesce(r.started, %(started)s), ended = coalesce(r.ended, %(ended)s),
-        sent_bytes = greatest(r.sent_bytes, %(sent_bytes)s), cost = %(cost)s::jsonb, notes = %(notes)s::text[]
-    FROM store.tasks t
-    WHERE r.run_id = %(run_id)s AND t.id = r.task AND t.machine = %(machine)s
-)
-INSERT INTO store.runs
-    (run_id, task, installation, state, "end", error, attach_point, started, ended, sent_bytes, cost, notes)
-SELECT %(run_id)s, t.id, %(installation)s, %(state)s, %(end)s, %(error)s, %(attach_point)s, %(started)s, %(ended)s,
-       %(sent_bytes)s, %(cost)s::jsonb, %(notes)s::text[]
+UPDATE store.runs r
+SET state = CASE WHEN r.ended IS NULL THEN %(state)s ELSE r.state END, "end" = coalesce(r."end", %(end)s),
+    error = coalesce(%(error)s, r.error), attach_point = coalesce(%(attach_point)s, r.attach_point),
+    started = coalesce(r.started, %(started)s), ended = coalesce(r.ended, %(ended)s),
+    sent_bytes = greatest(r.sent_bytes, %(sent_bytes)s), cost = %(cost)s::jsonb, notes = %(notes)s::text[]
 FROM store.tasks t
-WHERE t.task_id = %(task_id)s AND t.machine = %(machine)s
-  AND NOT EXISTS (SELECT FROM store.runs WHERE run_id = %(run_id)s)
+WHERE r.run_id = %(run_id)s AND t.id = r.task AND t.machine = %(machine)s;
+
+-- name: create_reported_run
+INSERT INTO store.runs (run_id, task, installation, state)
+SELECT %(run_id)s, id, %(installation)s, %(state)s
+FROM store.tasks
+WHERE task_id = %(task_id)s AND machine = %(machine)s
 ON CONFLICT (run_id) DO NOTHING;
 
 -- A closed account is final: a report may be written after the run's end.
