@@ -193,7 +193,7 @@ static __always_inline void *leave(struct pt_regs *ctx, struct scope_calls *call
 		return enter(ctx, &thread->calls, thread->frames, sizeof(frame),                                       \
 			     sizeof(thread->frames) / sizeof(frame), place, stream);                                   \
 	}                                                                                                              \
-	static __always_inline frame *outer_call(state *thread)                                                        \
+	static __always_inline __attribute__((unused)) frame *outer_call(state *thread)                                \
 	{                                                                                                              \
 		return frame_numbered(thread->frames, sizeof(frame), sizeof(thread->frames) / sizeof(frame),           \
 				      thread->calls.depth - 2);                                                        \

@@ -40,6 +40,10 @@ class TargetNotFound(ScopeBpfError, LookupError):
     """The target does not exist, such as a process."""
 
 
+class FunctionNotFound(TargetNotFound):
+    """A file has no function with a wanted name."""
+
+
 class CannotRun(ScopeBpfError, OSError):
     """A command cannot be run.
 

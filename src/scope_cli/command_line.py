@@ -47,7 +47,7 @@ def run(arguments: Sequence[str] | None) -> int:
     """Runs the command line; returns the exit status."""
     parser = _Parser(prog="scope", description="Shows why programs are slow: syscalls, scheduling, files, CUDA.")
     parser.add_argument("--version", action=_Version, help="print the version and exit")
-    parser.set_defaults(takes_command=False)
+    parser.set_defaults(takes_command=False, takes_words=lambda _: False)
     subcommands = parser.add_subparsers(metavar="COMMAND", required=True)
     words = list(sys.argv[1:] if arguments is None else arguments)
     for name in _needed(words):
@@ -58,7 +58,8 @@ def run(arguments: Sequence[str] | None) -> int:
         sys.stdout.reconfigure(errors="replace")  # a terminal may lack a character
     end = words.index("--") if "--" in words else len(words)
     parsed, strange = parser.parse_known_args(words[:end])
-    if strange:
+    parsed.words = strange
+    if strange and (any(word.startswith("-") for word in strange) or not parsed.takes_words(parsed)):
         parser.exit(2, f"scope: {_of_strange(strange, words, parsed)}\n")
     parsed.command = words[end + 1 :]  # argparse would have options of the command be ours
     if end < len(words) and not parsed.command:

@@ -29,18 +29,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def positional_option(arguments: argparse.Namespace) -> str:
+    """The option of the probes that takes words after their names; empty if they have none, or are unknown."""
+    from scope_bpf.errors import UnknownProbe
+    from scope_bpf.probes import probe_named
+
+    try:
+        probes = [probe_named(name) for name in arguments.probe.split(",")]
+    except UnknownProbe:
+        return ""
+    return next((option.name for probe in probes for option in probe.options if option.positional), "")
+
+
 def given_target(arguments: argparse.Namespace) -> dict[str, Any]:
     """The target's fields that were given, whatever they are."""
     return {name: given for name in _TARGETS if (given := getattr(arguments, name)) is not None}
 
 
-def given_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """The probe's options that were given, as text.
+def given_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The probe's options that were given: text, or the list of words after its name.
 
     Raises:
         UsageError: one has no value, or is given twice.
     """
-    options: dict[str, str] = {}
+    options: dict[str, Any] = {}
     for given in (*arguments.option, *([f"mode={arguments.mode}"] if arguments.mode is not None else [])):
         name, equals, value = given.partition("=")
         if not equals:
@@ -48,4 +60,9 @@ def given_options(arguments: argparse.Namespace) -> dict[str, str]:
         if name in options:
             raise UsageError(f"option '{name}' is given twice, as '{options[name]}' and as '{value}'; give it once")
         options[name] = value
+    if arguments.words:
+        name = positional_option(arguments)
+        if name in options:
+            raise UsageError(f"option '{name}' is given twice, as '{options[name]}' and as '{arguments.words[0]}'")
+        options[name] = arguments.words
     return options

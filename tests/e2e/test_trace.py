@@ -276,6 +276,11 @@ def test_a_duration_ends_it() -> None:
         (["trace", "syscalls", "--comm", "sixteen-bytes-\udcff\udcff\udcff"], "names have at most 15 bytes"),
         (["trace", "syscalls", "--json", "--lines"], "--lines and --json both write to standard output"),
         (["trace", "syscalls", "ls"], "put -- before the command: scope trace syscalls -- ls"),
+        (["trace", "span"], "option 'functions' is missing"),
+        (["trace", "span", "malloc"], "'malloc', column 1: 'malloc' is not FILE:FUNCTION, such as libc:malloc"),
+        (["trace", "span", "libc:malloc n=arg0->y"], "column 21: 'y' is not an offset in bytes"),
+        (["trace", "span", "libc:mallok", "--", "true"], "there is no function 'mallok' (did you mean 'malloc'"),
+        (["trace", "span", "libc:malloc", "-o", "functions=libc:free"], "option 'functions' is given twice"),
         (["trace", "--json", "syscalls"], "--json took 'syscalls' as its FILE; write PROBE first"),
         (["trace", "syscalls", "--"], "no command stands behind --; give one, or leave -- out"),
         (

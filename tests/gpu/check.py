@@ -1,4 +1,4 @@
-"""Compares SCOPE's records on a GPU with the accounts of programs, of PyTorch's profiler and of its allocator.
+"""Compares SCOPE's records on a GPU with the accounts of programs, of PyTorch's profiler and allocator, and of ncu.
 
 Status: 0 if all records are equal, 1 if one differs, 2 if this machine cannot run the check.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pynvml as nvml
 from tests.gpu.gpus import tell_gpus
+from tests.gpu.libraries import check_libraries
 from tests.gpu.programs import check_programs, tell_costs
 from tests.gpu.pytorch import check_pytorch
 from tests.gpu.report import Report
@@ -63,6 +64,7 @@ def main() -> int:
     check_programs(report, arguments.programs, lambda linked: not arguments.libraries or linked == "shared")
     if not arguments.libraries:
         check_pytorch(report)
+        check_libraries(report)
     tell_gpus(report)
     tell_costs(report, arguments.programs)
     print(f"\n{report.checks['ok']} checks ok, {report.checks['FAILED']} FAILED")

@@ -62,6 +62,7 @@ def record(runnable: dict[str, str]) -> Record:
                 for raw in tracer.finish():
                     recording.add(raw)
                 recording.accounts, recording.places = tracer.accounts(), tracer.places()
+                recording.notes = tracer.notes()
         finally:
             held.close()
         recording.status = held.poll()

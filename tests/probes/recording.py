@@ -21,6 +21,7 @@ class Recording:
     status: int | None = None
     accounts: dict[str, Account] = field(default_factory=dict)
     places: list[PlaceAccount] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     batches: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
 
     def add(self, raw: RawBatch) -> None:

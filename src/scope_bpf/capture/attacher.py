@@ -55,7 +55,9 @@ class Attacher:
         self._lock = threading.RLock()
         self._is_closed = False
         self._next_letting_go = 0.0
-        self.resolver: Resolver | None = probe.resolver(object_, self._modules) if probe.resolver else None
+        self.resolver: Resolver | None = None
+        if probe.resolver:
+            self.resolver = probe.resolver(object_, self._modules, places.places)
         self._attachments = Attachments(places, probe.libraries, self.resolver, self._retries, self._lock)
         self._watched = Watched(self._modules, self._attachments, self._retries, grace_s)
         self._history.catch_up = self._catch_up

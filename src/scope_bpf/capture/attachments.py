@@ -132,7 +132,7 @@ class Attachments:
             return  # no process maps the file any more
         if detaching := self._detaching.get(module.inode):
             detaching.result()  # otherwise a call would be recorded twice
-        attached = uprobes.attach(module.file.held.path, module.elf, found)
+        attached = uprobes.attach(module, found)
         if not attached and not wanted:
             del self._uprobes[module]
         if not attached:

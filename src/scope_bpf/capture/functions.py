@@ -15,12 +15,13 @@ from scope_bpf.capture.account import Account, PlaceAccount
 from scope_bpf.capture.attacher import Attacher
 from scope_bpf.capture.missed import Late, Missed
 from scope_bpf.capture.part import Part
+from scope_bpf.capture.patterns import Patterns
 from scope_bpf.capture.uprobe import Places, make_room
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.target import Target
 from scope_bpf.code.libraries import files_of_command, installed_libraries
 from scope_bpf.code.resolver import Resolver
-from scope_bpf.errors import KernelError
+from scope_bpf.errors import FunctionNotFound, KernelError
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class Functions(Part):
         self._grace_s = _GRACE_S + options.get("interval_ms", 0) / 1000
         self._command, self._target, self._watched = command, target, watched
         self._places: Places | None = None
+        self._patterns: Patterns | None = None
         self._ended_places: list[PlaceAccount] = []
         self._attacher: Attacher | None = None
         self._follower: _Follower | None = None
@@ -70,14 +72,22 @@ class Functions(Part):
         make_room(object_, self._wanted, self._multi)
 
     def attach(self, object_: BpfObject) -> None:
-        """Attaches in installed libraries, in the files of the command, and in those of watched processes."""
+        """Attaches in installed libraries, in the files of the command, and in those of watched processes.
+
+        Raises:
+            FunctionNotFound: a function is wanted by its full name, and the files that should have it do not.
+        """
         self._places = Places(self._probe, object_, self._wanted, self._multi)
         self._attacher = attacher = Attacher(self._probe, object_, self._places, self._target, self._grace_s)
         if self._probe.libraries:
             attacher.look_at_installed(installed_libraries(self._probe.libraries))
+        attacher.look_at_installed(self._places.patterns.paths)
         if self._command:
             attacher.look_at_files(files_of_command(self._command))
         attacher.look_at_processes(self._watched())
+        self._patterns = self._places.patterns
+        if missing := self._patterns.missing():
+            raise FunctionNotFound("; ".join(missing))
         if attacher.resolver:
             attacher.resolver.settle(SETTLE_S)
         self._follower = _Follower(attacher, self._watched)
@@ -117,14 +127,14 @@ class Functions(Part):
     def notes(self) -> list[str]:
         """For people: what of the functions may be unseen."""
         places = self.accounts()
-        said = []
-        if not self._wanted:
-            pass  # the files are followed for their names
+        said = self._patterns.notes() if self._patterns else []
+        if not self._wanted or said:
+            pass  # the files are followed for their names, or patterns say what they stand for
         elif not self.attached:
             said.append(f"no watched process has run a file with functions that '{self._probe.name}' attaches to")
         elif not any(place.hits for place in places):
             said.append(f"attached to {self.attached:,} functions; no watched process has called one")
-        return said + self.missed.notes(self.late)
+        return said + (self.resolver.notes() if self.resolver else []) + self.missed.notes(self.late)
 
     def poll(self) -> list[Any]:
         """No rows of its own.

@@ -8,9 +8,11 @@ from scope_bpf.binding.object import BpfObject
 from scope_bpf.binding.uprobe import EXTENSION, UprobeLinks
 from scope_bpf.capture.account import PlaceAccount
 from scope_bpf.capture.kernel_books import loss_reasons
-from scope_bpf.catalogue.place import Place
+from scope_bpf.capture.patterns import Match, Patterns
+from scope_bpf.catalogue.place import Place, Symbol
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.code.elf import ElfFile
+from scope_bpf.code.modules import Module
 from scope_bpf.errors import KernelError
 from scope_bpf.layout.records import record_dtype
 
@@ -43,6 +45,7 @@ class Places:
         self.places, self.multi = places, multi
         self.programs = {name: object_.program(name) for place in places for name in place.programs}
         self.files = [0] * len(places)
+        self.patterns = Patterns(places)
         self._btf, self._accounts = probe.btf, object_.map(_ACCOUNTS)
         for number, place in enumerate(places):
             if place.keep:
@@ -51,8 +54,9 @@ class Places:
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
-        """The places' numbers by function name."""
-        return {name: number for number, place in enumerate(self.places) for name in place.at.names}
+        """The places' numbers by function name, for functions that are known by name."""
+        symbols = [(number, place.at) for number, place in enumerate(self.places) if isinstance(place.at, Symbol)]
+        return {name: number for number, at in symbols for name in at.names}
 
     def try_out(self) -> UprobeLinks:
         """Attaches all programs to code that nobody calls, in this package's extension.
@@ -65,7 +69,7 @@ class Places:
         with EXTENSION.open("rb", buffering=0) as file:
             ((_, offset),) = ElfFile(file).functions(["PyInit__native"]).items()
         programs = {(place.leave, True) for place in self.places if place.leave}
-        programs |= {(place.entry, False) for place in self.places}
+        programs |= {(name, False) for place in self.places for name in (place.entry, place.begins_only) if name}
         links = self.links()
         try:
             for program, at_return in programs:
@@ -101,10 +105,10 @@ class Uprobes:
 
     def __init__(self, places: Places) -> None:
         self._places, self._links = places, places.links()
-        self._numbers: dict[int, int] = {}  # numbers of attached places, by offset
+        self._attached: dict[int, Match] = {}  # by offset
 
-    def attach(self, path: str, file: ElfFile, found: Mapping[str, int]) -> int:
-        """Attaches to the functions that the file defines, unless already attached.
+    def attach(self, module: Module, found: Mapping[str, int]) -> int:
+        """Attaches to the functions that a kept file defines, unless already attached.
 
         Args:
             found: offsets by name of functions that were found without a symbol.
@@ -115,32 +119,40 @@ class Uprobes:
         Raises:
             KernelError: the kernel refused; only the earlier functions stay attached.
         """
-        numbers: dict[int, int] = {}  # by offset
-        for name, offset in {**found, **file.functions(self._places.numbers)}.items():
-            if offset not in self._numbers:
-                numbers.setdefault(offset, self._places.numbers[name])  # several names at one offset are one place
-        self._attach(path, {file.cheapest_probe(offset): number for offset, number in numbers.items()})
-        for number in {*numbers.values()} - {*self._numbers.values()}:
+        assert module.file
+        elf, numbers = module.elf, self._places.numbers
+        named = {**found, **elf.functions(numbers)}
+        wanted = {offset: Match(numbers[name], begins_only=False) for name, offset in reversed(named.items())}
+        if not self._attached:
+            wanted = self._places.patterns.functions(module.path, elf) | wanted
+        new = {offset: match for offset, match in wanted.items() if offset not in self._attached}
+        self._attach(module.file.held.path, {elf.cheapest_probe(offset): match for offset, match in new.items()})
+        for number in {match.number for match in new.values()} - {match.number for match in self._attached.values()}:
             self._places.files[number] += 1
-        self._numbers |= numbers
-        return len(self._numbers)
+        self._attached |= new
+        return len(self._attached)
 
-    def _attach(self, path: str, numbers: Mapping[int, int]) -> None:
+    def _attach(self, path: str, matches: Mapping[int, Match]) -> None:
         """Attaches returns first, so that every recorded entry has its return."""
         before = self._links.count
         try:
             for at_return in (True, False):
                 by_program: dict[str, dict[int, int]] = {}
-                for offset, number in numbers.items():
-                    place = self._places.places[number]
-                    program = place.leave if at_return else place.entry
-                    by_program.setdefault(program, {})[offset] = number
+                for offset, match in matches.items():
+                    program = self._program(match, at_return)
+                    by_program.setdefault(program, {})[offset] = match.number
                 by_program.pop("", None)  # places without a program at the return
                 for program, cookies in by_program.items():
                     self._links.attach(program, path, cookies, at_return=at_return)
         except KernelError:
             self._links.detach(before)
             raise
+
+    def _program(self, match: Match, at_return: bool) -> str:
+        place = self._places.places[match.number]
+        if match.begins_only:
+            return "" if at_return else place.begins_only
+        return place.leave if at_return else place.entry
 
     def close(self) -> None:
         """Detaches from the file. May be called again."""

@@ -1,6 +1,6 @@
 """Options of probes: typed, documented, and checked before a probe starts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -14,12 +14,16 @@ class Option:
     """An option of a probe; `type` says how a value from JSON or from the command line is read.
 
     Attributes:
-        type: integer, boolean, choice or names (a list of at least one word; as text, separated by commas).
+        type: integer, boolean, choice, names (a list of at least one word; as text, separated by commas) or texts (a
+            list of at least one text; as text, a single one).
         choices: the values allowed; for names, the words allowed (empty: any) and patterns of them, such as `open*`.
         classes: words for names with choices; each stands for those of its names that are choices.
         minimum, maximum: bounds of an integer, both included.
         for_lines: the default of a trace that prints rows as lines; empty: `default`.
         makes: columns that are absent with the default, each with the first of the choices that makes it.
+        check: for texts: raises InvalidOption if they are not what the probe understands.
+        example: for an option that must be given: a value that works.
+        positional: for texts: the command line takes them as words after the probe's name, too.
         column: the column whose values the option selects: only rows with one of the names are recorded.
     """
 
@@ -34,6 +38,9 @@ class Option:
     for_lines: str = ""
     makes: Mapping[str, str] = field(default_factory=dict)
     classes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    check: Callable[[tuple[str, ...]], object] | None = None
+    example: str = ""
+    positional: bool = False
 
     def parse(self, value: Any) -> Any:
         """The value, checked and converted for the probe.
@@ -41,7 +48,13 @@ class Option:
         Raises:
             InvalidOption: the value is not allowed; the message says which values are.
         """
-        reader = {"integer": self._integer, "boolean": self._boolean, "choice": self._choice, "names": self._names}
+        reader = {
+            "integer": self._integer,
+            "boolean": self._boolean,
+            "choice": self._choice,
+            "names": self._names,
+            "texts": self._texts,
+        }
         return reader[self.type](value)
 
     def _integer(self, value: Any) -> int:
@@ -80,6 +93,17 @@ class Option:
         if self.choices:
             self.chosen(named)
         return named
+
+    def _texts(self, value: Any) -> tuple[str, ...]:
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, Sequence) or not all(isinstance(text, str) and text.strip() for text in texts):
+            raise self._complaint(value, "a list of texts")
+        if not texts:
+            raise InvalidOption(f"option '{self.name}': the list is empty; leave the option out for its default")
+        given = tuple(dict.fromkeys(texts))
+        if self.check:
+            self.check(given)
+        return given
 
     def chosen(self, words: Sequence[str]) -> tuple[str, ...]:
         """The choices that words of an option for names stand for.
@@ -130,10 +154,18 @@ def parse_options(options: Sequence[Option], given: Mapping[str, Any]) -> dict[s
     """The values of all options, with defaults for those not given.
 
     Raises:
-        InvalidOption: an option is unknown or its value is not allowed.
+        InvalidOption: an option is unknown or missing, or its value is not allowed.
     """
     known = {option.name: option for option in options}
     for name in given:
         if name not in known:
             raise InvalidOption(unknown("option named", name, known))
+    for name, option in known.items():
+        if option.example and name not in given:
+            raise InvalidOption(f"option '{name}' is missing: {option.meaning}. Example: '{option.example}'")
     return {name: option.parse(given[name]) if name in given else option.default for name, option in known.items()}
+
+
+def examples(options: Sequence[Option]) -> dict[str, Any]:
+    """A value for each option that must be given."""
+    return {option.name: option.example for option in options if option.example}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,21 @@ class Symbol:
 
 
 @dataclass(frozen=True)
+class Pattern:
+    """The first instruction of every function with such a name, in every file with such a name.
+
+    Attributes:
+        file: a path, or the last part of one, in which `*`, `?` and `[...]` stand for others as in a shell; the last
+            part without `.so` and what follows it, too.
+        name: a function's name as in the symbol table, or demangled, with or without its parameters; with `*`, `?` and
+            `[...]` likewise.
+    """
+
+    file: str
+    name: str
+
+
+@dataclass(frozen=True)
 class Place:
     """A place. Its number is its index in the probe's list; the programs get the number as their cookie.
 
@@ -30,25 +46,29 @@ class Place:
         entry: the program that runs there.
         leave: the program that runs when the function returns; empty: none.
         keep: data about the place for the programs: members of `struct PROBE_place`, the value type of the object's map
-            `places`. Members of an enum type are given by the enumerator's name. If empty, the object needs no such
-            map.
+            `places`. Members of an enum type are given by the enumerator's name, structs as tuples. If empty, the
+            object needs no such map.
+        begins_only: for a pattern: instead of `entry` and `leave`, the program that runs at the first instruction of a
+            function whose return must be left alone, because exceptions may pass it: a C++ or Rust function. Empty:
+            there is no difference.
     """
 
-    at: Symbol
+    at: Symbol | Pattern
     entry: str
     leave: str = ""
-    keep: Mapping[str, int | str] = field(default_factory=dict)
+    keep: Mapping[str, Any] = field(default_factory=dict)
+    begins_only: str = ""
 
     @property
     def name(self) -> str:
-        """The name to show: the function's first name."""
-        return self.at.names[0]
+        """The name to show: the function's first name, or the pattern."""
+        return self.at.names[0] if isinstance(self.at, Symbol) else f"{self.at.file}:{self.at.name}"
 
     @property
     def programs(self) -> tuple[str, ...]:
         """The place's programs. The one at the return is attached first, so that no entry is seen without its
         return."""
-        return (self.leave, self.entry) if self.leave else (self.entry,)
+        return tuple(filter(None, (self.leave, self.entry, self.begins_only)))
 
     def descriptor(self, btf: Btf, struct: str) -> bytes:
         """The bytes of `struct` with the values of `keep`; all other members are 0.
@@ -66,6 +86,6 @@ class Place:
         for name, given in self.keep.items():
             try:
                 record[name] = enums[name][given] if isinstance(given, str) else given
-            except (KeyError, ValueError, OverflowError):
+            except (KeyError, TypeError, ValueError, OverflowError):
                 raise LayoutMismatch(f"place '{self.name}': struct {struct} takes no {name} {given!r}") from None
         return record.tobytes()

@@ -126,6 +126,16 @@ class ElfFile:
         offsets = {name: self.offset_of(address) for name, address in found.items()}
         return {name: offset for name, offset in offsets.items() if offset is not None}
 
+    def functions_containing(self, literal: str) -> set[tuple[str, int]]:
+        """Names, with offsets in the file, of the functions whose names contain `literal`, including local functions.
+
+        Several names may have the same offset, and several local functions the same name.
+        """
+        tables = (self.dynamic_symbols, self.symbols)
+        found = [pair for symbols in tables if symbols for pair in symbols.containing(literal)]
+        offsets = ((name, self.offset_of(address)) for name, address in found)
+        return {(name, offset) for name, offset in offsets if offset is not None}
+
     @cached_property
     def dynamic_symbols(self) -> Symbols | None:
         """The dynamic symbol table; None if there is none."""

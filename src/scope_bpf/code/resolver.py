@@ -24,6 +24,9 @@ class Resolver(Protocol):
     def add_process(self, process: Process) -> None:
         """Adds a process that was running before."""
 
+    def notes(self) -> list[str]:
+        """What of the added files cannot be seen, as text. From any thread."""
+
     def settle(self, timeout_s: float) -> None:
         """Waits until all added files and processes were read, but not longer than `timeout_s`."""
 

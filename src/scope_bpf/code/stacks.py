@@ -39,6 +39,10 @@ class StackResolver:
     def add_process(self, process: Process) -> None:
         """Nothing: the modules' history has the process's mappings."""
 
+    def notes(self) -> list[str]:
+        """None."""
+        return []
+
     def settle(self, timeout_s: float) -> None:
         """Nothing: no work is done in the background."""
 

@@ -37,6 +37,37 @@ class Symbols:
         found = self._find(names, defined_functions=True)
         return {name: int(self.addresses_at(indices[:1])[0]) for name, indices in found.items()}
 
+    def containing(self, literal: str) -> list[tuple[str, int]]:
+        """Names and addresses of the functions defined here whose names contain `literal`, or of all if it is empty."""
+        found: list[tuple[int, str]] = []
+        keys = np.sort(self._keys(defined_functions=True))
+        starts = (keys >> np.uint64(32)).astype(np.int64)
+        begin, wanted = 0, literal.encode()
+        while begin < len(keys) and (first := int(starts[begin])) < self._names_size:
+            text = self._read(self._names + first, min(_NAMES + _LONGEST, self._names_size - first))
+            end = int(np.searchsorted(starts, first + _NAMES))
+            for number in self._naming(text, starts[begin:end] - first, wanted):
+                name, ends, _ = text[starts[begin + number] - first :].partition(b"\0")
+                if ends:
+                    index = int(keys[begin + number] & np.uint64(0xFFFFFFFF))
+                    found.append((index, name.decode(errors="backslashreplace")))
+            begin = end
+        addresses = self.addresses_at(np.array([index for index, _ in found], np.int64)).tolist()
+        return [(name, address) for (_, name), address in zip(found, addresses, strict=True)]
+
+    @staticmethod
+    def _naming(text: bytes, starts: Array, wanted: bytes) -> list[int]:
+        """Which of the names that begin at these places contain `wanted`. A name may be the end of another one."""
+        if not wanted:
+            return list(range(len(starts)))
+        found: dict[int, None] = {}
+        at = text.find(wanted)
+        while at >= 0:
+            first, last = np.searchsorted(starts, (text.rfind(b"\0", 0, at) + 1, at + 1))
+            found |= dict.fromkeys(range(int(first), int(last)))
+            at = text.find(wanted, at + 1)
+        return list(found)
+
     def indices(self, name: str) -> Array:
         """Indices in the table of the symbols with this name, defined or not."""
         return self._find([name], defined_functions=False).get(name, np.empty(0, np.int64))

@@ -47,6 +47,7 @@ def _described(probe: Any) -> dict[str, Any]:
                 "minimum": option.minimum,
                 "maximum": option.maximum,
                 "choices": option.choices if option.type == "choice" else (),
+                "example": option.example,
             }
             for option in probe.options
         ],
@@ -77,7 +78,8 @@ def _print_whole(probe: dict[str, Any]) -> None:
     for option in probe["options"]:
         default = ",".join(option["default"]) if isinstance(option["default"], tuple) else str(option["default"])
         kind = " | ".join(option["choices"]) or option["type"]
-        options.add_row(option["name"], kind, default or "all", escape(option["meaning"]))
+        shown = "(needed)" if option["example"] else default or "all"
+        options.add_row(option["name"], kind, shown, escape(option["meaning"]))
     output.print(options)
     for stream in probe["streams"]:
         output.print(f"\nstream [bold]{stream['name']}[/bold] ({stream['mode']}): {escape(stream['meaning'])}")

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from scope_cli.definition import add_options, add_target, given_options, given_target
+from scope_cli.definition import add_options, add_target, given_options, given_target, positional_option
 
 
 def register(subcommands: Any) -> None:
@@ -20,7 +20,7 @@ def register(subcommands: Any) -> None:
     add_target(parser)
     parser.add_argument("--duration", type=float, metavar="S", help="stop after this many seconds")
     add_options(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, takes_words=positional_option)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scope_cli.definition import add_options, add_target, given_options, given_target
+from scope_cli.definition import add_options, add_target, given_options, given_target, positional_option
 from scope_cli.errors import CommandError, NotRun, UsageError
 from scope_cli.trace import STDOUT
 
@@ -31,10 +31,11 @@ def register(subcommands: Any) -> None:
     parser = subcommands.add_parser(
         "trace",
         help="record on this machine and show it as it happens; needs no server",
-        usage="scope trace PROBE[,PROBE...] [TARGET] [-o OPTION=VALUE ...] [--where FILTER] [OUTPUT ...] "
+        usage="scope trace PROBE[,PROBE...] [WORD ...] [TARGET] [-o OPTION=VALUE ...] [--where FILTER] [OUTPUT ...] "
         "[-- COMMAND ...]",
         epilog="A COMMAND is held until every probe is attached; its children are traced too. The trace ends with "
-        "the command, or at the second Ctrl-C (the first is the command's), and exits with the command's status.",
+        "the command, or at the second Ctrl-C (the first is the command's), and exits with the command's status. Some "
+        "probes take words, which are short for an option: `scope probes span` shows which.",
     )
     parser.add_argument(
         "probe", nargs="?", metavar="PROBE[,PROBE...]", help="what to record; `scope probes` lists the probes"
@@ -68,7 +69,7 @@ def register(subcommands: Any) -> None:
     )
     output.add_argument("--parquet", type=Path, metavar="FILE", help="write a Parquet file per stream")
     output.add_argument("--perfetto", type=Path, metavar="FILE", help="write a trace for https://ui.perfetto.dev")
-    parser.set_defaults(run=run, takes_command=True)
+    parser.set_defaults(run=run, takes_command=True, takes_words=positional_option)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -126,7 +127,7 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in text.split(",")))
 
 
-def _options(arguments: argparse.Namespace, probes: "Sequence[Probe]") -> dict[str, str]:
+def _options(arguments: argparse.Namespace, probes: "Sequence[Probe]") -> dict[str, Any]:
     options = [option for probe in probes for option in probe.options]
     for_lines = {option.name: option.for_lines for option in options if option.for_lines and arguments.lines}
     return for_lines | given_options(arguments)

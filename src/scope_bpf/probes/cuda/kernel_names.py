@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 REGISTRATION, SYMBOL, DRIVER, OFFSET, HANDLE = "registration", "symbol", "driver", "offset", "handle"
 
 _MOST_KNOWN = 1 << 16  # cached names per file
+_MOST_FILES = 5  # named in a note
 _NOW = 1 << 63  # later than any known time
 
 
@@ -85,6 +86,7 @@ class KernelNames:
         self._reading = ThreadPoolExecutor(1, "scope-handles")
         self._last_reading: Future[None] | None = None
         self._known: dict[int, dict[bytes, Name]] = {}  # by inode
+        self._stripped: set[str] = set()
         self._launched = np.dtype([("inode", "<u8"), ("offset", "<u8"), ("handle", "<u8"), ("named", named)])
 
     def add_module(self, module: Module) -> bool:
@@ -112,13 +114,20 @@ class KernelNames:
         if not registered or not len(kernels := registered.names):
             return {}
         found = find_launch_functions(module.elf, kernels)
-        missing = "cudaLaunchKernel" not in found
-        log.warning(
-            "a program has the CUDA runtime statically linked and was stripped: %s",
-            "only driver calls are recorded" if missing else "only launches and driver calls are recorded",
-            extra={"file": module.path},
-        )
+        self._stripped.add(module.path)
+        log.info("the file has the CUDA runtime statically linked and was stripped", extra={"file": module.path})
         return found
+
+    def notes(self) -> list[str]:
+        """Which files have a stripped runtime of their own."""
+        if not (paths := sorted(self._stripped.copy())):
+            return []
+        more = f" and {len(paths) - _MOST_FILES:,} more" if len(paths) > _MOST_FILES else ""
+        return [
+            "the CUDA runtime is stripped in some files, of which only launches and calls of the driver are recorded: "
+            + ", ".join(paths[:_MOST_FILES])
+            + more
+        ]
 
     def add_process(self, process: Process) -> None:
         """Reads the handles of a running process in the background: the process may have ended when they are needed."""

@@ -34,6 +34,10 @@ class CudaResolver:
         """Reads the process's handles in the background."""
         self._kernels.add_process(process)
 
+    def notes(self) -> list[str]:
+        """Which files have a stripped runtime of their own."""
+        return self._kernels.notes()
+
     def settle(self, timeout_s: float) -> None:
         """Waits until the handles of all added processes were read, but not longer than `timeout_s`."""
         self._kernels.settle(timeout_s)

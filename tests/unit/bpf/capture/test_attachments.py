@@ -25,7 +25,9 @@ class Recorder:
     def __init__(self, _places: Any) -> None:
         self.path = ""
 
-    def attach(self, path: str, _elf: Any, _found: dict[str, int]) -> int:
+    def attach(self, module: Module, _found: dict[str, int]) -> int:
+        assert module.file
+        path = module.file.held.path
         if path in self.refused:
             raise KernelError("cannot attach to a function", 22)
         self.attached.append(path)

@@ -65,3 +65,22 @@ def test_a_large_table() -> None:
     assert peak < 32 << 20
     assert left < 1 << 20
     assert symbols.name_at(41_234 * 16 + 3) in wanted
+
+
+def test_names_that_contain_a_text() -> None:
+    """Every function whose name contains the text, also where its name is the end of another one's text."""
+    names = b"\0__libc_malloc\0mallinfo\0calloc\0"
+    entries = [
+        (1, FUNCTION, 1, 100),
+        (1 + len("__libc_"), FUNCTION, 1, 100),  # malloc
+        (names.index(b"mallinfo"), FUNCTION, 1, 200),
+        (names.index(b"calloc"), FUNCTION, 1, 300),
+        (names.index(b"calloc"), FUNCTION, 0, 0),  # defined elsewhere
+        (names.index(b"calloc"), OBJECT, 1, 400),
+    ]
+    table = np.array([(name, info, 0, section, value, 10) for name, info, section, value in entries], SYMBOL)
+    symbols = symbols_of(table, names)
+    assert sorted(symbols.containing("malloc")) == [("__libc_malloc", 100), ("malloc", 100)]
+    assert sorted(symbols.containing("alloc")) == [("__libc_malloc", 100), ("calloc", 300), ("malloc", 100)]
+    assert len(symbols.containing("")) == 4
+    assert symbols.containing("nothing") == []

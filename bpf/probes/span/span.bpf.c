@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Calls of functions in user space. Each place has data about what is kept of its calls; its cookie is its number. */
+#include "scope.bpf.h"
+
+#include "calls.bpf.h"
+#include "stack.bpf.h"
+
+#include "span.h"
+
+#include "keep.bpf.h"
+
+SCOPE_STREAM(span);
+SCOPE_SUMMARY(span_summary);
+
+const volatile bool keep_stacks;
+const volatile __u32 one_in = 1; /* events: record one in so many calls */
+const volatile __u64 min_ns;	 /* events: record only calls that last as long */
+
+#define SPAN_DEPTH 64
+#define SPAN_TEXTS 16 /* the outermost calls may keep a text at entry */
+
+struct span_frame {
+	struct scope_call call;
+	__u64 address;
+	__u64 stack_id;
+	__u64 value[SPAN_VALUES];
+	__u8 kept;
+	__u8 pad;
+	__u16 text; /* bytes, including the NUL; 0: none */
+	__u32 pad2;
+};
+
+struct span_thread {
+	struct scope_thread thread;
+	struct scope_calls calls;
+	struct stack_memory stacks;
+	struct span_frame frames[SPAN_DEPTH];
+	char texts[SPAN_TEXTS][SPAN_TEXT];
+	struct { /* an event being composed */
+		struct span_event event;
+		char text[SPAN_TEXT];
+	} made;
+	struct span_frame begun; /* a call whose end is not recorded */
+};
+
+SCOPE_THREADS(struct span_thread);
+SCOPE_CALLS(struct span_thread, struct span_frame);
+
+static __always_inline __u16 counting_stream(void)
+{
+	return scope_summarize ? stream_span_summary : stream_span;
+}
+
+/* Keeps the values that begin as the result, or as one of the arguments. */
+static __always_inline void keep_values(struct span_frame *frame, const struct span_place *place,
+					const __u64 args[CALL_ARGUMENTS], __u64 result)
+{
+	for (__u32 i = 0; i < SPAN_VALUES; i++) {
+		const struct span_kept *kept = &place->value[i];
+		bool found;
+
+		if (kept->source == SPAN_NOTHING || (kept->source == SPAN_RESULT) != !args)
+			continue;
+		found = follow(kept, args ? args[kept->source & (CALL_ARGUMENTS - 1)] : result, &frame->value[i]);
+		if (found)
+			frame->kept |= 1 << i;
+	}
+}
+
+/* Reads the text that begins with `from`. Returns its bytes, including the NUL; 0: there is none. */
+static __noinline __u16 read_text(const struct span_kept *kept, __u64 from, char *text)
+{
+	__u64 at = 0;
+	long length;
+
+	if (!kept || !text || !follow(kept, from, &at) || !at)
+		return 0;
+	length = bpf_probe_read_user_str(text, SPAN_TEXT, (void *)at);
+	return length > 0 ? length : 0;
+}
+
+static __always_inline void count(struct task_struct *task, struct span_frame *frame, __u32 place, bool timed,
+				  __u64 duration_ns)
+{
+	struct span_summary_key key = {.address = frame->address, .place = place};
+	struct span_summary_value *value;
+
+	fill_running_process(&key.process);
+	value = span_summary_slot(&key);
+	if (!value)
+		return;
+	__sync_fetch_and_add(&value->count, 1);
+	if (!timed)
+		return;
+	__sync_fetch_and_add(&value->timed, 1);
+	__sync_fetch_and_add(&value->total_ns, duration_ns);
+	scope_histogram_add(&value->latency, duration_ns);
+}
+
+/* Emits a call. Its text, if it has one, is in `made.text` already. */
+static __always_inline void emit(struct task_struct *task, struct span_thread *thread, struct span_frame *frame,
+				 __u32 place, __u32 depth, enum span_ended ended, __u64 duration_ns)
+{
+	struct span_event *event = &thread->made.event;
+	__u32 length = frame->text;
+
+	if (length > SPAN_TEXT)
+		return;
+	event->duration_ns = duration_ns;
+	event->address = frame->address;
+	event->stack_id = frame->stack_id;
+	event->value0 = frame->value[0];
+	event->value1 = frame->value[1];
+	event->value2 = frame->value[2];
+	event->value3 = frame->value[3];
+	event->value4 = frame->value[4];
+	event->value5 = frame->value[5];
+	event->text.offset = 0;
+	event->text.length = length ? length - 1 : 0;
+	event->has_text = length > 0;
+	event->place = place;
+	event->depth = depth;
+	event->kept = frame->kept;
+	event->has_duration = ended != SPAN_NOT_RECORDED;
+	event->ended = ended;
+	scope_output(&event->header, task, stream_span, frame->call.entered_ns, sizeof(*event) + length);
+}
+
+static __always_inline void finish(struct task_struct *task, struct span_thread *thread, struct span_frame *frame,
+				   enum span_ended ended)
+{
+	__u64 duration_ns = bpf_ktime_get_boot_ns() - frame->call.entered_ns;
+	__u32 depth = thread->calls.depth;
+
+	if (scope_summarize) {
+		count(task, frame, frame->call.place, ended == SPAN_RETURNED, duration_ns);
+		return;
+	}
+	if (duration_ns < min_ns)
+		return;
+	emit(task, thread, frame, frame->call.place, depth, ended, duration_ns);
+}
+
+/* Fills a new call, except its time. `text` has room for its text; NULL: it keeps none. */
+static __always_inline void begin(struct pt_regs *ctx, struct task_struct *task, struct span_thread *thread,
+				  struct span_frame *frame, const struct span_place *place, char *text)
+{
+	__u64 args[CALL_ARGUMENTS] = {};
+	struct user_frame entry;
+
+	read_entry(ctx, &entry, args, place->arguments);
+	frame->address = PT_REGS_IP(ctx);
+	frame->kept = 0;
+	frame->text = 0;
+	frame->stack_id = 0;
+	if (scope_summarize)
+		return;
+	keep_values(frame, place, args, 0);
+	if (text && place->text.source < CALL_ARGUMENTS)
+		frame->text = read_text(&place->text, args[place->text.source & (CALL_ARGUMENTS - 1)], text);
+	if (keep_stacks)
+		frame->stack_id = keep_stack(task, &entry, return_stack(ctx), &thread->stacks, stream_span);
+}
+
+static __always_inline bool is_chosen(void)
+{
+	return scope_summarize || one_in <= 1 || !(bpf_get_prandom_u32() % one_in);
+}
+
+/* At the first instruction of a function whose return is recorded too. */
+SEC("uprobe")
+int span_enter(struct pt_regs *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 number = bpf_get_attach_cookie(ctx), depth;
+	const struct span_place *place = place_numbered(number);
+	struct span_thread *thread;
+	struct span_frame *frame;
+
+	if (!place)
+		return 0;
+	thread = calling_thread(task, number, counting_stream());
+	if (!thread || !is_chosen())
+		return 0;
+	frame = enter_call(ctx, thread, number, counting_stream());
+	if (!frame)
+		return 0;
+	depth = thread->calls.depth - 1;
+	begin(ctx, task, thread, frame, place, depth < SPAN_TEXTS ? thread->texts[depth & (SPAN_TEXTS - 1)] : NULL);
+	frame->call.entered_ns = bpf_ktime_get_boot_ns();
+	return 0;
+}
+
+SEC("uretprobe")
+int span_return(struct pt_regs *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct span_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	__u32 number = bpf_get_attach_cookie(ctx), depth;
+	const struct span_place *place = place_numbered(number);
+	struct span_frame *frame;
+
+	if (!thread || !place)
+		return 0;
+	frame = leave_call(ctx, thread, number);
+	if (!frame)
+		return 0;
+	depth = thread->calls.depth;
+	if (!scope_summarize) {
+		keep_values(frame, place, NULL, PT_REGS_RC(ctx));
+		if (place->text.source == SPAN_RESULT)
+			frame->text = read_text(&place->text, PT_REGS_RC(ctx), thread->made.text);
+		else if (frame->text && depth < SPAN_TEXTS)
+			__builtin_memcpy(thread->made.text, thread->texts[depth & (SPAN_TEXTS - 1)], SPAN_TEXT);
+	}
+	finish(task, thread, frame, SPAN_RETURNED);
+	return 0;
+}
+
+/* At the first instruction of a function whose return cannot be recorded without harm. */
+SEC("uprobe")
+int span_call(struct pt_regs *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 number = bpf_get_attach_cookie(ctx);
+	const struct span_place *place = place_numbered(number);
+	struct span_thread *thread;
+
+	if (!place)
+		return 0;
+	thread = calling_thread(task, number, counting_stream());
+	if (!thread || !is_chosen() || min_ns)
+		return 0;
+	begin(ctx, task, thread, &thread->begun, place, thread->made.text);
+	thread->begun.call.entered_ns = bpf_ktime_get_boot_ns();
+	if (scope_summarize)
+		count(task, &thread->begun, number, false, 0);
+	else
+		emit(task, thread, &thread->begun, number, thread->calls.depth, SPAN_NOT_RECORDED, 0);
+	return 0;
+}
+
+static long abandon(__u32 index, void *unused)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct span_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct span_frame *frame = thread ? end_call(thread) : NULL;
+
+	if (!frame)
+		return 1;
+	frame->text = 0;
+	finish(task, thread, frame, SPAN_THREAD_ENDED);
+	return 0;
+}
+
+/* Calls that a thread's end leaves do not return. */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(span_abandon, struct task_struct *task)
+{
+	struct span_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (thread && thread->calls.depth)
+		bpf_loop(SPAN_DEPTH, abandon, NULL, 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(span_replace, struct task_struct *task)
+{
+	struct span_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (thread)
+		leave_all_calls(thread);
+	return 0;
+}

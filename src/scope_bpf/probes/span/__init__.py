@@ -1,0 +1,162 @@
+"""Any function of any program: its calls with arguments, result, duration and stack, as a declaration chooses."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from scope_bpf.catalogue.options import Option
+from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
+from scope_bpf.catalogue.stream import Column, Derived, Mode, Stream
+from scope_bpf.layout.records import enum_values
+from scope_bpf.probes.span.declaration import ARGUMENTS, MOST_VALUES, Declaration, Kept, SpanPlace, check, parse
+
+if TYPE_CHECKING:
+    from scope_bpf.binding.object import BpfObject
+    from scope_bpf.code.modules import Modules
+    from scope_bpf.code.resolver import Resolver
+
+_WORD = pa.dictionary(pa.int32(), pa.string())
+_RETURNS = {"safe": ("span_return", "span_call"), "all": ("span_return", ""), "none": ("", "")}
+
+
+def _place(declaration: Declaration, returns: str) -> SpanPlace:
+    sources = enum_values(PROBE.btf, "span_source")
+    # Absent values come last, and the text after them, as in struct span_place.
+    kept = [*declaration.values, *[None] * (MOST_VALUES - len(declaration.values)), declaration.text]
+    arguments = [one.argument + 1 for one in kept if one and one.argument is not None]
+    leave, begins_only = _RETURNS[returns]
+    records = [_record(one, sources) for one in kept]
+    keep = {"value": records[:MOST_VALUES], "text": records[MOST_VALUES], "arguments": max(arguments, default=0)}
+    entry = "span_enter" if leave else "span_call"
+    return SpanPlace(declaration.at, entry, leave, keep, begins_only, declaration=declaration)
+
+
+def _record(kept: Kept | None, sources: Mapping[str, int]) -> tuple[Any, ...]:
+    """The members of a struct span_kept."""
+    if not kept:
+        return sources["SPAN_NOTHING"], 0, 0, 0, (0, 0, 0, 0)
+    source = sources["SPAN_RESULT"] if kept.argument is None else kept.argument
+    offsets = (*kept.offsets, *[0] * (4 - len(kept.offsets)))
+    return source, len(kept.offsets), kept.size, 0, offsets
+
+
+def _places(options: Mapping[str, Any]) -> Sequence[SpanPlace]:
+    return tuple(_place(parse(declared), options["returns"]) for declared in options["functions"])
+
+
+def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"keep_stacks": options["stacks"], "one_in": options["sample"], "min_ns": options["min_duration_ns"]}
+
+
+def _resolver(object_: "BpfObject", modules: "Modules", places: Sequence[SpanPlace]) -> "Resolver":
+    from scope_bpf.probes.span.resolver import SpanResolver
+
+    return SpanResolver(object_, modules, places)
+
+
+_FUNCTION = {
+    "function": Derived(Column("name of the function, demangled; the file and an offset if it has no symbol"), _WORD),
+    "file": Derived(Column("file that contains the function"), _WORD),
+}
+
+PROBE = Probe(
+    name="span",
+    meaning="calls of any functions in user space, with the arguments and results that you choose",
+    streams=(
+        Stream(
+            "span",
+            "one row per finished call, timed at entry",
+            columns={
+                "duration_ns": Column(
+                    "from entry to return, or to the end of the thread; absent if the return is not recorded", "ns"
+                ),
+                "text": Column("the value declared as str, cut after 255 bytes; absent if unreadable"),
+                "depth": Column("number of recorded calls of the thread around this one"),
+                "ended": Column("returned; thread_ended during the call; not_recorded if only the begin is recorded"),
+            },
+            resolved=_FUNCTION
+            | {
+                "args": Derived(
+                    Column("the declared numbers, as NAME=VALUE; one that was unreadable is left out"), pa.string()
+                ),
+                "stack": Derived(
+                    Column(
+                        "call stack, outermost frame first; starts with [cut] if cut; absent without stacks=true",
+                        stack=True,
+                    ),
+                    _WORD,
+                ),
+            },
+            hidden=(
+                *("address", "stack_id", "place", "kept", "has_text", "has_duration"),
+                *(f"value{number}" for number in range(MOST_VALUES)),
+            ),
+            null_unless={"duration_ns": "has_duration", "text": "has_text"},
+            live=Live(
+                by=("comm", "function"),
+                totals=("duration_ns",),
+                quantiles=("duration_ns",),
+                title="calls by function",
+            ),
+            line=("tid", "duration_ns", "function", "args", "text"),
+            timeline=Timeline(slices=(Slices(named=("function",)),)),
+            rollup=Rollup(by=("comm", "function"), measured="duration_ns"),
+        ),
+        Stream(
+            "span_summary",
+            "counts and durations of calls, by process and function",
+            columns={
+                "count": Column("calls that ended in the interval, or began if their return is not recorded"),
+                "timed": Column("calls that returned in the interval; only these have a duration"),
+                "total_ns": Column("sum of the calls' durations", "ns"),
+                "latency": Column("histogram of durations, in powers of two", "ns"),
+            },
+            mode=Mode.SUMMARY,
+            resolved=_FUNCTION,
+            hidden=("address", "place"),
+            live=Live(by=("comm", "function"), totals=("count", "total_ns"), quantiles=("latency",)),
+            rollup=Rollup(by=("comm", "function"), count="count", measured="total_ns", histogram="latency"),
+        ),
+    ),
+    ring_bytes=8 << 20,
+    alternatives=(
+        Alternative("uprobe_multi: the declared functions", ("span_abandon", "span_replace"), uprobe_multi=True),
+        Alternative("uprobe: the declared functions", ("span_abandon", "span_replace")),
+    ),
+    extra_options=(
+        Option(
+            "functions",
+            "texts",
+            (),
+            f"what to record: FILE:FUNCTION [NAME=SOURCE[->OFFSET...][:TYPE] ...]; SOURCE is ret or arg0 to "
+            f"arg{ARGUMENTS - 1}. Both names may have * and ?, and FUNCTION may be demangled",
+            check=check,
+            positional=True,
+            example="libc:malloc size=arg0:u64 at=ret:ptr",
+        ),
+        Option(
+            "returns",
+            "choice",
+            "safe",
+            "which returns are recorded, and so durations; safe: not those of C++ and Rust functions: a program ends "
+            "if an exception passes a recorded return",
+            choices=tuple(_RETURNS),
+        ),
+        Option("stacks", "boolean", False, "record the call stack of each call"),
+        Option("sample", "integer", 1, "record one in so many calls, chosen at random; events only", minimum=1),
+        Option(
+            "min_duration_ns",
+            "integer",
+            0,
+            "record only calls that last at least this long, in ns; events only; calls without a duration are not "
+            "recorded then",
+            minimum=0,
+        ),
+    ),
+    constants=_constants,
+    places=_places,
+    kept_by_process=("scope_stacks",),
+    resolver=_resolver,
+)

@@ -1,0 +1,151 @@
+"""Declarations of functions to record: `FILE:FUNCTION NAME=SOURCE ...`, such as `libc:malloc size=arg0 at=ret:ptr`."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scope_bpf.catalogue.nearest import unknown
+from scope_bpf.catalogue.place import Pattern, Place
+from scope_bpf.errors import InvalidOption
+
+ARGUMENTS = 10  # calls.bpf.h reads as many
+MOST_VALUES = 6  # SPAN_VALUES
+_MOST_STEPS = 4  # SPAN_STEPS
+_MOST_OFFSET = 1 << 31
+
+TEXT = "str"
+TYPES: Mapping[str, np.dtype[np.generic]] = {
+    **{f"{kind}{bits}": np.dtype(f"<{kind}{bits // 8}") for kind in "ui" for bits in (8, 16, 32, 64)},
+    **{f"f{bits}": np.dtype(f"<f{bits // 8}") for bits in (32, 64)},
+    "bool": np.dtype("<u1"),
+    "ptr": np.dtype("<u8"),
+}
+_KEPT = re.compile(r"(?P<name>[^=]*)(?P<equals>=?)(?P<source>[^:]*?)(?P<steps>(->[^:]*)?)(:(?P<type>.*))?")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OFFSET = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|[0-9]+)")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A value that is kept of each call.
+
+    Attributes:
+        argument: number of the argument from which it comes, from 0; None: the returned value.
+        offsets: pointers to follow: the value is at the last offset from the value before.
+        type: one of TYPES, or TEXT.
+    """
+
+    name: str
+    argument: int | None
+    offsets: tuple[int, ...]
+    type: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of the value in memory. A text is kept by a pointer to it."""
+        return 8 if self.type == TEXT else TYPES[self.type].itemsize
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """The functions to record, and what to keep of each call."""
+
+    at: Pattern
+    values: tuple[Kept, ...]
+    text: Kept | None
+
+
+@dataclass(frozen=True)
+class SpanPlace(Place):
+    """A place with its declaration."""
+
+    declaration: Declaration = field(kw_only=True)
+
+
+def parse(declared: str) -> Declaration:
+    """A declaration as people write it.
+
+    Raises:
+        InvalidOption: it is none; the message names the part and its column, from 1.
+    """
+    words = list(_words(declared))
+    column, place = words[0] if words else (1, "")
+    file, colon, name = place.partition(":")
+    if not (file and colon and name):
+        raise _complaint(declared, column, f"'{place}' is not FILE:FUNCTION, such as libc:malloc")
+    kept = [_kept(declared, column, word) for column, word in words[1:]]
+    for number, (one, (column, _)) in enumerate(zip(kept, words[1:], strict=True)):
+        if one.name in (other.name for other in kept[:number]):
+            raise _complaint(declared, column, f"'{one.name}' is there twice")
+    texts = [one for one in kept if one.type == TEXT]
+    values = tuple(one for one in kept if one.type != TEXT)
+    if len(texts) > 1:
+        raise InvalidOption(f"'{declared}': one text (str) can be kept of a call, not {len(texts)}")
+    if len(values) > MOST_VALUES:
+        raise InvalidOption(f"'{declared}': {MOST_VALUES} numbers can be kept of a call, not {len(values)}")
+    return Declaration(Pattern(file, name), values, texts[0] if texts else None)
+
+
+def check(declared: tuple[str, ...]) -> None:
+    """Checks declarations.
+
+    Raises:
+        InvalidOption: one is wrong, or the same functions are declared twice.
+    """
+    places = [parse(each).at for each in declared]
+    for number, at in enumerate(places):
+        if at in places[:number]:
+            raise InvalidOption(f"'{at.file}:{at.name}' is declared twice; put all its arguments into one declaration")
+
+
+def _words(text: str) -> Iterator[tuple[int, str]]:
+    """The words of a declaration, with their columns. Blanks within brackets belong to a word: `f(int, char)`."""
+    depth, begin = 0, None
+    for at, letter in enumerate(f"{text} "):
+        depth += (letter in "(<") - (letter in ")>" and text[max(0, at - 1) : at] != "-")
+        if not letter.isspace() or (depth > 0 and at < len(text)):
+            begin = at if begin is None else begin
+        elif begin is not None:
+            yield begin + 1, text[begin:at]
+            begin, depth = None, 0
+
+
+def _kept(declared: str, column: int, word: str) -> Kept:
+    match = _KEPT.fullmatch(word)
+    assert match  # every part may be empty
+    name, source, type_ = match["name"], match["source"], match["type"]
+    if not match["equals"] or not _NAME.fullmatch(name):
+        raise _complaint(declared, column, f"'{word}' is not NAME=SOURCE, such as size=arg0:u64")
+    column += len(name) + 1
+    if source == "ret":
+        argument = None
+    elif re.fullmatch(r"arg[0-9]", source):
+        argument = int(source[3:])
+    else:
+        raise _complaint(declared, column, f"'{source}' is neither ret nor one of arg0 to arg{ARGUMENTS - 1}")
+    offsets = tuple(_offsets(declared, column + len(source), match["steps"]))
+    type_ = "u64" if type_ is None else type_
+    column += len(source) + len(match["steps"]) + 1
+    if type_ not in (*TYPES, TEXT):
+        raise _complaint(declared, column, unknown("type", type_, (*TYPES, TEXT)))
+    if type_ in ("f32", "f64") and not offsets:
+        raise _complaint(declared, column, f"a {type_} can be read in memory (arg0->0:{type_}), not as an argument")
+    return Kept(name, argument, offsets, type_)
+
+
+def _offsets(declared: str, column: int, steps: str) -> Iterator[int]:
+    parts = steps.split("->")[1:]
+    if len(parts) > _MOST_STEPS:
+        raise _complaint(declared, column, f"{_MOST_STEPS} pointers can be followed, not {len(parts)}")
+    for part in parts:
+        column += 2
+        if not _OFFSET.fullmatch(part) or not -_MOST_OFFSET <= (offset := int(part, 0)) < _MOST_OFFSET:
+            raise _complaint(declared, column, f"'{part}' is not an offset in bytes, such as +0x50")
+        yield offset
+        column += len(part)
+
+
+def _complaint(declared: str, column: int, reason: str) -> InvalidOption:
+    return InvalidOption(f"'{declared}', column {column}: {reason}")

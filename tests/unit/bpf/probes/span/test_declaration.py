@@ -1,0 +1,68 @@
+"""Declarations of functions: what they mean, and what is said of wrong ones."""
+
+import pytest
+
+from scope_bpf.catalogue.place import Pattern
+from scope_bpf.errors import InvalidOption
+from scope_bpf.probes.span.declaration import Kept, check, parse
+
+
+def test_a_whole_declaration() -> None:
+    """Numbers in order, the text apart; a value without a type is a u64."""
+    declared = parse("libx.so: f".replace(" ", "") + " a=arg0 b=arg9:i8  c=ret:ptr d=arg1->0x10->-8:u16 t=arg2->+4:str")
+    assert declared.at == Pattern("libx.so", "f")
+    assert declared.values == (
+        Kept("a", 0, (), "u64"),
+        Kept("b", 9, (), "i8"),
+        Kept("c", None, (), "ptr"),
+        Kept("d", 1, (0x10, -8), "u16"),
+    )
+    assert declared.text == Kept("t", 2, (4,), "str")
+    assert [kept.size for kept in declared.values] == [8, 1, 8, 2]
+
+
+@pytest.mark.parametrize(
+    ("declared", "name"),
+    [
+        ("p:a::b(int, char*) n=arg0", "a::b(int, char*)"),
+        ("p:f<int, 3>", "f<int, 3>"),
+        ("p:std::vector<int>::at", "std::vector<int>::at"),
+        ("p:_ZN1a1bEv", "_ZN1a1bEv"),
+    ],
+)
+def test_blanks_within_brackets_belong_to_the_name(declared: str, name: str) -> None:
+    assert parse(declared).at == Pattern("p", name)
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ("", "column 1: '' is not FILE:FUNCTION"),
+        ("malloc", "column 1: 'malloc' is not FILE:FUNCTION, such as libc:malloc"),
+        (":f", "is not FILE:FUNCTION"),
+        ("l:", "is not FILE:FUNCTION"),
+        ("l:f size", "column 5: 'size' is not NAME=SOURCE, such as size=arg0:u64"),
+        ("l:f 1=arg0", "column 5: '1=arg0' is not NAME=SOURCE"),
+        ("l:f a=arg10", "column 7: 'arg10' is neither ret nor one of arg0 to arg9"),
+        ("l:f a=rax", "column 7: 'rax' is neither ret nor one of arg0 to arg9"),
+        ("l:f a=arg0 b=arg1:int", "column 19: no type 'int'"),
+        ("l:f a=arg0:u46", r"column 12: no type 'u46' \(did you mean 'u64'"),
+        ("l:f a=arg0->x:u8", "column 13: 'x' is not an offset in bytes, such as \\+0x50"),
+        ("l:f a=arg0->0->0->0->0->0", "column 11: 4 pointers can be followed, not 5"),
+        ("l:f a=arg0->99999999999", "is not an offset in bytes"),
+        ("l:f a=arg0:f64", "a f64 can be read in memory"),
+        ("l:f a=arg0 a=arg1", "column 12: 'a' is there twice"),
+        ("l:f a=arg0:str b=arg1:str", r"one text \(str\) can be kept of a call, not 2"),
+        ("l:f a=arg0 b=arg0 c=arg0 d=arg0 e=arg0 f=arg0 g=arg0", "6 numbers can be kept of a call, not 7"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_column(declared: str, said: str) -> None:
+    with pytest.raises(InvalidOption, match=said):
+        parse(declared)
+
+
+def test_functions_are_declared_once() -> None:
+    """The same functions cannot be declared twice: a call is one row."""
+    check(("l:f a=arg0", "l:g a=arg0"))
+    with pytest.raises(InvalidOption, match="'l:f' is declared twice; put all its arguments into one declaration"):
+        check(("l:f a=arg0", "l:f b=arg1"))
