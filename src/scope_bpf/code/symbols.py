@@ -16,6 +16,7 @@ _BEGIN = np.dtype("<u2")  # first two bytes of a name, to select candidates
 _PIECE = 1 << 16  # symbols per read
 _NAMES = 4 << 20  # bytes of names per read
 _LONGEST = 4096  # maximum bytes of a name
+_MOST_ALIASES = 64  # names of one address that are looked at
 
 
 class Symbols:
@@ -82,12 +83,19 @@ class Symbols:
         return found
 
     def name_at(self, address: int, begin: bool = False) -> str | None:
-        """The name of the function that contains an address, or with `begin` starts there; None if there is none."""
+        """The name of the function that contains an address, or with `begin` starts there; None if there is none.
+
+        Of several names the shortest, which is `malloc` rather than `__libc_malloc`.
+        """
         starts, ends, names = self._spans
         index = int(np.searchsorted(starts, address, "right")) - 1
         if index < 0 or address >= ends[index] or (begin and address != starts[index]):
             return None
-        name = int(names[index])
+        first = max(int(np.searchsorted(starts, starts[index])), index + 1 - _MOST_ALIASES)
+        found = [text for at in names[first : index + 1].tolist() if (text := self._text_at(at)) is not None]
+        return min(found, key=lambda text: (len(text), text), default=None)
+
+    def _text_at(self, name: int) -> str | None:
         text, end, _ = self._read(self._names + name, min(_LONGEST, self._names_size - name)).partition(b"\0")
         return text.decode(errors="backslashreplace") if end else None
 

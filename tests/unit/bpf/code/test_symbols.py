@@ -43,6 +43,18 @@ def test_what_is_defined_elsewhere() -> None:
     assert symbols.addresses_at(np.array([2, 0, 1, 3])).tolist() == [9, -1, 7, -1]
 
 
+def test_the_shortest_of_several_names() -> None:
+    """A function with several names is shown with the shortest."""
+    names = b"\0__libc_free\0cfree\0free\0"
+    entries = [(1, 100), (names.index(b"cfree"), 100), (names.index(b"\0free") + 1, 100), (1, 50)]
+    table = np.array([(name, FUNCTION, 0, 1, value, 10) for name, value in entries], SYMBOL)
+    symbols = symbols_of(table, names)
+    assert [symbols.name_at(address) for address in (100, 109, 50, 110, 99)] == [
+        *("free", "free", "__libc_free"),
+        *(None, None),
+    ]
+
+
 def test_a_large_table() -> None:
     """A search in 400,000 symbols with 40 MB of names needs less than 32 MiB, and keeps nearly nothing."""
     count, width = 400_000, 100
