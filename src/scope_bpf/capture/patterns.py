@@ -50,6 +50,7 @@ class Patterns:
     def __init__(self, places: Sequence[Place]) -> None:
         self._places = [(number, place.at, place) for number, place in enumerate(places) if _is_pattern(place)]
         self._seen = {number: _Seen() for number, _, _ in self._places}
+        self._lacking: dict[tuple[int, str], ElfFile] | None = {}  # until `missing` has named the nearest functions
 
     @property
     def paths(self) -> list[str]:
@@ -83,16 +84,21 @@ class Patterns:
             reasons[path] = "it is a function of Go, whose stacks move: recording it could end the program"
         elif not chosen:
             reasons[path] = _absent(at.name, elf)
+            if self._lacking is not None:
+                self._lacking[number, path] = elf
         return own
 
     def missing(self) -> list[str]:
-        """What can be said already of patterns without wildcards whose files are known, but not their function."""
-        return [
-            f"{path}: {reason}"
-            for number, at, _ in self._places
-            if isinstance(at, Pattern) and not has_wildcards(at.name) and self._seen[number].is_missing
-            for path, reason in self._seen[number].reasons.items()
-        ]
+        """What is missing at the start: full names of functions that none of the files has. To be called once."""
+        lacking, self._lacking = self._lacking or {}, None  # a search for near names takes too long later on
+        said = []
+        for number, at, _ in self._places:
+            seen = self._seen[number]
+            if isinstance(at, Pattern) and not has_wildcards(at.name) and seen.is_missing:
+                for path, reason in seen.reasons.items():
+                    near = _nearest(at.name, lacking[number, path]) if (number, path) in lacking else ""
+                    said.append(f"{path}: {reason}{near}")
+        return said
 
     def notes(self) -> list[str]:
         """For people: patterns that stand for nothing, and functions of which only the begin is recorded."""
@@ -125,17 +131,17 @@ def _is_file(pattern: str, path: str) -> bool:
 
 
 def _absent(name: str, elf: ElfFile) -> str:
-    """Why a file has no such function, and which names are near."""
     if not elf.symbols and not elf.dynamic_symbols:
         return "it has no symbols: it was stripped"
-    known = {name for name, _ in elf.functions_containing("")}
-    near = _nearest(without_parameters(name), known) if len(known) < _NEAREST_AMONG else ""
-    stripped = "" if elf.symbols else "; it was stripped: only exported functions have names"
-    return f"there is no function '{name}'{near}{stripped}"
+    stripped = "" if elf.symbols else ", or it has no name, since the file was stripped"
+    return f"there is no function '{name}'{stripped}"
 
 
-def _nearest(name: str, known: set[str]) -> str:
+def _nearest(name: str, elf: ElfFile) -> str:
     """The functions of other scopes with this name, or those with similar names, as the end of a message."""
-    plain = sorted({plain_name(each) for each in known})
-    scoped = [each for each in plain if each.endswith(f"::{name}")]
-    return f" (did you mean '{scoped[0]}'?)" if scoped else meant(name, plain)
+    known = {symbol for symbol, _ in elf.functions_containing("")}
+    if len(known) > _NEAREST_AMONG:
+        return ""
+    wanted, plain = without_parameters(name), sorted({plain_name(each) for each in known})
+    scoped = [each for each in plain if each.endswith(f"::{wanted}")]
+    return f" (did you mean '{scoped[0]}'?)" if scoped else meant(wanted, plain)

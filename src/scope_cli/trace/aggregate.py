@@ -23,7 +23,7 @@ class Sums:
     """The totals of a group.
 
     Attributes:
-        numbers: the values of the aggregate's `numbers`.
+        numbers: the values of the aggregate's `numbers`; None: no row has one.
         durations: one for each of the table's `quantiles`.
         rated: bytes and nanoseconds of the rows that have a rate.
     """
@@ -40,7 +40,8 @@ class Sums:
 
     def add(self, other: "Sums") -> None:
         """Adds the totals of another group."""
-        self.numbers = [one + another for one, another in zip(self.numbers, other.numbers, strict=True)]
+        pairs = zip(self.numbers, other.numbers, strict=True)
+        self.numbers = [one if another is None else (one or 0) + another for one, another in pairs]
         for mine, others in zip(self.durations, other.durations, strict=True):
             mine.add(others)
         self.rated = [one + another for one, another in zip(self.rated, other.rated, strict=True)]
@@ -128,18 +129,20 @@ class Aggregate:
             else:
                 self.groups[group] = new
 
-    def _added(self, name: str, batch: pa.RecordBatch, places: Any, count: int) -> list[int]:
-        """A number of each group of a batch."""
-        live = self.live
+    def _added(self, name: str, batch: pa.RecordBatch, places: Any, count: int) -> list[int | None]:
+        """A number of each group of a batch; None: no row of the group has one."""
+        live, known = self.live, np.ones(count, bool)
         if name == "count" and name not in live.totals:
             amounts = None  # one for each row
         elif name == "failed" and name not in live.totals:
             amounts = pc.less(batch[live.failures], 0).fill_null(False)
         else:
             amounts = batch[name].fill_null(0)
+            known = np.bincount(places, batch[name].is_valid(), count) > 0
             if live.failed and self._described[name].unit == "bytes":
                 amounts = pc.if_else(_is_something(batch[live.failed]), 0, amounts)
-        return [int(amount) for amount in np.bincount(places, amounts, count).tolist()]
+        added = np.bincount(places, amounts, count).tolist()
+        return [int(amount) if is_known else None for amount, is_known in zip(added, known.tolist(), strict=True)]
 
     def _rated(self, batch: pa.RecordBatch, places: Any, count: int) -> list[list[int]]:
         if not self.live.rate:
@@ -186,7 +189,7 @@ class Aggregate:
         """The sum of all groups; None for states, which are not added up, and without groups."""
         if self.stream.gauge or not self.groups:
             return None
-        total = Sums([0] * len(self.numbers), [Durations() for _ in self.live.quantiles])
+        total = Sums([None] * len(self.numbers), [Durations() for _ in self.live.quantiles])
         for sums in self.groups.values():
             total.add(sums)
         return total

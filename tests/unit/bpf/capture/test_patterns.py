@@ -71,6 +71,8 @@ def test_what_is_missing_for_certain() -> None:
     made.functions("/1/k", elf("g"))
     made.functions("/2/k", elf("f"))
     assert made.missing() == ["/1/l: there is no function 'serve' (did you mean 'swerve' or 'server'?)"]
+    made.functions("/3/l", elf("serves"))
+    assert made.notes()[1] == "l:serve: /3/l: there is no function 'serve'"  # no search while the program runs
 
 
 def test_notes() -> None:
@@ -86,7 +88,7 @@ def test_notes() -> None:
         "nowhere:f: no watched process has run a file named 'nowhere'",
         "l:x*: /l: there is no function 'x*'",
         "go:main.*: /go: it is a function of Go, whose stacks move: recording it could end the program",
-        "s:f: /s: there is no function 'f'; it was stripped: only exported functions have names",
+        "s:f: /s: there is no function 'f', or it has no name, since the file was stripped",
         "e:f: /e: it has no symbols: it was stripped",
         "cpp:*: 2 functions of C++ or Rust have no duration, because recording their return would end a program whose "
         "exception passes it",

@@ -163,3 +163,14 @@ def test_groups_beyond_the_limit_become_one(monkeypatch: pytest.MonkeyPatch) -> 
     total = aggregate.total()
     assert total and total.numbers == [40, sum(range(1, 41))]
     assert total.durations[0].buckets.total() == 40
+
+
+def test_a_sum_of_nothing_is_absent() -> None:
+    """Where no row of a group has a number, its sum is absent, not 0; the total is of those that have one."""
+    aggregate = _aggregate(Live(by=("function",), totals=("duration_ns",)))
+    durations = pa.array([None, None, 7], pa.uint64())
+    for _ in range(2):
+        aggregate.add(pa.RecordBatch.from_pydict({"function": ["f", "f", "g"], "duration_ns": durations}))
+    assert _shown(aggregate) == [(("g",), [2, 14]), (("f",), [4, None])]
+    total = aggregate.total()
+    assert total and total.numbers == [6, 14]

@@ -25,7 +25,6 @@ TEXTS = {
     "comm": ["python3", "postgres", "kworker/1:2", "a-name-of-15-by"],
     "thread_comm": ["python3", "worker"],
     "path": ["/etc/passwd", "/usr/lib/x86_64-linux-gnu/" + "very-long-name-" * 4 + "libc.so.6", "/tmp/ä ö\\n"],
-    "function": ["void scale<float>(float*, float, unsigned long)", "ggml_graph_compute", "main"],
     "kernel": ["void gemm<float, 128, 128>(float const*, float const*, float*, int, int, int)", "touch(int*)"],
     "stack": ["main;train(int);cudaMalloc [libcudart.so.13 1a2b]", "main;[libtorch.so+0x1234 77]"],
 }
