@@ -50,7 +50,8 @@ class Patterns:
     def __init__(self, places: Sequence[Place]) -> None:
         self._places = [(number, place.at, place) for number, place in enumerate(places) if _is_pattern(place)]
         self._seen = {number: _Seen() for number, _, _ in self._places}
-        self._lacking: dict[tuple[int, str], ElfFile] | None = {}  # until `missing` has named the nearest functions
+        # The symbols of files without a wanted function, until `missing` has named the nearest ones.
+        self._others: dict[tuple[int, str], set[str]] | None = {}
 
     @property
     def paths(self) -> list[str]:
@@ -84,20 +85,19 @@ class Patterns:
             reasons[path] = "it is a function of Go, whose stacks move: recording it could end the program"
         elif not chosen:
             reasons[path] = _absent(at.name, elf)
-            if self._lacking is not None:
-                self._lacking[number, path] = elf
+            if self._others is not None and not has_wildcards(at.name):
+                self._others[number, path] = {symbol for symbol, _ in elf.functions_containing("")}
         return own
 
     def missing(self) -> list[str]:
         """What is missing at the start: full names of functions that none of the files has. To be called once."""
-        lacking, self._lacking = self._lacking or {}, None  # a search for near names takes too long later on
+        others, self._others = self._others or {}, None  # later, a search would hold up attaching
         said = []
         for number, at, _ in self._places:
             seen = self._seen[number]
             if isinstance(at, Pattern) and not has_wildcards(at.name) and seen.is_missing:
                 for path, reason in seen.reasons.items():
-                    near = _nearest(at.name, lacking[number, path]) if (number, path) in lacking else ""
-                    said.append(f"{path}: {reason}{near}")
+                    said.append(f"{path}: {reason}{_nearest(at.name, others.get((number, path), set()))}")
         return said
 
     def notes(self) -> list[str]:
@@ -137,11 +137,10 @@ def _absent(name: str, elf: ElfFile) -> str:
     return f"there is no function '{name}'{stripped}"
 
 
-def _nearest(name: str, elf: ElfFile) -> str:
+def _nearest(name: str, symbols: set[str]) -> str:
     """The functions of other scopes with this name, or those with similar names, as the end of a message."""
-    known = {symbol for symbol, _ in elf.functions_containing("")}
-    if len(known) > _NEAREST_AMONG:
+    if len(symbols) > _NEAREST_AMONG:
         return ""
-    wanted, plain = without_parameters(name), sorted({plain_name(each) for each in known})
+    wanted, plain = without_parameters(name), sorted({plain_name(each) for each in symbols})
     scoped = [each for each in plain if each.endswith(f"::{wanted}")]
     return f" (did you mean '{scoped[0]}'?)" if scoped else meant(wanted, plain)
