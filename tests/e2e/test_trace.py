@@ -279,7 +279,7 @@ def test_a_duration_ends_it() -> None:
         (["trace", "span"], "option 'functions' is missing"),
         (["trace", "span", "malloc"], "'malloc', column 1: 'malloc' is not FILE:FUNCTION, such as libc:malloc"),
         (["trace", "span", "libc:malloc n=arg0->y"], "column 21: 'y' is not an offset in bytes"),
-        (["trace", "span", "libc:mallok", "--", "true"], "there is no function 'mallok' (did you mean 'malloc'"),
+        (["trace", "span", "libc:mallok", "--", "true"], "since the file was stripped (did you mean 'malloc' or"),
         (["trace", "span", "libc:malloc", "-o", "functions=libc:free"], "option 'functions' is given twice"),
         (["trace", "--json", "syscalls"], "--json took 'syscalls' as its FILE; write PROBE first"),
         (["trace", "syscalls", "--"], "no command stands behind --; give one, or leave -- out"),
