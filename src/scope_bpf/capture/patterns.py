@@ -83,6 +83,8 @@ class Patterns:
             return {}
         if chosen and not own:
             reasons[path] = "it is a function of Go, whose stacks move: recording it could end the program"
+        elif not chosen and any(table and table.is_indirect(at.name) for table in (elf.symbols, elf.dynamic_symbols)):
+            reasons[path] = f"the loader chooses one of several functions for '{at.name}'; declare these by their names"
         elif not chosen:
             reasons[path] = _absent(at.name, elf)
             if self._others is not None and not has_wildcards(at.name):

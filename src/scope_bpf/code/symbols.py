@@ -11,7 +11,7 @@ import numpy as np
 
 from scope_bpf.layout.elf_headers import SYMBOL, Array, table_at
 
-_FUNC = 2  # STT_FUNC
+_FUNC, _GNU_IFUNC = 2, 10  # STT_FUNC, STT_GNU_IFUNC
 _BEGIN = np.dtype("<u2")  # first two bytes of a name, to select candidates
 _PIECE = 1 << 16  # symbols per read
 _NAMES = 4 << 20  # bytes of names per read
@@ -72,6 +72,15 @@ class Symbols:
     def indices(self, name: str) -> Array:
         """Indices in the table of the symbols with this name, defined or not."""
         return self._find([name], defined_functions=False).get(name, np.empty(0, np.int64))
+
+    def is_indirect(self, name: str) -> bool:
+        """Whether a symbol with this name stands for several functions, of which the loader chooses one (IFUNC)."""
+        indices = self.indices(name)
+        for begin, symbols in self._pieces():
+            here = indices[(indices >= begin) & (indices < begin + len(symbols))] - begin
+            if np.any(symbols[here]["info"] & 0xF == _GNU_IFUNC):
+                return True
+        return False
 
     def addresses_at(self, indices: Array) -> Array:
         """Addresses of the symbols at these indices; -1 for symbols that are not defined here."""

@@ -18,7 +18,8 @@ def patterns(*places: str) -> Patterns:
 def elf(*names: str, stripped: bool = False) -> Any:
     """A file with these functions, at 0x10, 0x20 and so on."""
     functions = {(name, 0x10 * (number + 1)) for number, name in enumerate(names)}
-    found = SimpleNamespace(symbols=None if stripped else True, dynamic_symbols=bool(names))
+    table = SimpleNamespace(is_indirect=lambda name: name == "chosen")
+    found = SimpleNamespace(symbols=None if stripped else table, dynamic_symbols=table if names else None)
     found.functions_containing = lambda literal: {pair for pair in functions if literal in pair[0]}
     return found
 
@@ -77,7 +78,7 @@ def test_what_is_missing_for_certain() -> None:
 
 def test_notes() -> None:
     """For each pattern: that no file was run, why there is no function, and which functions have no duration."""
-    made = patterns("nowhere:f", "l:x*", "go:main.*", "s:f", "e:f", "cpp:*", "many:*")
+    made = patterns("nowhere:f", "l:chosen", "l:x*", "go:main.*", "s:f", "e:f", "cpp:*", "many:*")
     made.functions("/l", elf("f"))
     made.functions("/go", elf("main.run"))
     made.functions("/s", elf("g", stripped=True))
@@ -86,6 +87,7 @@ def test_notes() -> None:
     made.functions("/many", elf(*(f"f{number}" for number in range(4097))))
     assert made.notes() == [
         "nowhere:f: no watched process has run a file named 'nowhere'",
+        "l:chosen: /l: the loader chooses one of several functions for 'chosen'; declare these by their names",
         "l:x*: /l: there is no function 'x*'",
         "go:main.*: /go: it is a function of Go, whose stacks move: recording it could end the program",
         "s:f: /s: there is no function 'f', or it has no name, since the file was stripped",

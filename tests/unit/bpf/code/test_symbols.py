@@ -6,7 +6,7 @@ import numpy as np
 
 from scope_bpf.code.symbols import SYMBOL, Symbols
 
-FUNCTION, OBJECT = 0x12, 0x11  # st_info of global symbols
+FUNCTION, OBJECT, INDIRECT = 0x12, 0x11, 0x1A  # st_info of global symbols
 
 
 def symbols_of(table: np.ndarray, names: bytes) -> Symbols:
@@ -41,6 +41,15 @@ def test_what_is_defined_elsewhere() -> None:
     assert symbols.addresses(["one", "two"]) == {"two": 9}
     assert symbols.indices("one").tolist() == [0, 1]
     assert symbols.addresses_at(np.array([2, 0, 1, 3])).tolist() == [9, -1, 7, -1]
+
+
+def test_functions_that_the_loader_chooses() -> None:
+    """`strlen` of libc stands for several functions: it is none itself."""
+    names = b"\0strlen\0strnlen\0"
+    table = np.array([(1, INDIRECT, 0, 1, 100, 10), (8, FUNCTION, 0, 1, 200, 10)], SYMBOL)
+    symbols = symbols_of(table, names)
+    assert [symbols.is_indirect(name) for name in ("strlen", "strnlen", "nothing")] == [True, False, False]
+    assert symbols.containing("str") == [("strnlen", 200)]
 
 
 def test_the_shortest_of_several_names() -> None:
