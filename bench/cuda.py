@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.measure import LOOP_CPU, Result, at_most, median_of, ns_per_call, on_tracer_cpu
+from bench.measure import LOOP_CPU, Result, at_most, median_of, ns_per_call, on_tracer_cpu, recorded
 
 CALLS = 300_000
 ROUNDS = 3
@@ -16,7 +16,8 @@ WANTED = {"endbr64; push": 0.5, "push": 1.1}
 FUNCTIONS = {"cudaLaunchKernel": "launches, with stacks", "cudaStreamSynchronize": "other calls"}
 
 
-def _build(folder: Path, protection: str) -> Path:
+def build(folder: Path, protection: str) -> Path:
+    """A library of functions named as CUDA's, and a program that calls them."""
     flags = ["-O1", "-fno-omit-frame-pointer", f"-fcf-protection={protection}"]
     library = folder / "libcudart.so.13"
     soname = f"-Wl,-soname,{library.name}"
@@ -36,7 +37,7 @@ def _contenders(program: Path, function: str) -> dict[str, Callable[[], float]]:
 
     def scope() -> float:
         ran = on_tracer_cpu([sys.executable, "-m", "scope_cli.main", "trace", "cuda", "--", *command])
-        if not ran.stderr.startswith(f"{CALLS:,} events"):
+        if recorded(ran.stderr) != (CALLS, 0):
             raise ValueError(f"scope did not record every call: {ran.stderr}")
         return ns_per_call(ran.stdout)
 
@@ -52,7 +53,7 @@ def run() -> list[Result]:
     results = []
     for beginning, protection in BEGINNINGS.items():
         with tempfile.TemporaryDirectory(prefix="scopebench") as folder:
-            program = _build(Path(folder), protection)
+            program = build(Path(folder), protection)
             for function, what in FUNCTIONS.items():
                 ns = median_of(ROUNDS, _contenders(program, function))
                 ratio = (ns["scope"] - ns["bare"]) / (ns["bpftrace"] - ns["bare"])

@@ -1,5 +1,6 @@
 """Results of benchmarks, and running of workloads."""
 
+import re
 import statistics
 import subprocess
 import tempfile
@@ -48,6 +49,15 @@ def on_tracer_cpu(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Runs a tracer and its children on the other core; the loop moves itself to its own core."""
     pinned = ["/usr/bin/taskset", "-c", str(TRACER_CPU), *command]
     return subprocess.run(pinned, capture_output=True, text=True, check=True)
+
+
+def recorded(said: str) -> tuple[int, int]:
+    """Recorded and lost rows, from what `scope trace` wrote to standard error; its last line tells them."""
+    last = said.strip().rpartition("\n")[2]
+    if not (rows := re.match(r"([\d,]+) rows? in ", last)):
+        raise ValueError(f"no summary line: {said[-200:]!r}")
+    lost = re.findall(r"([\d,]+) lost", last)
+    return int(rows[1].replace(",", "")), sum(int(count.replace(",", "")) for count in lost)
 
 
 def ns_per_call(output: str) -> float:

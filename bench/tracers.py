@@ -1,10 +1,9 @@
 """A syscall loop on one core under scope, bpftrace and strace on the other."""
 
-import re
 import shutil
 import sys
 
-from bench.measure import Result, at_least, at_most, loop, ns_per_call, on_tracer_cpu
+from bench.measure import Result, at_least, at_most, loop, ns_per_call, on_tracer_cpu, recorded
 from bench.measure import median_of as median
 
 CALLS = 5_000_000
@@ -27,7 +26,7 @@ def run() -> list[Result]:
 
     def scope(*options: str) -> float:
         ran = on_tracer_cpu([*SCOPE, *options, "--", *loop(CALLS)])
-        lost.extend(int(count.replace(",", "")) for count in re.findall(r"([\d,]+) lost", ran.stderr))
+        lost.append(recorded(ran.stderr)[1])
         return ns_per_call(ran.stdout)
 
     def bpftrace(program: str, calls: int) -> float:
