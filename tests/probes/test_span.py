@@ -173,7 +173,7 @@ def test_exceptions_pass_unharmed(record: Record, cpp: Path) -> None:
         ("shop::(anonymous namespace)::fails(int)", "not_recorded", True): 20,
         ("plain", "returned", False): 20,
     }
-    assert any("1 functions of C++ or Rust have no duration" in note for note in recorded.notes)
+    assert any("1 functions have neither duration nor result" in note for note in recorded.notes)
 
 
 @pytest.mark.parametrize(
@@ -194,10 +194,25 @@ def test_exceptions_pass_unharmed(record: Record, cpp: Path) -> None:
 )
 def test_names_as_people_write_them(record: Record, cpp: Path, name: str, found: set[str]) -> None:
     """A function is found by its mangled or demangled name, with its parameters or without; local functions too."""
-    recorded = record("span", [str(cpp), "3"], functions=[f"spans_cpp:{name} this=arg0:ptr"], returns="all")
+    recorded = record("span", [str(cpp), "3"], functions=[f"spans_cpp:{name} first=arg0:ptr"], returns="all")
     rows = recorded.rows("span")
     assert Counter(row["function"] for row in rows) == dict.fromkeys(found, 3)
     assert {row["ended"] for row in rows} == {"returned"}
+
+
+def test_every_function_of_a_program(record: Record, workload: Callable[[str], str], cpp: Path) -> None:
+    """A pattern for all functions, those that begin a program too, harms no program."""
+    recorded = record("span", [workload("spans"), "fib", "5"], functions=["spans:*"])
+    assert recorded.status == 0
+    assert Counter(row["function"] for row in recorded.rows("span"))["fib"] == 15
+    assert record("span", [str(cpp), "4"], functions=["spans_cpp:*", "libstdc++:__cxa_throw"]).status == 0
+
+
+def test_jumps_of_a_traced_setjmp(record: Record, workload: Callable[[str], str]) -> None:
+    """A program that jumps back to a traced setjmp() goes on."""
+    recorded = record("span", [workload("spans"), "jumps"], functions=["libc:*setjmp*"])
+    assert recorded.status == 0
+    assert {row["ended"] for row in recorded.rows("span")} == {"not_recorded"}
 
 
 def test_returns_of_none(record: Record, workload: Callable[[str], str]) -> None:

@@ -79,8 +79,7 @@ static __noinline __u16 read_text(const struct span_kept *kept, __u64 from, char
 	return length > 0 ? length : 0;
 }
 
-static __always_inline void count(struct task_struct *task, struct span_frame *frame, __u32 place, bool timed,
-				  __u64 duration_ns)
+static __always_inline void count(struct span_frame *frame, __u32 place, bool timed, __u64 duration_ns)
 {
 	struct span_summary_key key = {.address = frame->address, .place = place};
 	struct span_summary_value *value;
@@ -126,19 +125,25 @@ static __always_inline void emit(struct task_struct *task, struct span_thread *t
 	scope_output(&event->header, task, stream_span, frame->call.entered_ns, sizeof(*event) + length);
 }
 
+/* Counts or emits a call that ended at `now_ns`. Its text, if it has one, is in `made.text` already. */
 static __always_inline void finish(struct task_struct *task, struct span_thread *thread, struct span_frame *frame,
-				   enum span_ended ended)
+				   enum span_ended ended, __u64 now_ns)
 {
-	__u64 duration_ns = bpf_ktime_get_boot_ns() - frame->call.entered_ns;
+	__u64 duration_ns = now_ns - frame->call.entered_ns;
+
+	if (scope_summarize)
+		count(frame, frame->call.place, ended == SPAN_RETURNED, duration_ns);
+	else if (duration_ns >= min_ns)
+		emit(task, thread, frame, frame->call.place, thread->calls.depth, ended, duration_ns);
+}
+
+/* Gets the text of a call that was left just now, kept at its entry. */
+static __always_inline void take_text(struct span_thread *thread, struct span_frame *frame)
+{
 	__u32 depth = thread->calls.depth;
 
-	if (scope_summarize) {
-		count(task, frame, frame->call.place, ended == SPAN_RETURNED, duration_ns);
-		return;
-	}
-	if (duration_ns < min_ns)
-		return;
-	emit(task, thread, frame, frame->call.place, depth, ended, duration_ns);
+	if (frame->text && depth < SPAN_TEXTS)
+		__builtin_memcpy(thread->made.text, thread->texts[depth & (SPAN_TEXTS - 1)], SPAN_TEXT);
 }
 
 /* Fills a new call, except its time. `text` has room for its text; NULL: it keeps none. */
@@ -196,8 +201,9 @@ int span_return(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct span_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-	__u32 number = bpf_get_attach_cookie(ctx), depth;
+	__u32 number = bpf_get_attach_cookie(ctx);
 	const struct span_place *place = place_numbered(number);
+	__u64 now_ns = bpf_ktime_get_boot_ns();
 	struct span_frame *frame;
 
 	if (!thread || !place)
@@ -205,15 +211,14 @@ int span_return(struct pt_regs *ctx)
 	frame = leave_call(ctx, thread, number);
 	if (!frame)
 		return 0;
-	depth = thread->calls.depth;
 	if (!scope_summarize) {
 		keep_values(frame, place, NULL, PT_REGS_RC(ctx));
 		if (place->text.source == SPAN_RESULT)
 			frame->text = read_text(&place->text, PT_REGS_RC(ctx), thread->made.text);
-		else if (frame->text && depth < SPAN_TEXTS)
-			__builtin_memcpy(thread->made.text, thread->texts[depth & (SPAN_TEXTS - 1)], SPAN_TEXT);
+		else
+			take_text(thread, frame);
 	}
-	finish(task, thread, frame, SPAN_RETURNED);
+	finish(task, thread, frame, SPAN_RETURNED, now_ns);
 	return 0;
 }
 
@@ -229,12 +234,12 @@ int span_call(struct pt_regs *ctx)
 	if (!place)
 		return 0;
 	thread = calling_thread(task, number, counting_stream());
-	if (!thread || !is_chosen() || min_ns)
+	if (!thread || !is_chosen() || (min_ns && !scope_summarize))
 		return 0;
 	begin(ctx, task, thread, &thread->begun, place, thread->made.text);
 	thread->begun.call.entered_ns = bpf_ktime_get_boot_ns();
 	if (scope_summarize)
-		count(task, &thread->begun, number, false, 0);
+		count(&thread->begun, number, false, 0);
 	else
 		emit(task, thread, &thread->begun, number, thread->calls.depth, SPAN_NOT_RECORDED, 0);
 	return 0;
@@ -248,8 +253,8 @@ static long abandon(__u32 index, void *unused)
 
 	if (!frame)
 		return 1;
-	frame->text = 0;
-	finish(task, thread, frame, SPAN_THREAD_ENDED);
+	take_text(thread, frame);
+	finish(task, thread, frame, SPAN_THREAD_ENDED, bpf_ktime_get_boot_ns());
 	return 0;
 }
 

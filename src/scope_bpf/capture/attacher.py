@@ -179,7 +179,7 @@ class Attacher:
     def _opened_by_path(self, paths: Iterable[str]) -> Iterator[Module]:
         for path in {str(Path(path).resolve()) for path in paths}:
             with suppress(OSError, NotElf):  # missing file: the command itself will report it
-                yield self._modules.add(os.open(path, os.O_RDONLY | os.O_CLOEXEC), path)
+                yield self._modules.add(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), path)
 
     def _keep(self, module: Module) -> None:
         if module in self._attachments:

@@ -1,12 +1,10 @@
 """Checks each probe on this host: starts it as a task would, and says which attach point works and why."""
 
-import os
 from dataclasses import dataclass
 
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import examples, parse_options
+from scope_bpf.catalogue.options import parse_options, trial
 from scope_bpf.catalogue.probe import Probe
-from scope_bpf.catalogue.target import Target
 from scope_bpf.errors import NoDevice, ScopeBpfError
 
 
@@ -27,10 +25,8 @@ class Finding:
 
 def examine(probe: Probe) -> Finding:
     """Starts the probe for a short time."""
-    needed = examples(probe.options)
-    target = Target(pid=os.getpid()) if needed else Target()  # an example may be a function that all programs call
     small = {} if probe.sampler else {"ring_bytes": 4096}
-    with Tracer(probe, parse_options(probe.options, needed | small), target) as tracer:
+    with Tracer(probe, parse_options(probe.options, trial(probe.options) | small)) as tracer:
         try:
             tracer.start()
         except ScopeBpfError as error:

@@ -21,7 +21,7 @@ from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.target import Target
 from scope_bpf.code.libraries import files_of_command, installed_libraries
 from scope_bpf.code.resolver import Resolver
-from scope_bpf.errors import FunctionNotFound, KernelError
+from scope_bpf.errors import FunctionNotFound
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ class Functions(Part):
         """No rows of its own.
 
         Raises:
-            KernelError: what its thread met.
+            Exception: what its thread met.
         """
         if self._follower and self._follower.error:
             raise self._follower.error
@@ -181,7 +181,7 @@ class _Follower(threading.Thread):
         super().__init__(name="scope-follow", daemon=True)
         self._attacher, self._watched = attacher, watched
         self._stop_reading, self._stop_writing = os.pipe2(os.O_CLOEXEC)
-        self.error: KernelError | None = None
+        self.error: Exception | None = None
 
     def run(self) -> None:
         waiting = select.poll()
@@ -191,7 +191,7 @@ class _Follower(threading.Thread):
         while not any(fd == self._stop_reading for fd, _ in waiting.poll(self._patience_ms())):
             try:
                 self._attacher.follow(self._watched)
-            except KernelError as error:
+            except Exception as error:  # `poll` raises it: nothing would be attached to any more
                 self.error = error
                 return
 

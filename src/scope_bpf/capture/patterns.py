@@ -1,7 +1,8 @@
 """Places that are patterns: which functions of a file they stand for, and what is said of those that stand for none."""
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,11 +18,17 @@ from scope_bpf.code.function_names import (
     matches,
     may_throw,
     plain_name,
+    uses_its_return,
     without_parameters,
 )
 
 _MOST_FUNCTIONS = 4096  # in a file, of one pattern
-_NEAREST_AMONG = 50_000  # names; more would take seconds
+_MOST_FILES = 64  # of which it is known why a pattern stands for nothing there
+_SHOWN = 5  # of these
+_NEAREST_AMONG = 20_000  # names; more would take seconds
+_VERSION = re.compile(r"-[0-9][0-9.]*$")  # libc-2.31.so
+_LIBRARY = re.compile(r"\.so(\.|$)")
+_GO = ".gopclntab"  # the section that every file with Go code has
 
 
 @dataclass(frozen=True)
@@ -34,102 +41,135 @@ class Match:
 
 @dataclass
 class _Seen:
-    """What is known of a pattern, by path of the files with such a name."""
+    """What is known of a pattern, by path of the files with such a name.
 
-    reasons: dict[str, str] = field(default_factory=dict)  # why nothing was found; empty: something was
-    begins_only: dict[str, int] = field(default_factory=dict)  # number of functions
+    Attributes:
+        reasons: why nothing was found; empty: something was.
+        counts: numbers of functions by what is special about them.
+        symbols: of files without the function, until `missing` has named the nearest ones.
+    """
+
+    reasons: dict[str, str] = field(default_factory=dict)
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    symbols: dict[str, set[str]] | None = field(default_factory=dict)
 
     @property
     def is_missing(self) -> bool:
         return bool(self.reasons) and all(self.reasons.values())
 
+    def count(self, what: str, path: str, number: int) -> None:
+        """Keeps how many functions of a file are special in some way."""
+        if number:
+            self.counts.setdefault(what, {})[path] = number
+
+    def notes(self, name: str, file: str) -> Iterator[str]:
+        """What to say of the pattern."""
+        reasons = self.reasons.copy()
+        if not reasons:
+            yield f"{name}: no watched process has run a file named '{file}'"
+        elif self.is_missing:
+            yield from (f"{name}: {each}" for each in _listed(reasons))
+        for what, by_path in self.counts.copy().items():
+            yield f"{name}: {sum(by_path.copy().values()):,} {what}"
+
+
+_BEGINS_ONLY = (
+    "functions have neither duration nor result, because recording their return would harm the program: it ends if an "
+    "exception passes a recorded return, or they use their return address"
+)
+_OF_GO = "functions of Go are left out: their stacks move, and recording them could end the program"
+_CHOSEN_LATER = "functions are left out that the loader chooses among several; declare these by their own names"
+_OF_OTHERS = "functions belong to another declaration, too, which has their calls"
+
 
 class Patterns:
-    """The places of a probe that are patterns. For one thread at a time, but `notes` and `missing` from any."""
+    """The places of a probe that are patterns. For one thread at a time, but `notes` from any.
+
+    Full names come before patterns of them, so that `libc:malloc size=arg0` keeps its calls beside `libc:m*`.
+    """
 
     def __init__(self, places: Sequence[Place]) -> None:
-        self._places = [(number, place.at, place) for number, place in enumerate(places) if _is_pattern(place)]
-        self._seen = {number: _Seen() for number, _, _ in self._places}
-        # The symbols of files without a wanted function, until `missing` has named the nearest ones.
-        self._others: dict[tuple[int, str], set[str]] | None = {}
+        found = [(number, place.at, place) for number, place in enumerate(places) if isinstance(place.at, Pattern)]
+        self._places = sorted(found, key=lambda one: has_wildcards(one[1].name))
+        self._seen = {number: _Seen() for number, _, _ in found}
 
     @property
     def paths(self) -> list[str]:
         """The regular files that patterns name by their paths: they can be attached to before a process runs them."""
-        named = [at.file for _, at, _ in self._places if isinstance(at, Pattern)]
+        named = [at.file for _, at, _ in self._places]
         return [path for path in named if path.startswith("/") and not has_wildcards(path) and Path(path).is_file()]
 
     def functions(self, path: str, elf: ElfFile) -> dict[int, Match]:
         """The functions of a file, by offset. A function that several patterns stand for is the first one's."""
         found: dict[int, Match] = {}
         for number, at, place in self._places:
-            assert isinstance(at, Pattern)
-            if _is_file(at.file, path):
-                matching = {
-                    offset: Match(number, bool(place.begins_only) and may_throw(symbol))
-                    for offset, symbol in self._matching(number, at, path, elf).items()
-                }
-                self._seen[number].begins_only[path] = sum(match.begins_only for match in matching.values())
-                found = matching | found
+            if not _is_file(at.file, path):
+                continue
+            seen, matching = self._seen[number], {}
+            for offset in self._matching(seen, at, path, elf):
+                names = elf.names_of_function(offset)
+                throws = not place.throwing_too and any(map(may_throw, names))
+                begins_only = bool(place.begins_only) and (throws or any(map(uses_its_return, names)))
+                matching[offset] = Match(number, begins_only)
+            seen.count(_BEGINS_ONLY, path, sum(match.begins_only for match in matching.values()))
+            seen.count(_OF_OTHERS, path, len(matching.keys() & found.keys()))
+            found = matching | found
         return found
 
-    def _matching(self, number: int, at: Pattern, path: str, elf: ElfFile) -> dict[int, str]:
-        reasons, named = self._seen[number].reasons, elf.functions_containing(literal_of(at.name))
+    def _matching(self, seen: _Seen, at: Pattern, path: str, elf: ElfFile) -> set[int]:
+        """Offsets of a file's functions that a pattern stands for."""
+        named = [(name, offset) for name, offset in elf.functions_containing(literal_of(at.name))]
         chosen = {offset: name for name, offset in named if matches(at.name, name) and not is_moved_part(name)}
-        own = {offset: name for offset, name in chosen.items() if not is_go(name)}
-        reasons[path] = ""
+        of_go = {offset for offset, name in chosen.items() if elf.has_section(_GO) and is_go(name)}
+        own = chosen.keys() - of_go
+        is_chosen_later = any(table and table.is_indirect(at.name) for table in (elf.symbols, elf.dynamic_symbols))
+        seen.count(_OF_GO, path, len(of_go))
+        seen.count(_CHOSEN_LATER, path, int(is_chosen_later))
+        reason = ""
         if len(own) > _MOST_FUNCTIONS:
-            reasons[path] = f"{len(own):,} functions match, more than {_MOST_FUNCTIONS:,}; choose fewer"
-            return {}
-        if chosen and not own:
-            reasons[path] = "it is a function of Go, whose stacks move: recording it could end the program"
-        elif not chosen and any(table and table.is_indirect(at.name) for table in (elf.symbols, elf.dynamic_symbols)):
-            reasons[path] = f"the loader chooses one of several functions for '{at.name}'; declare these by their names"
-        elif not chosen:
-            reasons[path] = _absent(at.name, elf)
-            if self._others is not None and not has_wildcards(at.name):
-                self._others[number, path] = {symbol for symbol, _ in elf.functions_containing("")}
-        return own
+            reason, own = f"{len(own):,} functions match, more than {_MOST_FUNCTIONS:,}; choose fewer", set()
+        elif not own:
+            reason = _absent(at.name, elf) if not of_go and not is_chosen_later else "it has no other function"
+            if seen.symbols is not None and len(seen.symbols) < _SHOWN and not has_wildcards(at.name):
+                seen.symbols[path] = {symbol for symbol, _ in elf.functions_containing("")}
+        if not reason or len(seen.reasons) < _MOST_FILES:
+            seen.reasons[path] = reason
+        return set(own)
 
     def missing(self) -> list[str]:
         """What is missing at the start: full names of functions that none of the files has. To be called once."""
-        others, self._others = self._others or {}, None  # later, a search would hold up attaching
         said = []
-        for number, at, _ in self._places:
+        for number, at, place in self._places:
             seen = self._seen[number]
-            if isinstance(at, Pattern) and not has_wildcards(at.name) and seen.is_missing:
-                for path, reason in seen.reasons.items():
-                    said.append(f"{path}: {reason}{_nearest(at.name, others.get((number, path), set()))}")
+            symbols, seen.symbols = seen.symbols or {}, None  # later, a search would hold up attaching
+            if not has_wildcards(at.name) and seen.is_missing:
+                near = {path: _nearest(at.name, known) for path, known in symbols.items()}
+                told = [note for note in seen.notes(place.name, at.file) if seen.counts and "are left out" in note]
+                said += told or _listed({path: f"{why}{near.get(path, '')}" for path, why in seen.reasons.items()})
         return said
 
     def notes(self) -> list[str]:
-        """For people: patterns that stand for nothing, and functions of which only the begin is recorded."""
-        said = []
-        for number, at, place in self._places:
-            assert isinstance(at, Pattern)
-            seen = self._seen[number]
-            reasons = seen.reasons.copy()
-            if not reasons:
-                said.append(f"{place.name}: no watched process has run a file named '{at.file}'")
-            elif all(reasons.values()):
-                said += [f"{place.name}: {path}: {reason}" for path, reason in reasons.items()]
-            if begins_only := sum(seen.begins_only.copy().values()):
-                said.append(
-                    f"{place.name}: {begins_only:,} functions of C++ or Rust have no duration, because recording "
-                    "their return would end a program whose exception passes it"
-                )
-        return said
+        """For people: patterns that stand for nothing, and functions of which not all is recorded."""
+        in_order = sorted(self._places, key=lambda one: one[0])
+        return [note for number, at, place in in_order for note in self._seen[number].notes(place.name, at.file)]
 
 
-def _is_pattern(place: Place) -> bool:
-    return isinstance(place.at, Pattern)
+def _listed(reasons: Mapping[str, str]) -> list[str]:
+    """A few of the reasons, each with its file."""
+    listed = [f"{path}: {reason}" for path, reason in list(reasons.items())[:_SHOWN]]
+    return listed + ([f"and {len(reasons) - _SHOWN:,} more files"] if len(reasons) > _SHOWN else [])
 
 
 def _is_file(pattern: str, path: str) -> bool:
     if "/" in pattern:
         return fnmatchcase(path, pattern) or (not has_wildcards(pattern) and path == os.path.realpath(pattern))
     name = Path(path).name
-    return fnmatchcase(name, pattern) or fnmatchcase(name.partition(".so")[0], pattern)
+    names = {name}
+    if _LIBRARY.search(name):
+        stem = _LIBRARY.split(name)[0]
+        names |= {stem, _VERSION.sub("", stem)}
+    is_longer = bool(_LIBRARY.search(pattern)) and name.startswith(f"{pattern}.")  # libz.so.1 of libz.so.1.2.13
+    return is_longer or any(fnmatchcase(each, pattern) for each in names)
 
 
 def _absent(name: str, elf: ElfFile) -> str:

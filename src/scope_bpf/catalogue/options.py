@@ -22,7 +22,8 @@ class Option:
         for_lines: the default of a trace that prints rows as lines; empty: `default`.
         makes: columns that are absent with the default, each with the first of the choices that makes it.
         check: for texts: raises InvalidOption if they are not what the probe understands.
-        example: for an option that must be given: a value that works.
+        example: for an option that must be given: a value as people would write it.
+        trial: with `example`: a value that harms nobody, to try the probe out; empty: the example.
         positional: for texts: the command line takes them as words after the probe's name, too.
         column: the column whose values the option selects: only rows with one of the names are recorded.
     """
@@ -40,6 +41,7 @@ class Option:
     classes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     check: Callable[[tuple[str, ...]], object] | None = None
     example: str = ""
+    trial: str = ""
     positional: bool = False
 
     def parse(self, value: Any) -> Any:
@@ -166,6 +168,6 @@ def parse_options(options: Sequence[Option], given: Mapping[str, Any]) -> dict[s
     return {name: option.parse(given[name]) if name in given else option.default for name, option in known.items()}
 
 
-def examples(options: Sequence[Option]) -> dict[str, Any]:
-    """A value for each option that must be given."""
-    return {option.name: option.example for option in options if option.example}
+def trial(options: Sequence[Option]) -> dict[str, Any]:
+    """A value for each option that must be given, to try a probe out."""
+    return {option.name: option.trial or option.example for option in options if option.example}

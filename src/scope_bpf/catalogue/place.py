@@ -49,8 +49,9 @@ class Place:
             `places`. Members of an enum type are given by the enumerator's name, structs as tuples. If empty, the
             object needs no such map.
         begins_only: for a pattern: instead of `entry` and `leave`, the program that runs at the first instruction of a
-            function whose return must be left alone, because exceptions may pass it: a C++ or Rust function. Empty:
-            there is no difference.
+            function whose return must be left alone: one that finds its own return address, or that exceptions may
+            pass, which is known of C++, Rust and D functions by their names.
+        throwing_too: also run `leave` of functions that exceptions may pass.
     """
 
     at: Symbol | Pattern
@@ -58,6 +59,7 @@ class Place:
     leave: str = ""
     keep: Mapping[str, Any] = field(default_factory=dict)
     begins_only: str = ""
+    throwing_too: bool = False
 
     @property
     def name(self) -> str:

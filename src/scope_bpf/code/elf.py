@@ -133,8 +133,15 @@ class ElfFile:
         """
         tables = (self.dynamic_symbols, self.symbols)
         found = [pair for symbols in tables if symbols for pair in symbols.containing(literal)]
-        offsets = ((name, self.offset_of(address)) for name, address in found)
+        code = self.are_code(np.array([address for _, address in found], np.int64)).tolist()
+        offsets = ((name, self.offset_of(at)) for (name, at), is_code in zip(found, code, strict=True) if is_code)
         return {(name, offset) for name, offset in offsets if offset is not None}
+
+    def names_of_function(self, offset: int) -> set[str]:
+        """All names of the function that starts at an offset in the file."""
+        address = self.address_of(offset)
+        tables = (self.dynamic_symbols, self.symbols)
+        return {name for table in tables if table and address is not None for name in table.names_at(address)}
 
     @cached_property
     def dynamic_symbols(self) -> Symbols | None:

@@ -48,10 +48,11 @@ class Symbols:
             text = self._read(self._names + first, min(_NAMES + _LONGEST, self._names_size - first))
             end = int(np.searchsorted(starts, first + _NAMES))
             for number in self._naming(text, starts[begin:end] - first, wanted):
-                name, ends, _ = text[starts[begin + number] - first :].partition(b"\0")
-                if ends:
+                at = int(starts[begin + number]) - first
+                ends = text.find(b"\0", at, at + _LONGEST)
+                if ends >= 0:
                     index = int(keys[begin + number] & np.uint64(0xFFFFFFFF))
-                    found.append((index, name.decode(errors="backslashreplace")))
+                    found.append((index, text[at:ends].decode(errors="backslashreplace")))
             begin = end
         addresses = self.addresses_at(np.array([index for index, _ in found], np.int64)).tolist()
         return [(name, address) for (_, name), address in zip(found, addresses, strict=True)]
@@ -96,13 +97,18 @@ class Symbols:
 
         Of several names the shortest, which is `malloc` rather than `__libc_malloc`.
         """
-        starts, ends, names = self._spans
+        starts, ends, _ = self._spans
         index = int(np.searchsorted(starts, address, "right")) - 1
         if index < 0 or address >= ends[index] or (begin and address != starts[index]):
             return None
-        first = max(int(np.searchsorted(starts, starts[index])), index + 1 - _MOST_ALIASES)
-        found = [text for at in names[first : index + 1].tolist() if (text := self._text_at(at)) is not None]
-        return min(found, key=lambda text: (len(text), text), default=None)
+        return min(self.names_at(int(starts[index])), key=lambda text: (len(text), text), default=None)
+
+    def names_at(self, address: int) -> list[str]:
+        """All names of the function that starts at an address, but at most 64."""
+        starts, _, names = self._spans
+        first, last = np.searchsorted(starts, address), np.searchsorted(starts, address, "right")
+        found = (self._text_at(at) for at in names[int(first) : int(last)][-_MOST_ALIASES:].tolist())
+        return [text for text in found if text is not None]
 
     def _text_at(self, name: int) -> str | None:
         text, end, _ = self._read(self._names + name, min(_LONGEST, self._names_size - name)).partition(b"\0")

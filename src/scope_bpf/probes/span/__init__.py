@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scope_bpf.code.resolver import Resolver
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
-_RETURNS = {"safe": ("span_return", "span_call"), "all": ("span_return", ""), "none": ("", "")}
+_RETURNS = ("safe", "all", "none")
 
 
 def _place(declaration: Declaration, returns: str) -> SpanPlace:
@@ -26,11 +26,12 @@ def _place(declaration: Declaration, returns: str) -> SpanPlace:
     # Absent values come last, and the text after them, as in struct span_place.
     kept = [*declaration.values, *[None] * (MOST_VALUES - len(declaration.values)), declaration.text]
     arguments = [one.argument + 1 for one in kept if one and one.argument is not None]
-    leave, begins_only = _RETURNS[returns]
     records = [_record(one, sources) for one in kept]
     keep = {"value": records[:MOST_VALUES], "text": records[MOST_VALUES], "arguments": max(arguments, default=0)}
-    entry = "span_enter" if leave else "span_call"
-    return SpanPlace(declaration.at, entry, leave, keep, begins_only, declaration=declaration)
+    programs = {"entry": "span_enter", "leave": "span_return", "begins_only": "span_call"}
+    if returns == "none":
+        programs = {"entry": "span_call"}
+    return SpanPlace(declaration.at, **programs, keep=keep, throwing_too=returns == "all", declaration=declaration)
 
 
 def _record(kept: Kept | None, sources: Mapping[str, int]) -> tuple[Any, ...]:
@@ -72,8 +73,11 @@ PROBE = Probe(
                 "duration_ns": Column(
                     "from entry to return, or to the end of the thread; absent if the return is not recorded", "ns"
                 ),
-                "text": Column("the value declared as str, cut after 255 bytes; absent if unreadable"),
-                "depth": Column("number of recorded calls of the thread around this one"),
+                "text": Column(
+                    "the value declared as str, cut after 255 bytes; absent if unreadable, and of arguments of calls "
+                    "with a depth of 16 or more"
+                ),
+                "depth": Column("number of calls of the thread around this one whose returns are recorded"),
                 "ended": Column("returned; thread_ended during the call; not_recorded if only the begin is recorded"),
             },
             resolved=_FUNCTION
@@ -136,14 +140,15 @@ PROBE = Probe(
             check=check,
             positional=True,
             example="libc:malloc size=arg0:u64 at=ret:ptr",
+            trial="_native*:PyInit__native",
         ),
         Option(
             "returns",
             "choice",
             "safe",
-            "which returns are recorded, and so durations; safe: not those of C++ and Rust functions: a program ends "
-            "if an exception passes a recorded return",
-            choices=tuple(_RETURNS),
+            "which returns are recorded, and so durations and results; safe: not those of functions that are C++, Rust "
+            "or D by their names, because a program ends if an exception passes a recorded return",
+            choices=_RETURNS,
         ),
         Option("stacks", "boolean", False, "record the call stack of each call"),
         Option("sample", "integer", 1, "record one in so many calls, chosen at random; events only", minimum=1),
@@ -151,8 +156,8 @@ PROBE = Probe(
             "min_duration_ns",
             "integer",
             0,
-            "record only calls that last at least this long, in ns; events only; calls without a duration are not "
-            "recorded then",
+            "record only calls that last at least this long, in ns; calls without a duration are not recorded then; "
+            "events only",
             minimum=0,
         ),
     ),

@@ -14,6 +14,8 @@ ARGUMENTS = 10  # calls.bpf.h reads as many
 MOST_VALUES = 6  # SPAN_VALUES
 _MOST_STEPS = 4  # SPAN_STEPS
 _MOST_OFFSET = 1 << 31
+_MOST_DECLARED = 256
+_LONGEST = 1024  # characters of a declaration
 
 TEXT = "str"
 TYPES: Mapping[str, np.dtype[np.generic]] = {
@@ -22,9 +24,9 @@ TYPES: Mapping[str, np.dtype[np.generic]] = {
     "bool": np.dtype("<u1"),
     "ptr": np.dtype("<u8"),
 }
-_KEPT = re.compile(r"(?P<name>[^=]*)(?P<equals>=?)(?P<source>[^:]*?)(?P<steps>(->[^:]*)?)(:(?P<type>.*))?")
+_KEPT = re.compile(r"(?P<name>[^=]*)(?P<equals>=?)(?P<source>[^:]*?)(?P<steps>(->[^:]*)?)(:(?P<type>.*))?", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_OFFSET = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|[0-9]+)")
+_OFFSET = re.compile(r"[+-]?(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,16})")
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,17 @@ def parse(declared: str) -> Declaration:
     Raises:
         InvalidOption: it is none; the message names the part and its column, from 1.
     """
-    words = list(_words(declared))
-    column, place = words[0] if words else (1, "")
+    if len(declared) > _LONGEST or "\0" in declared:
+        raise InvalidOption(f"a declaration has at most {_LONGEST} characters, and no NUL")
+    place, words = _split(declared)
     file, colon, name = place.partition(":")
     if not (file and colon and name):
-        raise _complaint(declared, column, f"'{place}' is not FILE:FUNCTION, such as libc:malloc")
-    kept = [_kept(declared, column, word) for column, word in words[1:]]
-    for number, (one, (column, _)) in enumerate(zip(kept, words[1:], strict=True)):
+        raise _complaint(declared, 1, f"'{place}' is not FILE:FUNCTION, such as libc:malloc")
+    if (blank := name.find(" ")) >= 0 and not any(part in name for part in ("(", "<", "operator")):
+        column = declared.index(name) + blank + 2
+        raise _complaint(declared, column, f"'{name[blank + 1 :]}' is not NAME=SOURCE, such as size=arg0:u64")
+    kept = [_kept(declared, column, word) for column, word in words]
+    for number, (one, (column, _)) in enumerate(zip(kept, words, strict=True)):
         if one.name in (other.name for other in kept[:number]):
             raise _complaint(declared, column, f"'{one.name}' is there twice")
     texts = [one for one in kept if one.type == TEXT]
@@ -92,24 +98,24 @@ def check(declared: tuple[str, ...]) -> None:
     """Checks declarations.
 
     Raises:
-        InvalidOption: one is wrong, or the same functions are declared twice.
+        InvalidOption: one is wrong, there are too many, or the same functions are declared twice.
     """
-    places = [parse(each).at for each in declared]
-    for number, at in enumerate(places):
-        if at in places[:number]:
+    if len(declared) > _MOST_DECLARED:
+        raise InvalidOption(f"{_MOST_DECLARED} declarations can be given, not {len(declared):,}; use patterns")
+    places: set[Pattern] = set()
+    for at in (parse(each).at for each in declared):
+        if at in places:
             raise InvalidOption(f"'{at.file}:{at.name}' is declared twice; put all its arguments into one declaration")
+        places.add(at)
 
 
-def _words(text: str) -> Iterator[tuple[int, str]]:
-    """The words of a declaration, with their columns. Blanks within brackets belong to a word: `f(int, char)`."""
-    depth, begin = 0, None
-    for at, letter in enumerate(f"{text} "):
-        depth += (letter in "(<") - (letter in ")>" and text[max(0, at - 1) : at] != "-")
-        if not letter.isspace() or (depth > 0 and at < len(text)):
-            begin = at if begin is None else begin
-        elif begin is not None:
-            yield begin + 1, text[begin:at]
-            begin, depth = None, 0
+def _split(declared: str) -> tuple[str, list[tuple[int, str]]]:
+    """The text before the first NAME=SOURCE, and these words with their columns. Names of C++ may have blanks."""
+    words = [(match.start(), match[0]) for match in re.finditer(r"\S+", declared)]
+    is_value = ["=" in word and "operator" not in word for _, word in words]
+    first = is_value.index(True) if True in is_value else len(words)
+    end = words[first][0] if first < len(words) else len(declared)
+    return declared[:end].strip(), [(at + 1, word) for at, word in words[first:]]
 
 
 def _kept(declared: str, column: int, word: str) -> Kept:
@@ -141,7 +147,8 @@ def _offsets(declared: str, column: int, steps: str) -> Iterator[int]:
         raise _complaint(declared, column, f"{_MOST_STEPS} pointers can be followed, not {len(parts)}")
     for part in parts:
         column += 2
-        if not _OFFSET.fullmatch(part) or not -_MOST_OFFSET <= (offset := int(part, 0)) < _MOST_OFFSET:
+        base = 16 if "x" in part.lower() else 10
+        if not _OFFSET.fullmatch(part) or not -_MOST_OFFSET <= (offset := int(part, base)) < _MOST_OFFSET:
             raise _complaint(declared, column, f"'{part}' is not an offset in bytes, such as +0x50")
         yield offset
         column += len(part)

@@ -9,6 +9,7 @@ import random
 import shutil
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,7 @@ class World:
             self.runs.append(run)
             self.live.append(run)
             self._put(run.start())
-            self.spool.once_written(run.run_id, lambda: self._written.add(run.run_id))
+            self.spool.once_written(run.run_id, partial(self._written.add, run.run_id))
             return
         run = self.chance.choice(self.live)
         draw = self.chance.random()
@@ -133,7 +134,9 @@ class World:
         if clean:
             self.spool.close()
         self._life += 1
-        directory = shutil.copytree(self.directory, self._base / str(self._life))
+        with self.spool._lock:  # what the spool's thread writes from now on is not in the copy
+            self._written = set(self._written)
+            directory = shutil.copytree(self.directory, self._base / str(self._life))
         self.spool.close()
         shutil.rmtree(self.directory)
         self.directory = directory

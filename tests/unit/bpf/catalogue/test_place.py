@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scope_bpf.catalogue.options import examples, parse_options
+from scope_bpf.catalogue.options import parse_options, trial
 from scope_bpf.catalogue.place import Place, Symbol
 from scope_bpf.errors import LayoutMismatch
 from scope_bpf.probes import probe_named, probes
@@ -54,7 +54,7 @@ def test_a_return_is_attached_before_its_entry() -> None:
 def test_places_of_probes_can_be_attached_to() -> None:
     """The programs of all places are in the object, and no two places share a name."""
     for probe in probes().values():
-        places = probe.places(parse_options(probe.options, examples(probe.options)))
+        places = probe.places(parse_options(probe.options, trial(probe.options)))
         symbols = [place.at for place in places if isinstance(place.at, Symbol)]
         names = [name for at in symbols for name in at.names]
         assert len(names) == len(set(names))

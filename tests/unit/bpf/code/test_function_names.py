@@ -2,7 +2,15 @@
 
 import pytest
 
-from scope_bpf.code.function_names import is_go, is_moved_part, literal_of, matches, may_throw, without_parameters
+from scope_bpf.code.function_names import (
+    is_go,
+    is_moved_part,
+    literal_of,
+    matches,
+    may_throw,
+    uses_its_return,
+    without_parameters,
+)
 
 POOL = "_ZN18ggml_cuda_pool_vmm5allocEmPm"
 TEMPLATE = "_ZN2at6native5scaleIfEEvPT_"  # void at::native::scale<float>(float*)
@@ -33,6 +41,9 @@ OLD_RUST = "_ZN4core3fmt5write17h0123456789abcdefE"
         ("operator new(unsigned long)", "_Znwm"),
         ("std::string::append", "_ZNSs6appendEPKc"),
         ("foo.constprop.0", "foo.constprop.0"),
+        ("f[abi:cxx11]", "_Z1fB5cxx11v"),
+        ("main::{lambda()#1}::operator()", "_ZZ4mainENKUlvE_clEv"),
+        ("std::basic_ostream<char, std::char_traits<char> >::basic_ostream()", "_ZNSoC1Ev"),
     ],
 )
 def test_a_name_is_found(pattern: str, symbol: str) -> None:
@@ -51,6 +62,9 @@ def test_a_name_is_found(pattern: str, symbol: str) -> None:
         ("fails", ANONYMOUS),
         ("foo", "foo.constprop.0"),
         ("scale<float>", TEMPLATE),
+        ("a::b", "_ZN1a1bEi.constprop.0"),
+        ("a::b", "_ZThn8_N1a1bEv"),
+        ("Foo", "_ZN1AcvN3FooEEv"),
     ],
 )
 def test_other_names_are_not(pattern: str, symbol: str) -> None:
@@ -63,16 +77,17 @@ def test_names_without_parameters() -> None:
 
 
 def test_kinds_of_functions() -> None:
-    """Whose exceptions pass; which are Go's; which are only a part of a function."""
-    assert [may_throw(symbol) for symbol in (POOL, "_RNvC3foo3bar", "malloc", "__libc_malloc")] == [
-        True,
-        True,
-        False,
-        False,
-    ]
-    assert [is_go(symbol) for symbol in ("main.run", "net/http.(*Server).Serve", "f.part.0", "f", POOL)] == [
-        *(True, True),
-        *(False, False, False),
-    ]
+    """Whose exceptions pass; which need their return address; which are only a part of a function."""
+    throwing = [symbol for symbol in (POOL, "_RNvC3foo3bar", "_D4main3fooFZv", "malloc", "f") if may_throw(symbol)]
+    assert throwing == [POOL, "_RNvC3foo3bar", "_D4main3fooFZv"]
+    using = ("_start", "_rt0_amd64_linux", "setjmp", "__sigsetjmp", "swapcontext", "dlopen", "dlsym", "vfork")
+    assert all(map(uses_its_return, (*using, "__cxa_throw", "_Unwind_RaiseException", "rust_begin_unwind")))
+    assert not any(map(uses_its_return, ("start", "setjmp_count", "dlclose", "main", "fork_all", POOL)))
     assert is_moved_part("main.cold")
     assert not is_moved_part("cold")
+
+
+def test_functions_of_go() -> None:
+    """In a file with Go code, Go's functions have dots, and C's do not, except for a compiler's clones."""
+    assert all(map(is_go, ("main.run", "net/http.(*Server).Serve", "_cgoexp_ab_Callback", "crosscall2", "_rt0_amd64")))
+    assert not any(map(is_go, ("f.part.0", "f", POOL)))

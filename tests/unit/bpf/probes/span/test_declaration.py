@@ -26,11 +26,16 @@ def test_a_whole_declaration() -> None:
     [
         ("p:a::b(int, char*) n=arg0", "a::b(int, char*)"),
         ("p:f<int, 3>", "f<int, 3>"),
+        ("p:a::b(int) const n=arg0", "a::b(int) const"),
+        ("p:operator new n=arg0", "operator new"),
+        ("p:operator<<(std::ostream&, int) n=arg0", "operator<<(std::ostream&, int)"),
+        ("p:bool operator==(A, B) n=arg0", "bool operator==(A, B)"),
+        ("p:void f<int>(int) n=ret", "void f<int>(int)"),
         ("p:std::vector<int>::at", "std::vector<int>::at"),
         ("p:_ZN1a1bEv", "_ZN1a1bEv"),
     ],
 )
-def test_blanks_within_brackets_belong_to_the_name(declared: str, name: str) -> None:
+def test_names_may_have_blanks(declared: str, name: str) -> None:
     assert parse(declared).at == Pattern("p", name)
 
 
@@ -43,6 +48,11 @@ def test_blanks_within_brackets_belong_to_the_name(declared: str, name: str) -> 
         ("l:", "is not FILE:FUNCTION"),
         ("l:f size", "column 5: 'size' is not NAME=SOURCE, such as size=arg0:u64"),
         ("l:f 1=arg0", "column 5: '1=arg0' is not NAME=SOURCE"),
+        ("l:f a=arg0:(\n)", "no type"),
+        ("l:f a=arg0->010->1x", "column 18: '1x' is not an offset"),
+        ("l:f a=arg0->" + "9" * 900, "is not an offset in bytes"),
+        ("l:" + "f" * 1030, "at most 1024 characters, and no NUL"),
+        ("l:f\0", "at most 1024 characters, and no NUL"),
         ("l:f a=arg10", "column 7: 'arg10' is neither ret nor one of arg0 to arg9"),
         ("l:f a=rax", "column 7: 'rax' is neither ret nor one of arg0 to arg9"),
         ("l:f a=arg0 b=arg1:int", "column 19: no type 'int'"),
@@ -64,5 +74,7 @@ def test_what_is_wrong_is_named_with_its_column(declared: str, said: str) -> Non
 def test_functions_are_declared_once() -> None:
     """The same functions cannot be declared twice: a call is one row."""
     check(("l:f a=arg0", "l:g a=arg0"))
+    with pytest.raises(InvalidOption, match="256 declarations can be given, not 257; use patterns"):
+        check(tuple(f"l:f{number}" for number in range(257)))
     with pytest.raises(InvalidOption, match="'l:f' is declared twice; put all its arguments into one declaration"):
         check(("l:f a=arg0", "l:f b=arg1"))
