@@ -12,7 +12,11 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scope_bpf.catalogue.stream import Rows
 
 if TYPE_CHECKING:
     from scope_bpf.code.modules import Module
@@ -94,6 +98,20 @@ class History:
                 if process.known_ns >= start_ns:
                     return process
         return None
+
+    def ages(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """For each row, how often code in its process had been replaced by another file's until the row's time.
+
+        Args:
+            rows: with pid, start_ns and ktime_ns.
+        """
+        ages = np.zeros(len(rows), np.int64)
+        for pid in np.unique(rows["pid"]).tolist() if self.has_replaced else ():
+            own = np.flatnonzero(rows["pid"] == pid)
+            process = self.find(pid, int(rows[own[0]]["start_ns"]))
+            if process and process.replaced_ns:
+                ages[own] = np.searchsorted(process.replaced_ns, rows["ktime_ns"][own], "right")
+        return ages
 
     def catch_up_to(self, time_ns: int) -> None:
         """Makes sure that all news until a time was taken. Not for the thread that takes the news."""

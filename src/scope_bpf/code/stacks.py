@@ -70,21 +70,11 @@ class StackNames:
         self._history.catch_up_to(int(rows["ktime_ns"].max(initial=0)))
         numbers = np.array(rows["stack_id"])
         if stream.mode is Mode.EVENTS and self._history.has_replaced:
-            numbers ^= self._ages(rows).astype(np.uint64) * _AGE
+            numbers ^= self._history.ages(rows).astype(np.uint64) * _AGE
         keys = pa.array(numbers).dictionary_encode()  # a stack's number is unique per process
         _, first = np.unique(keys.indices.to_numpy(), return_index=True)
         texts = [self._text(rows[index], stream.mode is Mode.EVENTS) for index in first.tolist()]
         return pa.array(texts, pa.string()).take(keys.indices).dictionary_encode()
-
-    def _ages(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """For each row, how often code in its process had been replaced by another file's until the row's time."""
-        ages = np.zeros(len(rows), np.int64)
-        for pid in np.unique(rows["pid"]).tolist():
-            own = np.flatnonzero(rows["pid"] == pid)
-            process = self._history.find(pid, int(rows[own[0]]["start_ns"]))
-            if process and process.replaced_ns:
-                ages[own] = np.searchsorted(process.replaced_ns, rows["ktime_ns"][own], "right")
-        return ages
 
     def _text(self, row: Any, is_event: bool) -> str | None:
         pid, start_ns, number = int(row["pid"]), int(row["start_ns"]), int(row["stack_id"])

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scope_bpf.binding.object import BpfObject
-from scope_bpf.catalogue.stream import Rows, Stream
+from scope_bpf.catalogue.stream import Mode, Rows, Stream
 from scope_bpf.code.history import History
 from scope_bpf.code.modules import Modules
 from scope_bpf.code.stacks import StackResolver
@@ -26,18 +26,21 @@ class SpanResolver(StackResolver):
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's columns `function` and `file`; of events also `args` and `stack`."""
-        columns = super().resolve(stream, rows) | _functions(self._history, rows)
+        columns = super().resolve(stream, rows) | _functions(self._history, stream, rows)
         if "args" in stream.resolved:
             columns["args"] = _arguments(self._declarations, rows)
         return columns
 
 
-def _functions(history: History, rows: Rows) -> dict[str, pa.Array]:
+def _functions(history: History, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
     """The function at each row's address, as its process had it mapped then."""
     history.catch_up_to(int(rows["ktime_ns"].max(initial=0)))
-    keys = np.empty(len(rows), [(name, rows.dtype[name]) for name in ("pid", "start_ns", "address")])
-    for name in keys.dtype.names or ():
+    names = ("pid", "start_ns", "address")
+    keys = np.zeros(len(rows), [*((name, rows.dtype[name]) for name in names), ("age", "<i8")])
+    for name in names:
         keys[name] = rows[name]
+    if stream.mode is Mode.EVENTS:  # a summary's rows are from its whole interval
+        keys["age"] = history.ages(rows)
     _, first, indices = np.unique(keys, return_index=True, return_inverse=True)
     found = [_function_at(history, rows[index]) for index in first.tolist()]
     functions, files = zip(*found, strict=True) if found else ((), ())
@@ -79,11 +82,12 @@ def _of_place(declaration: Declaration, rows: Rows) -> pa.Array:
         raw = np.ascontiguousarray(rows[f"value{number}"])
         known = (rows["kept"] >> number & 1).astype(bool)
         text = pc.if_else(pa.array(known), _texts(kept.type, raw), None)
-        texts.append(pc.binary_join_element_wise(f"{kept.name}=", text, ""))
+        texts.append(pc.binary_join_element_wise(f"{kept.name}=", text, " ", ""))
     if not texts:
         return pa.nulls(len(rows), pa.string())
-    joined = pc.binary_join_element_wise(*texts, " ", null_handling="skip")
-    return pc.if_else(pc.equal(joined, ""), None, joined)
+    # Not null_handling="skip": pyarrow 26 then leaves out rows at the end that have only nulls.
+    joined = pc.binary_join_element_wise(*texts, "", null_handling="replace", null_replacement="")
+    return pc.if_else(pc.equal(joined, ""), None, pc.utf8_rtrim(joined, " "))
 
 
 def _texts(type_: str, raw: Rows) -> pa.Array:

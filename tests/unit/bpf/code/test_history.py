@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from scope_bpf.code.history import History, Mapped
 
 FILES: list[Any] = [object() for _ in range(3)]
@@ -30,6 +32,9 @@ def test_names_of_an_address_have_ages() -> None:
         history.add(process, Mapped(since_ns, 0x1000, 0x2000, 0, FILES[file]))
     assert [process.age_at(time_ns) for time_ns in (0, 110, 120, 129, 130, 140)] == [0, 0, 0, 0, 1, 2]
     assert history.has_replaced
+    rows = np.zeros(4, [("pid", "i4"), ("start_ns", "u8"), ("ktime_ns", "u8")])
+    rows["pid"], rows["start_ns"], rows["ktime_ns"] = (7, 7, 8, 7), 90, (129, 130, 140, 140)
+    assert history.ages(rows).tolist() == [0, 1, 0, 2]
 
 
 def test_a_child_has_what_its_parent_had() -> None:
