@@ -28,8 +28,8 @@ from scope_bpf.capture.tracer import Tracer
 from scope_bpf.capture.uprobe import Uprobes
 from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
-from scope_bpf.code.elf import ElfFile
 from scope_bpf.code.mappings import executable_mappings
+from scope_bpf.code.modules import Module
 from scope_bpf.errors import KernelError
 from scope_bpf.probes import probe_named
 
@@ -286,11 +286,11 @@ def test_a_transient_refusal_is_tried_again(
     """A file whose attach fails with EAGAIN is attached a little later, and the retries are counted."""
     gate, attach, refused = tmp_path / "gate", Uprobes.attach, []
 
-    def refuse(uprobes: Uprobes, path: str, file: ElfFile, found: dict[str, int]) -> int:
-        if file.functions(["cudaMalloc"]) and len(refused) < times:
-            refused.append(path)
+    def refuse(uprobes: Uprobes, module: Module, found: dict[str, int]) -> int:
+        if module.elf.functions(["cudaMalloc"]) and len(refused) < times:
+            refused.append(module.path)
             raise KernelError("cannot attach to a function", errno.EAGAIN)
-        return attach(uprobes, path, file, found)
+        return attach(uprobes, module, found)
 
     monkeypatch.setattr(Uprobes, "attach", refuse)
     os.mkfifo(gate)

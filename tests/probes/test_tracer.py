@@ -19,7 +19,7 @@ from scope_bpf.binding.statistics import KernelStatistics
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.doctor import examine
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.options import parse_options, trial
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.stream import Column, Mode, Stream
 from scope_bpf.catalogue.target import Target
@@ -111,7 +111,7 @@ def test_nothing_is_left_behind() -> None:
     """After close, no program, map or descriptor of the tracer is left."""
     ours: set[tuple[str, int]] = set()
     for probe in (probe for probe in probes().values() if not probe.sampler):
-        with Tracer(probe, parse_options(probe.options, {})) as tracer:
+        with Tracer(probe, parse_options(probe.options, trial(probe.options))) as tracer:
             tracer.start()
             tracer.poll(10)
             held = _held()
@@ -183,12 +183,12 @@ WITHOUT = """
 import os, sys
 from scope_bpf.probes import probe_named
 from scope_bpf.errors import MissingCapability
-from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.options import parse_options, trial
 from scope_bpf.capture.tracer import Tracer
 probe = probe_named(sys.argv[1])
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")))
 try:
-    with Tracer(probe, parse_options(probe.options, {})) as tracer:
+    with Tracer(probe, parse_options(probe.options, trial(probe.options))) as tracer:
         tracer.start()
         print("started")
 except MissingCapability as error:

@@ -33,6 +33,7 @@ from scope_bpf.capture.account import Account
 from scope_bpf.capture.batch import Batch
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.options import trial
 from scope_bpf.catalogue.stream import fingerprint
 from scope_bpf.errors import KernelError
 from scope_bpf.probes import probe_named, probes
@@ -311,7 +312,7 @@ async def test_a_stopped_agent_leaves_nothing_in_the_kernel(start_agent: StartAg
     """Stopping the agent stops its tasks, detaches every program, frees every map and removes every pin."""
     before = programs_and_maps()
     async with start_agent() as agent:
-        for name in (name for name, probe in probes().items() if not probe.sampler):
-            await start(agent, request(name))
+        for probe in (probe for probe in probes().values() if not probe.sampler):
+            await start(agent, request(probe.name, **trial(probe.options)))
         assert programs_and_maps() - before
     await until(lambda: not programs_and_maps() - before)
