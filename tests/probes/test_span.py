@@ -285,3 +285,5 @@ def test_patterns_that_match_nothing_are_told(record: Record, workload: Callable
         f"spans:no_such_*: {workload('spans')}: there is no function 'no_such_*'",
         "libnothing:f: no watched process has run a file named 'libnothing'",
     ]
+    uncalled = record("span", [workload("spans"), "steps", "0"], functions=declared)
+    assert uncalled.notes == [*recorded.notes, "attached to 1 functions; no watched process has called one"]

@@ -128,11 +128,9 @@ class Functions(Part):
         """For people: what of the functions may be unseen."""
         places = self.accounts()
         said = self._patterns.notes() if self._patterns else []
-        if not self._wanted or said:
-            pass  # the files are followed for their names, or patterns say what they stand for
-        elif not self.attached:
+        if self._wanted and not self.attached and not said:
             said.append(f"no watched process has run a file with functions that '{self._probe.name}' attaches to")
-        elif not any(place.hits for place in places):
+        elif self._wanted and self.attached and not any(place.hits for place in places):
             said.append(f"attached to {self.attached:,} functions; no watched process has called one")
         return said + (self.resolver.notes() if self.resolver else []) + self.missed.notes(self.late)
 

@@ -97,7 +97,7 @@ class Patterns:
     def paths(self) -> list[str]:
         """The regular files that patterns name by their paths: they can be attached to before a process runs them."""
         named = [at.file for _, at, _ in self._places]
-        return [path for path in named if path.startswith("/") and not has_wildcards(path) and Path(path).is_file()]
+        return [path for path in named if path.startswith("/") and not has_wildcards(path) and _is_regular(path)]
 
     def functions(self, path: str, elf: ElfFile) -> dict[int, Match]:
         """The functions of a file, by offset. A function that several patterns stand for is the first one's."""
@@ -158,6 +158,13 @@ def _listed(reasons: Mapping[str, str]) -> list[str]:
     """A few of the reasons, each with its file."""
     listed = [f"{path}: {reason}" for path, reason in list(reasons.items())[:_SHOWN]]
     return listed + ([f"and {len(reasons) - _SHOWN:,} more files"] if len(reasons) > _SHOWN else [])
+
+
+def _is_regular(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except OSError:  # for example, a part of the path is too long for a name
+        return False
 
 
 def _is_file(pattern: str, path: str) -> bool:

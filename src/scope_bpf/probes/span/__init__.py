@@ -10,7 +10,16 @@ from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Derived, Mode, Stream
 from scope_bpf.layout.records import enum_values
-from scope_bpf.probes.span.declaration import ARGUMENTS, MOST_VALUES, Declaration, Kept, SpanPlace, check, parse
+from scope_bpf.probes.span.declaration import (
+    ARGUMENTS,
+    MOST_STEPS,
+    MOST_VALUES,
+    Declaration,
+    Kept,
+    SpanPlace,
+    check,
+    parse,
+)
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
@@ -37,9 +46,9 @@ def _place(declaration: Declaration, returns: str) -> SpanPlace:
 def _record(kept: Kept | None, sources: Mapping[str, int]) -> tuple[Any, ...]:
     """The members of a struct span_kept."""
     if not kept:
-        return sources["SPAN_NOTHING"], 0, 0, 0, (0, 0, 0, 0)
+        return sources["SPAN_NOTHING"], 0, 0, 0, (0,) * MOST_STEPS
     source = sources["SPAN_RESULT"] if kept.argument is None else kept.argument
-    offsets = (*kept.offsets, *[0] * (4 - len(kept.offsets)))
+    offsets = (*kept.offsets, *[0] * (MOST_STEPS - len(kept.offsets)))
     return source, len(kept.offsets), kept.size, 0, offsets
 
 

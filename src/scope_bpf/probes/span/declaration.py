@@ -12,7 +12,7 @@ from scope_bpf.errors import InvalidOption
 
 ARGUMENTS = 10  # calls.bpf.h reads as many
 MOST_VALUES = 6  # SPAN_VALUES
-_MOST_STEPS = 4  # SPAN_STEPS
+MOST_STEPS = 4  # SPAN_STEPS
 _MOST_OFFSET = 1 << 31
 _MOST_DECLARED = 256
 _LONGEST = 1024  # characters of a declaration
@@ -143,8 +143,8 @@ def _kept(declared: str, column: int, word: str) -> Kept:
 
 def _offsets(declared: str, column: int, steps: str) -> Iterator[int]:
     parts = steps.split("->")[1:]
-    if len(parts) > _MOST_STEPS:
-        raise _complaint(declared, column, f"{_MOST_STEPS} pointers can be followed, not {len(parts)}")
+    if len(parts) > MOST_STEPS:
+        raise _complaint(declared, column, f"{MOST_STEPS} pointers can be followed, not {len(parts)}")
     for part in parts:
         column += 2
         base = 16 if "x" in part.lower() else 10

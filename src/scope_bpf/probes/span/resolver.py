@@ -85,7 +85,7 @@ def _of_place(declaration: Declaration, rows: Rows) -> pa.Array:
         texts.append(pc.binary_join_element_wise(f"{kept.name}=", text, " ", ""))
     if not texts:
         return pa.nulls(len(rows), pa.string())
-    # Not null_handling="skip": pyarrow 26 then leaves out rows at the end that have only nulls.
+    # Not null_handling="skip": pyarrow 26 then leaves out the rows that have only nulls.
     joined = pc.binary_join_element_wise(*texts, "", null_handling="replace", null_replacement="")
     return pc.if_else(pc.equal(joined, ""), None, pc.utf8_rtrim(joined, " "))
 

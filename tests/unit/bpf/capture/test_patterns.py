@@ -55,6 +55,7 @@ def test_a_link_stands_for_its_file(tmp_path: Path) -> None:
     found = patterns(f"{tmp_path}/program:f")
     assert found.paths == [f"{tmp_path}/program"]
     assert found.functions(f"{tmp_path}/program-1.2", elf("f"))
+    assert patterns(f"/{'a' * 300}:f").paths == [], "too long for a file"
     assert patterns(f"{tmp_path}/nothing:f", f"{tmp_path}:f", f"{tmp_path}/*:f", "program:f").paths == []
 
 
