@@ -85,6 +85,14 @@ struct scope_file_path {
 	__u8 pad[7];
 };
 
+/* Where the time of a call went. The first three add up to the call's duration; page faults are part of them. */
+struct scope_where {
+	__u64 on_cpu_ns;
+	__u64 run_queue_ns;
+	__u64 blocked_ns;
+	__u64 page_fault_ns;
+};
+
 #define SCOPE_HISTOGRAM_BUCKETS 40
 
 /* Durations in powers of two: bucket i counts [2^i, 2^(i+1)) ns; the first bucket includes 0, the last all above. */

@@ -56,6 +56,15 @@ def test_arguments_are_read(kernel: Path) -> None:
     assert '</root/etc/hostname>, "' in reads[0]["args"]
 
 
+def test_the_time_of_calls_is_split(kernel: Path) -> None:
+    """The older kernel tells where the time of a call went: a sleep is blocked."""
+    command = f"{sys.executable} -m scope_cli.main trace span libc:clock_nanosleep -o where=true --json -- sleep 0.2"
+    ran = run_in_guest(["sh", "-c", command], kernel=kernel)
+    (row,) = (json.loads(line) for line in ran.output.splitlines() if line.startswith("{"))
+    assert row["on_cpu_ns"] + row["run_queue_ns"] + row["blocked_ns"] == row["duration_ns"]
+    assert row["blocked_ns"] > row["duration_ns"] / 2
+
+
 def test_cuda_programs_are_recorded(kernel: Path, tmp_path: Path) -> None:
     """A kernel without multi-uprobe links records every CUDA call and launch, too."""
     program = Nvcc(tmp_path).build("static", "cuda_calls.cu")

@@ -117,6 +117,39 @@ def test_only_slow_calls(record: Record, workload: Callable[[str], str]) -> None
     assert all(row["duration_ns"] >= 15_000_000 for row in recorded.rows("span"))
 
 
+PARTS = ("on_cpu_ns", "run_queue_ns", "blocked_ns")
+MS = 1_000_000
+
+
+def test_where_the_time_of_a_call_went(record: Record, workload: Callable[[str], str]) -> None:
+    """With where=true a call's time is split into parts that add up: a sleep is blocked, a loop is on a CPU, two loops
+    on one CPU wait for it, and page faults have a time. Without the option, nothing is said."""
+    declared = [f"spans:{name}" for name in ("sleeps", "burns", "faults", "competes")]
+    recorded = record("span", [workload("spans"), "where"], functions=declared, where=True)
+    rows = recorded.rows("span")
+    assert all(sum(row[part] for part in PARTS) == row["duration_ns"] for row in rows)
+    slept, burnt, faulted = ([row for row in rows if row["function"] == name] for name in ("sleeps", "burns", "faults"))
+    assert slept[0]["blocked_ns"] + slept[0]["run_queue_ns"] >= 19 * MS
+    assert slept[0]["on_cpu_ns"] < slept[0]["blocked_ns"]
+    assert [row["on_cpu_ns"] >= ms * 0.99 * MS for row, ms in zip(burnt, (20, 30, 30), strict=True)] == [True] * 3
+    assert 0 < faulted[0]["page_fault_ns"] < faulted[0]["duration_ns"]
+    assert faulted[0]["page_fault_ns"] > max(row["page_fault_ns"] for row in burnt)
+    competing = [row for row in rows if row["function"] == "competes"]
+    assert sum(row["run_queue_ns"] for row in competing) >= 29 * MS
+    plain = record("span", [workload("spans"), "where"], functions=declared)
+    assert {row[name] for row in plain.rows("span") for name in (*PARTS, "page_fault_ns")} == {None}
+
+
+def test_a_summary_says_where_the_time_went(record: Record, workload: Callable[[str], str]) -> None:
+    """The parts of a summary are sums over the calls, and add up to their durations."""
+    command, declared = [workload("spans"), "where"], ["spans:sleeps", "spans:burns"]
+    recorded = record("span", command, functions=declared, where=True, mode="summary", interval_ms=ONE_INTERVAL_MS)
+    rows = {row["function"]: row for row in recorded.rows("span_summary")}
+    assert {name: (row["count"], row["explained"]) for name, row in rows.items()} == {"sleeps": (1, 1), "burns": (3, 3)}
+    assert all(sum(row[part] for part in PARTS) == row["total_ns"] for row in rows.values())
+    assert rows["burns"]["on_cpu_ns"] >= 79 * MS
+
+
 def test_one_in_many(record: Record, workload: Callable[[str], str]) -> None:
     """With sample=8, about an eighth of the calls is recorded, and none counts as lost."""
     command = [workload("spans"), "steps", "20000"]

@@ -4,6 +4,7 @@
 
 #include "calls.bpf.h"
 #include "stack.bpf.h"
+#include "where.bpf.h"
 
 #include "span.h"
 
@@ -13,6 +14,7 @@ SCOPE_STREAM(span);
 SCOPE_SUMMARY(span_summary);
 
 const volatile bool keep_stacks;
+const volatile bool keep_where;
 const volatile __u32 one_in = 1; /* events: record one in so many calls */
 const volatile __u64 min_ns;	 /* events: record only calls that last as long */
 
@@ -21,6 +23,7 @@ const volatile __u64 min_ns;	 /* events: record only calls that last as long */
 
 struct span_frame {
 	struct scope_call call;
+	struct where_mark begun; /* with keep_where */
 	__u64 address;
 	__u64 stack_id;
 	__u64 value[SPAN_VALUES];
@@ -40,7 +43,11 @@ struct span_thread {
 		struct span_event event;
 		char text[SPAN_TEXT];
 	} made;
-	struct span_frame begun; /* a call whose end is not recorded */
+	struct span_frame unreturning; /* a call whose end is not recorded */
+	struct where_mark ended;
+	struct scope_where where; /* of a call that ended just now */
+	__u8 has_where;
+	__u8 pad[7];
 };
 
 SCOPE_THREADS(struct span_thread);
@@ -79,7 +86,8 @@ static __noinline __u16 read_text(const struct span_kept *kept, __u64 from, char
 	return length > 0 ? length : 0;
 }
 
-static __always_inline void count(struct span_frame *frame, __u32 place, bool timed, __u64 duration_ns)
+static __always_inline void count(struct span_thread *thread, struct span_frame *frame, __u32 place, bool timed,
+				  __u64 duration_ns)
 {
 	struct span_summary_key key = {.address = frame->address, .place = place};
 	struct span_summary_value *value;
@@ -94,6 +102,13 @@ static __always_inline void count(struct span_frame *frame, __u32 place, bool ti
 	__sync_fetch_and_add(&value->timed, 1);
 	__sync_fetch_and_add(&value->total_ns, duration_ns);
 	scope_histogram_add(&value->latency, duration_ns);
+	if (!thread->has_where)
+		return;
+	__sync_fetch_and_add(&value->explained, 1);
+	__sync_fetch_and_add(&value->where.on_cpu_ns, thread->where.on_cpu_ns);
+	__sync_fetch_and_add(&value->where.run_queue_ns, thread->where.run_queue_ns);
+	__sync_fetch_and_add(&value->where.blocked_ns, thread->where.blocked_ns);
+	__sync_fetch_and_add(&value->where.page_fault_ns, thread->where.page_fault_ns);
 }
 
 /* Emits a call. Its text, if it has one, is in `made.text` already. */
@@ -114,6 +129,8 @@ static __always_inline void emit(struct task_struct *task, struct span_thread *t
 	event->value3 = frame->value[3];
 	event->value4 = frame->value[4];
 	event->value5 = frame->value[5];
+	event->has_where = thread->has_where;
+	event->where = thread->where;
 	event->text.offset = 0;
 	event->text.length = length ? length - 1 : 0;
 	event->has_text = length > 0;
@@ -125,14 +142,24 @@ static __always_inline void emit(struct task_struct *task, struct span_thread *t
 	scope_output(&event->header, task, stream_span, frame->call.entered_ns, sizeof(*event) + length);
 }
 
+/* The time now. With keep_where, also where the thread's time has gone until now. */
+static __always_inline __u64 mark_now(struct where_mark *mark)
+{
+	if (!keep_where)
+		return bpf_ktime_get_boot_ns();
+	where_mark(mark);
+	return mark->at_ns;
+}
+
 /* Counts or emits a call that ended at `now_ns`. Its text, if it has one, is in `made.text` already. */
 static __always_inline void finish(struct task_struct *task, struct span_thread *thread, struct span_frame *frame,
 				   enum span_ended ended, __u64 now_ns)
 {
 	__u64 duration_ns = now_ns - frame->call.entered_ns;
 
+	thread->has_where = keep_where && where_between(&frame->begun, &thread->ended, &thread->where);
 	if (scope_summarize)
-		count(frame, frame->call.place, ended == SPAN_RETURNED, duration_ns);
+		count(thread, frame, frame->call.place, ended == SPAN_RETURNED, duration_ns);
 	else if (duration_ns >= min_ns)
 		emit(task, thread, frame, frame->call.place, thread->calls.depth, ended, duration_ns);
 }
@@ -192,7 +219,7 @@ int span_enter(struct pt_regs *ctx)
 		return 0;
 	depth = thread->calls.depth - 1;
 	begin(ctx, task, thread, frame, place, depth < SPAN_TEXTS ? thread->texts[depth & (SPAN_TEXTS - 1)] : NULL);
-	frame->call.entered_ns = bpf_ktime_get_boot_ns();
+	frame->call.entered_ns = mark_now(&frame->begun);
 	return 0;
 }
 
@@ -203,11 +230,12 @@ int span_return(struct pt_regs *ctx)
 	struct span_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 	__u32 number = bpf_get_attach_cookie(ctx);
 	const struct span_place *place = place_numbered(number);
-	__u64 now_ns = bpf_ktime_get_boot_ns();
 	struct span_frame *frame;
+	__u64 now_ns;
 
 	if (!thread || !place)
 		return 0;
+	now_ns = mark_now(&thread->ended);
 	frame = leave_call(ctx, thread, number);
 	if (!frame)
 		return 0;
@@ -236,12 +264,13 @@ int span_call(struct pt_regs *ctx)
 	thread = calling_thread(task, number, counting_stream());
 	if (!thread || !is_chosen() || (min_ns && !scope_summarize))
 		return 0;
-	begin(ctx, task, thread, &thread->begun, place, thread->made.text);
-	thread->begun.call.entered_ns = bpf_ktime_get_boot_ns();
+	begin(ctx, task, thread, &thread->unreturning, place, thread->made.text);
+	thread->unreturning.call.entered_ns = bpf_ktime_get_boot_ns();
+	thread->has_where = 0;
 	if (scope_summarize)
-		count(&thread->begun, number, false, 0);
+		count(thread, &thread->unreturning, number, false, 0);
 	else
-		emit(task, thread, &thread->begun, number, thread->calls.depth, SPAN_NOT_RECORDED, 0);
+		emit(task, thread, &thread->unreturning, number, thread->calls.depth, SPAN_NOT_RECORDED, 0);
 	return 0;
 }
 
@@ -254,7 +283,7 @@ static long abandon(__u32 index, void *unused)
 	if (!frame)
 		return 1;
 	take_text(thread, frame);
-	finish(task, thread, frame, SPAN_THREAD_ENDED, bpf_ktime_get_boot_ns());
+	finish(task, thread, frame, SPAN_THREAD_ENDED, mark_now(&thread->ended));
 	return 0;
 }
 

@@ -23,13 +23,15 @@ struct span_event {
 	__u64 value3;
 	__u64 value4;
 	__u64 value5;
+	struct scope_where where;
 	struct scope_text text;
 	__u32 place;
 	__u16 depth; /* recorded calls of the thread around this one */
 	__u8 kept;   /* bit i: value i was readable */
 	__u8 has_text;
 	__u8 has_duration;
-	__u8 pad[3];
+	__u8 has_where;
+	__u8 pad[2];
 	enum span_ended ended;
 };
 
@@ -44,6 +46,8 @@ struct span_summary_value {
 	__u64 count;
 	__u64 timed; /* calls with a duration */
 	__u64 total_ns;
+	__u64 explained; /* calls of which it is known where their time went */
+	struct scope_where where;
 	struct scope_histogram latency;
 };
 

@@ -43,9 +43,10 @@ class Programs:
             KernelError, VerifierError: the kernel refused.
             TargetNotFound: the target does not exist.
         """
-        programs = (FOLLOW, *self._alternative.programs, FORGET)
+        chosen = self._probe.hooks(options)
+        programs = (FOLLOW, *self._alternative.programs, *chosen.programs, FORGET)
         of_parts = {program for part in parts for program in part.programs()}
-        events = self._alternative.software_events
+        events = {**self._alternative.software_events, **chosen.software_events}
         self.object.select_programs({*programs, *events, *of_parts, *QUESTIONS, FIND_CODE})
         constants = dict(self._probe.constants(options))
         for part in parts:

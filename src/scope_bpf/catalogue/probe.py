@@ -42,6 +42,14 @@ class Alternative:
     software_events: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Hooks:
+    """Programs that options choose; `programs` and `software_events` as in Alternative."""
+
+    programs: tuple[str, ...] = ()
+    software_events: Mapping[str, str] = field(default_factory=dict)
+
+
 class Sampler(Protocol):
     """The source of a sampling probe, such as a library."""
 
@@ -64,6 +72,7 @@ class Probe:
         alternatives: best first; the first that loads and attaches on this host is used. A sampling probe has none.
         extra_options: options besides those that every probe has.
         ring_bytes: size of a ring in events mode; a summary needs less.
+        hooks: computes from the validated options what is attached besides the programs of the alternative.
         constants: computes the values of the object's read-only variables from the validated options.
         places: computes the places in user space from the validated options. They are looked up in all files that
             watched processes map.
@@ -82,6 +91,7 @@ class Probe:
     alternatives: tuple[Alternative, ...] = ()
     extra_options: tuple[Option, ...] = ()
     ring_bytes: int = 1 << 20
+    hooks: Callable[[Mapping[str, Any]], Hooks] = lambda _: Hooks()
     constants: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {}
     places: Callable[[Mapping[str, Any]], Sequence[Place]] = lambda _: ()
     libraries: tuple[str, ...] = ()

@@ -71,7 +71,7 @@ _TAIL_KINDS = {
     "scope_text_list": (Kind.TEXT_LIST, pa.list_(pa.string())),
     "scope_path": (Kind.PATH, pa.string()),
 }
-_FLATTENED = ("scope_header", "scope_process", "scope_file", "scope_file_path")
+_FLATTENED = ("scope_header", "scope_process", "scope_file", "scope_file_path", "scope_where")
 _UNSEEN = (("scope_header", "stream"),)  # selects the layout of a record
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 

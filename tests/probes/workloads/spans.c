@@ -1,13 +1,17 @@
 // Calls functions of many kinds. Usage: spans WHAT [N [FILE]]. Tells each call of `told` in FILE, as JSON.
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define KEPT __attribute__((noinline, noclone, used))
@@ -65,6 +69,60 @@ KEPT void sleeps(int us)
 {
 	usleep(us);
 	sink++;
+}
+
+/* Uses this much CPU time. */
+KEPT void burns(int ms)
+{
+	struct timespec used;
+	int64_t begin = 0, ns;
+
+	do {
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+		ns = used.tv_sec * 1000000000LL + used.tv_nsec;
+		begin = begin ? begin : ns;
+	} while (ns - begin < ms * 1000000LL);
+}
+
+/* Writes to new pages. */
+KEPT void faults(int pages)
+{
+	size_t size = pages * 4096UL;
+	char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	madvise(memory, size, MADV_NOHUGEPAGE);
+	for (int i = 0; i < pages; i++)
+		memory[i * 4096UL] = 1;
+	munmap(memory, size);
+}
+
+static pthread_barrier_t both;
+
+/* Waits for the other thread, which is on the same CPU, and then competes with it. */
+KEPT void competes(int ms)
+{
+	pthread_barrier_wait(&both);
+	burns(ms);
+}
+
+static void *competitor(void *ms)
+{
+	competes((int)(intptr_t)ms);
+	return NULL;
+}
+
+static void compete(int ms)
+{
+	pthread_t thread;
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	sched_setaffinity(0, sizeof(one), &one); /* the new thread inherits it */
+	pthread_barrier_init(&both, NULL, 2);
+	pthread_create(&thread, NULL, competitor, (void *)(intptr_t)ms);
+	competes(ms);
+	pthread_join(thread, NULL);
 }
 
 static jmp_buf back;
@@ -145,6 +203,12 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "sleeps"))
 		for (int i = 0; i < count; i++)
 			sleeps(i % 2 ? 20000 : 0);
+	if (!strcmp(what, "where")) {
+		sleeps(20000);
+		burns(20);
+		faults(500);
+		compete(30);
+	}
 	if (!strcmp(what, "jumps")) {
 		if (!setjmp(back))
 			jumps(3);

@@ -1,12 +1,14 @@
 """Any function of any program: its calls with arguments, result, duration and stack, as a declaration chooses."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from scope_bpf.catalogue import spent
 from scope_bpf.catalogue.options import Option
-from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
 from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Derived, Mode, Stream
 from scope_bpf.layout.records import enum_values
@@ -57,7 +59,16 @@ def _places(options: Mapping[str, Any]) -> Sequence[SpanPlace]:
 
 
 def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"keep_stacks": options["stacks"], "one_in": options["sample"], "min_ns": options["min_duration_ns"]}
+    return {
+        "keep_stacks": options["stacks"],
+        "keep_where": options["where"],
+        "one_in": options["sample"],
+        "min_ns": options["min_duration_ns"],
+    }
+
+
+def _hooks(options: Mapping[str, Any]) -> Hooks:
+    return spent.HOOKS if options["where"] else Hooks()
 
 
 def _resolver(object_: "BpfObject", modules: "Modules", places: Sequence[SpanPlace]) -> "Resolver":
@@ -70,6 +81,15 @@ _FUNCTION = {
     "function": Derived(Column("name of the function, demangled; the file and an offset if it has no symbol"), _WORD),
     "file": Derived(Column("file that contains the function"), _WORD),
 }
+
+_WHERE_BY_FUNCTION = Live(
+    by=("comm", "function"),
+    totals=tuple(spent.COLUMNS),
+    ranked_by=spent.PARTS,
+    parts=spent.PARTS,
+    only="on_cpu_ns",
+    title="where the time of calls went",
+)
 
 PROBE = Probe(
     name="span",
@@ -87,6 +107,7 @@ PROBE = Probe(
                     "with a depth of 16 or more"
                 ),
                 "depth": Column("number of calls of the thread around this one whose returns are recorded"),
+                **spent.COLUMNS,
                 "ended": Column("returned; thread_ended during the call; not_recorded if only the begin is recorded"),
             },
             resolved=_FUNCTION
@@ -103,16 +124,21 @@ PROBE = Probe(
                 ),
             },
             hidden=(
-                *("address", "stack_id", "place", "kept", "has_text", "has_duration"),
+                *("address", "stack_id", "place", "kept", "has_text", "has_duration", "has_where"),
                 *(f"value{number}" for number in range(MOST_VALUES)),
             ),
-            null_unless={"duration_ns": "has_duration", "text": "has_text"},
+            null_unless={
+                "duration_ns": "has_duration",
+                "text": "has_text",
+                **dict.fromkeys(spent.COLUMNS, "has_where"),
+            },
             live=Live(
                 by=("comm", "function"),
                 totals=("duration_ns",),
                 quantiles=("duration_ns",),
                 title="calls by function",
             ),
+            also_live=(_WHERE_BY_FUNCTION,),
             line=("tid", "duration_ns", "function", "args", "text"),
             timeline=Timeline(slices=(Slices(named=("function",)),)),
             rollup=Rollup(by=("comm", "function"), measured="duration_ns"),
@@ -124,13 +150,16 @@ PROBE = Probe(
                 "count": Column("calls that ended in the interval, or began if their return is not recorded"),
                 "timed": Column("calls that returned in the interval; only these have a duration"),
                 "total_ns": Column("sum of the durations; absent if there are none", "ns"),
+                "explained": Column("calls of which it is known where their time went: with where=true"),
+                **spent.COLUMNS,
                 "latency": Column("histogram of durations, in powers of two", "ns"),
             },
             mode=Mode.SUMMARY,
             resolved=_FUNCTION,
             hidden=("address", "place"),
-            null_unless={"total_ns": "timed"},
+            null_unless={"total_ns": "timed", **dict.fromkeys(spent.COLUMNS, "explained")},
             live=Live(by=("comm", "function"), totals=("count", "total_ns"), quantiles=("latency",)),
+            also_live=(replace(_WHERE_BY_FUNCTION, totals=("explained", *spent.COLUMNS)),),
             rollup=Rollup(by=("comm", "function"), count="count", measured="total_ns", histogram="latency"),
         ),
     ),
@@ -160,6 +189,12 @@ PROBE = Probe(
             choices=_RETURNS,
         ),
         Option("stacks", "boolean", False, "record the call stack of each call"),
+        Option(
+            "where",
+            "boolean",
+            False,
+            "record where the time of each call went: on a CPU, waiting for a CPU, blocked, and in page faults",
+        ),
         Option("sample", "integer", 1, "record one in so many calls, chosen at random; events only", minimum=1),
         Option(
             "min_duration_ns",
@@ -170,6 +205,7 @@ PROBE = Probe(
             minimum=0,
         ),
     ),
+    hooks=_hooks,
     constants=_constants,
     places=_places,
     kept_by_process=("scope_stacks",),

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Where the time of a call goes: on a CPU, waiting for a CPU, or blocked; and how much of it is in page faults. Three
+ * sums per thread grow with each switch. A probe marks them at the call's begin and end, at which the thread runs; so
+ * the three differences add up to the time between both marks.
+ *
+ * The kernel counts the switches of a thread, too. If the programs have missed one, both counts differ, and the call
+ * has no such sums instead of wrong ones.
+ */
+#ifndef SCOPE_WHERE_BPF_H
+#define SCOPE_WHERE_BPF_H
+
+SCOPE_SHARED(enum, perf_sw_ids);
+
+enum where_part {
+	WHERE_ON_CPU,
+	WHERE_RUN_QUEUE,
+	WHERE_BLOCKED,
+};
+
+/* The account of a thread. Only the programs below change it, and they do so only while they hold its run queue. */
+struct where_thread {
+	__u64 since_ns; /* the sums are complete up to this time; 0: not followed yet */
+	__u64 fault_since_ns;
+	__u64 seen; /* times that the thread was seen to leave or get a CPU */
+	struct scope_where sums;
+	enum where_part part;
+	__u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct where_thread);
+} where_threads SEC(".maps");
+
+/* The sums of a thread at a moment at which it runs. */
+struct where_mark {
+	__u64 at_ns;
+	__u64 unseen; /* switches that were not seen until then; ~0: the sums are unknown */
+	struct scope_where sums;
+};
+
+#define WHERE_UNKNOWN (~0ULL)
+#define WHERE_TRIES 4
+
+static __always_inline void add_part(struct scope_where *sums, enum where_part part, __u64 ns)
+{
+	if (part == WHERE_ON_CPU)
+		sums->on_cpu_ns += ns;
+	else if (part == WHERE_RUN_QUEUE)
+		sums->run_queue_ns += ns;
+	else
+		sums->blocked_ns += ns;
+}
+
+/* Begins to follow the running thread, if it is not followed yet. NULL: no memory. */
+static __always_inline struct where_thread *where_followed(struct task_struct *task)
+{
+	struct where_thread *thread = bpf_task_storage_get(&where_threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (thread && !thread->since_ns) {
+		thread->part = WHERE_ON_CPU;
+		__sync_lock_test_and_set(&thread->since_ns, bpf_ktime_get_boot_ns());
+	}
+	return thread;
+}
+
+/*
+ * Marks the sums of the running thread, up to now. The thread may be switched out and in while this program runs: then
+ * the mark is taken again.
+ */
+static __noinline int where_mark(struct where_mark *mark)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct where_thread *thread = where_followed(task);
+	__u64 seen;
+
+	if (!mark)
+		return 0;
+	mark->unseen = WHERE_UNKNOWN;
+	mark->at_ns = bpf_ktime_get_boot_ns();
+	for (__u32 i = 0; i < WHERE_TRIES && thread; i++) {
+		seen = __sync_fetch_and_add(&thread->seen, 0);
+		mark->at_ns = bpf_ktime_get_boot_ns();
+		mark->sums = thread->sums;
+		add_part(&mark->sums, thread->part, mark->at_ns - thread->since_ns);
+		mark->unseen = 2 * (task->nvcsw + task->nivcsw) - seen;
+		if (__sync_fetch_and_add(&thread->seen, 0) == seen)
+			return 0;
+		mark->unseen = WHERE_UNKNOWN;
+	}
+	return 0;
+}
+
+/* Where the time between two marks of a thread went. Returns whether it is known. */
+static __always_inline bool where_between(const struct where_mark *begin, const struct where_mark *end,
+					  struct scope_where *sums)
+{
+	if (begin->unseen == WHERE_UNKNOWN || begin->unseen != end->unseen)
+		return false;
+	sums->on_cpu_ns = end->sums.on_cpu_ns - begin->sums.on_cpu_ns;
+	sums->run_queue_ns = end->sums.run_queue_ns - begin->sums.run_queue_ns;
+	sums->blocked_ns = end->sums.blocked_ns - begin->sums.blocked_ns;
+	sums->page_fault_ns = end->sums.page_fault_ns - begin->sums.page_fault_ns;
+	return true;
+}
+
+static __always_inline void where_change(struct where_thread *thread, enum where_part to)
+{
+	__u64 now_ns = bpf_ktime_get_boot_ns();
+
+	add_part(&thread->sums, thread->part, now_ns - thread->since_ns);
+	thread->since_ns = now_ns;
+	thread->part = to;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(where_switch, bool preempted, struct task_struct *prev, struct task_struct *next)
+{
+	struct where_thread *leaving = bpf_task_storage_get(&where_threads, prev, 0, 0);
+	struct where_thread *arriving = bpf_task_storage_get(&where_threads, next, 0, 0);
+
+	if (leaving && leaving->since_ns) {
+		where_change(leaving, preempted || !task_state(prev) ? WHERE_RUN_QUEUE : WHERE_BLOCKED);
+		__sync_fetch_and_add(&leaving->seen, 1);
+	}
+	if (arriving && arriving->since_ns) {
+		where_change(arriving, WHERE_ON_CPU);
+		__sync_fetch_and_add(&arriving->seen, 1);
+	}
+	return 0;
+}
+
+/* A thread that was about to block, but still runs, is woken too: its part does not change. */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(where_wakeup, struct task_struct *task)
+{
+	struct where_thread *thread = bpf_task_storage_get(&where_threads, task, 0, 0);
+
+	if (thread && thread->since_ns && thread->part == WHERE_BLOCKED)
+		where_change(thread, WHERE_RUN_QUEUE);
+	return 0;
+}
+
+/*
+ * The kernel counts a page fault of the running thread when the fault begins, and again, as one of two kinds, once the
+ * fault is served. A fault that ends in a signal is not served.
+ */
+SEC("perf_event")
+int where_fault(struct bpf_perf_event_data *ctx)
+{
+	struct where_thread *thread = bpf_task_storage_get(&where_threads, bpf_get_current_task_btf(), 0, 0);
+
+	if (thread)
+		thread->fault_since_ns = bpf_ktime_get_boot_ns();
+	return 0;
+}
+
+static __always_inline int where_served(void)
+{
+	struct where_thread *thread = bpf_task_storage_get(&where_threads, bpf_get_current_task_btf(), 0, 0);
+
+	if (!thread || !thread->fault_since_ns)
+		return 0;
+	thread->sums.page_fault_ns += bpf_ktime_get_boot_ns() - thread->fault_since_ns;
+	thread->fault_since_ns = 0;
+	return 0;
+}
+
+SEC("perf_event")
+int where_minor_served(struct bpf_perf_event_data *ctx)
+{
+	return where_served();
+}
+
+SEC("perf_event")
+int where_major_served(struct bpf_perf_event_data *ctx)
+{
+	return where_served();
+}
+
+#endif
