@@ -122,6 +122,11 @@ bench: build tracefs ## run the benchmarks and print a table (as root, on a quie
 	@deploy/install-packages.sh test
 	@$(BIN)/python -m bench
 
+.PHONY: tiny-model
+tiny-model: build ## write build/tiny.gguf, a llama model of half a megabyte with random weights
+	@mkdir -p build
+	@$(BIN)/python -m tests.llm.tiny_model build/tiny.gguf
+
 .PHONY: gpu-check
 gpu-check: wheel ## compare with programs and PyTorch on a GPU, or make a folder to run there (as root)
 	@$(BIN)/python -m tests.gpu.make_folder dist/gpu-check

@@ -19,6 +19,7 @@ from scope_bpf.capture.functions import Functions
 from scope_bpf.capture.part import Part
 from scope_bpf.capture.programs import Programs
 from scope_bpf.capture.samples import Samples
+from scope_bpf.capture.settling import Settling
 from scope_bpf.capture.states import States
 from scope_bpf.capture.summaries import Summaries
 from scope_bpf.catalogue.probe import Alternative, Probe
@@ -128,6 +129,8 @@ class Tracer:
         probe = self.probe
         self._events = Events(probe, self.options, self.mode)
         parts: list[Part] = [KernelBooks(probe, self._books_path), self._events]
+        if any(stream.settled_by for stream in probe.event_streams):
+            parts.append(Settling(probe))
         if probe.summaries:
             parts.append(Summaries(probe, self._events, self.options, self.mode, held=bool(self._command)))
         if probe.states or probe.sweeps(self.options):

@@ -154,7 +154,9 @@ class Stream:
         gauge: a summary of states, recorded in every mode, with a row for each state that changed in the interval.
         adds_up: another summary of the probe; this stream adds up its rows by process and has no structs in C.
         settled_by: of a summary, an iter program that counts what has not ended yet, up to now. It runs before each
-            reading and when the trace begins, but not at the begin of a held command, whose waiting does not count.
+            reading and when the trace begins, but not at the begin of a held command, whose waiting does not count. Of
+            events, a raw_tp program that emits rows which no event makes due; it runs every second with argument 0,
+            and at the end of the trace with 1.
         labels: columns that become the labels when the latest samples are exported as metrics; none: no metrics.
         describes: fields of scope.v1.Process -> columns that describe the row's own process; `failed` names a column
             that is not 0 in rows that do not describe it.

@@ -22,6 +22,8 @@ def cells(values: pa.Array, column: Column) -> pa.Array:
     kind = values.type
     if column.unit in SCALES and pa.types.is_integer(kind):
         texts = _scaled(values, SCALES[column.unit])
+    elif pa.types.is_floating(kind):
+        texts = pc.round(values, 2).cast(pa.string())
     elif column.hex and pa.types.is_integer(kind):
         texts = _each(values, "{:#x}".format)
     elif column.codes and pa.types.is_integer(kind):

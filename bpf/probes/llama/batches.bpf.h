@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Reads batches, token by token, and tells prompts from generated tokens. A batch holds tokens of any sequences, each
+ * with its position and a flag that asks for its output, from which a token can be sampled.
+ *
+ * The first token of a sequence in a batch was generated if an output was sampled since its latest batch, it follows
+ * there, and its output is wanted. Further tokens after it are drafts, which speculative decoding checks. All other
+ * tokens belong to a prompt. A prompt after generated tokens begins another request.
+ */
+#ifndef SCOPE_LLAMA_BATCHES_BPF_H
+#define SCOPE_LLAMA_BATCHES_BPF_H
+
+#define LLAMA_NO_POSITION (-1)
+#define LLAMA_WANTED 512 /* outputs of a filled batch */
+
+/* struct llama_batch in llama.h, which is passed on the stack. Ollama 0.5.13 to 0.24 have another member after `embd`.
+ */
+struct llama_batch {
+	__s32 tokens;
+	__u64 token;
+	__u64 embd;
+	__u64 pos;
+	__u64 n_seq_id;
+	__u64 seq_id;
+	__u64 logits;
+};
+
+/* The arrays of a struct llama_ubatch, in its order. */
+struct llama_ubatch_arrays {
+	__u64 pos;
+	__u64 n_seq_id;
+	__u64 seq_id;
+	__u64 seq_id_unq;
+	__u64 seq_idx;
+	__u64 output;
+};
+
+/*
+ * The begin of a struct llama_ubatch in llama-batch.h, since June 2025. Before September 2025, `n_pos` was padding.
+ * Since autumn 2026 there is one more pointer before the arrays, `state`, so that they lie 8 bytes later.
+ */
+struct llama_ubatch {
+	__u32 equal_seqs;
+	__u32 tokens;
+	__u32 seq_tokens;
+	__u32 seqs;
+	__u32 seqs_unq;
+	__u32 n_pos;
+	__u64 token;
+	__u64 embd;
+	union {
+		struct llama_ubatch_arrays arrays;
+		struct {
+			__u64 state;
+			struct llama_ubatch_arrays arrays;
+		} later;
+	};
+};
+
+/*
+ * A struct llama_batch_ext, as far as the calls that fill it tell. Its parts (llama_ubatch) come in another order, so
+ * only these calls tell the index by which a program later asks for an output.
+ */
+struct llama_filled {
+	__u32 tokens;
+	__u32 wanted;
+	__u16 index[LLAMA_WANTED]; /* of the tokens whose output is wanted */
+	__u8 sequence[LLAMA_BATCH];
+};
+
+struct llama_filled_key {
+	__u64 start_ns;
+	__u64 batch;
+	__s32 pid;
+	__u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 256);
+	__type(key, struct llama_filled_key);
+	__type(value, struct llama_filled);
+} llama_filled SEC(".maps");
+
+static const struct llama_filled nothing_filled;
+
+static __always_inline struct llama_filled *find_filled(struct task_struct *task, __u64 batch)
+{
+	struct llama_filled_key key = {.start_ns = task_start_ns(task), .batch = batch, .pid = task->tgid};
+
+	return bpf_map_lookup_elem(&llama_filled, &key);
+}
+
+/* A batch is emptied; it can be followed from now on. */
+static __always_inline int clear_batch(struct task_struct *task, __u64 batch)
+{
+	struct llama_filled_key key = {.start_ns = task_start_ns(task), .batch = batch, .pid = task->tgid};
+	struct llama_filled *filled = bpf_map_lookup_elem(&llama_filled, &key);
+
+	if (filled) {
+		filled->tokens = 0;
+		filled->wanted = 0;
+		return 0;
+	}
+	bpf_map_update_elem(&llama_filled, &key, &nothing_filled, BPF_ANY);
+	return 0;
+}
+
+static __always_inline int add_to_batch(struct task_struct *task, __u64 batch, __s32 sequence)
+{
+	struct llama_filled *filled = find_filled(task, batch);
+
+	if (!filled)
+		return 0;
+	if (filled->tokens < LLAMA_BATCH)
+		filled->sequence[filled->tokens & (LLAMA_BATCH - 1)] = sequence;
+	filled->tokens++;
+	return 0;
+}
+
+static __always_inline int want_output(struct task_struct *task, __u64 batch, __s32 index, bool wanted)
+{
+	struct llama_filled *filled = find_filled(task, batch);
+
+	if (!filled || !wanted)
+		return 0;
+	if (filled->wanted < LLAMA_WANTED)
+		filled->index[filled->wanted & (LLAMA_WANTED - 1)] = index;
+	filled->wanted++;
+	return 0;
+}
+
+struct wanting {
+	struct llama_context_key of;
+	__u64 batch;
+};
+
+static long take_wanted(__u32 i, const struct wanting *wanting)
+{
+	struct llama_filled *filled = find_filled(bpf_get_current_task_btf(), wanting->batch);
+	struct llama_context_state *context = find_context(&wanting->of);
+	__u32 index;
+
+	if (!filled || !context || i >= filled->wanted)
+		return 1;
+	index = filled->index[i & (LLAMA_WANTED - 1)] & (LLAMA_BATCH - 1);
+	context->last_output = index;
+	context->output[index] = output_entry(context->decodes, filled->sequence[index]);
+	return 0;
+}
+
+/* Takes the outputs that are wanted of a filled batch. Returns whether it is known which. */
+static __always_inline bool take_wanted_outputs(struct task_struct *task, const struct llama_context_key *of,
+						__u64 batch)
+{
+	struct wanting wanting = {.of = *of, .batch = batch};
+	struct llama_filled *filled = find_filled(task, batch);
+
+	if (!filled || !filled->tokens)
+		return false;
+	if (filled->wanted > LLAMA_WANTED || filled->tokens > LLAMA_BATCH) {
+		scope_count_incomplete(stream_llama_decode);
+		return true;
+	}
+	bpf_loop(LLAMA_WANTED, take_wanted, &wanting, 0);
+	return true;
+}
+
+/* A change of positions of one sequence, or of all (-1), before the next batch. */
+struct llama_shift {
+	__s32 sequence;
+	__s32 delta;
+};
+
+/* A batch that is being read. */
+struct batch_walk {
+	struct llama_context_key of;
+	__u64 now_ns;
+	__u64 positions; /* addresses of arrays; 0: none */
+	__u64 sequences;
+	__u64 wanted;
+	__u32 tokens;
+	__u32 before; /* tokens of the batch that were read in other parts */
+	__u32 outputs;
+	__u32 unread;
+	bool by_order; /* the order of the tokens tells their indices */
+	struct llama_shift shift;
+};
+
+static __always_inline bool follows(const struct llama_request_state *request, __s32 position)
+{
+	return position == LLAMA_NO_POSITION || position == request->position + (__s32)request->sampled;
+}
+
+/* Takes the first token of a sequence in a batch. Returns the sequence's request; NULL: no room. */
+static __always_inline struct llama_request_state *take_first(struct batch_walk *walk,
+							      struct llama_context_state *context,
+							      struct llama_request_state *request, __s32 sequence,
+							      __s32 position, bool output)
+{
+	bool generated, known = request;
+
+	if (request && walk->shift.delta && (walk->shift.sequence < 0 || walk->shift.sequence == sequence))
+		request->position += walk->shift.delta;
+	generated = request && request->sampled && output && follows(request, position);
+	if (!request || (!generated && request->generated) ||
+	    (!generated && position != LLAMA_NO_POSITION && position != request->position + 1)) {
+		request = begin_request(&walk->of, context, sequence, walk->now_ns);
+		if (!request)
+			return NULL;
+		/* Without its begin seen, a single token may be one that was generated. */
+		request->has_begin = known || context->from_begin || !output || !position;
+		generated = !request->has_begin;
+		request->cached_tokens = position > 0 && request->has_begin ? position : 0;
+	}
+	request->generates = generated;
+	request->sampled = 0;
+	request->output = 0;
+	request->decode = context->decodes;
+	request->decodes++;
+	return request;
+}
+
+/*
+ * A draft was given to a context. If the process has sampled the token for this very position in another context, that
+ * one is the draft's.
+ */
+static __always_inline void find_drafter(const struct llama_context_key *of, __s32 sequence, __s32 position)
+{
+	struct llama_sampled_key key = {.start_ns = of->start_ns, .pid = of->pid, .sequence = sequence};
+	const struct llama_sampled *sampled = bpf_map_lookup_elem(&llama_sampled, &key);
+	struct llama_context_key drafter = *of;
+	struct llama_context_state *context;
+
+	if (!sampled || sampled->context == of->context || sampled->position != position)
+		return;
+	drafter.context = sampled->context;
+	context = find_context(&drafter);
+	if (context)
+		context->draft = 1;
+}
+
+static __noinline int take_token(struct batch_walk *walk, __u32 index, __s32 sequence, __s32 position, bool output)
+{
+	struct llama_context_state *context;
+	struct llama_request_state *request;
+
+	if (!walk)
+		return 0;
+	context = find_context(&walk->of);
+	if (!context)
+		return 0;
+	request = find_request(&walk->of, sequence);
+	if (!request || request->decode != context->decodes) {
+		request = take_first(walk, context, request, sequence, position, output);
+		if (!request)
+			return 0;
+		request->position = position;
+	} else if (request->generates) {
+		request->drafted++;
+		find_drafter(&walk->of, sequence, position);
+	}
+	request->seen_ns = walk->now_ns;
+	if (!request->generates) {
+		request->prompt_tokens++;
+		request->position = position;
+	}
+	if (!output)
+		return 0;
+	walk->outputs++;
+	if (!walk->by_order)
+		return 0;
+	context->last_output = index;
+	if (index < LLAMA_BATCH)
+		context->output[index & (LLAMA_BATCH - 1)] = output_entry(context->decodes, sequence);
+	return 0;
+}
+
+static long read_token(__u32 i, struct batch_walk *walk)
+{
+	__s32 position = LLAMA_NO_POSITION, sequence = 0;
+	__u8 wanted = i + 1 == walk->tokens;
+	__u64 at = 0;
+	long failed = 0;
+
+	if (walk->positions)
+		failed |= bpf_probe_read_user(&position, sizeof(position), (void *)(walk->positions + i * 4ULL));
+	if (walk->sequences) {
+		failed |= bpf_probe_read_user(&at, sizeof(at), (void *)(walk->sequences + i * 8ULL));
+		failed |= bpf_probe_read_user(&sequence, sizeof(sequence), (void *)at);
+	}
+	if (walk->wanted)
+		failed |= bpf_probe_read_user(&wanted, sizeof(wanted), (void *)(walk->wanted + i));
+	if (failed)
+		walk->unread++;
+	else
+		take_token(walk, walk->before + i, sequence, position, wanted);
+	return 0;
+}
+
+/* Does the first token have as many sequences as is possible, and a possible one, if the arrays are these? */
+static __always_inline bool are_arrays(const struct llama_ubatch_arrays *arrays)
+{
+	__s32 sequence = -1, sequences = 0;
+	__u64 at = 0;
+
+	if (!arrays->pos || !arrays->output ||
+	    bpf_probe_read_user(&sequences, sizeof(sequences), (void *)arrays->n_seq_id) ||
+	    bpf_probe_read_user(&at, sizeof(at), (void *)arrays->seq_id) ||
+	    bpf_probe_read_user(&sequence, sizeof(sequence), (void *)at))
+		return false;
+	return sequences >= 1 && sequences <= LLAMA_SEQUENCES && sequence >= 0 && sequence < LLAMA_SEQUENCES;
+}
+
+/* Which arrays a part of a batch has; NULL: its layout is unknown. */
+static __always_inline const struct llama_ubatch_arrays *arrays_of(const struct llama_ubatch *part)
+{
+	if (are_arrays(&part->arrays))
+		return &part->arrays;
+	return are_arrays(&part->later.arrays) ? &part->later.arrays : NULL;
+}
+
+static __noinline int read_tokens(struct batch_walk *walk)
+{
+	if (!walk)
+		return 0;
+	bpf_loop(walk->tokens, read_token, walk, 0);
+	if (walk->unread)
+		scope_count_incomplete(stream_llama_decode);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Inference with llama.cpp: batches, the tokens that were sampled from them, and requests. The functions are those of
+ * its C interface, which every program uses that is built on it. The cookie is the function's number.
+ */
+#include "scope.bpf.h"
+
+#include "calls.bpf.h"
+#include "where.bpf.h"
+
+#include "llama.h"
+
+SCOPE_STREAM(llama_decode);
+SCOPE_STREAM(llama_token);
+SCOPE_STREAM(llama_request);
+
+#include "requests.bpf.h"
+
+#include "batches.bpf.h"
+#include "tokens.bpf.h"
+
+struct llama_place {
+	enum llama_function function;
+};
+
+SCOPE_PLACES(struct llama_place);
+
+#define LLAMA_DEPTH 4
+
+struct llama_frame {
+	struct scope_call call;
+	struct where_mark begun;
+	__u64 context;
+	__s32 index; /* of the wanted output */
+	__u32 tokens;
+	__u32 outputs;
+	bool filled; /* the wanted outputs are known */
+	__u8 pad[3];
+};
+
+struct llama_thread {
+	struct scope_thread thread;
+	struct scope_calls calls;
+	struct llama_frame frames[LLAMA_DEPTH];
+	struct where_mark ended;
+	struct llama_shift shift; /* delta 0: none */
+};
+
+SCOPE_THREADS(struct llama_thread);
+SCOPE_CALLS(struct llama_thread, struct llama_frame);
+
+static __always_inline bool computes(enum llama_function function)
+{
+	return function <= LLAMA_PROCESS;
+}
+
+static __always_inline __u16 stream_of(enum llama_function function)
+{
+	if (computes(function))
+		return stream_llama_decode;
+	return function == LLAMA_GET_LOGITS || function == LLAMA_GET_LOGITS_OF || function == LLAMA_GET_TOKEN_OF
+		       ? stream_llama_token
+		       : SCOPE_NO_STREAM;
+}
+
+static __always_inline void key_of(struct llama_context_key *key, struct task_struct *task, __u64 context)
+{
+	key->start_ns = task_start_ns(task);
+	key->context = context;
+	key->pid = task->tgid;
+	key->pad = 0;
+}
+
+/* The batch of llama_decode() and llama_encode(), which lies above the return address. */
+static __always_inline void read_batch(struct pt_regs *ctx, struct batch_walk *walk)
+{
+	struct llama_batch batch = {};
+#if defined(__TARGET_ARCH_x86)
+	__u64 at = ctx->sp + 8;
+#else
+	__u64 at = PT_REGS_PARM2(ctx); /* AAPCS64 6.8.2: a large struct is passed by address */
+#endif
+
+	if (bpf_probe_read_user(&batch, sizeof(batch), (void *)at)) {
+		scope_count_incomplete(stream_llama_decode);
+		return;
+	}
+	walk->tokens = batch.tokens;
+	walk->positions = batch.pos;
+	walk->sequences = batch.seq_id;
+	walk->wanted = batch.logits;
+	read_tokens(walk);
+}
+
+/* Begins a batch. Its tokens are read now, or at the LLAMA_UBATCH calls inside. */
+static __always_inline void begin_batch(struct pt_regs *ctx, struct task_struct *task, struct llama_thread *thread,
+					struct llama_frame *frame, enum llama_function function)
+{
+	struct batch_walk walk = {.now_ns = bpf_ktime_get_boot_ns(), .by_order = true, .shift = thread->shift};
+	struct llama_context_state *context;
+
+	key_of(&walk.of, task, frame->context);
+	context = make_context(&walk.of);
+	if (!context) {
+		scope_count_loss(stream_llama_request, SCOPE_LOST_MAP_FULL);
+		return;
+	}
+	context->decodes++;
+	context->open++;
+	context->last_output = -1;
+	if (function == LLAMA_PROCESS) {
+		frame->filled = take_wanted_outputs(task, &walk.of, PT_REGS_PARM3(ctx));
+		return;
+	}
+	read_batch(ctx, &walk);
+	frame->tokens = walk.tokens;
+	frame->outputs = walk.outputs;
+	thread->shift.delta = 0;
+}
+
+static __always_inline int begin(struct pt_regs *ctx, struct task_struct *task, struct llama_thread *thread,
+				 __u32 number, enum llama_function function)
+{
+	struct llama_frame *frame = enter_call(ctx, thread, number, stream_of(function));
+
+	if (!frame)
+		return 0;
+	frame->context = PT_REGS_PARM1(ctx);
+	frame->index = function == LLAMA_GET_LOGITS ? -1 : (__s32)PT_REGS_PARM2(ctx);
+	frame->tokens = 0;
+	frame->outputs = 0;
+	frame->filled = false;
+	if (computes(function))
+		begin_batch(ctx, task, thread, frame, function);
+	where_mark(&frame->begun);
+	frame->call.entered_ns = frame->begun.at_ns;
+	return 0;
+}
+
+/* A part of a batch is computed, within a call of the same thread that computes the batch. */
+static __always_inline int begin_part(struct pt_regs *ctx, struct task_struct *task, struct llama_thread *thread)
+{
+	struct batch_walk walk = {.shift = thread->shift};
+	struct llama_frame *frame =
+		frame_numbered(thread->frames, sizeof(*frame), LLAMA_DEPTH, thread->calls.depth - 1);
+	const struct llama_place *place = frame ? place_numbered(frame->call.place) : NULL;
+	const struct llama_ubatch_arrays *arrays;
+	struct llama_ubatch part = {};
+
+	if (!place || place->function != LLAMA_PROCESS)
+		return 0;
+	if (bpf_probe_read_user(&part, sizeof(part), (void *)PT_REGS_PARM2(ctx))) {
+		scope_count_incomplete(stream_llama_decode);
+		return 0;
+	}
+	frame->tokens += part.tokens;
+	arrays = arrays_of(&part);
+	if (!arrays) {
+		scope_count_incomplete(stream_llama_decode);
+		return 0;
+	}
+	key_of(&walk.of, task, frame->context);
+	walk.now_ns = frame->call.entered_ns; /* a request begins with the batch */
+	walk.tokens = part.tokens;
+	walk.positions = arrays->pos;
+	walk.sequences = arrays->seq_id;
+	walk.wanted = arrays->output;
+	walk.before = frame->tokens - part.tokens;
+	walk.by_order = !frame->filled;
+	read_tokens(&walk);
+	frame->outputs += walk.outputs;
+	thread->shift.delta = 0;
+	return 0;
+}
+
+static __always_inline int free_context(struct task_struct *task, __u64 context)
+{
+	struct ending ending = {
+		.start_ns = task_start_ns(task), .context = context, .pid = task->tgid, .ended = LLAMA_ENDED_FREED};
+
+	return end_requests(&ending);
+}
+
+SEC("uprobe")
+int llama_enter(struct pt_regs *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 number = bpf_get_attach_cookie(ctx);
+	const struct llama_place *place = place_numbered(number);
+	enum llama_function function;
+	struct llama_thread *thread;
+
+	if (!place)
+		return 0;
+	function = place->function;
+	thread = calling_thread(task, number, stream_of(function));
+	if (!thread)
+		return 0;
+	if (function == LLAMA_UBATCH)
+		return begin_part(ctx, task, thread);
+	if (function == LLAMA_CLEAR)
+		return clear_batch(task, PT_REGS_PARM1(ctx));
+	if (function == LLAMA_ADD)
+		return add_to_batch(task, PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx));
+	if (function == LLAMA_WANT)
+		return want_output(task, PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx), PT_REGS_PARM3(ctx));
+	if (function == LLAMA_FREE)
+		return free_context(task, PT_REGS_PARM1(ctx));
+	if (function == LLAMA_SHIFT) {
+		thread->shift.sequence = PT_REGS_PARM2(ctx);
+		thread->shift.delta = PT_REGS_PARM5(ctx);
+		return 0;
+	}
+	return begin(ctx, task, thread, number, function);
+}
+
+static __always_inline void emit_batch(struct task_struct *task, const struct llama_frame *frame,
+				       enum llama_function function, __u64 duration_ns, bool has_where,
+				       const struct scope_where *where, bool has_result, __s32 result)
+{
+	struct llama_decode_event *event =
+		scope_reserve(task, stream_llama_decode, frame->call.entered_ns, sizeof(*event));
+
+	if (!event)
+		return;
+	event->duration_ns = duration_ns;
+	event->context = frame->context;
+	event->where = *where;
+	event->tokens = frame->tokens;
+	event->outputs = frame->outputs;
+	event->result = result;
+	event->function = function;
+	event->has_where = has_where;
+	event->has_result = has_result;
+	__builtin_memset(event->pad, 0, sizeof(event->pad));
+	scope_submit(event, stream_llama_decode, sizeof(*event));
+}
+
+SEC("uretprobe")
+int llama_return(struct pt_regs *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct llama_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	__u32 number = bpf_get_attach_cookie(ctx);
+	const struct llama_place *place = place_numbered(number);
+	struct llama_context_state *context;
+	struct scope_where where = {};
+	struct llama_context_key of;
+	enum llama_function function;
+	struct llama_frame *frame;
+	__u64 duration_ns;
+	bool has_where;
+
+	if (!thread || !place)
+		return 0;
+	function = place->function;
+	where_mark(&thread->ended);
+	frame = leave_call(ctx, thread, number);
+	if (!frame)
+		return 0;
+	if (function == LLAMA_NEW) {
+		key_of(&of, task, PT_REGS_RC(ctx));
+		context = of.context ? make_context(&of) : NULL;
+		if (context)
+			context->from_begin = 1;
+		return 0;
+	}
+	duration_ns = thread->ended.at_ns - frame->call.entered_ns;
+	has_where = where_between(&frame->begun, &thread->ended, &where);
+	key_of(&of, task, frame->context);
+	context = find_context(&of);
+	if (context) {
+		add_call(context, duration_ns, !computes(function), has_where, &where);
+		context->ended_ns = thread->ended.at_ns;
+		if (computes(function))
+			context->open--;
+	}
+	if (computes(function))
+		emit_batch(task, frame, function, duration_ns, has_where, &where, true, PT_REGS_RC(ctx));
+	else if (context && function != LLAMA_SYNCHRONIZE &&
+		 (function == LLAMA_GET_TOKEN_OF ? (__s32)PT_REGS_RC(ctx) != -1 : PT_REGS_RC(ctx) != 0))
+		take_output(task, &of, context, frame->index, thread->ended.at_ns);
+	return 0;
+}
+
+static long abandon(__u32 index, void *unused)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct llama_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct llama_frame *frame = thread ? end_call(thread) : NULL;
+	const struct llama_place *place = frame ? place_numbered(frame->call.place) : NULL;
+	struct scope_where where = {};
+	bool has_where;
+
+	if (!frame)
+		return 1;
+	if (!place || !computes(place->function))
+		return 0;
+	where_mark(&thread->ended);
+	has_where = where_between(&frame->begun, &thread->ended, &where);
+	emit_batch(task, frame, place->function, thread->ended.at_ns - frame->call.entered_ns, has_where, &where, false,
+		   0);
+	return 0;
+}
+
+/* A thread ends during a call, or a process ends: so do its requests. */
+SEC("tp_btf/sched_process_exit")
+int llama_exit(unsigned long long *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	struct llama_thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct ending ending = {.ended = LLAMA_ENDED_EXITED};
+
+	if (thread && thread->calls.depth)
+		bpf_loop(LLAMA_DEPTH, abandon, NULL, 0);
+	if (!is_last_thread(ctx, task))
+		return 0;
+	ending.start_ns = task_start_ns(task);
+	ending.pid = task->tgid;
+	return end_requests(&ending);
+}
+
+/* An exec frees all contexts. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(llama_exec, struct task_struct *task)
+{
+	struct llama_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (thread)
+		leave_all_calls(thread);
+	return free_context(task, 0);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SCOPE_LLAMA_H
+#define SCOPE_LLAMA_H
+
+/* What a function does, and so which of its arguments are read. */
+enum llama_function {
+	LLAMA_DECODE,	     /* (context, llama_batch on the stack) */
+	LLAMA_ENCODE,	     /* the same */
+	LLAMA_PROCESS,	     /* (context, kind, llama_batch_ext *): seen in the LLAMA_UBATCH calls inside */
+	LLAMA_UBATCH,	     /* (llama_context *this, const llama_ubatch *) */
+	LLAMA_CLEAR,	     /* (llama_batch_ext *) */
+	LLAMA_ADD,	     /* (llama_batch_ext *, sequence): the next token */
+	LLAMA_WANT,	     /* (llama_batch_ext *, index, whether its output is wanted) */
+	LLAMA_SYNCHRONIZE,   /* (context) */
+	LLAMA_GET_LOGITS,    /* (context): of the batch's last output */
+	LLAMA_GET_LOGITS_OF, /* (context, index in the batch) */
+	LLAMA_GET_TOKEN_OF,  /* (context, index in the batch); returns -1 if the token is not sampled yet */
+	LLAMA_SHIFT,	     /* (memory, sequence, from, to, delta): positions change */
+	LLAMA_NEW,	     /* returns a context */
+	LLAMA_FREE,	     /* (context) */
+};
+
+/* A call that computes a batch. */
+struct llama_decode_event {
+	struct scope_header header; /* ktime_ns: at entry */
+	__u64 duration_ns;
+	__u64 context;
+	struct scope_where where;
+	__u32 tokens;
+	__u32 outputs;
+	__s32 result;
+	enum llama_function function;
+	__u8 has_where;
+	__u8 has_result;
+	__u8 pad[6];
+};
+
+/* A token that was generated. */
+struct llama_token_event {
+	struct scope_header header; /* ktime_ns: when the program got it, or that from which it samples it */
+	__u64 duration_ns;	    /* since the token before, or the begin of the request */
+	__u64 context;
+	__u64 request;
+	__u64 decode_ns; /* in calls that compute batches of the context */
+	__u64 wait_ns;	 /* in calls that wait for the results */
+	__u64 outside_ns;
+	struct scope_where where; /* of decode_ns and wait_ns together */
+	__s32 sequence;
+	__u32 number; /* in its request, from 0 */
+	__u8 draft;   /* see struct llama_context_state */
+	__u8 has_where;
+	__u8 pad[6];
+};
+
+/* How a request ended. */
+enum llama_ended {
+	LLAMA_ENDED_REPLACED, /* another request of the sequence began */
+	LLAMA_ENDED_IDLE,     /* no token for LLAMA_IDLE_NS */
+	LLAMA_ENDED_FREED,    /* the context was freed */
+	LLAMA_ENDED_EXITED,   /* the process ended */
+	LLAMA_ENDED_NOT,      /* it goes on */
+};
+
+struct llama_request_event {
+	struct scope_header header; /* ktime_ns: when its first batch was given */
+	__u64 duration_ns;
+	__u64 context;
+	__u64 request;
+	__u64 ttft_ns;
+	__u64 generation_ns; /* from the first token to the last */
+	__s32 sequence;
+	__u32 prompt_tokens;
+	__u32 cached_tokens;
+	__u32 generated_tokens;
+	__u32 drafted_tokens;
+	__u32 decodes;
+	enum llama_ended ended;
+	__u8 draft;
+	__u8 has_begin; /* else it began before the trace */
+	__u8 has_first; /* has a first token after its begin */
+	__u8 has_tokens;
+};
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The contexts of watched processes, and the requests in them. A sequence of a context has one request at a time: a
+ * prompt, which may be computed in several batches, then tokens, one or more per batch.
+ */
+#ifndef SCOPE_LLAMA_REQUESTS_BPF_H
+#define SCOPE_LLAMA_REQUESTS_BPF_H
+
+#define LLAMA_CONTEXTS 1024
+#define LLAMA_REQUESTS 16384
+#define LLAMA_BATCH 4096    /* tokens of a batch whose outputs are known by their index */
+#define LLAMA_SEQUENCES 256 /* LLAMA_MAX_SEQ in llama-cparams.h; the output table keeps a sequence in a byte */
+#define LLAMA_IDLE_NS 2000000000ULL
+
+struct llama_context_key {
+	__u64 start_ns; /* of the process */
+	__u64 context;
+	__s32 pid;
+	__u32 pad;
+};
+
+/* Sums over all calls of a context; never reset. */
+struct llama_sums {
+	__u64 decode_ns;
+	__u64 wait_ns;
+	__u64 unknown; /* calls of which it is not known where their time went */
+	struct scope_where where;
+};
+
+struct llama_context_state {
+	struct llama_sums sums;
+	__u64 requests; /* number of the latest */
+	__u64 decodes;	/* number of the latest batch, from 1 */
+	__u64 ended_ns; /* when the latest call ended */
+	__u32 open;	/* calls that have not returned */
+	__s32 last_output;
+	__u8 from_begin; /* seen since the context was made */
+	__u8 draft;	 /* proposes tokens to another context, which checks them: speculative decoding */
+	__u8 pad[6];
+	__u32 output[LLAMA_BATCH]; /* by index in the batch: number of the batch and sequence, see output_entry */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, LLAMA_CONTEXTS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct llama_context_key);
+	__type(value, struct llama_context_state);
+} llama_contexts SEC(".maps");
+
+/* Processes with a context, so that the end of other processes costs nothing. */
+struct llama_process_key {
+	__u64 start_ns;
+	__s32 pid;
+	__u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, LLAMA_CONTEXTS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct llama_process_key);
+	__type(value, __u8);
+} llama_processes SEC(".maps");
+
+struct llama_request_key {
+	__u64 start_ns;
+	__u64 context;
+	__s32 pid;
+	__s32 sequence;
+};
+
+struct llama_request_state {
+	struct scope_identity whose;
+	struct llama_sums then; /* the context's sums at the latest token, or at the begin */
+	__u64 number;		/* in its context */
+	__u64 began_ns;
+	__u64 first_ns; /* when it got its first token; 0: none yet */
+	__u64 last_ns;	/* when it got its latest token, or began */
+	__u64 seen_ns;	/* when a batch or a token of it was seen last */
+	__u64 decode;	/* number of the latest batch with its tokens */
+	__s32 position; /* of the token from which the next ones are sampled */
+	__u32 sampled;	/* tokens sampled since the latest batch */
+	__u32 output;	/* index of the output that was sampled last, plus 1 */
+	__u32 prompt_tokens;
+	__u32 cached_tokens;
+	__u32 generated;
+	__u32 drafted;
+	__u32 decodes;
+	__u8 generates; /* the latest batch has no tokens of the prompt */
+	__u8 has_begin;
+	__u8 pad[6];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, LLAMA_REQUESTS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct llama_request_key);
+	__type(value, struct llama_request_state);
+} llama_requests SEC(".maps");
+
+/* Where a process has sampled a token of a sequence last: in which context, and for which position. */
+struct llama_sampled_key {
+	__u64 start_ns;
+	__s32 pid;
+	__s32 sequence;
+};
+
+struct llama_sampled {
+	__u64 context;
+	__s32 position;
+	__u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, LLAMA_REQUESTS);
+	__type(key, struct llama_sampled_key);
+	__type(value, struct llama_sampled);
+} llama_sampled SEC(".maps");
+
+/* Memory for new entries of the maps. Two CPUs may write to it at once, but they write only zeros. */
+static const struct llama_context_state no_context;
+static const struct llama_request_state no_request;
+
+static __always_inline __u32 output_entry(__u64 decode, __s32 sequence)
+{
+	return (__u32)decode << 8 | (sequence & (LLAMA_SEQUENCES - 1));
+}
+
+static __always_inline struct llama_context_state *find_context(const struct llama_context_key *key)
+{
+	return bpf_map_lookup_elem(&llama_contexts, key);
+}
+
+/* The context, made if it is not known yet; NULL: no room. */
+static __always_inline struct llama_context_state *make_context(const struct llama_context_key *key)
+{
+	struct llama_process_key process = {.start_ns = key->start_ns, .pid = key->pid};
+	struct llama_context_state *context = find_context(key);
+	__u8 known = 1;
+
+	if (context)
+		return context;
+	bpf_map_update_elem(&llama_processes, &process, &known, BPF_ANY);
+	bpf_map_update_elem(&llama_contexts, key, &no_context, BPF_NOEXIST);
+	return find_context(key);
+}
+
+static __always_inline struct llama_request_state *find_request(const struct llama_context_key *of, __s32 sequence)
+{
+	struct llama_request_key key = {
+		.start_ns = of->start_ns, .context = of->context, .pid = of->pid, .sequence = sequence};
+
+	return bpf_map_lookup_elem(&llama_requests, &key);
+}
+
+/* When anything of the request happened last. */
+static __always_inline __u64 last_seen(const struct llama_request_state *request,
+				       const struct llama_context_state *context)
+{
+	__u64 seen_ns = request->seen_ns;
+
+	if (context && context->decodes == request->decode && context->ended_ns > seen_ns && !request->generated)
+		seen_ns = context->ended_ns;
+	return seen_ns;
+}
+
+static __noinline int emit_request(const struct llama_request_key *key, const struct llama_request_state *request,
+				   enum llama_ended ended)
+{
+	const struct llama_context_state *context;
+	struct llama_context_key of = {};
+	struct llama_request_event *event;
+
+	if (!key || !request)
+		return 0;
+	of.start_ns = key->start_ns;
+	of.context = key->context;
+	of.pid = key->pid;
+	context = find_context(&of);
+	event = scope_reserve_for(&request->whose, stream_llama_request, request->began_ns, sizeof(*event));
+	if (!event)
+		return 0;
+	event->duration_ns = (request->generated ? request->last_ns : last_seen(request, context)) - request->began_ns;
+	event->context = key->context;
+	event->request = request->number;
+	event->ttft_ns = request->first_ns - request->began_ns;
+	event->generation_ns = request->last_ns - request->first_ns;
+	event->sequence = key->sequence;
+	event->prompt_tokens = request->prompt_tokens;
+	event->cached_tokens = request->cached_tokens;
+	event->generated_tokens = request->generated;
+	event->drafted_tokens = request->drafted;
+	event->decodes = request->decodes;
+	event->ended = ended;
+	event->has_begin = request->has_begin;
+	event->has_first = request->has_begin && request->first_ns;
+	event->has_tokens = request->first_ns != 0;
+	event->draft = context && context->draft;
+	scope_submit(event, stream_llama_request, sizeof(*event));
+	return 0;
+}
+
+/* Begins a request of a sequence, and ends the one before. NULL: no room, which is counted as a loss. */
+static __always_inline struct llama_request_state *
+begin_request(const struct llama_context_key *of, struct llama_context_state *context, __s32 sequence, __u64 now_ns)
+{
+	struct llama_request_key key = {
+		.start_ns = of->start_ns, .context = of->context, .pid = of->pid, .sequence = sequence};
+	struct llama_request_state *request = bpf_map_lookup_elem(&llama_requests, &key);
+
+	if (request)
+		emit_request(&key, request, LLAMA_ENDED_REPLACED);
+	bpf_map_update_elem(&llama_requests, &key, &no_request, BPF_ANY);
+	request = bpf_map_lookup_elem(&llama_requests, &key);
+	if (!request) {
+		scope_count_loss(stream_llama_request, SCOPE_LOST_MAP_FULL);
+		return NULL;
+	}
+	fill_identity(&request->whose, bpf_get_current_task_btf());
+	request->number = ++context->requests;
+	request->then = context->sums;
+	request->began_ns = request->last_ns = now_ns;
+	return request;
+}
+
+/* Which requests to end. */
+struct ending {
+	__u64 start_ns; /* only those of this process and, unless it is 0, of this context; 0: of all */
+	__u64 context;
+	__u64 idle_since_ns; /* only those without anything since then; 0: all */
+	__s32 pid;
+	enum llama_ended ended;
+};
+
+static long end_request(void *map, const struct llama_request_key *key, struct llama_request_state *request,
+			struct ending *ending)
+{
+	struct llama_context_key of = {};
+	struct llama_context_state *context;
+
+	if (ending->start_ns && (key->start_ns != ending->start_ns || key->pid != ending->pid))
+		return 0;
+	if (ending->context && key->context != ending->context)
+		return 0;
+	of.start_ns = key->start_ns;
+	of.context = key->context;
+	of.pid = key->pid;
+	context = find_context(&of);
+	if (ending->idle_since_ns &&
+	    ((context && context->open) || last_seen(request, context) > ending->idle_since_ns))
+		return 0;
+	emit_request(key, request, ending->ended);
+	bpf_map_delete_elem(map, key);
+	return 0;
+}
+
+static long forget_context(void *map, const struct llama_context_key *key, struct llama_context_state *context,
+			   struct ending *ending)
+{
+	if (key->start_ns == ending->start_ns && key->pid == ending->pid &&
+	    (!ending->context || key->context == ending->context))
+		bpf_map_delete_elem(map, key);
+	return 0;
+}
+
+/* Ends the requests of a process or of one of its contexts, and forgets the contexts. */
+static __noinline int end_requests(struct ending *ending)
+{
+	struct llama_process_key process = {};
+
+	if (!ending)
+		return 0;
+	process.start_ns = ending->start_ns;
+	process.pid = ending->pid;
+	if (!bpf_map_lookup_elem(&llama_processes, &process))
+		return 0;
+	if (!ending->context)
+		bpf_map_delete_elem(&llama_processes, &process);
+	bpf_for_each_map_elem(&llama_requests, end_request, ending, 0);
+	bpf_for_each_map_elem(&llama_contexts, forget_context, ending, 0);
+	return 0;
+}
+
+/*
+ * User space runs this program once a second, with 0, and when the trace ends, with 1: emits the requests that have
+ * been idle for a while, or all.
+ */
+SEC("raw_tp")
+int llama_settle(struct bpf_raw_tracepoint_args *ctx)
+{
+	bool all = ctx->args[0];
+	struct ending ending = {.ended = all ? LLAMA_ENDED_NOT : LLAMA_ENDED_IDLE};
+
+	if (!all)
+		ending.idle_since_ns = bpf_ktime_get_boot_ns() - LLAMA_IDLE_NS;
+	bpf_for_each_map_elem(&llama_requests, end_request, &ending, 0);
+	return 0;
+}
+
+#endif

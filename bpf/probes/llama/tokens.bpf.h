@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Tokens: each reading of an output of the latest batch gives one token, however often that output is read. A token's
+ * time is that since the token before: partly in calls that compute batches, partly in calls that wait for the results
+ * (on a GPU, batches are computed after the call returned), and partly outside of both.
+ */
+#ifndef SCOPE_LLAMA_TOKENS_BPF_H
+#define SCOPE_LLAMA_TOKENS_BPF_H
+
+/* Adds a call that ended. `where`: of the call, if it is known. */
+static __always_inline void add_call(struct llama_context_state *context, __u64 duration_ns, bool waits, bool has_where,
+				     const struct scope_where *where)
+{
+	if (waits)
+		context->sums.wait_ns += duration_ns;
+	else
+		context->sums.decode_ns += duration_ns;
+	if (!has_where) {
+		context->sums.unknown++;
+		return;
+	}
+	context->sums.where.on_cpu_ns += where->on_cpu_ns;
+	context->sums.where.run_queue_ns += where->run_queue_ns;
+	context->sums.where.blocked_ns += where->blocked_ns;
+	context->sums.where.page_fault_ns += where->page_fault_ns;
+}
+
+static __always_inline void emit_token(struct task_struct *task, const struct llama_context_key *of,
+				       const struct llama_context_state *context,
+				       const struct llama_request_state *request, __s32 sequence, __u64 now_ns)
+{
+	const struct llama_sums *now = &context->sums, *then = &request->then;
+	struct llama_token_event *event = scope_reserve(task, stream_llama_token, now_ns, sizeof(*event));
+
+	if (!event)
+		return;
+	event->duration_ns = now_ns - request->last_ns;
+	event->context = of->context;
+	event->request = request->number;
+	event->decode_ns = now->decode_ns - then->decode_ns;
+	event->wait_ns = now->wait_ns - then->wait_ns;
+	event->outside_ns = event->duration_ns - event->decode_ns - event->wait_ns;
+	event->where.on_cpu_ns = now->where.on_cpu_ns - then->where.on_cpu_ns;
+	event->where.run_queue_ns = now->where.run_queue_ns - then->where.run_queue_ns;
+	event->where.blocked_ns = now->where.blocked_ns - then->where.blocked_ns;
+	event->where.page_fault_ns = now->where.page_fault_ns - then->where.page_fault_ns;
+	event->sequence = sequence;
+	event->number = request->generated;
+	event->draft = context->draft;
+	event->has_where = now->unknown == then->unknown;
+	__builtin_memset(event->pad, 0, sizeof(event->pad));
+	scope_submit(event, stream_llama_token, sizeof(*event));
+}
+
+/* The program got the output with this index in the latest batch; -1: the last output. */
+static __always_inline void take_output(struct task_struct *task, const struct llama_context_key *of,
+					struct llama_context_state *context, __s32 index, __u64 now_ns)
+{
+	struct llama_sampled_key key = {.start_ns = of->start_ns, .pid = of->pid};
+	struct llama_sampled sampled = {.context = of->context};
+	struct llama_request_state *request;
+	__u32 entry;
+
+	if (index == -1)
+		index = context->last_output;
+	if (index < 0 || index >= LLAMA_BATCH) { /* counted from the end, or in a batch that is too large */
+		scope_count_loss(stream_llama_token, SCOPE_LOST_NO_STATE);
+		return;
+	}
+	entry = context->output[index & (LLAMA_BATCH - 1)];
+	if (entry != output_entry(context->decodes, entry)) /* not an output of this batch */
+		return;
+	request = find_request(of, entry & (LLAMA_SEQUENCES - 1));
+	if (!request || request->decode != context->decodes || request->output == index + 1)
+		return;
+	emit_token(task, of, context, request, entry & (LLAMA_SEQUENCES - 1), now_ns);
+	request->output = index + 1;
+	request->sampled++;
+	request->generated++;
+	key.sequence = entry & (LLAMA_SEQUENCES - 1);
+	sampled.position = request->position + (__s32)request->sampled;
+	bpf_map_update_elem(&llama_sampled, &key, &sampled, BPF_ANY);
+	if (!request->first_ns)
+		request->first_ns = now_ns;
+	request->last_ns = request->seen_ns = now_ns;
+	request->then = context->sums;
+}
+
+#endif

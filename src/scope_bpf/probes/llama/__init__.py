@@ -1,0 +1,178 @@
+"""Inference with llama.cpp, in any program that contains it: requests, tokens, and batches."""
+
+import numpy as np
+import pyarrow as pa
+
+from scope_bpf.catalogue import spent
+from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
+from scope_bpf.catalogue.stream import Column, Derived, Rows, Stream
+from scope_bpf.probes.llama.functions import places
+
+_CONTEXT = Column("address of the llama_context, which identifies it in its process", hex=True)
+_SEQUENCE = Column("sequence of the context; servers have one for each request that they compute at the same time")
+_REQUEST = Column("number of the request in its context, from 1")
+_DRAFT = Column("1 if the context only proposes tokens, which another one checks: speculative decoding")
+_SECOND_NS = 1e9
+
+
+def _rate(count: Rows, ns: Rows, known: Rows) -> pa.Array:
+    """Events per second; null where unknown."""
+    known = known & (ns > 0)
+    return pa.array(count * _SECOND_NS / np.where(known, ns, 1), pa.float64(), mask=~known)
+
+
+def _derive_request(rows: Rows) -> dict[str, pa.Array]:
+    has_first, prompt = rows["has_first"] != 0, rows["prompt_tokens"].astype(np.float64)
+    further = np.maximum(rows["generated_tokens"].astype(np.int64) - 1, 0)  # the first one ends the prompt
+    return {
+        "prompt_rate": _rate(prompt, rows["ttft_ns"], has_first),
+        "token_rate": _rate(further.astype(np.float64), rows["generation_ns"], further > 0),
+    }
+
+
+_SPLIT = {
+    "on_cpu_ns": Column("time of the thread on a CPU, in decode_ns and wait_ns; absent if unknown", "ns"),
+    "run_queue_ns": Column("time waiting for a CPU, in decode_ns and wait_ns; absent if unknown", "ns"),
+    "blocked_ns": Column("time blocked, in decode_ns and wait_ns; absent if unknown", "ns"),
+    "page_fault_ns": spent.COLUMNS["page_fault_ns"],
+}
+_OF_SEQUENCE = ("context", "sequence")
+
+PROBE = Probe(
+    name="llama",
+    meaning="inference with llama.cpp (Ollama, llama-server, node-llama-cpp, ...): requests, tokens, batches",
+    streams=(
+        Stream(
+            "llama_decode",
+            "one row per finished computation of a batch, timed at entry",
+            columns={
+                "duration_ns": Column("from entry to return; a GPU may go on computing after it", "ns"),
+                "context": _CONTEXT,
+                "function": Column("decode, encode or process: llama_decode, llama_encode or llama_process"),
+                "tokens": Column("tokens of the batch, of all sequences"),
+                "outputs": Column("tokens whose output was wanted, from which a next token can be sampled"),
+                "result": Column("0: done; 1: no room in the context; 2: aborted; negative: error; absent if unknown"),
+                **spent.COLUMNS,
+            },
+            hidden=("has_where", "has_result"),
+            null_unless={"result": "has_result", **dict.fromkeys(spent.COLUMNS, "has_where")},
+            live=Live(
+                by=("comm", "function", "tokens"),
+                totals=("duration_ns", *spent.PARTS),
+                ranked_by=("duration_ns",),
+                quantiles=("duration_ns",),
+                title="batches by size",
+            ),
+            line=("tid", "duration_ns", "function", "tokens", "outputs", "result"),
+            timeline=Timeline(slices=(Slices(named=("function",)),)),
+            rollup=Rollup(by=("comm", "function"), measured="duration_ns"),
+        ),
+        Stream(
+            "llama_token",
+            "one row per generated token, timed when the program got it; its time is the sum of decode_ns, wait_ns and "
+            "outside_ns",
+            columns={
+                "duration_ns": Column("since the token before; of the first token, since the request began", "ns"),
+                "context": _CONTEXT,
+                "request": _REQUEST,
+                "sequence": _SEQUENCE,
+                "number": Column("number of the token in its request, from 0"),
+                "decode_ns": Column("in calls that compute batches, also of other sequences of the context", "ns"),
+                "wait_ns": Column("in calls that wait for results, such as those of a GPU", "ns"),
+                "outside_ns": Column("outside of these calls: sampling, and what the program does between", "ns"),
+                "draft": _DRAFT,
+                **_SPLIT,
+            },
+            hidden=("has_where",),
+            null_unless=dict.fromkeys(_SPLIT, "has_where"),
+            live=Live(
+                by=("comm", "pid", "sequence"),
+                totals=("duration_ns", "decode_ns", "wait_ns", "outside_ns"),
+                ranked_by=("duration_ns",),
+                quantiles=("duration_ns",),
+                parts=("decode_ns", "wait_ns", "outside_ns"),
+                unless="draft",
+                title="tokens by sequence",
+            ),
+            also_live=(
+                Live(
+                    by=("comm", "pid", "sequence"),
+                    totals=tuple(_SPLIT),
+                    ranked_by=spent.PARTS,
+                    parts=spent.PARTS,
+                    only="on_cpu_ns",
+                    unless="draft",
+                    title="tokens: where the time in calls of llama.cpp went",
+                ),
+            ),
+            line=("tid", "duration_ns", "sequence", "request", "number", "decode_ns", "wait_ns", "outside_ns"),
+            timeline=Timeline(slices=(Slices(text="token", ending=True, on=_OF_SEQUENCE),)),
+            rollup=Rollup(by=("comm",), measured="duration_ns", unless="draft"),
+        ),
+        Stream(
+            "llama_request",
+            "one row per request that ended: a prompt and the tokens generated after it, timed at its first batch",
+            columns={
+                "duration_ns": Column("from the first batch to the last token", "ns"),
+                "context": _CONTEXT,
+                "request": _REQUEST,
+                "sequence": _SEQUENCE,
+                "ttft_ns": Column("time to first token; absent if there is none, or the begin was not seen", "ns"),
+                "generation_ns": Column("from the first token to the last; absent without tokens", "ns"),
+                "prompt_tokens": Column("tokens of the prompt that were computed"),
+                "cached_tokens": Column("tokens of the prompt that were still in the context from a request before"),
+                "generated_tokens": Column("tokens that were sampled"),
+                "drafted_tokens": Column("tokens that speculative decoding proposed"),
+                "draft": _DRAFT,
+                "decodes": Column("batches with tokens of the request"),
+                "ended": Column(
+                    "replaced by another request of the sequence; idle for 2 s; freed or exited: the context was freed "
+                    "or the process ended; not: it goes on after the trace"
+                ),
+                "has_begin": Column("1; 0 if the request may have begun before the trace: then its prompt is unknown"),
+            },
+            derived={
+                "prompt_rate": Derived(
+                    Column("computed tokens of the prompt per second until the first token"), pa.float64()
+                ),
+                "token_rate": Derived(Column("tokens per second after the first token", "1/s"), pa.float64()),
+            },
+            derive=_derive_request,
+            hidden=("has_first", "has_tokens"),
+            null_unless={"ttft_ns": "has_first", "generation_ns": "has_tokens"},
+            settled_by="llama_settle",
+            live=Live(
+                by=("comm", "pid"),
+                totals=("prompt_tokens", "generated_tokens", "duration_ns"),
+                quantiles=("ttft_ns", "duration_ns"),
+                unless="draft",
+                title="requests",
+            ),
+            also_live=(
+                Live(
+                    latest=(
+                        *("comm", "pid", "sequence", "request", "prompt_tokens", "cached_tokens", "generated_tokens"),
+                        *("ttft_ns", "duration_ns", "prompt_rate", "token_rate", "ended"),
+                    ),
+                    title="latest requests",
+                ),
+            ),
+            line=("duration_ns", "sequence", "request", "prompt_tokens", "generated_tokens", "ttft_ns", "ended"),
+            timeline=Timeline(slices=(Slices(text="request", on=_OF_SEQUENCE),)),
+            rollup=Rollup(by=("comm",), measured="duration_ns", unless="draft"),
+        ),
+    ),
+    alternatives=(
+        Alternative(
+            "uprobe_multi: llama.cpp's C interface; tp_btf: sched_switch, sched_wakeup",
+            ("llama_exit", "llama_exec"),
+            uprobe_multi=True,
+        ),
+        Alternative(
+            "uprobe: llama.cpp's C interface; tp_btf: sched_switch, sched_wakeup", ("llama_exit", "llama_exec")
+        ),
+    ),
+    hooks=lambda _: spent.HOOKS,
+    places=places,
+)

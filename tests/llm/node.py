@@ -1,0 +1,28 @@
+"""node-llama-cpp from npm, which carries llama.cpp's own builds."""
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PACKAGES = ("package.json", "package-lock.json")
+TIMEOUT_S = 300
+
+
+def node_folder(cache: Path) -> Path:
+    """A folder with generate.mjs and the packages that it needs, installed once per lock file.
+
+    Not by `npm ci`: some registries leave packages for other systems out, which it takes for a wrong lock file.
+    """
+    digest = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in PACKAGES)).hexdigest()
+    folder = cache / f"node-{digest[:16]}"
+    if not (folder / "installed").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in PACKAGES:
+            shutil.copy(HERE / name, folder)
+        command = ["npm", "install", "--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund"]
+        subprocess.run(command, cwd=folder, check=True, timeout=TIMEOUT_S)
+        (folder / "installed").touch()
+    shutil.copy(HERE / "generate.mjs", folder)
+    return folder
