@@ -27,14 +27,21 @@ def rate(per_second: float) -> str:
     return f"{size(per_second)}/s"
 
 
+def per_second(events: float) -> str:
+    """Events a second: 12.3/s."""
+    return f"{events:,.1f}/s"
+
+
 def aligned(value: float | None, unit: str) -> str:
     """A cell of a column of numbers that is aligned to the right, so that decimal points stand below each other.
 
-    Durations and bytes have two decimals and the unit that fits (`12.35 ms`), whole nanoseconds, bytes and other
-    numbers none.
+    Durations and bytes have two decimals and the unit that fits (`12.35 ms`), events a second one, whole nanoseconds,
+    bytes and other numbers none.
     """
     if value is None:
         return "-"
+    if unit == "1/s":
+        return per_second(value)
     if unit in SCALES:
         return _scaled(value, SCALES[unit])
     return f"{value:,.0f} {unit}".rstrip()
@@ -70,7 +77,7 @@ def _scaled(value: float, scale: Scale) -> str:
     return f"{number} {scale.names[index]}"
 
 
-_BY_UNIT = {"ns": duration, "bytes": size, "B/s": rate}
+_BY_UNIT = {"ns": duration, "bytes": size, "B/s": rate, "1/s": per_second}
 
 
 def quantity(value: object, unit: str) -> str:

@@ -4,7 +4,7 @@ usage: server.py MODEL SLOTS DRAFTS DRAFTER ROUND...
 
 With DRAFTS > 0, the model DRAFTER proposes so many tokens at once. A round is completions that run at the same time:
 `PROMPT*N,...` asks for N tokens after a prompt of PROMPT words. The process stops itself (SIGSTOP) when llama.cpp is
-loaded, and, with `!` behind a request, when the tenth token has come.
+loaded, and, with `!` behind a request, when the tenth token has come; with `>PROMPT*N`, that request is made then.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 
 import xllamacpp
 
-STOPS_AT = 10
+ACTS_AT = 10
 
 
 def serve(model: str, slots: int, drafts: int, drafter: str) -> Any:
@@ -38,19 +38,25 @@ def serve(model: str, slots: int, drafts: int, drafter: str) -> Any:
 
 def complete(server: Any, asked: str) -> None:
     """Asks for a completion of words that only prompts of similar lengths begin with."""
+    asked, _, later = asked.partition(">")
     words, tokens = map(int, asked.removesuffix("!").split("*"))
+    next_one = threading.Thread(target=complete, args=(server, later))
     chunks: list[dict[str, Any]] = []
 
     def take(chunk: dict[str, Any]) -> None:
         chunks.append(chunk)
-        if len(chunks) == STOPS_AT and asked.endswith("!"):
+        if len(chunks) == ACTS_AT and asked.endswith("!"):
             os.kill(os.getpid(), signal.SIGSTOP)
+        if len(chunks) == ACTS_AT and later:
+            next_one.start()
 
     prompt = f"{chr(ord('a') + words % 26)} " * words
     wanted = {"prompt": prompt, "n_predict": tokens, "ignore_eos": True, "temperature": 0, "stream": True}
     server.handle_completions(wanted, take)
     (timings,) = (chunk["timings"] for chunk in chunks if chunk.get("timings"))
     print(json.dumps(timings), flush=True)
+    if later:
+        next_one.join()
 
 
 def main() -> None:

@@ -137,6 +137,18 @@ def test_requests_of_a_server(record: Record, model: Path, tmp_path: Path) -> No
     assert_tokens_belong_to_requests(recorded)
 
 
+def test_a_token_that_waits_for_another_prompt(record: Record, model: Path, tmp_path: Path) -> None:
+    """A token whose batch has the prompt of another request tells so by the tokens of the batch."""
+    recorded = recorded_run(record, serving(model, "2", "0", "-", "9*700>400*3"), tmp_path / "told")
+    long, short = served(recorded)
+    assert {long["generated_tokens"], short["generated_tokens"]} == {700, 3}
+    assert short["prompt_tokens"] > 800
+    tokens = [row for row in recorded.rows("llama_token") if row["number"]]
+    (waited,) = (row for row in tokens if row["batch_tokens"] > 800)
+    assert waited["request"] == long["request"]
+    assert all(row["batch_tokens"] in (1, 2) for row in tokens if row is not waited)
+
+
 def test_rates_are_those_of_the_tokens(record: Record, model: Path, tmp_path: Path) -> None:
     """prompt_rate and token_rate are tokens over time."""
     recorded = recorded_run(record, serving(model, "1", "0", "-", "100*30"), tmp_path / "told")

@@ -270,7 +270,7 @@ int llama_return(struct pt_regs *ctx)
 	key_of(&of, task, frame->context);
 	context = find_context(&of);
 	if (context) {
-		add_call(context, duration_ns, !computes(function), has_where, &where);
+		add_call(context, duration_ns, frame->tokens, !computes(function), has_where, &where);
 		context->ended_ns = thread->ended.at_ns;
 		if (computes(function))
 			context->open--;

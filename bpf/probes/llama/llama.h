@@ -47,9 +47,10 @@ struct llama_token_event {
 	struct scope_where where; /* of decode_ns and wait_ns together */
 	__s32 sequence;
 	__u32 number; /* in its request, from 0 */
-	__u8 draft;   /* see struct llama_context_state */
+	__u32 batch_tokens;
+	__u8 draft; /* see struct llama_context_state */
 	__u8 has_where;
-	__u8 pad[6];
+	__u8 pad[2];
 };
 
 /* How a request ended. */

@@ -23,6 +23,7 @@ struct llama_context_key {
 struct llama_sums {
 	__u64 decode_ns;
 	__u64 wait_ns;
+	__u64 tokens;  /* in the batches */
 	__u64 unknown; /* calls of which it is not known where their time went */
 	struct scope_where where;
 };

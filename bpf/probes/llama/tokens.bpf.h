@@ -8,9 +8,10 @@
 #define SCOPE_LLAMA_TOKENS_BPF_H
 
 /* Adds a call that ended. `where`: of the call, if it is known. */
-static __always_inline void add_call(struct llama_context_state *context, __u64 duration_ns, bool waits, bool has_where,
-				     const struct scope_where *where)
+static __always_inline void add_call(struct llama_context_state *context, __u64 duration_ns, __u32 tokens, bool waits,
+				     bool has_where, const struct scope_where *where)
 {
+	context->sums.tokens += tokens;
 	if (waits)
 		context->sums.wait_ns += duration_ns;
 	else
@@ -46,6 +47,7 @@ static __always_inline void emit_token(struct task_struct *task, const struct ll
 	event->where.page_fault_ns = now->where.page_fault_ns - then->where.page_fault_ns;
 	event->sequence = sequence;
 	event->number = request->generated;
+	event->batch_tokens = now->tokens - then->tokens;
 	event->draft = context->draft;
 	event->has_where = now->unknown == then->unknown;
 	__builtin_memset(event->pad, 0, sizeof(event->pad));

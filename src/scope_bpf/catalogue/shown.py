@@ -7,7 +7,7 @@ from enum import StrEnum
 
 @dataclass(frozen=True)
 class Live:
-    """A table of a stream's rows: one line per group or, if `by` is empty, the latest rows.
+    """A table of a stream's rows: one line per group or, if `by` is empty, the latest or the slowest rows.
 
     Attributes:
         by: the columns whose values make a group.
@@ -16,10 +16,13 @@ class Live:
             group's share is its share of that sum. Empty: the last total or, without totals, the number of rows.
         quantiles: columns of durations whose median, 99th percentile and maximum are shown per group; of a summary,
             columns with histograms.
-        parts: columns of `totals` that are parts of the sum of `ranked_by`; also shown as shares of it.
+        parts: columns of `totals` that are parts of the sum of `ranked_by`; also shown as shares of it. With `slowest`:
+            columns of durations that it is the sum of.
         told_apart: further columns that make a gauge's group, but are not shown.
         failures: a column that is negative in rows of failed calls, which are counted apart.
-        latest: the columns of the latest rows.
+        latest: the columns of the latest rows, or of the slowest ones.
+        slowest: a column of durations: the table shows the rows with the longest ones, and which of `parts` took longer
+            in them than in the median row.
         unless: a column; rows in which it is not 0 are left out.
         only: a column; rows in which it is absent or 0 are left out.
         failed: a column; rows in which it is not 0 add no bytes to the totals.
@@ -36,6 +39,7 @@ class Live:
     told_apart: tuple[str, ...] = ()
     failures: str = ""
     latest: tuple[str, ...] = ()
+    slowest: str = ""
     unless: str = ""
     only: str = ""
     failed: str = ""

@@ -103,10 +103,7 @@ class Aggregate:
             rows = newest.select(self._of_latest).to_pylist()
             self.latest = sorted((*self.latest, *rows), key=lambda row: int(row["ktime_ns"]))[-LATEST_ROWS:]
             return
-        if live.unless:
-            batch = batch.filter(pc.equal(batch[live.unless], 0))
-        if live.only:
-            batch = batch.filter(_is_something(batch[live.only]))
+        batch = self._chosen(batch)
         if not batch.num_rows:
             return
         groups, places = groups_of(batch, (*live.by, *live.told_apart))
@@ -116,6 +113,12 @@ class Aggregate:
             self._add_up(batch, groups, places)
         if len(self.groups) > MOST_GROUPS:
             self._fold()
+
+    def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that the table is about."""
+        if self.live.unless:
+            batch = batch.filter(pc.equal(batch[self.live.unless], 0))
+        return batch.filter(_is_something(batch[self.live.only])) if self.live.only else batch
 
     def _add_up(self, batch: pa.RecordBatch, groups: list[Group], places: Any) -> None:
         count = len(groups)

@@ -16,6 +16,7 @@ from scope_cli.trace.aggregate import Aggregate, Sums
 from scope_cli.trace.durations import Durations
 from scope_cli.trace.groups import Group
 from scope_cli.trace.headings import headings_of
+from scope_cli.trace.slowest import Slowest
 
 SHOWN_GROUPS = 20
 _SHARE = "share"
@@ -48,7 +49,7 @@ class TableSink:
     def __init__(self, streams: Sequence[Stream], by: tuple[str, ...] = ()) -> None:
         self.name = "the tables"
         self.aggregates = [
-            Aggregate(stream, _grouped(stream, live, by))
+            Slowest(stream, live) if live.slowest else Aggregate(stream, _grouped(stream, live, by))
             for stream in streams
             for live in (stream.live, *stream.also_live)
         ]
@@ -105,6 +106,8 @@ def table_lines(
         yield from _remark(f"{aggregate.stream.name}: {aggregate.live.title or aggregate.stream.meaning}", width)
         if aggregate.live.by:
             layout, remarks = _of_groups(aggregate, wanted, width, room)
+        elif isinstance(aggregate, Slowest):
+            layout, remarks = _of_slowest(aggregate, width, room)
         else:
             layout, remarks = _of_latest(aggregate, width, room)
         yield from layout.lines
@@ -221,11 +224,28 @@ def _shown(name: str, key: object) -> str:
 
 
 def _of_latest(aggregate: Aggregate, width: int | None, room: int) -> tuple[Layout, list[str]]:
-    live, rows = aggregate.live, list(aggregate.latest)[-room:]
-    described = aggregate.stream.described()
+    rows = list(aggregate.latest)[-room:]
+    hidden = aggregate.rows - len(rows)
+    said = [f"the latest {len(rows)} of {aggregate.rows:,} rows; --lines shows each"] if hidden else []
+    return laid_out(_columns(aggregate, rows), width), said
+
+
+def _of_slowest(aggregate: Slowest, width: int | None, room: int) -> tuple[Layout, list[str]]:
+    rows, slowest = aggregate.latest[:room], aggregate.live.slowest
+    longer = [aligned(aggregate.longer_ns(row, slowest), "ns") for row in rows]
+    columns = [
+        *_columns(aggregate, rows),
+        Column("over median", longer, number=True),
+        Column("what took longer", [aggregate.reason(row) for row in rows]),
+    ]
+    return laid_out(columns, width), []
+
+
+def _columns(aggregate: Aggregate, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
+    live, described = aggregate.live, aggregate.stream.described()
     numeric = {name for name in live.latest if any(isinstance(row[name], int | float) for row in rows)}
     headed = headings_of(live.latest)
-    columns = [
+    return [
         Column(
             headed[name],
             [_cell(row, name, described[name]) for row in rows],
@@ -234,9 +254,6 @@ def _of_latest(aggregate: Aggregate, width: int | None, room: int) -> tuple[Layo
         )
         for place, name in enumerate(live.latest)
     ]
-    hidden = aggregate.rows - len(rows)
-    said = [f"the latest {len(rows)} of {aggregate.rows:,} rows; --lines shows each"] if hidden else []
-    return laid_out(columns, width), said
 
 
 def _cell(row: Mapping[str, Any], name: str, column: StreamColumn) -> str:

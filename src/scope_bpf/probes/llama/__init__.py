@@ -78,6 +78,10 @@ PROBE = Probe(
                 "request": _REQUEST,
                 "sequence": _SEQUENCE,
                 "number": Column("number of the token in its request, from 0"),
+                "batch_tokens": Column(
+                    "tokens of all sequences in the batches that were computed since the token before: many if another "
+                    "request's prompt was among them"
+                ),
                 "decode_ns": Column("in calls that compute batches, also of other sequences of the context", "ns"),
                 "wait_ns": Column("in calls that wait for results, such as those of a GPU", "ns"),
                 "outside_ns": Column("outside of these calls: sampling, and what the program does between", "ns"),
@@ -104,6 +108,14 @@ PROBE = Probe(
                     only="on_cpu_ns",
                     unless="draft",
                     title="tokens: where the time in calls of llama.cpp went",
+                ),
+                Live(
+                    latest=("comm", "pid", "sequence", "request", "number", "batch_tokens", "duration_ns"),
+                    slowest="duration_ns",
+                    parts=(*spent.PARTS, "outside_ns"),
+                    only="number",
+                    unless="draft",
+                    title="the slowest tokens after the first, and what took longer than in the median one",
                 ),
             ),
             line=("tid", "duration_ns", "sequence", "request", "number", "decode_ns", "wait_ns", "outside_ns"),
@@ -133,10 +145,8 @@ PROBE = Probe(
                 "has_begin": Column("1; 0 if the request may have begun before the trace: then its prompt is unknown"),
             },
             derived={
-                "prompt_rate": Derived(
-                    Column("computed tokens of the prompt per second until the first token"), pa.float64()
-                ),
-                "token_rate": Derived(Column("tokens per second after the first token", "1/s"), pa.float64()),
+                "prompt_rate": Derived(Column("tokens of the prompt until the first token", "1/s"), pa.float64()),
+                "token_rate": Derived(Column("tokens after the first token", "1/s"), pa.float64()),
             },
             derive=_derive_request,
             hidden=("has_first", "has_tokens"),

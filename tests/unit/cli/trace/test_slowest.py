@@ -1,0 +1,65 @@
+"""The table of the slowest rows."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from scope_bpf.catalogue.shown import Live
+from scope_bpf.catalogue.stream import Column, Stream
+from scope_cli.trace.aggregate import LATEST_ROWS
+from scope_cli.trace.slowest import Slowest
+
+MS = 1_000_000
+LIVE = Live(latest=("number", "all_ns"), slowest="all_ns", parts=("here_ns", "there_ns"), only="number", unless="odd")
+
+
+def _batch(first: int, rows: list[tuple[int | None, int | None]], odd: int = 0) -> pa.RecordBatch:
+    here, there = ([row[index] for row in rows] for index in (0, 1))
+    return pa.RecordBatch.from_pydict(
+        {
+            "number": list(range(first, first + len(rows))),
+            "here_ns": pa.array(here, pa.uint64()),
+            "there_ns": pa.array(there, pa.uint64()),
+            "all_ns": pa.array([(one or 0) + (other or 0) for one, other in rows], pa.uint64()),
+            "odd": [odd] * len(rows),
+        }
+    )
+
+
+def _slowest(*batches: pa.RecordBatch) -> Slowest:
+    columns = {name: Column("", "ns") for name in LIVE.parts}
+    slowest = Slowest(Stream("some", "something", columns, live=LIVE), LIVE)
+    for batch in batches:
+        slowest.add(batch.select(list(slowest.columns)))
+    return slowest
+
+
+def _numbers(slowest: Slowest) -> list[Any]:
+    return [row["number"] for row in slowest.latest]
+
+
+def test_the_slowest_rows_of_all_batches_are_kept() -> None:
+    """They are sorted by their duration; rows that the table is not about are left out."""
+    usual = [(MS, MS)] * 50
+    slowest = _slowest(
+        _batch(0, [(900 * MS, MS)]),  # its number is 0
+        _batch(1, [*usual, (7 * MS, MS), *usual]),
+        _batch(200, [(MS, 9 * MS)]),
+        _batch(300, [(800 * MS, MS)], odd=1),
+    )
+    assert _numbers(slowest)[:2] == [200, 51]
+    assert len(slowest.latest) == LATEST_ROWS
+    assert slowest.rows == 102
+
+
+def test_what_took_longer_is_told_the_most_first() -> None:
+    """Only parts that took longer than in the median row are named, and only those worth telling."""
+    usual = [(MS, MS)] * 99
+    rows: list[tuple[int | None, int | None]] = [(7 * MS, MS), (6 * MS, 21 * MS), (101 * MS, 2 * MS), (None, 300 * MS)]
+    slowest = _slowest(_batch(1, [*usual, *rows]))
+    told = {row["number"]: slowest.reason(row) for row in slowest.latest[:4]}
+    assert [text.split(" +")[0] for text in told[100].split(", ")] == ["here"]
+    assert [text.split(" +")[0] for text in told[101].split(", ")] == ["there", "here"]
+    assert told[102].startswith("here +")
+    assert "there" not in told[102]
+    assert told[103] == "-"
