@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.llm.tiny_model import write
 from tests.probes.recording import Compile, Record, Recording
 
 from scope_bpf.capture.command import HeldCommand
@@ -69,6 +70,14 @@ def record(runnable: dict[str, str]) -> Record:
         return recording
 
     return run
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny model."""
+    path = tmp_path_factory.mktemp("model") / "tiny.gguf"
+    write(path)
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -3,35 +3,20 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.llm.node import node_folder
+from tests.llm.runs import CACHE, going_on, recorded_run, serving, stopped
 from tests.llm.tiny_model import write
 from tests.probes.recording import Record, Recording
 
-from scope_bpf.catalogue.target import Target
-
-SERVER = Path(__file__).parents[1] / "llm" / "server.py"
-CACHE = Path(__file__).parents[1] / ".cache"
 SPLIT = ("on_cpu_ns", "run_queue_ns", "blocked_ns")
 CLOSE_MS = 20.0  # what a program that is preempted between two readings of a clock may differ by
 
 pytestmark = pytest.mark.timeout(300)  # the first test installs packages
-
-
-@pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny model."""
-    path = tmp_path_factory.mktemp("model") / "tiny.gguf"
-    write(path)
-    return path
 
 
 @pytest.fixture(scope="session")
@@ -40,34 +25,6 @@ def other_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("model") / "other.gguf"
     write(path, seed=1)
     return path
-
-
-def serving(model: Path, *arguments: str) -> list[str]:
-    """The server's command."""
-    return [sys.executable, str(SERVER), str(model), *arguments]
-
-
-@contextmanager
-def stopped(command: Sequence[str], out: Path, folder: Path | None = None) -> Iterator[int]:
-    """Runs a command that has stopped itself; what it tells goes to a file."""
-    with (
-        out.open("w") as told,
-        subprocess.Popen(command, cwd=folder, stdout=told, stderr=subprocess.DEVNULL) as process,
-    ):
-        os.waitpid(process.pid, os.WUNTRACED)
-        yield process.pid
-
-
-def going_on(record: Record, pid: int, then: str = "") -> Recording:
-    """Records a stopped process until its end."""
-    ended = f"until grep -q '^State:.Z' /proc/{pid}/status; do sleep 0.05; done"
-    return record("llama", ["sh", "-c", f"kill -CONT {pid}; {then} {ended}"], target=Target(pid=pid))
-
-
-def recorded_run(record: Record, command: Sequence[str], out: Path, folder: Path | None = None) -> Recording:
-    """The recording of a whole run."""
-    with stopped(command, out, folder) as pid:
-        return going_on(record, pid)
 
 
 def told(out: Path) -> list[dict[str, Any]]:

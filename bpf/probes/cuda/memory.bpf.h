@@ -3,6 +3,8 @@
 #ifndef SCOPE_CUDA_MEMORY_BPF_H
 #define SCOPE_CUDA_MEMORY_BPF_H
 
+#include "held.bpf.h"
+
 enum cuda_memory_kind { CUDA_NO_MEMORY, CUDA_DEVICE, CUDA_PINNED, CUDA_MANAGED };
 
 SCOPE_GAUGE(cuda_memory, 16384);
@@ -45,16 +47,6 @@ struct cuda_home {
 static const struct cuda_memory_value no_memory;
 static const struct cuda_live_value no_live;
 
-/* The running process, read with helpers, since this is rare; see running_start_ns(). */
-static __always_inline void fill_owner(__u64 *cgroup_id, __u32 *uid, char *comm)
-{
-	struct task_struct *leader = BPF_CORE_READ(bpf_get_current_task_btf(), group_leader);
-
-	*cgroup_id = bpf_get_current_cgroup_id();
-	*uid = bpf_get_current_uid_gid();
-	bpf_core_read(comm, SCOPE_COMM_SIZE, &leader->comm);
-}
-
 static __always_inline struct cuda_memory_value *memory_of(struct task_struct *task, const struct cuda_home *home)
 {
 	struct cuda_memory_key key = {.start_ns = running_start_ns(),
@@ -95,16 +87,6 @@ static __always_inline struct cuda_live_value *live_of(struct task_struct *task,
 	}
 	fill_owner(&value->cgroup_id, &value->uid, value->comm);
 	return value;
-}
-
-static __always_inline void raise(__u64 *peak, __u64 value)
-{
-	for (int i = 0; i < 8; i++) { /* other threads may raise the peak meanwhile */
-		__u64 seen = *(volatile __u64 *)peak;
-
-		if (seen >= value || __sync_val_compare_and_swap(peak, seen, value) == seen)
-			return;
-	}
 }
 
 /* In microseconds, so that the sum for a million allocations over months fits into 64 bits. */

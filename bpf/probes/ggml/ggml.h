@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SCOPE_GGML_H
+#define SCOPE_GGML_H
+
+enum ggml_function {
+	GGML_GRAPH_COMPUTE,		  /* (graph, plan): on CPUs */
+	GGML_BACKEND_GRAPH_COMPUTE,	  /* (backend, graph) */
+	GGML_BACKEND_GRAPH_COMPUTE_ASYNC, /* (backend, graph) */
+	GGML_BACKEND_SCHED_GRAPH_COMPUTE, /* (scheduler, graph) */
+	GGML_BACKEND_SCHED_GRAPH_COMPUTE_ASYNC,
+	GGML_ALIGNED_MALLOC,  /* (size) */
+	GGML_ALIGNED_FREE,    /* (address, size) */
+	GGML_CUDA_POOL_ALLOC, /* (pool, size, where the real size is returned) */
+	GGML_CUDA_POOL_FREE,  /* (pool, address, size) */
+};
+
+/* A computation of a graph. */
+struct ggml_graph_event {
+	struct scope_header header; /* ktime_ns: at entry */
+	__u64 duration_ns;
+	struct scope_where where;
+	__u32 nodes;
+	__u32 leafs;
+	__s32 result;
+	enum ggml_function function;
+	__u8 has_shape;
+	__u8 has_where;
+	__u8 has_result;
+	__u8 nested;
+	__u8 pad[4];
+};
+
+/* An allocation that succeeded, or a free. */
+struct ggml_allocation_event {
+	struct scope_header header;
+	__u64 bytes;
+	__u64 address;
+	enum ggml_function function;
+	__u8 has_bytes;
+	__u8 pad[3];
+};
+
+enum ggml_memory_kind {
+	GGML_HOST,
+	GGML_POOL,
+};
+
+struct ggml_memory_key {
+	__u64 start_ns;
+	__s32 pid;
+	enum ggml_memory_kind memory;
+};
+
+struct ggml_memory_value {
+	__u64 cgroup_id;
+	__u32 uid;
+	__u32 ended; /* set by user space in the last row of a process */
+	char comm[SCOPE_COMM_SIZE];
+	__u64 live_bytes;
+	__u64 live_count;
+	__u64 peak_bytes;
+	__u64 allocated_bytes; /* since recording began */
+	__u64 allocations;
+	__u64 frees;
+	__u64 unknown_frees; /* of memory allocated before recording */
+};
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Memory of ggml that is not freed: buffers in the host's memory, and parts of the pools on GPUs. */
+#ifndef SCOPE_GGML_MEMORY_BPF_H
+#define SCOPE_GGML_MEMORY_BPF_H
+
+#include "held.bpf.h"
+
+SCOPE_GAUGE(ggml_memory, 16384);
+
+struct ggml_allocations_key {
+	__u64 start_ns;
+	__u64 address;
+	__s32 pid;
+	__u32 pad;
+};
+
+SCOPE_SHARED(struct, ggml_allocations_key);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct ggml_allocations_key);
+	__type(value, __u64); /* bytes */
+} ggml_allocations SEC(".maps");
+
+static const struct ggml_memory_value no_memory;
+
+static __always_inline struct ggml_memory_value *memory_of(struct task_struct *task, enum ggml_memory_kind memory)
+{
+	struct ggml_memory_key key = {.start_ns = running_start_ns(), .pid = task->tgid, .memory = memory};
+	struct ggml_memory_value *value = bpf_map_lookup_elem(&ggml_memory, &key);
+
+	if (value)
+		return value;
+	bpf_map_update_elem(&ggml_memory, &key, &no_memory, BPF_NOEXIST);
+	value = bpf_map_lookup_elem(&ggml_memory, &key);
+	if (!value) {
+		scope_count_loss(stream_ggml_memory, SCOPE_LOST_MAP_FULL);
+		return NULL;
+	}
+	fill_owner(&value->cgroup_id, &value->uid, value->comm);
+	return value;
+}
+
+static __always_inline void keep_allocation(struct task_struct *task, enum ggml_memory_kind memory, __u64 address,
+					    __u64 bytes)
+{
+	struct ggml_allocations_key key = {.start_ns = running_start_ns(), .address = address, .pid = task->tgid};
+	struct ggml_memory_value *value = memory_of(task, memory);
+
+	if (!value)
+		return;
+	if (bpf_map_update_elem(&ggml_allocations, &key, &bytes, BPF_ANY)) {
+		scope_count_loss(stream_ggml_memory, SCOPE_LOST_MAP_FULL);
+		return;
+	}
+	__sync_fetch_and_add(&value->allocations, 1);
+	__sync_fetch_and_add(&value->allocated_bytes, bytes);
+	__sync_fetch_and_add(&value->live_count, 1);
+	raise(&value->peak_bytes, __sync_fetch_and_add(&value->live_bytes, bytes) + bytes);
+}
+
+/* Returns the bytes; 0: unknown, since the memory was allocated before recording. */
+static __always_inline __u64 forget_allocation(struct task_struct *task, enum ggml_memory_kind memory, __u64 address)
+{
+	struct ggml_allocations_key key = {.start_ns = running_start_ns(), .address = address, .pid = task->tgid};
+	struct ggml_memory_value *value = memory_of(task, memory);
+	__u64 *kept = bpf_map_lookup_elem(&ggml_allocations, &key), bytes;
+
+	if (!value)
+		return 0;
+	__sync_fetch_and_add(&value->frees, 1);
+	if (!kept) {
+		__sync_fetch_and_add(&value->unknown_frees, 1);
+		return 0;
+	}
+	bytes = *kept;
+	if (bpf_map_delete_elem(&ggml_allocations, &key))
+		return 0;
+	__sync_fetch_and_add(&value->live_bytes, -bytes);
+	__sync_fetch_and_add(&value->live_count, -1);
+	return bytes;
+}
+
+#endif
