@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,17 @@ def test_a_killed_server(record: Record, model: Path, tmp_path: Path) -> None:
     assert (row["ended"], row["has_begin"], row["prompt_tokens"]) == ("exited", 1, 2 * 8 + 2)
     assert row["generated_tokens"] >= 10
     assert_tokens_belong_to_requests(recorded)
+
+
+def test_batches_as_no_program_should_make_them(record: Record, workload: Callable[[str], str]) -> None:
+    """Counts, arrays and indices that are wrong cost little, harm nothing, and are counted as incomplete or lost."""
+    recorded = record("llama", [workload("batches")])
+    assert recorded.status == 0
+    rows = recorded.rows("llama_decode")
+    assert [row["tokens"] for row in rows] == [2**32 - 1, 2**31 - 1, 1, 1, 2**20, 2, 3]
+    assert all(row["duration_ns"] < 1e9 for row in rows)
+    assert recorded.accounts["llama_decode"].incomplete == 5
+    assert recorded.accounts["llama_token"].lost == {"no_state": 2}
 
 
 def test_the_contexts_of_node_llama_cpp(record: Record, model: Path, tmp_path: Path) -> None:

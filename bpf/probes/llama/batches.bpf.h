@@ -11,7 +11,8 @@
 #define SCOPE_LLAMA_BATCHES_BPF_H
 
 #define LLAMA_NO_POSITION (-1)
-#define LLAMA_WANTED 512 /* outputs of a filled batch */
+#define LLAMA_WANTED 512	/* outputs of a filled batch */
+#define LLAMA_MOST_TOKENS 65536 /* of a batch that is read: more would take the thread's time */
 
 /* struct llama_batch in llama.h, which is passed on the stack. Ollama 0.5.13 to 0.24 have another member after `embd`.
  */
@@ -291,10 +292,11 @@ static long read_token(__u32 i, struct batch_walk *walk)
 	}
 	if (walk->wanted)
 		failed |= bpf_probe_read_user(&wanted, sizeof(wanted), (void *)(walk->wanted + i));
-	if (failed)
+	if (failed) {
 		walk->unread++;
-	else
-		take_token(walk, walk->before + i, sequence, position, wanted);
+		return 1;
+	}
+	take_token(walk, walk->before + i, sequence, position, wanted);
 	return 0;
 }
 
@@ -324,8 +326,9 @@ static __noinline int read_tokens(struct batch_walk *walk)
 {
 	if (!walk)
 		return 0;
-	bpf_loop(walk->tokens, read_token, walk, 0);
-	if (walk->unread)
+	if (walk->tokens <= LLAMA_MOST_TOKENS)
+		bpf_loop(walk->tokens, read_token, walk, 0);
+	if (walk->unread || walk->tokens > LLAMA_MOST_TOKENS)
 		scope_count_incomplete(stream_llama_decode);
 	return 0;
 }
