@@ -9,7 +9,20 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-NAMES = ("command", "tracers", "steps", "cuda", "span", "agent", "idle", "loss_curve", "ingest", "latency", "perfetto")
+NAMES = (
+    "command",
+    "tracers",
+    "steps",
+    "cuda",
+    "span",
+    "llama",
+    "agent",
+    "idle",
+    "loss_curve",
+    "ingest",
+    "latency",
+    "perfetto",
+)
 LONG = ("soak",)  # runs only if named
 RESULTS = Path(__file__).parent / "results"
 

@@ -4,31 +4,42 @@ usage: python -m tests.llm.tiny_model FILE
 """
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import gguf
 import numpy as np
 
-WIDTH, HEADS, LAYERS, FEED_FORWARD, CONTEXT = 64, 4, 2, 128, 4096
+CONTEXT = 4096
 SPECIAL = ("<unk>", "<s>", "</s>")
 SEED = 20261123
 
 
-def write(path: Path, seed: int = SEED) -> None:
+@dataclass(frozen=True)
+class Size:
+    """The size of a model."""
+
+    width: int = 64
+    heads: int = 4
+    layers: int = 2
+    feed_forward: int = 128
+
+
+def write(path: Path, seed: int = SEED, size: Size = Size()) -> None:  # it is frozen
     """Writes the model; another seed makes one that says other things."""
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name("tiny random llama")
     writer.add_context_length(CONTEXT)
-    writer.add_embedding_length(WIDTH)
-    writer.add_block_count(LAYERS)
-    writer.add_feed_forward_length(FEED_FORWARD)
-    writer.add_head_count(HEADS)
-    writer.add_head_count_kv(HEADS)
-    writer.add_rope_dimension_count(WIDTH // HEADS)
+    writer.add_embedding_length(size.width)
+    writer.add_block_count(size.layers)
+    writer.add_feed_forward_length(size.feed_forward)
+    writer.add_head_count(size.heads)
+    writer.add_head_count_kv(size.heads)
+    writer.add_rope_dimension_count(size.width // size.heads)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
     _add_vocabulary(writer)
-    _add_weights(writer, seed)
+    _add_weights(writer, seed, size)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -51,7 +62,7 @@ def _add_vocabulary(writer: gguf.GGUFWriter) -> None:
     writer.add_vocab_size(len(tokens))
 
 
-def _add_weights(writer: gguf.GGUFWriter, seed: int) -> None:
+def _add_weights(writer: gguf.GGUFWriter, seed: int, size: Size) -> None:
     numbers = np.random.default_rng(seed)
     tokens = len(SPECIAL) + 256 + 29
 
@@ -59,19 +70,19 @@ def _add_weights(writer: gguf.GGUFWriter, seed: int) -> None:
         writer.add_tensor(f"{name}.weight", (numbers.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32))
 
     def add_norm(name: str) -> None:
-        writer.add_tensor(f"{name}.weight", np.ones(WIDTH, np.float32))
+        writer.add_tensor(f"{name}.weight", np.ones(size.width, np.float32))
 
-    add("token_embd", tokens, WIDTH)
-    add("output", tokens, WIDTH)
+    add("token_embd", tokens, size.width)
+    add("output", tokens, size.width)
     add_norm("output_norm")
-    for layer in range(LAYERS):
+    for layer in range(size.layers):
         add_norm(f"blk.{layer}.attn_norm")
         add_norm(f"blk.{layer}.ffn_norm")
         for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
-            add(f"blk.{layer}.{name}", WIDTH, WIDTH)
-        add(f"blk.{layer}.ffn_gate", FEED_FORWARD, WIDTH)
-        add(f"blk.{layer}.ffn_up", FEED_FORWARD, WIDTH)
-        add(f"blk.{layer}.ffn_down", WIDTH, FEED_FORWARD)
+            add(f"blk.{layer}.{name}", size.width, size.width)
+        add(f"blk.{layer}.ffn_gate", size.feed_forward, size.width)
+        add(f"blk.{layer}.ffn_up", size.feed_forward, size.width)
+        add(f"blk.{layer}.ffn_down", size.width, size.feed_forward)
 
 
 if __name__ == "__main__":
