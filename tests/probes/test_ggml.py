@@ -74,6 +74,16 @@ def test_graphs_of_a_server(record: Record, model: Path, tmp_path: Path) -> None
     assert last["peak_bytes"] > 0
 
 
+def test_an_exec_frees_all_memory(record: Record, tmp_path: Path) -> None:
+    """A process that runs another program holds nothing of the one before."""
+    library = next(node_folder(CACHE).glob("node_modules/@node-llama-cpp/linux-x64/bins/*/libggml-base.so"))
+    script = MEMORY + "os.execl('/bin/true', 'true')"
+    command = [sys.executable, "-c", script, str(library), "ggml_aligned_malloc", "ggml_aligned_free"]
+    recorded = recorded_run(record, command, tmp_path / "told", probe="ggml")
+    last = recorded.rows("ggml_memory")[-1]
+    assert (last["live_bytes"], last["live_count"], last["allocations"]) == (0, 0, 7)
+
+
 @pytest.mark.parametrize("kind", ["host", "pool"])
 def test_memory(record: Record, tmp_path: Path, kind: str) -> None:
     """Sizes, and what is not freed, are exact: of the real library, and of one with the names of the GPU's pool."""

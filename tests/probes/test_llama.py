@@ -159,9 +159,21 @@ def test_a_killed_server(record: Record, model: Path, tmp_path: Path) -> None:
     assert_tokens_belong_to_requests(recorded)
 
 
+def test_batches_that_fail(record: Record, workload: Callable[[str], str]) -> None:
+    """A program gives a batch that failed again, in parts or whole: its tokens count once."""
+    recorded = record("llama", [workload("batches"), "failing"])
+    first, second = recorded.rows("llama_request")
+    names = ("prompt_tokens", "cached_tokens", "generated_tokens", "decodes", "ended")
+    assert [first[name] for name in names] == [10, 0, 2, 3, "replaced"]
+    assert [second[name] for name in names] == [7, 3, 1, 1, "exited"]
+    assert first["ttft_ns"] > recorded.rows("llama_decode")[0]["duration_ns"]  # failed batches are a part of it
+    assert [row["result"] for row in recorded.rows("llama_decode")] == [1, 0, -3, 0, 1, 0, 0]
+    assert [row["batch_tokens"] for row in recorded.rows("llama_token")] == [10, 1, 7]
+
+
 def test_batches_as_no_program_should_make_them(record: Record, workload: Callable[[str], str]) -> None:
     """Counts, arrays and indices that are wrong cost little, harm nothing, and are counted as incomplete or lost."""
-    recorded = record("llama", [workload("batches")])
+    recorded = record("llama", [workload("batches"), "absurd"])
     assert recorded.status == 0
     rows = recorded.rows("llama_decode")
     assert [row["tokens"] for row in rows] == [2**32 - 1, 2**31 - 1, 1, 1, 2**20, 2, 3]

@@ -226,5 +226,6 @@ int BPF_PROG(ggml_replace, struct task_struct *task)
 
 	if (thread)
 		leave_all_calls(thread);
+	leave_memory(task);
 	return 0;
 }

@@ -83,4 +83,40 @@ static __always_inline __u64 forget_allocation(struct task_struct *task, enum gg
 	return bytes;
 }
 
+struct leaving {
+	__u64 start_ns;
+	__s32 pid;
+	__u32 pad;
+};
+
+static long leave_allocation(void *map, const struct ggml_allocations_key *key, __u64 *bytes,
+			     const struct leaving *left)
+{
+	if (key->start_ns == left->start_ns && key->pid == left->pid)
+		bpf_map_delete_elem(map, key);
+	return 0;
+}
+
+/* An exec frees all memory of the process. */
+static __always_inline void leave_memory(struct task_struct *task)
+{
+	struct leaving left = {.start_ns = task_start_ns(task), .pid = task->tgid};
+	struct ggml_memory_key key = {.start_ns = left.start_ns, .pid = left.pid};
+	bool held = false;
+
+	for (int kind = GGML_HOST; kind <= GGML_POOL; kind++) {
+		struct ggml_memory_value *value;
+
+		key.memory = kind;
+		value = bpf_map_lookup_elem(&ggml_memory, &key);
+		if (!value)
+			continue;
+		value->live_bytes = 0;
+		value->live_count = 0;
+		held = true;
+	}
+	if (held)
+		bpf_for_each_map_elem(&ggml_allocations, leave_allocation, &left, 0);
+}
+
 #endif

@@ -190,7 +190,15 @@ struct batch_walk {
 
 static __always_inline bool follows(const struct llama_request_state *request, __s32 position)
 {
-	return position == LLAMA_NO_POSITION || position == request->position + (__s32)request->sampled;
+	return position == LLAMA_NO_POSITION || position == request->at.position + (__s32)request->at.sampled;
+}
+
+/* Does a token at this position belong to the request's prompt? */
+static __always_inline bool goes_on(const struct llama_request_state *request, __s32 position)
+{
+	if (request->generated)
+		return false;
+	return !request->at.prompt_tokens || position == LLAMA_NO_POSITION || position == request->at.position + 1;
 }
 
 /* Takes the first token of a sequence in a batch. Returns the sequence's request; NULL: no room. */
@@ -202,23 +210,24 @@ static __always_inline struct llama_request_state *take_first(struct batch_walk 
 	bool generated, known = request;
 
 	if (request && walk->shift.delta && (walk->shift.sequence < 0 || walk->shift.sequence == sequence))
-		request->position += walk->shift.delta;
-	generated = request && request->sampled && output && follows(request, position);
-	if (!request || (!generated && request->generated) ||
-	    (!generated && position != LLAMA_NO_POSITION && position != request->position + 1)) {
+		request->at.position += walk->shift.delta;
+	generated = request && request->at.sampled && output && follows(request, position);
+	if (!request || (!generated && !goes_on(request, position))) {
 		request = begin_request(&walk->of, context, sequence, walk->now_ns);
 		if (!request)
 			return NULL;
 		/* Without its begin seen, a single token may be one that was generated. */
 		request->has_begin = known || context->from_begin || !output || !position;
 		generated = !request->has_begin;
-		request->cached_tokens = position > 0 && request->has_begin ? position : 0;
 	}
-	request->generates = generated;
-	request->sampled = 0;
-	request->output = 0;
+	if (request->has_begin && !request->generated && !request->at.prompt_tokens)
+		request->cached_tokens = position > 0 ? position : 0;
+	request->before = request->at;
+	request->at.generates = generated;
+	request->at.sampled = 0;
+	request->at.output = 0;
 	request->decode = context->decodes;
-	request->decodes++;
+	request->at.decodes++;
 	return request;
 }
 
@@ -256,15 +265,15 @@ static __noinline int take_token(struct batch_walk *walk, __u32 index, __s32 seq
 		request = take_first(walk, context, request, sequence, position, output);
 		if (!request)
 			return 0;
-		request->position = position;
-	} else if (request->generates) {
-		request->drafted++;
+		request->at.position = position;
+	} else if (request->at.generates) {
+		request->at.drafted++;
 		find_drafter(&walk->of, sequence, position);
 	}
 	request->seen_ns = walk->now_ns;
-	if (!request->generates) {
-		request->prompt_tokens++;
-		request->position = position;
+	if (!request->at.generates) {
+		request->at.prompt_tokens++;
+		request->at.position = position;
 	}
 	if (!output)
 		return 0;

@@ -106,7 +106,7 @@ static __always_inline void begin_batch(struct pt_regs *ctx, struct task_struct 
 		return;
 	}
 	context->decodes++;
-	context->open++;
+	context->open = 1;
 	context->last_output = -1;
 	if (function == LLAMA_PROCESS) {
 		frame->filled = take_wanted_outputs(task, &walk.of, PT_REGS_PARM3(ctx));
@@ -249,7 +249,7 @@ int llama_return(struct pt_regs *ctx)
 	enum llama_function function;
 	struct llama_frame *frame;
 	__u64 duration_ns;
-	bool has_where;
+	bool has_where, failed;
 
 	if (!thread || !place)
 		return 0;
@@ -270,10 +270,13 @@ int llama_return(struct pt_regs *ctx)
 	key_of(&of, task, frame->context);
 	context = find_context(&of);
 	if (context) {
-		add_call(context, duration_ns, frame->tokens, !computes(function), has_where, &where);
+		failed = computes(function) && (__s32)PT_REGS_RC(ctx);
+		if (failed)
+			take_batch_back(&of, context);
+		add_call(context, duration_ns, failed ? 0 : frame->tokens, !computes(function), has_where, &where);
 		context->ended_ns = thread->ended.at_ns;
 		if (computes(function))
-			context->open--;
+			context->open = 0;
 	}
 	if (computes(function))
 		emit_batch(task, frame, function, duration_ns, has_where, &where, true, PT_REGS_RC(ctx));

@@ -33,7 +33,7 @@ struct llama_context_state {
 	__u64 requests; /* number of the latest */
 	__u64 decodes;	/* number of the latest batch, from 1 */
 	__u64 ended_ns; /* when the latest call ended */
-	__u32 open;	/* calls that have not returned */
+	__u32 open;	/* a batch is being computed: one at a time, as llama.h demands */
 	__s32 last_output;
 	__u8 from_begin; /* seen since the context was made */
 	__u8 draft;	 /* proposes tokens to another context, which checks them: speculative decoding */
@@ -71,6 +71,17 @@ struct llama_request_key {
 	__s32 sequence;
 };
 
+/* How far a request is. */
+struct llama_progress {
+	__s32 position; /* of the token from which the next ones are sampled */
+	__u32 sampled;	/* tokens sampled since the latest batch */
+	__u32 output;	/* index of the output that was sampled last, plus 1 */
+	__u32 prompt_tokens;
+	__u32 drafted;
+	__u32 decodes;
+	__u32 generates; /* the latest batch has no tokens of the prompt */
+};
+
 struct llama_request_state {
 	struct scope_identity whose;
 	struct llama_sums then; /* the context's sums at the latest token, or at the begin */
@@ -80,17 +91,12 @@ struct llama_request_state {
 	__u64 last_ns;	/* when it got its latest token, or began */
 	__u64 seen_ns;	/* when a batch or a token of it was seen last */
 	__u64 decode;	/* number of the latest batch with its tokens */
-	__s32 position; /* of the token from which the next ones are sampled */
-	__u32 sampled;	/* tokens sampled since the latest batch */
-	__u32 output;	/* index of the output that was sampled last, plus 1 */
-	__u32 prompt_tokens;
+	struct llama_progress at;
+	struct llama_progress before; /* the latest batch, in case that it fails */
 	__u32 cached_tokens;
 	__u32 generated;
-	__u32 drafted;
-	__u32 decodes;
-	__u8 generates; /* the latest batch has no tokens of the prompt */
-	__u8 has_begin;
-	__u8 pad[6];
+	__u32 has_begin;
+	__u32 pad;
 };
 
 struct {
@@ -190,11 +196,11 @@ static __noinline int emit_request(const struct llama_request_key *key, const st
 	event->ttft_ns = request->first_ns - request->began_ns;
 	event->generation_ns = request->last_ns - request->first_ns;
 	event->sequence = key->sequence;
-	event->prompt_tokens = request->prompt_tokens;
+	event->prompt_tokens = request->at.prompt_tokens;
 	event->cached_tokens = request->cached_tokens;
 	event->generated_tokens = request->generated;
-	event->drafted_tokens = request->drafted;
-	event->decodes = request->decodes;
+	event->drafted_tokens = request->at.drafted;
+	event->decodes = request->at.decodes;
 	event->ended = ended;
 	event->has_begin = request->has_begin;
 	event->has_first = request->has_begin && request->first_ns;
@@ -225,6 +231,32 @@ begin_request(const struct llama_context_key *of, struct llama_context_state *co
 	request->then = context->sums;
 	request->began_ns = request->last_ns = now_ns;
 	return request;
+}
+
+/* A batch that failed; the program may give it, or parts of it, again. */
+struct failing {
+	struct llama_context_key of;
+	__u64 decode;
+};
+
+static long take_back(void *map, const struct llama_request_key *key, struct llama_request_state *request,
+		      const struct failing *failing)
+{
+	if (key->start_ns == failing->of.start_ns && key->pid == failing->of.pid &&
+	    key->context == failing->of.context && request->decode == failing->decode) {
+		request->at = request->before;
+		request->decode = 0;
+	}
+	return 0;
+}
+
+/* Takes the tokens of a batch that failed back from their requests. */
+static __always_inline void take_batch_back(const struct llama_context_key *of,
+					    const struct llama_context_state *context)
+{
+	struct failing failing = {.of = *of, .decode = context->decodes};
+
+	bpf_for_each_map_elem(&llama_requests, take_back, &failing, 0);
 }
 
 /* Which requests to end. */

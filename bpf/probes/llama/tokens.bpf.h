@@ -73,14 +73,14 @@ static __always_inline void take_output(struct task_struct *task, const struct l
 	if (entry != output_entry(context->decodes, entry)) /* not an output of this batch */
 		return;
 	request = find_request(of, entry & (LLAMA_SEQUENCES - 1));
-	if (!request || request->decode != context->decodes || request->output == index + 1)
+	if (!request || request->decode != context->decodes || request->at.output == index + 1)
 		return;
 	emit_token(task, of, context, request, entry & (LLAMA_SEQUENCES - 1), now_ns);
-	request->output = index + 1;
-	request->sampled++;
+	request->at.output = index + 1;
+	request->at.sampled++;
 	request->generated++;
 	key.sequence = entry & (LLAMA_SEQUENCES - 1);
-	sampled.position = request->position + (__s32)request->sampled;
+	sampled.position = request->at.position + (__s32)request->at.sampled;
 	bpf_map_update_elem(&llama_sampled, &key, &sampled, BPF_ANY);
 	if (!request->first_ns)
 		request->first_ns = now_ns;

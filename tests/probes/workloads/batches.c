@@ -1,6 +1,7 @@
-// A stand-in for llama.cpp with batches as no program should make them. Usage: batches
+// A stand-in for llama.cpp. Usage: batches absurd | failing
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct llama_batch {
 	int32_t n_tokens;
@@ -18,23 +19,53 @@ static volatile int sink;
 
 KEPT int llama_decode(void *context, struct llama_batch batch)
 {
-	return sink += context != NULL && batch.n_tokens ? 0 : 0;
+	sink += context != NULL && batch.n_tokens;
+	return (int)(intptr_t)batch.embd; /* the wanted result */
 }
 
 KEPT float *llama_get_logits_ith(void *context, int32_t index)
 {
 	static float logits[1];
 
-	sink += context != NULL && index ? 0 : 0;
+	sink += context != NULL && index;
 	return logits;
 }
 
-int main(void)
+static int decode(void *context, int first, int count, int result)
+{
+	int32_t positions[16];
+	int8_t wanted[16] = {};
+
+	for (int i = 0; i < count; i++)
+		positions[i] = first + i;
+	wanted[count - 1] = first + count >= 10; /* the prompt has ten tokens */
+	return llama_decode(context, (struct llama_batch){.n_tokens = count,
+							  .embd = (void *)(intptr_t)result,
+							  .pos = positions,
+							  .logits = wanted});
+}
+
+/* A prompt that is too large for the context's room at first, and a token whose first batch fails. */
+static void fail(void *context)
+{
+	decode(context, 0, 10, 1);
+	decode(context, 0, 5, 0);
+	decode(context, 5, 5, -3);
+	decode(context, 5, 5, 0);
+	llama_get_logits_ith(context, 4);
+	decode(context, 10, 1, 1);
+	decode(context, 10, 1, 0);
+	llama_get_logits_ith(context, 0);
+	decode(context, 3, 7, 0); /* another prompt, of which three tokens are there already */
+	llama_get_logits_ith(context, -1);
+}
+
+/* Batches as no program should make them. */
+static void be_absurd(void *context)
 {
 	int32_t positions[2] = {-5, INT32_MAX}, sequences[2] = {-1, INT32_MAX};
 	int32_t *of[2] = {&sequences[0], &sequences[1]}, *nowhere[1] = {(void *)8};
 	int8_t wanted[2] = {1, 1};
-	void *context = malloc(8);
 
 	llama_decode(context, (struct llama_batch){.n_tokens = -1});
 	llama_decode(context, (struct llama_batch){.n_tokens = INT32_MAX});
@@ -48,5 +79,15 @@ int main(void)
 	llama_get_logits_ith(context, INT32_MIN);
 	llama_get_logits_ith((void *)1, 0);
 	llama_decode(NULL, (struct llama_batch){.n_tokens = 3});
+}
+
+int main(int argc, char **argv)
+{
+	void *context = malloc(8);
+
+	if (argc > 1 && !strcmp(argv[1], "failing"))
+		fail(context);
+	else
+		be_absurd(context);
 	return 0;
 }
