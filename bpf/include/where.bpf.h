@@ -4,8 +4,8 @@
  * sums per thread grow with each switch. A probe marks them at the call's begin and end, at which the thread runs; so
  * the three differences add up to the time between both marks.
  *
- * The kernel counts the switches of a thread, too. If the programs have missed one, both counts differ, and the call
- * has no such sums instead of wrong ones.
+ * The kernel counts the switches of a thread, too. If the programs have missed one, both counts differ, and nothing is
+ * said of the call's time.
  */
 #ifndef SCOPE_WHERE_BPF_H
 #define SCOPE_WHERE_BPF_H
@@ -18,7 +18,10 @@ enum where_part {
 	WHERE_BLOCKED,
 };
 
-/* The account of a thread. Only the programs below change it, and they do so only while they hold its run queue. */
+/*
+ * The account of a thread. The programs at switches and wakeups change the sums while the kernel holds the thread's run
+ * queue; the thread itself begins the account, and adds its page faults.
+ */
 struct where_thread {
 	__u64 since_ns; /* the sums are complete up to this time; 0: not followed yet */
 	__u64 fault_since_ns;
@@ -77,8 +80,6 @@ static __noinline int where_mark(struct where_mark *mark)
 	struct where_thread *thread = where_followed(task);
 	__u64 seen;
 
-	if (!mark)
-		return 0;
 	mark->unseen = WHERE_UNKNOWN;
 	mark->at_ns = bpf_ktime_get_boot_ns();
 	for (__u32 i = 0; i < WHERE_TRIES && thread; i++) {
@@ -94,16 +95,30 @@ static __noinline int where_mark(struct where_mark *mark)
 	return 0;
 }
 
+static __always_inline void where_add(struct scope_where *to, const struct scope_where *more)
+{
+	to->on_cpu_ns += more->on_cpu_ns;
+	to->run_queue_ns += more->run_queue_ns;
+	to->blocked_ns += more->blocked_ns;
+	to->page_fault_ns += more->page_fault_ns;
+}
+
+static __always_inline void where_subtract(struct scope_where *to, const struct scope_where *from,
+					   const struct scope_where *less)
+{
+	to->on_cpu_ns = from->on_cpu_ns - less->on_cpu_ns;
+	to->run_queue_ns = from->run_queue_ns - less->run_queue_ns;
+	to->blocked_ns = from->blocked_ns - less->blocked_ns;
+	to->page_fault_ns = from->page_fault_ns - less->page_fault_ns;
+}
+
 /* Where the time between two marks of a thread went. Returns whether it is known. */
 static __always_inline bool where_between(const struct where_mark *begin, const struct where_mark *end,
 					  struct scope_where *sums)
 {
 	if (begin->unseen == WHERE_UNKNOWN || begin->unseen != end->unseen)
 		return false;
-	sums->on_cpu_ns = end->sums.on_cpu_ns - begin->sums.on_cpu_ns;
-	sums->run_queue_ns = end->sums.run_queue_ns - begin->sums.run_queue_ns;
-	sums->blocked_ns = end->sums.blocked_ns - begin->sums.blocked_ns;
-	sums->page_fault_ns = end->sums.page_fault_ns - begin->sums.page_fault_ns;
+	where_subtract(sums, &end->sums, &begin->sums);
 	return true;
 }
 

@@ -1,6 +1,7 @@
 """The probes on Debian 12's kernel 6.1, in a virtual machine that uses this host's files."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -63,6 +64,17 @@ def test_the_time_of_calls_is_split(kernel: Path) -> None:
     (row,) = (json.loads(line) for line in ran.output.splitlines() if line.startswith("{"))
     assert row["on_cpu_ns"] + row["run_queue_ns"] + row["blocked_ns"] == row["duration_ns"]
     assert row["blocked_ns"] > row["duration_ns"] / 2
+
+
+def test_tokens_are_recorded(kernel: Path, tmp_path: Path) -> None:
+    """The older kernel tells requests and tokens apart, as in tests/probes/test_llama.py."""
+    program, source = tmp_path / "batches", Path(__file__).parents[1] / "probes" / "workloads" / "batches.c"
+    subprocess.run(["gcc", "-O1", "-o", program, source], check=True)
+    script = f"{sys.executable} -m scope_cli.main trace llama --json -- {program} failing"
+    ran = run_in_guest(["sh", "-c", script], kernel=kernel)
+    rows = [json.loads(line) for line in ran.output.splitlines() if line.startswith("{")]
+    requests = [(row["prompt_tokens"], row["generated_tokens"]) for row in rows if row["type"] == "llama_request"]
+    assert requests == [(10, 2), (7, 1)]
 
 
 def test_cuda_programs_are_recorded(kernel: Path, tmp_path: Path) -> None:

@@ -27,8 +27,12 @@ def stopped(command: Sequence[str], out: Path, folder: Path | None = None) -> It
         out.open("w") as told,
         subprocess.Popen(command, cwd=folder, stdout=told, stderr=subprocess.DEVNULL) as process,
     ):
-        os.waitpid(process.pid, os.WUNTRACED)
-        yield process.pid
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), f"{command} has ended instead of stopping itself"
+        try:
+            yield process.pid
+        finally:
+            process.kill()  # if it has not ended: nothing else ends a stopped process
 
 
 def going_on(record: Record, pid: int, then: str = "", probe: str = "llama") -> Recording:

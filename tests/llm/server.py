@@ -5,6 +5,7 @@ usage: server.py MODEL SLOTS DRAFTS DRAFTER ROUND...
 With DRAFTS > 0, the model DRAFTER proposes so many tokens at once. A round is completions that run at the same time:
 `PROMPT*N,...` asks for N tokens after a prompt of PROMPT words. The process stops itself (SIGSTOP) when llama.cpp is
 loaded, and, with `!` behind a request, when the tenth token has come; with `>PROMPT*N`, that request is made then.
+THREADS in the environment threads compute.
 """
 
 import json
@@ -25,7 +26,7 @@ def serve(model: str, slots: int, drafts: int, drafter: str) -> Any:
     params.model.path = model
     params.n_parallel = slots
     params.n_ctx = 2048 * slots
-    params.cpuparams.n_threads = 1
+    params.cpuparams.n_threads = int(os.environ.get("THREADS", "1"))
     params.warmup = False
     params.verbosity = 0
     if drafts:

@@ -108,10 +108,12 @@ int ggml_enter(struct pt_regs *ctx)
 	if (!frame)
 		return 0;
 	frame->nested = thread->calls.depth > 1;
-	if (computes(function))
-		read_graph(frame, function == GGML_GRAPH_COMPUTE ? first : second);
-	frame->bytes = function == GGML_ALIGNED_MALLOC ? first : second;
-	frame->real_at = PT_REGS_PARM3(ctx);
+	if (!computes(function)) {
+		frame->bytes = function == GGML_ALIGNED_MALLOC ? first : second;
+		frame->real_at = PT_REGS_PARM3(ctx);
+		return 0;
+	}
+	read_graph(frame, function == GGML_GRAPH_COMPUTE ? first : second);
 	where_mark(&frame->begun);
 	frame->call.entered_ns = frame->begun.at_ns;
 	return 0;
@@ -175,7 +177,8 @@ int ggml_return(struct pt_regs *ctx)
 
 	if (!thread || !place)
 		return 0;
-	where_mark(&thread->ended);
+	if (computes(place->function))
+		where_mark(&thread->ended);
 	frame = leave_call(ctx, thread, number);
 	if (!frame)
 		return 0;

@@ -48,9 +48,14 @@ static __always_inline void keep_allocation(struct task_struct *task, enum ggml_
 {
 	struct ggml_allocations_key key = {.start_ns = running_start_ns(), .address = address, .pid = task->tgid};
 	struct ggml_memory_value *value = memory_of(task, memory);
+	__u64 *unfreed = bpf_map_lookup_elem(&ggml_allocations, &key);
 
 	if (!value)
 		return;
+	if (unfreed) { /* its free was not seen, for example because of the filter */
+		__sync_fetch_and_add(&value->live_bytes, -*unfreed);
+		__sync_fetch_and_add(&value->live_count, -1);
+	}
 	if (bpf_map_update_elem(&ggml_allocations, &key, &bytes, BPF_ANY)) {
 		scope_count_loss(stream_ggml_memory, SCOPE_LOST_MAP_FULL);
 		return;

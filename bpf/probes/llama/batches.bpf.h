@@ -3,16 +3,15 @@
  * Reads batches, token by token, and tells prompts from generated tokens. A batch holds tokens of any sequences, each
  * with its position and a flag that asks for its output, from which a token can be sampled.
  *
- * The first token of a sequence in a batch was generated if an output was sampled since its latest batch, it follows
- * there, and its output is wanted. Further tokens after it are drafts, which speculative decoding checks. All other
- * tokens belong to a prompt. A prompt after generated tokens begins another request.
+ * The first token of a sequence in a batch was generated if an output was sampled since its latest batch, its position
+ * is the next one, and its output is wanted. Further tokens after it are drafts, which speculative decoding checks. All
+ * other tokens belong to a prompt. A prompt after generated tokens begins another request.
  */
 #ifndef SCOPE_LLAMA_BATCHES_BPF_H
 #define SCOPE_LLAMA_BATCHES_BPF_H
 
 #define LLAMA_NO_POSITION (-1)
-#define LLAMA_WANTED 512	/* outputs of a filled batch */
-#define LLAMA_MOST_TOKENS 65536 /* of a batch that is read: more would take the thread's time */
+#define LLAMA_WANTED 512 /* outputs of a filled batch */
 
 /* struct llama_batch in llama.h, which is passed on the stack. Ollama 0.5.13 to 0.24 have another member after `embd`.
  */
@@ -132,7 +131,7 @@ static __always_inline int want_output(struct task_struct *task, __u64 batch, __
 }
 
 struct wanting {
-	struct llama_context_key of;
+	struct llama_contexts_key of;
 	__u64 batch;
 };
 
@@ -151,16 +150,17 @@ static long take_wanted(__u32 i, const struct wanting *wanting)
 }
 
 /* Takes the outputs that are wanted of a filled batch. Returns whether it is known which. */
-static __always_inline bool take_wanted_outputs(struct task_struct *task, const struct llama_context_key *of,
+static __always_inline bool take_wanted_outputs(struct task_struct *task, const struct llama_contexts_key *of,
 						__u64 batch)
 {
 	struct wanting wanting = {.of = *of, .batch = batch};
 	struct llama_filled *filled = find_filled(task, batch);
+	struct llama_context_state *context = find_context(of);
 
-	if (!filled || !filled->tokens)
+	if (!filled || !filled->tokens || !context)
 		return false;
 	if (filled->wanted > LLAMA_WANTED || filled->tokens > LLAMA_BATCH) {
-		scope_count_incomplete(stream_llama_decode);
+		context->unknown_outputs = 1;
 		return true;
 	}
 	bpf_loop(LLAMA_WANTED, take_wanted, &wanting, 0);
@@ -170,12 +170,14 @@ static __always_inline bool take_wanted_outputs(struct task_struct *task, const 
 /* A change of positions of one sequence, or of all (-1), before the next batch. */
 struct llama_shift {
 	__s32 sequence;
-	__s32 delta;
+	__s32 delta; /* 0: none */
 };
+
+#define LLAMA_SHIFTS 4 /* of different sequences, before one batch */
 
 /* A batch that is being read. */
 struct batch_walk {
-	struct llama_context_key of;
+	struct llama_contexts_key of;
 	__u64 now_ns;
 	__u64 positions; /* addresses of arrays; 0: none */
 	__u64 sequences;
@@ -183,9 +185,11 @@ struct batch_walk {
 	__u32 tokens;
 	__u32 before; /* tokens of the batch that were read in other parts */
 	__u32 outputs;
-	__u32 unread;
-	bool by_order; /* the order of the tokens tells their indices */
-	struct llama_shift shift;
+	bool unread;	 /* some tokens could not be read */
+	bool refused;	 /* there was no room for a request */
+	bool by_order;	 /* the order of the tokens tells their indices */
+	bool embeddings; /* not of words: those of an image may all have the same position */
+	struct llama_shift shifts[LLAMA_SHIFTS];
 };
 
 static __always_inline bool follows(const struct llama_request_state *request, __s32 position)
@@ -193,12 +197,25 @@ static __always_inline bool follows(const struct llama_request_state *request, _
 	return position == LLAMA_NO_POSITION || position == request->at.position + (__s32)request->at.sampled;
 }
 
-/* Does a token at this position belong to the request's prompt? */
-static __always_inline bool goes_on(const struct llama_request_state *request, __s32 position)
+/*
+ * Does a token at this position belong to the request's prompt? Another prompt would not begin beyond what the sequence
+ * has. Parts of a prompt may be missing if a batch was aborted, and positions may be left out behind an image.
+ */
+static __always_inline bool goes_on(const struct batch_walk *walk, const struct llama_request_state *request,
+				    __s32 position)
 {
 	if (request->generated)
 		return false;
-	return !request->at.prompt_tokens || position == LLAMA_NO_POSITION || position == request->at.position + 1;
+	return !request->at.prompt_tokens || position == LLAMA_NO_POSITION || position > request->at.position ||
+	       (walk->embeddings && position == request->at.position);
+}
+
+static __always_inline void apply_shifts(const struct batch_walk *walk, struct llama_request_state *request,
+					 __s32 sequence)
+{
+	for (__u32 i = 0; i < LLAMA_SHIFTS; i++)
+		if (walk->shifts[i].sequence < 0 || walk->shifts[i].sequence == sequence)
+			request->at.position += walk->shifts[i].delta;
 }
 
 /* Takes the first token of a sequence in a batch. Returns the sequence's request; NULL: no room. */
@@ -207,21 +224,28 @@ static __always_inline struct llama_request_state *take_first(struct batch_walk 
 							      struct llama_request_state *request, __s32 sequence,
 							      __s32 position, bool output)
 {
-	bool generated, known = request;
+	bool generated = false, rest = false, known = request;
 
-	if (request && walk->shift.delta && (walk->shift.sequence < 0 || walk->shift.sequence == sequence))
-		request->at.position += walk->shift.delta;
-	generated = request && request->at.sampled && output && follows(request, position);
-	if (!request || (!generated && !goes_on(request, position))) {
-		request = begin_request(&walk->of, context, sequence, walk->now_ns);
-		if (!request)
-			return NULL;
-		/* Without its begin seen, a single token may be one that was generated. */
-		request->has_begin = known || context->from_begin || !output || !position;
-		generated = !request->has_begin;
+	if (request) {
+		apply_shifts(walk, request, sequence);
+		generated = request->at.sampled && output && follows(request, position);
+		rest = generated || goes_on(walk, request, position);
 	}
-	if (request->has_begin && !request->generated && !request->at.prompt_tokens)
+	if (rest && request->told) {
+		request = resume_request(&walk->of, context, request, sequence, walk->now_ns);
+	} else if (!rest) {
+		request = begin_request(&walk->of, context, sequence, walk->now_ns);
+		/* A prompt that an earlier batch had begun would have been in the batch before this one, too. */
+		if (request)
+			request->has_begin = known || context->from_begin || !position || context->decodes > 1;
+		generated = request && !request->has_begin && output;
+	}
+	if (!request)
+		return NULL;
+	if (request->has_begin && !request->generated && !request->at.prompt_tokens) {
 		request->cached_tokens = position > 0 ? position : 0;
+		request->has_cached = position != LLAMA_NO_POSITION;
+	}
 	request->before = request->at;
 	request->at.generates = generated;
 	request->at.sampled = 0;
@@ -232,22 +256,26 @@ static __always_inline struct llama_request_state *take_first(struct batch_walk 
 }
 
 /*
- * A draft was given to a context. If the process has sampled the token for this very position in another context, that
- * one is the draft's.
+ * A draft was given to a context. If the process has sampled the token for this very position in another context since
+ * the latest token of the request, that one has proposed it. Some programs have one such context per sequence, in which
+ * the sequence is 0.
  */
-static __always_inline void find_drafter(const struct llama_context_key *of, __s32 sequence, __s32 position)
+static __always_inline bool find_drafter(const struct llama_contexts_key *of, const struct llama_request_state *request,
+					 __s32 sequence, __s32 position)
 {
 	struct llama_sampled_key key = {.start_ns = of->start_ns, .pid = of->pid, .sequence = sequence};
 	const struct llama_sampled *sampled = bpf_map_lookup_elem(&llama_sampled, &key);
-	struct llama_context_key drafter = *of;
+	struct llama_contexts_key drafter = *of;
 	struct llama_context_state *context;
 
-	if (!sampled || sampled->context == of->context || sampled->position != position)
-		return;
+	if (!sampled || sampled->context == of->context || sampled->position != position ||
+	    sampled->ktime_ns < request->last_ns)
+		return false;
 	drafter.context = sampled->context;
 	context = find_context(&drafter);
 	if (context)
 		context->draft = 1;
+	return true;
 }
 
 static __noinline int take_token(struct batch_walk *walk, __u32 index, __s32 sequence, __s32 position, bool output)
@@ -255,20 +283,23 @@ static __noinline int take_token(struct batch_walk *walk, __u32 index, __s32 seq
 	struct llama_context_state *context;
 	struct llama_request_state *request;
 
-	if (!walk)
-		return 0;
 	context = find_context(&walk->of);
 	if (!context)
 		return 0;
 	request = find_request(&walk->of, sequence);
 	if (!request || request->decode != context->decodes) {
 		request = take_first(walk, context, request, sequence, position, output);
-		if (!request)
+		if (!request && !walk->refused)
+			scope_count_loss(stream_llama_request, SCOPE_LOST_MAP_FULL);
+		if (!request) {
+			walk->refused = true;
 			return 0;
+		}
 		request->at.position = position;
 	} else if (request->at.generates) {
 		request->at.drafted++;
-		find_drafter(&walk->of, sequence, position);
+		if (!find_drafter(&walk->of, request, sequence, position) && sequence)
+			find_drafter(&walk->of, request, 0, position);
 	}
 	request->seen_ns = walk->now_ns;
 	if (!request->at.generates) {
@@ -302,7 +333,7 @@ static long read_token(__u32 i, struct batch_walk *walk)
 	if (walk->wanted)
 		failed |= bpf_probe_read_user(&wanted, sizeof(wanted), (void *)(walk->wanted + i));
 	if (failed) {
-		walk->unread++;
+		walk->unread = true;
 		return 1;
 	}
 	take_token(walk, walk->before + i, sequence, position, wanted);
@@ -333,12 +364,10 @@ static __always_inline const struct llama_ubatch_arrays *arrays_of(const struct 
 
 static __noinline int read_tokens(struct batch_walk *walk)
 {
-	if (!walk)
-		return 0;
-	if (walk->tokens <= LLAMA_MOST_TOKENS)
+	if (walk->tokens <= LLAMA_BATCH)
 		bpf_loop(walk->tokens, read_token, walk, 0);
-	if (walk->unread || walk->tokens > LLAMA_MOST_TOKENS)
-		scope_count_incomplete(stream_llama_decode);
+	else
+		walk->unread = true;
 	return 0;
 }
 

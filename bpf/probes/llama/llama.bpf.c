@@ -6,6 +6,7 @@
 #include "scope.bpf.h"
 
 #include "calls.bpf.h"
+#include "delay.bpf.h"
 #include "where.bpf.h"
 
 #include "llama.h"
@@ -30,12 +31,15 @@ SCOPE_PLACES(struct llama_place);
 struct llama_frame {
 	struct scope_call call;
 	struct where_mark begun;
+	__u64 others_waited_ns; /* until the call began */
 	__u64 context;
 	__s32 index; /* of the wanted output */
 	__u32 tokens;
 	__u32 outputs;
-	bool filled; /* the wanted outputs are known */
-	__u8 pad[3];
+	bool filled;	  /* the wanted outputs are known */
+	bool has_tokens;  /* their number is known */
+	bool has_outputs; /* likewise */
+	__u8 pad;
 };
 
 struct llama_thread {
@@ -43,7 +47,9 @@ struct llama_thread {
 	struct scope_calls calls;
 	struct llama_frame frames[LLAMA_DEPTH];
 	struct where_mark ended;
-	struct llama_shift shift; /* delta 0: none */
+	struct llama_shift shifts[LLAMA_SHIFTS];
+	__u32 next_shift;
+	__u32 pad;
 };
 
 SCOPE_THREADS(struct llama_thread);
@@ -63,7 +69,7 @@ static __always_inline __u16 stream_of(enum llama_function function)
 		       : SCOPE_NO_STREAM;
 }
 
-static __always_inline void key_of(struct llama_context_key *key, struct task_struct *task, __u64 context)
+static __always_inline void key_of(struct llama_contexts_key *key, struct task_struct *task, __u64 context)
 {
 	key->start_ns = task_start_ns(task);
 	key->context = context;
@@ -71,8 +77,25 @@ static __always_inline void key_of(struct llama_context_key *key, struct task_st
 	key->pad = 0;
 }
 
+static __always_inline void copy_shifts(struct batch_walk *walk, const struct llama_thread *thread)
+{
+	__builtin_memcpy(walk->shifts, thread->shifts, sizeof(walk->shifts));
+}
+
+/* What a batch, or a part of it, has. */
+static __always_inline void add_read(struct llama_frame *frame, const struct batch_walk *walk)
+{
+	frame->tokens += walk->tokens;
+	frame->outputs += walk->outputs;
+	frame->has_tokens = true;
+	if (walk->unread) {
+		frame->has_outputs = false;
+		scope_count_incomplete(stream_llama_decode);
+	}
+}
+
 /* The batch of llama_decode() and llama_encode(), which lies above the return address. */
-static __always_inline void read_batch(struct pt_regs *ctx, struct batch_walk *walk)
+static __always_inline void read_batch(struct pt_regs *ctx, struct llama_frame *frame, struct batch_walk *walk)
 {
 	struct llama_batch batch = {};
 #if defined(__TARGET_ARCH_x86)
@@ -82,6 +105,7 @@ static __always_inline void read_batch(struct pt_regs *ctx, struct batch_walk *w
 #endif
 
 	if (bpf_probe_read_user(&batch, sizeof(batch), (void *)at)) {
+		frame->has_outputs = false;
 		scope_count_incomplete(stream_llama_decode);
 		return;
 	}
@@ -89,33 +113,47 @@ static __always_inline void read_batch(struct pt_regs *ctx, struct batch_walk *w
 	walk->positions = batch.pos;
 	walk->sequences = batch.seq_id;
 	walk->wanted = batch.logits;
+	walk->embeddings = batch.embd != 0;
 	read_tokens(walk);
+	add_read(frame, walk);
 }
 
 /* Begins a batch. Its tokens are read now, or at the LLAMA_UBATCH calls inside. */
 static __always_inline void begin_batch(struct pt_regs *ctx, struct task_struct *task, struct llama_thread *thread,
 					struct llama_frame *frame, enum llama_function function)
 {
-	struct batch_walk walk = {.now_ns = bpf_ktime_get_boot_ns(), .by_order = true, .shift = thread->shift};
+	struct batch_walk walk = {.now_ns = bpf_ktime_get_boot_ns(), .by_order = true};
 	struct llama_context_state *context;
 
 	key_of(&walk.of, task, frame->context);
 	context = make_context(&walk.of);
 	if (!context) {
+		frame->has_outputs = false;
 		scope_count_loss(stream_llama_request, SCOPE_LOST_MAP_FULL);
 		return;
 	}
 	context->decodes++;
-	context->open = 1;
 	context->last_output = -1;
+	context->unknown_outputs = 0;
 	if (function == LLAMA_PROCESS) {
 		frame->filled = take_wanted_outputs(task, &walk.of, PT_REGS_PARM3(ctx));
+		frame->has_tokens = true;
 		return;
 	}
-	read_batch(ctx, &walk);
-	frame->tokens = walk.tokens;
-	frame->outputs = walk.outputs;
-	thread->shift.delta = 0;
+	copy_shifts(&walk, thread);
+	read_batch(ctx, frame, &walk);
+}
+
+/* Notes whether a call of a context computes or waits: then its requests are not idle. */
+static __always_inline void set_open(struct task_struct *task, __u64 address, __u32 open)
+{
+	struct llama_context_state *context;
+	struct llama_contexts_key of;
+
+	key_of(&of, task, address);
+	context = find_context(&of);
+	if (context)
+		context->open = open;
 }
 
 static __always_inline int begin(struct pt_regs *ctx, struct task_struct *task, struct llama_thread *thread,
@@ -130,8 +168,13 @@ static __always_inline int begin(struct pt_regs *ctx, struct task_struct *task, 
 	frame->tokens = 0;
 	frame->outputs = 0;
 	frame->filled = false;
-	if (computes(function))
+	frame->has_tokens = false;
+	frame->has_outputs = true;
+	if (computes(function)) {
 		begin_batch(ctx, task, thread, frame, function);
+		frame->others_waited_ns = others_waited(task);
+	}
+	set_open(task, frame->context, 1);
 	where_mark(&frame->begun);
 	frame->call.entered_ns = frame->begun.at_ns;
 	return 0;
@@ -140,7 +183,7 @@ static __always_inline int begin(struct pt_regs *ctx, struct task_struct *task, 
 /* A part of a batch is computed, within a call of the same thread that computes the batch. */
 static __always_inline int begin_part(struct pt_regs *ctx, struct task_struct *task, struct llama_thread *thread)
 {
-	struct batch_walk walk = {.shift = thread->shift};
+	struct batch_walk walk = {};
 	struct llama_frame *frame =
 		frame_numbered(thread->frames, sizeof(*frame), LLAMA_DEPTH, thread->calls.depth - 1);
 	const struct llama_place *place = frame ? place_numbered(frame->call.place) : NULL;
@@ -150,26 +193,28 @@ static __always_inline int begin_part(struct pt_regs *ctx, struct task_struct *t
 	if (!place || place->function != LLAMA_PROCESS)
 		return 0;
 	if (bpf_probe_read_user(&part, sizeof(part), (void *)PT_REGS_PARM2(ctx))) {
+		frame->has_tokens = false;
+		frame->has_outputs = false;
 		scope_count_incomplete(stream_llama_decode);
 		return 0;
 	}
-	frame->tokens += part.tokens;
-	arrays = arrays_of(&part);
-	if (!arrays) {
-		scope_count_incomplete(stream_llama_decode);
-		return 0;
-	}
-	key_of(&walk.of, task, frame->context);
-	walk.now_ns = frame->call.entered_ns; /* a request begins with the batch */
 	walk.tokens = part.tokens;
-	walk.positions = arrays->pos;
-	walk.sequences = arrays->seq_id;
-	walk.wanted = arrays->output;
-	walk.before = frame->tokens - part.tokens;
-	walk.by_order = !frame->filled;
-	read_tokens(&walk);
-	frame->outputs += walk.outputs;
-	thread->shift.delta = 0;
+	walk.before = frame->tokens;
+	arrays = arrays_of(&part);
+	if (arrays) {
+		key_of(&walk.of, task, frame->context);
+		copy_shifts(&walk, thread);
+		walk.now_ns = frame->call.entered_ns; /* a request begins with the batch */
+		walk.positions = arrays->pos;
+		walk.sequences = arrays->seq_id;
+		walk.wanted = arrays->output;
+		walk.embeddings = part.embd != 0;
+		walk.by_order = !frame->filled;
+		read_tokens(&walk);
+	} else {
+		walk.unread = true;
+	}
+	add_read(frame, &walk);
 	return 0;
 }
 
@@ -179,6 +224,15 @@ static __always_inline int free_context(struct task_struct *task, __u64 context)
 		.start_ns = task_start_ns(task), .context = context, .pid = task->tgid, .ended = LLAMA_ENDED_FREED};
 
 	return end_requests(&ending);
+}
+
+static __always_inline int shift(struct llama_thread *thread, __s32 sequence, __s32 delta)
+{
+	struct llama_shift *next = &thread->shifts[thread->next_shift++ & (LLAMA_SHIFTS - 1)];
+
+	next->sequence = sequence;
+	next->delta = delta;
+	return 0;
 }
 
 SEC("uprobe")
@@ -204,13 +258,10 @@ int llama_enter(struct pt_regs *ctx)
 		return add_to_batch(task, PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx));
 	if (function == LLAMA_WANT)
 		return want_output(task, PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx), PT_REGS_PARM3(ctx));
-	if (function == LLAMA_FREE)
-		return free_context(task, PT_REGS_PARM1(ctx));
-	if (function == LLAMA_SHIFT) {
-		thread->shift.sequence = PT_REGS_PARM2(ctx);
-		thread->shift.delta = PT_REGS_PARM5(ctx);
-		return 0;
-	}
+	if (function == LLAMA_FREE) /* as free(), it takes NULL */
+		return PT_REGS_PARM1(ctx) ? free_context(task, PT_REGS_PARM1(ctx)) : 0;
+	if (function == LLAMA_SHIFT)
+		return shift(thread, PT_REGS_PARM2(ctx), PT_REGS_PARM5(ctx));
 	return begin(ctx, task, thread, number, function);
 }
 
@@ -232,8 +283,20 @@ static __always_inline void emit_batch(struct task_struct *task, const struct ll
 	event->function = function;
 	event->has_where = has_where;
 	event->has_result = has_result;
+	event->has_tokens = frame->has_tokens;
+	event->has_outputs = frame->has_tokens && frame->has_outputs;
 	__builtin_memset(event->pad, 0, sizeof(event->pad));
 	scope_submit(event, stream_llama_decode, sizeof(*event));
+}
+
+/* Is the thread inside another call of the same context? Before 2025, llama_get_logits_ith() calls llama_synchronize().
+ */
+static __always_inline bool is_inside(struct llama_thread *thread, __u64 context)
+{
+	for (__u32 i = 0; i < LLAMA_DEPTH; i++)
+		if (i < thread->calls.depth && thread->frames[i].context == context)
+			return true;
+	return false;
 }
 
 SEC("uretprobe")
@@ -245,10 +308,10 @@ int llama_return(struct pt_regs *ctx)
 	const struct llama_place *place = place_numbered(number);
 	struct llama_context_state *context;
 	struct scope_where where = {};
-	struct llama_context_key of;
+	struct llama_contexts_key of;
 	enum llama_function function;
 	struct llama_frame *frame;
-	__u64 duration_ns;
+	__u64 duration_ns, waited_ns;
 	bool has_where, failed;
 
 	if (!thread || !place)
@@ -265,24 +328,32 @@ int llama_return(struct pt_regs *ctx)
 			context->from_begin = 1;
 		return 0;
 	}
+	if (function == LLAMA_MAKE)
+		return clear_batch(task, PT_REGS_RC(ctx));
 	duration_ns = thread->ended.at_ns - frame->call.entered_ns;
 	has_where = where_between(&frame->begun, &thread->ended, &where);
+	if (computes(function)) {
+		emit_batch(task, frame, function, duration_ns, has_where, &where, true, PT_REGS_RC(ctx));
+		__builtin_memset(thread->shifts, 0, sizeof(thread->shifts));
+	}
 	key_of(&of, task, frame->context);
 	context = find_context(&of);
-	if (context) {
-		failed = computes(function) && (__s32)PT_REGS_RC(ctx);
-		if (failed)
-			take_batch_back(&of, context);
-		add_call(context, duration_ns, failed ? 0 : frame->tokens, !computes(function), has_where, &where);
-		context->ended_ns = thread->ended.at_ns;
-		if (computes(function))
-			context->open = 0;
-	}
-	if (computes(function))
-		emit_batch(task, frame, function, duration_ns, has_where, &where, true, PT_REGS_RC(ctx));
-	else if (context && function != LLAMA_SYNCHRONIZE &&
-		 (function == LLAMA_GET_TOKEN_OF ? (__s32)PT_REGS_RC(ctx) != -1 : PT_REGS_RC(ctx) != 0))
+	if (!context || is_inside(thread, frame->context))
+		return 0;
+	context->open = 0;
+	context->ended_ns = thread->ended.at_ns;
+	failed = computes(function) && (__s32)PT_REGS_RC(ctx);
+	if (failed)
+		take_batch_back(&of, context);
+	add_call(context, duration_ns, failed ? 0 : frame->tokens, !computes(function), has_where, &where);
+	if (computes(function)) {
+		waited_ns = others_waited(task) - frame->others_waited_ns;
+		if ((__s64)waited_ns > 0) /* a thread that ends now may be missing */
+			context->sums.others_run_queue_ns += waited_ns;
+	} else if (function != LLAMA_SYNCHRONIZE &&
+		   (function == LLAMA_GET_TOKEN_OF ? (__s32)PT_REGS_RC(ctx) != -1 : PT_REGS_RC(ctx) != 0)) {
 		take_output(task, &of, context, frame->index, thread->ended.at_ns);
+	}
 	return 0;
 }
 
@@ -292,13 +363,23 @@ static long abandon(__u32 index, void *unused)
 	struct llama_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 	struct llama_frame *frame = thread ? end_call(thread) : NULL;
 	const struct llama_place *place = frame ? place_numbered(frame->call.place) : NULL;
+	struct llama_context_state *context;
+	struct llama_contexts_key of;
 	struct scope_where where = {};
 	bool has_where;
 
 	if (!frame)
 		return 1;
-	if (!place || !computes(place->function))
+	if (!place)
 		return 0;
+	key_of(&of, task, frame->context);
+	context = find_context(&of);
+	if (context)
+		context->open = 0;
+	if (!computes(place->function))
+		return 0;
+	if (context)
+		take_batch_back(&of, context);
 	where_mark(&thread->ended);
 	has_where = where_between(&frame->begun, &thread->ended, &where);
 	emit_batch(task, frame, place->function, thread->ended.at_ns - frame->call.entered_ns, has_where, &where, false,
@@ -316,6 +397,7 @@ int llama_exit(unsigned long long *ctx)
 
 	if (thread && thread->calls.depth)
 		bpf_loop(LLAMA_DEPTH, abandon, NULL, 0);
+	keep_waited(task);
 	if (!is_last_thread(ctx, task))
 		return 0;
 	ending.start_ns = task_start_ns(task);

@@ -8,7 +8,8 @@ enum llama_function {
 	LLAMA_ENCODE,	     /* the same */
 	LLAMA_PROCESS,	     /* (context, kind, llama_batch_ext *): seen in the LLAMA_UBATCH calls inside */
 	LLAMA_UBATCH,	     /* (llama_context *this, const llama_ubatch *) */
-	LLAMA_CLEAR,	     /* (llama_batch_ext *) */
+	LLAMA_CLEAR,	     /* (llama_batch_ext *): also of llama_batch_ext_free */
+	LLAMA_MAKE,	     /* returns a llama_batch_ext * */
 	LLAMA_ADD,	     /* (llama_batch_ext *, sequence): the next token */
 	LLAMA_WANT,	     /* (llama_batch_ext *, index, whether its output is wanted) */
 	LLAMA_SYNCHRONIZE,   /* (context) */
@@ -32,7 +33,9 @@ struct llama_decode_event {
 	enum llama_function function;
 	__u8 has_where;
 	__u8 has_result;
-	__u8 pad[6];
+	__u8 has_tokens;
+	__u8 has_outputs;
+	__u8 pad[4];
 };
 
 /* A token that was generated. */
@@ -44,19 +47,21 @@ struct llama_token_event {
 	__u64 decode_ns; /* in calls that compute batches of the context */
 	__u64 wait_ns;	 /* in calls that wait for the results */
 	__u64 outside_ns;
-	struct scope_where where; /* of decode_ns and wait_ns together */
+	__u64 others_run_queue_ns; /* of other threads, summed up */
+	struct scope_where where;  /* of decode_ns and wait_ns together */
 	__s32 sequence;
 	__u32 number; /* in its request, from 0 */
 	__u32 batch_tokens;
-	__u8 draft; /* see struct llama_context_state */
+	__u8 draft;	/* see struct llama_context_state */
+	__u8 has_parts; /* calls of the context have not overlapped */
 	__u8 has_where;
-	__u8 pad[2];
+	__u8 pad;
 };
 
 /* How a request ended. */
 enum llama_ended {
 	LLAMA_ENDED_REPLACED, /* another request of the sequence began */
-	LLAMA_ENDED_IDLE,     /* no token for LLAMA_IDLE_NS */
+	LLAMA_ENDED_IDLE,     /* nothing has happened for LLAMA_IDLE_NS */
 	LLAMA_ENDED_FREED,    /* the context was freed */
 	LLAMA_ENDED_EXITED,   /* the process ended */
 	LLAMA_ENDED_NOT,      /* it goes on */
@@ -80,6 +85,8 @@ struct llama_request_event {
 	__u8 has_begin; /* else it began before the trace */
 	__u8 has_first; /* has a first token after its begin */
 	__u8 has_tokens;
+	__u8 has_cached;
+	__u8 pad[7];
 };
 
 #endif

@@ -8,11 +8,11 @@
 
 #define LLAMA_CONTEXTS 1024
 #define LLAMA_REQUESTS 16384
-#define LLAMA_BATCH 4096    /* tokens of a batch whose outputs are known by their index */
+#define LLAMA_BATCH 8192    /* tokens of a batch that is read: more would take the program's time */
 #define LLAMA_SEQUENCES 256 /* LLAMA_MAX_SEQ in llama-cparams.h; the output table keeps a sequence in a byte */
 #define LLAMA_IDLE_NS 2000000000ULL
 
-struct llama_context_key {
+struct llama_contexts_key {
 	__u64 start_ns; /* of the process */
 	__u64 context;
 	__s32 pid;
@@ -23,21 +23,25 @@ struct llama_context_key {
 struct llama_sums {
 	__u64 decode_ns;
 	__u64 wait_ns;
-	__u64 tokens;  /* in the batches */
-	__u64 unknown; /* calls of which it is not known where their time went */
+	__u64 others_run_queue_ns; /* what other threads of the process waited for a CPU meanwhile */
+	__u64 tokens;		   /* in the batches */
+	__u64 unknown;		   /* calls of which it is not known where their time went */
 	struct scope_where where;
 };
+
+SCOPE_SHARED(struct, llama_contexts_key);
 
 struct llama_context_state {
 	struct llama_sums sums;
 	__u64 requests; /* number of the latest */
 	__u64 decodes;	/* number of the latest batch, from 1 */
 	__u64 ended_ns; /* when the latest call ended */
-	__u32 open;	/* a batch is being computed: one at a time, as llama.h demands */
+	__u32 open;	/* a call computes or waits: one at a time, as llama.h demands */
 	__s32 last_output;
-	__u8 from_begin; /* seen since the context was made */
-	__u8 draft;	 /* proposes tokens to another context, which checks them: speculative decoding */
-	__u8 pad[6];
+	__u8 from_begin;      /* seen since the context was made */
+	__u8 draft;	      /* proposes tokens to another context, which checks them: speculative decoding */
+	__u8 unknown_outputs; /* of the latest batch */
+	__u8 pad[5];
 	__u32 output[LLAMA_BATCH]; /* by index in the batch: number of the batch and sequence, see output_entry */
 };
 
@@ -45,31 +49,35 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, LLAMA_CONTEXTS);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct llama_context_key);
+	__type(key, struct llama_contexts_key);
 	__type(value, struct llama_context_state);
 } llama_contexts SEC(".maps");
 
-/* Processes with a context, so that the end of other processes costs nothing. */
-struct llama_process_key {
+/* Processes with a context, so that the end of other processes and their threads costs nothing. */
+struct llama_processes_key {
 	__u64 start_ns;
 	__s32 pid;
 	__u32 pad;
 };
 
+SCOPE_SHARED(struct, llama_processes_key);
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, LLAMA_CONTEXTS);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct llama_process_key);
-	__type(value, __u8);
+	__type(key, struct llama_processes_key);
+	__type(value, __u64); /* how long threads that have ended had waited for a CPU, in ns */
 } llama_processes SEC(".maps");
 
-struct llama_request_key {
+struct llama_requests_key {
 	__u64 start_ns;
 	__u64 context;
 	__s32 pid;
 	__s32 sequence;
 };
+
+SCOPE_SHARED(struct, llama_requests_key);
 
 /* How far a request is. */
 struct llama_progress {
@@ -95,15 +103,17 @@ struct llama_request_state {
 	struct llama_progress before; /* the latest batch, in case that it fails */
 	__u32 cached_tokens;
 	__u32 generated;
-	__u32 has_begin;
-	__u32 pad;
+	__u32 told; /* its row was emitted, while it was idle */
+	__u8 has_begin;
+	__u8 has_cached;
+	__u8 pad[6];
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, LLAMA_REQUESTS);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct llama_request_key);
+	__type(key, struct llama_requests_key);
 	__type(value, struct llama_request_state);
 } llama_requests SEC(".maps");
 
@@ -116,6 +126,7 @@ struct llama_sampled_key {
 
 struct llama_sampled {
 	__u64 context;
+	__u64 ktime_ns;
 	__s32 position;
 	__u32 pad;
 };
@@ -127,7 +138,7 @@ struct {
 	__type(value, struct llama_sampled);
 } llama_sampled SEC(".maps");
 
-/* Memory for new entries of the maps. Two CPUs may write to it at once, but they write only zeros. */
+/* New entries of the maps. */
 static const struct llama_context_state no_context;
 static const struct llama_request_state no_request;
 
@@ -136,28 +147,49 @@ static __always_inline __u32 output_entry(__u64 decode, __s32 sequence)
 	return (__u32)decode << 8 | (sequence & (LLAMA_SEQUENCES - 1));
 }
 
-static __always_inline struct llama_context_state *find_context(const struct llama_context_key *key)
+/* How long the other threads of the running process have waited for a CPU. */
+static __always_inline __u64 others_waited(struct task_struct *task)
+{
+	struct llama_processes_key key = {.start_ns = task_start_ns(task), .pid = task->tgid};
+	__u64 *ended_ns = bpf_map_lookup_elem(&llama_processes, &key);
+
+	return (ended_ns ? *ended_ns : 0) + delay_of_others();
+}
+
+/* A thread of a process ends: what it waited would be missing later. */
+static __always_inline void keep_waited(struct task_struct *task)
+{
+	struct llama_processes_key key = {.start_ns = task_start_ns(task), .pid = task->tgid};
+	__u64 *ended_ns = bpf_map_lookup_elem(&llama_processes, &key);
+
+	if (ended_ns && bpf_core_field_exists(task->sched_info.run_delay))
+		__sync_fetch_and_add(ended_ns, task->sched_info.run_delay);
+}
+
+static __always_inline struct llama_context_state *find_context(const struct llama_contexts_key *key)
 {
 	return bpf_map_lookup_elem(&llama_contexts, key);
 }
 
 /* The context, made if it is not known yet; NULL: no room. */
-static __always_inline struct llama_context_state *make_context(const struct llama_context_key *key)
+static __always_inline struct llama_context_state *make_context(const struct llama_contexts_key *key)
 {
-	struct llama_process_key process = {.start_ns = key->start_ns, .pid = key->pid};
+	struct llama_processes_key process = {.start_ns = key->start_ns, .pid = key->pid};
 	struct llama_context_state *context = find_context(key);
-	__u8 known = 1;
+	__u64 waited_ns = 0;
 
 	if (context)
 		return context;
-	bpf_map_update_elem(&llama_processes, &process, &known, BPF_ANY);
+	bpf_map_update_elem(&llama_processes, &process, &waited_ns, BPF_NOEXIST);
+	if (!bpf_map_lookup_elem(&llama_processes, &process))
+		return NULL; /* its end would not be noticed */
 	bpf_map_update_elem(&llama_contexts, key, &no_context, BPF_NOEXIST);
 	return find_context(key);
 }
 
-static __always_inline struct llama_request_state *find_request(const struct llama_context_key *of, __s32 sequence)
+static __always_inline struct llama_request_state *find_request(const struct llama_contexts_key *of, __s32 sequence)
 {
-	struct llama_request_key key = {
+	struct llama_requests_key key = {
 		.start_ns = of->start_ns, .context = of->context, .pid = of->pid, .sequence = sequence};
 
 	return bpf_map_lookup_elem(&llama_requests, &key);
@@ -169,19 +201,20 @@ static __always_inline __u64 last_seen(const struct llama_request_state *request
 {
 	__u64 seen_ns = request->seen_ns;
 
-	if (context && context->decodes == request->decode && context->ended_ns > seen_ns && !request->generated)
+	if (context && context->decodes == request->decode && context->ended_ns > seen_ns)
 		seen_ns = context->ended_ns;
 	return seen_ns;
 }
 
-static __noinline int emit_request(const struct llama_request_key *key, const struct llama_request_state *request,
+/* Emits the row of a request, once. */
+static __noinline int emit_request(const struct llama_requests_key *key, struct llama_request_state *request,
 				   enum llama_ended ended)
 {
 	const struct llama_context_state *context;
-	struct llama_context_key of = {};
+	struct llama_contexts_key of = {};
 	struct llama_request_event *event;
 
-	if (!key || !request)
+	if (__sync_val_compare_and_swap(&request->told, 0, 1))
 		return 0;
 	of.start_ns = key->start_ns;
 	of.context = key->context;
@@ -205,16 +238,18 @@ static __noinline int emit_request(const struct llama_request_key *key, const st
 	event->has_begin = request->has_begin;
 	event->has_first = request->has_begin && request->first_ns;
 	event->has_tokens = request->first_ns != 0;
+	event->has_cached = request->has_begin && request->has_cached;
 	event->draft = context && context->draft;
+	__builtin_memset(event->pad, 0, sizeof(event->pad));
 	scope_submit(event, stream_llama_request, sizeof(*event));
 	return 0;
 }
 
-/* Begins a request of a sequence, and ends the one before. NULL: no room, which is counted as a loss. */
+/* Begins a request of a sequence, and ends the one before. NULL: no room. */
 static __always_inline struct llama_request_state *
-begin_request(const struct llama_context_key *of, struct llama_context_state *context, __s32 sequence, __u64 now_ns)
+begin_request(const struct llama_contexts_key *of, struct llama_context_state *context, __s32 sequence, __u64 now_ns)
 {
-	struct llama_request_key key = {
+	struct llama_requests_key key = {
 		.start_ns = of->start_ns, .context = of->context, .pid = of->pid, .sequence = sequence};
 	struct llama_request_state *request = bpf_map_lookup_elem(&llama_requests, &key);
 
@@ -222,10 +257,8 @@ begin_request(const struct llama_context_key *of, struct llama_context_state *co
 		emit_request(&key, request, LLAMA_ENDED_REPLACED);
 	bpf_map_update_elem(&llama_requests, &key, &no_request, BPF_ANY);
 	request = bpf_map_lookup_elem(&llama_requests, &key);
-	if (!request) {
-		scope_count_loss(stream_llama_request, SCOPE_LOST_MAP_FULL);
+	if (!request)
 		return NULL;
-	}
 	fill_identity(&request->whose, bpf_get_current_task_btf());
 	request->number = ++context->requests;
 	request->then = context->sums;
@@ -233,13 +266,32 @@ begin_request(const struct llama_context_key *of, struct llama_context_state *co
 	return request;
 }
 
+/* A request whose row was emitted while it was idle goes on: another row tells of the rest. NULL: no room. */
+static __always_inline struct llama_request_state *resume_request(const struct llama_contexts_key *of,
+								  struct llama_context_state *context,
+								  struct llama_request_state *idle, __s32 sequence,
+								  __u64 now_ns)
+{
+	struct llama_progress at = idle->at;
+	__u64 decode = idle->decode;
+	struct llama_request_state *request = begin_request(of, context, sequence, now_ns);
+
+	if (!request)
+		return NULL;
+	request->decode = decode;
+	request->at.position = at.position;
+	request->at.sampled = at.sampled;
+	request->at.generates = 1;
+	return request;
+}
+
 /* A batch that failed; the program may give it, or parts of it, again. */
 struct failing {
-	struct llama_context_key of;
+	struct llama_contexts_key of;
 	__u64 decode;
 };
 
-static long take_back(void *map, const struct llama_request_key *key, struct llama_request_state *request,
+static long take_back(void *map, const struct llama_requests_key *key, struct llama_request_state *request,
 		      const struct failing *failing)
 {
 	if (key->start_ns == failing->of.start_ns && key->pid == failing->of.pid &&
@@ -251,7 +303,7 @@ static long take_back(void *map, const struct llama_request_key *key, struct lla
 }
 
 /* Takes the tokens of a batch that failed back from their requests. */
-static __always_inline void take_batch_back(const struct llama_context_key *of,
+static __always_inline void take_batch_back(const struct llama_contexts_key *of,
 					    const struct llama_context_state *context)
 {
 	struct failing failing = {.of = *of, .decode = context->decodes};
@@ -263,15 +315,15 @@ static __always_inline void take_batch_back(const struct llama_context_key *of,
 struct ending {
 	__u64 start_ns; /* only those of this process and, unless it is 0, of this context; 0: of all */
 	__u64 context;
-	__u64 idle_since_ns; /* only those without anything since then; 0: all */
+	__u64 idle_since_ns; /* only those without anything since then, which are kept: they may go on; 0: all */
 	__s32 pid;
 	enum llama_ended ended;
 };
 
-static long end_request(void *map, const struct llama_request_key *key, struct llama_request_state *request,
+static long end_request(void *map, const struct llama_requests_key *key, struct llama_request_state *request,
 			struct ending *ending)
 {
-	struct llama_context_key of = {};
+	struct llama_contexts_key of = {};
 	struct llama_context_state *context;
 
 	if (ending->start_ns && (key->start_ns != ending->start_ns || key->pid != ending->pid))
@@ -286,11 +338,12 @@ static long end_request(void *map, const struct llama_request_key *key, struct l
 	    ((context && context->open) || last_seen(request, context) > ending->idle_since_ns))
 		return 0;
 	emit_request(key, request, ending->ended);
-	bpf_map_delete_elem(map, key);
+	if (!ending->idle_since_ns)
+		bpf_map_delete_elem(map, key);
 	return 0;
 }
 
-static long forget_context(void *map, const struct llama_context_key *key, struct llama_context_state *context,
+static long forget_context(void *map, const struct llama_contexts_key *key, struct llama_context_state *context,
 			   struct ending *ending)
 {
 	if (key->start_ns == ending->start_ns && key->pid == ending->pid &&
@@ -302,10 +355,8 @@ static long forget_context(void *map, const struct llama_context_key *key, struc
 /* Ends the requests of a process or of one of its contexts, and forgets the contexts. */
 static __noinline int end_requests(struct ending *ending)
 {
-	struct llama_process_key process = {};
+	struct llama_processes_key process = {};
 
-	if (!ending)
-		return 0;
 	process.start_ns = ending->start_ns;
 	process.pid = ending->pid;
 	if (!bpf_map_lookup_elem(&llama_processes, &process))

@@ -16,17 +16,13 @@ static __always_inline void add_call(struct llama_context_state *context, __u64 
 		context->sums.wait_ns += duration_ns;
 	else
 		context->sums.decode_ns += duration_ns;
-	if (!has_where) {
+	if (has_where)
+		where_add(&context->sums.where, where);
+	else
 		context->sums.unknown++;
-		return;
-	}
-	context->sums.where.on_cpu_ns += where->on_cpu_ns;
-	context->sums.where.run_queue_ns += where->run_queue_ns;
-	context->sums.where.blocked_ns += where->blocked_ns;
-	context->sums.where.page_fault_ns += where->page_fault_ns;
 }
 
-static __always_inline void emit_token(struct task_struct *task, const struct llama_context_key *of,
+static __always_inline void emit_token(struct task_struct *task, const struct llama_contexts_key *of,
 				       const struct llama_context_state *context,
 				       const struct llama_request_state *request, __s32 sequence, __u64 now_ns)
 {
@@ -41,31 +37,30 @@ static __always_inline void emit_token(struct task_struct *task, const struct ll
 	event->decode_ns = now->decode_ns - then->decode_ns;
 	event->wait_ns = now->wait_ns - then->wait_ns;
 	event->outside_ns = event->duration_ns - event->decode_ns - event->wait_ns;
-	event->where.on_cpu_ns = now->where.on_cpu_ns - then->where.on_cpu_ns;
-	event->where.run_queue_ns = now->where.run_queue_ns - then->where.run_queue_ns;
-	event->where.blocked_ns = now->where.blocked_ns - then->where.blocked_ns;
-	event->where.page_fault_ns = now->where.page_fault_ns - then->where.page_fault_ns;
+	event->others_run_queue_ns = now->others_run_queue_ns - then->others_run_queue_ns;
+	where_subtract(&event->where, &now->where, &then->where);
 	event->sequence = sequence;
 	event->number = request->generated;
 	event->batch_tokens = now->tokens - then->tokens;
 	event->draft = context->draft;
-	event->has_where = now->unknown == then->unknown;
-	__builtin_memset(event->pad, 0, sizeof(event->pad));
+	event->has_parts = event->decode_ns + event->wait_ns <= event->duration_ns;
+	event->has_where = event->has_parts && now->unknown == then->unknown;
+	event->pad = 0;
 	scope_submit(event, stream_llama_token, sizeof(*event));
 }
 
 /* The program got the output with this index in the latest batch; -1: the last output. */
-static __always_inline void take_output(struct task_struct *task, const struct llama_context_key *of,
+static __always_inline void take_output(struct task_struct *task, const struct llama_contexts_key *of,
 					struct llama_context_state *context, __s32 index, __u64 now_ns)
 {
 	struct llama_sampled_key key = {.start_ns = of->start_ns, .pid = of->pid};
-	struct llama_sampled sampled = {.context = of->context};
+	struct llama_sampled sampled = {.context = of->context, .ktime_ns = now_ns};
 	struct llama_request_state *request;
 	__u32 entry;
 
 	if (index == -1)
 		index = context->last_output;
-	if (index < 0 || index >= LLAMA_BATCH) { /* counted from the end, or in a batch that is too large */
+	if (index < 0 || index >= LLAMA_BATCH || context->unknown_outputs) { /* counted from the end, or too many */
 		scope_count_loss(stream_llama_token, SCOPE_LOST_NO_STATE);
 		return;
 	}
@@ -73,8 +68,14 @@ static __always_inline void take_output(struct task_struct *task, const struct l
 	if (entry != output_entry(context->decodes, entry)) /* not an output of this batch */
 		return;
 	request = find_request(of, entry & (LLAMA_SEQUENCES - 1));
-	if (!request || request->decode != context->decodes || request->at.output == index + 1)
+	if (request && (request->decode != context->decodes || request->at.output == index + 1))
 		return;
+	if (request && request->told)
+		request = resume_request(of, context, request, entry & (LLAMA_SEQUENCES - 1), now_ns);
+	if (!request) {
+		scope_count_loss(stream_llama_token, SCOPE_LOST_NO_STATE);
+		return;
+	}
 	emit_token(task, of, context, request, entry & (LLAMA_SEQUENCES - 1), now_ns);
 	request->at.output = index + 1;
 	request->at.sampled++;

@@ -110,7 +110,7 @@ class BpfObject:
         Raises:
             KernelError: the kernel refused.
         """
-        fd = lib.bpf_program__fd(self.program(program))
+        fd = self.program_fd(program)
         check(lib.scope_run_raw_tp(fd, argument), f"cannot run the BPF program '{program}'")
 
     def detach(self) -> None:
@@ -121,6 +121,14 @@ class BpfObject:
     def program_fds(self) -> list[int]:
         """File descriptors of the attached programs."""
         return [link.program_fd for link in self._links]
+
+    def program_fd(self, name: str) -> int:
+        """The file descriptor of a loaded program.
+
+        Raises:
+            LayoutMismatch: the object has none with this name.
+        """
+        return int(lib.bpf_program__fd(self.program(name)))
 
     def map(self, name: str) -> Map:
         """A map by name; a data section by its name (".data.filter").

@@ -5,6 +5,7 @@ import time
 from collections.abc import Collection
 
 from scope_bpf.binding.object import BpfObject
+from scope_bpf.binding.statistics import Cost, program_cost
 from scope_bpf.capture.batch import Batch
 from scope_bpf.capture.part import Part
 from scope_bpf.catalogue.probe import Probe
@@ -20,6 +21,7 @@ class Settling(Part):
         self._programs = [stream.settled_by for stream in probe.event_streams if stream.settled_by]
         self._object: BpfObject | None = None
         self._next = math.inf
+        self._ended_cost = Cost()
 
     def programs(self) -> Collection[str]:
         """The programs that settle."""
@@ -40,10 +42,15 @@ class Settling(Part):
             self._run(_DUE)
         return []
 
+    def cost(self) -> Cost:
+        """The cost of these programs."""
+        found = [self._object.program_fd(name) for name in self._programs] if self._object else []
+        return sum((program_cost(fd) for fd in found), self._ended_cost)
+
     def detach(self) -> None:
         """Runs them for the last time, for everything that is left."""
         self._run(_ALL)
-        self._object = None
+        self._ended_cost, self._object = self.cost(), None
 
     def _run(self, argument: int) -> None:
         for program in self._programs if self._object else ():

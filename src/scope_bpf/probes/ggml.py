@@ -110,11 +110,14 @@ PROBE = Probe(
     ),
     alternatives=(
         Alternative(
-            "uprobe_multi: functions of ggml; tp_btf: sched_switch, sched_wakeup",
+            "uprobe_multi: functions of ggml; tp_btf: sched_switch, sched_wakeup; software events",
             ("ggml_abandon", "ggml_replace"),
             uprobe_multi=True,
         ),
-        Alternative("uprobe: functions of ggml; tp_btf: sched_switch, sched_wakeup", ("ggml_abandon", "ggml_replace")),
+        Alternative(
+            "uprobe: functions of ggml; tp_btf: sched_switch, sched_wakeup; software events",
+            ("ggml_abandon", "ggml_replace"),
+        ),
     ),
     hooks=lambda _: spent.HOOKS,
     places=_places,

@@ -1,7 +1,9 @@
-// A stand-in for llama.cpp. Usage: batches absurd | failing
+// A stand-in for llama.cpp. Usage: batches absurd | failing | nested | frees | idle | image | half
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct llama_batch {
 	int32_t n_tokens;
@@ -23,10 +25,26 @@ KEPT int llama_decode(void *context, struct llama_batch batch)
 	return (int)(intptr_t)batch.embd; /* the wanted result */
 }
 
+static int wait_us;
+
+KEPT void llama_synchronize(void *context)
+{
+	usleep(wait_us);
+	sink += context != NULL;
+}
+
+KEPT void llama_free(void *context)
+{
+	free(context);
+	sink++;
+}
+
 KEPT float *llama_get_logits_ith(void *context, int32_t index)
 {
 	static float logits[1];
 
+	if (wait_us)
+		llama_synchronize(context);
 	sink += context != NULL && index;
 	return logits;
 }
@@ -60,6 +78,34 @@ static void fail(void *context)
 	llama_get_logits_ith(context, -1);
 }
 
+static void prompt_and_token(void *context)
+{
+	decode(context, 0, 10, 0);
+	llama_get_logits_ith(context, 9);
+}
+
+static void token(void *context, int position)
+{
+	decode(context, position, 1, 0);
+	llama_get_logits_ith(context, 0);
+}
+
+/* As programs for models with images do: each batch of an image has the same position for all its tokens. */
+static void show_image(void *context)
+{
+	int32_t same[4] = {5, 5, 5, 5};
+	int8_t none[4] = {};
+	struct llama_batch image = {.n_tokens = 4, .embd = NULL, .pos = same, .logits = none};
+
+	decode(context, 0, 5, 0);
+	image.token = NULL;
+	image.embd = (void *)(intptr_t)(1LL << 32); /* the result is in the lower half */
+	llama_decode(context, image);
+	llama_decode(context, image);
+	decode(context, 17, 5, 0);
+	llama_get_logits_ith(context, 4);
+}
+
 /* Batches as no program should make them. */
 static void be_absurd(void *context)
 {
@@ -84,10 +130,37 @@ static void be_absurd(void *context)
 int main(int argc, char **argv)
 {
 	void *context = malloc(8);
+	const char *what = argc > 1 ? argv[1] : "";
 
-	if (argc > 1 && !strcmp(argv[1], "failing"))
+	if (!strcmp(what, "failing"))
 		fail(context);
-	else
+	if (!strcmp(what, "absurd"))
 		be_absurd(context);
+	if (!strcmp(what, "nested")) {
+		wait_us = 20000;
+		prompt_and_token(context);
+	}
+	if (!strcmp(what, "frees")) {
+		prompt_and_token(context);
+		llama_free(NULL);
+		token(context, 10);
+		llama_free(context);
+	}
+	if (!strcmp(what, "idle")) {
+		prompt_and_token(context);
+		token(context, 10);
+		sleep(5);
+		for (int position = 11; position < 14; position++)
+			token(context, position);
+	}
+	if (!strcmp(what, "image"))
+		show_image(context);
+	if (!strcmp(what, "half")) {
+		decode(context, 0, 5, 0);
+		raise(SIGSTOP);
+		decode(context, 5, 5, 0);
+		llama_get_logits_ith(context, 4);
+		prompt_and_token(context);
+	}
 	return 0;
 }

@@ -55,8 +55,13 @@ PROBE = Probe(
                 "result": Column("0: done; 1: no room in the context; 2: aborted; negative: error; absent if unknown"),
                 **spent.COLUMNS,
             },
-            hidden=("has_where", "has_result"),
-            null_unless={"result": "has_result", **dict.fromkeys(spent.COLUMNS, "has_where")},
+            hidden=("has_where", "has_result", "has_tokens", "has_outputs"),
+            null_unless={
+                "tokens": "has_tokens",
+                "outputs": "has_outputs",
+                "result": "has_result",
+                **dict.fromkeys(spent.COLUMNS, "has_where"),
+            },
             live=Live(
                 by=("comm", "function", "tokens"),
                 totals=("duration_ns", *spent.PARTS),
@@ -86,10 +91,16 @@ PROBE = Probe(
                 "wait_ns": Column("in calls that wait for results, such as those of a GPU", "ns"),
                 "outside_ns": Column("outside of these calls: sampling, and what the program does between", "ns"),
                 "draft": _DRAFT,
+                "others_run_queue_ns": Column(
+                    "time that other threads of the process waited for a CPU while batches were computed, summed over "
+                    "the threads: a batch is as slow as the slowest thread that computes it",
+                    "ns",
+                ),
                 **_SPLIT,
             },
-            hidden=("has_where",),
-            null_unless=dict.fromkeys(_SPLIT, "has_where"),
+            hidden=("has_parts", "has_where"),
+            null_unless=dict.fromkeys(("decode_ns", "wait_ns", "outside_ns"), "has_parts")
+            | dict.fromkeys(_SPLIT, "has_where"),
             live=Live(
                 by=("comm", "pid", "sequence"),
                 totals=("duration_ns", "decode_ns", "wait_ns", "outside_ns"),
@@ -110,7 +121,16 @@ PROBE = Probe(
                     title="tokens: where the time in calls of llama.cpp went",
                 ),
                 Live(
-                    latest=("comm", "pid", "sequence", "request", "number", "batch_tokens", "duration_ns"),
+                    latest=(
+                        "comm",
+                        "pid",
+                        "sequence",
+                        "request",
+                        "number",
+                        "batch_tokens",
+                        "others_run_queue_ns",
+                        "duration_ns",
+                    ),
                     slowest="duration_ns",
                     parts=(*spent.PARTS, "outside_ns"),
                     only="number",
@@ -132,8 +152,8 @@ PROBE = Probe(
                 "sequence": _SEQUENCE,
                 "ttft_ns": Column("time to first token; absent if there is none, or the begin was not seen", "ns"),
                 "generation_ns": Column("from the first token to the last; absent without tokens", "ns"),
-                "prompt_tokens": Column("tokens of the prompt that were computed"),
-                "cached_tokens": Column("tokens of the prompt that were still in the context from a request before"),
+                "prompt_tokens": Column("tokens of the prompt that were computed; absent if the begin was not seen"),
+                "cached_tokens": Column("tokens of the prompt that were still in the context; absent if unknown"),
                 "generated_tokens": Column("tokens that were sampled"),
                 "drafted_tokens": Column("tokens that speculative decoding proposed"),
                 "draft": _DRAFT,
@@ -149,8 +169,13 @@ PROBE = Probe(
                 "token_rate": Derived(Column("tokens after the first token", "1/s"), pa.float64()),
             },
             derive=_derive_request,
-            hidden=("has_first", "has_tokens"),
-            null_unless={"ttft_ns": "has_first", "generation_ns": "has_tokens"},
+            hidden=("has_first", "has_tokens", "has_cached"),
+            null_unless={
+                "prompt_tokens": "has_begin",
+                "cached_tokens": "has_cached",
+                "ttft_ns": "has_first",
+                "generation_ns": "has_tokens",
+            },
             settled_by="llama_settle",
             live=Live(
                 by=("comm", "pid"),
@@ -175,14 +200,16 @@ PROBE = Probe(
     ),
     alternatives=(
         Alternative(
-            "uprobe_multi: llama.cpp's C interface; tp_btf: sched_switch, sched_wakeup",
+            "uprobe_multi: llama.cpp's C interface; tp_btf: sched_switch, sched_wakeup; software events",
             ("llama_exit", "llama_exec"),
             uprobe_multi=True,
         ),
         Alternative(
-            "uprobe: llama.cpp's C interface; tp_btf: sched_switch, sched_wakeup", ("llama_exit", "llama_exec")
+            "uprobe: llama.cpp's C interface; tp_btf: sched_switch, sched_wakeup; software events",
+            ("llama_exit", "llama_exec"),
         ),
     ),
     hooks=lambda _: spent.HOOKS,
     places=places,
+    kept_by_process=("llama_contexts", "llama_processes", "llama_requests"),
 )

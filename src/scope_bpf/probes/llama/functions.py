@@ -17,6 +17,7 @@ _CALLS = {
     "LLAMA_GET_LOGITS": ("llama_get_logits",),
     "LLAMA_GET_LOGITS_OF": ("llama_get_logits_ith",),  # llama_sampler_sample and common_sampler_sample call it
     "LLAMA_GET_TOKEN_OF": ("llama_get_sampled_token_ith",),  # since January 2026, for samplers on the GPU
+    "LLAMA_MAKE": ("llama_batch_ext_init",),
     "LLAMA_NEW": ("llama_init_from_model", "llama_new_context_with_model"),  # the older one calls the newer one
 }
 _BEGINS = {
@@ -24,7 +25,7 @@ _BEGINS = {
     "LLAMA_UBATCH": (
         "_ZN13llama_context14process_ubatchERK12llama_ubatch14llm_graph_typeP22llama_memory_context_iR11ggml_status",
     ),
-    "LLAMA_CLEAR": ("llama_batch_ext_clear",),
+    "LLAMA_CLEAR": ("llama_batch_ext_clear", "llama_batch_ext_free"),
     "LLAMA_ADD": ("llama_batch_ext_add_token", "llama_batch_ext_add_embd"),
     "LLAMA_WANT": ("llama_batch_ext_set_output_logits",),
     "LLAMA_SHIFT": ("llama_memory_seq_add", "llama_kv_self_seq_add", "llama_kv_cache_seq_add"),
