@@ -175,6 +175,49 @@ struct llama_shift {
 
 #define LLAMA_SHIFTS 4 /* of different sequences, before one batch */
 
+struct llama_shifts {
+	struct llama_shift shift[LLAMA_SHIFTS];
+	__u32 next;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct llama_shifts);
+} llama_shifts SEC(".maps");
+
+static __always_inline int keep_shift(struct task_struct *task, __s32 sequence, __s32 delta)
+{
+	struct llama_shifts *shifts = bpf_task_storage_get(&llama_shifts, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct llama_shift *next;
+
+	if (!shifts)
+		return 0;
+	next = &shifts->shift[shifts->next++ & (LLAMA_SHIFTS - 1)];
+	next->sequence = sequence;
+	next->delta = delta;
+	return 0;
+}
+
+static __always_inline void apply_shifts(struct llama_request_state *request, __s32 sequence)
+{
+	struct llama_shifts *shifts = bpf_task_storage_get(&llama_shifts, bpf_get_current_task_btf(), 0, 0);
+
+	for (__u32 i = 0; i < LLAMA_SHIFTS && shifts; i++)
+		if (shifts->shift[i].sequence < 0 || shifts->shift[i].sequence == sequence)
+			request->at.position += shifts->shift[i].delta;
+}
+
+/* A batch ends: its sequences have been shifted. */
+static __always_inline void forget_shifts(struct task_struct *task)
+{
+	struct llama_shifts *shifts = bpf_task_storage_get(&llama_shifts, task, 0, 0);
+
+	if (shifts)
+		__builtin_memset(shifts->shift, 0, sizeof(shifts->shift));
+}
+
 /* A batch that is being read. */
 struct batch_walk {
 	struct llama_contexts_key of;
@@ -189,7 +232,6 @@ struct batch_walk {
 	bool refused;	 /* there was no room for a request */
 	bool by_order;	 /* the order of the tokens tells their indices */
 	bool embeddings; /* not of words: those of an image may all have the same position */
-	struct llama_shift shifts[LLAMA_SHIFTS];
 };
 
 static __always_inline bool follows(const struct llama_request_state *request, __s32 position)
@@ -210,14 +252,6 @@ static __always_inline bool goes_on(const struct batch_walk *walk, const struct 
 	       (walk->embeddings && position == request->at.position);
 }
 
-static __always_inline void apply_shifts(const struct batch_walk *walk, struct llama_request_state *request,
-					 __s32 sequence)
-{
-	for (__u32 i = 0; i < LLAMA_SHIFTS; i++)
-		if (walk->shifts[i].sequence < 0 || walk->shifts[i].sequence == sequence)
-			request->at.position += walk->shifts[i].delta;
-}
-
 /* Takes the first token of a sequence in a batch. Returns the sequence's request; NULL: no room. */
 static __always_inline struct llama_request_state *take_first(struct batch_walk *walk,
 							      struct llama_context_state *context,
@@ -227,7 +261,7 @@ static __always_inline struct llama_request_state *take_first(struct batch_walk 
 	bool generated = false, rest = false, known = request;
 
 	if (request) {
-		apply_shifts(walk, request, sequence);
+		apply_shifts(request, sequence);
 		generated = request->at.sampled && output && follows(request, position);
 		rest = generated || goes_on(walk, request, position);
 	}
@@ -312,6 +346,7 @@ static __noinline int take_token(struct batch_walk *walk, __u32 index, __s32 seq
 	if (!walk->by_order)
 		return 0;
 	context->last_output = index;
+	barrier_var(index); /* keeps bound check and use in one register, as 6.1's verifier requires */
 	if (index < LLAMA_BATCH)
 		context->output[index & (LLAMA_BATCH - 1)] = output_entry(context->decodes, sequence);
 	return 0;

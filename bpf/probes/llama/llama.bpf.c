@@ -47,9 +47,10 @@ struct llama_thread {
 	struct scope_calls calls;
 	struct llama_frame frames[LLAMA_DEPTH];
 	struct where_mark ended;
-	struct llama_shift shifts[LLAMA_SHIFTS];
-	__u32 next_shift;
-	__u32 pad;
+	union { /* what is read of the program */
+		struct llama_batch batch;
+		struct llama_ubatch part;
+	};
 };
 
 SCOPE_THREADS(struct llama_thread);
@@ -77,11 +78,6 @@ static __always_inline void key_of(struct llama_contexts_key *key, struct task_s
 	key->pad = 0;
 }
 
-static __always_inline void copy_shifts(struct batch_walk *walk, const struct llama_thread *thread)
-{
-	__builtin_memcpy(walk->shifts, thread->shifts, sizeof(walk->shifts));
-}
-
 /* What a batch, or a part of it, has. */
 static __always_inline void add_read(struct llama_frame *frame, const struct batch_walk *walk)
 {
@@ -95,25 +91,26 @@ static __always_inline void add_read(struct llama_frame *frame, const struct bat
 }
 
 /* The batch of llama_decode() and llama_encode(), which lies above the return address. */
-static __always_inline void read_batch(struct pt_regs *ctx, struct llama_frame *frame, struct batch_walk *walk)
+static __always_inline void read_batch(struct pt_regs *ctx, struct llama_thread *thread, struct llama_frame *frame,
+				       struct batch_walk *walk)
 {
-	struct llama_batch batch = {};
+	struct llama_batch *batch = &thread->batch;
 #if defined(__TARGET_ARCH_x86)
 	__u64 at = ctx->sp + 8;
 #else
 	__u64 at = PT_REGS_PARM2(ctx); /* AAPCS64 6.8.2: a large struct is passed by address */
 #endif
 
-	if (bpf_probe_read_user(&batch, sizeof(batch), (void *)at)) {
+	if (bpf_probe_read_user(batch, sizeof(*batch), (void *)at)) {
 		frame->has_outputs = false;
 		scope_count_incomplete(stream_llama_decode);
 		return;
 	}
-	walk->tokens = batch.tokens;
-	walk->positions = batch.pos;
-	walk->sequences = batch.seq_id;
-	walk->wanted = batch.logits;
-	walk->embeddings = batch.embd != 0;
+	walk->tokens = batch->tokens;
+	walk->positions = batch->pos;
+	walk->sequences = batch->seq_id;
+	walk->wanted = batch->logits;
+	walk->embeddings = batch->embd != 0;
 	read_tokens(walk);
 	add_read(frame, walk);
 }
@@ -140,8 +137,7 @@ static __always_inline void begin_batch(struct pt_regs *ctx, struct task_struct 
 		frame->has_tokens = true;
 		return;
 	}
-	copy_shifts(&walk, thread);
-	read_batch(ctx, frame, &walk);
+	read_batch(ctx, thread, frame, &walk);
 }
 
 /* Notes whether a call of a context computes or waits: then its requests are not idle. */
@@ -188,27 +184,26 @@ static __always_inline int begin_part(struct pt_regs *ctx, struct task_struct *t
 		frame_numbered(thread->frames, sizeof(*frame), LLAMA_DEPTH, thread->calls.depth - 1);
 	const struct llama_place *place = frame ? place_numbered(frame->call.place) : NULL;
 	const struct llama_ubatch_arrays *arrays;
-	struct llama_ubatch part = {};
+	struct llama_ubatch *part = &thread->part;
 
 	if (!place || place->function != LLAMA_PROCESS)
 		return 0;
-	if (bpf_probe_read_user(&part, sizeof(part), (void *)PT_REGS_PARM2(ctx))) {
+	if (bpf_probe_read_user(part, sizeof(*part), (void *)PT_REGS_PARM2(ctx))) {
 		frame->has_tokens = false;
 		frame->has_outputs = false;
 		scope_count_incomplete(stream_llama_decode);
 		return 0;
 	}
-	walk.tokens = part.tokens;
+	walk.tokens = part->tokens;
 	walk.before = frame->tokens;
-	arrays = arrays_of(&part);
+	arrays = arrays_of(part);
 	if (arrays) {
 		key_of(&walk.of, task, frame->context);
-		copy_shifts(&walk, thread);
 		walk.now_ns = frame->call.entered_ns; /* a request begins with the batch */
 		walk.positions = arrays->pos;
 		walk.sequences = arrays->seq_id;
 		walk.wanted = arrays->output;
-		walk.embeddings = part.embd != 0;
+		walk.embeddings = part->embd != 0;
 		walk.by_order = !frame->filled;
 		read_tokens(&walk);
 	} else {
@@ -224,15 +219,6 @@ static __always_inline int free_context(struct task_struct *task, __u64 context)
 		.start_ns = task_start_ns(task), .context = context, .pid = task->tgid, .ended = LLAMA_ENDED_FREED};
 
 	return end_requests(&ending);
-}
-
-static __always_inline int shift(struct llama_thread *thread, __s32 sequence, __s32 delta)
-{
-	struct llama_shift *next = &thread->shifts[thread->next_shift++ & (LLAMA_SHIFTS - 1)];
-
-	next->sequence = sequence;
-	next->delta = delta;
-	return 0;
 }
 
 SEC("uprobe")
@@ -261,7 +247,7 @@ int llama_enter(struct pt_regs *ctx)
 	if (function == LLAMA_FREE) /* as free(), it takes NULL */
 		return PT_REGS_PARM1(ctx) ? free_context(task, PT_REGS_PARM1(ctx)) : 0;
 	if (function == LLAMA_SHIFT)
-		return shift(thread, PT_REGS_PARM2(ctx), PT_REGS_PARM5(ctx));
+		return keep_shift(task, PT_REGS_PARM2(ctx), PT_REGS_PARM5(ctx));
 	return begin(ctx, task, thread, number, function);
 }
 
@@ -334,7 +320,7 @@ int llama_return(struct pt_regs *ctx)
 	has_where = where_between(&frame->begun, &thread->ended, &where);
 	if (computes(function)) {
 		emit_batch(task, frame, function, duration_ns, has_where, &where, true, PT_REGS_RC(ctx));
-		__builtin_memset(thread->shifts, 0, sizeof(thread->shifts));
+		forget_shifts(task);
 	}
 	key_of(&of, task, frame->context);
 	context = find_context(&of);
