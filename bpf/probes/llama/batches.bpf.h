@@ -13,7 +13,9 @@
 #define LLAMA_NO_POSITION (-1)
 #define LLAMA_WANTED 512 /* outputs of a filled batch */
 
-/* struct llama_batch in llama.h, which is passed on the stack. Ollama 0.5.13 to 0.24 have another member after `embd`.
+/*
+ * struct llama_batch in llama.h, which is passed on the stack. Ollama 0.5.13 to 0.24 have another member after `embd`:
+ * their batches cannot be read and count as incomplete.
  */
 struct llama_batch {
 	__s32 tokens;
