@@ -55,7 +55,7 @@ struct llama_token_event {
 	__u8 draft;	/* see struct llama_context_state */
 	__u8 has_parts; /* calls of the context have not overlapped */
 	__u8 has_where;
-	__u8 pad;
+	__u8 has_others; /* this kernel counts how long threads wait */
 };
 
 /* How a request ended. */

@@ -45,7 +45,7 @@ static __always_inline void emit_token(struct task_struct *task, const struct ll
 	event->draft = context->draft;
 	event->has_parts = event->decode_ns + event->wait_ns <= event->duration_ns;
 	event->has_where = event->has_parts && now->unknown == then->unknown;
-	event->pad = 0;
+	event->has_others = bpf_core_field_exists(task->sched_info.run_delay);
 	scope_submit(event, stream_llama_token, sizeof(*event));
 }
 

@@ -93,14 +93,15 @@ PROBE = Probe(
                 "draft": _DRAFT,
                 "others_run_queue_ns": Column(
                     "time that other threads of the process waited for a CPU while batches were computed, summed over "
-                    "the threads: a batch is as slow as the slowest thread that computes it",
+                    "the threads: a batch is as slow as its slowest thread; absent if the kernel does not count it",
                     "ns",
                 ),
                 **_SPLIT,
             },
-            hidden=("has_parts", "has_where"),
+            hidden=("has_parts", "has_others", "has_where"),
             null_unless=dict.fromkeys(("decode_ns", "wait_ns", "outside_ns"), "has_parts")
-            | dict.fromkeys(_SPLIT, "has_where"),
+            | dict.fromkeys(_SPLIT, "has_where")
+            | {"others_run_queue_ns": "has_others"},
             live=Live(
                 by=("comm", "pid", "sequence"),
                 totals=("duration_ns", "decode_ns", "wait_ns", "outside_ns"),
