@@ -1,27 +1,53 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Stacks of user space, walked by frame pointers. Each distinct stack of a process is kept once; its number is a hash
- * of its addresses and the process. It is complete before its number is used. User space resolves the addresses with
- * the mappings of the process at that time.
+ * Call stacks: of user space, walked by frame pointers; of Python, walked in the interpreter's own frames; and of the
+ * kernel, for probes that want them. Each distinct stack of a process is kept once; its number is a hash of its frames
+ * and the process. It is complete before its number is used. User space resolves the addresses with the mappings of the
+ * process at that time.
  */
 #ifndef SCOPE_STACK_BPF_H
 #define SCOPE_STACK_BPF_H
 
+/* The most frames of each kind; a probe may define others before it includes this file. */
+#ifndef STACK_FRAMES
 #define STACK_FRAMES 32
+#endif
+#ifndef STACK_PYTHON_FRAMES
+#define STACK_PYTHON_FRAMES 32
+#endif
+
 #define EEXIST 17	/* include/uapi/asm-generic/errno-base.h */
 #define STACKS_RECENT 8 /* latest numbers of a thread; a power of two */
 
-enum scope_stack_kind {
-	STACK_USER, /* return addresses in user space */
+/* What a stack lacks, as bits. */
+enum scope_stack_flaw {
+	STACK_CUT_USER = 1, /* outer frames */
+	STACK_CUT_PYTHON = 2,
+	STACK_CUT_KERNEL = 4,
+	STACK_CODE_UNKNOWN = 8, /* a Python frame's code object, for which there was no room */
+};
+
+SCOPE_SHARED(enum, scope_stack_flaw);
+
+/* A frame of the Python interpreter. */
+struct python_frame {
+	__u64 code;	   /* number of the code object in python_codes */
+	__u32 instruction; /* offset in the bytecode, in bytes */
+	__u32 entered;	   /* 1: C code called it; 0: the Python frame around it did, in the same C function */
 };
 
 struct scope_stack {
 	__u64 ktime_ns; /* when the stack was first seen */
-	__u16 depth;
-	__u8 kind; /* enum scope_stack_kind */
-	__u8 cut;  /* outer frames are missing */
+	__u8 user_depth;
+	__u8 python_depth;
+	__u8 kernel_depth;
+	__u8 flaws; /* enum scope_stack_flaw */
 	__u32 pad;
-	__u64 addresses[STACK_FRAMES]; /* innermost first */
+	__u64 user[STACK_FRAMES]; /* innermost first, like the others; return addresses */
+	struct python_frame python[STACK_PYTHON_FRAMES];
+#ifdef STACK_KERNEL_FRAMES
+	__u64 kernel[STACK_KERNEL_FRAMES];
+#endif
 };
 
 struct scope_stacks_key {
@@ -54,12 +80,39 @@ struct stack_memory {
 	struct scope_stack walked;
 };
 
-#include "frameless.bpf.h"
-
 static __always_inline __u64 mix(__u64 hash, __u64 value)
 {
 	hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
 	return hash ^ hash >> 32;
+}
+
+#include "frameless.bpf.h"
+#include "python.bpf.h"
+
+/* Walks by frame pointers; `count` frames are there already. Returns the hash. */
+static __always_inline __u64 walk_frames(struct scope_stack *stack, struct user_frame frame, __u32 count, __u64 hash)
+{
+	__u64 at = 0;
+
+	for (int i = 0; i < STACK_FRAMES; i++) {
+		if (!frame.return_address || count >= STACK_FRAMES)
+			break;
+		barrier_var(count);
+		stack->user[count & (STACK_FRAMES - 1)] = frame.return_address;
+		count++;
+		hash = mix(hash, frame.return_address);
+		if (frame.outer <= at || frame.outer & 7) { /* not a frame: stacks grow downwards */
+			frame.return_address = 0;
+			break;
+		}
+		at = frame.outer;
+		frame.return_address = 0;
+		if (bpf_probe_read_user(&frame, sizeof(frame), (void *)at))
+			frame.return_address = 0;
+	}
+	stack->user_depth = count;
+	stack->flaws = frame.return_address ? STACK_CUT_USER : 0;
+	return hash;
 }
 
 /*
@@ -86,45 +139,27 @@ __noinline __u64 walk_stack(const struct user_frame *entry, __u64 at, struct sta
 		stub = frame.return_address;
 		if (!step_over(task, memory, &frame, &at))
 			break;
-		stack->addresses[i] = stub;
+		stack->user[i] = stub;
 		count = i + 1;
 		hash = mix(hash, stub);
 	}
-	at = 0;
-	for (int i = 0; i < STACK_FRAMES; i++) {
-		if (!frame.return_address || count >= STACK_FRAMES)
-			break;
-		barrier_var(count);
-		stack->addresses[count & (STACK_FRAMES - 1)] = frame.return_address;
-		count++;
-		hash = mix(hash, frame.return_address);
-		if (frame.outer <= at || frame.outer & 7) { /* not a frame: stacks grow downwards */
-			frame.return_address = 0;
-			break;
-		}
-		at = frame.outer;
-		frame.return_address = 0;
-		if (bpf_probe_read_user(&frame, sizeof(frame), (void *)at))
-			frame.return_address = 0;
-	}
-	stack->depth = count;
-	stack->kind = STACK_USER;
-	stack->cut = frame.return_address != 0;
-	return hash >> 1; /* 63 bits, since the database's integers are signed */
+	hash = walk_frames(stack, frame, count, hash);
+	return walk_python(stack, hash) >> 1; /* 63 bits, since the database's integers are signed */
 }
 
-/* Walks and keeps a stack. Returns 0 if it could not be kept, which is counted as incomplete for the stream. */
-static __always_inline __u64 keep_stack(struct task_struct *task, const struct user_frame *entry, __u64 at,
-					struct stack_memory *memory, __u16 stream)
+/* Keeps the walked stack under its number. Returns 0 if it could not be kept: incomplete for the stream. */
+static __always_inline __u64 put_stack(struct task_struct *task, struct stack_memory *memory, __u64 number,
+				       __u16 stream)
 {
-	struct scope_stacks_key key = {.start_ns = running_start_ns(), .pid = task->tgid};
-	__u64 number = walk_stack(entry, at, memory), *recent = &memory->recent[number & (STACKS_RECENT - 1)];
+	struct scope_stacks_key key = {.start_ns = running_start_ns(), .pid = task->tgid, .number = number};
+	__u64 *recent = &memory->recent[number & (STACKS_RECENT - 1)];
 	long error;
 
+	if (memory->walked.flaws & STACK_CODE_UNKNOWN)
+		scope_count_incomplete(stream);
 	if (*recent == number)
 		return number;
 	memory->walked.ktime_ns = bpf_ktime_get_boot_ns();
-	key.number = number;
 	error = bpf_map_update_elem(&scope_stacks, &key, &memory->walked, BPF_NOEXIST);
 	if (error && error != -EEXIST) {
 		scope_count_incomplete(stream);
@@ -132,6 +167,13 @@ static __always_inline __u64 keep_stack(struct task_struct *task, const struct u
 	}
 	*recent = number;
 	return number;
+}
+
+/* Walks and keeps a stack. Returns 0 if it could not be kept. */
+static __always_inline __u64 keep_stack(struct task_struct *task, const struct user_frame *entry, __u64 at,
+					struct stack_memory *memory, __u16 stream)
+{
+	return put_stack(task, memory, walk_stack(entry, at, memory), stream);
 }
 
 #endif

@@ -30,15 +30,16 @@ class SoftwareEventLink:
     """Attaches a loaded program to an event that the kernel counts in software, on every CPU, until `close`.
 
     Args:
-        event: one of PERF_COUNT_SW_*, include/uapi/linux/perf_event.h. Each of these events runs the program.
+        event: one of PERF_COUNT_SW_*, include/uapi/linux/perf_event.h; 0: the clock of each CPU.
+        rate: how often a second the program runs; 0: at each of these events.
     """
 
-    def __init__(self, program: Any, name: str, event: int) -> None:
+    def __init__(self, program: Any, name: str, event: int = 0, rate: int = 0) -> None:
         self.program_fd: int = lib.bpf_program__fd(program)
         self._links: list[Any] = []
         for cpu in range(possible_cpus()):
             libbpf_log()
-            link = lib.scope_attach_software_event(program, event, cpu)
+            link = lib.scope_attach_software_event(program, event, rate, cpu)
             if link != ffi.NULL:
                 self._links.append(link)
             elif ffi.errno != errno.ENODEV:  # a CPU that is offline

@@ -96,6 +96,14 @@ class BpfObject:
         """
         self._links.append(SoftwareEventLink(self.program(program), program, event))
 
+    def attach_to_clock(self, program: str, rate: int) -> None:
+        """Attaches a loaded perf_event program, which then runs `rate` times a second on every CPU.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        self._links.append(SoftwareEventLink(self.program(program), program, rate=rate))
+
     def iterator(self, program: str) -> Iterator:
         """A loaded iter program, ready to be run; the caller's to close.
 

@@ -44,10 +44,22 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Hooks:
-    """Programs that options choose; `programs` and `software_events` as in Alternative."""
+    """Programs that options choose; `programs` and `software_events` as in Alternative.
+
+    Attributes:
+        sampled: programs that run at regular times on every CPU, idle or not, with how often a second.
+    """
 
     programs: tuple[str, ...] = ()
     software_events: Mapping[str, str] = field(default_factory=dict)
+    sampled: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: "Hooks") -> "Hooks":
+        return Hooks(
+            self.programs + other.programs,
+            {**self.software_events, **other.software_events},
+            {**self.sampled, **other.sampled},
+        )
 
 
 class Sampler(Protocol):

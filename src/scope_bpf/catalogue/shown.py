@@ -99,6 +99,19 @@ class Timeline:
     counters: tuple[Counter, ...] = ()
 
 
+@dataclass(frozen=True)
+class Flame:
+    """How a stream's rows make a flame graph: the stack of each row gets the row's weight.
+
+    Attributes:
+        weight: the column that is added up; empty: rows are counted.
+        by: columns of text whose values are the outermost frames.
+    """
+
+    weight: str = ""
+    by: tuple[str, ...] = ("comm",)
+
+
 class Failed(StrEnum):
     """How a column tells that a row failed."""
 

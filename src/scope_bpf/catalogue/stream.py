@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.catalogue.codes import Codes
-from scope_bpf.catalogue.shown import Latest, Live, Rollup, Timeline
+from scope_bpf.catalogue.shown import Flame, Latest, Live, Rollup, Timeline
 from scope_bpf.errors import LayoutMismatch
 from scope_bpf.layout.btf import Btf, Struct
 from scope_bpf.layout.fields import Layout, layout_of
@@ -145,6 +145,7 @@ class Stream:
         line: what is printed of a row as a line of text, after its time and thread: columns, or texts with columns in
             braces, such as `{name}({args})`. The longest comes last.
         timeline: what a timeline of the stream shows.
+        flame: how its rows make a flame graph; None: they have no stacks.
         names: a text column joined from another stream.
         internal: only used for `names`; its rows never leave the tracer.
         decoded: columns that `decode` computes from the rows and their tails; its last argument names the wanted ones.
@@ -179,6 +180,7 @@ class Stream:
     also_live: tuple[Live, ...] = ()
     line: tuple[str, ...] = ()
     timeline: Timeline = field(default_factory=Timeline)
+    flame: Flame | None = None
     names: Names | None = None
     internal: bool = False
     of_processes: bool = True

@@ -126,6 +126,15 @@ class ElfFile:
         offsets = {name: self.offset_of(address) for name, address in found.items()}
         return {name: offset for name, offset in offsets.items() if offset is not None}
 
+    def variables(self, names: Collection[str]) -> dict[str, int]:
+        """Addresses by name of the symbols of any kind that the file defines."""
+        found: dict[str, int] = {}
+        for symbols in (self.dynamic_symbols, self.symbols):
+            for name in names if symbols else ():
+                addresses = symbols.addresses_at(symbols.indices(name)) if symbols else ()
+                found |= {name: int(address) for address in addresses if address >= 0}
+        return found
+
     def functions_containing(self, literal: str) -> set[tuple[str, int]]:
         """Names, with offsets in the file, of the functions whose names contain `literal`, including local functions.
 

@@ -79,6 +79,7 @@ class History:
 
     Attributes:
         catch_up: function that takes the kernel's latest news of a process; set by the thread that reads the news.
+        mapped_by: called with each mapping that is added to a process, by the thread that reads the news.
         told_ns: all news until this time was taken, CLOCK_BOOTTIME; set by the same thread.
         has_replaced: in some process, code was replaced by another file's.
     """
@@ -88,6 +89,7 @@ class History:
         self._by_pid: dict[int, list[Process]] = {}  # processes that had the same pid, in order of time
         self._users: Counter[Module] = Counter()  # number of processes that map the module
         self.catch_up: Callable[[int], None] = lambda _: None
+        self.mapped_by: Callable[[Process, Mapped], None] = lambda *_: None
         self.told_ns = 0
         self.has_replaced = False
 
@@ -147,6 +149,8 @@ class History:
                 process.modules = set(parent.modules)
                 process.looked_at = parent.looked_at
                 self._users.update(process.modules)
+        for mapped in process.mapped:
+            self.mapped_by(process, mapped)
         return process
 
     def add(self, process: Process, mapped: Mapped) -> None:
@@ -158,6 +162,7 @@ class History:
                 self.has_replaced = True
             process.mapped.append(mapped)
             self._use(process, mapped.module)
+        self.mapped_by(process, mapped)
 
     def _use(self, process: Process, module: Module | None) -> None:
         if module and module not in process.modules:

@@ -12,36 +12,45 @@ import pyarrow as pa
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.stream import Mode, Rows, Stream
 from scope_bpf.code.history import History, Process
+from scope_bpf.code.kernel_symbols import KernelSymbols
 from scope_bpf.code.modules import Module, Modules
-from scope_bpf.layout.records import record_dtype
+from scope_bpf.code.python.codes import Codes
+from scope_bpf.code.python.interpreters import Interpreters
+from scope_bpf.layout.records import enum_values, record_dtype
 
 CUT = "[cut]"  # replaces frames for which the kernel had no space
+_EVAL = ("_PyEval_EvalFrameDefault", "_TAIL_CALL_")  # begins of the names of the functions that run Python code
 _AGE = np.uint64(0x9E3779B97F4A7C15)  # mixes the age into a stack's number
 
 
 class StackResolver:
-    """A resolver of stacks only; see `scope_bpf.code.resolver.Resolver`."""
+    """A resolver of stacks only; see `scope_bpf.code.resolver.Resolver`.
 
-    def __init__(self, object_: BpfObject, modules: Modules) -> None:
-        self._stacks = StackNames(object_, modules.history)
+    Args:
+        all_processes: stacks may be of any process, not only of those that use a file with attached functions.
+    """
+
+    def __init__(self, object_: BpfObject, modules: Modules, *, all_processes: bool = False) -> None:
+        self._stacks, self._all_processes = StackNames(object_, modules.history), all_processes
 
     def add_module(self, module: Module) -> bool:
-        """Keeps no module open."""
-        return False
+        """Keeps a file if every process that maps it may have stacks."""
+        return self._all_processes
 
     def find_functions(self, module: Module) -> dict[str, int]:
         """No functions: only stacks are resolved."""
         return {}
 
     def drop_module(self, module: Module) -> None:
-        """Nothing: no module is kept."""
+        """Forgets a file that no process maps any more."""
+        self._stacks.drop_module(module)
 
     def add_process(self, process: Process) -> None:
         """Nothing: the modules' history has the process's mappings."""
 
     def notes(self) -> list[str]:
-        """None."""
-        return []
+        """Which interpreters' frames cannot be walked."""
+        return self._stacks.notes()
 
     def settle(self, timeout_s: float) -> None:
         """Nothing: no work is done in the background."""
@@ -57,13 +66,25 @@ class StackResolver:
 class StackNames:
     """Texts of the stacks in a probe's map `scope_stacks` (stack.bpf.h); each text is made once.
 
-    For the thread that makes columns; another thread writes `history`.
+    For the thread that makes columns; another thread writes `history`, and calls `drop_module`.
     """
 
     def __init__(self, object_: BpfObject, history: History) -> None:
         self._map, self._history = object_.map("scope_stacks"), history
         self._key = record_dtype(object_.btf, "scope_stacks_key")
         self._stack = record_dtype(object_.btf, "scope_stack")
+        self._flaws = enum_values(object_.btf, "scope_stack_flaw")
+        self._codes, self._interpreters = Codes(object_), Interpreters(object_)
+        self._kernel = KernelSymbols()
+        history.mapped_by = self._interpreters.note
+
+    def drop_module(self, module: Module) -> None:
+        """Forgets a file that no process maps any more."""
+        self._interpreters.drop(module)
+
+    def notes(self) -> list[str]:
+        """Which interpreters' frames cannot be walked."""
+        return self._interpreters.notes()
 
     def column(self, stream: Stream, rows: Rows) -> pa.Array:
         """The text of each row's stack, by `stack_id`, process and time; null if the row has no stack."""
@@ -91,21 +112,69 @@ class StackNames:
         if value is None:
             return None
         stack = np.frombuffer(value, self._stack)[0]
-        text = self._named(process, stack, time_ns or int(stack["ktime_ns"]))
+        text = self._named(process, pid, start_ns, stack, time_ns or int(stack["ktime_ns"]))
         if process:
             process.texts[number, age] = text
         return text
 
-    def _named(self, process: Process | None, stack: Any, time_ns: int) -> str:
-        addresses = stack["addresses"][: int(stack["depth"])].tolist()[::-1]
+    def _named(self, process: Process | None, pid: int, start_ns: int, stack: Any, time_ns: int) -> str:
+        flaws = {kind for kind, bit in self._flaws.items() if int(stack["flaws"]) & bit}
+        native = self._native(process, stack, time_ns)
+        python = self._python(process, pid, start_ns, stack)
+        frames = merged(native, python)
+        if "STACK_CUT_PYTHON" in flaws or (not python and "STACK_CUT_USER" in flaws):
+            frames.insert(0, CUT)
+        if "kernel" in self._stack.fields:
+            frames += [CUT] if "STACK_CUT_KERNEL" in flaws else []
+            frames += self._kernel.names(stack["kernel"][: int(stack["kernel_depth"])][::-1])
+        return ";".join(frames)
+
+    def _native(self, process: Process | None, stack: Any, time_ns: int) -> list[str]:
+        """The frames of the user stack, outermost first."""
+        addresses = stack["user"][: int(stack["user_depth"])].tolist()[::-1]
         # A return address may already be in the next function, so look up the byte before it, inside the call.
         if process and not all(process.at(address - 1, time_ns) for address in addresses):
             self._history.catch_up(process.pid)
-        frames = [CUT] if stack["cut"] else []
+        frames = []
         for address in addresses:
             there = process.at(address - 1, time_ns) if process else None
             if there and there.module:
                 frames.append(there.module.frame_at(address - 1 - there.start + there.offset))
             else:
                 frames.append(f"{address:#x}")
-        return ";".join(frames)
+        return frames
+
+    def _python(self, process: Process | None, pid: int, start_ns: int, stack: Any) -> list[list[str]]:
+        """The Python frames, outermost first, in groups: each was called by C code."""
+        frames = stack["python"][: int(stack["python_depth"])][::-1]
+        version = self._interpreters.version(process) if process and len(frames) else None
+        groups: list[list[str]] = []
+        for frame in frames:
+            text = self._codes.text(pid, start_ns, frame, version).replace(";", ",")
+            if frame["entered"] or not groups:
+                groups.append([])
+            groups[-1].append(text)
+        return groups
+
+
+def merged(native: list[str], python: list[list[str]]) -> list[str]:
+    """One stack: each function of the interpreter that runs Python code is replaced by the Python frames in it.
+
+    They belong together from the innermost ones on, since the outer part of a native stack may be unknown. Python
+    frames that are left over are around all of it.
+
+    Args:
+        native: outermost first.
+        python: groups, outermost first, each of which one function of the interpreter runs.
+    """
+    groups, frames, is_inside = list(python), [], False
+    for frame in reversed(native):
+        runs_python = frame.startswith(_EVAL)
+        if not runs_python or (not groups and not is_inside):
+            frames.append(frame)
+        elif not is_inside:
+            frames += reversed(groups.pop())
+        is_inside = runs_python
+    while groups:
+        frames += reversed(groups.pop())
+    return frames[::-1]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from scope_bpf.catalogue import stacks
 from scope_bpf.catalogue.options import Option
-from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
 from scope_bpf.catalogue.shown import Live, Rollup
 from scope_bpf.catalogue.stream import FILE_PATH, HEADER, Column, Derived, Mode, Names, Rows, Stream
 from scope_bpf.layout.records import enum_values
@@ -229,7 +230,8 @@ PROBE = Probe(
     ),
     extra_options=(Option("stacks", "boolean", False, "record the user stacks at which threads block"),),
     constants=_constants,
-    kept_by_process=("scope_stacks",),
+    hooks=lambda options: stacks.HOOKS if options["stacks"] else Hooks(),
+    kept_by_process=stacks.MAPS,
     resolver=_resolver,
     resolves=lambda options: bool(options["stacks"]),
 )

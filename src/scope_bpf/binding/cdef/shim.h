@@ -57,7 +57,8 @@ struct bpf_link *scope_attach_uprobe(const struct bpf_program *program, const ch
 				     uint64_t cookie, bool at_return);
 
 /* shim/software_event.c */
-struct bpf_link *scope_attach_software_event(const struct bpf_program *program, uint64_t config, int cpu);
+struct bpf_link *scope_attach_software_event(const struct bpf_program *program, uint64_t config, uint64_t rate,
+					     int cpu);
 
 /* shim/mappings.c */
 typedef struct {

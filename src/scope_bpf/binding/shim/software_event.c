@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Runs a program at each event that the kernel counts, such as a page fault: a perf event with a period of one. */
+/* Runs a program at events that the kernel counts, such as page faults, or at regular times: a perf event. */
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -8,11 +8,17 @@
 
 #include "shim.h"
 
-/* config: PERF_COUNT_SW_*. On one CPU, for every process. NULL and errno on failure, ENODEV if the CPU is offline. */
-struct bpf_link *scope_attach_software_event(const struct bpf_program *program, uint64_t config, int cpu)
+/*
+ * config: PERF_COUNT_SW_*. rate: times a second; 0: at each event. On one CPU, for every process. NULL and errno on
+ * failure, ENODEV if the CPU is offline.
+ */
+struct bpf_link *scope_attach_software_event(const struct bpf_program *program, uint64_t config, uint64_t rate, int cpu)
 {
-	struct perf_event_attr wanted = {
-		.type = PERF_TYPE_SOFTWARE, .size = sizeof(wanted), .config = config, .sample_period = 1};
+	struct perf_event_attr wanted = {.type = PERF_TYPE_SOFTWARE,
+					 .size = sizeof(wanted),
+					 .config = config,
+					 .freq = rate > 0,
+					 .sample_period = rate ? rate : 1}; /* in a union with sample_freq */
 	int fd = syscall(SYS_perf_event_open, &wanted, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC), error;
 	struct bpf_link *link;
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from scope_bpf.catalogue import stacks
 from scope_bpf.catalogue.options import Option
-from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
 from scope_bpf.catalogue.shown import Counter, Failed, Latest, Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Derived, Mode, Rows, Stream
 from scope_bpf.layout.records import enum_values
@@ -389,7 +390,8 @@ PROBE = Probe(
     ),
     extra_options=(Option("stacks", "boolean", True, "record the call stacks of launches and allocations"),),
     constants=_constants,
-    kept_by_process=("cuda_allocations", "cuda_chunks", "cuda_names", "scope_stacks"),
+    kept_by_process=("cuda_allocations", "cuda_chunks", "cuda_names", *stacks.MAPS),
+    hooks=lambda options: stacks.HOOKS if options["stacks"] else Hooks(),
     places=lambda _: tuple(function.place for function in FUNCTIONS),
     libraries=("libcuda.so", "libcudart.so"),
     resolver=_resolver,

@@ -25,6 +25,7 @@ class CudaResolver:
     def drop_module(self, module: Module) -> None:
         """Forgets a file and its kernels."""
         self._kernels.drop_module(module)
+        self._stacks.drop_module(module)
 
     def find_functions(self, module: Module) -> dict[str, int]:
         """The functions that launch kernels, in a stripped program with a statically linked runtime."""
@@ -35,8 +36,8 @@ class CudaResolver:
         self._kernels.add_process(process)
 
     def notes(self) -> list[str]:
-        """Which files have a stripped runtime of their own."""
-        return self._kernels.notes()
+        """Which files have a stripped runtime of their own; which interpreters' frames cannot be walked."""
+        return self._kernels.notes() + self._stacks.notes()
 
     def settle(self, timeout_s: float) -> None:
         """Waits until the handles of all added processes were read, but not longer than `timeout_s`."""

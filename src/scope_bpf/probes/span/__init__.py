@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from scope_bpf.catalogue import spent
+from scope_bpf.catalogue import spent, stacks
 from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
 from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
@@ -68,7 +68,7 @@ def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _hooks(options: Mapping[str, Any]) -> Hooks:
-    return spent.HOOKS if options["where"] else Hooks()
+    return (spent.HOOKS if options["where"] else Hooks()) + (stacks.HOOKS if options["stacks"] else Hooks())
 
 
 def _resolver(object_: "BpfObject", modules: "Modules", places: Sequence[SpanPlace]) -> "Resolver":
@@ -208,6 +208,6 @@ PROBE = Probe(
     hooks=_hooks,
     constants=_constants,
     places=_places,
-    kept_by_process=("scope_stacks",),
+    kept_by_process=stacks.MAPS,
     resolver=_resolver,
 )

@@ -1,0 +1,63 @@
+"""Tells the BPF programs which processes run Python, and where its interpreter keeps what."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+
+from scope_bpf.binding.object import BpfObject
+from scope_bpf.code.history import Mapped, Process
+from scope_bpf.code.modules import Module
+from scope_bpf.code.python.versions import Interpreter, Version, interpreter_in
+from scope_bpf.errors import KernelError
+from scope_bpf.layout.records import enum_values, record_dtype
+
+log = logging.getLogger(__name__)
+
+_NAMES = ("python", "libpython")  # of files that may have an interpreter; others are not searched for its symbols
+
+
+class Interpreters:
+    """Writes the map `python_processes` (python.bpf.h). `note` and `drop` are for the thread that reads news of
+    mappings."""
+
+    def __init__(self, object_: BpfObject) -> None:
+        self._map = object_.map("python_processes")
+        self._record = record_dtype(object_.btf, "python_process")
+        self._ways = enum_values(object_.btf, "python_instruction")
+        self._in: dict[Module, Interpreter | None] = {}
+
+    def note(self, process: Process, mapped: Mapped) -> None:
+        """Notes that a process has mapped a file."""
+        module = mapped.module
+        if not module or not Path(module.path).name.startswith(_NAMES):
+            return
+        if module not in self._in:
+            self._in[module] = interpreter_in(module.elf)
+        interpreter = self._in[module]
+        first = module.elf.address_of(mapped.offset)
+        if not interpreter or not interpreter.offsets or first is None:
+            return
+        moved = mapped.start - first
+        record = np.zeros((), self._record)
+        record["runtime"], record["code_type"] = interpreter.runtime + moved, interpreter.code_type + moved
+        for name, value in interpreter.offsets.items():
+            record["at"][name] = self._ways[value] if isinstance(value, str) else value
+        try:
+            self._map.update(process.pid.to_bytes(4, "little"), record.tobytes())
+        except KernelError as error:
+            log.warning("cannot walk Python frames", extra={"pid": process.pid, "reason": str(error)})
+
+    def version(self, process: Process) -> Version | None:
+        """The version that a process runs; None: none that is known."""
+        found = (self._in.get(module) for module in list(process.modules))
+        return next((interpreter.version for interpreter in found if interpreter), None)
+
+    def drop(self, module: Module) -> None:
+        """Forgets a file that no process maps any more."""
+        self._in.pop(module, None)
+
+    def notes(self) -> list[str]:
+        """Which interpreters' frames cannot be walked."""
+        unknown = {(one.unknown, module.path) for module, one in list(self._in.items()) if one and one.unknown}
+        return [f"no Python frames of {path}: {reason} is not known" for reason, path in sorted(unknown)]

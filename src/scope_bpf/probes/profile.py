@@ -1,0 +1,121 @@
+"""Where threads spend their time: samples of their stacks on a CPU, and their stacks whenever they leave it."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from scope_bpf.catalogue import stacks
+from scope_bpf.catalogue.options import Option
+from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
+from scope_bpf.catalogue.shown import Flame, Live, Rollup, Slices, Timeline
+from scope_bpf.catalogue.stream import Column, Derived, Mode, Rows, Stream
+from scope_bpf.layout.records import enum_values
+
+if TYPE_CHECKING:
+    from scope_bpf.binding.object import BpfObject
+    from scope_bpf.catalogue.place import Place
+    from scope_bpf.code.modules import Modules
+    from scope_bpf.code.resolver import Resolver
+
+_WORD = pa.dictionary(pa.int32(), pa.string())
+_CPU, _OFF_CPU = "cpu", "off_cpu"
+
+
+def _derive(rows: Rows) -> dict[str, pa.Array]:
+    """The name of each row's part."""
+    names = [name.removeprefix("PROFILE_").lower() for name in enum_values(PROBE.btf, "profile_part")]
+    parts = pa.array(np.minimum(rows["part_id"], len(names) - 1).astype(np.int32))
+    return {"part": pa.DictionaryArray.from_arrays(parts, pa.array(names))}
+
+
+def _hooks(options: Mapping[str, Any]) -> Hooks:
+    chosen = stacks.HOOKS
+    if _CPU in options["record"]:
+        chosen += Hooks(sampled={"profile_sample": options["rate"]})
+    if _OFF_CPU in options["record"]:
+        chosen += Hooks(programs=("profile_switch", "profile_wakeup"))
+    return chosen
+
+
+def _resolver(object_: "BpfObject", modules: "Modules", _places: "Sequence[Place]") -> "Resolver":
+    from scope_bpf.code.stacks import StackResolver
+
+    return StackResolver(object_, modules, all_processes=True)
+
+
+_STACK = Derived(
+    Column(
+        "the stack, outermost frame first, separated by semicolons: functions of the program, Python functions with "
+        "file and line, then functions of the kernel with _[k] behind their names",
+        stack=True,
+    ),
+    _WORD,
+)
+_PART = Derived(Column("on_cpu; run_queue: runnable, waiting for a CPU; blocked"), _WORD)
+
+PROBE = Probe(
+    name="profile",
+    meaning="where threads spend their time: sampled stacks on a CPU, stacks at which they leave it; Python's too",
+    streams=(
+        Stream(
+            "profile",
+            "a sample of a thread on a CPU, or one time off it",
+            columns={
+                "duration_ns": Column("of a sample: the time between two samples; else: how long the part lasted", "ns"),
+                "stack_id": Column("number of the stack, unique within the process", hex=True),
+            },
+            hidden=("part_id",),
+            derived={"part": _PART},
+            derive=_derive,
+            resolved={"stack": _STACK},
+            live=Live(by=("comm", "part", "stack"), totals=("duration_ns",)),
+            line=("part", "duration_ns", "stack"),
+            timeline=Timeline(slices=(Slices(named=("part",), below="profile"),)),
+            rollup=Rollup(by=("comm", "part"), measured="duration_ns"),
+            flame=Flame(weight="duration_ns", by=("comm", "part")),
+        ),
+        Stream(
+            "profile_summary",
+            "samples, and times off a CPU, by stack",
+            columns={
+                "thread_comm": Column("name of the thread"),
+                "stack_id": Column("number of the stack, unique within the process", hex=True),
+                "count": Column("samples, or times off a CPU that ended in the interval"),
+                "total_ns": Column("sum of their durations", "ns"),
+            },
+            mode=Mode.SUMMARY,
+            hidden=("part_id",),
+            derived={"part": _PART},
+            derive=_derive,
+            resolved={"stack": _STACK},
+            live=Live(by=("comm", "part", "stack"), totals=("count", "total_ns")),
+            rollup=Rollup(by=("comm", "part"), count="count", measured="total_ns"),
+            flame=Flame(weight="total_ns", by=("comm", "part")),
+        ),
+    ),
+    ring_bytes=4 << 20,
+    alternatives=(Alternative("perf events: the clock of each CPU; tp_btf: sched_switch, sched_wakeup"),),
+    extra_options=(
+        Option(
+            "record",
+            "names",
+            (_CPU,),
+            f"{_CPU}: samples of threads on a CPU; {_OFF_CPU}: every time that a thread is off a CPU, with its stack",
+            choices=(_CPU, _OFF_CPU),
+        ),
+        Option("rate", "integer", 99, "samples a second on each CPU", minimum=1, maximum=10000),
+        Option(
+            "min_duration_ns",
+            "integer",
+            0,
+            f"{_OFF_CPU}: record only times off a CPU that last at least this long, in ns",
+            minimum=0,
+        ),
+    ),
+    hooks=_hooks,
+    constants=lambda options: {"min_ns": options["min_duration_ns"]},
+    kept_by_process=stacks.MAPS,
+    resolver=_resolver,
+)
