@@ -7,8 +7,8 @@
 #ifndef SCOPE_PYTHON_BPF_H
 #define SCOPE_PYTHON_BPF_H
 
-#define PYTHON_NAME 128 /* bytes of a function's name */
-#define PYTHON_FILE 224 /* bytes of a path */
+#define PYTHON_NAME 128	 /* bytes of a function's name */
+#define PYTHON_FILE 224	 /* bytes of a path */
 #define PYTHON_LINES 480 /* bytes of a piece of a line table */
 #define PYTHON_PIECES 64
 #define PYTHON_INTERPRETERS 8

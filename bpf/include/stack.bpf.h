@@ -24,7 +24,8 @@ enum scope_stack_flaw {
 	STACK_CUT_USER = 1, /* outer frames */
 	STACK_CUT_PYTHON = 2,
 	STACK_CUT_KERNEL = 4,
-	STACK_CODE_UNKNOWN = 8, /* a Python frame's code object, for which there was no room */
+	STACK_CODE_UNKNOWN = 8,	      /* a Python frame's code object, for which there was no room */
+	STACK_BY_FRAME_POINTERS = 16, /* certainty: some frames were found by frame pointers */
 };
 
 SCOPE_SHARED(enum, scope_stack_flaw);
@@ -88,6 +89,7 @@ static __always_inline __u64 mix(__u64 hash, __u64 value)
 
 #include "frameless.bpf.h"
 #include "python.bpf.h"
+#include "unwind.bpf.h"
 
 /* Walks by frame pointers; `count` frames are there already. Returns the hash. */
 static __always_inline __u64 walk_frames(struct scope_stack *stack, struct user_frame frame, __u32 count, __u64 hash)

@@ -43,7 +43,7 @@ __noinline __u64 walk_interrupted(struct stack_memory *memory)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct user_frame frame = {};
 	struct pt_regs *regs;
-	__u64 hash;
+	__u64 hash, unwound;
 
 	if (!memory) /* never NULL, but the verifier does not know */
 		return 0;
@@ -52,6 +52,9 @@ __noinline __u64 walk_interrupted(struct stack_memory *memory)
 		regs = (struct pt_regs *)bpf_task_pt_regs(task);
 		frame.outer = PT_REGS_FP(regs);
 		frame.return_address = PT_REGS_IP(regs) + 1; /* like a return address, after the instruction */
+		unwound = unwind_stack(&memory->walked, frame.return_address, PT_REGS_SP(regs), frame.outer, hash);
+		if (unwound)
+			return walk_python(&memory->walked, unwound);
 	}
 	hash = walk_frames(&memory->walked, frame, 0, hash);
 	return walk_python(&memory->walked, hash);

@@ -141,6 +141,20 @@ def take_all(fd: int, key_size: int, value_size: int, entries: int) -> tuple[Byt
     return keys[:count], values[:count]
 
 
+def fill_array(fd: int, values: np.ndarray[Any, np.dtype[Any]]) -> None:
+    """Sets the first entries of an array.
+
+    Args:
+        values: shape (entries,); items have the size of the map's values.
+
+    Raises:
+        KernelError: the kernel refused.
+    """
+    keys, count = np.arange(len(values), dtype=np.uint32), ffi.new("uint32_t *", len(values))
+    filled = ffi.from_buffer(np.ascontiguousarray(values))
+    check(lib.bpf_map_update_batch(fd, ffi.from_buffer(keys), filled, count, ffi.NULL), "cannot fill a map")
+
+
 def read_per_cpu(fd: int, key: int, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
     """The values of one key of a per-CPU array, shape (possible CPUs,); `dtype` has the size of the map's values.
 

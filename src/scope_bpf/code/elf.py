@@ -31,6 +31,7 @@ _PT_NOTE, _BUILD_ID = 4, (3, b"GNU\0")  # type NT_GNU_BUILD_ID and owner of the 
 X86_64 = 62  # EM_X86_64
 _RELATIVE = {X86_64: 8, 183: 1027}  # R_X86_64_RELATIVE, R_AARCH64_RELATIVE
 _NOTE = struct.Struct("<III")  # size of owner, size of text, type
+_PAGE = os.sysconf("SC_PAGE_SIZE")  # mappings begin at a page, which may be before the segment
 _ENDBR64 = b"\xf3\x0f\x1e\xfa"
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -187,6 +188,22 @@ class ElfFile:
         for name, header in self._sections.items():
             if name.startswith(beginning.encode()):
                 yield int(header["address"]), self.read(*self._content(name.decode(errors="surrogateescape")))
+
+    def section(self, name: str) -> tuple[int, bytes]:
+        """Address and content of a section; no content if there is no such section."""
+        header = self._sections.get(name.encode())
+        return (int(header["address"]) if header is not None else 0), self.read(*self._content(name))
+
+    def shift_of(self, start: int, offset: int) -> int | None:
+        """How far the file's addresses were moved in a process; None if no code of the file is mapped so.
+
+        Args:
+            start, offset: address of an executable mapping, and its offset in the file.
+        """
+        for part in self.segments:
+            if part.executable and part.offset - _PAGE < offset < part.offset + part.size:
+                return start - offset - (part.address - part.offset)
+        return None
 
     def has_section(self, name: str) -> bool:
         """Whether the file has a section with this name."""

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.stream import Mode, Rows, Stream
-from scope_bpf.code.history import History, Process
+from scope_bpf.code.history import History, Mapped, Process
 from scope_bpf.code.kernel_symbols import KernelSymbols
 from scope_bpf.code.modules import Module, Modules
 from scope_bpf.code.python.codes import Codes
 from scope_bpf.code.python.interpreters import Interpreters
+from scope_bpf.code.unwinding import Unwinding
 from scope_bpf.layout.records import enum_values, record_dtype
 
 CUT = "[cut]"  # replaces frames for which the kernel had no space
@@ -53,10 +54,12 @@ class StackResolver:
         return self._stacks.notes()
 
     def settle(self, timeout_s: float) -> None:
-        """Nothing: no work is done in the background."""
+        """Waits until the code that processes have mapped can be unwound, but not longer than `timeout_s`."""
+        self._stacks.settle(timeout_s)
 
     def close(self) -> None:
-        """Nothing: no resources are held."""
+        """Reads no more files. May be called again."""
+        self._stacks.close()
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's column `stack`."""
@@ -75,16 +78,29 @@ class StackNames:
         self._stack = record_dtype(object_.btf, "scope_stack")
         self._flaws = enum_values(object_.btf, "scope_stack_flaw")
         self._codes, self._interpreters = Codes(object_), Interpreters(object_)
-        self._kernel = KernelSymbols()
-        history.mapped_by = self._interpreters.note
+        self._unwinding, self._kernel = Unwinding(object_), KernelSymbols()
+        history.mapped_by = self._note
+
+    def _note(self, process: Process, mapped: Mapped) -> None:
+        self._interpreters.note(process, mapped)
+        self._unwinding.note(process, mapped)
 
     def drop_module(self, module: Module) -> None:
         """Forgets a file that no process maps any more."""
         self._interpreters.drop(module)
+        self._unwinding.drop(module)
 
     def notes(self) -> list[str]:
-        """Which interpreters' frames cannot be walked."""
-        return self._interpreters.notes()
+        """Which interpreters' frames cannot be walked, and for which code there was no room."""
+        return self._interpreters.notes() + self._unwinding.notes()
+
+    def settle(self, timeout_s: float) -> None:
+        """Waits until the code that processes have mapped can be unwound, but not longer than `timeout_s`."""
+        self._unwinding.settle(timeout_s)
+
+    def close(self) -> None:
+        """Reads no more files. May be called again."""
+        self._unwinding.close()
 
     def column(self, stream: Stream, rows: Rows) -> pa.Array:
         """The text of each row's stack, by `stack_id`, process and time; null if the row has no stack."""

@@ -60,6 +60,11 @@ struct bpf_link *scope_attach_uprobe(const struct bpf_program *program, const ch
 struct bpf_link *scope_attach_software_event(const struct bpf_program *program, uint64_t config, uint64_t rate,
 					     int cpu);
 
+/* shim/unwind.c */
+struct unwind_row;
+int64_t scope_unwind_rows(const uint8_t *section, size_t size, uint64_t address, uint64_t base,
+			  struct unwind_row **found);
+
 /* shim/mappings.c */
 typedef struct {
 	uint32_t major;

@@ -35,12 +35,11 @@ class Interpreters:
         if module not in self._in:
             self._in[module] = interpreter_in(module.elf)
         interpreter = self._in[module]
-        first = module.elf.address_of(mapped.offset)
-        if not interpreter or not interpreter.offsets or first is None:
+        shift = module.elf.shift_of(mapped.start, mapped.offset)
+        if not interpreter or not interpreter.offsets or shift is None:
             return
-        moved = mapped.start - first
         record = np.zeros((), self._record)
-        record["runtime"], record["code_type"] = interpreter.runtime + moved, interpreter.code_type + moved
+        record["runtime"], record["code_type"] = interpreter.runtime + shift, interpreter.code_type + shift
         for name, value in interpreter.offsets.items():
             record["at"][name] = self._ways[value] if isinstance(value, str) else value
         try:

@@ -40,12 +40,14 @@ class CudaResolver:
         return self._kernels.notes() + self._stacks.notes()
 
     def settle(self, timeout_s: float) -> None:
-        """Waits until the handles of all added processes were read, but not longer than `timeout_s`."""
+        """Waits until the handles of all added processes were read, and their code can be unwound, but not longer than `timeout_s`."""
         self._kernels.settle(timeout_s)
+        self._stacks.settle(timeout_s)
 
     def close(self) -> None:
         """Stops reading files."""
         self._kernels.close()
+        self._stacks.close()
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's resolved columns."""

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Unwinds user stacks by the tables that compilers make for exceptions (.eh_frame), so that code without frame pointers
+ * has whole stacks. User space makes each file's table once (unwind.h), and tells which files a process has mapped
+ * where. Code without a table is unwound by its frame pointer, if this leads to code that is known.
+ */
+#ifndef SCOPE_UNWIND_BPF_H
+#define SCOPE_UNWIND_BPF_H
+
+#include "unwind.h"
+
+#define UNWIND_TABLES 4096
+#define UNWIND_MAPPINGS 512
+#define UNWIND_WORD 8
+
+SCOPE_SHARED(enum, unwind_rule);
+
+struct unwind_mapping {
+	__u64 start;
+	__u64 end;
+	__u64 bias;  /* address of what rows call 0 */
+	__u32 table; /* slot in unwind_tables */
+	__u32 rows;  /* 0: no table */
+};
+
+/* The code of a process, in order of address. */
+struct unwind_process {
+	__u32 count;
+	__u32 pad;
+	struct unwind_mapping mappings[UNWIND_MAPPINGS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __s32); /* host pid */
+	__type(value, struct unwind_process);
+} unwind_processes SEC(".maps");
+
+/* Only defines the type: user space creates a map for each file. */
+struct unwind_table {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_INNER_MAP);
+	__type(key, __u32);
+	__type(value, struct unwind_row);
+} unwind_first SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, UNWIND_TABLES);
+	__type(key, __u32);
+	__array(values, struct unwind_table);
+} unwind_tables SEC(".maps");
+
+struct unwinding {
+	const struct unwind_process *process;
+	struct scope_stack *stack;
+	__u64 pc; /* a return address; where the walk begins, one more than the next instruction */
+	__u64 sp;
+	__u64 fp;
+	__u64 hash;
+};
+
+struct unwind_search {
+	const struct unwind_process *process;
+	void *table;
+	__u64 wanted;
+	__u32 low; /* the first one that may be it */
+	__u32 high;
+	struct unwind_row row;
+};
+
+static long search_mapping(__u32 index, struct unwind_search *search)
+{
+	__u32 middle = (search->low + search->high) / 2;
+
+	if (search->low >= search->high || middle >= UNWIND_MAPPINGS)
+		return 1;
+	if (search->process->mappings[middle].end <= search->wanted)
+		search->low = middle + 1;
+	else
+		search->high = middle;
+	return 0;
+}
+
+/* The mapping with this code; NULL: it is not known. */
+static __always_inline const struct unwind_mapping *mapping_at(const struct unwind_process *process, __u64 pc)
+{
+	struct unwind_search search = {.process = process, .wanted = pc, .high = process->count};
+	const struct unwind_mapping *found;
+	__u32 index;
+
+	bpf_loop(10, search_mapping, &search, 0); /* 2^9 mappings */
+	index = search.low;
+	barrier_var(index);
+	if (index >= UNWIND_MAPPINGS || index >= process->count)
+		return NULL;
+	found = &process->mappings[index];
+	return pc >= found->start ? found : NULL;
+}
+
+/* Searches the last row that is not behind the wanted place. */
+static long search_row(__u32 index, struct unwind_search *search)
+{
+	__u32 middle = (search->low + search->high) / 2;
+	struct unwind_row *row;
+
+	if (search->low >= search->high)
+		return 1;
+	row = bpf_map_lookup_elem(search->table, &middle);
+	if (!row)
+		return 1;
+	if (row->pc <= search->wanted) {
+		search->row = *row;
+		search->low = middle + 1;
+	} else {
+		search->high = middle;
+	}
+	return 0;
+}
+
+static __always_inline bool row_at(const struct unwind_mapping *mapping, __u64 pc, struct unwind_row *row)
+{
+	struct unwind_search search = {.wanted = pc - mapping->bias, .high = mapping->rows};
+	__u32 slot = mapping->table;
+
+	search.table = bpf_map_lookup_elem(&unwind_tables, &slot);
+	if (!mapping->rows || !search.table)
+		return false;
+	bpf_loop(32, search_row, &search, 0);
+	*row = search.row;
+	return search.low > 0;
+}
+
+#if defined(__TARGET_ARCH_x86)
+
+/* Members of struct ucontext with its registers: arch/x86/include/uapi/asm/{ucontext,sigcontext}.h */
+#define UCONTEXT_FP 120
+#define UCONTEXT_SP 160
+#define UCONTEXT_PC 168
+
+static __always_inline __u64 user_word(__u64 address)
+{
+	__u64 value = 0;
+
+	bpf_probe_read_user(&value, sizeof(value), (void *)address);
+	return value;
+}
+
+/* Goes to the caller by a row's rule. Returns whether there is one. */
+static __always_inline bool unwind_by(struct unwinding *at, const struct unwind_row *row)
+{
+	__s64 words = (__s64)row->cfa * UNWIND_WORD, saved = (__s64)row->fp * UNWIND_WORD;
+	__u64 cfa;
+
+	if (row->rule == UNWIND_SIGNAL) {
+		at->pc = user_word(at->sp + UCONTEXT_PC) + 1; /* the interrupted instruction */
+		at->fp = user_word(at->sp + UCONTEXT_FP);
+		at->sp = user_word(at->sp + UCONTEXT_SP);
+		return at->pc > 1;
+	}
+	if (row->rule == UNWIND_SP)
+		cfa = at->sp + words;
+	else if (row->rule == UNWIND_FP)
+		cfa = at->fp + words;
+	else if (row->rule == UNWIND_FP_AT)
+		cfa = user_word(at->fp + words);
+	else if (row->rule == UNWIND_PLT)
+		cfa = at->sp + ((at->pc - 1 & 15) >= (__u64)row->cfa ? 2 : 1) * UNWIND_WORD;
+	else
+		return false;
+	if (cfa <= at->sp) /* stacks grow downwards */
+		return false;
+	if (row->fp)
+		at->fp = user_word(cfa + saved);
+	at->pc = user_word(cfa - UNWIND_WORD);
+	at->sp = cfa;
+	return at->pc;
+}
+
+/* Goes to the caller by the frame pointer. */
+static __always_inline bool unwind_by_frame_pointer(struct unwinding *at)
+{
+	struct user_frame frame;
+
+	if (at->fp < at->sp || at->fp & 7 || bpf_probe_read_user(&frame, sizeof(frame), (void *)at->fp))
+		return false;
+	at->sp = at->fp + sizeof(frame);
+	at->fp = frame.outer;
+	at->pc = frame.return_address;
+	return at->pc;
+}
+
+static long unwind_frame(__u32 index, struct unwinding *at)
+{
+	const struct unwind_mapping *mapping = mapping_at(at->process, at->pc - 1);
+	__u32 depth = at->stack->user_depth; /* kept there, since the verifier would try each value of a variable */
+	struct unwind_row row = {};
+
+	barrier_var(depth);
+	if (depth >= STACK_FRAMES) {
+		at->stack->flaws |= STACK_CUT_USER;
+		return 1;
+	}
+	at->stack->user[depth] = at->pc;
+	at->stack->user_depth = depth + 1;
+	at->hash = mix(at->hash, at->pc);
+	if (mapping && row_at(mapping, at->pc - 1, &row) && row.rule != UNWIND_UNKNOWN) {
+		if (unwind_by(at, &row))
+			return 0;
+		if (row.rule != UNWIND_END)
+			at->stack->flaws |= STACK_CUT_USER;
+		return 1;
+	}
+	at->stack->flaws |= STACK_BY_FRAME_POINTERS;
+	if (unwind_by_frame_pointer(at) && mapping_at(at->process, at->pc - 1))
+		return 0;
+	at->stack->flaws |= STACK_CUT_USER;
+	return 1;
+}
+
+/*
+ * Unwinds the running thread's user stack into `stack`, from these registers on. Returns the hash; 0: the process is
+ * not known (yet), and nothing was written.
+ */
+__noinline __u64 unwind_stack(struct scope_stack *stack, __u64 pc, __u64 sp, __u64 fp, __u64 hash)
+{
+	struct unwinding at = {.stack = stack, .pc = pc, .sp = sp, .fp = fp, .hash = hash};
+	__s32 pid = bpf_get_current_task_btf()->tgid;
+
+	at.process = bpf_map_lookup_elem(&unwind_processes, &pid);
+	if (!stack || !at.process)
+		return 0;
+	stack->user_depth = 0;
+	stack->flaws = 0;
+	bpf_loop(STACK_FRAMES + 1, unwind_frame, &at, 0);
+	return at.hash ? at.hash : 1;
+}
+
+#else
+
+/* Compilers keep frame pointers on this architecture. */
+static __always_inline __u64 unwind_stack(struct scope_stack *stack, __u64 pc, __u64 sp, __u64 fp, __u64 hash)
+{
+	return 0;
+}
+
+#endif
+
+/* A child has its parent's code at the same addresses. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(unwind_fork, struct task_struct *parent, struct task_struct *child)
+{
+	__s32 from = parent->tgid, to = child->tgid;
+	struct unwind_process *process = from == to ? NULL : bpf_map_lookup_elem(&unwind_processes, &from);
+
+	if (process)
+		bpf_map_update_elem(&unwind_processes, &to, process, BPF_ANY);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(unwind_exec, struct task_struct *task)
+{
+	__s32 pid = task->tgid;
+
+	bpf_map_delete_elem(&unwind_processes, &pid);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_free")
+int BPF_PROG(unwind_forget, struct task_struct *task)
+{
+	__s32 pid = task->tgid;
+
+	if (task->pid == pid)
+		bpf_map_delete_elem(&unwind_processes, &pid);
+	return 0;
+}
+
+#endif
