@@ -38,7 +38,9 @@ struct python_offsets {
 	__u16 instruction;
 	__u16 owner;
 	__u16 is_entry;
-	__u16 file; /* PyCodeObject, like the next four */
+	__u16 cframe;	       /* PyThreadState: struct on the stack of the C function that runs the innermost frame */
+	__u16 cframe_previous; /* the same of the one around it */
+	__u16 file;	       /* PyCodeObject, like the next four */
 	__u16 name;
 	__u16 first_line;
 	__u16 lines;
@@ -49,8 +51,8 @@ struct python_offsets {
 	__u8 has_owner;
 	__u8 no_owner_from; /* owners from this number on: no Python frame, but an entry from C */
 	__u8 has_is_entry;
+	__u8 has_cframe;
 	__u8 instruction_is; /* enum python_instruction */
-	__u8 pad;
 };
 
 /* A process with an interpreter. */
@@ -328,19 +330,44 @@ static __noinline int keep_code(const struct python_offsets *at, __u64 address, 
 
 struct python_walk {
 	const struct python_process *process;
-	struct scope_stack *stack;
+	struct stack_memory *memory;
 	struct python_codes_key key;
 	__u64 frame;
+	__u64 cframe;
 	__u64 hash;
+	__u64 local; /* address of a variable of a C function */
 };
+
+static long search_native(__u32 index, struct python_walk *walk)
+{
+	__u32 native = walk->memory->native;
+
+	if (native >= STACK_FRAMES || native >= walk->memory->walked.user_depth)
+		return 1;
+	if (walk->memory->tops[native] > walk->local)
+		return 1;
+	walk->memory->native = native + 1;
+	return 0;
+}
+
+/* The C function with this variable on its stack, as the number to keep in `entered`. */
+static __always_inline __u32 entered_by(struct python_walk *walk, __u64 local)
+{
+	walk->local = local;
+	bpf_loop(STACK_FRAMES, search_native, walk, 0);
+	if (walk->memory->native >= walk->memory->walked.user_depth)
+		return PYTHON_ENTERED;
+	return PYTHON_ENTERED_AT + walk->memory->native;
+}
 
 /* Records the innermost frame that is left, and goes on to the one around it. */
 static long walk_python_frame(__u32 index, struct python_walk *walk)
 {
 	const struct python_offsets *at = &walk->process->at;
 	__u64 code = word_at(walk->frame + at->code) & ~1ULL, instruction; /* 3.14 tags the pointer in its lowest bit */
+	struct scope_stack *stack = &walk->memory->walked;
 	struct python_frame *kept;
-	__u32 depth = walk->stack->python_depth; /* kept there, since the verifier would try each value of a variable */
+	__u32 depth = stack->python_depth; /* kept there, since the verifier would try each value of a variable */
 	__u8 owner = 0, is_entry = !at->has_owner;
 
 	if (at->has_owner)
@@ -349,16 +376,16 @@ static long walk_python_frame(__u32 index, struct python_walk *walk)
 		depth--;
 		barrier_var(depth);
 		if (depth < STACK_PYTHON_FRAMES)
-			walk->stack->python[depth].entered = 1;
+			stack->python[depth].entered = entered_by(walk, walk->frame);
 	} else {
 		if (word_at(code + 8) != walk->process->code_type)
 			return 1; /* a frame that is just made, or none */
 		barrier_var(depth);
 		if (depth >= STACK_PYTHON_FRAMES) {
-			walk->stack->flaws |= STACK_CUT_PYTHON;
+			stack->flaws |= STACK_CUT_PYTHON;
 			return 1;
 		}
-		kept = &walk->stack->python[depth];
+		kept = &stack->python[depth];
 		instruction = word_at(walk->frame + at->instruction);
 		if (at->instruction_is == PYTHON_POINTER)
 			instruction -= code + at->bytecode;
@@ -370,28 +397,33 @@ static long walk_python_frame(__u32 index, struct python_walk *walk)
 		walk->key.number = mix(walk->key.number, (__u32)word_at(code + at->first_line));
 		walk->key.number = mix(walk->key.number, word_at(code + at->file));
 		if (!bpf_map_lookup_elem(&python_codes, &walk->key) && keep_code(at, code, &walk->key))
-			walk->stack->flaws |= STACK_CODE_UNKNOWN;
+			stack->flaws |= STACK_CODE_UNKNOWN;
 		kept->code = walk->key.number;
 		kept->instruction = instruction;
-		kept->entered = is_entry;
+		kept->entered = is_entry ? PYTHON_ENTERED : PYTHON_NOT_ENTERED;
+		if (is_entry && at->has_cframe && walk->cframe) {
+			kept->entered = entered_by(walk, walk->cframe);
+			walk->cframe = word_at(walk->cframe + at->cframe_previous);
+		}
 		walk->hash = mix(mix(walk->hash, kept->code), kept->instruction);
-		walk->stack->python_depth = depth + 1;
+		stack->python_depth = depth + 1;
 	}
 	walk->frame = word_at(walk->frame + at->previous);
 	return !walk->frame;
 }
 
 /* Walks the running thread's Python frames, if it has any. Returns the hash, with these frames. */
-__noinline __u64 walk_python(struct scope_stack *stack, __u64 hash)
+__noinline __u64 walk_python(struct stack_memory *memory, __u64 hash)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct python_walk walk = {.stack = stack, .hash = hash};
+	struct python_walk walk = {.memory = memory, .hash = hash};
 	__s32 pid = task->tgid;
 	__u64 state;
 
-	if (!stack) /* never NULL, but the verifier does not know */
+	if (!memory) /* never NULL, but the verifier does not know */
 		return hash;
-	stack->python_depth = 0;
+	memory->walked.python_depth = 0;
+	memory->native = 0;
 	walk.process = bpf_map_lookup_elem(&python_processes, &pid);
 	if (!walk.process)
 		return hash;
@@ -401,6 +433,8 @@ __noinline __u64 walk_python(struct scope_stack *stack, __u64 hash)
 	walk.frame = word_at(state + walk.process->at.frame);
 	if (walk.process->at.frame_is_behind)
 		walk.frame = word_at(walk.frame + walk.process->at.frame_in_it);
+	if (walk.process->at.has_cframe)
+		walk.cframe = word_at(state + walk.process->at.cframe);
 	walk.key.start_ns = running_start_ns();
 	walk.key.pid = pid;
 	if (walk.frame)

@@ -30,11 +30,24 @@ enum scope_stack_flaw {
 
 SCOPE_SHARED(enum, scope_stack_flaw);
 
+/*
+ * Who called a Python frame: the Python frame around it, both run by the same C function; or C code, so that it is the
+ * first one that a C function runs. From PYTHON_ENTERED_AT on: that C function is user frame number entered -
+ * PYTHON_ENTERED_AT.
+ */
+enum python_entered {
+	PYTHON_NOT_ENTERED,
+	PYTHON_ENTERED,
+	PYTHON_ENTERED_AT,
+};
+
+SCOPE_SHARED(enum, python_entered);
+
 /* A frame of the Python interpreter. */
 struct python_frame {
 	__u64 code;	   /* number of the code object in python_codes */
 	__u32 instruction; /* offset in the bytecode, in bytes */
-	__u32 entered;	   /* 1: C code called it; 0: the Python frame around it did, in the same C function */
+	__u32 entered;	   /* PYTHON_NOT_ENTERED, PYTHON_ENTERED, or more */
 };
 
 struct scope_stack {
@@ -79,6 +92,9 @@ struct stack_memory {
 	__u64 recent[STACKS_RECENT]; /* numbers of kept stacks */
 	struct stack_step steps[STACKS_RECENT];
 	struct scope_stack walked;
+	__u64 tops[STACK_FRAMES]; /* where each user frame's memory ends; 0: unknown */
+	__u32 native;		  /* the walk of Python frames has come to this user frame */
+	__u32 pad;
 };
 
 static __always_inline __u64 mix(__u64 hash, __u64 value)
@@ -92,8 +108,9 @@ static __always_inline __u64 mix(__u64 hash, __u64 value)
 #include "unwind.bpf.h"
 
 /* Walks by frame pointers; `count` frames are there already. Returns the hash. */
-static __always_inline __u64 walk_frames(struct scope_stack *stack, struct user_frame frame, __u32 count, __u64 hash)
+static __always_inline __u64 walk_frames(struct stack_memory *memory, struct user_frame frame, __u32 count, __u64 hash)
 {
+	struct scope_stack *stack = &memory->walked;
 	__u64 at = 0;
 
 	for (int i = 0; i < STACK_FRAMES; i++) {
@@ -101,6 +118,7 @@ static __always_inline __u64 walk_frames(struct scope_stack *stack, struct user_
 			break;
 		barrier_var(count);
 		stack->user[count & (STACK_FRAMES - 1)] = frame.return_address;
+		memory->tops[count & (STACK_FRAMES - 1)] = 0;
 		count++;
 		hash = mix(hash, frame.return_address);
 		if (frame.outer <= at || frame.outer & 7) { /* not a frame: stacks grow downwards */
@@ -145,8 +163,8 @@ __noinline __u64 walk_stack(const struct user_frame *entry, __u64 at, struct sta
 		count = i + 1;
 		hash = mix(hash, stub);
 	}
-	hash = walk_frames(stack, frame, count, hash);
-	return walk_python(stack, hash) >> 1; /* 63 bits, since the database's integers are signed */
+	hash = walk_frames(memory, frame, count, hash);
+	return walk_python(memory, hash) >> 1; /* 63 bits, since the database's integers are signed */
 }
 
 /* Keeps the walked stack under its number. Returns 0 if it could not be kept: incomplete for the stream. */

@@ -56,7 +56,7 @@ struct {
 
 struct unwinding {
 	const struct unwind_process *process;
-	struct scope_stack *stack;
+	struct stack_memory *memory;
 	__u64 pc; /* a return address; where the walk begins, one more than the next instruction */
 	__u64 sp;
 	__u64 fp;
@@ -196,45 +196,48 @@ static __always_inline bool unwind_by_frame_pointer(struct unwinding *at)
 static long unwind_frame(__u32 index, struct unwinding *at)
 {
 	const struct unwind_mapping *mapping = mapping_at(at->process, at->pc - 1);
-	__u32 depth = at->stack->user_depth; /* kept there, since the verifier would try each value of a variable */
+	struct scope_stack *stack = &at->memory->walked;
+	__u32 depth = stack->user_depth; /* kept there, since the verifier would try each value of a variable */
+	bool has_caller;
 	struct unwind_row row = {};
 
 	barrier_var(depth);
 	if (depth >= STACK_FRAMES) {
-		at->stack->flaws |= STACK_CUT_USER;
+		stack->flaws |= STACK_CUT_USER;
 		return 1;
 	}
-	at->stack->user[depth] = at->pc;
-	at->stack->user_depth = depth + 1;
+	stack->user[depth] = at->pc;
+	stack->user_depth = depth + 1;
 	at->hash = mix(at->hash, at->pc);
 	if (mapping && row_at(mapping, at->pc - 1, &row) && row.rule != UNWIND_UNKNOWN) {
-		if (unwind_by(at, &row))
-			return 0;
-		if (row.rule != UNWIND_END)
-			at->stack->flaws |= STACK_CUT_USER;
-		return 1;
+		has_caller = unwind_by(at, &row);
+		at->memory->tops[depth] = has_caller ? at->sp : ~0ULL;
+		if (!has_caller && row.rule != UNWIND_END)
+			stack->flaws |= STACK_CUT_USER;
+		return !has_caller;
 	}
-	at->stack->flaws |= STACK_BY_FRAME_POINTERS;
-	if (unwind_by_frame_pointer(at) && mapping_at(at->process, at->pc - 1))
-		return 0;
-	at->stack->flaws |= STACK_CUT_USER;
-	return 1;
+	stack->flaws |= STACK_BY_FRAME_POINTERS;
+	has_caller = unwind_by_frame_pointer(at) && mapping_at(at->process, at->pc - 1);
+	at->memory->tops[depth] = has_caller ? at->sp : ~0ULL;
+	if (!has_caller)
+		stack->flaws |= STACK_CUT_USER;
+	return !has_caller;
 }
 
 /*
- * Unwinds the running thread's user stack into `stack`, from these registers on. Returns the hash; 0: the process is
+ * Unwinds the running thread's user stack into `walked`, from these registers on. Returns the hash; 0: the process is
  * not known (yet), and nothing was written.
  */
-__noinline __u64 unwind_stack(struct scope_stack *stack, __u64 pc, __u64 sp, __u64 fp, __u64 hash)
+__noinline __u64 unwind_stack(struct stack_memory *memory, __u64 pc, __u64 sp, __u64 fp, __u64 hash)
 {
-	struct unwinding at = {.stack = stack, .pc = pc, .sp = sp, .fp = fp, .hash = hash};
+	struct unwinding at = {.memory = memory, .pc = pc, .sp = sp, .fp = fp, .hash = hash};
 	__s32 pid = bpf_get_current_task_btf()->tgid;
 
 	at.process = bpf_map_lookup_elem(&unwind_processes, &pid);
-	if (!stack || !at.process)
+	if (!memory || !at.process)
 		return 0;
-	stack->user_depth = 0;
-	stack->flaws = 0;
+	memory->walked.user_depth = 0;
+	memory->walked.flaws = 0;
 	bpf_loop(STACK_FRAMES + 1, unwind_frame, &at, 0);
 	return at.hash ? at.hash : 1;
 }
@@ -242,7 +245,7 @@ __noinline __u64 unwind_stack(struct scope_stack *stack, __u64 pc, __u64 sp, __u
 #else
 
 /* Compilers keep frame pointers on this architecture. */
-static __always_inline __u64 unwind_stack(struct scope_stack *stack, __u64 pc, __u64 sp, __u64 fp, __u64 hash)
+static __always_inline __u64 unwind_stack(struct stack_memory *memory, __u64 pc, __u64 sp, __u64 fp, __u64 hash)
 {
 	return 0;
 }

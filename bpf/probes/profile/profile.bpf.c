@@ -52,12 +52,12 @@ __noinline __u64 walk_interrupted(struct stack_memory *memory)
 		regs = (struct pt_regs *)bpf_task_pt_regs(task);
 		frame.outer = PT_REGS_FP(regs);
 		frame.return_address = PT_REGS_IP(regs) + 1; /* like a return address, after the instruction */
-		unwound = unwind_stack(&memory->walked, frame.return_address, PT_REGS_SP(regs), frame.outer, hash);
+		unwound = unwind_stack(memory, frame.return_address, PT_REGS_SP(regs), frame.outer, hash);
 		if (unwound)
-			return walk_python(&memory->walked, unwound);
+			return walk_python(memory, unwound);
 	}
-	hash = walk_frames(&memory->walked, frame, 0, hash);
-	return walk_python(&memory->walked, hash);
+	hash = walk_frames(memory, frame, 0, hash);
+	return walk_python(memory, hash);
 }
 
 /* The running thread's stack, in the kernel too; 0: not kept. */

@@ -16,11 +16,11 @@ from scope_bpf.code.kernel_symbols import KernelSymbols
 from scope_bpf.code.modules import Module, Modules
 from scope_bpf.code.python.codes import Codes
 from scope_bpf.code.python.interpreters import Interpreters
+from scope_bpf.code.python.merging import Group, Native, merged
 from scope_bpf.code.unwinding import Unwinding
 from scope_bpf.layout.records import enum_values, record_dtype
 
 CUT = "[cut]"  # replaces frames for which the kernel had no space
-_EVAL = ("_PyEval_EvalFrameDefault", "_TAIL_CALL_")  # begins of the names of the functions that run Python code
 _AGE = np.uint64(0x9E3779B97F4A7C15)  # mixes the age into a stack's number
 
 
@@ -77,6 +77,7 @@ class StackNames:
         self._key = record_dtype(object_.btf, "scope_stacks_key")
         self._stack = record_dtype(object_.btf, "scope_stack")
         self._flaws = enum_values(object_.btf, "scope_stack_flaw")
+        self._entered_at = enum_values(object_.btf, "python_entered")["PYTHON_ENTERED_AT"]
         self._codes, self._interpreters = Codes(object_), Interpreters(object_)
         self._unwinding, self._kernel = Unwinding(object_), KernelSymbols()
         history.mapped_by = self._note
@@ -135,62 +136,41 @@ class StackNames:
 
     def _named(self, process: Process | None, pid: int, start_ns: int, stack: Any, time_ns: int) -> str:
         flaws = {kind for kind, bit in self._flaws.items() if int(stack["flaws"]) & bit}
-        native = self._native(process, stack, time_ns)
         python = self._python(process, pid, start_ns, stack)
-        frames = merged(native, python)
+        frames = merged(self._native(process, stack, time_ns), python)
         if "STACK_CUT_PYTHON" in flaws or (not python and "STACK_CUT_USER" in flaws):
             frames.insert(0, CUT)
-        if "kernel" in self._stack.fields:
+        if "kernel" in (self._stack.fields or {}):
             frames += [CUT] if "STACK_CUT_KERNEL" in flaws else []
             frames += self._kernel.names(stack["kernel"][: int(stack["kernel_depth"])][::-1])
         return ";".join(frames)
 
-    def _native(self, process: Process | None, stack: Any, time_ns: int) -> list[str]:
-        """The frames of the user stack, outermost first."""
-        addresses = stack["user"][: int(stack["user_depth"])].tolist()[::-1]
+    def _native(self, process: Process | None, stack: Any, time_ns: int) -> list[Native]:
+        """The frames of the user stack, innermost first."""
+        addresses = stack["user"][: int(stack["user_depth"])].tolist()
         # A return address may already be in the next function, so look up the byte before it, inside the call.
         if process and not all(process.at(address - 1, time_ns) for address in addresses):
             self._history.catch_up(process.pid)
         frames = []
         for address in addresses:
             there = process.at(address - 1, time_ns) if process else None
-            if there and there.module:
-                frames.append(there.module.frame_at(address - 1 - there.start + there.offset))
+            module = there.module if there else None
+            if there and module:
+                text = module.frame_at(address - 1 - there.start + there.offset)
+                frames.append(Native(text, self._interpreters.is_in(module)))
             else:
-                frames.append(f"{address:#x}")
+                frames.append(Native(f"{address:#x}"))
         return frames
 
-    def _python(self, process: Process | None, pid: int, start_ns: int, stack: Any) -> list[list[str]]:
-        """The Python frames, outermost first, in groups: each was called by C code."""
-        frames = stack["python"][: int(stack["python_depth"])][::-1]
+    def _python(self, process: Process | None, pid: int, start_ns: int, stack: Any) -> list[Group]:
+        """The Python frames, innermost first, in groups: one C function runs the frames of a group."""
+        frames = stack["python"][: int(stack["python_depth"])]
         version = self._interpreters.version(process) if process and len(frames) else None
-        groups: list[list[str]] = []
+        groups, texts = [], []
         for frame in frames:
-            text = self._codes.text(pid, start_ns, frame, version).replace(";", ",")
-            if frame["entered"] or not groups:
-                groups.append([])
-            groups[-1].append(text)
-        return groups
-
-
-def merged(native: list[str], python: list[list[str]]) -> list[str]:
-    """One stack: each function of the interpreter that runs Python code is replaced by the Python frames in it.
-
-    They belong together from the innermost ones on, since the outer part of a native stack may be unknown. Python
-    frames that are left over are around all of it.
-
-    Args:
-        native: outermost first.
-        python: groups, outermost first, each of which one function of the interpreter runs.
-    """
-    groups, frames, is_inside = list(python), [], False
-    for frame in reversed(native):
-        runs_python = frame.startswith(_EVAL)
-        if not runs_python or (not groups and not is_inside):
-            frames.append(frame)
-        elif not is_inside:
-            frames += reversed(groups.pop())
-        is_inside = runs_python
-    while groups:
-        frames += reversed(groups.pop())
-    return frames[::-1]
+            texts.append(self._codes.text(pid, start_ns, frame, version).replace(";", ","))
+            if entered := int(frame["entered"]):
+                place = entered - self._entered_at
+                groups.append(Group(tuple(texts), place if place >= 0 else None))
+                texts = []
+        return [*groups, Group(tuple(texts))] if texts else groups

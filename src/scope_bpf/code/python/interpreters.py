@@ -52,6 +52,10 @@ class Interpreters:
         found = (self._in.get(module) for module in list(process.modules))
         return next((interpreter.version for interpreter in found if interpreter), None)
 
+    def is_in(self, module: Module) -> bool:
+        """Whether a file contains an interpreter."""
+        return self._in.get(module) is not None
+
     def drop(self, module: Module) -> None:
         """Forgets a file that no process maps any more."""
         self._in.pop(module, None)

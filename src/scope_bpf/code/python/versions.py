@@ -42,7 +42,14 @@ _OLD = {  # PyFrameObject and PyCodeObject, 3.8 to 3.10
 _KNOWN: Mapping[Version, Mapping[str, int | str]] = {
     (3, 8): _OLD,
     (3, 9): _OLD,
-    (3, 10): _OLD | {"instruction": 96, "instruction_is": "PYTHON_UNITS"},
+    (3, 10): _OLD
+    | {
+        "instruction": 96,
+        "instruction_is": "PYTHON_UNITS",
+        "cframe": 48,
+        "cframe_previous": 8,
+        "has_cframe": 1,
+    },
     (3, 11): {
         "interpreters": 40,
         "next_interpreter": 0,
@@ -52,6 +59,9 @@ _KNOWN: Mapping[Version, Mapping[str, int | str]] = {
         "frame": 56,  # cframe
         "frame_is_behind": 1,
         "frame_in_it": 8,
+        "cframe": 56,
+        "cframe_previous": 16,
+        "has_cframe": 1,
         "previous": 48,
         "code": 32,
         "instruction": 56,
