@@ -130,6 +130,14 @@ class BpfObject:
         """File descriptors of the attached programs."""
         return [link.program_fd for link in self._links]
 
+    def has_loaded(self, name: str) -> bool:
+        """Whether a program was selected and loaded.
+
+        Raises:
+            LayoutMismatch: the object has none with this name.
+        """
+        return bool(lib.bpf_program__fd(self.program(name)) >= 0)
+
     def program_fd(self, name: str) -> int:
         """The file descriptor of a loaded program.
 

@@ -106,10 +106,16 @@ class Flame:
     Attributes:
         weight: the column that is added up; empty: rows are counted.
         by: columns of text whose values are the outermost frames.
+        below: columns of text whose values are called by the innermost frame.
+        unless: a column; rows in which it is not 0 are left out.
+        title: what the graph shows; empty: the stream's meaning.
     """
 
     weight: str = ""
     by: tuple[str, ...] = ("comm",)
+    below: tuple[str, ...] = ()
+    unless: str = ""
+    title: str = ""
 
 
 class Failed(StrEnum):

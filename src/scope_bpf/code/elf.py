@@ -130,10 +130,12 @@ class ElfFile:
     def variables(self, names: Collection[str]) -> dict[str, int]:
         """Addresses by name of the symbols of any kind that the file defines."""
         found: dict[str, int] = {}
-        for symbols in (self.dynamic_symbols, self.symbols):
-            for name in names if symbols else ():
-                addresses = symbols.addresses_at(symbols.indices(name)) if symbols else ()
-                found |= {name: int(address) for address in addresses if address >= 0}
+        for symbols in filter(None, (self.dynamic_symbols, self.symbols)):
+            for name in names:
+                addresses = symbols.addresses_at(symbols.indices(name))
+                defined = addresses[addresses >= 0].tolist()
+                if defined:
+                    found[name] = defined[0]
         return found
 
     def functions_containing(self, literal: str) -> set[tuple[str, int]]:

@@ -56,7 +56,7 @@ class Process:
     modules: set[Module] = field(default_factory=set)
     looked_at: int = 0  # number of mappings at the last look
     ended: float | None = None
-    texts: dict[tuple[int, int], str] = field(default_factory=dict)
+    texts: dict[tuple[int, int], Any] = field(default_factory=dict)
     replaced_ns: list[int] = field(default_factory=list)
     gone: dict[Mapped, float] = field(default_factory=dict)  # no longer mapped at the last look, and since when
 

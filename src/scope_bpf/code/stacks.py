@@ -4,7 +4,7 @@ Code without a symbol becomes file, offset and build id, so it can be resolved l
 build.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,18 @@ CUT = "[cut]"  # replaces frames for which the kernel had no space
 _AGE = np.uint64(0x9E3779B97F4A7C15)  # mixes the age into a stack's number
 
 
+class Named(NamedTuple):
+    """A stack as text; see `scope_bpf.catalogue.stacks.COLUMNS`."""
+
+    stack: str | None
+    function: str | None
+    python: str | None
+    walked: str | None
+
+
+NO_STACK = Named(None, None, None, None)
+
+
 class StackResolver:
     """A resolver of stacks only; see `scope_bpf.code.resolver.Resolver`.
 
@@ -36,6 +48,7 @@ class StackResolver:
 
     def add_module(self, module: Module) -> bool:
         """Keeps a file if every process that maps it may have stacks."""
+        self._stacks.add_module(module)
         return self._all_processes
 
     def find_functions(self, module: Module) -> dict[str, int]:
@@ -62,8 +75,8 @@ class StackResolver:
         self._stacks.close()
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
-        """The stream's column `stack`."""
-        return {"stack": self._stacks.column(stream, rows)} if "stack" in stream.resolved else {}
+        """The stream's columns about stacks."""
+        return self._stacks.columns(stream, rows)
 
 
 class StackNames:
@@ -86,6 +99,10 @@ class StackNames:
         self._interpreters.note(process, mapped)
         self._unwinding.note(process, mapped)
 
+    def add_module(self, module: Module) -> None:
+        """Gets ready for a file that a process may map soon."""
+        self._unwinding.prepare(module)
+
     def drop_module(self, module: Module) -> None:
         """Forgets a file that no process maps any more."""
         self._interpreters.drop(module)
@@ -103,38 +120,46 @@ class StackNames:
         """Reads no more files. May be called again."""
         self._unwinding.close()
 
-    def column(self, stream: Stream, rows: Rows) -> pa.Array:
-        """The text of each row's stack, by `stack_id`, process and time; null if the row has no stack."""
+    def columns(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
+        """Those of `stack`, `function`, `python` and `walked` that the stream has (scope_bpf.catalogue.stacks), by
+        `stack_id`, process and time; null if the row has no stack."""
+        wanted = [name for name in Named._fields if name in stream.resolved]
+        if not wanted:
+            return {}
         self._history.catch_up_to(int(rows["ktime_ns"].max(initial=0)))
         numbers = np.array(rows["stack_id"])
         if stream.mode is Mode.EVENTS and self._history.has_replaced:
             numbers ^= self._history.ages(rows).astype(np.uint64) * _AGE
         keys = pa.array(numbers).dictionary_encode()  # a stack's number is unique per process
         _, first = np.unique(keys.indices.to_numpy(), return_index=True)
-        texts = [self._text(rows[index], stream.mode is Mode.EVENTS) for index in first.tolist()]
-        return pa.array(texts, pa.string()).take(keys.indices).dictionary_encode()
+        found = [self._find(rows[index], stream.mode is Mode.EVENTS) for index in first.tolist()]
+        return {
+            name: pa.array([getattr(one, name) for one in found], pa.string()).take(keys.indices).dictionary_encode()
+            for name in wanted
+        }
 
-    def _text(self, row: Any, is_event: bool) -> str | None:
+    def _find(self, row: Any, is_event: bool) -> Named:
         pid, start_ns, number = int(row["pid"]), int(row["start_ns"]), int(row["stack_id"])
         if not number:
-            return None
+            return NO_STACK
         process = self._history.following(pid, start_ns)
         time_ns = int(row["ktime_ns"]) if is_event else 0  # stacks of states are older than the rows
         age = process.age_at(time_ns) if process else 0
-        if process and (number, age) in process.texts:
-            return process.texts[number, age]
+        known: Named | None = process.texts.get((number, age)) if process else None
+        if known:
+            return known
         key = np.zeros((), self._key)
         key["start_ns"], key["number"], key["pid"] = start_ns, number, pid
         value = self._map.get(key.tobytes())
         if value is None:
-            return None
+            return NO_STACK
         stack = np.frombuffer(value, self._stack)[0]
-        text = self._named(process, pid, start_ns, stack, time_ns or int(stack["ktime_ns"]))
+        named = self._named(process, pid, start_ns, stack, time_ns or int(stack["ktime_ns"]))
         if process:
-            process.texts[number, age] = text
-        return text
+            process.texts[number, age] = named
+        return named
 
-    def _named(self, process: Process | None, pid: int, start_ns: int, stack: Any, time_ns: int) -> str:
+    def _named(self, process: Process | None, pid: int, start_ns: int, stack: Any, time_ns: int) -> Named:
         flaws = {kind for kind, bit in self._flaws.items() if int(stack["flaws"]) & bit}
         python = self._python(process, pid, start_ns, stack)
         frames = merged(self._native(process, stack, time_ns), python)
@@ -143,7 +168,13 @@ class StackNames:
         if "kernel" in (self._stack.fields or {}):
             frames += [CUT] if "STACK_CUT_KERNEL" in flaws else []
             frames += self._kernel.names(stack["kernel"][: int(stack["kernel_depth"])][::-1])
-        return ";".join(frames)
+        walked = "frame_pointers" if "STACK_BY_FRAME_POINTERS" in flaws else "eh_frame"
+        return Named(
+            ";".join(frames),
+            frames[-1] if frames else None,
+            python[0].texts[0] if python else None,
+            walked if stack["user_depth"] else None,
+        )
 
     def _native(self, process: Process | None, stack: Any, time_ns: int) -> list[Native]:
         """The frames of the user stack, innermost first."""

@@ -51,16 +51,28 @@ class Unwinding:
         self._maker = ThreadPoolExecutor(1, "scope-unwind")
         self._left_out: set[str] = set()
         self._is_closed = False
+        self._is_used = object_.has_loaded("unwind_fork")  # not if the options have chosen no stacks
 
     def note(self, process: Process, mapped: Mapped) -> None:
         """Notes that a process has mapped code, in place of what was there."""
+        if not self._is_used:
+            return
         with self._lock:
             before = self._mapped.get(process, [])
             kept = [one for one in before if one.end <= mapped.start or one.start >= mapped.end]
             self._mapped[process] = sorted([*kept, mapped], key=lambda one: one.start)
-            if mapped.module and mapped.module not in self._making and not self._is_closed:
-                self._making[mapped.module] = self._maker.submit(self._make, mapped.module)
+            if mapped.module:
+                self._submit(mapped.module)
             self._write(process)
+
+    def prepare(self, module: Module) -> None:
+        """Makes a file's table, before a process maps it."""
+        with self._lock:
+            self._submit(module)
+
+    def _submit(self, module: Module) -> None:
+        if module not in self._making and not self._is_closed and self._is_used:
+            self._making[module] = self._maker.submit(self._make, module)
 
     def _write(self, process: Process) -> None:
         mapped = self._mapped[process]

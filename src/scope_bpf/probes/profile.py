@@ -1,6 +1,7 @@
 """Where threads spend their time: samples of their stacks on a CPU, and their stacks whenever they leave it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,15 +46,11 @@ def _resolver(object_: "BpfObject", modules: "Modules", _places: "Sequence[Place
     return StackResolver(object_, modules, all_processes=True)
 
 
-_STACK = Derived(
-    Column(
-        "the stack, outermost frame first, separated by semicolons: functions of the program, Python functions with "
-        "file and line, then functions of the kernel with _[k] behind their names",
-        stack=True,
-    ),
-    _WORD,
-)
 _PART = Derived(Column("on_cpu; run_queue: runnable, waiting for a CPU; blocked"), _WORD)
+
+_BY_FUNCTION = Live(by=("comm", "part", "function"), title="time by innermost function")
+_BY_LINE = Live(by=("comm", "part", "python"), only="python", title="time by Python line")
+_TOTALS = ("count", "total_ns")
 
 PROBE = Probe(
     name="profile",
@@ -63,14 +60,17 @@ PROBE = Probe(
             "profile",
             "a sample of a thread on a CPU, or one time off it",
             columns={
-                "duration_ns": Column("of a sample: the time between two samples; else: how long the part lasted", "ns"),
+                "duration_ns": Column(
+                    "of a sample: the time between two samples; else: how long the part lasted", "ns"
+                ),
                 "stack_id": Column("number of the stack, unique within the process", hex=True),
             },
             hidden=("part_id",),
             derived={"part": _PART},
             derive=_derive,
-            resolved={"stack": _STACK},
-            live=Live(by=("comm", "part", "stack"), totals=("duration_ns",)),
+            resolved=stacks.COLUMNS,
+            live=replace(_BY_FUNCTION, totals=("duration_ns",)),
+            also_live=(replace(_BY_LINE, totals=("duration_ns",)),),
             line=("part", "duration_ns", "stack"),
             timeline=Timeline(slices=(Slices(named=("part",), below="profile"),)),
             rollup=Rollup(by=("comm", "part"), measured="duration_ns"),
@@ -89,8 +89,9 @@ PROBE = Probe(
             hidden=("part_id",),
             derived={"part": _PART},
             derive=_derive,
-            resolved={"stack": _STACK},
-            live=Live(by=("comm", "part", "stack"), totals=("count", "total_ns")),
+            resolved=stacks.COLUMNS,
+            live=replace(_BY_FUNCTION, totals=_TOTALS),
+            also_live=(replace(_BY_LINE, totals=_TOTALS),),
             rollup=Rollup(by=("comm", "part"), count="count", measured="total_ns"),
             flame=Flame(weight="total_ns", by=("comm", "part")),
         ),

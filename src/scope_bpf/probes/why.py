@@ -11,7 +11,7 @@ import pyarrow as pa
 from scope_bpf.catalogue import stacks
 from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.shown import Live, Rollup
+from scope_bpf.catalogue.shown import Flame, Live, Rollup
 from scope_bpf.catalogue.stream import FILE_PATH, HEADER, Column, Derived, Mode, Names, Rows, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import TABLE, by_number
@@ -195,6 +195,7 @@ PROBE = Probe(
                     title="stacks of blocked threads",
                 ),
             ),
+            flame=Flame(weight="blocked_ns", below=("blocked_in",), title="time blocked, by stack"),
             rollup=Rollup(by=("comm", "part", "blocked_in"), count="count", measured="total_ns", histogram="duration"),
         ),
         Stream(

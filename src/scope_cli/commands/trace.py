@@ -69,6 +69,10 @@ def register(subcommands: Any) -> None:
     )
     output.add_argument("--parquet", type=Path, metavar="FILE", help="write a Parquet file per stream")
     output.add_argument("--perfetto", type=Path, metavar="FILE", help="write a trace for https://ui.perfetto.dev")
+    output.add_argument("--flamegraph", type=Path, metavar="FILE", help="write a flame graph as SVG, for a browser")
+    output.add_argument(
+        "--folded", type=Path, metavar="FILE", help="write stacks as text for other tools: FRAME;FRAME;... WEIGHT"
+    )
     parser.set_defaults(run=run, takes_command=True, takes_words=positional_option)
 
 
@@ -118,7 +122,15 @@ def _outputs(arguments: argparse.Namespace, tracing: "Tracing") -> "Outputs":
 
     import_module("numpy.ma")  # Arrow imports it for the first array: rows would wait
     tables = Wanted(arguments.top, arguments.sort, arguments.by)
-    outputs = Outputs(arguments.lines, arguments.json, arguments.parquet, arguments.perfetto, tables)
+    outputs = Outputs(
+        arguments.lines,
+        arguments.json,
+        arguments.parquet,
+        arguments.perfetto,
+        arguments.flamegraph,
+        arguments.folded,
+        tables,
+    )
     outputs.check(tracing.streams)
     return outputs
 

@@ -24,12 +24,16 @@ class Outputs:
         json: the file for a JSON object per row; `STDOUT`: standard output.
         parquet: a Parquet file per stream.
         perfetto: the file for a timeline.
+        flamegraph: the file for a flame graph.
+        folded: the file for the same as text.
     """
 
     lines: bool
     json: Path | None
     parquet: Path | None
     perfetto: Path | None
+    flamegraph: Path | None
+    folded: Path | None
     tables: Wanted
 
     @property
@@ -46,7 +50,8 @@ class Outputs:
         """
         if self.lines and self.json == STDOUT:
             raise UsageError("--lines and --json both write to standard output; give --json a FILE, or leave one out")
-        files = [file for file in (self.json, self.parquet, self.perfetto) if file and file != STDOUT]
+        outputs = (self.json, self.parquet, self.perfetto, self.flamegraph, self.folded)
+        files = [file for file in outputs if file and file != STDOUT]
         if len({file.resolve() for file in files}) < len(files):
             raise UsageError(f"several outputs go to {files[0]}; give each a file of its own")
         if folder := next((file for file in files if file.is_dir()), None):
@@ -58,6 +63,10 @@ class Outputs:
         if self.perfetto and not any(stream.timeline.slices or stream.timeline.counters for stream in only):
             names = ", ".join(stream.name for stream in only)
             raise UsageError(f"--perfetto: a timeline is made of events, and summaries ({names}) have none")
+
+        if (self.flamegraph or self.folded) and not any(stream.flame for stream in only):
+            names = ", ".join(stream.name for stream in only)
+            raise UsageError(f"a flame graph is made of stacks, and {names} have none; `scope trace profile` has")
 
     def _check_groups(self, schemas: Sequence[pa.Schema]) -> None:
         by, fields = self.tables.by, [field for schema in schemas for field in schema]
@@ -102,4 +111,9 @@ class Outputs:
             from scope_cli.trace.perfetto.sink import PerfettoSink
 
             sinks.append(PerfettoSink(self.perfetto, accounts))
+        for file, as_text in ((self.flamegraph, False), (self.folded, True)):
+            if file:
+                from scope_cli.trace.flames.sink import FlameSink
+
+                sinks.append(FlameSink(file, [stream for stream, _ in streams], as_text=as_text))
         return sinks

@@ -26,11 +26,12 @@ class Interpreters:
         self._record = record_dtype(object_.btf, "python_process")
         self._ways = enum_values(object_.btf, "python_instruction")
         self._in: dict[Module, Interpreter | None] = {}
+        self._is_used = object_.has_loaded("python_fork")  # not if the options have chosen no stacks
 
     def note(self, process: Process, mapped: Mapped) -> None:
         """Notes that a process has mapped a file."""
         module = mapped.module
-        if not module or not Path(module.path).name.startswith(_NAMES):
+        if not self._is_used or not module or not Path(module.path).name.startswith(_NAMES):
             return
         if module not in self._in:
             self._in[module] = interpreter_in(module.elf)

@@ -19,7 +19,9 @@ def line_of(table: bytes, first_line: int, instruction: int, version: Version) -
     instruction = max(instruction, 0)
     if version >= (3, 11):
         return _in_locations(table, first_line, instruction // 2)
-    return _in_ranges(table, first_line, instruction) if version == (3, 10) else _in_lnotab(table, first_line, instruction)
+    return (
+        _in_ranges(table, first_line, instruction) if version == (3, 10) else _in_lnotab(table, first_line, instruction)
+    )
 
 
 def _in_lnotab(table: bytes, line: int, instruction: int) -> int:
@@ -36,8 +38,8 @@ def _in_lnotab(table: bytes, line: int, instruction: int) -> int:
 def _in_ranges(table: bytes, line: int, instruction: int) -> int | None:
     """Pairs of bytes: length of a range of bytecode, and how far its line is from the one before."""
     at = 0
-    for length, lines in zip(table[::2], table[1::2], strict=False):
-        lines = lines - 256 if lines >= 128 else lines
+    for length, byte in zip(table[::2], table[1::2], strict=False):
+        lines = byte - 256 if byte >= 128 else byte
         if lines != _NO_LINE:
             line += lines
         at += length

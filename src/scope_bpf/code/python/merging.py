@@ -1,4 +1,4 @@
-"""Puts Python frames into the native stack of the same thread, in place of the interpreter's functions that run them."""
+"""Puts Python frames into the native stack of their thread, in place of the interpreter's functions that run them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

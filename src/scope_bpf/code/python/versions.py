@@ -20,7 +20,9 @@ _SYMBOLS = ("_PyRuntime", "PyCode_Type", "Py_Version")
 # Functions of the stable ABI that a version added, which tell versions before 3.11 apart (Misc/stable_abi.toml).
 _ADDED = {(3, 10): "PyIter_Send", (3, 9): "PyObject_CallNoArgs", (3, 8): "PyCode_NewWithPosOnlyArgs"}
 
-_OLD = {  # PyFrameObject and PyCodeObject, 3.8 to 3.10
+_Offsets = Mapping[str, int | str]
+
+_OLD: _Offsets = {  # PyFrameObject and PyCodeObject, 3.8 to 3.10
     "interpreters": 32,
     "next_interpreter": 0,
     "threads": 8,
@@ -39,11 +41,11 @@ _OLD = {  # PyFrameObject and PyCodeObject, 3.8 to 3.10
     "instruction_is": "PYTHON_BYTES",
 }
 
-_KNOWN: Mapping[Version, Mapping[str, int | str]] = {
+_KNOWN: Mapping[Version, _Offsets] = {
     (3, 8): _OLD,
     (3, 9): _OLD,
-    (3, 10): _OLD
-    | {
+    (3, 10): {
+        **_OLD,
         "instruction": 96,
         "instruction_is": "PYTHON_UNITS",
         "cframe": 48,
@@ -158,7 +160,7 @@ class Interpreter:
     version: Version | None
     runtime: int
     code_type: int
-    offsets: Mapping[str, int | str]
+    offsets: _Offsets
     unknown: str = ""
 
 
@@ -169,10 +171,10 @@ def interpreter_in(elf: ElfFile) -> Interpreter | None:
         return None
     runtime, code_type = found["_PyRuntime"], found["PyCode_Type"]
     version = _version_of(elf, found.get("Py_Version"))
-    if version in _KNOWN:
+    if version and version in _KNOWN:
         return Interpreter(version, runtime, code_type, _KNOWN[version])
     text = f"CPython {version[0]}.{version[1]}" if version else "CPython of an unknown version"
-    if version not in _IN_DEBUG_OFFSETS:
+    if not version or version not in _IN_DEBUG_OFFSETS:
         return Interpreter(version, runtime, code_type, {}, text)
     words = elf.read_at(runtime, 8 * _DEBUG_WORDS)
     if len(words) < 8 * _DEBUG_WORDS or not words.startswith(_COOKIE):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from scope_bpf.catalogue import stacks
 from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.shown import Counter, Failed, Latest, Live, Rollup, Slices, Timeline
+from scope_bpf.catalogue.shown import Counter, Failed, Flame, Latest, Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Derived, Mode, Rows, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.cuda import results
@@ -131,15 +131,7 @@ _KERNEL = {
         Column("source of the name: registration, symbol or driver; offset or handle if unknown"), _WORD
     ),
 }
-_STACK = {
-    "stack": Derived(
-        Column(
-            "call stack, outermost frame first, by frame pointers; starts with [cut] if cut; absent if not recorded",
-            stack=True,
-        ),
-        _WORD,
-    )
-}
+_STACK = {"stack": stacks.STACK}
 _HELD = {
     "memory": Derived(Column("device, pinned or managed"), _WORD),
     "device": Derived(_DEVICE, pa.int32()),
@@ -250,6 +242,7 @@ _CALL = Stream(
         counters=(Counter("live_bytes", by=_HELD_BY, after="duration_ns"),),  # memory is there when the call returns
     ),
     rollup=replace(_CALLS, by=("comm", "function", "kind")),
+    flame=Flame(weight="bytes", below=("memory", "function"), unless="result", title="memory allocated, by stack"),
 )
 
 _LAUNCH = Stream(
@@ -288,6 +281,7 @@ _LAUNCH = Stream(
         slices=(Slices(named=("function",)), Slices(named=("kernel",), on=_STREAMS, unless="nested")),
     ),
     rollup=replace(_CALLS, by=("comm", "kernel")),
+    flame=Flame(below=("kernel",), unless="nested", title="launches, by stack"),
 )
 
 _CALL_SUMMARY = Stream(

@@ -20,6 +20,7 @@ class CudaResolver:
 
     def add_module(self, module: Module) -> bool:
         """Keeps a file if it has kernels."""
+        self._stacks.add_module(module)
         return self._kernels.add_module(module)
 
     def drop_module(self, module: Module) -> None:
@@ -40,7 +41,8 @@ class CudaResolver:
         return self._kernels.notes() + self._stacks.notes()
 
     def settle(self, timeout_s: float) -> None:
-        """Waits until the handles of all added processes were read, and their code can be unwound, but not longer than `timeout_s`."""
+        """Waits until the handles of added processes were read, and their code can be unwound; at most twice
+        `timeout_s`."""
         self._kernels.settle(timeout_s)
         self._stacks.settle(timeout_s)
 
@@ -51,9 +53,5 @@ class CudaResolver:
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's resolved columns."""
-        columns: dict[str, pa.Array] = {}
-        if "kernel" in stream.resolved:
-            columns |= self._kernels.columns(rows)
-        if "stack" in stream.resolved:
-            columns["stack"] = self._stacks.column(stream, rows)
-        return columns
+        kernels = self._kernels.columns(rows) if "kernel" in stream.resolved else {}
+        return kernels | self._stacks.columns(stream, rows)

@@ -1,0 +1,65 @@
+"""Stacks with their weights, added up over a trace."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from scope_bpf.catalogue.shown import Flame
+from scope_bpf.catalogue.stream import Stream
+
+MOST_STACKS = 100_000  # memory stays bounded: beyond this, the lighter half is added up as one
+OTHER = "(other)"
+
+
+class Folded:
+    """The stacks of one stream. Work is per batch and per distinct stack."""
+
+    def __init__(self, stream: Stream, flame: Flame) -> None:
+        self._flame = flame
+        self.title = flame.title or stream.meaning
+        self.unit = stream.described()[flame.weight].unit if flame.weight else ""
+        self._weights: Counter[tuple[str, ...]] = Counter()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it reads."""
+        flame = self._flame
+        return (*flame.by, "stack", *flame.below, *filter(None, (flame.weight, flame.unless)))
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Adds the rows that have a stack."""
+        flame = self._flame
+        chosen = pc.is_valid(batch["stack"])
+        if flame.unless:
+            chosen = pc.and_(chosen, pc.fill_null(pc.equal(batch[flame.unless], 0), True))
+        names = (*flame.by, "stack", *flame.below)
+        texts = [pc.fill_null(pc.cast(batch[name], pa.string()), "") for name in names]
+        table = pa.table([*texts, self._weight(batch)], [*names, "weight"]).filter(chosen)
+        summed = table.group_by(list(names)).aggregate([("weight", "sum")])
+        for *frames, weight in zip(*(summed[name].to_pylist() for name in (*names, "weight_sum")), strict=True):
+            self._weights[tuple(frames)] += weight or 0
+        if len(self._weights) > MOST_STACKS:
+            self._shrink()
+
+    def _weight(self, batch: pa.RecordBatch) -> pa.Array:
+        if not self._flame.weight:
+            return pa.repeat(1, batch.num_rows)
+        return pc.cast(batch[self._flame.weight], pa.int64())
+
+    def _shrink(self) -> None:
+        kept = Counter(dict(self._weights.most_common(MOST_STACKS // 2)))
+        kept[(OTHER,)] += self.total - kept.total()
+        self._weights = kept
+
+    @property
+    def total(self) -> int:
+        """The sum of all weights."""
+        return self._weights.total()
+
+    def stacks(self) -> Iterator[tuple[list[str], int]]:
+        """Frames, outermost first, with their weight; in order of the frames."""
+        for frames, weight in sorted(self._weights.items()):
+            if weight:
+                yield [frame for text in frames for frame in text.split(";") if frame], weight
