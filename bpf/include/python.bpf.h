@@ -382,7 +382,7 @@ static long walk_python_frame(__u32 index, struct python_walk *walk)
 			return 1; /* a frame that is just made, or none */
 		barrier_var(depth);
 		if (depth >= STACK_PYTHON_FRAMES) {
-			stack->flaws |= STACK_CUT_PYTHON;
+			stack->flags |= STACK_CUT_PYTHON;
 			return 1;
 		}
 		kept = &stack->python[depth];
@@ -397,7 +397,7 @@ static long walk_python_frame(__u32 index, struct python_walk *walk)
 		walk->key.number = mix(walk->key.number, (__u32)word_at(code + at->first_line));
 		walk->key.number = mix(walk->key.number, word_at(code + at->file));
 		if (!bpf_map_lookup_elem(&python_codes, &walk->key) && keep_code(at, code, &walk->key))
-			stack->flaws |= STACK_CODE_UNKNOWN;
+			stack->flags |= STACK_CODE_UNKNOWN;
 		kept->code = walk->key.number;
 		kept->instruction = instruction;
 		kept->entered = is_entry ? PYTHON_ENTERED : PYTHON_NOT_ENTERED;

@@ -19,16 +19,17 @@
 #define EEXIST 17	/* include/uapi/asm-generic/errno-base.h */
 #define STACKS_RECENT 8 /* latest numbers of a thread; a power of two */
 
-/* What a stack lacks, as bits. */
-enum scope_stack_flaw {
-	STACK_CUT_USER = 1, /* outer frames */
+/* What is to be known about a stack, as bits. */
+enum scope_stack_flag {
+	STACK_CUT_USER = 1, /* outer frames are missing */
 	STACK_CUT_PYTHON = 2,
 	STACK_CUT_KERNEL = 4,
 	STACK_CODE_UNKNOWN = 8,	      /* a Python frame's code object, for which there was no room */
-	STACK_BY_FRAME_POINTERS = 16, /* certainty: some frames were found by frame pointers */
+	STACK_BY_FRAME_POINTERS = 16, /* some frames were found by frame pointers, and may be none */
+	STACK_AT_SWITCH = 32,	      /* the innermost kernel frames are those of a program at a switch */
 };
 
-SCOPE_SHARED(enum, scope_stack_flaw);
+SCOPE_SHARED(enum, scope_stack_flag);
 
 /*
  * Who called a Python frame: the Python frame around it, both run by the same C function; or C code, so that it is the
@@ -55,7 +56,7 @@ struct scope_stack {
 	__u8 user_depth;
 	__u8 python_depth;
 	__u8 kernel_depth;
-	__u8 flaws; /* enum scope_stack_flaw */
+	__u8 flags; /* enum scope_stack_flag */
 	__u32 pad;
 	__u64 user[STACK_FRAMES]; /* innermost first, like the others; return addresses */
 	struct python_frame python[STACK_PYTHON_FRAMES];
@@ -131,7 +132,7 @@ static __always_inline __u64 walk_frames(struct stack_memory *memory, struct use
 			frame.return_address = 0;
 	}
 	stack->user_depth = count;
-	stack->flaws = frame.return_address ? STACK_CUT_USER : 0;
+	stack->flags = (frame.return_address ? STACK_CUT_USER : 0) | (count > 1 ? STACK_BY_FRAME_POINTERS : 0);
 	return hash;
 }
 
@@ -178,7 +179,7 @@ static __always_inline __u64 put_stack(struct task_struct *task, struct stack_me
 	__u64 *recent = &memory->recent[number & (STACKS_RECENT - 1)];
 	long error;
 
-	if (memory->walked.flaws & STACK_CODE_UNKNOWN)
+	if (memory->walked.flags & STACK_CODE_UNKNOWN)
 		scope_count_incomplete(stream);
 	if (*recent == number)
 		return number;

@@ -203,7 +203,7 @@ static long unwind_frame(__u32 index, struct unwinding *at)
 
 	barrier_var(depth);
 	if (depth >= STACK_FRAMES) {
-		stack->flaws |= STACK_CUT_USER;
+		stack->flags |= STACK_CUT_USER;
 		return 1;
 	}
 	stack->user[depth] = at->pc;
@@ -213,14 +213,14 @@ static long unwind_frame(__u32 index, struct unwinding *at)
 		has_caller = unwind_by(at, &row);
 		at->memory->tops[depth] = has_caller ? at->sp : ~0ULL;
 		if (!has_caller && row.rule != UNWIND_END)
-			stack->flaws |= STACK_CUT_USER;
+			stack->flags |= STACK_CUT_USER;
 		return !has_caller;
 	}
-	stack->flaws |= STACK_BY_FRAME_POINTERS;
+	stack->flags |= STACK_BY_FRAME_POINTERS;
 	has_caller = unwind_by_frame_pointer(at) && mapping_at(at->process, at->pc - 1);
 	at->memory->tops[depth] = has_caller ? at->sp : ~0ULL;
 	if (!has_caller)
-		stack->flaws |= STACK_CUT_USER;
+		stack->flags |= STACK_CUT_USER;
 	return !has_caller;
 }
 
@@ -237,7 +237,7 @@ __noinline __u64 unwind_stack(struct stack_memory *memory, __u64 pc, __u64 sp, _
 	if (!memory || !at.process)
 		return 0;
 	memory->walked.user_depth = 0;
-	memory->walked.flaws = 0;
+	memory->walked.flags = 0;
 	bpf_loop(STACK_FRAMES + 1, unwind_frame, &at, 0);
 	return at.hash ? at.hash : 1;
 }

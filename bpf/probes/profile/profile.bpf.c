@@ -61,7 +61,7 @@ __noinline __u64 walk_interrupted(struct stack_memory *memory)
 }
 
 /* The running thread's stack, in the kernel too; 0: not kept. */
-static __always_inline __u64 find_stack(void *ctx, struct task_struct *task)
+static __always_inline __u64 find_stack(void *ctx, struct task_struct *task, enum scope_stack_flag flag)
 {
 	__u32 zero = 0, depth;
 	struct stack_memory *memory = bpf_map_lookup_elem(&profile_stacks, &zero);
@@ -73,6 +73,7 @@ static __always_inline __u64 find_stack(void *ctx, struct task_struct *task)
 		return 0;
 	stack = &memory->walked;
 	hash = walk_interrupted(memory);
+	stack->flags |= flag;
 	bytes = bpf_get_stack(ctx, stack->kernel, sizeof(stack->kernel), 0);
 	depth = bytes > 0 ? bytes / sizeof(__u64) : 0;
 	for (__u32 i = 0; i < STACK_KERNEL_FRAMES; i++) {
@@ -82,7 +83,7 @@ static __always_inline __u64 find_stack(void *ctx, struct task_struct *task)
 	}
 	stack->kernel_depth = depth;
 	if (depth == STACK_KERNEL_FRAMES)
-		stack->flaws |= STACK_CUT_KERNEL;
+		stack->flags |= STACK_CUT_KERNEL;
 	return put_stack(task, memory, hash >> 1, scope_summarize ? stream_profile_summary : stream_profile);
 }
 
@@ -120,7 +121,7 @@ int profile_sample(struct bpf_perf_event_data *ctx)
 
 	if (!task->pid || !scope_passes(task)) /* pid 0: a CPU without work */
 		return 0;
-	record(task, PROFILE_ON_CPU, bpf_ktime_get_boot_ns(), ctx->sample_period, find_stack(ctx, task));
+	record(task, PROFILE_ON_CPU, bpf_ktime_get_boot_ns(), ctx->sample_period, find_stack(ctx, task, 0));
 	return 0;
 }
 
@@ -164,7 +165,7 @@ int BPF_PROG(profile_switch, bool preempted, struct task_struct *prev, struct ta
 		leaving->blocked = !preempted && task_state(prev);
 		leaving->woken_ns = 0;
 		leaving->off_since_ns = now_ns;
-		leaving->stack_id = find_stack(ctx, prev);
+		leaving->stack_id = find_stack(ctx, prev, STACK_AT_SWITCH);
 	}
 	if (arriving && arriving->off_since_ns) {
 		returned(next, arriving, now_ns);

@@ -10,6 +10,8 @@ from scope_bpf.catalogue.stream import Rows
 _KALLSYMS = Path("/proc/kallsyms")
 _MARK = "_[k]"  # as in the folded stacks of other profilers: tells kernel frames from the program's
 
+_SWITCH = f"__schedule{_MARK}"  # kernel/sched/core.c: reports each switch
+
 
 class KernelSymbols:
     """The kernel's functions. They are read when the first name is needed."""
@@ -42,3 +44,9 @@ class KernelSymbols:
                 found.append((int(address, 16), name.partition("\t")[0]))
         found.sort()
         return np.array([address for address, _ in found], np.uint64), [name for _, name in found]
+
+
+def before_switch(frames: list[str]) -> list[str]:
+    """The frames, outermost first, without those of the tracer inside the function that switches."""
+    inner = next((index for index, frame in enumerate(reversed(frames)) if frame == _SWITCH), 0)
+    return frames[: len(frames) - inner]

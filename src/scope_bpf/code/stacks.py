@@ -4,6 +4,7 @@ Code without a symbol becomes file, offset and build id, so it can be resolved l
 build.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow as pa
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.stream import Mode, Rows, Stream
 from scope_bpf.code.history import History, Mapped, Process
-from scope_bpf.code.kernel_symbols import KernelSymbols
+from scope_bpf.code.kernel_symbols import KernelSymbols, before_switch
 from scope_bpf.code.modules import Module, Modules
 from scope_bpf.code.python.codes import Codes
 from scope_bpf.code.python.interpreters import Interpreters
@@ -89,7 +90,7 @@ class StackNames:
         self._map, self._history = object_.map("scope_stacks"), history
         self._key = record_dtype(object_.btf, "scope_stacks_key")
         self._stack = record_dtype(object_.btf, "scope_stack")
-        self._flaws = enum_values(object_.btf, "scope_stack_flaw")
+        self._flags = enum_values(object_.btf, "scope_stack_flag")
         self._entered_at = enum_values(object_.btf, "python_entered")["PYTHON_ENTERED_AT"]
         self._codes, self._interpreters = Codes(object_), Interpreters(object_)
         self._unwinding, self._kernel = Unwinding(object_), KernelSymbols()
@@ -160,15 +161,20 @@ class StackNames:
         return named
 
     def _named(self, process: Process | None, pid: int, start_ns: int, stack: Any, time_ns: int) -> Named:
-        flaws = {kind for kind, bit in self._flaws.items() if int(stack["flaws"]) & bit}
+        flags = {kind for kind, bit in self._flags.items() if int(stack["flags"]) & bit}
         python = self._python(process, pid, start_ns, stack)
-        frames = merged(self._native(process, stack, time_ns), python)
-        if "STACK_CUT_PYTHON" in flaws or (not python and "STACK_CUT_USER" in flaws):
+        native = self._native(process, stack, time_ns)
+        if "STACK_BY_FRAME_POINTERS" in flags and len(sure := native[: _known(native)]) < len(native):
+            native = sure
+            flags.add("STACK_CUT_USER")
+        frames = merged(native, python)
+        if "STACK_CUT_PYTHON" in flags or (not python and "STACK_CUT_USER" in flags):
             frames.insert(0, CUT)
         if "kernel" in (self._stack.fields or {}):
-            frames += [CUT] if "STACK_CUT_KERNEL" in flaws else []
-            frames += self._kernel.names(stack["kernel"][: int(stack["kernel_depth"])][::-1])
-        walked = "frame_pointers" if "STACK_BY_FRAME_POINTERS" in flaws else "eh_frame"
+            frames += [CUT] if "STACK_CUT_KERNEL" in flags else []
+            kernel = self._kernel.names(stack["kernel"][: int(stack["kernel_depth"])][::-1])
+            frames += before_switch(kernel) if "STACK_AT_SWITCH" in flags else kernel
+        walked = "frame_pointers" if "STACK_BY_FRAME_POINTERS" in flags else "eh_frame"
         return Named(
             ";".join(frames),
             frames[-1] if frames else None,
@@ -190,7 +196,7 @@ class StackNames:
                 text = module.frame_at(address - 1 - there.start + there.offset)
                 frames.append(Native(text, self._interpreters.is_in(module)))
             else:
-                frames.append(Native(f"{address:#x}"))
+                frames.append(Native(f"{address:#x}", is_known=there is not None))
         return frames
 
     def _python(self, process: Process | None, pid: int, start_ns: int, stack: Any) -> list[Group]:
@@ -205,3 +211,8 @@ class StackNames:
                 groups.append(Group(tuple(texts), place if place >= 0 else None))
                 texts = []
         return [*groups, Group(tuple(texts))] if texts else groups
+
+
+def _known(native: Sequence[Native]) -> int:
+    """The number of frames before the first one outside of all mapped code, which is none."""
+    return next((index for index, frame in enumerate(native) if not frame.is_known), len(native))

@@ -74,7 +74,7 @@ PROBE = Probe(
             line=("part", "duration_ns", "stack"),
             timeline=Timeline(slices=(Slices(named=("part",), below="profile"),)),
             rollup=Rollup(by=("comm", "part"), measured="duration_ns"),
-            flame=Flame(weight="duration_ns", by=("comm", "part")),
+            flame=Flame(weight="duration_ns", by=("comm", "part"), title="time, by stack"),
         ),
         Stream(
             "profile_summary",
@@ -93,7 +93,7 @@ PROBE = Probe(
             live=replace(_BY_FUNCTION, totals=_TOTALS),
             also_live=(replace(_BY_LINE, totals=_TOTALS),),
             rollup=Rollup(by=("comm", "part"), count="count", measured="total_ns"),
-            flame=Flame(weight="total_ns", by=("comm", "part")),
+            flame=Flame(weight="total_ns", by=("comm", "part"), title="time, by stack"),
         ),
     ),
     ring_bytes=4 << 20,

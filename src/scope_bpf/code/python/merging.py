@@ -12,10 +12,12 @@ class Native:
 
     Attributes:
         in_interpreter: the function belongs to the interpreter.
+        is_known: the process had mapped code there.
     """
 
     text: str
     in_interpreter: bool = False
+    is_known: bool = True
 
 
 @dataclass(frozen=True)

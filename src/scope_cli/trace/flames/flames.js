@@ -1,6 +1,6 @@
 "use strict";
 // A click makes a frame as wide as the picture; a click on the lowest one shows everything again.
-const WIDTH = 1200, CHARACTER = 7;
+const WIDTH = 1200, CHARACTER = 7.3;
 
 function place(frame, x, width) {
   const [rect, text] = [frame.querySelector("rect"), frame.querySelector("text")];

@@ -14,7 +14,7 @@ _WIDTH = 1200.0  # px
 _ROW = 17  # px
 _TITLE = 48  # px above each graph
 _NARROWEST = 0.1  # px; frames that are narrower are not drawn
-_CHARACTER = 7.0  # px; at this size of the text
+_CHARACTER = 7.3  # px; at this size of the text
 _KERNEL = "_[k]"
 
 
