@@ -72,13 +72,6 @@ struct {
 
 SCOPE_SHARED(struct, python_process);
 
-struct python_codes_key {
-	__u64 start_ns;
-	__u64 number;
-	__s32 pid;
-	__u32 pad;
-};
-
 /* A text as the interpreter keeps it: one, two or four bytes a character. */
 struct python_text {
 	__u32 length; /* characters of the whole text */
@@ -167,16 +160,16 @@ static __always_inline __u64 own_thread_id(struct task_struct *task)
 #endif
 }
 
-struct python_search {
+/* The rest of a walk is in its memory. */
+struct python_walk {
 	const struct python_process *process;
-	__u64 thread_id;
-	__u64 interpreter;
-	__u64 state; /* candidate */
+	struct stack_memory *memory;
 };
 
-static long search_thread(__u32 index, struct python_search *search)
+static long search_thread(__u32 index, struct python_walk *walk)
 {
-	const struct python_offsets *at = &search->process->at;
+	const struct python_offsets *at = &walk->process->at;
+	struct python_place *search = &walk->memory->python;
 
 	if (!search->state || word_at(search->state + at->thread_id) == search->thread_id)
 		return 1;
@@ -184,14 +177,15 @@ static long search_thread(__u32 index, struct python_search *search)
 	return 0;
 }
 
-static long search_interpreter(__u32 index, struct python_search *search)
+static long search_interpreter(__u32 index, struct python_walk *walk)
 {
-	const struct python_offsets *at = &search->process->at;
+	const struct python_offsets *at = &walk->process->at;
+	struct python_place *search = &walk->memory->python;
 
 	if (!search->interpreter)
 		return 1;
 	search->state = word_at(search->interpreter + at->threads);
-	bpf_loop(PYTHON_THREADS, search_thread, search, 0);
+	bpf_loop(PYTHON_THREADS, search_thread, walk, 0);
 	if (search->state)
 		return 1;
 	search->interpreter = word_at(search->interpreter + at->next_interpreter);
@@ -199,23 +193,26 @@ static long search_interpreter(__u32 index, struct python_search *search)
 }
 
 /* The PyThreadState of the running thread; 0: it has none, or there is no memory. */
-static __always_inline __u64 thread_state_of(struct task_struct *task, const struct python_process *process)
+static __always_inline __u64 thread_state_of(struct task_struct *task, struct python_walk *walk)
 {
+	const struct python_process *process = walk->process;
+	struct python_place *search = &walk->memory->python;
 	struct python_thread *thread = bpf_task_storage_get(&python_threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	struct python_search search = {.process = process, .thread_id = own_thread_id(task)};
 	__u64 now_ns = bpf_ktime_get_boot_ns();
 
-	if (!thread || !search.thread_id)
+	search->thread_id = own_thread_id(task);
+	if (!thread || !search->thread_id)
 		return 0;
-	if (thread->state && word_at(thread->state + process->at.thread_id) == search.thread_id)
+	if (thread->state && word_at(thread->state + process->at.thread_id) == search->thread_id)
 		return thread->state;
 	if (!thread->state && now_ns - thread->looked_ns < PYTHON_AGAIN_NS)
 		return 0;
-	search.interpreter = word_at(process->runtime + process->at.interpreters);
-	bpf_loop(PYTHON_INTERPRETERS, search_interpreter, &search, 0);
-	thread->state = search.state;
+	search->state = 0;
+	search->interpreter = word_at(process->runtime + process->at.interpreters);
+	bpf_loop(PYTHON_INTERPRETERS, search_interpreter, walk, 0);
+	thread->state = search->state;
 	thread->looked_ns = now_ns;
-	return search.state;
+	return search->state;
 }
 
 /* Describes a str, and returns the address of its characters; 0: it is none that can be read. */
@@ -271,152 +268,177 @@ static __noinline int keep_code_file(const struct python_offsets *at, __u64 obje
 }
 
 struct python_copy {
-	struct python_lines_key key;
+	struct python_place *place;
 	struct python_lines *lines;
-	__u64 from;
-	__u32 bytes;
-	__u32 failed;
 };
 
 static long copy_lines(__u32 index, struct python_copy *copy)
 {
-	__u32 done = index * PYTHON_LINES, bytes = copy->bytes - done;
+	struct python_place *place = copy->place;
+	struct python_lines_key key;
+	__u32 done = index * PYTHON_LINES, bytes = place->lines_bytes - done;
 	long error;
 
-	if (done >= copy->bytes)
+	if (done >= place->lines_bytes)
 		return 1;
 	if (bytes > PYTHON_LINES)
 		bytes = PYTHON_LINES;
 	barrier_var(bytes);
-	if (bytes > PYTHON_LINES || bpf_probe_read_user(copy->lines->bytes, bytes, (void *)(copy->from + done))) {
-		copy->failed = 1;
+	if (bytes > PYTHON_LINES ||
+	    bpf_probe_read_user(copy->lines->bytes, bytes, (void *)(place->lines_from + done))) {
+		place->lines_failed = 1;
 		return 1;
 	}
-	copy->key.piece = index;
-	error = bpf_map_update_elem(&python_lines, &copy->key, copy->lines, BPF_NOEXIST);
+	key.start_ns = place->code.start_ns;
+	key.number = place->code.number;
+	key.pid = place->code.pid;
+	key.piece = index;
+	error = bpf_map_update_elem(&python_lines, &key, copy->lines, BPF_NOEXIST);
 	if (!error || error == -EEXIST)
 		return 0;
-	copy->failed = 1;
+	place->lines_failed = 1;
 	return 1;
 }
 
-/* Keeps a code object under its number. Returns 0, or -1: then it is tried again when the code is seen again. */
-static __noinline int keep_code(const struct python_offsets *at, __u64 address, struct python_codes_key *key)
+/*
+ * Keeps a code object under its number, which is in `place`. Returns 0, or -1: then it is tried again when the code is
+ * seen again.
+ */
+static __noinline int keep_code(const struct python_offsets *at, __u64 address, struct python_place *place)
 {
-	struct python_copy copy = {};
+	struct python_copy copy = {.place = place};
+	struct python_codes_key key;
 	struct python_made *made;
 	__u32 zero = 0;
 	__u64 lines;
 
 	made = bpf_map_lookup_elem(&python_making, &zero);
-	if (!made || !at || !key)
+	if (!made || !at || !place)
 		return -1;
 	lines = word_at(address + at->lines);
 	made->code.lines_bytes = word_at(lines + 16); /* ob_size of a PyBytesObject; its bytes begin at 32 */
 	made->code.first_line = word_at(address + at->first_line);
 	keep_code_name(at, word_at(address + at->name), &made->code);
 	keep_code_file(at, word_at(address + at->file), &made->code);
-	copy.key.start_ns = key->start_ns;
-	copy.key.number = key->number;
-	copy.key.pid = key->pid;
 	copy.lines = &made->lines;
-	copy.from = lines + 32;
-	copy.bytes = made->code.lines_bytes;
+	place->lines_from = lines + 32;
+	place->lines_bytes = made->code.lines_bytes;
+	place->lines_failed = 0;
 	bpf_loop(PYTHON_PIECES, copy_lines, &copy, 0);
-	if (copy.failed || bpf_map_update_elem(&python_codes, key, &made->code, BPF_ANY))
+	key = place->code; /* before 6.2, a key cannot be in memory that was handed on */
+	if (place->lines_failed || bpf_map_update_elem(&python_codes, &key, &made->code, BPF_ANY))
 		return -1;
 	return 0;
 }
 
-struct python_walk {
-	const struct python_process *process;
-	struct stack_memory *memory;
-	struct python_codes_key key;
-	__u64 frame;
-	__u64 cframe;
-	__u64 hash;
-	__u64 local; /* address of a variable of a C function */
-};
-
 static long search_native(__u32 index, struct python_walk *walk)
 {
-	__u32 native = walk->memory->native;
+	struct stack_memory *memory = walk->memory;
+	__u32 native = memory->native;
 
-	if (native >= STACK_FRAMES || native >= walk->memory->walked.user_depth)
+	if (native >= STACK_FRAMES || native >= memory->walked.user_depth)
 		return 1;
-	if (walk->memory->tops[native] > walk->local)
+	if (memory->tops[native] > memory->python.local)
 		return 1;
-	walk->memory->native = native + 1;
+	memory->native = native + 1;
 	return 0;
 }
 
 /* The C function with this variable on its stack, as the number to keep in `entered`. */
 static __always_inline __u32 entered_by(struct python_walk *walk, __u64 local)
 {
-	walk->local = local;
+	walk->memory->python.local = local;
 	bpf_loop(STACK_FRAMES, search_native, walk, 0);
 	if (walk->memory->native >= walk->memory->walked.user_depth)
 		return PYTHON_ENTERED;
 	return PYTHON_ENTERED_AT + walk->memory->native;
 }
 
-/* Records the innermost frame that is left, and goes on to the one around it. */
+/* The number of a code object: of its address, and of what it points to. */
+static __always_inline __u64 code_number(const struct python_offsets *at, __u64 code)
+{
+	__u64 number = mix(mix(code, word_at(code + at->name)), word_at(code + at->lines));
+
+	return mix(mix(number, (__u32)word_at(code + at->first_line)), word_at(code + at->file));
+}
+
+static __always_inline __u32 instruction_of(const struct python_offsets *at, __u64 frame, __u64 code)
+{
+	__u64 instruction = word_at(frame + at->instruction);
+
+	if (at->instruction_is == PYTHON_POINTER)
+		return instruction - code - at->bytecode;
+	return at->instruction_is == PYTHON_UNITS ? instruction * 2 : instruction;
+}
+
+/* Records a frame. Returns 1 if the walk ends here. */
+static __always_inline long record_python_frame(struct python_walk *walk, __u64 frame)
+{
+	const struct python_offsets *at = &walk->process->at;
+	__u64 code = word_at(frame + at->code) & ~1ULL; /* 3.14 tags the pointer in its lowest bit */
+	struct python_place *place = &walk->memory->python;
+	struct scope_stack *stack = &walk->memory->walked;
+	__u32 depth = stack->python_depth; /* kept there, since the verifier would try each value of a variable */
+	struct python_codes_key key;
+	struct python_frame *kept;
+	__u8 is_entry = !at->has_owner;
+
+	if (word_at(code + 8) != walk->process->code_type)
+		return 1; /* a frame that is just made, or none */
+	barrier_var(depth);
+	if (depth >= STACK_PYTHON_FRAMES) {
+		stack->flags |= STACK_CUT_PYTHON;
+		return 1;
+	}
+	kept = &stack->python[depth];
+	place->code.number = code_number(at, code);
+	key = place->code;
+	if (!bpf_map_lookup_elem(&python_codes, &key) && keep_code(at, code, place))
+		stack->flags |= STACK_CODE_UNKNOWN;
+	if (at->has_is_entry)
+		bpf_probe_read_user(&is_entry, sizeof(is_entry), (void *)(frame + at->is_entry));
+	kept->code = place->code.number;
+	kept->instruction = instruction_of(at, frame, code);
+	kept->entered = is_entry ? PYTHON_ENTERED : PYTHON_NOT_ENTERED;
+	if (is_entry && at->has_cframe && place->cframe) {
+		kept->entered = entered_by(walk, place->cframe);
+		place->cframe = word_at(place->cframe + at->cframe_previous);
+	}
+	place->hash = mix(mix(place->hash, kept->code), kept->instruction);
+	stack->python_depth = depth + 1;
+	return 0;
+}
+
+/* Visits the innermost frame that is left, and goes on to the one around it. */
 static long walk_python_frame(__u32 index, struct python_walk *walk)
 {
 	const struct python_offsets *at = &walk->process->at;
-	__u64 code = word_at(walk->frame + at->code) & ~1ULL, instruction; /* 3.14 tags the pointer in its lowest bit */
 	struct scope_stack *stack = &walk->memory->walked;
-	struct python_frame *kept;
-	__u32 depth = stack->python_depth; /* kept there, since the verifier would try each value of a variable */
-	__u8 owner = 0, is_entry = !at->has_owner;
+	struct python_place *place = &walk->memory->python;
+	__u32 inner;
+	__u8 owner = 0;
 
 	if (at->has_owner)
-		bpf_probe_read_user(&owner, sizeof(owner), (void *)(walk->frame + at->owner));
-	if (at->has_owner && owner >= at->no_owner_from) { /* what C code has called is the frame inside this one */
-		depth--;
-		barrier_var(depth);
-		if (depth < STACK_PYTHON_FRAMES)
-			stack->python[depth].entered = entered_by(walk, walk->frame);
-	} else {
-		if (word_at(code + 8) != walk->process->code_type)
-			return 1; /* a frame that is just made, or none */
-		barrier_var(depth);
-		if (depth >= STACK_PYTHON_FRAMES) {
-			stack->flags |= STACK_CUT_PYTHON;
-			return 1;
-		}
-		kept = &stack->python[depth];
-		instruction = word_at(walk->frame + at->instruction);
-		if (at->instruction_is == PYTHON_POINTER)
-			instruction -= code + at->bytecode;
-		else if (at->instruction_is == PYTHON_UNITS)
-			instruction *= 2;
-		if (at->has_is_entry)
-			bpf_probe_read_user(&is_entry, sizeof(is_entry), (void *)(walk->frame + at->is_entry));
-		walk->key.number = mix(mix(code, word_at(code + at->name)), word_at(code + at->lines));
-		walk->key.number = mix(walk->key.number, (__u32)word_at(code + at->first_line));
-		walk->key.number = mix(walk->key.number, word_at(code + at->file));
-		if (!bpf_map_lookup_elem(&python_codes, &walk->key) && keep_code(at, code, &walk->key))
-			stack->flags |= STACK_CODE_UNKNOWN;
-		kept->code = walk->key.number;
-		kept->instruction = instruction;
-		kept->entered = is_entry ? PYTHON_ENTERED : PYTHON_NOT_ENTERED;
-		if (is_entry && at->has_cframe && walk->cframe) {
-			kept->entered = entered_by(walk, walk->cframe);
-			walk->cframe = word_at(walk->cframe + at->cframe_previous);
-		}
-		walk->hash = mix(mix(walk->hash, kept->code), kept->instruction);
-		stack->python_depth = depth + 1;
+		bpf_probe_read_user(&owner, sizeof(owner), (void *)(place->frame + at->owner));
+	if (at->has_owner && owner >= at->no_owner_from) { /* C code has called the frame inside this one */
+		inner = stack->python_depth - 1;
+		barrier_var(inner);
+		if (inner < STACK_PYTHON_FRAMES)
+			stack->python[inner].entered = entered_by(walk, place->frame);
+	} else if (record_python_frame(walk, place->frame)) {
+		return 1;
 	}
-	walk->frame = word_at(walk->frame + at->previous);
-	return !walk->frame;
+	place->frame = word_at(place->frame + at->previous);
+	return !place->frame;
 }
 
 /* Walks the running thread's Python frames, if it has any. Returns the hash, with these frames. */
 __noinline __u64 walk_python(struct stack_memory *memory, __u64 hash)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct python_walk walk = {.memory = memory, .hash = hash};
+	struct python_walk walk = {.memory = memory};
+	const struct python_offsets *at;
+	struct python_place *place;
 	__s32 pid = task->tgid;
 	__u64 state;
 
@@ -427,19 +449,21 @@ __noinline __u64 walk_python(struct stack_memory *memory, __u64 hash)
 	walk.process = bpf_map_lookup_elem(&python_processes, &pid);
 	if (!walk.process)
 		return hash;
-	state = thread_state_of(task, walk.process);
+	state = thread_state_of(task, &walk);
 	if (!state)
 		return hash;
-	walk.frame = word_at(state + walk.process->at.frame);
-	if (walk.process->at.frame_is_behind)
-		walk.frame = word_at(walk.frame + walk.process->at.frame_in_it);
-	if (walk.process->at.has_cframe)
-		walk.cframe = word_at(state + walk.process->at.cframe);
-	walk.key.start_ns = running_start_ns();
-	walk.key.pid = pid;
-	if (walk.frame)
+	at = &walk.process->at;
+	place = &memory->python;
+	place->hash = hash;
+	place->cframe = at->has_cframe ? word_at(state + at->cframe) : 0;
+	place->frame = word_at(state + at->frame);
+	if (at->frame_is_behind)
+		place->frame = word_at(place->frame + at->frame_in_it);
+	place->code.start_ns = running_start_ns();
+	place->code.pid = pid;
+	if (place->frame)
 		bpf_loop(2 * STACK_PYTHON_FRAMES, walk_python_frame, &walk, 0);
-	return walk.hash;
+	return place->hash;
 }
 
 /* A child has its parent's interpreter at the same addresses. */

@@ -10,11 +10,13 @@
 
 /* The most frames of each kind; a probe may define others before it includes this file. */
 #ifndef STACK_FRAMES
-#define STACK_FRAMES 32
+#define STACK_FRAMES 64
 #endif
 #ifndef STACK_PYTHON_FRAMES
 #define STACK_PYTHON_FRAMES 32
 #endif
+
+#include "unwind.h"
 
 #define EEXIST 17	/* include/uapi/asm-generic/errno-base.h */
 #define STACKS_RECENT 8 /* latest numbers of a thread; a power of two */
@@ -88,13 +90,54 @@ struct stack_step {
 	__u64 offset;  /* 0: the function keeps a frame pointer */
 };
 
-/* A thread's data for stacks. */
+/* Where unwinding is. */
+struct unwind_walk {
+	__u64 pc; /* a return address; where the walk begins, one more than the next instruction */
+	__u64 sp;
+	__u64 fp;
+	__u64 hash;
+};
+
+/* A binary search. */
+struct unwind_place {
+	__u64 wanted;
+	__u32 low; /* the first one that may be it */
+	__u32 high;
+	struct unwind_row row;
+};
+
+struct python_codes_key {
+	__u64 start_ns;
+	__u64 number;
+	__s32 pid;
+	__u32 pad;
+};
+
+/* Where a walk of Python frames is. */
+struct python_place {
+	struct python_codes_key code; /* the latest code object */
+	__u64 frame;
+	__u64 cframe;
+	__u64 hash;
+	__u64 local;	 /* address of a variable of a C function */
+	__u64 thread_id; /* these three: of the search for a thread's state */
+	__u64 interpreter;
+	__u64 state;	  /* candidate */
+	__u64 lines_from; /* these three: of a copy of a line table */
+	__u32 lines_bytes;
+	__u32 lines_failed;
+};
+
+/* A thread's data for stacks. What a walk needs is here too: programs have little stack. */
 struct stack_memory {
 	__u64 recent[STACKS_RECENT]; /* numbers of kept stacks */
 	struct stack_step steps[STACKS_RECENT];
 	struct scope_stack walked;
 	__u64 tops[STACK_FRAMES]; /* where each user frame's memory ends; 0: unknown */
-	__u32 native;		  /* the walk of Python frames has come to this user frame */
+	struct unwind_walk unwound;
+	struct unwind_place place;
+	struct python_place python;
+	__u32 native; /* the walk of Python frames has come to this user frame */
 	__u32 pad;
 };
 

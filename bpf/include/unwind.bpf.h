@@ -54,46 +54,45 @@ struct {
 	__array(values, struct unwind_table);
 } unwind_tables SEC(".maps");
 
+/* The rest of a walk is in its memory. */
 struct unwinding {
 	const struct unwind_process *process;
 	struct stack_memory *memory;
-	__u64 pc; /* a return address; where the walk begins, one more than the next instruction */
-	__u64 sp;
-	__u64 fp;
-	__u64 hash;
 };
 
 struct unwind_search {
-	const struct unwind_process *process;
-	void *table;
-	__u64 wanted;
-	__u32 low; /* the first one that may be it */
-	__u32 high;
-	struct unwind_row row;
+	const void *in; /* a struct unwind_process, or a table */
+	struct unwind_place *place;
 };
 
 static long search_mapping(__u32 index, struct unwind_search *search)
 {
-	__u32 middle = (search->low + search->high) / 2;
+	const struct unwind_process *process = search->in;
+	struct unwind_place *place = search->place;
+	__u32 middle = (place->low + place->high) / 2;
 
-	if (search->low >= search->high || middle >= UNWIND_MAPPINGS)
+	if (place->low >= place->high || middle >= UNWIND_MAPPINGS)
 		return 1;
-	if (search->process->mappings[middle].end <= search->wanted)
-		search->low = middle + 1;
+	if (process->mappings[middle].end <= place->wanted)
+		place->low = middle + 1;
 	else
-		search->high = middle;
+		place->high = middle;
 	return 0;
 }
 
 /* The mapping with this code; NULL: it is not known. */
-static __always_inline const struct unwind_mapping *mapping_at(const struct unwind_process *process, __u64 pc)
+static __always_inline const struct unwind_mapping *mapping_at(const struct unwind_process *process,
+							       struct unwind_place *place, __u64 pc)
 {
-	struct unwind_search search = {.process = process, .wanted = pc, .high = process->count};
+	struct unwind_search search = {.in = process, .place = place};
 	const struct unwind_mapping *found;
 	__u32 index;
 
+	place->wanted = pc;
+	place->low = 0;
+	place->high = process->count;
 	bpf_loop(10, search_mapping, &search, 0); /* 2^9 mappings */
-	index = search.low;
+	index = place->low;
 	barrier_var(index);
 	if (index >= UNWIND_MAPPINGS || index >= process->count)
 		return NULL;
@@ -104,34 +103,37 @@ static __always_inline const struct unwind_mapping *mapping_at(const struct unwi
 /* Searches the last row that is not behind the wanted place. */
 static long search_row(__u32 index, struct unwind_search *search)
 {
-	__u32 middle = (search->low + search->high) / 2;
+	struct unwind_place *place = search->place;
+	__u32 middle = (place->low + place->high) / 2;
 	struct unwind_row *row;
 
-	if (search->low >= search->high)
+	if (place->low >= place->high)
 		return 1;
-	row = bpf_map_lookup_elem(search->table, &middle);
+	row = bpf_map_lookup_elem((void *)search->in, &middle);
 	if (!row)
 		return 1;
-	if (row->pc <= search->wanted) {
-		search->row = *row;
-		search->low = middle + 1;
+	if (row->pc <= place->wanted) {
+		place->row = *row;
+		place->low = middle + 1;
 	} else {
-		search->high = middle;
+		place->high = middle;
 	}
 	return 0;
 }
 
-static __always_inline bool row_at(const struct unwind_mapping *mapping, __u64 pc, struct unwind_row *row)
+static __always_inline bool row_at(const struct unwind_mapping *mapping, struct unwind_place *place, __u64 pc)
 {
-	struct unwind_search search = {.wanted = pc - mapping->bias, .high = mapping->rows};
+	struct unwind_search search = {.place = place};
 	__u32 slot = mapping->table;
 
-	search.table = bpf_map_lookup_elem(&unwind_tables, &slot);
-	if (!mapping->rows || !search.table)
+	search.in = bpf_map_lookup_elem(&unwind_tables, &slot);
+	if (!mapping->rows || !search.in)
 		return false;
+	place->wanted = pc - mapping->bias;
+	place->low = 0;
+	place->high = mapping->rows;
 	bpf_loop(32, search_row, &search, 0);
-	*row = search.row;
-	return search.low > 0;
+	return place->low > 0;
 }
 
 #if defined(__TARGET_ARCH_x86)
@@ -150,7 +152,7 @@ static __always_inline __u64 user_word(__u64 address)
 }
 
 /* Goes to the caller by a row's rule. Returns whether there is one. */
-static __always_inline bool unwind_by(struct unwinding *at, const struct unwind_row *row)
+static __always_inline bool unwind_by(struct unwind_walk *at, const struct unwind_row *row)
 {
 	__s64 words = (__s64)row->cfa * UNWIND_WORD, saved = (__s64)row->fp * UNWIND_WORD;
 	__u64 cfa;
@@ -173,7 +175,9 @@ static __always_inline bool unwind_by(struct unwinding *at, const struct unwind_
 		return false;
 	if (cfa <= at->sp) /* stacks grow downwards */
 		return false;
-	if (row->fp)
+	if (row->fp == UNWIND_SAVED_AT_FP)
+		at->fp = user_word(at->fp);
+	else if (row->fp)
 		at->fp = user_word(cfa + saved);
 	at->pc = user_word(cfa - UNWIND_WORD);
 	at->sp = cfa;
@@ -181,7 +185,7 @@ static __always_inline bool unwind_by(struct unwinding *at, const struct unwind_
 }
 
 /* Goes to the caller by the frame pointer. */
-static __always_inline bool unwind_by_frame_pointer(struct unwinding *at)
+static __always_inline bool unwind_by_frame_pointer(struct unwind_walk *at)
 {
 	struct user_frame frame;
 
@@ -193,13 +197,15 @@ static __always_inline bool unwind_by_frame_pointer(struct unwinding *at)
 	return at->pc;
 }
 
-static long unwind_frame(__u32 index, struct unwinding *at)
+static long unwind_frame(__u32 index, struct unwinding *unwinding)
 {
-	const struct unwind_mapping *mapping = mapping_at(at->process, at->pc - 1);
-	struct scope_stack *stack = &at->memory->walked;
+	struct stack_memory *memory = unwinding->memory;
+	struct unwind_walk *at = &memory->unwound;
+	struct unwind_place *place = &memory->place;
+	const struct unwind_mapping *mapping = mapping_at(unwinding->process, place, at->pc - 1);
+	struct scope_stack *stack = &memory->walked;
 	__u32 depth = stack->user_depth; /* kept there, since the verifier would try each value of a variable */
 	bool has_caller;
-	struct unwind_row row = {};
 
 	barrier_var(depth);
 	if (depth >= STACK_FRAMES) {
@@ -209,16 +215,16 @@ static long unwind_frame(__u32 index, struct unwinding *at)
 	stack->user[depth] = at->pc;
 	stack->user_depth = depth + 1;
 	at->hash = mix(at->hash, at->pc);
-	if (mapping && row_at(mapping, at->pc - 1, &row) && row.rule != UNWIND_UNKNOWN) {
-		has_caller = unwind_by(at, &row);
-		at->memory->tops[depth] = has_caller ? at->sp : ~0ULL;
-		if (!has_caller && row.rule != UNWIND_END)
+	if (mapping && row_at(mapping, place, at->pc - 1) && place->row.rule != UNWIND_UNKNOWN) {
+		has_caller = unwind_by(at, &place->row);
+		memory->tops[depth] = has_caller ? at->sp : ~0ULL;
+		if (!has_caller && place->row.rule != UNWIND_END)
 			stack->flags |= STACK_CUT_USER;
 		return !has_caller;
 	}
 	stack->flags |= STACK_BY_FRAME_POINTERS;
-	has_caller = unwind_by_frame_pointer(at) && mapping_at(at->process, at->pc - 1);
-	at->memory->tops[depth] = has_caller ? at->sp : ~0ULL;
+	has_caller = unwind_by_frame_pointer(at) && mapping_at(unwinding->process, place, at->pc - 1);
+	memory->tops[depth] = has_caller ? at->sp : ~0ULL;
 	if (!has_caller)
 		stack->flags |= STACK_CUT_USER;
 	return !has_caller;
@@ -230,16 +236,20 @@ static long unwind_frame(__u32 index, struct unwinding *at)
  */
 __noinline __u64 unwind_stack(struct stack_memory *memory, __u64 pc, __u64 sp, __u64 fp, __u64 hash)
 {
-	struct unwinding at = {.memory = memory, .pc = pc, .sp = sp, .fp = fp, .hash = hash};
+	struct unwinding unwinding = {.memory = memory};
 	__s32 pid = bpf_get_current_task_btf()->tgid;
 
-	at.process = bpf_map_lookup_elem(&unwind_processes, &pid);
-	if (!memory || !at.process)
+	unwinding.process = bpf_map_lookup_elem(&unwind_processes, &pid);
+	if (!memory || !unwinding.process)
 		return 0;
 	memory->walked.user_depth = 0;
 	memory->walked.flags = 0;
-	bpf_loop(STACK_FRAMES + 1, unwind_frame, &at, 0);
-	return at.hash ? at.hash : 1;
+	memory->unwound.pc = pc;
+	memory->unwound.sp = sp;
+	memory->unwound.fp = fp;
+	memory->unwound.hash = hash;
+	bpf_loop(STACK_FRAMES + 1, unwind_frame, &unwinding, 0);
+	return memory->unwound.hash ? memory->unwound.hash : 1;
 }
 
 #else

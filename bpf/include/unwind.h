@@ -14,6 +14,8 @@ enum unwind_rule {
 	UNWIND_END,	/* there is no caller */
 };
 
+#define UNWIND_SAVED_AT_FP 1 /* instead of an offset from the CFA: the frame pointer points to the caller's */
+
 /* The rule from an instruction on, until the next row's. */
 struct unwind_row {
 	__u32 pc; /* from the address of the file's first segment on */

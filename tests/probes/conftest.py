@@ -55,6 +55,8 @@ def record(runnable: dict[str, str]) -> Record:
             target = target or Target(pid=held.pid)
             with Tracer(probe, parse_options(probe.options, options), target, command=held.path) as tracer:
                 tracer.start()
+                if tracer._functions and tracer._functions.resolver:
+                    tracer._functions.resolver.settle(60)
                 time.sleep(hold)
                 held.release()
                 while held.poll() is None:

@@ -7,7 +7,7 @@ import pytest
 from tests.probes.cuda_programs import WORKLOADS, StandIn
 from tests.probes.recording import Record, Recording
 
-FRAMES = 32  # STACK_FRAMES in stack.bpf.h
+FRAMES = 64  # STACK_FRAMES in stack.bpf.h
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +45,11 @@ def stacks(recording: Recording) -> list[str]:
 
 def test_a_deep_stack_is_marked_as_cut(record: Record, program: Path) -> None:
     """A stack without room for its outermost frames begins with [cut]; a whole stack does not."""
-    (cut,) = stacks(record("cuda", [str(program), "deep", "50"]))
+    (cut,) = stacks(record("cuda", [str(program), "deep", "80"]))
     assert cut == ";".join(["[cut]", *["deep"] * FRAMES])
-    (whole,) = stacks(record("cuda", [str(program), "deep", "20"]))
+    (whole,) = stacks(record("cuda", [str(program), "deep", "50"]))
     assert "[cut]" not in whole
-    assert whole.endswith(";".join(["main", *["deep"] * 21]))
+    assert whole.endswith(";".join(["main", *["deep"] * 51]))
 
 
 @pytest.mark.parametrize(

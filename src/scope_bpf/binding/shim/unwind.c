@@ -167,8 +167,9 @@ struct rules {
 	int64_t cfa; /* offset in bytes, or as the rule says */
 	int64_t fp;  /* where the frame pointer is saved, from the CFA; 0: not saved */
 	uint64_t cfa_register;
-	bool ended;   /* there is no caller */
-	bool fp_lost; /* saved in a way that is not supported */
+	bool ended;    /* there is no caller */
+	bool fp_lost;  /* saved in a way that is not supported */
+	bool fp_at_fp; /* saved where the frame pointer points to */
 };
 
 struct rows {
@@ -192,7 +193,7 @@ static void add_row(struct rows *rows, uint64_t pc, const struct rules *rules)
 		    rules->fp % WORD || rules->fp / WORD > INT8_MAX || rules->fp / WORD < INT8_MIN || rules->fp_lost)
 			row.rule = UNWIND_UNKNOWN;
 		row.cfa = rules->cfa / WORD;
-		row.fp = rules->fp / WORD;
+		row.fp = rules->fp_at_fp ? UNWIND_SAVED_AT_FP : rules->fp / WORD;
 	} else if (row.rule == UNWIND_PLT) {
 		row.cfa = rules->cfa;
 	}
@@ -246,7 +247,27 @@ static void set_saved(struct rules *rules, uint64_t number, int64_t offset)
 	if (number != REG_FP)
 		return;
 	rules->fp = offset;
-	rules->fp_lost = !offset; /* 0 means: not saved */
+	rules->fp_lost = offset >= 0; /* 0 means: not saved */
+	rules->fp_at_fp = false;
+}
+
+static void restore_fp(struct rules *rules, const struct rules *from)
+{
+	rules->fp = from->fp;
+	rules->fp_lost = from->fp_lost;
+	rules->fp_at_fp = from->fp_at_fp;
+}
+
+/* A register is saved at the result of an expression; one is known: *(rbp + 0). */
+static void set_saved_at(struct rules *rules, uint64_t number, struct input in)
+{
+	if (number == REG_IP)
+		rules->rule = UNWIND_UNKNOWN;
+	if (number != REG_FP)
+		return;
+	rules->fp_at_fp = in.end - in.at == 2 && in.at[0] == 0x70 + REG_FP && !in.at[1]; /* breg6 0 */
+	rules->fp_lost = !rules->fp_at_fp;
+	rules->fp = 0;
 }
 
 static struct input block(struct input *in)
@@ -267,6 +288,7 @@ static struct input block(struct input *in)
 static bool run(struct input in, const struct common *common, struct rules *rules, const struct rules *first,
 		uint64_t pc, uint64_t end, struct rows *rows)
 {
+	static const struct rules unsaved;
 	struct rules remembered[MOST_REMEMBERED];
 	size_t depth = 0;
 
@@ -282,10 +304,8 @@ static bool run(struct input in, const struct common *common, struct rules *rule
 			set_saved(rules, low, (int64_t)leb128(&in, false) * common->data_unit);
 			continue;
 		case 0xc0: /* restore */
-			if (low == REG_FP) {
-				rules->fp = first->fp;
-				rules->fp_lost = first->fp_lost;
-			}
+			if (low == REG_FP)
+				restore_fp(rules, first);
 			continue;
 		}
 		switch (code) {
@@ -307,20 +327,16 @@ static bool run(struct input in, const struct common *common, struct rules *rule
 			set_saved(rules, which, (int64_t)leb128(&in, false) * common->data_unit);
 			continue;
 		case 0x06: /* restore_extended */
-			if (leb128(&in, false) == REG_FP) {
-				rules->fp = first->fp;
-				rules->fp_lost = first->fp_lost;
-			}
+			if (leb128(&in, false) == REG_FP)
+				restore_fp(rules, first);
 			continue;
 		case 0x07: /* undefined */
 			if (leb128(&in, false) == REG_IP)
 				rules->ended = true;
 			continue;
 		case 0x08: /* same_value */
-			if (leb128(&in, false) == REG_FP) {
-				rules->fp = 0;
-				rules->fp_lost = false;
-			}
+			if (leb128(&in, false) == REG_FP)
+				restore_fp(rules, &unsaved);
 			continue;
 		case 0x09: /* register */
 			if (leb128(&in, false) == REG_FP)
@@ -351,6 +367,9 @@ static bool run(struct input in, const struct common *common, struct rules *rule
 			set_expression(rules, block(&in));
 			continue;
 		case 0x10: /* expression */
+			which = leb128(&in, false);
+			set_saved_at(rules, which, block(&in));
+			continue;
 		case 0x16: /* val_expression */
 			which = leb128(&in, false);
 			block(&in);
@@ -431,12 +450,15 @@ static int compare(const void *a, const void *b)
 static void tidy(struct rows *rows)
 {
 	size_t kept = 0;
+	uint32_t pc = 0;
 
 	qsort(rows->rows, rows->count, sizeof(*rows->rows), compare);
 	for (size_t i = 0; i < rows->count; i++) {
 		struct unwind_row *row = &rows->rows[i], *last = kept ? &rows->rows[kept - 1] : NULL;
+		bool is_second = i && row->pc == pc;
 
-		if (last && last->pc == row->pc)
+		pc = row->pc;
+		if (is_second)
 			continue;
 		if (last && last->rule == row->rule && last->cfa == row->cfa && last->fp == row->fp)
 			continue;

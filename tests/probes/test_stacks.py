@@ -1,0 +1,90 @@
+"""Call stacks, native and Python, at calls whose stacks are known exactly."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.llm.runs import stopped
+from tests.probes.conftest import WORKLOADS
+from tests.probes.recording import Record, Recording
+
+from scope_bpf.catalogue.target import Target
+
+FRAMES = WORKLOADS / "python_frames.py"
+PYENV = Path.home() / ".pyenv/versions"
+FLAGS = ("-O2", "-fomit-frame-pointer", "-pthread")
+
+
+def spans(record: Record, pid: int, file: str = "libc") -> list[dict[str, Any]]:
+    """The calls of getppid(), which is in this file, that a stopped process makes until its end."""
+    ended = f"kill -CONT {pid}; until grep -q '^State:.Z' /proc/{pid}/status; do sleep 0.05; done"
+    options = {"functions": [f"{file}:getppid"], "stacks": True}
+    recorded: Recording = record("span", ["sh", "-c", ended], target=Target(pid=pid), **options)
+    assert recorded.accounts["span"].incomplete == 0
+    return recorded.rows("span")
+
+
+@pytest.fixture(scope="module", params=[(), ("-static",), ("-fcf-protection=full", "-O0"), ("-s", "-rdynamic")])
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program without frame pointers, built in several ways."""
+    output = tmp_path_factory.mktemp("unwound") / "unwound"
+    subprocess.run(["gcc", *FLAGS, *request.param, "-o", output, WORKLOADS / "unwound.c"], check=True)
+    return output
+
+
+def test_code_without_frame_pointers(record: Record, program: Path, tmp_path: Path) -> None:
+    """Frames of any kind have their callers: of unknown size, aligned, called by libraries, interrupted by signals."""
+    with stopped([str(program)], tmp_path / "out") as pid:
+        rows = spans(record, pid, "libc" if b"/ld-linux" in program.read_bytes()[:8192] else "unwound")
+    own = {"main", "leaf", "grows", "aligned", "compare", "sorts", "on_signal", "signalled", "recurses", "thread"}
+    found = [[frame for frame in row["stack"].split(";") if frame in own] for row in rows]
+    assert found == [
+        ["main", "leaf"],
+        ["main", "grows", "leaf"],
+        ["main", "aligned", "leaf"],
+        ["main", "sorts", "compare", "leaf"],
+        ["main", "signalled", "on_signal", "leaf"],
+        ["main", *["recurses"] * 4, "leaf"],
+        ["thread", "leaf"],
+    ]
+    assert not any("[cut]" in row["stack"] for row in rows)
+
+
+def interpreters() -> list[Any]:
+    """The interpreters of this machine whose frames are known."""
+    found = [Path(sys.executable), *(path for path in [Path("/usr/bin/python3")] if path.exists())]
+    found += sorted(PYENV.glob("3.*/bin/python3"))
+    versions = {
+        path: subprocess.check_output([path, "-c", "import sys; print(*sys.version_info[:2])"]) for path in found
+    }
+    known = [path for path, version in versions.items() if tuple(map(int, version.split())) >= (3, 8)]
+    return [pytest.param(path, id=str(path)) for path in dict.fromkeys(path.resolve() for path in known)]
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_python_frames(record: Record, python: Path, tmp_path: Path) -> None:
+    """At every call, the stack has the functions, files and lines that the interpreter itself tells, in their order."""
+    with stopped([str(python), str(FRAMES)], tmp_path / "out") as pid:
+        rows = spans(record, pid)
+    told = json.loads((tmp_path / "out").read_text())
+    found = [
+        [frame for frame in reversed(row["stack"].split(";")) if frame.endswith(")") and ":" in frame] for row in rows
+    ]
+    assert found == told
+    assert len(told) > 30
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_python_frames_are_where_the_interpreter_runs_them(record: Record, python: Path, tmp_path: Path) -> None:
+    """The native stack is around them, and what they call is inside of the innermost one."""
+    with stopped([str(python), str(FRAMES)], tmp_path / "out") as pid:
+        rows = spans(record, pid)
+    assert rows
+    for frames in (row["stack"].split(";") for row in rows):
+        python_frames = [index for index, frame in enumerate(frames) if ".py:" in frame]
+        assert any("ffi" in frame for frame in frames[max(python_frames) :]), "ctypes calls through libffi"
+        assert min(python_frames) > 2 or frames[0] == "[cut]", "the interpreter's start is outside"
+        assert not any(frame.startswith("_PyEval_EvalFrameDefault") for frame in frames)

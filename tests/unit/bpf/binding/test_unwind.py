@@ -1,0 +1,117 @@
+"""Unwind rows, compared with those of readelf."""
+
+import random
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scope_bpf.binding.unwind import Rows, unwind_rows
+from scope_bpf.code.elf import ElfFile
+from scope_bpf.layout.records import enum_values, record_dtype
+from scope_bpf.probes import probe_named
+
+BTF = probe_named("profile").btf
+ROW = record_dtype(BTF, "unwind_row")
+RULES = {number: name for name, number in enum_values(BTF, "unwind_rule").items()}
+FUNCTION = re.compile(r"FDE cie=\w+ pc=(\w+)\.\.(\w+)")
+LINE = re.compile(r"^([0-9a-f]{16}) (\S+)\s+(.*)$")
+
+
+def told_by_readelf(path: Path) -> dict[int, tuple[str, str, str]]:
+    """CFA, and where the frame pointer and the return address are saved, by address; functions' ends have none."""
+    output = subprocess.run(["readelf", "-wF", path], capture_output=True, text=True).stdout  # warns with status 1
+    rows: dict[int, tuple[str, str, str]] = {}
+    starts: set[int] = set()
+    ends: set[int] = set()
+    columns: list[str] = []
+    is_function = False
+    for line in output.splitlines():
+        if found := FUNCTION.search(line):
+            is_function = True
+            starts.add(int(found[1], 16))
+            ends.add(int(found[2], 16))
+        elif " CIE " in line:
+            is_function = False
+        elif line.strip().startswith("LOC"):
+            columns = line.split()[2:] if is_function else []
+        elif (found := LINE.match(line)) and columns:
+            saved = dict(zip(columns, found[3].split(), strict=False))
+            rows[int(found[1], 16)] = found[2], saved.get("rbp", "u"), saved.get("ra", "u")
+    return {**dict.fromkeys(ends - starts, ("none", "u", "u")), **rows}
+
+
+def rows_of(path: Path) -> Rows:
+    with path.open("rb") as file:
+        address, section = ElfFile(file).section(".eh_frame")
+    return unwind_rows(section, address, 0, ROW)
+
+
+@pytest.fixture(scope="module", params=["libc.so.6", "libstdc++.so.6", "/usr/bin/python3.11", "/bin/bash"])
+def file(request: pytest.FixtureRequest) -> Path:
+    """A file of this machine, built by somebody else."""
+    if request.param.startswith("/"):
+        return Path(request.param)
+    listed = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
+    return next(
+        Path(line.split("=> ")[1]) for line in listed.splitlines() if request.param in line and "x86-64" in line
+    )
+
+
+def test_rows_are_those_of_readelf(file: Path) -> None:
+    """At every address at which a rule begins, the row in force has the same CFA and the same frame pointer."""
+    told, rows = told_by_readelf(file), rows_of(file)
+    assert len(told) > 1000
+    checked = 0
+    for address, (cfa, fp, ra) in told.items():
+        row = rows[int(np.searchsorted(rows["pc"], address, "right")) - 1]
+        rule = RULES[int(row["rule"])]
+        register, _, offset = cfa.partition("+")
+        if rule == "UNWIND_END":
+            assert ra == "u"
+        elif rule in ("UNWIND_SP", "UNWIND_FP"):
+            assert register == {"UNWIND_SP": "rsp", "UNWIND_FP": "rbp"}[rule]
+            assert int(row["cfa"]) * 8 == int(offset)
+            saved = {"u": 0, "s": 0}.get(fp)
+            assert int(row["fp"]) == (1 if fp == "exp" else saved if saved is not None else int(fp[1:]) // 8)
+            checked += 1
+        else:
+            assert register in ("exp", "none", "r10", "rdi", "rdx", "rcx", "rax", "rbx", "rsi") or fp == "exp"
+    assert checked > 0.95 * len([cfa for cfa, _, _ in told.values() if cfa != "none"])
+
+
+def test_rows_are_in_order_and_differ() -> None:
+    """So that a search finds the rule in force, and no row says nothing new."""
+    rows = rows_of(Path("/bin/bash"))
+    assert np.all(np.diff(rows["pc"].astype(np.int64)) > 0)
+    same = (rows[1:]["rule"] == rows[:-1]["rule"]) & (rows[1:]["cfa"] == rows[:-1]["cfa"])
+    assert not np.any(same & (rows[1:]["fp"] == rows[:-1]["fp"]))
+
+
+def test_rows_count_from_the_base() -> None:
+    """A file at a high address has rows, too."""
+    rows = rows_of(Path("/bin/bash"))
+    with Path("/bin/bash").open("rb") as file:
+        address, section = ElfFile(file).section(".eh_frame")
+    assert unwind_rows(section, address, 0x1000, ROW)["pc"][0] == rows["pc"][0] - 0x1000
+
+
+def test_no_section_has_no_rows() -> None:
+    """A file may have been built without the section."""
+    assert len(unwind_rows(b"", 0, 0, ROW)) == 0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_damaged_section_is_survived(seed: int) -> None:
+    """Bytes of any kind give some rows, and never read or write outside."""
+    chosen = random.Random(seed)
+    with Path("/bin/bash").open("rb") as file:
+        address, section = ElfFile(file).section(".eh_frame")
+    damaged = bytearray(section[: chosen.randrange(20_000)])
+    for _ in range(chosen.randrange(1, 200)):
+        if damaged:
+            damaged[chosen.randrange(len(damaged))] = chosen.choice((0, 0xFF, 0x7F, chosen.randrange(256)))
+    unwind_rows(bytes(damaged), address, 0, ROW)
+    unwind_rows(chosen.randbytes(5000), address, 0, ROW)
