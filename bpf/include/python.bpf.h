@@ -142,7 +142,8 @@ struct {
 	__type(value, struct python_made);
 } python_making SEC(".maps");
 
-static __always_inline __u64 word_at(__u64 address)
+/* A global function, since each of its callers would need stack for the value. */
+__noinline __u64 word_at(__u64 address)
 {
 	__u64 value = 0;
 

@@ -180,9 +180,9 @@ static __always_inline __u64 walk_frames(struct stack_memory *memory, struct use
 }
 
 /*
- * Walks a stack into `walked`, starting at the frame of the function that is entered, and returns its number. A global
- * function, so that the verifier checks its many paths only once. (bpf_get_stack() takes twice as long, and before 6.12
- * it leaves out the caller.)
+ * Walks a native stack into `walked`, starting at the frame of the function that is entered, and returns a hash. A
+ * global function, so that the verifier checks its many paths only once. (bpf_get_stack() takes twice as long, and
+ * before 6.12 it leaves out the caller.)
  *
  * at: the stack pointer at the call of the function.
  */
@@ -201,7 +201,7 @@ __noinline __u64 walk_stack(const struct user_frame *entry, __u64 at, struct sta
 	hash = mix(running_start_ns(), task->mm->start_stack);
 	unwound = unwind_stack(memory, frame.return_address, at, frame.outer, hash);
 	if (unwound)
-		return walk_python(memory, unwound) >> 1;
+		return unwound;
 	for (int i = 0; i < MOST_STUBS; i++) {
 		stub = frame.return_address;
 		if (!step_over(task, memory, &frame, &at))
@@ -210,14 +210,13 @@ __noinline __u64 walk_stack(const struct user_frame *entry, __u64 at, struct sta
 		count = i + 1;
 		hash = mix(hash, stub);
 	}
-	hash = walk_frames(memory, frame, count, hash);
-	return walk_python(memory, hash) >> 1; /* 63 bits, since the database's integers are signed */
+	return walk_frames(memory, frame, count, hash);
 }
 
 /* Keeps the walked stack under its number. Returns 0 if it could not be kept: incomplete for the stream. */
-static __always_inline __u64 put_stack(struct task_struct *task, struct stack_memory *memory, __u64 number,
-				       __u16 stream)
+static __always_inline __u64 put_stack(struct task_struct *task, struct stack_memory *memory, __u64 hash, __u16 stream)
 {
+	__u64 number = hash >> 1; /* 63 bits, since the database's integers are signed */
 	struct scope_stacks_key key = {.start_ns = running_start_ns(), .pid = task->tgid, .number = number};
 	__u64 *recent = &memory->recent[number & (STACKS_RECENT - 1)];
 	long error;
@@ -240,7 +239,9 @@ static __always_inline __u64 put_stack(struct task_struct *task, struct stack_me
 static __always_inline __u64 keep_stack(struct task_struct *task, const struct user_frame *entry, __u64 at,
 					struct stack_memory *memory, __u16 stream)
 {
-	return put_stack(task, memory, walk_stack(entry, at, memory), stream);
+	__u64 hash = walk_python(memory, walk_stack(entry, at, memory));
+
+	return put_stack(task, memory, hash, stream);
 }
 
 #endif

@@ -143,14 +143,6 @@ static __always_inline bool row_at(const struct unwind_mapping *mapping, struct 
 #define UCONTEXT_SP 160
 #define UCONTEXT_PC 168
 
-static __always_inline __u64 user_word(__u64 address)
-{
-	__u64 value = 0;
-
-	bpf_probe_read_user(&value, sizeof(value), (void *)address);
-	return value;
-}
-
 /* Goes to the caller by a row's rule. Returns whether there is one. */
 static __always_inline bool unwind_by(struct unwind_walk *at, const struct unwind_row *row)
 {
@@ -158,9 +150,9 @@ static __always_inline bool unwind_by(struct unwind_walk *at, const struct unwin
 	__u64 cfa;
 
 	if (row->rule == UNWIND_SIGNAL) {
-		at->pc = user_word(at->sp + UCONTEXT_PC) + 1; /* the interrupted instruction */
-		at->fp = user_word(at->sp + UCONTEXT_FP);
-		at->sp = user_word(at->sp + UCONTEXT_SP);
+		at->pc = word_at(at->sp + UCONTEXT_PC) + 1; /* the interrupted instruction */
+		at->fp = word_at(at->sp + UCONTEXT_FP);
+		at->sp = word_at(at->sp + UCONTEXT_SP);
 		return at->pc > 1;
 	}
 	if (row->rule == UNWIND_SP)
@@ -168,7 +160,7 @@ static __always_inline bool unwind_by(struct unwind_walk *at, const struct unwin
 	else if (row->rule == UNWIND_FP)
 		cfa = at->fp + words;
 	else if (row->rule == UNWIND_FP_AT)
-		cfa = user_word(at->fp + words);
+		cfa = word_at(at->fp + words);
 	else if (row->rule == UNWIND_PLT)
 		cfa = at->sp + ((at->pc - 1 & 15) >= (__u64)row->cfa ? 2 : 1) * UNWIND_WORD;
 	else
@@ -176,10 +168,10 @@ static __always_inline bool unwind_by(struct unwind_walk *at, const struct unwin
 	if (cfa <= at->sp) /* stacks grow downwards */
 		return false;
 	if (row->fp == UNWIND_SAVED_AT_FP)
-		at->fp = user_word(at->fp);
+		at->fp = word_at(at->fp);
 	else if (row->fp)
-		at->fp = user_word(cfa + saved);
-	at->pc = user_word(cfa - UNWIND_WORD);
+		at->fp = word_at(cfa + saved);
+	at->pc = word_at(cfa - UNWIND_WORD);
 	at->sp = cfa;
 	return at->pc;
 }

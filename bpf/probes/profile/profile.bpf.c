@@ -84,7 +84,7 @@ static __always_inline __u64 find_stack(void *ctx, struct task_struct *task, enu
 	stack->kernel_depth = depth;
 	if (depth == STACK_KERNEL_FRAMES)
 		stack->flags |= STACK_CUT_KERNEL;
-	return put_stack(task, memory, hash >> 1, scope_summarize ? stream_profile_summary : stream_profile);
+	return put_stack(task, memory, hash, scope_summarize ? stream_profile_summary : stream_profile);
 }
 
 static __always_inline void record(struct task_struct *task, enum profile_part part, __u64 since_ns, __u64 duration_ns,

@@ -47,7 +47,9 @@ class Programs:
         programs = (FOLLOW, *self._alternative.programs, *chosen.programs, FORGET)
         of_parts = {program for part in parts for program in part.programs()}
         events = {**self._alternative.software_events, **chosen.software_events}
-        self.object.select_programs({*programs, *events, *chosen.sampled, *of_parts, *QUESTIONS, FIND_CODE})
+        self.object.select_programs(
+            {*programs, *events, *chosen.sampled, *chosen.last, *of_parts, *QUESTIONS, FIND_CODE}
+        )
         constants = dict(self._probe.constants(options))
         for part in parts:
             constants |= part.constants()
@@ -64,12 +66,14 @@ class Programs:
         numbers = enum_values(self._probe.btf, "perf_sw_ids") if events else {}
         for program, event in events.items():
             self.object.attach_to_software_event(program, numbers[event])
-        for program, rate in chosen.sampled.items():
-            self.object.attach_to_clock(program, rate)
         for program in programs[1:]:
             self.object.attach(program)
         for part in parts:
             part.attach(self.object)
+        for program in chosen.last:
+            self.object.attach(program)
+        for program, rate in chosen.sampled.items():
+            self.object.attach_to_clock(program, rate)
 
     def retarget(self, target: Target) -> None:
         """Watches another target from the next event on.

@@ -92,6 +92,7 @@ class Watched:
         self.has_lost |= self.lost > lost
         if len(news):
             self._note_news(news)
+        self._history.listener.told()
         self._history.told_ns = self._news.told_ns
 
     def _note_news(self, news: News) -> None:
@@ -185,6 +186,7 @@ class Watched:
             all_of_it = not self._news.is_whole and (not self._cgroup or pid in members)
             if found and (uses or all_of_it or self._history.running(pid)):
                 self._note_process(pid, found, opened)
+        self._history.listener.told()
         self.drop_unused(modules)
 
     def _note_process(self, pid: int, found: list[mappings.Mapping], opened: Mapping[FileId, Module | None]) -> None:

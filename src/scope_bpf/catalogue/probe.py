@@ -47,18 +47,21 @@ class Hooks:
     """Programs that options choose; `programs` and `software_events` as in Alternative.
 
     Attributes:
-        sampled: programs that run at regular times on every CPU, idle or not, with how often a second.
+        sampled: programs that run at regular times on every CPU, idle or not, with how often a second; attached last.
+        last: programs that are attached last, once the target's files are known.
     """
 
     programs: tuple[str, ...] = ()
     software_events: Mapping[str, str] = field(default_factory=dict)
     sampled: Mapping[str, int] = field(default_factory=dict)
+    last: tuple[str, ...] = ()
 
     def __add__(self, other: "Hooks") -> "Hooks":
         return Hooks(
             self.programs + other.programs,
             {**self.software_events, **other.software_events},
             {**self.sampled, **other.sampled},
+            self.last + other.last,
         )
 
 

@@ -58,18 +58,40 @@ class Process:
     ended: float | None = None
     texts: dict[tuple[int, int], Any] = field(default_factory=dict)
     replaced_ns: list[int] = field(default_factory=list)
+    found: dict[int, Mapped] = field(default_factory=dict)  # the latest code at addresses that were asked for
     gone: dict[Mapped, float] = field(default_factory=dict)  # no longer mapped at the last look, and since when
 
     def at(self, address: int, time_ns: int) -> Mapped | None:
         """The code at an address at this time."""
+        known = self.found.get(address)
+        if known and known.since_ns <= time_ns:
+            return known
+        latest = True
         for one in reversed(self.mapped):
-            if one.start <= address < one.end and one.since_ns <= time_ns:
-                return one
+            if one.start <= address < one.end:
+                if one.since_ns <= time_ns:
+                    if latest:
+                        self.found[address] = one
+                    return one
+                latest = False
         return None
 
     def age_at(self, time_ns: int) -> int:
         """How often code had been replaced by another file's until this time; addresses then have other names."""
         return bisect_right(self.replaced_ns, time_ns)
+
+
+class Listener:
+    """Is told what the history notes; here: does nothing with it."""
+
+    def mapped(self, process: Process, mapped: Mapped) -> None:
+        """A process has mapped code."""
+
+    def forked(self, parent: Process, child: Process) -> None:
+        """A process has the same code as its parent, at the same addresses."""
+
+    def told(self) -> None:
+        """All news so far were noted."""
 
 
 class History:
@@ -79,7 +101,7 @@ class History:
 
     Attributes:
         catch_up: function that takes the kernel's latest news of a process; set by the thread that reads the news.
-        mapped_by: called with each mapping that is added to a process, by the thread that reads the news.
+        listener: is told what is noted, by the thread that reads the news.
         told_ns: all news until this time was taken, CLOCK_BOOTTIME; set by the same thread.
         has_replaced: in some process, code was replaced by another file's.
     """
@@ -89,7 +111,7 @@ class History:
         self._by_pid: dict[int, list[Process]] = {}  # processes that had the same pid, in order of time
         self._users: Counter[Module] = Counter()  # number of processes that map the module
         self.catch_up: Callable[[int], None] = lambda _: None
-        self.mapped_by: Callable[[Process, Mapped], None] = lambda *_: None
+        self.listener = Listener()
         self.told_ns = 0
         self.has_replaced = False
 
@@ -149,8 +171,7 @@ class History:
                 process.modules = set(parent.modules)
                 process.looked_at = parent.looked_at
                 self._users.update(process.modules)
-        for mapped in process.mapped:
-            self.mapped_by(process, mapped)
+                self.listener.forked(parent, process)
         return process
 
     def add(self, process: Process, mapped: Mapped) -> None:
@@ -162,7 +183,8 @@ class History:
                 self.has_replaced = True
             process.mapped.append(mapped)
             self._use(process, mapped.module)
-        self.mapped_by(process, mapped)
+            process.found.clear()
+        self.listener.mapped(process, mapped)
 
     def _use(self, process: Process, module: Module | None) -> None:
         if module and module not in process.modules:
@@ -186,6 +208,7 @@ class History:
         kept = [one for one in process.mapped if one not in gone or one in process.gone]
         with self._lock:
             process.mapped = kept
+            process.found.clear()
             process.looked_at = len(kept)
             used = {one.module for one in kept if one.module}
             self._take_off(process.modules - used)

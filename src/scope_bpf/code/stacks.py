@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.stream import Mode, Rows, Stream
-from scope_bpf.code.history import History, Mapped, Process
+from scope_bpf.code.history import History, Listener, Mapped, Process
 from scope_bpf.code.kernel_symbols import KernelSymbols, before_switch
 from scope_bpf.code.modules import Module, Modules
 from scope_bpf.code.python.codes import Codes
@@ -94,11 +94,7 @@ class StackNames:
         self._entered_at = enum_values(object_.btf, "python_entered")["PYTHON_ENTERED_AT"]
         self._codes, self._interpreters = Codes(object_), Interpreters(object_)
         self._unwinding, self._kernel = Unwinding(object_), KernelSymbols()
-        history.mapped_by = self._note
-
-    def _note(self, process: Process, mapped: Mapped) -> None:
-        self._interpreters.note(process, mapped)
-        self._unwinding.note(process, mapped)
+        history.listener = _Told(self._interpreters, self._unwinding)
 
     def add_module(self, module: Module) -> None:
         """Gets ready for a file that a process may map soon."""
@@ -186,7 +182,8 @@ class StackNames:
         """The frames of the user stack, innermost first."""
         addresses = stack["user"][: int(stack["user_depth"])].tolist()
         # A return address may already be in the next function, so look up the byte before it, inside the call.
-        if process and not all(process.at(address - 1, time_ns) for address in addresses):
+        is_told = self._history.told_ns >= time_ns
+        if process and not is_told and not all(process.at(address - 1, time_ns) for address in addresses):
             self._history.catch_up(process.pid)
         frames = []
         for address in addresses:
@@ -216,3 +213,25 @@ class StackNames:
 def _known(native: Sequence[Native]) -> int:
     """The number of frames before the first one outside of all mapped code, which is none."""
     return next((index for index, frame in enumerate(native) if not frame.is_known), len(native))
+
+
+class _Told(Listener):
+    """Tells both what a history notes."""
+
+    def __init__(self, interpreters: Interpreters, unwinding: Unwinding) -> None:
+        self._interpreters, self._unwinding = interpreters, unwinding
+
+    def mapped(self, process: Process, mapped: Mapped) -> None:
+        """A process has mapped code."""
+        self._interpreters.note(process, mapped)
+        self._unwinding.note(process, mapped)
+
+    def forked(self, parent: Process, child: Process) -> None:
+        """A process has the same code as its parent."""
+        for mapped in child.mapped:
+            self._interpreters.note(child, mapped)
+        self._unwinding.note_fork(parent, child)
+
+    def told(self) -> None:
+        """All news so far were noted."""
+        self._unwinding.write()

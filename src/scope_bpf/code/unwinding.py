@@ -47,7 +47,8 @@ class Unwinding:
         self._lock = threading.Lock()
         self._tables: dict[Module, _Table] = {}
         self._making: dict[Module, Future[None]] = {}
-        self._mapped: WeakKeyDictionary[Process, list[Mapped]] = WeakKeyDictionary()  # in order of address
+        self._mapped: WeakKeyDictionary[Process, list[Mapped]] = WeakKeyDictionary()
+        self._unwritten: set[Process] = set()
         self._maker = ThreadPoolExecutor(1, "scope-unwind")
         self._left_out: set[str] = set()
         self._is_closed = False
@@ -60,10 +61,24 @@ class Unwinding:
         with self._lock:
             before = self._mapped.get(process, [])
             kept = [one for one in before if one.end <= mapped.start or one.start >= mapped.end]
-            self._mapped[process] = sorted([*kept, mapped], key=lambda one: one.start)
+            self._mapped[process] = [*kept, mapped]
+            self._unwritten.add(process)
             if mapped.module:
                 self._submit(mapped.module)
-            self._write(process)
+
+    def note_fork(self, parent: Process, child: Process) -> None:
+        """Notes that a process has the same code as its parent; the kernel has told the BPF programs."""
+        with self._lock:
+            if parent in self._mapped:
+                self._mapped[child] = self._mapped[parent]
+                if parent in self._unwritten:
+                    self._unwritten.add(child)
+
+    def write(self) -> None:
+        """Tells the BPF programs what was noted."""
+        with self._lock:
+            while self._unwritten:
+                self._write(self._unwritten.pop())
 
     def prepare(self, module: Module) -> None:
         """Makes a file's table, before a process maps it."""
@@ -75,7 +90,7 @@ class Unwinding:
             self._making[module] = self._maker.submit(self._make, module)
 
     def _write(self, process: Process) -> None:
-        mapped = self._mapped[process]
+        mapped = sorted(self._mapped[process], key=lambda one: one.start)
         if process.ended is not None:
             return
         if len(mapped) > self._most_mappings:

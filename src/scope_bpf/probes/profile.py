@@ -36,7 +36,7 @@ def _hooks(options: Mapping[str, Any]) -> Hooks:
     if _CPU in options["record"]:
         chosen += Hooks(sampled={"profile_sample": options["rate"]})
     if _OFF_CPU in options["record"]:
-        chosen += Hooks(programs=("profile_switch", "profile_wakeup"))
+        chosen += Hooks(last=("profile_switch", "profile_wakeup"))
     return chosen
 
 

@@ -17,6 +17,7 @@ BTF = probe_named("profile").btf
 ROW = record_dtype(BTF, "unwind_row")
 RULES = {number: name for name, number in enum_values(BTF, "unwind_rule").items()}
 FUNCTION = re.compile(r"FDE cie=\w+ pc=(\w+)\.\.(\w+)")
+REGISTER = re.compile(r" \(\w+\)")  # the name behind a register's number
 LINE = re.compile(r"^([0-9a-f]{16}) (\S+)\s+(.*)$")
 
 
@@ -38,7 +39,7 @@ def told_by_readelf(path: Path) -> dict[int, tuple[str, str, str]]:
         elif line.strip().startswith("LOC"):
             columns = line.split()[2:] if is_function else []
         elif (found := LINE.match(line)) and columns:
-            saved = dict(zip(columns, found[3].split(), strict=False))
+            saved = dict(zip(columns, REGISTER.sub("", found[3]).split(), strict=False))
             rows[int(found[1], 16)] = found[2], saved.get("rbp", "u"), saved.get("ra", "u")
     return {**dict.fromkeys(ends - starts, ("none", "u", "u")), **rows}
 
