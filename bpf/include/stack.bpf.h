@@ -175,7 +175,7 @@ static __always_inline __u64 walk_frames(struct stack_memory *memory, struct use
 			frame.return_address = 0;
 	}
 	stack->user_depth = count;
-	stack->flags = (frame.return_address ? STACK_CUT_USER : 0) | (count > 1 ? STACK_BY_FRAME_POINTERS : 0);
+	stack->flags = (frame.return_address ? STACK_CUT_USER : 0) | STACK_BY_FRAME_POINTERS;
 	return hash;
 }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.llm.runs import stopped
 from tests.probes.recording import ONE_INTERVAL_MS, Record, Recording
 
 from scope_bpf.catalogue.target import Target
@@ -15,7 +16,21 @@ from scope_bpf.catalogue.target import Target
 MS = 1_000_000
 RATE = 997
 
-Build = Callable[[str], str]
+Run = Callable[..., Recording]
+
+
+@pytest.fixture
+def run(record: Record, workload: Callable[[str], str], tmp_path: Path) -> Run:
+    """Runs the workload: `run(MS_ON_CPU, MS_ASLEEP, OPTION=VALUE)`. It is known before it begins."""
+
+    def run(on_cpu_ms: int, asleep_ms: int, *, target: bool = True, **options: Any) -> Recording:
+        with stopped([workload("profiled"), str(on_cpu_ms), str(asleep_ms)], tmp_path / "out") as pid:
+            ended = f"kill -CONT {pid}; until grep -q '^State:.Z' /proc/{pid}/status; do sleep 0.05; done"
+            recorded = record("profile", ["sh", "-c", ended], target=Target(pid=pid if target else 0), **options)
+        recorded.pid = pid
+        return recorded
+
+    return run
 
 
 def time_in(recording: Recording, stream: str, part: str, *functions: str) -> int:
@@ -31,9 +46,9 @@ def mode(request: pytest.FixtureRequest) -> dict[str, Any]:
     return {"mode": request.param, "interval_ms": ONE_INTERVAL_MS}
 
 
-def test_samples_on_a_cpu(record: Record, workload: Build, mode: dict[str, Any]) -> None:
+def test_samples_on_a_cpu(run: Run, mode: dict[str, Any]) -> None:
     """A thread that works for a second of CPU time has as many samples, in the function that works."""
-    recorded = record("profile", [workload("profiled"), "1000", "0"], rate=RATE, **mode)
+    recorded = run(1000, 0, rate=RATE, **mode)
     stream = next(iter(recorded.batches))
     worked = time_in(recorded, stream, "on_cpu", "main", "works")
     assert 800 * MS < worked < 1100 * MS
@@ -41,9 +56,9 @@ def test_samples_on_a_cpu(record: Record, workload: Build, mode: dict[str, Any])
     assert recorded.accounts[stream].lost == {}
 
 
-def test_times_off_a_cpu(record: Record, workload: Build, mode: dict[str, Any]) -> None:
+def test_times_off_a_cpu(run: Run, mode: dict[str, Any]) -> None:
     """Sleeping is blocked time at the stack that sleeps; main also waits for its thread."""
-    recorded = record("profile", [workload("profiled"), "0", "211"], record=["off_cpu"], **mode)
+    recorded = run(0, 211, record=["off_cpu"], **mode)
     stream = next(iter(recorded.batches))
     assert 211 * MS <= time_in(recorded, stream, "blocked", "main", "sleeps", "do_nanosleep_[k]") < 400 * MS
     assert 211 * MS <= time_in(recorded, stream, "blocked", "thread", "sleeps", "do_nanosleep_[k]") < 400 * MS
@@ -51,37 +66,34 @@ def test_times_off_a_cpu(record: Record, workload: Build, mode: dict[str, Any]) 
     assert "on_cpu" not in {row["part"] for row in recorded.rows(stream)}
 
 
-def test_kernel_frames_end_where_the_kernel_switches(record: Record, workload: Build) -> None:
+def test_kernel_frames_end_where_the_kernel_switches(run: Run) -> None:
     """What the tracer does at a switch is no part of the program's stack."""
-    recorded = record("profile", [workload("profiled"), "0", "11"], record=["off_cpu"])
+    recorded = run(0, 11, record=["off_cpu"])
     ends = {row["stack"].rpartition(";")[2] for row in recorded.rows("profile")}
     assert ends == {"__schedule_[k]"}
 
 
-def test_all_time_is_told(record: Record, workload: Build, tmp_path: Path) -> None:
+def test_all_time_is_told(run: Run, tmp_path: Path) -> None:
     """Samples and times off a CPU of the main thread add up to the time that it took."""
-    program = workload("profiled")
-    recorded = record(
-        "profile", ["sh", "-c", f"exec {program} 300 97 > {tmp_path}/out"], record=["cpu", "off_cpu"], rate=RATE
-    )
+    recorded = run(300, 97, record=["cpu", "off_cpu"], rate=RATE)
     took = int((tmp_path / "out").read_text())
     rows = [row for row in recorded.rows("profile") if row["tid"] == row["pid"] and row["comm"] == "profiled"]
     told = sum(row["duration_ns"] for row in rows)
     assert 0.8 * took < told < 1.2 * took + 50 * MS
 
 
-def test_short_times_can_be_left_out(record: Record, workload: Build) -> None:
+def test_short_times_can_be_left_out(run: Run) -> None:
     """In the kernel, so that they cost nothing more."""
-    recorded = record("profile", [workload("profiled"), "0", "101"], record=["off_cpu"], min_duration_ns=100 * MS)
+    recorded = run(0, 101, record=["off_cpu"], min_duration_ns=100 * MS)
     rows = recorded.rows("profile")
     assert {row["part"] for row in rows} >= {"blocked"}
     assert sum(row["duration_ns"] >= 100 * MS for row in rows) == 3
 
 
 @pytest.mark.parametrize("rate", [11, 499])
-def test_each_sample_stands_for_the_time_between_samples(record: Record, workload: Build, rate: int) -> None:
+def test_each_sample_stands_for_the_time_between_samples(run: Run, rate: int) -> None:
     """As often a second as was asked for."""
-    recorded = record("profile", [workload("profiled"), "400", "0"], rate=rate)
+    recorded = run(400, 0, rate=rate)
     (duration,) = {row["duration_ns"] for row in recorded.rows("profile")}
     assert abs(duration - 1e9 / rate) < 2
 
@@ -97,13 +109,11 @@ def test_children_and_threads_are_sampled(record: Record) -> None:
     assert other.pid not in pids
 
 
-def test_the_whole_machine(record: Record, workload: Build) -> None:
-    """Without a target, every process has stacks with names, also one that began before."""
-    with subprocess.Popen([workload("profiled"), "100000", "0"]) as other:
-        recorded = record("profile", ["sleep", "1"], target=Target(), rate=RATE)
-        other.kill()
-    rows = [row for row in recorded.rows("profile") if row["pid"] == other.pid]
-    assert sum("main;works" in row["stack"] for row in rows) > 0.9 * len(rows) > 0
+def test_the_whole_machine(run: Run) -> None:
+    """Without a target, every process has stacks with names."""
+    recorded = run(500, 0, target=False, rate=RATE)
+    rows = [row for row in recorded.rows("profile") if row["pid"] == recorded.pid]
+    assert sum("main;works" in row["stack"] for row in rows) > 0.8 * len(rows) > 0
 
 
 SPINS = """
@@ -137,9 +147,9 @@ def test_python_lines(record: Record, tmp_path: Path) -> None:
     assert path == f"outer ({script}:10)"
 
 
-def test_how_a_stack_was_walked_is_told(record: Record, workload: Build) -> None:
+def test_how_a_stack_was_walked_is_told(run: Run) -> None:
     """Files have unwind tables here, so stacks are whole."""
-    recorded = record("profile", [workload("profiled"), "300", "0"], rate=RATE)
+    recorded = run(300, 0, rate=RATE)
     rows = [row for row in recorded.rows("profile") if row["stack"] and ";works" in row["stack"]]
     assert Counter(row["walked"] for row in rows).most_common(1)[0][0] == "eh_frame"
     assert all(row["stack"].startswith("_start;") for row in rows if row["walked"] == "eh_frame")

@@ -1,6 +1,7 @@
-// Spends time in known functions, and tells how much. Usage: profiled MS_ON_CPU MS_ASLEEP.
+// Stops itself; then spends time in known functions, and tells how much. Usage: profiled MS_ON_CPU MS_ASLEEP.
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -46,6 +47,7 @@ int main(int argc, char **argv)
 	long on_cpu_ns = atol(argv[1]) * 1000000, asleep_ns = atol(argv[2]) * 1000000, begun_ns;
 	pthread_t started;
 
+	raise(SIGSTOP);
 	begun_ns = now_ns(CLOCK_MONOTONIC);
 	works(on_cpu_ns);
 	sleeps(asleep_ns);
