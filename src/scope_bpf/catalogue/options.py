@@ -21,7 +21,7 @@ class Option:
         minimum, maximum: bounds of an integer, both included.
         for_lines: the default of a trace that prints rows as lines; empty: `default`.
         makes: columns that are absent with the default, each with the first of the choices that makes it.
-        check: for texts: raises InvalidOption if they are not what the probe understands.
+        check: for texts, and for names: raises InvalidOption if they are not what the probe understands.
         example: for an option that must be given: a value as people would write it.
         trial: with `example`: a value that harms nobody, to try the probe out; empty: the example.
         positional: for texts: the command line takes them as words after the probe's name, too.
@@ -94,6 +94,8 @@ class Option:
             raise InvalidOption(f"option '{self.name}': {value!r} names nothing; leave the option out for its default")
         if self.choices:
             self.chosen(named)
+        if self.check:
+            self.check(named)
         return named
 
     def _texts(self, value: Any) -> tuple[str, ...]:

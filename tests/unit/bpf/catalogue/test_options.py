@@ -18,6 +18,15 @@ CLASSED = Option(
 FREE = Option("free", "names", (), "any words")
 
 
+def refuse_short(words: tuple[str, ...]) -> None:
+    """What a probe may not take."""
+    if any(len(word) < 3 for word in words):
+        raise InvalidOption("too short")
+
+
+CHECKED = Option("checked", "names", (), "any long words", check=refuse_short)
+
+
 @pytest.mark.parametrize(
     ("option", "given", "taken"),
     [
@@ -32,6 +41,7 @@ FREE = Option("free", "names", (), "any words")
         (MANY, " read , ,read,open", ("read", "open")),
         (MANY, ["write"], ("write",)),
         (FREE, "any thing,else", ("any thing", "else")),
+        (CHECKED, "long,words", ("long", "words")),
     ],
     ids=repr,
 )
@@ -71,6 +81,12 @@ def test_no_names_are_not_every_name(given: Any) -> None:
     """An empty list of names is refused, because it could mean nothing or everything."""
     with pytest.raises(InvalidOption, match=r"option .many.: .* names nothing; leave the option out for its default"):
         MANY.parse(given)
+
+
+def test_names_are_checked_by_the_probe() -> None:
+    """What a probe does not understand is refused in its words."""
+    with pytest.raises(InvalidOption, match="too short"):
+        CHECKED.parse("long,no")
 
 
 def test_an_unknown_name_is_named() -> None:
