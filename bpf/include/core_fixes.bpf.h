@@ -75,6 +75,27 @@ static __always_inline bool read_words(void *to, const void *from, int bytes)
 	return !bpf_probe_read_kernel(to, bytes, from);
 }
 
+struct file___since_6_13 {
+	struct {
+		struct {
+			__s64 counter;
+		} refcnt;
+	} f_ref;
+} __attribute__((preserve_access_index));
+
+/*
+ * Does anything else than one descriptor refer to the file, such as a copy of the descriptor? 90ee6ed776c0 ("fs: port
+ * files to file_ref", 6.13) replaced the count, and counts from 0.
+ */
+static __always_inline bool file_has_copies(struct file *file)
+{
+	struct file___since_6_13 *newer = (void *)file;
+
+	if (bpf_core_field_exists(newer->f_ref))
+		return BPF_CORE_READ(newer, f_ref.refcnt.counter) > 0;
+	return BPF_CORE_READ(file, f_count.counter) > 1;
+}
+
 struct cgroup___before_6_1 {
 	__u64 ancestor_ids[1];
 } __attribute__((preserve_access_index));
