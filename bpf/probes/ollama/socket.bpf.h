@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The stream sockets behind descriptors. */
+#ifndef SCOPE_OLLAMA_SOCKET_BPF_H
+#define SCOPE_OLLAMA_SOCKET_BPF_H
+
+#include <bpf/bpf_endian.h>
+
+#define S_IFMT 0170000
+#define S_IFSOCK 0140000
+#define SOCK_STREAM 1
+#define AF_INET 2
+#define AF_INET6 10
+
+/* The running process's file; NULL: there is no such descriptor. */
+static __always_inline struct file *running_file(struct task_struct *task, __s32 fd)
+{
+	struct fdtable *table = task->files->fdt;
+	struct file *file = NULL;
+
+	if ((__u32)fd >= table->max_fds)
+		return NULL;
+	bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd);
+	return file;
+}
+
+/* The number of the socket's inode, which no other socket has for long; 0: the file is no socket. */
+static __always_inline __u64 socket_inode(struct file *file)
+{
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+
+	if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) != S_IFSOCK)
+		return 0;
+	return BPF_CORE_READ(inode, i_ino);
+}
+
+static __always_inline struct sock *sock_of(struct file *file)
+{
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	struct socket_alloc *alloc = container_of(inode, struct socket_alloc, vfs_inode);
+
+	return BPF_CORE_READ(alloc, socket.sk);
+}
+
+/* False: it does not carry a stream of bytes. */
+static __always_inline bool fill_peer(struct ollama_connection *connection, struct sock *sock)
+{
+	__u16 family = BPF_CORE_READ(sock, __sk_common.skc_family);
+
+	if (!sock || BPF_CORE_READ(sock, sk_type) != SOCK_STREAM)
+		return false;
+	if (family != AF_INET && family != AF_INET6)
+		return true;
+	connection->peer_port = bpf_ntohs(BPF_CORE_READ(sock, __sk_common.skc_dport));
+	connection->port = BPF_CORE_READ(sock, __sk_common.skc_num);
+	connection->peer.family = family;
+	if (family == AF_INET)
+		bpf_core_read(connection->peer.bytes, 4, &sock->__sk_common.skc_daddr);
+	else
+		bpf_core_read(connection->peer.bytes, 16, &sock->__sk_common.skc_v6_daddr);
+	return true;
+}
+
+#endif

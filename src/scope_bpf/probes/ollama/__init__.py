@@ -1,0 +1,158 @@
+"""Servers of models, such as Ollama and llama-server: their requests over HTTP, and their log."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
+from scope_bpf.catalogue.stream import Column, Derived, Rows, Stream
+from scope_bpf.probes.ollama.calls import FUNCTIONS, call_table, places
+from scope_bpf.probes.ollama.paths import PATHS, constants
+
+_CONNECTION = Column("number of the socket's inode, which identifies the connection")
+_REQUEST = Column("number of the request since recording began, from 1")
+
+
+def _derive_request(rows: Rows) -> dict[str, pa.Array]:
+    gaps = rows["writes"].astype(np.int64) - 1
+    known = (rows["has_body"] != 0) & (gaps > 0)
+    return {"mean_gap_ns": pa.array(rows["streaming_ns"] // np.where(known, gaps, 1).astype(np.uint64), mask=~known)}
+
+
+def _derive_log(rows: Rows) -> dict[str, pa.Array]:
+    return {"function": pa.DictionaryArray.from_arrays(pa.array(rows["source"].astype(np.int8)), pa.array(FUNCTIONS))}
+
+
+def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"ollama_calls": call_table(PROBE.btf), **constants(options)}
+
+
+PROBE = Probe(
+    name="ollama",
+    meaning="servers of models (Ollama, llama-server): requests over HTTP with status, times and chunks; log lines",
+    streams=(
+        Stream(
+            "ollama_request",
+            "one row per request over HTTP that a process answers, timed when its first byte was read",
+            columns={
+                "duration_ns": Column(
+                    "until the last byte of the response was written; without a response, until it ended", "ns"
+                ),
+                "method": Column("GET, POST, ..."),
+                "path": Column("without the query"),
+                "status": Column("of the response; absent if there is none"),
+                "first_byte_ns": Column("until the first byte of the response was written; absent without one", "ns"),
+                "first_body_ns": Column("until the first write with bytes of the body; absent without a body", "ns"),
+                "streaming_ns": Column("from the first write with bytes of the body to the last", "ns"),
+                "longest_gap_ns": Column("longest time between two writes with bytes of the body; 0 with one", "ns"),
+                "request_bytes": Column("read until the response ended, head included", "bytes"),
+                "response_bytes": Column("written, head included", "bytes"),
+                "body_bytes": Column("written of the body, without what separates chunks; absent without one", "bytes"),
+                "writes": Column("calls that wrote bytes of the body: of a response that is streamed, its pieces"),
+                "chunks": Column("parts of the body; absent if it is not sent as Transfer-Encoding: chunked"),
+                "ended": Column(
+                    "complete; peer_closed: the client had closed the connection, or it broke; closed: the server did; "
+                    "exited: the process ended; upgraded to another protocol; not: it goes on after the trace"
+                ),
+                "peer": Column("address of the client; absent for sockets of the Unix domain"),
+                "peer_port": Column("port of the client"),
+                "port": Column("port of the server"),
+                "connection": _CONNECTION,
+                "request": _REQUEST,
+                "path_truncated": Column("1 if the end of the path was cut"),
+            },
+            derived={"mean_gap_ns": Derived(Column("mean time between two such writes", "ns"), pa.uint64())},
+            derive=_derive_request,
+            hidden=("has_response", "has_status", "has_body", "has_chunks", "has_peer"),
+            null_unless={
+                "status": "has_status",
+                "first_byte_ns": "has_response",
+                **dict.fromkeys(("first_body_ns", "streaming_ns", "longest_gap_ns", "body_bytes"), "has_body"),
+                "chunks": "has_chunks",
+                **dict.fromkeys(("peer_port", "port"), "has_peer"),
+            },
+            settled_by="ollama_settle",
+            live=Live(
+                by=("comm", "pid", "method", "path", "status"),
+                totals=("request_bytes", "response_bytes", "writes", "duration_ns"),
+                quantiles=("first_body_ns", "duration_ns"),
+                title="requests by path and status",
+            ),
+            also_live=(
+                Live(
+                    latest=(
+                        *("comm", "pid", "method", "path", "status", "ended", "response_bytes", "writes"),
+                        *("first_body_ns", "longest_gap_ns", "duration_ns"),
+                    ),
+                    title="latest requests",
+                ),
+            ),
+            line=("duration_ns", "status", "ended", "writes", "first_body_ns", "longest_gap_ns", "{method} {path}"),
+            timeline=Timeline(slices=(Slices(named=("method", "path"), on=("connection",)),)),
+            rollup=Rollup(by=("comm", "path"), measured="duration_ns"),
+        ),
+        Stream(
+            "ollama_chunk",
+            "one row per write with bytes of a response's body, timed when it ended",
+            columns={
+                "duration_ns": Column("since the write before; of the first one, since the request began", "ns"),
+                "bytes": Column("of the body", "bytes"),
+                "number": Column("number of the write in its response, from 0"),
+                "connection": _CONNECTION,
+                "request": _REQUEST,
+            },
+            live=Live(
+                by=("comm", "pid"),
+                totals=("bytes", "duration_ns"),
+                quantiles=("duration_ns",),
+                only="number",
+                title="gaps between the pieces of responses",
+            ),
+            line=("tid", "duration_ns", "request", "number", "bytes"),
+            timeline=Timeline(slices=(Slices(text="write", lasting="", on=("connection",)),)),
+            rollup=Rollup(measured="duration_ns"),
+        ),
+        Stream(
+            "ollama_log",
+            "one row per piece of the log of llama.cpp or Ollama: a line, or a part of one",
+            columns={
+                "level": Column(
+                    "none, debug, info, warn, error or cont (it continues the piece before); absent if unknown: "
+                    "llama_log_callback_default and ggml_log_callback_default are older than today's order of levels"
+                ),
+                "level_number": Column("the level as the program gave it, enum ggml_log_level"),
+                "text": Column("without the newline at its end; absent if it was unreadable"),
+                "text_truncated": Column("1 if the end of the text was cut"),
+                "ends_line": Column("1 if the text ended with a newline"),
+            },
+            derived={
+                "function": Derived(Column("the function that got the text"), pa.dictionary(pa.int8(), pa.string()))
+            },
+            derive=_derive_log,
+            hidden=("source", "has_level", "has_text"),
+            null_unless={"level": "has_level", "text": "has_text"},
+            live=Live(by=("comm", "pid", "function", "level"), title="log by level"),
+            also_live=(Live(latest=("comm", "pid", "level", "text"), title="latest log"),),
+            line=("tid", "level", "text"),
+            timeline=Timeline(slices=(Slices(named=("level", "text"), lasting="", below="log"),)),
+            rollup=Rollup(by=("comm",)),
+        ),
+    ),
+    alternatives=(
+        Alternative(
+            "tp_btf: sys_enter, sys_exit, sched_process_exit; uprobe_multi: log functions",
+            ("ollama_end", "ollama_exit", "ollama_enter"),
+            uprobe_multi=True,
+        ),
+        Alternative(
+            "tp_btf: sys_enter, sys_exit, sched_process_exit; uprobe: log functions",
+            ("ollama_end", "ollama_exit", "ollama_enter"),
+        ),
+    ),
+    extra_options=(PATHS,),
+    constants=_constants,
+    places=places,
+)
