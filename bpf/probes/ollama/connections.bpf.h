@@ -71,9 +71,10 @@ struct ollama_connection {
 	struct scope_address peer;
 	__u16 port;
 	__u16 peer_port;
-	__u8 peer_closed; /* for writing, at least */
-	__u8 broken;
-	__u8 pad[6];
+	__u8 closing;	  /* the server has closed it, for writing at least */
+	__u8 peer_closed; /* the client has, before the server */
+	__u8 broken;	  /* likewise */
+	__u8 pad[5];
 };
 
 struct {

@@ -3,6 +3,16 @@
 #ifndef SCOPE_OLLAMA_LOG_BPF_H
 #define SCOPE_OLLAMA_LOG_BPF_H
 
+const volatile __s32 least_level; /* known levels below are left out */
+
+/* Is a piece of the log wanted? One that continues another is wanted if that is. */
+static __always_inline bool is_level_wanted(struct ollama_thread *thread, bool known, __s32 level)
+{
+	if (!known || level != OLLAMA_LEVEL_CONT)
+		thread->log_left_out = known && level != OLLAMA_LEVEL_NONE && level < least_level;
+	return !thread->log_left_out;
+}
+
 /* At the first instruction of the function. The cookie is the place's number. */
 SEC("uprobe")
 int ollama_logs(struct pt_regs *ctx)
@@ -16,6 +26,7 @@ int ollama_logs(struct pt_regs *ctx)
 	struct ollama_thread *thread;
 	__u32 length = 0, last;
 	char next = 0;
+	bool known;
 	long read;
 
 	if (!place)
@@ -28,6 +39,10 @@ int ollama_logs(struct pt_regs *ctx)
 		scope_lose_hit(number, stream_ollama_log, SCOPE_LOST_NO_STATE);
 		return 0;
 	}
+	known = place->function <= OLLAMA_COMMON_LOG_DEFAULT_CALLBACK && level >= OLLAMA_LEVEL_NONE &&
+		level <= OLLAMA_LEVEL_CONT;
+	if (!is_level_wanted(thread, known, level))
+		return 0;
 	event = &thread->made.event;
 	read = bpf_probe_read_user_str(thread->made.text, OLLAMA_TEXT, text);
 	event->has_text = read > 0;
@@ -47,8 +62,7 @@ int ollama_logs(struct pt_regs *ctx)
 	event->level_number = level;
 	event->level = level;
 	event->source = place->function;
-	event->has_level = place->function <= OLLAMA_COMMON_LOG_DEFAULT_CALLBACK && level >= OLLAMA_LEVEL_NONE &&
-			   level <= OLLAMA_LEVEL_CONT;
+	event->has_level = known;
 	barrier_var(length);
 	if (length >= OLLAMA_TEXT)
 		return 0;

@@ -38,6 +38,7 @@ enum ollama_call {
 	CALL_SENDMSG,
 	CALL_SENDFILE, /* (fd, ...) */
 	CALL_CLOSE,    /* (fd) */
+	CALL_SHUTDOWN, /* (fd, how) */
 };
 
 SCOPE_SHARED(enum, ollama_call);
@@ -49,6 +50,8 @@ const volatile __u8 ollama_calls[SYSCALLS];
 #define MSG_PEEK 0x2
 #define MSG_TRUNC 0x20
 #define MSG_ERRQUEUE 0x2000
+
+#define SHUT_RD 0
 
 /* include/uapi/asm-generic/errno.h: the connection is no more. */
 #define EPIPE 32
@@ -63,7 +66,8 @@ struct ollama_thread {
 	__u64 where;			   /* the buffer, vector or message header */
 	__u64 sock;
 	__u32 call; /* CALL_NOT_OURS: not in a call that is watched */
-	__u32 peeks;
+	__u16 peeks;
+	__u16 log_left_out; /* the latest piece of its log is below the least level */
 	struct http_source source;
 	struct { /* an event being composed */
 		struct ollama_log_event event;
@@ -134,8 +138,13 @@ static __always_inline bool looks_like_request(struct http_source *source)
 	return begins_request(bytes, count);
 }
 
-static __always_inline void note_error(struct ollama_connection *connection, __s64 ret)
+/* Notes what the result of a call tells of the connection's other end, unless this one closed it first. */
+static __always_inline void note_end(struct ollama_connection *connection, bool reads, __s64 ret)
 {
+	if (connection->closing)
+		return;
+	if (reads && !ret)
+		connection->peer_closed = 1;
 	if (ret == -EPIPE || ret == -ECONNRESET || ret == -ETIMEDOUT)
 		connection->broken = 1;
 }
@@ -155,8 +164,7 @@ static __always_inline void end_read(struct ollama_thread *thread, __s64 ret)
 	struct feeding feeding = {.source = &thread->source};
 
 	if (connection && ret <= 0) {
-		connection->peer_closed |= !ret;
-		note_error(connection, ret);
+		note_end(connection, true, ret);
 		return;
 	}
 	if (ret <= 0 || thread->peeks || !open_source(thread, ret))
@@ -191,7 +199,7 @@ static __always_inline void end_written(struct task_struct *task, struct ollama_
 	if (!connection)
 		return;
 	if (ret <= 0) {
-		note_error(connection, ret);
+		note_end(connection, false, ret);
 		return;
 	}
 	if (!open_source(thread, ret))
@@ -203,11 +211,18 @@ static __always_inline void end_written(struct task_struct *task, struct ollama_
 	end_feeding(&connection->answering, &thread->source);
 }
 
-static __always_inline void close_connection(struct ollama_connections_key *key, struct file *file)
+static __always_inline void close_connection(struct ollama_connections_key *key, struct file *file, __u32 call,
+					     __u64 how)
 {
 	struct ollama_connection *connection = bpf_map_lookup_elem(&ollama_connections, key);
 
-	if (!connection || file_has_copies(file))
+	if (!connection)
+		return;
+	if (call == CALL_CLOSE ? file_has_copies(file) : how == SHUT_RD)
+		return;
+	if (!connection->peer_closed && !connection->broken)
+		connection->closing = 1;
+	if (call == CALL_SHUTDOWN)
 		return;
 	end_requests(connection, OLLAMA_ENDED_CLOSED);
 	bpf_map_delete_elem(&ollama_connections, key);
@@ -247,8 +262,8 @@ int BPF_PROG(ollama_enter, struct pt_regs *regs, long nr)
 	if (!inode)
 		return 0;
 	connection_key(&thread->key, task, inode);
-	if (call == CALL_CLOSE) {
-		close_connection(&thread->key, file);
+	if (call >= CALL_CLOSE) {
+		close_connection(&thread->key, file, call, syscall_arg(regs, 1));
 		return 0;
 	}
 	if (is_write(call) && !bpf_map_lookup_elem(&ollama_connections, &thread->key))

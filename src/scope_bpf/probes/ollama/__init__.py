@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Derived, Rows, Stream
+from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.ollama.calls import FUNCTIONS, call_table, places
 from scope_bpf.probes.ollama.paths import PATHS, constants
 
@@ -27,7 +29,21 @@ def _derive_log(rows: Rows) -> dict[str, pa.Array]:
 
 
 def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"ollama_calls": call_table(PROBE.btf), **constants(options)}
+    levels = enum_values(PROBE.btf, "ollama_level")
+    return {
+        "ollama_calls": call_table(PROBE.btf),
+        "least_level": levels[f"OLLAMA_LEVEL_{options['level'].upper()}"],
+        **constants(options),
+    }
+
+
+_LEVEL = Option(
+    "level",
+    "choice",
+    "info",
+    "the least level of a piece of the log that is recorded; pieces without a known level always are",
+    choices=("debug", "info", "warn", "error"),
+)
 
 
 PROBE = Probe(
@@ -152,7 +168,7 @@ PROBE = Probe(
             ("ollama_end", "ollama_exit", "ollama_enter"),
         ),
     ),
-    extra_options=(PATHS,),
+    extra_options=(PATHS, _LEVEL),
     constants=_constants,
     places=places,
 )

@@ -19,6 +19,7 @@ _CALLS = {
     "sendmsg": "CALL_SENDMSG",
     "sendfile": "CALL_SENDFILE",
     "close": "CALL_CLOSE",
+    "shutdown": "CALL_SHUTDOWN",
 }
 
 # Read in ggml.h, llama-impl.h and common/log.cpp of 2024 to 2026, and in Ollama's llama.go: `llamaLog` came in December
