@@ -76,7 +76,7 @@ static __always_inline void next_message(struct http_message *message)
 	__builtin_memset(message, 0, sizeof(*message));
 }
 
-/* Goes on where there are bytes. False: there are no more. */
+/* Goes on where there are bytes, or where a vector has a place of no size. False: there are no more. */
 static __always_inline bool find_segment(struct http_source *source)
 {
 	struct iovec next = {};

@@ -232,6 +232,8 @@ static long take_asked(__u32 step, struct feeding *feeding)
 
 	if (asking->at == HTTP_IGNORED || !find_segment(source))
 		return 1;
+	if (!source->segment)
+		return 0;
 	if (in_body(asking)) {
 		ended = take_body(asking, source, &passed);
 	} else {

@@ -128,6 +128,8 @@ static long take_answered(__u32 step, struct feeding *feeding)
 
 	if (answering->at == HTTP_IGNORED || !find_segment(source))
 		return 1;
+	if (!source->segment)
+		return 0;
 	if (answering->at == HTTP_FIRST_LINE && connection->answered >= connection->asked)
 		return pass_write(connection, source);
 	if (in_body(answering)) {
