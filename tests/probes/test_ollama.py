@@ -8,9 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.llm.runs import going_on, stopped
 from tests.probes.recording import Record, Recording
 
+from scope_bpf.catalogue.target import Target
+
 TALK = Path(__file__).with_name("talk.py")
+SERVER = Path(__file__).parents[1] / "llm" / "http_server.py"
+FAR_NS = 200e6  # a program may be preempted beside its clock
 ASK = "POST /api/chat HTTP/1.1\r\nHost: here\r\nContent-Length: 11\r\n\r\nhello world"
 GET = "GET /v1/models HTTP/1.1\r\n\r\n"
 OK = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nanswers"
@@ -229,8 +234,6 @@ def test_how_a_request_ends(record: Record, steps: list[Step], ended: str) -> No
 
 def test_a_request_that_goes_on(record: Record, tmp_path: Path) -> None:
     """A request that has not ended when the trace does is told as such."""
-    from tests.llm.runs import going_on, stopped
-
     steps = [server("stop", "do"), client(ASK), server(STREAM + chunk("abc")), server("stop", "do")]
     with stopped([sys.executable, str(TALK), json.dumps(steps)], tmp_path / "told") as pid:
         stops = f"sleep 0.5; until grep -q '^State:.T' /proc/{pid}/status; do sleep 0.05; done; exit;"
@@ -261,6 +264,49 @@ def test_connections_do_not_mix(record: Record) -> None:
     rows = requests(talked(record, *steps))
     assert told(rows, "path", "status", "ended") == [("/api/chat", None, "exited"), ("/v1/models", 200, "complete")]
     assert len({(row["connection"], row["peer_port"]) for row in rows}) == 2
+
+
+def served(record: Record, model: Path, out: Path, *rounds: str, **options: Any) -> tuple[Any, Any, Recording]:
+    """Ollama's interface in front of llama.cpp: what its clients tell, what it tells itself, and the recording."""
+    with stopped([sys.executable, str(SERVER), str(model), *rounds], out) as pid:
+        ended = f"kill -CONT {pid}; until grep -q '^State:.Z' /proc/{pid}/status; do sleep 0.05; done"
+        recorded = record("ollama", ["sh", "-c", ended], target=Target(pid=pid), **options)
+    *clients, server = (json.loads(line) for line in out.read_text().splitlines())
+    return clients, server, recorded
+
+
+def test_a_server_in_front_of_llama_cpp(record: Record, model: Path, tmp_path: Path) -> None:
+    """Slow clients, at once, one after the other and several times in a connection: each request is one row with what
+    its client has sent, received and measured; and one row for what the front asks its runner."""
+    rounds = ("/api/generate*11", "/api/chat*13+17+5,/v1/chat/completions*23,/nonsense*3", "/api/generate*29")
+    clients, server, recorded = served(record, model, tmp_path / "told", *rounds, paths="/")
+    front = [row for row in requests(recorded) if row["port"] == server["front"]]
+    runner = [row for row in requests(recorded) if row["port"] == server["runner"]]
+    ours = Counter(told(front, "peer_port", "path", "status", "request_bytes", "response_bytes", "chunks", "ended"))
+    own = ("port", "path", "status", "sent", "received", "chunks")
+    assert ours == Counter((*(each[name] for name in own), "complete") for each in clients)
+    assert len(clients) == 7
+    assert all(row["writes"] == row["chunks"] for row in front if row["chunks"])
+    for row, each in zip(front[:1] + front[-1:], clients[:1] + clients[-1:], strict=True):
+        assert abs(row["duration_ns"] - each["duration_ns"]) < FAR_NS
+        assert abs(row["first_byte_ns"] - each["first_ns"]) < FAR_NS
+    asked = told(runner, "method", "path", "status", "ended")
+    assert asked == [("POST", "/completion", 200, "complete")] * server["asked"]
+    assert {row["pid"] for row in front} == {row["pid"] for row in runner}
+    pieces = Counter(row["request"] for row in recorded.rows("ollama_chunk"))
+    assert pieces == {row["request"]: row["writes"] for row in front + runner if row["writes"]}
+    lines = [row["level"] for row in recorded.rows("ollama_log")]
+    assert set(lines) <= {"info", "warn", "error", "cont", "none"}
+
+
+def test_a_client_that_hangs_up(record: Record, model: Path, tmp_path: Path) -> None:
+    """A client that leaves in the middle of a stream: the row tells so, and how far the response had come."""
+    clients, server, recorded = served(record, model, tmp_path / "told", "/api/chat*2000!", "/api/chat*7")
+    left, whole = (row for row in requests(recorded) if row["port"] == server["front"])
+    assert (left["ended"], left["status"]) == ("peer_closed", 200)
+    assert left["chunks"] >= clients[0]["chunks"] >= 2
+    assert left["response_bytes"] >= clients[0]["received"]
+    assert (whole["ended"], whole["response_bytes"]) == ("complete", clients[1]["received"])
 
 
 def test_the_log_by_level(record: Record, workload: Callable[[str], str]) -> None:
