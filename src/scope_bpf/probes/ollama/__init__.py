@@ -92,8 +92,8 @@ PROBE = Probe(
             },
             settled_by="ollama_settle",
             live=Live(
-                by=("comm", "pid", "method", "path", "status"),
-                totals=("request_bytes", "response_bytes", "writes", "duration_ns"),
+                by=("comm", "method", "path", "status"),
+                totals=("response_bytes", "duration_ns"),
                 quantiles=("first_body_ns", "duration_ns"),
                 title="requests by path and status",
             ),
