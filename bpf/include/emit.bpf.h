@@ -121,6 +121,25 @@ static __always_inline void scope_fill_header(struct scope_header *header, struc
 	copy_comm(header->comm, task);
 }
 
+/* The header of an event for the process `whose`; NULL: for no process. */
+static __always_inline void scope_fill_header_for(struct scope_header *header, const struct scope_identity *whose,
+						  __u16 stream, __u64 ktime_ns)
+{
+	static const struct scope_identity nobody;
+
+	if (!whose)
+		whose = &nobody;
+	header->ktime_ns = ktime_ns;
+	header->start_ns = whose->start_ns;
+	header->cgroup_id = whose->cgroup_id;
+	header->pid = whose->pid;
+	header->tid = whose->tid;
+	header->uid = whose->uid;
+	header->cpu = bpf_get_smp_processor_id();
+	header->stream = stream;
+	__builtin_memcpy(header->comm, whose->comm, sizeof(header->comm));
+}
+
 static __always_inline void *scope_room(__u16 stream, __u32 size)
 {
 	void *ring = scope_this_ring(), *event;
@@ -147,22 +166,10 @@ static __always_inline void *scope_reserve(struct task_struct *task, __u16 strea
 static __always_inline void *scope_reserve_for(const struct scope_identity *whose, __u16 stream, __u64 ktime_ns,
 					       __u32 size)
 {
-	static const struct scope_identity nobody;
 	struct scope_header *event = scope_room(stream, size);
 
-	if (!event)
-		return NULL;
-	if (!whose)
-		whose = &nobody;
-	event->ktime_ns = ktime_ns;
-	event->start_ns = whose->start_ns;
-	event->cgroup_id = whose->cgroup_id;
-	event->pid = whose->pid;
-	event->tid = whose->tid;
-	event->uid = whose->uid;
-	event->cpu = bpf_get_smp_processor_id();
-	event->stream = stream;
-	__builtin_memcpy(event->comm, whose->comm, sizeof(event->comm));
+	if (event)
+		scope_fill_header_for(event, whose, stream, ktime_ns);
 	return event;
 }
 
@@ -175,20 +182,33 @@ static __always_inline void scope_submit(void *event, __u32 stream, __u32 size)
 	bpf_ringbuf_submit(event, scope_signal(size));
 }
 
-/* Emits an event with a tail. It was composed in other memory, since a ring can only reserve constant sizes. */
-static __always_inline void scope_output(struct scope_header *event, struct task_struct *task, __u32 stream,
-					 __u64 ktime_ns, __u32 size)
+static __always_inline void scope_output_filled(struct scope_header *event, __u32 stream, __u32 size)
 {
 	struct scope_account *account = bpf_map_lookup_elem(&scope_accounts, &stream);
 	void *ring = scope_this_ring();
 
 	if (!ring || !account)
 		return;
-	scope_fill_header(event, task, stream, ktime_ns);
 	if (bpf_ringbuf_output(ring, event, size, scope_signal(size)))
 		scope_count_loss(stream, SCOPE_LOST_RING_FULL);
 	else
 		__sync_fetch_and_add(&account->emitted, 1);
+}
+
+/* Emits an event with a tail. It was composed in other memory, since a ring can only reserve constant sizes. */
+static __always_inline void scope_output(struct scope_header *event, struct task_struct *task, __u32 stream,
+					 __u64 ktime_ns, __u32 size)
+{
+	scope_fill_header(event, task, stream, ktime_ns);
+	scope_output_filled(event, stream, size);
+}
+
+/* Like scope_output, for the process `whose`, which may not be the running one; NULL: for no process. */
+static __always_inline void scope_output_for(struct scope_header *event, const struct scope_identity *whose,
+					     __u32 stream, __u64 ktime_ns, __u32 size)
+{
+	scope_fill_header_for(event, whose, stream, ktime_ns);
+	scope_output_filled(event, stream, size);
 }
 
 #endif
