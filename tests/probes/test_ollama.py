@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.llm.runs import going_on, stopped
+from tests.llm.runs import going_on, recorded_run, serving, stopped
 from tests.probes.recording import Record, Recording
 
 from scope_bpf.catalogue.target import Target
@@ -58,7 +58,7 @@ def test_a_request_and_its_response(record: Record) -> None:
     (row,) = requests(recorded)
     assert (row["method"], row["path"], row["status"], row["ended"]) == ("POST", "/api/chat", 200, "complete")
     assert (row["request_bytes"], row["response_bytes"], row["body_bytes"]) == (len(ASK), len(OK), 7)
-    assert (row["writes"], row["chunks"], row["longest_gap_ns"], row["mean_gap_ns"]) == (1, None, 0, None)
+    assert (row["writes"], row["chunks"], row["longest_gap_ns"], row["mean_gap_ns"]) == (1, None, None, None)
     assert row["peer"] == "127.0.0.1"
     assert (row["pid"], row["path_truncated"]) == (recorded.pid, 0)
     assert 0 < row["first_byte_ns"] == row["first_body_ns"] == row["duration_ns"]
@@ -307,6 +307,48 @@ def test_a_client_that_hangs_up(record: Record, model: Path, tmp_path: Path) -> 
     assert left["chunks"] >= clients[0]["chunks"] >= 2
     assert left["response_bytes"] >= clients[0]["received"]
     assert (whole["ended"], whole["response_bytes"]) == ("complete", clients[1]["received"])
+
+
+def test_llama_cpp_loads_a_model(record: Record, model: Path, tmp_path: Path) -> None:
+    """llama.cpp reads what a model is and maps its file: one row, with the file's size. Its log has levels."""
+    recorded = recorded_run(record, serving(model, "1", "0", "-", "9*5"), tmp_path / "told", probe="ollama")
+    (row,) = recorded.rows("ollama_model")
+    size = model.stat().st_size
+    assert (row["path"], row["file_bytes"], row["mapped_bytes"], row["maps"]) == (str(model), size, size, 1)
+    assert 0 < row["read_bytes"] < size
+    assert 0 < row["map_ns"] + row["read_ns"] < row["duration_ns"]
+    assert (row["inode"], row["pid"]) == (model.stat().st_ino, recorded.rows("ollama_log")[0]["pid"])
+    levels = Counter((each["function"], each["level"]) for each in recorded.rows("ollama_log"))
+    assert levels["common_log_default_callback", "info"] > 10
+    assert not any(level == "debug" for _, level in levels)
+    assert recorded.accounts["ollama_model"].lost == {}
+
+
+LOADS = """
+import mmap, os, sys
+model, other, more = (os.open(path, os.O_RDONLY) for path in sys.argv[1:4])
+os.lseek(model, 97, 0), os.read(model, 11)  # not known yet
+os.pread(model, 31, 0)
+os.lseek(model, 0, 0), os.readv(model, [bytearray(0), bytearray(1000)])
+os.read(other, 500)
+os.read(more, 5), os.read(more, 5)
+maps = [mmap.mmap(fd, size, prot=mmap.PROT_READ) for fd, size in ((model, 997), (model, 10003), (other, 500))]
+os.close(model)
+"""
+
+
+def test_what_is_read_and_mapped_of_models(record: Record, tmp_path: Path) -> None:
+    """A file is a model if its first bytes were read and are GGUF; then all that is read and mapped of it counts."""
+    files = [tmp_path / name for name in ("a.bin", "b.gguf", "c")]
+    files[0].write_bytes(b"GGUF" + b"a" * 9999)
+    files[1].write_bytes(b"ggml" + b"b" * 9999)
+    files[2].write_bytes(b"GGUF" + b"c" * 3)
+    recorded = record("ollama", [sys.executable, "-S", "-E", "-c", LOADS, *map(str, files)])
+    rows = recorded.rows("ollama_model")
+    assert told(rows, "path", "file_bytes", "reads", "read_bytes", "maps", "mapped_bytes", "ended") == [
+        (str(files[0]), 10003, 2, 1031, 2, 997 + 10003, "exited"),
+        (str(files[2]), 7, 2, 7, 0, 0, "exited"),
+    ]
 
 
 def test_the_log_by_level(record: Record, workload: Callable[[str], str]) -> None:

@@ -85,7 +85,7 @@ struct {
 	__type(value, struct ollama_connection);
 } ollama_connections SEC(".maps");
 
-/* Processes with such a connection, so that the end of others costs nothing. */
+/* Processes with such a connection, or that load a model, so that the end of others costs nothing. */
 struct ollama_processes_key {
 	__u64 start_ns;
 	__s32 pid;
@@ -114,16 +114,23 @@ static __always_inline void connection_key(struct ollama_connections_key *key, s
 	key->pad = 0;
 }
 
-/* NULL: no room. */
-static __always_inline struct ollama_connection *make_connection(const struct ollama_connections_key *key)
+/* False: there is no room, so that the end of the process would not be noticed. */
+static __always_inline bool mark_process(__u64 start_ns, __s32 pid)
 {
-	struct ollama_processes_key process = {.start_ns = key->start_ns, .pid = key->pid};
-	struct ollama_connection *connection;
+	struct ollama_processes_key process = {.start_ns = start_ns, .pid = pid};
 	__u32 one = 1;
 
 	bpf_map_update_elem(&ollama_processes, &process, &one, BPF_ANY);
-	if (!bpf_map_lookup_elem(&ollama_processes, &process))
-		return NULL; /* its end would not be noticed */
+	return bpf_map_lookup_elem(&ollama_processes, &process);
+}
+
+/* NULL: no room. */
+static __always_inline struct ollama_connection *make_connection(const struct ollama_connections_key *key)
+{
+	struct ollama_connection *connection;
+
+	if (!mark_process(key->start_ns, key->pid))
+		return NULL;
 	bpf_map_update_elem(&ollama_connections, key, &no_connection, BPF_NOEXIST);
 	connection = bpf_map_lookup_elem(&ollama_connections, key);
 	if (connection)
@@ -151,6 +158,7 @@ static __always_inline void fill_answer(struct ollama_request_event *event, cons
 	event->has_response = answered && answer->first_ns;
 	event->has_status = event->has_response && answer->status;
 	event->has_body = event->has_response && answer->writes;
+	event->has_gaps = event->has_response && answer->writes > 1;
 	event->has_chunks = event->has_status && connection->answering.chunked;
 	event->first_byte_ns = answer->first_ns - asked->began_ns;
 	event->first_body_ns = answer->first_body_ns - asked->began_ns;

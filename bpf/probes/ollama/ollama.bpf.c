@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a server of models does: its requests over HTTP, read from the calls with which it reads and writes its sockets,
- * and its log.
+ * What a server of models does: its requests over HTTP, read from the calls with which it reads and writes its sockets;
+ * the files of models that it loads; and its log.
  */
 #include "scope.bpf.h"
 
+#include "path.bpf.h"
 #include "place.bpf.h"
 
 #include "ollama.h"
 
 SCOPE_STREAM(ollama_request);
 SCOPE_STREAM(ollama_chunk);
+SCOPE_STREAM(ollama_model);
 SCOPE_STREAM(ollama_log);
 
 #include "http.bpf.h"
 
 #include "connections.bpf.h"
+#include "models.bpf.h"
 #include "requests.bpf.h"
 #include "responses.bpf.h"
 #include "socket.bpf.h"
@@ -31,6 +34,8 @@ enum ollama_call {
 	CALL_NOT_OURS,
 	CALL_READ,     /* (fd, buffer, size) */
 	CALL_READV,    /* (fd, vector, count) */
+	CALL_PREAD,    /* (fd, buffer, size, offset) */
+	CALL_MMAP,     /* (address, size, protection, flags, fd, offset) */
 	CALL_RECVFROM, /* (fd, buffer, size, flags) */
 	CALL_RECVMSG,  /* (fd, msghdr, flags) */
 	CALL_WRITE,    /* as for reading, and so on; `sendto` too */
@@ -62,11 +67,15 @@ const volatile __u8 ollama_calls[SYSCALLS];
 
 struct ollama_thread {
 	struct scope_thread thread;
-	struct ollama_connections_key key; /* of the call's socket */
-	__u64 where;			   /* the buffer, vector or message header */
+	union {
+		struct ollama_connections_key key; /* of the call's socket */
+		struct file_use use;		   /* or what is done with its file */
+	};
+	__u64 where; /* the buffer, vector or message header */
 	__u64 sock;
 	__u32 call; /* CALL_NOT_OURS: not in a call that is watched */
-	__u16 peeks;
+	__u8 of_file;
+	__u8 peeks;
 	__u16 log_left_out; /* the latest piece of its log is below the least level */
 	struct http_source source;
 	struct { /* an event being composed */
@@ -233,8 +242,61 @@ static __always_inline __u32 call_by_number(unsigned long nr)
 	return nr < SYSCALLS ? ollama_calls[nr & (SYSCALLS - 1)] : CALL_NOT_OURS;
 }
 
+static __always_inline bool uses_files(__u32 call)
+{
+	return call == CALL_READ || call == CALL_READV || call == CALL_PREAD || call == CALL_MMAP || call == CALL_CLOSE;
+}
+
+/* A call for a socket begins. Returns whether its end is of interest. */
+static __always_inline bool enter_socket(struct task_struct *task, struct ollama_thread *thread, struct file *file,
+					 struct pt_regs *regs, __u32 call)
+{
+	connection_key(&thread->key, task, file_inode(file));
+	if (call >= CALL_CLOSE) {
+		close_connection(&thread->key, file, call, syscall_arg(regs, 1));
+		return false;
+	}
+	if (call == CALL_MMAP || call == CALL_PREAD ||
+	    (is_write(call) && !bpf_map_lookup_elem(&ollama_connections, &thread->key)))
+		return false;
+	thread->sock = (__u64)sock_of(file);
+	thread->peeks = leaves_bytes(call, regs);
+	return true;
+}
+
+/* The same for a file. */
+static __always_inline bool enter_file(struct task_struct *task, struct ollama_thread *thread, struct file *file,
+				       struct pt_regs *regs, __u32 call)
+{
+	fill_use(&thread->use, task, file);
+	if (call == CALL_CLOSE) {
+		close_model(&thread->use);
+		return false;
+	}
+	thread->use.offset = call == CALL_PREAD ? syscall_arg(regs, 3) : BPF_CORE_READ(file, f_pos);
+	thread->use.begun_ns = bpf_ktime_get_boot_ns();
+	return call != CALL_MMAP || is_known_model(&thread->use);
+}
+
+static __always_inline void end_file(struct task_struct *task, struct ollama_thread *thread, __s64 ret, __u64 size)
+{
+	if (thread->call == CALL_MMAP) {
+		if ((__u64)ret < -4095ULL)
+			use_model(task, &thread->use, true, size);
+		return;
+	}
+	if (ret <= 0)
+		return;
+	if (!is_known_model(&thread->use)) {
+		if (thread->use.offset || !open_source(thread, ret) || !is_model(&thread->source))
+			return;
+		keep_model(&thread->use);
+	}
+	use_model(task, &thread->use, false, ret);
+}
+
 /*
- * The raw tracepoints cost other calls one table lookup, and calls for files that are no sockets, the look at the file.
+ * The raw tracepoints cost other calls one table lookup, and calls for other files and sockets, the look at the file.
  * They miss io_uring, recvmmsg, sendmmsg and splice, and 32-bit processes, which have other call numbers.
  */
 SEC("tp_btf/sys_enter")
@@ -244,10 +306,17 @@ int BPF_PROG(ollama_enter, struct pt_regs *regs, long nr)
 	__u32 call = call_by_number(nr);
 	struct ollama_thread *thread;
 	struct file *file;
-	__u64 inode;
+	__u32 type;
+	__s32 fd;
 
 	if (call == CALL_NOT_OURS || is_compat(task))
 		return 0;
+	if (call == CALL_MMAP)
+		fd = syscall_arg(regs, 4);
+	else
+		fd = syscall_arg(regs, 0);
+	if (fd < 0)
+		return 0; /* memory without a file */
 	thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		if (scope_passes(task))
@@ -257,20 +326,16 @@ int BPF_PROG(ollama_enter, struct pt_regs *regs, long nr)
 	thread->call = CALL_NOT_OURS;
 	if (!scope_thread_passes(task, &thread->thread))
 		return 0;
-	file = running_file(task, syscall_arg(regs, 0));
-	inode = file ? socket_inode(file) : 0;
-	if (!inode)
-		return 0;
-	connection_key(&thread->key, task, inode);
-	if (call >= CALL_CLOSE) {
-		close_connection(&thread->key, file, call, syscall_arg(regs, 1));
+	file = running_file(task, fd);
+	type = file ? file_type(file) : 0;
+	if (type == S_IFSOCK) {
+		if (!enter_socket(task, thread, file, regs, call))
+			return 0;
+	} else if (type != S_IFREG || !uses_files(call) || !enter_file(task, thread, file, regs, call)) {
 		return 0;
 	}
-	if (is_write(call) && !bpf_map_lookup_elem(&ollama_connections, &thread->key))
-		return 0;
+	thread->of_file = type == S_IFREG;
 	thread->where = syscall_arg(regs, 1);
-	thread->sock = (__u64)sock_of(file);
-	thread->peeks = leaves_bytes(call, regs);
 	thread->call = call;
 	return 0;
 }
@@ -286,7 +351,9 @@ int BPF_PROG(ollama_exit, struct pt_regs *regs, long ret)
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!thread || thread->call == CALL_NOT_OURS)
 		return 0;
-	if (is_write(thread->call))
+	if (thread->of_file)
+		end_file(task, thread, ret, thread->where);
+	else if (is_write(thread->call))
 		end_written(task, thread, ret);
 	else
 		end_read(thread, ret);
@@ -294,17 +361,21 @@ int BPF_PROG(ollama_exit, struct pt_regs *regs, long ret)
 	return 0;
 }
 
-/* A process ends: so do its requests. */
+/* A process ends: so do its requests and loads. */
 SEC("tp_btf/sched_process_exit")
 int ollama_end(unsigned long long *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 	struct ending ending = {.start_ns = task_start_ns(task), .pid = task->tgid, .ended = OLLAMA_ENDED_EXITED};
+	struct unloading unloading = {.ended = OLLAMA_LOADED_EXITED};
 	struct ollama_processes_key process = {.start_ns = ending.start_ns, .pid = ending.pid};
 
 	if (!is_last_thread(ctx, task) || !bpf_map_lookup_elem(&ollama_processes, &process))
 		return 0;
+	unloading.start_ns = ending.start_ns;
+	unloading.pid = ending.pid;
 	bpf_map_delete_elem(&ollama_processes, &process);
+	bpf_for_each_map_elem(&ollama_loads, end_load, &unloading, 0);
 	bpf_for_each_map_elem(&ollama_connections, end_connection, &ending, 0);
 	return 0;
 }

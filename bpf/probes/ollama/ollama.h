@@ -38,12 +38,13 @@ struct ollama_request_event {
 	__u8 has_status;
 	__u8 has_body;
 	__u8 has_chunks;
+	__u8 has_gaps;
 	__u8 has_peer;
 	__u8 path_truncated;
 	enum ollama_ended ended;
 	char method[OLLAMA_METHOD];
 	char path[OLLAMA_PATH];
-	__u8 pad[4];
+	__u8 pad[3];
 };
 
 /* A write of the server with bytes of a response's body. */
@@ -55,6 +56,33 @@ struct ollama_chunk_event {
 	__u64 request;
 	__u32 number; /* in its response, from 0 */
 	__u8 pad[4];
+};
+
+/* Why a row about a load was written. */
+enum ollama_loaded {
+	OLLAMA_LOADED_IDLE,   /* nothing has happened for a while */
+	OLLAMA_LOADED_EXITED, /* the process ended */
+	OLLAMA_LOADED_NOT,    /* it may go on */
+};
+
+/* A process loads a model file. Its tail: the path. */
+struct ollama_model_event {
+	struct scope_header header; /* ktime_ns: when it was first read or mapped */
+	struct scope_path path;
+	__u64 duration_ns; /* until it was last read, mapped or closed */
+	__u64 file_bytes;
+	__u64 mapped_bytes;
+	__u64 map_ns;
+	__u64 read_bytes;
+	__u64 read_ns;
+	__u64 maps;
+	__u64 reads;
+	__u64 inode;
+	__u32 device;
+	enum ollama_loaded ended;
+	__u8 has_path;
+	__u8 path_truncated;
+	__u8 pad[6];
 };
 
 /* The functions that get a program's log, in order of what is known of their levels. */

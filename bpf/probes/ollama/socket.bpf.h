@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The stream sockets behind descriptors. */
+/* The files and stream sockets behind descriptors. */
 #ifndef SCOPE_OLLAMA_SOCKET_BPF_H
 #define SCOPE_OLLAMA_SOCKET_BPF_H
 
@@ -7,6 +7,7 @@
 
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000
+#define S_IFREG 0100000
 #define SOCK_STREAM 1
 #define AF_INET 2
 #define AF_INET6 10
@@ -23,14 +24,15 @@ static __always_inline struct file *running_file(struct task_struct *task, __s32
 	return file;
 }
 
-/* The number of the socket's inode, which no other socket has for long; 0: the file is no socket. */
-static __always_inline __u64 socket_inode(struct file *file)
+static __always_inline __u32 file_type(struct file *file)
 {
-	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	return BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT;
+}
 
-	if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) != S_IFSOCK)
-		return 0;
-	return BPF_CORE_READ(inode, i_ino);
+/* The number of the file's inode. No other socket has a socket's for long. */
+static __always_inline __u64 file_inode(struct file *file)
+{
+	return BPF_CORE_READ(file, f_inode, i_ino);
 }
 
 static __always_inline struct sock *sock_of(struct file *file)

@@ -48,7 +48,7 @@ _LEVEL = Option(
 
 PROBE = Probe(
     name="ollama",
-    meaning="servers of models (Ollama, llama-server): requests over HTTP with status, times and chunks; log lines",
+    meaning="servers of models (Ollama, llama-server): requests over HTTP, loaded models, log lines",
     streams=(
         Stream(
             "ollama_request",
@@ -63,7 +63,9 @@ PROBE = Probe(
                 "first_byte_ns": Column("until the first byte of the response was written; absent without one", "ns"),
                 "first_body_ns": Column("until the first write with bytes of the body; absent without a body", "ns"),
                 "streaming_ns": Column("from the first write with bytes of the body to the last", "ns"),
-                "longest_gap_ns": Column("longest time between two writes with bytes of the body; 0 with one", "ns"),
+                "longest_gap_ns": Column(
+                    "longest time between two writes with bytes of the body; absent with one", "ns"
+                ),
                 "request_bytes": Column("read until the response ended, head included", "bytes"),
                 "response_bytes": Column("written, head included", "bytes"),
                 "body_bytes": Column("written of the body, without what separates chunks; absent without one", "bytes"),
@@ -82,11 +84,12 @@ PROBE = Probe(
             },
             derived={"mean_gap_ns": Derived(Column("mean time between two such writes", "ns"), pa.uint64())},
             derive=_derive_request,
-            hidden=("has_response", "has_status", "has_body", "has_chunks", "has_peer"),
+            hidden=("has_response", "has_status", "has_body", "has_gaps", "has_chunks", "has_peer"),
             null_unless={
                 "status": "has_status",
                 "first_byte_ns": "has_response",
-                **dict.fromkeys(("first_body_ns", "streaming_ns", "longest_gap_ns", "body_bytes"), "has_body"),
+                **dict.fromkeys(("first_body_ns", "streaming_ns", "body_bytes"), "has_body"),
+                "longest_gap_ns": "has_gaps",
                 "chunks": "has_chunks",
                 **dict.fromkeys(("peer_port", "port"), "has_peer"),
             },
@@ -132,6 +135,38 @@ PROBE = Probe(
             rollup=Rollup(measured="duration_ns"),
         ),
         Stream(
+            "ollama_model",
+            "one row per model file (GGUF) that a process loads, timed when it was first read or mapped",
+            columns={
+                "path": Column("absolute path; absent if it is too long", cut_if="path_truncated"),
+                "duration_ns": Column("until the file was last read, mapped or closed", "ns"),
+                "file_bytes": Column("size of the file", "bytes"),
+                "mapped_bytes": Column("size of the mappings; their pages may be read from disk later", "bytes"),
+                "map_ns": Column("sum of the durations of the calls that mapped the file, which may read it", "ns"),
+                "read_bytes": Column("bytes read, since the first ones were", "bytes"),
+                "read_ns": Column("sum of the durations of the calls that read the file", "ns"),
+                "maps": Column("calls that mapped the file"),
+                "reads": Column("calls that read the file"),
+                "inode": Column("inode number of the file"),
+                "device": Column("device number of the file system: major << 20 | minor"),
+                "ended": Column(
+                    "idle: nothing has happened for 2 s, or 30 s if the file is still open; exited: the process ended; "
+                    "not: it may go on after the trace. A load that goes on later has another row"
+                ),
+                "path_truncated": Column("1 if the beginning of the path was cut"),
+            },
+            hidden=("has_path",),
+            null_unless={"path": "has_path"},
+            settled_by="ollama_settle_loads",
+            live=Live(
+                latest=("comm", "pid", "path", "file_bytes", "mapped_bytes", "read_bytes", "duration_ns"),
+                title="loaded models",
+            ),
+            line=("duration_ns", "file_bytes", "mapped_bytes", "read_bytes", "path"),
+            timeline=Timeline(slices=(Slices(named=("path",), below="model"),)),
+            rollup=Rollup(by=("comm",), measured="duration_ns"),
+        ),
+        Stream(
             "ollama_log",
             "one row per piece of the log of llama.cpp or Ollama: a line, or a part of one",
             columns={
@@ -171,4 +206,5 @@ PROBE = Probe(
     extra_options=(PATHS, _LEVEL),
     constants=_constants,
     places=places,
+    kept_by_process=("ollama_connections", "ollama_loads", "ollama_processes"),
 )

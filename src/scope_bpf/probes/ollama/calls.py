@@ -11,6 +11,8 @@ from scope_bpf.probes.syscalls import by_number
 _CALLS = {
     "read": "CALL_READ",
     "readv": "CALL_READV",
+    "pread64": "CALL_PREAD",
+    "mmap": "CALL_MMAP",
     "recvfrom": "CALL_RECVFROM",
     "recvmsg": "CALL_RECVMSG",
     "write": "CALL_WRITE",
