@@ -65,12 +65,14 @@ struct {
 
 static const struct ollama_load no_load;
 
+__u32 models_known SEC(".data.models"); /* there are any: else most calls need not look for one */
+
 /* What a call does with a file. */
 struct file_use {
 	struct ollama_loads_key key;
 	__u64 file;
 	__u64 begun_ns;
-	__u64 offset; /* of pread64() */
+	__u64 from_begin; /* it reads the first bytes */
 };
 
 static __always_inline void fill_use(struct file_use *use, struct task_struct *task, struct file *file)
@@ -177,6 +179,7 @@ static __always_inline void keep_model(const struct file_use *use)
 	__u32 one = 1;
 
 	bpf_map_update_elem(&ollama_model_files, &model, &one, BPF_ANY);
+	models_known = 1;
 }
 
 static __always_inline void close_model(const struct file_use *use)

@@ -59,7 +59,7 @@ struct ollama_thread {
 		struct file_use use;		   /* or what is done with its file */
 	};
 	__u64 where; /* the buffer, vector or message header */
-	__u64 sock;
+	__s32 fd;
 	__u32 call; /* CALL_NOT_OURS: not in a call that is watched */
 	__u8 of_file;
 	__u8 peeks;
@@ -86,18 +86,29 @@ static __always_inline bool uses_files(__u32 call)
 	return call == CALL_READ || call == CALL_READV || call == CALL_PREAD || call == CALL_MMAP || call == CALL_CLOSE;
 }
 
+static __always_inline bool reads_first_bytes(struct file *file, struct pt_regs *regs, __u32 call)
+{
+	if (call == CALL_PREAD)
+		return !syscall_arg(regs, 3);
+	return (call == CALL_READ || call == CALL_READV) && !BPF_CORE_READ(file, f_pos);
+}
+
 /* A call for a file begins. Returns whether its end is of interest. */
 static __always_inline bool enter_file(struct task_struct *task, struct ollama_thread *thread, struct file *file,
 				       struct pt_regs *regs, __u32 call)
 {
+	bool may_begin = reads_first_bytes(file, regs, call);
+
+	if (!models_known && !may_begin)
+		return false;
 	fill_use(&thread->use, task, file);
 	if (call == CALL_CLOSE) {
 		close_model(&thread->use);
 		return false;
 	}
-	thread->use.offset = call == CALL_PREAD ? syscall_arg(regs, 3) : BPF_CORE_READ(file, f_pos);
+	thread->use.from_begin = may_begin;
 	thread->use.begun_ns = bpf_ktime_get_boot_ns();
-	return (call != CALL_MMAP && !thread->use.offset) || is_known_model(&thread->use);
+	return may_begin || is_known_model(&thread->use);
 }
 
 static __always_inline void end_file(struct task_struct *task, struct ollama_thread *thread, __s64 ret, __u64 size)
@@ -110,7 +121,7 @@ static __always_inline void end_file(struct task_struct *task, struct ollama_thr
 	if (ret <= 0)
 		return;
 	if (!is_known_model(&thread->use)) {
-		if (thread->use.offset || !open_source(thread, ret) || !is_model(&thread->source))
+		if (!thread->use.from_begin || !open_source(thread, ret) || !is_model(&thread->source))
 			return;
 		keep_model(&thread->use);
 	}
@@ -158,6 +169,7 @@ int BPF_PROG(ollama_enter, struct pt_regs *regs, long nr)
 	}
 	thread->of_file = type == S_IFREG;
 	thread->where = syscall_arg(regs, 1);
+	thread->fd = fd;
 	thread->call = call;
 	return 0;
 }
@@ -178,7 +190,7 @@ int BPF_PROG(ollama_exit, struct pt_regs *regs, long ret)
 	else if (is_write(thread->call))
 		end_written(task, thread, ret);
 	else
-		end_read(thread, ret);
+		end_read(task, thread, ret);
 	thread->call = CALL_NOT_OURS;
 	return 0;
 }

@@ -95,10 +95,11 @@ static __always_inline void end_feeding(struct http_message *message, struct htt
 	}
 }
 
-static __always_inline void end_read(struct ollama_thread *thread, __s64 ret)
+static __always_inline void end_read(struct task_struct *task, struct ollama_thread *thread, __s64 ret)
 {
 	struct ollama_connection *connection = bpf_map_lookup_elem(&ollama_connections, &thread->key);
 	struct feeding feeding = {.source = &thread->source};
+	struct file *file;
 
 	if (connection && ret <= 0) {
 		note_end(connection, true, ret);
@@ -109,12 +110,15 @@ static __always_inline void end_read(struct ollama_thread *thread, __s64 ret)
 	if (!connection) {
 		if (!looks_like_request(&thread->source))
 			return;
+		file = running_file(task, thread->fd);
+		if (!file || file_inode(file) != thread->key.inode)
+			return; /* it was closed meanwhile */
 		connection = make_connection(&thread->key);
 		if (!connection) {
 			scope_count_loss(stream_ollama_request, SCOPE_LOST_MAP_FULL);
 			return;
 		}
-		if (!fill_peer(connection, (struct sock *)thread->sock)) {
+		if (!fill_peer(connection, sock_of(file))) {
 			bpf_map_delete_elem(&ollama_connections, &thread->key);
 			return;
 		}
@@ -177,7 +181,6 @@ static __always_inline bool enter_socket(struct task_struct *task, struct ollama
 	if (call == CALL_MMAP || call == CALL_PREAD ||
 	    (is_write(call) && !bpf_map_lookup_elem(&ollama_connections, &thread->key)))
 		return false;
-	thread->sock = (__u64)sock_of(file);
 	thread->peeks = leaves_bytes(call, regs);
 	return true;
 }
