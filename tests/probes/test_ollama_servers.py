@@ -87,6 +87,28 @@ os.close(model)
 """
 
 
+READS_AGAIN = """
+import os, sys, time
+for size in (11, 13):
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    os.read(fd, size)
+    os.close(fd)
+    time.sleep(5)
+os.read(os.open(sys.argv[1], os.O_RDONLY), 17)
+"""
+
+
+def test_a_load_that_goes_on(record: Record, tmp_path: Path) -> None:
+    """A load without anything for 2 s has its row then; if it goes on, another row tells of the rest."""
+    (tmp_path / "model").write_bytes(b"GGUF" + b"m" * 99)
+    recorded = record("ollama", [sys.executable, "-S", "-E", "-c", READS_AGAIN, str(tmp_path / "model")])
+    assert told(recorded.rows("ollama_model"), "read_bytes", "reads", "ended") == [
+        (11, 1, "idle"),
+        (13, 1, "idle"),
+        (17, 1, "exited"),
+    ]
+
+
 def test_what_is_read_and_mapped_of_models(record: Record, tmp_path: Path) -> None:
     """A file is a model if its first bytes were read and are GGUF; then all that is read and mapped of it counts."""
     files = [tmp_path / name for name in ("a.bin", "b.gguf", "c")]

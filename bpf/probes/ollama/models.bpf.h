@@ -225,7 +225,7 @@ static long end_load(void *map, const struct ollama_loads_key *key, struct ollam
 	if (unloading->now_ns && unloading->now_ns < load->last_ns + (load->held ? MODEL_HELD_NS : MODEL_IDLE_NS))
 		return 0;
 	emit_load(load, unloading->ended);
-	if (unloading->start_ns)
+	if (unloading->start_ns || unloading->now_ns)
 		bpf_map_delete_elem(map, key);
 	return 0;
 }
