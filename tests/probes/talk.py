@@ -80,7 +80,10 @@ def read(end: socket.socket, how: str, most: int) -> int:
     if how == "bytes":
         return len(end.recv(1))
     if how == "peek":
+        end.recv(0)
         end.recv(most, socket.MSG_PEEK)
+    if how == "discard":
+        return len(end.recv(most, socket.MSG_TRUNC))
     if how == "read":
         return len(os.read(end.fileno(), most))
     if how == "readv":

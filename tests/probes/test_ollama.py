@@ -14,6 +14,7 @@ TALK = Path(__file__).with_name("talk.py")
 ASK = "POST /api/chat HTTP/1.1\r\nHost: here\r\nContent-Length: 11\r\n\r\nhello world"
 GET = "GET /v1/models HTTP/1.1\r\n\r\n"
 OK = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nanswers"
+PART_OF_OK = OK[:-1]
 STREAM = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = "0\r\n\r\n"
 
@@ -238,9 +239,18 @@ def test_what_is_no_request(record: Record) -> None:
 
 
 def test_a_peek_reads_nothing(record: Record) -> None:
-    """Bytes that a server looks at before it reads them count once; an empty line before a request is no part of it."""
-    steps = [client(ASK, "peek"), server(OK), client("\r\n" + ASK, "peek"), server(OK)]
-    assert told(requests(talked(record, *steps)), "path", "request_bytes") == [("/api/chat", len(ASK))] * 2
+    """Bytes that a server looks at first count once; an empty line before a request is no part of it; a read of no
+    bytes is not the end of the connection."""
+    steps = [client(ASK, "peek"), server(OK), client("\r\n" + ASK, "peek"), server(OK), client(ASK, "peek")]
+    rows = requests(talked(record, *steps, server(PART_OF_OK), server("close", "do")))
+    assert told(rows, "request_bytes", "ended") == [(len(ASK), ended) for ended in ("complete", "complete", "closed")]
+
+
+def test_a_body_that_is_thrown_away(record: Record) -> None:
+    """A server may throw a body away instead of reading it; it counts all the same."""
+    steps = [client(ASK[:-11]), client(ASK[-11:], "discard"), server(OK), client(GET), server(OK)]
+    rows = requests(talked(record, *steps))
+    assert told(rows, "path", "request_bytes") == [("/api/chat", len(ASK)), ("/v1/models", len(GET))]
 
 
 def test_connections_do_not_mix(record: Record) -> None:

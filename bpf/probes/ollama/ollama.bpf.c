@@ -63,7 +63,8 @@ struct ollama_thread {
 	__u32 call; /* CALL_NOT_OURS: not in a call that is watched */
 	__u8 of_file;
 	__u8 peeks;
-	__u16 log_left_out; /* the latest piece of its log is below the least level */
+	__u8 discards;
+	__u8 log_left_out; /* the latest piece of its log is below the least level */
 	struct http_source source;
 	struct { /* an event being composed */
 		struct ollama_log_event event;

@@ -3,7 +3,7 @@
 #ifndef SCOPE_OLLAMA_TRAFFIC_BPF_H
 #define SCOPE_OLLAMA_TRAFFIC_BPF_H
 
-/* include/linux/socket.h: the bytes stay in the socket, or are no part of the stream. */
+/* include/linux/socket.h: the bytes stay in the socket, are no part of the stream, or are thrown away. */
 #define MSG_OOB 0x1
 #define MSG_PEEK 0x2
 #define MSG_TRUNC 0x20
@@ -21,12 +21,18 @@ static __always_inline bool is_write(__u32 call)
 	return call >= CALL_WRITE && call < CALL_CLOSE;
 }
 
-/* Is the stream of bytes left alone by a call with these flags? */
-static __always_inline bool leaves_bytes(__u32 call, struct pt_regs *regs)
+/* The flags of a call that reads. */
+static __always_inline __u32 flags_of(__u32 call, struct pt_regs *regs)
 {
-	__u64 flags = call == CALL_RECVFROM ? syscall_arg(regs, 3) : call == CALL_RECVMSG ? syscall_arg(regs, 2) : 0;
+	if (call == CALL_RECVFROM)
+		return syscall_arg(regs, 3);
+	return call == CALL_RECVMSG ? syscall_arg(regs, 2) : 0;
+}
 
-	return flags & (MSG_OOB | MSG_PEEK | MSG_TRUNC | MSG_ERRQUEUE);
+/* Does it ask for no bytes? Then that it gets none tells nothing. */
+static __always_inline bool asks_nothing(__u32 call, struct pt_regs *regs)
+{
+	return (call == CALL_READ || call == CALL_RECVFROM) && !syscall_arg(regs, 2);
 }
 
 /* Where the bytes of a call are. False: not known. */
@@ -40,7 +46,7 @@ static __always_inline bool open_source(struct ollama_thread *thread, __u64 byte
 	source->segment = 0;
 	source->vector = 0;
 	source->window_at = source->window_end = 0;
-	source->unreadable = thread->call == CALL_SENDFILE;
+	source->unreadable = thread->call == CALL_SENDFILE || thread->discards;
 	source->failed = 0;
 	switch (thread->call) {
 	case CALL_RECVMSG:
@@ -173,15 +179,19 @@ static __always_inline void close_connection(struct ollama_connections_key *key,
 static __always_inline bool enter_socket(struct task_struct *task, struct ollama_thread *thread, struct file *file,
 					 struct pt_regs *regs, __u32 call)
 {
+	__u32 flags;
+
 	connection_key(&thread->key, task, file_inode(file));
 	if (call >= CALL_CLOSE) {
 		close_connection(&thread->key, file, call, syscall_arg(regs, 1));
 		return false;
 	}
-	if (call == CALL_MMAP || call == CALL_PREAD ||
+	if (call == CALL_MMAP || call == CALL_PREAD || asks_nothing(call, regs) ||
 	    (is_write(call) && !bpf_map_lookup_elem(&ollama_connections, &thread->key)))
 		return false;
-	thread->peeks = leaves_bytes(call, regs);
+	flags = flags_of(call, regs);
+	thread->peeks = (flags & (MSG_OOB | MSG_PEEK | MSG_ERRQUEUE)) != 0;
+	thread->discards = (flags & MSG_TRUNC) != 0;
 	return true;
 }
 
