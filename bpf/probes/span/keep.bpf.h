@@ -27,7 +27,7 @@ struct span_kept {
 struct span_place {
 	struct span_kept value[SPAN_VALUES];
 	struct span_kept text;
-	__u8 arguments; /* number of arguments to read */
+	__u8 arguments; /* number of arguments to read; of a USDT probe, all are read */
 	__u8 pad[3];
 };
 

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Calls of functions in user space. Each place has data about what is kept of its calls; its cookie is its number. */
+/*
+ * Calls of functions in user space, and USDT probes. Each place has data about what is kept of its calls; its number is
+ * the low half of its cookie.
+ */
 #include "scope.bpf.h"
 
 #include "calls.bpf.h"
 #include "stack.bpf.h"
+#include "usdt.bpf.h"
 #include "where.bpf.h"
 
 #include "span.h"
@@ -44,6 +48,7 @@ struct span_thread {
 		char text[SPAN_TEXT];
 	} made;
 	struct span_frame unreturning; /* a call whose end is not recorded */
+	__u64 pointed;		       /* address of the text at a USDT site */
 	struct where_mark ended;
 	struct scope_where where; /* of a call that ended just now */
 	__u8 has_where;
@@ -74,16 +79,48 @@ static __always_inline void keep_values(struct span_frame *frame, const struct s
 	}
 }
 
+/* Reads a string. Returns its bytes, including the NUL; 0: there is none. */
+static __noinline __u16 read_string(__u64 at, char *text)
+{
+	long length;
+
+	if (!at || !text)
+		return 0;
+	length = bpf_probe_read_user_str(text, SPAN_TEXT, (void *)at);
+	return length > 0 ? length : 0;
+}
+
 /* Reads the text that begins with `from`. Returns its bytes, including the NUL; 0: there is none. */
 static __noinline __u16 read_text(const struct span_kept *kept, __u64 from, char *text)
 {
 	__u64 at = 0;
-	long length;
 
-	if (!kept || !text || !follow(kept, from, &at) || !at)
+	if (!kept || !text || !follow(kept, from, &at))
 		return 0;
-	length = bpf_probe_read_user_str(text, SPAN_TEXT, (void *)at);
-	return length > 0 ? length : 0;
+	return read_string(at, text);
+}
+
+/* Reads what is kept of an argument at a USDT site. Returns whether it could be read. */
+static __noinline bool read_of_site(struct pt_regs *ctx, const struct usdt_site *site, const struct span_kept *kept,
+				    __u64 *value)
+{
+	__u32 source;
+	__u64 from = 0;
+
+	if (!site || !kept)
+		return false;
+	source = kept->source;
+	barrier_var(source);
+	return source < USDT_ARGUMENTS && usdt_read(ctx, &site->argument[source], &from) && follow(kept, from, value);
+}
+
+static __always_inline __u64 frame_pointer(struct pt_regs *ctx)
+{
+#if defined(__TARGET_ARCH_x86)
+	return ctx->bp;
+#else
+	return ((struct user_pt_regs *)ctx)->regs[29];
+#endif
 }
 
 static __always_inline void count(struct span_thread *thread, struct span_frame *frame, __u32 place, bool timed,
@@ -137,7 +174,7 @@ static __always_inline void emit(struct task_struct *task, struct span_thread *t
 	event->place = place;
 	event->depth = depth;
 	event->kept = frame->kept;
-	event->has_duration = ended != SPAN_NOT_RECORDED;
+	event->has_duration = ended < SPAN_NOT_RECORDED;
 	event->ended = ended;
 	scope_output(&event->header, task, stream_span, frame->call.entered_ns, sizeof(*event) + length);
 }
@@ -271,6 +308,56 @@ int span_call(struct pt_regs *ctx)
 		count(thread, &thread->unreturning, number, false, 0);
 	else
 		emit(task, thread, &thread->unreturning, number, thread->calls.depth, SPAN_NOT_RECORDED, 0);
+	return 0;
+}
+
+/* Fills `unreturning` for a USDT site. Arguments that cannot be read there are absent. */
+static __always_inline void begin_moment(struct pt_regs *ctx, struct task_struct *task, struct span_thread *thread,
+					 const struct span_place *place, const struct usdt_site *site)
+{
+	struct span_frame *moment = &thread->unreturning;
+
+	moment->address = PT_REGS_IP(ctx);
+	moment->kept = 0;
+	moment->text = 0;
+	moment->stack_id = 0;
+	if (scope_summarize)
+		return;
+	for (__u32 i = 0; i < SPAN_VALUES; i++)
+		if (read_of_site(ctx, site, &place->value[i], &moment->value[i]))
+			moment->kept |= 1 << i;
+	if (read_of_site(ctx, site, &place->text, &thread->pointed))
+		moment->text = read_string(thread->pointed, thread->made.text);
+	if (keep_stacks) {
+		struct user_frame here = {.outer = frame_pointer(ctx), .return_address = PT_REGS_IP(ctx) + 1};
+
+		moment->stack_id = keep_stack(task, &here, PT_REGS_SP(ctx), &thread->stacks, stream_span);
+	}
+}
+
+/* At a site of a USDT probe: one moment, in the middle of a function. */
+SEC("uprobe")
+int span_moment(struct pt_regs *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	const struct span_place *place = place_numbered(cookie);
+	const struct usdt_site *site = usdt_site(cookie);
+	struct span_thread *thread;
+	__u32 number = cookie;
+
+	if (!place || !site)
+		return 0;
+	thread = calling_thread(task, number, counting_stream());
+	if (!thread || !is_chosen() || (min_ns && !scope_summarize))
+		return 0;
+	thread->unreturning.call.entered_ns = bpf_ktime_get_boot_ns();
+	begin_moment(ctx, task, thread, place, site);
+	thread->has_where = 0;
+	if (scope_summarize)
+		count(thread, &thread->unreturning, number, false, 0);
+	else
+		emit(task, thread, &thread->unreturning, number, thread->calls.depth, SPAN_MOMENT, 0);
 	return 0;
 }
 

@@ -9,6 +9,7 @@ enum span_ended {
 	SPAN_RETURNED,
 	SPAN_THREAD_ENDED, /* its thread ended during the call */
 	SPAN_NOT_RECORDED, /* only the call's begin is recorded */
+	SPAN_MOMENT,	   /* a USDT probe, which is no call */
 };
 
 /* A call. Its tail: the kept text. */

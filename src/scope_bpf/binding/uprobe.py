@@ -9,6 +9,7 @@ from scope_bpf.binding.ffi import check, extension_file, ffi, lib, libbpf_log
 from scope_bpf.errors import KernelError
 
 EXTENSION = extension_file  # a loaded file whose code nobody calls: used to try out attaching
+NO_COUNTERS: Mapping[int, int] = {}
 
 
 class UprobeLinks:
@@ -33,34 +34,53 @@ class UprobeLinks:
         """The number of links, as an argument for `detach`."""
         return len(self._links)
 
-    def attach(self, program: str, path: str, cookies: Mapping[int, int], *, at_return: bool) -> None:
+    def attach(
+        self,
+        program: str,
+        path: str,
+        cookies: Mapping[int, int],
+        *,
+        at_return: bool,
+        counters: Mapping[int, int] = NO_COUNTERS,
+    ) -> None:
         """Attaches a program to offsets in a file, each with a cookie for the program.
+
+        Args:
+            counters: by offset: where in the file a 16-bit counter is that the kernel keeps higher by one in all
+                processes while the program is attached. The kernel refuses another counter for the same offset.
 
         Raises:
             KernelError: the kernel refused; some places may be attached.
         """
         if self._multi:
-            self._attach_together(program, path, cookies, at_return)
+            self._attach_together(program, path, cookies, counters, at_return)
         else:
-            self._attach_singly(program, path, cookies, at_return)
+            self._attach_singly(program, path, cookies, counters, at_return)
 
-    def _attach_together(self, program: str, path: str, cookies: Mapping[int, int], at_return: bool) -> None:
+    def _attach_together(
+        self, program: str, path: str, cookies: Mapping[int, int], counters: Mapping[int, int], at_return: bool
+    ) -> None:
         offsets = np.fromiter(cookies, np.uint64, len(cookies))
         values = np.fromiter(cookies.values(), np.uint64, len(cookies))
+        counted = np.fromiter((counters.get(offset, 0) for offset in cookies), np.uint64, len(cookies))
         fd = lib.scope_attach_uprobes(
             self._programs[program],
             path.encode(),
             ffi.from_buffer("uint64_t[]", offsets),
             ffi.from_buffer("uint64_t[]", values),
+            ffi.from_buffer("uint64_t[]", counted) if counted.any() else ffi.NULL,
             len(cookies),
             at_return,
         )
         self._links.append(check(fd, f"cannot attach the BPF program '{program}' to functions of {path}"))
 
-    def _attach_singly(self, program: str, path: str, cookies: Mapping[int, int], at_return: bool) -> None:
+    def _attach_singly(
+        self, program: str, path: str, cookies: Mapping[int, int], counters: Mapping[int, int], at_return: bool
+    ) -> None:
         for offset, cookie in cookies.items():
             libbpf_log()
-            link = lib.scope_attach_uprobe(self._programs[program], path.encode(), offset, cookie, at_return)
+            counter = counters.get(offset, 0)
+            link = lib.scope_attach_uprobe(self._programs[program], path.encode(), offset, cookie, counter, at_return)
             if link == ffi.NULL:
                 action = f"cannot attach the BPF program '{program}' to a function of {path}"
                 raise KernelError(action, ffi.errno, libbpf_log())

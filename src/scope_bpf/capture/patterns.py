@@ -1,4 +1,4 @@
-"""Places that are patterns: which functions of a file they stand for, and what is said of those that stand for none."""
+"""Places that are patterns: which functions and USDT sites of a file they stand for, and what is said of the others."""
 
 import os
 import re
@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from scope_bpf.capture.sites import Sites, lacks, unreadable
 from scope_bpf.catalogue.nearest import meant
-from scope_bpf.catalogue.place import Pattern, Place
+from scope_bpf.catalogue.place import Pattern, Place, Usdt
 from scope_bpf.code.elf import ElfFile
 from scope_bpf.code.function_names import (
     has_wildcards,
@@ -21,6 +22,7 @@ from scope_bpf.code.function_names import (
     uses_its_return,
     without_parameters,
 )
+from scope_bpf.code.usdt import Site, sites
 
 _MOST_FUNCTIONS = 4096  # in a file, of one pattern
 _MOST_FILES = 64  # of which it is known why a pattern stands for nothing there
@@ -33,10 +35,26 @@ _GO = ".gopclntab"  # the section that every file with Go code has
 
 @dataclass(frozen=True)
 class Match:
-    """A function that a pattern stands for: the number of its place, and whether its return must be left alone."""
+    """A function or USDT site that a pattern stands for.
+
+    Attributes:
+        number: of its place.
+        begins_only: the function's return must be left alone.
+        is_site: a USDT site.
+        site: the number of the site's arguments.
+        counter: offset in the file of the counter that turns the site on; 0: none.
+    """
 
     number: int
     begins_only: bool
+    is_site: bool = False
+    site: int = 0
+    counter: int = 0
+
+    @property
+    def cookie(self) -> int:
+        """What the programs are told: usdt.bpf.h."""
+        return self.number | self.site << 32
 
 
 @dataclass
@@ -47,8 +65,10 @@ class _Seen:
         reasons: why nothing was found; empty: something was.
         counts: numbers of functions by what is special about them.
         symbols: of files without the function, until `missing` has named the nearest ones.
+        is_expected: say so if nothing was found.
     """
 
+    is_expected: bool = True
     reasons: dict[str, str] = field(default_factory=dict)
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
     symbols: dict[str, set[str]] | None = field(default_factory=dict)
@@ -65,9 +85,9 @@ class _Seen:
     def notes(self, name: str, file: str) -> Iterator[str]:
         """What to say of the pattern."""
         reasons = self.reasons.copy()
-        if not reasons:
+        if not reasons and self.is_expected:
             yield f"{name}: no watched process has run a file named '{file}'"
-        elif self.is_missing:
+        elif self.is_missing and self.is_expected:
             yield from (f"{name}: {each}" for each in _listed(reasons))
         for what, by_path in self.counts.copy().items():
             yield f"{name}: {sum(by_path.copy().values()):,} {what}"
@@ -79,6 +99,8 @@ _BEGINS_ONLY = (
 )
 _OF_GO = "functions of Go are left out: their stacks move, and recording them could end the program"
 _CHOSEN_LATER = "functions are left out that the loader chooses among several; declare these by their own names"
+_NO_ROOM = f"USDT sites are left out, since no more than {Sites.MOST:,} different ones can be attached"
+_FEWER = "USDT sites have fewer arguments than declared; those are absent"
 _OF_OTHERS = "functions belong to another declaration, too, which has their calls"
 
 
@@ -88,10 +110,13 @@ class Patterns:
     Full names come before patterns of them, so that `libc:malloc size=arg0` keeps its calls beside `libc:m*`.
     """
 
-    def __init__(self, places: Sequence[Place]) -> None:
-        found = [(number, place.at, place) for number, place in enumerate(places) if isinstance(place.at, Pattern)]
-        self._places = sorted(found, key=lambda one: has_wildcards(one[1].name))
-        self._seen = {number: _Seen() for number, _, _ in found}
+    def __init__(self, places: Sequence[Place], sites: Sites | None = None) -> None:
+        found = [
+            (number, place.at, place) for number, place in enumerate(places) if isinstance(place.at, Pattern | Usdt)
+        ]
+        self._sites = sites
+        self._places = sorted(found, key=lambda one: _is_open(one[1]))
+        self._seen = {number: _Seen(not isinstance(at, Usdt) or at.is_expected) for number, at, _ in found}
 
     @property
     def paths(self) -> list[str]:
@@ -102,19 +127,48 @@ class Patterns:
     def functions(self, path: str, elf: ElfFile) -> dict[int, Match]:
         """The functions of a file, by offset. A function that several patterns stand for is the first one's."""
         found: dict[int, Match] = {}
+        marked: list[Site] | None = None
         for number, at, place in self._places:
             if not _is_file(at.file, path):
                 continue
             seen, matching = self._seen[number], {}
-            for offset in self._matching(seen, at, path, elf):
-                names = elf.names_of_function(offset)
-                throws = not place.throwing_too and any(map(may_throw, names))
-                begins_only = bool(place.begins_only) and (throws or any(map(uses_its_return, names)))
-                matching[offset] = Match(number, begins_only)
+            if isinstance(at, Usdt):
+                marked = sites(elf) if marked is None else marked
+                matching = self._marked(number, at, path, marked)
+            else:
+                for offset in self._matching(seen, at, path, elf):
+                    names = elf.names_of_function(offset)
+                    throws = not place.throwing_too and any(map(may_throw, names))
+                    begins_only = bool(place.begins_only) and (throws or any(map(uses_its_return, names)))
+                    matching[offset] = Match(number, begins_only)
             seen.count(_BEGINS_ONLY, path, sum(match.begins_only for match in matching.values()))
             seen.count(_OF_OTHERS, path, len(matching.keys() & found.keys()))
             found = matching | found
         return found
+
+    def _marked(self, number: int, at: Usdt, path: str, marked: Sequence[Site]) -> dict[int, Match]:
+        """A file's USDT sites that a place stands for, by offset."""
+        assert self._sites
+        seen, matching, reason = self._seen[number], {}, ""
+        chosen = [one for one in marked if fnmatchcase(one.provider, at.provider) and fnmatchcase(one.name, at.name)]
+        short = [one for one in chosen if lacks(one, at)]
+        if len(chosen) > _MOST_FUNCTIONS:
+            reason, chosen = f"{len(chosen):,} sites match, more than {_MOST_FUNCTIONS:,}; choose fewer", []
+        elif not chosen:
+            near = "" if _is_open(at) else meant(at.full_name, sorted({one.full_name for one in marked}))
+            reason = f"there is no USDT probe '{at.full_name}'{near}" if marked else "it has no USDT probes"
+        elif len(short) == len(chosen) and not _is_open(at):
+            reason, chosen = lacks(short[0], at), []
+        for one in chosen:
+            if (site := self._sites.number(one)) is not None:
+                matching[one.offset] = Match(number, begins_only=False, is_site=True, site=site, counter=one.semaphore)
+        seen.count(_NO_ROOM, path, len({one.offset for one in chosen}) - len(matching))
+        seen.count(_FEWER, path, len(short) if chosen else 0)
+        for text, count in unreadable(chosen, at).items():
+            seen.count(f"USDT sites have {text}, which cannot be read; it is absent", path, count)
+        if not reason or len(seen.reasons) < _MOST_FILES:
+            seen.reasons[path] = reason
+        return matching
 
     def _matching(self, seen: _Seen, at: Pattern, path: str, elf: ElfFile) -> set[int]:
         """Offsets of a file's functions that a pattern stands for."""
@@ -142,7 +196,7 @@ class Patterns:
         for number, at, place in self._places:
             seen = self._seen[number]
             symbols, seen.symbols = seen.symbols or {}, None  # later, a search would hold up attaching
-            if not has_wildcards(at.name) and seen.is_missing:
+            if not _is_open(at) and seen.is_missing and seen.is_expected:
                 near = {path: _nearest(at.name, known) for path, known in symbols.items()}
                 told = [note for note in seen.notes(place.name, at.file) if seen.counts and "are left out" in note]
                 said += told or _listed({path: f"{why}{near.get(path, '')}" for path, why in seen.reasons.items()})
@@ -152,6 +206,11 @@ class Patterns:
         """For people: patterns that stand for nothing, and functions of which not all is recorded."""
         in_order = sorted(self._places, key=lambda one: one[0])
         return [note for number, at, place in in_order for note in self._seen[number].notes(place.name, at.file)]
+
+
+def _is_open(at: Pattern | Usdt) -> bool:
+    """Whether a place may stand for several names."""
+    return has_wildcards(at.name) or (isinstance(at, Usdt) and has_wildcards(at.provider))
 
 
 def _listed(reasons: Mapping[str, str]) -> list[str]:

@@ -9,7 +9,8 @@ from scope_bpf.binding.uprobe import EXTENSION, UprobeLinks
 from scope_bpf.capture.account import PlaceAccount
 from scope_bpf.capture.kernel_books import loss_reasons
 from scope_bpf.capture.patterns import Match, Patterns
-from scope_bpf.catalogue.place import Place, Symbol
+from scope_bpf.capture.sites import Sites
+from scope_bpf.catalogue.place import Place, Symbol, Usdt
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.code.elf import ElfFile
 from scope_bpf.code.modules import Module
@@ -25,6 +26,8 @@ def make_room(object_: BpfObject, places: Sequence[Place], multi: bool) -> None:
     object_.map(_ACCOUNTS).resize(max(1, len(places)))
     if any(place.keep for place in places):
         object_.map(_DESCRIPTORS).resize(len(places))
+    if any(isinstance(place.at, Usdt) for place in places):
+        object_.map(Sites.MAP).resize(Sites.MOST)
     if multi:
         object_.expect_uprobes({program for place in places for program in place.programs})
 
@@ -45,7 +48,8 @@ class Places:
         self.places, self.multi = places, multi
         self.programs = {name: object_.program(name) for place in places for name in place.programs}
         self.files = [0] * len(places)
-        self.patterns = Patterns(places)
+        sites = Sites(probe.btf, object_) if any(isinstance(place.at, Usdt) for place in places) else None
+        self.patterns = Patterns(places, sites)
         self._btf, self._accounts = probe.btf, object_.map(_ACCOUNTS)
         for number, place in enumerate(places):
             if place.keep:
@@ -126,7 +130,8 @@ class Uprobes:
         if not self._attached:
             wanted = self._places.patterns.functions(module.path, elf) | wanted
         new = {offset: match for offset, match in wanted.items() if offset not in self._attached}
-        self._attach(module.file.held.path, {elf.cheapest_probe(offset): match for offset, match in new.items()})
+        at = {offset if match.is_site else elf.cheapest_probe(offset): match for offset, match in new.items()}
+        self._attach(module.file.held.path, at)
         for number in {match.number for match in new.values()} - {match.number for match in self._attached.values()}:
             self._places.files[number] += 1
         self._attached |= new
@@ -135,15 +140,16 @@ class Uprobes:
     def _attach(self, path: str, matches: Mapping[int, Match]) -> None:
         """Attaches returns first, so that every recorded entry has its return."""
         before = self._links.count
+        counters = {offset: match.counter for offset, match in matches.items() if match.counter}
         try:
             for at_return in (True, False):
                 by_program: dict[str, dict[int, int]] = {}
                 for offset, match in matches.items():
                     program = self._program(match, at_return)
-                    by_program.setdefault(program, {})[offset] = match.number
+                    by_program.setdefault(program, {})[offset] = match.cookie
                 by_program.pop("", None)  # places without a program at the return
                 for program, cookies in by_program.items():
-                    self._links.attach(program, path, cookies, at_return=at_return)
+                    self._links.attach(program, path, cookies, at_return=at_return, counters=counters)
         except KernelError:
             self._links.detach(before)
             raise

@@ -1,4 +1,4 @@
-"""Places: the functions in user space that a probe attaches to, with the programs that run there."""
+"""Places: the functions and USDT probes in user space that a probe attaches to, with the programs that run there."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -38,8 +38,33 @@ class Pattern:
 
 
 @dataclass(frozen=True)
+class Usdt:
+    """The sites of every USDT probe with such a name, in every file with such a name.
+
+    A site is one moment: the program for the entry runs there; nothing returns.
+
+    Attributes:
+        provider, name: the probe's names, in which `*`, `?` and `[...]` stand for others as in a shell.
+        file: as in `Pattern`.
+        arguments: numbers of the arguments that are wanted, from 0.
+        is_expected: it is an error if all files with such a name lack the probe.
+    """
+
+    provider: str
+    name: str
+    file: str = "*"
+    arguments: tuple[int, ...] = ()
+    is_expected: bool = True
+
+    @property
+    def full_name(self) -> str:
+        """The probe's names: PROVIDER:NAME."""
+        return f"{self.provider}:{self.name}"
+
+
+@dataclass(frozen=True)
 class Place:
-    """A place. Its number is its index in the probe's list; the programs get the number as their cookie.
+    """A place. Its number is its index in the probe's list; the programs get it as the low half of their cookie.
 
     Attributes:
         at: where the place is.
@@ -54,7 +79,7 @@ class Place:
         throwing_too: also run `leave` of functions that exceptions may pass.
     """
 
-    at: Symbol | Pattern
+    at: Symbol | Pattern | Usdt
     entry: str
     leave: str = ""
     keep: Mapping[str, Any] = field(default_factory=dict)
@@ -64,7 +89,9 @@ class Place:
     @property
     def name(self) -> str:
         """The name to show: the function's first name, or the pattern."""
-        return self.at.names[0] if isinstance(self.at, Symbol) else f"{self.at.file}:{self.at.name}"
+        if isinstance(self.at, Symbol):
+            return self.at.names[0]
+        return f"{self.at.file}:{self.at.full_name if isinstance(self.at, Usdt) else self.at.name}"
 
     @property
     def programs(self) -> tuple[str, ...]:

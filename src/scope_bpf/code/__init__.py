@@ -1,7 +1,7 @@
 """Resolves code addresses of processes to names.
 
-`proc` and `mappings` read what a process has mapped; `libraries` finds the files that a command will map. `elf` and
-`symbols` read these files; `kept_files` keeps them readable. `modules` finds files by the kernel's ids, `opened` by the
-mappings of processes. `history` says what was mapped at which time, `stacks` makes texts of stacks, a `resolver` makes
-columns.
+`proc` and `mappings` read what a process has mapped; `libraries` finds the files that a command will map. `elf`,
+`symbols` and `usdt` read these files; `kept_files` keeps them readable. `modules` finds files by the kernel's ids,
+`opened` by the mappings of processes. `history` says what was mapped at which time, `stacks` makes texts of stacks, a
+`resolver` makes columns.
 """

@@ -3,6 +3,7 @@
 import errno
 import os
 import threading
+from functools import cached_property
 from pathlib import Path
 
 from scope_bpf.binding.demangle import demangle
@@ -10,6 +11,7 @@ from scope_bpf.binding.object import BpfObject
 from scope_bpf.code.elf import ElfFile
 from scope_bpf.code.history import History
 from scope_bpf.code.kept_files import KeptFile, KeptFiles
+from scope_bpf.code.usdt import Site, sites
 from scope_bpf.errors import KernelError, NotElf
 
 FIND_CODE = "scope_find_code"  # code.bpf.h
@@ -46,6 +48,14 @@ class Module:
             if name:
                 return demangle(name)
         return None
+
+    @cached_property
+    def usdt_sites(self) -> dict[int, list[Site]]:
+        """The file's USDT sites by offset."""
+        found: dict[int, list[Site]] = {}
+        for site in sites(self.elf):
+            found.setdefault(site.offset, []).append(site)
+        return found
 
     def place_of(self, offset: int) -> str:
         """The text for an offset without a name: libx.so.1+0x1234."""

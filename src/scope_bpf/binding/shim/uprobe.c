@@ -36,9 +36,12 @@ int scope_expect_uprobes(struct bpf_program *program)
 	return bpf_program__set_expected_attach_type(program, UPROBE_MULTI);
 }
 
-/* Attaches to many places at once; returns the link's descriptor. EINVAL on kernels before 6.6. */
+/*
+ * Attaches to many places at once; returns the link's descriptor. EINVAL on kernels before 6.6. While attached, the
+ * kernel keeps the 16-bit counters at the offsets `counters` in the file higher by one; 0: none.
+ */
 int scope_attach_uprobes(const struct bpf_program *program, const char *path, const uint64_t *offsets,
-			 const uint64_t *cookies, uint32_t count, bool at_return)
+			 const uint64_t *cookies, const uint64_t *counters, uint32_t count, bool at_return)
 {
 	struct uprobe_multi_link link = {.program_fd = bpf_program__fd(program), .attach_type = UPROBE_MULTI};
 	int fd;
@@ -46,6 +49,7 @@ int scope_attach_uprobes(const struct bpf_program *program, const char *path, co
 	link.path = (uintptr_t)path;
 	link.offsets = (uintptr_t)offsets;
 	link.cookies = (uintptr_t)cookies;
+	link.reference_counts = (uintptr_t)counters;
 	link.count = count;
 	link.flags = at_return ? UPROBE_MULTI_RETURN : 0;
 	fd = syscall(SYS_bpf, BPF_LINK_CREATE, &link, sizeof(link));
@@ -54,9 +58,9 @@ int scope_attach_uprobes(const struct bpf_program *program, const char *path, co
 
 /* Attaches to one place, through a perf event; NULL and errno on failure. */
 struct bpf_link *scope_attach_uprobe(const struct bpf_program *program, const char *path, uint64_t offset,
-				     uint64_t cookie, bool at_return)
+				     uint64_t cookie, uint64_t counter, bool at_return)
 {
-	LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = cookie, .retprobe = at_return);
+	LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = cookie, .ref_ctr_offset = counter, .retprobe = at_return);
 
 	return bpf_program__attach_uprobe_opts(program, -1, path, offset, &options);
 }

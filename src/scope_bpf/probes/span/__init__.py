@@ -1,4 +1,4 @@
-"""Any function of any program: its calls with arguments, result, duration and stack, as a declaration chooses."""
+"""Any function or USDT probe of any program: its calls with arguments, result, duration and stack, as declared."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from scope_bpf.catalogue import spent, stacks
 from scope_bpf.catalogue.options import Option
+from scope_bpf.catalogue.place import Usdt
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
 from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Derived, Mode, Stream
@@ -40,7 +41,9 @@ def _place(declaration: Declaration, returns: str) -> SpanPlace:
     records = [_record(one, sources) for one in kept]
     keep = {"value": records[:MOST_VALUES], "text": records[MOST_VALUES], "arguments": max(arguments, default=0)}
     programs = {"entry": "span_enter", "leave": "span_return", "begins_only": "span_call"}
-    if returns == "none":
+    if isinstance(declaration.at, Usdt):
+        programs = {"entry": "span_moment"}
+    elif returns == "none":
         programs = {"entry": "span_call"}
     return SpanPlace(declaration.at, **programs, keep=keep, throwing_too=returns == "all", declaration=declaration)
 
@@ -78,7 +81,12 @@ def _resolver(object_: "BpfObject", modules: "Modules", places: Sequence[SpanPla
 
 
 _FUNCTION = {
-    "function": Derived(Column("name of the function, demangled; the file and an offset if it has no symbol"), _WORD),
+    "function": Derived(
+        Column(
+            "name of the function, demangled; the file and an offset if it has no symbol; PROVIDER:NAME of a USDT probe"
+        ),
+        _WORD,
+    ),
     "file": Derived(Column("file that contains the function"), _WORD),
 }
 
@@ -93,11 +101,11 @@ _WHERE_BY_FUNCTION = Live(
 
 PROBE = Probe(
     name="span",
-    meaning="calls of any functions in user space, with the arguments and results that you choose",
+    meaning="calls of any functions and USDT probes in user space, with the arguments and results that you choose",
     streams=(
         Stream(
             "span",
-            "one row per finished call, timed at entry",
+            "one row per finished call, timed at entry; one per hit of a USDT probe",
             columns={
                 "duration_ns": Column(
                     "from entry to return, or to the end of the thread; absent if the return is not recorded", "ns"
@@ -108,7 +116,10 @@ PROBE = Probe(
                 ),
                 "depth": Column("number of calls of the thread around this one whose returns are recorded"),
                 **spent.COLUMNS,
-                "ended": Column("returned; thread_ended during the call; not_recorded if only the begin is recorded"),
+                "ended": Column(
+                    "returned; thread_ended during the call; not_recorded if only the begin is recorded; moment: a "
+                    "USDT probe, which is no call"
+                ),
             },
             resolved=_FUNCTION
             | {
@@ -147,7 +158,9 @@ PROBE = Probe(
             "span_summary",
             "counts and durations of calls, by process and function",
             columns={
-                "count": Column("calls that ended in the interval, or began if their return is not recorded"),
+                "count": Column(
+                    "calls that ended in the interval, or began if their return is not recorded; hits of USDT probes"
+                ),
                 "timed": Column("calls that returned in the interval; only these have a duration"),
                 "total_ns": Column("sum of the durations; absent if there are none", "ns"),
                 "explained": Column("calls of which it is known where their time went: with where=true"),
@@ -174,7 +187,8 @@ PROBE = Probe(
             "texts",
             (),
             f"what to record: FILE:FUNCTION [NAME=SOURCE[->OFFSET...][:TYPE] ...]; SOURCE is ret or arg0 to "
-            f"arg{ARGUMENTS - 1}. Both names may have * and ?, and FUNCTION may be demangled",
+            f"arg{ARGUMENTS - 1}. Names may have * and ?, and FUNCTION may be demangled. "
+            "FILE:PROVIDER:NAME ... is a USDT probe",
             check=check,
             positional=True,
             example="libc:malloc size=arg0:u64 at=ret:ptr",

@@ -1,4 +1,7 @@
-"""Declarations of functions to record: `FILE:FUNCTION NAME=SOURCE ...`, such as `libc:malloc size=arg0 at=ret:ptr`."""
+"""Declarations of what to record: `FILE:FUNCTION NAME=SOURCE ...`, such as `libc:malloc size=arg0 at=ret:ptr`.
+
+A USDT probe is declared likewise: `FILE:PROVIDER:NAME NAME=SOURCE ...`.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -7,10 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scope_bpf.catalogue.nearest import unknown
-from scope_bpf.catalogue.place import Pattern, Place
+from scope_bpf.catalogue.place import Pattern, Place, Usdt
 from scope_bpf.errors import InvalidOption
 
 ARGUMENTS = 10  # calls.bpf.h reads as many
+USDT_ARGUMENTS = 12  # usdt.bpf.h
 MOST_VALUES = 6  # SPAN_VALUES
 MOST_STEPS = 4  # SPAN_STEPS
 _MOST_OFFSET = 1 << 31
@@ -26,6 +30,7 @@ TYPES: Mapping[str, np.dtype[np.generic]] = {
 }
 _KEPT = re.compile(r"(?P<name>[^=]*)(?P<equals>=?)(?P<source>[^:]*?)(?P<steps>(->[^:]*)?)(:(?P<type>.*))?", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MARKED = re.compile(r"(?P<provider>[^:\s(<]+):(?P<name>[^:\s(<]+)")
 _OFFSET = re.compile(r"[+-]?(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,16})")
 
 
@@ -52,9 +57,9 @@ class Kept:
 
 @dataclass(frozen=True)
 class Declaration:
-    """The functions to record, and what to keep of each call."""
+    """The functions or USDT probes to record, and what to keep of each call."""
 
-    at: Pattern
+    at: Pattern | Usdt
     values: tuple[Kept, ...]
     text: Kept | None
 
@@ -77,11 +82,12 @@ def parse(declared: str) -> Declaration:
     place, words = _split(declared)
     file, colon, name = place.partition(":")
     if not (file and colon and name):
-        raise _complaint(declared, 1, f"'{place}' is not FILE:FUNCTION, such as libc:malloc")
+        raise _complaint(declared, 1, f"'{place}' is not FILE:FUNCTION, such as libc:malloc, nor FILE:PROVIDER:NAME")
+    marked = _MARKED.fullmatch(name)
     if (blank := name.find(" ")) >= 0 and not any(part in name for part in ("(", "<", "operator")):
         column = declared.index(name) + blank + 2
         raise _complaint(declared, column, f"'{name[blank + 1 :]}' is not NAME=SOURCE, such as size=arg0:u64")
-    kept = [_kept(declared, column, word) for column, word in words]
+    kept = [_kept(declared, column, word, is_usdt=bool(marked)) for column, word in words]
     for number, (one, (column, _)) in enumerate(zip(kept, words, strict=True)):
         if one.name in (other.name for other in kept[:number]):
             raise _complaint(declared, column, f"'{one.name}' is there twice")
@@ -91,7 +97,11 @@ def parse(declared: str) -> Declaration:
         raise InvalidOption(f"'{declared}': one text (str) can be kept of a call, not {len(texts)}")
     if len(values) > MOST_VALUES:
         raise InvalidOption(f"'{declared}': {MOST_VALUES} numbers can be kept of a call, not {len(values)}")
-    return Declaration(Pattern(file, name), values, texts[0] if texts else None)
+    at: Pattern | Usdt = Pattern(file, name)
+    if marked:
+        wanted = sorted({one.argument for one in kept if one.argument is not None})
+        at = Usdt(marked["provider"], marked["name"], file, tuple(wanted))
+    return Declaration(at, values, texts[0] if texts else None)
 
 
 def check(declared: tuple[str, ...]) -> None:
@@ -102,10 +112,10 @@ def check(declared: tuple[str, ...]) -> None:
     """
     if len(declared) > _MOST_DECLARED:
         raise InvalidOption(f"{_MOST_DECLARED} declarations can be given, not {len(declared):,}; use patterns")
-    places: set[Pattern] = set()
-    for at in (parse(each).at for each in declared):
+    places: set[str] = set()
+    for at in (Place(parse(each).at, "").name for each in declared):
         if at in places:
-            raise InvalidOption(f"'{at.file}:{at.name}' is declared twice; put all its arguments into one declaration")
+            raise InvalidOption(f"'{at}' is declared twice; put all its arguments into one declaration")
         places.add(at)
 
 
@@ -118,25 +128,30 @@ def _split(declared: str) -> tuple[str, list[tuple[int, str]]]:
     return declared[:end].strip(), [(at + 1, word) for at, word in words[first:]]
 
 
-def _kept(declared: str, column: int, word: str) -> Kept:
+def _kept(declared: str, column: int, word: str, *, is_usdt: bool) -> Kept:
     match = _KEPT.fullmatch(word)
     assert match  # every part may be empty
     name, source, type_ = match["name"], match["source"], match["type"]
     if not match["equals"] or not _NAME.fullmatch(name):
         raise _complaint(declared, column, f"'{word}' is not NAME=SOURCE, such as size=arg0:u64")
     column += len(name) + 1
-    if source == "ret":
+    most = USDT_ARGUMENTS if is_usdt else ARGUMENTS
+    if source == "ret" and not is_usdt:
         argument = None
-    elif re.fullmatch(r"arg[0-9]", source):
+    elif re.fullmatch(r"arg(0|[1-9][0-9]?)", source) and int(source[3:]) < most:
         argument = int(source[3:])
+    elif is_usdt:
+        is_result = ": a USDT probe has no result" if source == "ret" else ""
+        raise _complaint(declared, column, f"'{source}' is not one of arg0 to arg{most - 1}{is_result}")
     else:
-        raise _complaint(declared, column, f"'{source}' is neither ret nor one of arg0 to arg{ARGUMENTS - 1}")
+        raise _complaint(declared, column, f"'{source}' is neither ret nor one of arg0 to arg{most - 1}")
     offsets = tuple(_offsets(declared, column + len(source), match["steps"]))
-    type_ = "u64" if type_ is None else type_
+    if type_ is None:  # the notes of USDT probes say which arguments are signed
+        type_ = "i64" if is_usdt and not offsets else "u64"
     column += len(source) + len(match["steps"]) + 1
     if type_ not in (*TYPES, TEXT):
         raise _complaint(declared, column, unknown("type", type_, (*TYPES, TEXT)))
-    if type_ in ("f32", "f64") and not offsets:
+    if type_ in ("f32", "f64") and not offsets and not is_usdt:
         raise _complaint(declared, column, f"a {type_} can be read in memory (arg0->0:{type_}), not as an argument")
     return Kept(name, argument, offsets, type_)
 

@@ -1,15 +1,17 @@
 """The resolver of `span`: names of functions, the kept numbers as text, and stacks."""
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from scope_bpf.binding.object import BpfObject
+from scope_bpf.catalogue.place import Usdt
 from scope_bpf.catalogue.stream import Mode, Rows, Stream
 from scope_bpf.code.history import History
-from scope_bpf.code.modules import Modules
+from scope_bpf.code.modules import Module, Modules
 from scope_bpf.code.stacks import StackResolver
 from scope_bpf.probes.span.declaration import TYPES, Declaration, SpanPlace
 
@@ -26,23 +28,25 @@ class SpanResolver(StackResolver):
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """The stream's columns `function` and `file`; of events also `args` and `stack`."""
-        columns = super().resolve(stream, rows) | _functions(self._history, stream, rows)
+        columns = super().resolve(stream, rows) | _functions(self._history, stream, rows, self._declarations)
         if "args" in stream.resolved:
             columns["args"] = _arguments(self._declarations, rows)
         return columns
 
 
-def _functions(history: History, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
+def _functions(
+    history: History, stream: Stream, rows: Rows, declarations: Sequence[Declaration]
+) -> dict[str, pa.Array]:
     """The function at each row's address, as its process had it mapped then."""
     history.catch_up_to(int(rows["ktime_ns"].max(initial=0)))
-    names = ("pid", "start_ns", "address")
+    names = ("pid", "start_ns", "address", "place")
     keys = np.zeros(len(rows), [*((name, rows.dtype[name]) for name in names), ("age", "<i8")])
     for name in names:
         keys[name] = rows[name]
     if stream.mode is Mode.EVENTS:  # a summary's rows are from its whole interval
         keys["age"] = history.ages(rows)
     _, first, indices = np.unique(keys, return_index=True, return_inverse=True)
-    found = [_function_at(history, rows[index]) for index in first.tolist()]
+    found = [_function_at(history, declarations, rows[index]) for index in first.tolist()]
     functions, files = zip(*found, strict=True) if found else ((), ())
     taken = pa.array(indices.astype(np.int32))
     return {
@@ -51,7 +55,7 @@ def _functions(history: History, stream: Stream, rows: Rows) -> dict[str, pa.Arr
     }
 
 
-def _function_at(history: History, row: Rows) -> tuple[str | None, str | None]:
+def _function_at(history: History, declarations: Sequence[Declaration], row: Rows) -> tuple[str | None, str | None]:
     pid, start_ns, address, time_ns = (int(row[name]) for name in ("pid", "start_ns", "address", "ktime_ns"))
     process = history.following(pid, start_ns)
     if process and not process.at(address, time_ns):
@@ -60,7 +64,17 @@ def _function_at(history: History, row: Rows) -> tuple[str | None, str | None]:
     if not there or not there.module:
         return None, None
     offset = address - there.start + there.offset
+    at = declarations[int(row["place"])].at
+    if isinstance(at, Usdt):
+        return _usdt_name(there.module, offset, at), there.module.path
     return there.module.name_at(offset) or there.module.place_of(offset), there.module.path
+
+
+def _usdt_name(module: Module, offset: int, at: Usdt) -> str | None:
+    """The name of the USDT probe with a site at an offset in a file: that for which the place stands."""
+    there = module.usdt_sites.get(offset, ())
+    named = (site for site in there if fnmatchcase(site.provider, at.provider) and fnmatchcase(site.name, at.name))
+    return next((site.full_name for site in named), None)
 
 
 def _arguments(declarations: Sequence[Declaration], rows: Rows) -> pa.Array:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scope_bpf.catalogue.place import Pattern
+from scope_bpf.catalogue.place import Pattern, Usdt
 from scope_bpf.errors import InvalidOption
 from scope_bpf.probes.span.declaration import Kept, check, parse
 
@@ -19,6 +19,15 @@ def test_a_whole_declaration() -> None:
     )
     assert declared.text == Kept("t", 2, (4,), "str")
     assert [kept.size for kept in declared.values] == [8, 1, 8, 2]
+
+
+def test_a_usdt_probe() -> None:
+    """Two colons name a USDT probe; its arguments have its notes' size and sign, in memory those of a type."""
+    declared = parse("libx:shop:sale a=arg0 b=arg11:u8 c=arg1->8 d=arg2:f64 t=arg3:str")
+    assert declared.at == Usdt("shop", "sale", "libx", (0, 1, 2, 3, 11))
+    assert [(kept.argument, kept.type) for kept in declared.values] == [(0, "i64"), (11, "u8"), (1, "u64"), (2, "f64")]
+    assert declared.text == Kept("t", 3, (), "str")
+    assert parse("*:*:gc__*").at == Usdt("*", "gc__*", "*")
 
 
 @pytest.mark.parametrize(
@@ -54,6 +63,8 @@ def test_names_may_have_blanks(declared: str, name: str) -> None:
         ("l:" + "f" * 1030, "at most 1024 characters, and no NUL"),
         ("l:f\0", "at most 1024 characters, and no NUL"),
         ("l:f a=arg10", "column 7: 'arg10' is neither ret nor one of arg0 to arg9"),
+        ("l:p:n a=arg12", "column 9: 'arg12' is not one of arg0 to arg11"),
+        ("l:p:n a=ret", "column 9: 'ret' is not one of arg0 to arg11: a USDT probe has no result"),
         ("l:f a=rax", "column 7: 'rax' is neither ret nor one of arg0 to arg9"),
         ("l:f a=arg0 b=arg1:int", "column 19: no type 'int'"),
         ("l:f a=arg0:u46", r"column 12: no type 'u46' \(did you mean 'u64'"),

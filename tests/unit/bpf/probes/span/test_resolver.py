@@ -37,7 +37,7 @@ def test_a_name_is_of_the_code_at_that_time() -> None:
     rows = np.zeros(6, PROBE.layout(EVENTS).dtype)
     rows["pid"], rows["start_ns"], rows["address"] = (7, 7, 7, 7, 7, 8), 90, (*(0x1010,) * 4, 0x3000, 0x1010)
     rows["ktime_ns"] = (120, 140, 120, 160, 120, 120)
-    columns = _functions(history, EVENTS, rows)
+    columns = _functions(history, EVENTS, rows, [parse("f:f")])
     assert columns["function"].to_pylist() == ["older", "newer", "older", "file+0x510", None, None]
     assert columns["file"].to_pylist() == ["/older", "/newer", "/older", "/", None, None]
 
