@@ -246,7 +246,10 @@ def test_a_duration_ends_it() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["trace", "nonsense"], "no probe named 'nonsense'; there are: cuda, files, ggml, gpu, llama, ollama,"),
+        (
+            ["trace", "nonsense"],
+            "no probe named 'nonsense'; there are: cuda, files, ggml, gpu, llama, ollama, process, profile, python,",
+        ),
         (["trace", "syscalls", "--pid", "4194303"], "no process has pid 4194303"),
         (["trace", "syscalls", "-o", "nonsense=1"], "no option named 'nonsense'; there are: mode"),
         (["trace", "syscalls", "-o", "names=nonsense"], "option 'names': there is no 'nonsense'"),

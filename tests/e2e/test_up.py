@@ -81,7 +81,8 @@ def test_nodes_tasks_and_health(up: Up) -> None:
     until(lambda: "syscall_summary" in up.scope("tasks").stdout)  # a stream is listed from its first rows on
     assert "process" in up.scope("tasks").stdout
     assert [probe["name"] for probe in up.client.get("probes")["probes"]] == [
-        *("cuda", "files", "ggml", "gpu", "llama", "ollama", "process", "sched", "span", "syscalls", "why")
+        *("cuda", "files", "ggml", "gpu", "llama", "ollama", "process", "profile", "python", "sched", "span"),
+        *("syscalls", "why"),
     ]
 
 

@@ -41,8 +41,8 @@ def to_arrow(raw: Batch, only: Collection[str] | None = None) -> pa.RecordBatch:
         name: pa.nulls(raw.count, stream.resolved[name].arrow)
         for name in wanted & stream.resolved.keys() - columns.keys()
     }
-    if stream.names and stream.names.text in wanted:
-        columns[stream.names.text] = _joined(raw, stream.names)
+    if stream.names and (joined := wanted & stream.names.columns.keys()):
+        columns |= _joined(raw, stream.names, joined)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
@@ -88,12 +88,14 @@ def _nulled(column: pa.Array, absent: Rows | None) -> pa.Array:
     return column if absent is None else pc.if_else(pa.array(~absent), column, None)
 
 
-def _joined(raw: RawBatch, names: Names) -> pa.Array:
+def _joined(raw: RawBatch, names: Names, wanted: Collection[str]) -> dict[str, pa.Array]:
     if not raw.names:
-        return pa.nulls(raw.count, pa.string())
-    known = pa.concat_arrays([_keys(batch.rows, names.keys) for batch in raw.names])
-    texts = pa.concat_arrays([to_arrow(batch)[names.text] for batch in raw.names])
-    return texts.take(pc.index_in(_keys(raw.rows, names.keys), known))
+        return {name: pa.nulls(raw.count, pa.string()) for name in wanted}
+    found = pc.index_in(
+        _keys(raw.rows, names.keys), pa.concat_arrays([_keys(batch.rows, names.keys) for batch in raw.names])
+    )
+    read = [to_arrow(batch, wanted) for batch in raw.names]
+    return {name: pa.concat_arrays([batch[name] for batch in read]).take(found) for name in wanted}
 
 
 def _keys(rows: Rows, names: tuple[str, ...]) -> pa.Array:

@@ -2,8 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -135,6 +135,8 @@ class Patterns:
             if isinstance(at, Usdt):
                 marked = sites(elf) if marked is None else marked
                 matching = self._marked(number, at, path, marked)
+                if at.instead:
+                    matching = _instead(elf.functions([at.instead]).values(), matching.values())
             else:
                 for offset in self._matching(seen, at, path, elf):
                     names = elf.names_of_function(offset)
@@ -206,6 +208,11 @@ class Patterns:
         """For people: patterns that stand for nothing, and functions of which not all is recorded."""
         in_order = sorted(self._places, key=lambda one: one[0])
         return [note for number, at, place in in_order for note in self._seen[number].notes(place.name, at.file)]
+
+
+def _instead(functions: Iterable[int], sites: Iterable[Match]) -> dict[int, Match]:
+    """One function, by offset, that raises the semaphore of all sites."""
+    return {offset: replace(site, site=0) for offset in functions for site in list(sites)[:1]}
 
 
 def _is_open(at: Pattern | Usdt) -> bool:

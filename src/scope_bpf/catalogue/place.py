@@ -48,6 +48,8 @@ class Usdt:
         file: as in `Pattern`.
         arguments: numbers of the arguments that are wanted, from 0.
         is_expected: it is an error if all files with such a name lack the probe.
+        instead: a function to attach to instead of the sites, which raises their semaphore without a hit at each; files
+            that lack the function are left alone.
     """
 
     provider: str
@@ -55,6 +57,7 @@ class Usdt:
     file: str = "*"
     arguments: tuple[int, ...] = ()
     is_expected: bool = True
+    instead: str = ""
 
     @property
     def full_name(self) -> str:

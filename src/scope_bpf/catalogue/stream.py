@@ -79,12 +79,23 @@ class Derived:
 
 @dataclass(frozen=True)
 class Names:
-    """A text column of a summary, joined from column `text` of another stream of the probe, `stream`, by `keys`."""
+    """Text columns of a summary, joined from columns of another stream of the probe, `stream`, by `keys`.
+
+    Attributes:
+        text: the column, with its meaning `column`.
+        also: further columns.
+    """
 
     stream: str
     keys: tuple[str, ...]
     text: str
     column: Column
+    also: Mapping[str, Column] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """All joined columns."""
+        return {self.text: self.column, **self.also}
 
 
 HEADER = {
@@ -146,7 +157,7 @@ class Stream:
             braces, such as `{name}({args})`. The longest comes last.
         timeline: what a timeline of the stream shows.
         flame: how its rows make a flame graph; None: they have no stacks.
-        names: a text column joined from another stream.
+        names: text columns joined from another stream.
         internal: only used for `names`; its rows never leave the tracer.
         decoded: columns that `decode` computes from the rows and their tails; its last argument names the wanted ones.
         resolved: columns that the probe's resolver computes.
@@ -238,15 +249,14 @@ class Stream:
         if self.mode is not Mode.EVENTS:
             types |= {name: pa.uint64() for name in INTERVAL.names or ()}
         types |= {name: derived.arrow for name, derived in self._made.items()}
-        if self.names:
-            types[self.names.text] = pa.string()
+        types |= dict.fromkeys(self.names.columns if self.names else (), pa.string())
         return pa.schema([pa.field(name, types[name]) for name in self.described()])
 
     def described(self) -> dict[str, Column]:
         """All columns in order, with their meanings."""
         derived = {name: derived.column for name, derived in self._made.items()}
         if self.names:
-            derived[self.names.text] = self.names.column
+            derived |= self.names.columns
         return dict(self.implied) | derived | dict(self.columns)
 
 

@@ -108,7 +108,7 @@ def test_a_stream_without_a_struct_is_named() -> None:
 
 def test_an_unknown_probe_is_told_with_those_there_are() -> None:
     """The message lists all probes."""
-    known = "cuda, files, ggml, gpu, llama, ollama, process, sched, span, syscalls, why"
+    known = "cuda, files, ggml, gpu, llama, ollama, process, profile, python, sched, span, syscalls, why"
     with pytest.raises(UnknownProbe, match=f"no probe named 'nonsense'; there are: {known}"):
         probe_named("nonsense")
 

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Calls of Python functions in CPython. A generator is called each time it is resumed, and ends when it yields. Calls
+ * of a thread are nested in each other; an entry is paired with the end that has the same names.
+ */
+#include "scope.bpf.h"
+
+#include "usdt.bpf.h"
+
+#include "python.h"
+
+SCOPE_STREAM(python_call);
+SCOPE_STREAM(python_code);
+SCOPE_SUMMARY(python_call_summary);
+
+const volatile __u64 min_ns; /* events: record only calls that last as long */
+
+#include "names.bpf.h"
+
+#define PYTHON_NEAR 64	  /* calls kept with the thread; a power of two */
+#define PYTHON_DEEP 65536 /* calls of all threads that are nested deeper */
+
+/* An open call. The names are addresses in the process. */
+struct python_frame {
+	__u64 function;
+	__u64 file;
+	__u64 entered_ns;
+	__u64 inner_ns; /* in calls inside */
+	__u32 line;
+	__u32 pad;
+};
+
+struct python_thread {
+	struct scope_thread thread;
+	__u32 depth;  /* number of open calls */
+	__u32 unkept; /* and of those inside that could not be kept */
+	struct python_frame frames[PYTHON_NEAR];
+	struct { /* an event being composed; its text is in `names` and follows it */
+		struct python_call_event event;
+		char text[PYTHON_FUNCTION + PYTHON_FILE + 8];
+	} made;
+	struct {
+		struct python_code_event event;
+		char text[PYTHON_FUNCTION + PYTHON_FILE + 8];
+	} named;
+	struct python_names names;
+	struct python_call_summary_key key;
+};
+
+SCOPE_THREADS(struct python_thread);
+
+struct deep_key {
+	__s32 tid;
+	__u32 depth;
+};
+
+/* Programs with deep recursion need it. Entries are deleted when the call ends, or its thread. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PYTHON_DEEP);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct deep_key);
+	__type(value, struct python_frame);
+} deep SEC(".maps");
+
+static const struct python_frame no_frame;
+
+static __always_inline __u16 counting_stream(void)
+{
+	return scope_summarize ? stream_python_call_summary : stream_python_call;
+}
+
+static __always_inline struct python_frame *frame_at(struct task_struct *task, struct python_thread *thread,
+						     __u32 depth)
+{
+	struct deep_key key = {.tid = task->pid, .depth = depth};
+
+	barrier_var(depth);
+	if (depth < PYTHON_NEAR)
+		return &thread->frames[depth & (PYTHON_NEAR - 1)];
+	return bpf_map_lookup_elem(&deep, &key);
+}
+
+/* Drops the innermost call. */
+static __always_inline void drop(struct task_struct *task, struct python_thread *thread)
+{
+	struct deep_key key = {.tid = task->pid};
+
+	if (!thread->depth)
+		return;
+	thread->depth--;
+	key.depth = thread->depth;
+	if (key.depth >= PYTHON_NEAR)
+		bpf_map_delete_elem(&deep, &key);
+}
+
+static __always_inline void begin(struct task_struct *task, __u32 place, __u64 function, __u64 file, __u32 line)
+{
+	struct python_thread *thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct python_frame *frame;
+
+	if (!thread ? !scope_passes(task) : !scope_thread_passes(task, &thread->thread))
+		return;
+	scope_count_hit(place);
+	if (!thread) {
+		scope_lose_hit(place, counting_stream(), SCOPE_LOST_NO_STATE);
+		return;
+	}
+	if (thread->depth >= PYTHON_NEAR && !thread->unkept) {
+		struct deep_key key = {.tid = task->pid, .depth = thread->depth};
+
+		bpf_map_update_elem(&deep, &key, &no_frame, BPF_ANY);
+	}
+	frame = thread->unkept ? NULL : frame_at(task, thread, thread->depth);
+	if (!frame) {
+		thread->unkept++;
+		scope_lose_hit(place, counting_stream(), SCOPE_LOST_TOO_DEEP);
+		return;
+	}
+	thread->depth++;
+	frame->function = function;
+	frame->file = file;
+	frame->line = line;
+	frame->inner_ns = 0;
+	frame->entered_ns = bpf_ktime_get_boot_ns();
+}
+
+/* The names of the finished call are in `thread->names`. */
+static __always_inline void emit(struct task_struct *task, struct python_thread *thread,
+				 const struct python_frame *frame, enum python_ended ended, __u64 duration_ns)
+{
+	struct python_call_event *event = &thread->made.event;
+	__u32 function = thread->names.function, file = thread->names.file, length = function + file;
+
+	barrier_var(length);
+	if (length > sizeof(thread->made.text))
+		return;
+	bpf_probe_read_kernel(thread->made.text, length, thread->names.text);
+	event->duration_ns = duration_ns;
+	event->self_ns = duration_ns - frame->inner_ns;
+	event->function.offset = 0;
+	event->function.length = function ? function - 1 : 0;
+	event->file.offset = function;
+	event->file.length = file ? file - 1 : 0;
+	event->has_function = function > 0;
+	event->has_file = file > 0;
+	event->line = frame->line;
+	event->depth = thread->depth;
+	event->ended = ended;
+	scope_output(&event->header, task, stream_python_call, frame->entered_ns, sizeof(*event) + length);
+}
+
+/* Emits the names of a function that a summary counts for the first time in its interval. */
+static __noinline int emit_names(struct python_thread *thread, __u64 code)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct python_code_event *event;
+	__u32 function, file, length;
+
+	if (!thread)
+		return 0;
+	event = &thread->named.event;
+	function = thread->names.function;
+	file = thread->names.file;
+	length = function + file;
+	barrier_var(length);
+	if (length > sizeof(thread->named.text))
+		return 0;
+	bpf_probe_read_kernel(thread->named.text, length, thread->names.text);
+	event->code = code;
+	event->function.offset = 0;
+	event->function.length = function ? function - 1 : 0;
+	event->file.offset = function;
+	event->file.length = file ? file - 1 : 0;
+	event->has_function = function > 0;
+	event->has_file = file > 0;
+	scope_output(&event->header, task, stream_python_code, bpf_ktime_get_boot_ns(), sizeof(*event) + length);
+	return 0;
+}
+
+static __always_inline void count(struct python_thread *thread, const struct python_frame *frame, __u64 duration_ns)
+{
+	struct python_call_summary_value *value;
+
+	__builtin_memset(&thread->key, 0, sizeof(thread->key));
+	fill_running_process(&thread->key.process);
+	thread->key.code = hash_names(&thread->names);
+	value = python_call_summary_slot(&thread->key);
+	if (!value)
+		return;
+	if (!__sync_fetch_and_add(&value->calls, 1))
+		emit_names(thread, thread->key.code);
+	__sync_fetch_and_add(&value->total_ns, duration_ns);
+	__sync_fetch_and_add(&value->self_ns, duration_ns - frame->inner_ns);
+	scope_histogram_add(&value->latency, duration_ns);
+}
+
+struct search {
+	__u64 function;
+	__u64 file;
+	__u32 above; /* calls to drop */
+	bool found;
+};
+
+static long search_frame(__u32 index, struct search *search)
+{
+	struct python_thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct python_frame *frame;
+
+	if (!thread || index >= thread->depth)
+		return 1;
+	frame = frame_at(bpf_get_current_task_btf(), thread, thread->depth - 1 - index);
+	if (!frame)
+		return 1;
+	if (frame->function != search->function || frame->file != search->file)
+		return 0;
+	search->above = index;
+	search->found = true;
+	return 1;
+}
+
+static long drop_one(__u32 index, __u32 *place)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct python_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (!thread || !thread->depth)
+		return 1;
+	drop(task, thread);
+	scope_lose_hit(*place, counting_stream(), SCOPE_LOST_LEFT);
+	return 0;
+}
+
+static __always_inline bool is_of(const struct python_frame *frame, __u64 function, __u64 file)
+{
+	return frame && frame->function == function && frame->file == file;
+}
+
+/* The innermost call with these names; those inside have been left: a thread that switches stacks does so. */
+static __noinline bool drop_inner(__u32 place, __u64 function, __u64 file)
+{
+	struct search search = {.function = function, .file = file};
+
+	bpf_loop(PYTHON_DEEP, search_frame, &search, 0);
+	if (search.found)
+		bpf_loop(search.above, drop_one, &place, 0);
+	return search.found;
+}
+
+static __always_inline void finish(struct task_struct *task, __u32 place, __u64 function, __u64 file,
+				   enum python_ended ended)
+{
+	__u64 now_ns = bpf_ktime_get_boot_ns(), duration_ns;
+	struct python_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct python_frame *frame, *outer;
+
+	if (!thread)
+		return;
+	if (thread->unkept) {
+		thread->unkept--;
+		return;
+	}
+	if (!thread->depth)
+		return; /* it began before */
+	frame = frame_at(task, thread, thread->depth - 1);
+	if (!is_of(frame, function, file)) {
+		if (!drop_inner(place, function, file))
+			return;
+		frame = frame_at(task, thread, thread->depth - 1);
+		if (!frame)
+			return;
+	}
+	duration_ns = now_ns - frame->entered_ns;
+	if (thread->depth > 1) {
+		outer = frame_at(task, thread, thread->depth - 2);
+		if (outer)
+			outer->inner_ns += duration_ns;
+	}
+	thread->depth--;
+	if (scope_summarize || duration_ns >= min_ns) {
+		read_names(&thread->names, function, file);
+		if (is_wanted(&thread->names)) {
+			if (scope_summarize)
+				count(thread, frame, duration_ns);
+			else
+				emit(task, thread, frame, ended, duration_ns);
+		}
+	}
+	thread->depth++;
+	drop(task, thread);
+}
+
+/*
+ * At function__entry: file, function, line. In CPython 3.11 it is silent unless the semaphore of the probe `line` is
+ * up, too (python/cpython#98894).
+ */
+SEC("uprobe")
+int python_enter(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx), file = 0, function = 0, line = 0;
+	const struct usdt_site *site = usdt_site(cookie);
+
+	if (!site)
+		return 0;
+	usdt_read(ctx, &site->argument[0], &file);
+	usdt_read(ctx, &site->argument[1], &function);
+	usdt_read(ctx, &site->argument[2], &line);
+	begin(bpf_get_current_task_btf(), cookie, function, file, line);
+	return 0;
+}
+
+/* At function__return: the same arguments. Also where an exception leaves the function, and where it yields. */
+SEC("uprobe")
+int python_leave(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx), file = 0, function = 0;
+	const struct usdt_site *site = usdt_site(cookie);
+
+	if (!site)
+		return 0;
+	usdt_read(ctx, &site->argument[0], &file);
+	usdt_read(ctx, &site->argument[1], &function);
+	finish(bpf_get_current_task_btf(), cookie, function, file, PYTHON_ENDED);
+	return 0;
+}
+
+/* Attached to a function that is hardly ever called, to raise the semaphore of `line` without a hit per line. */
+SEC("uprobe")
+int python_raise(struct pt_regs *ctx)
+{
+	return 0;
+}
+
+/* Calls that a thread's end leaves, or exec: their names can no longer be read. */
+static __always_inline void leave_all(struct task_struct *task)
+{
+	struct python_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	__u32 place = 0;
+
+	if (!thread)
+		return;
+	thread->unkept = 0;
+	if (thread->depth)
+		bpf_loop(PYTHON_NEAR + PYTHON_DEEP, drop_one, &place, 0);
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(python_exit, struct task_struct *task)
+{
+	leave_all(task);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(python_exec, struct task_struct *task)
+{
+	leave_all(task);
+	return 0;
+}

@@ -1,0 +1,157 @@
+"""Calls of Python functions in CPython, through its USDT probes."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scope_bpf.catalogue.options import Option
+from scope_bpf.catalogue.place import Place, Usdt
+from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
+from scope_bpf.catalogue.stream import Column, Mode, Names, Stream
+from scope_bpf.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from scope_bpf.code.resolver import Resolver
+
+_MOST = 4  # PYTHON_WANTED
+_LONGEST_FUNCTION, _LONGEST_FILE = 255, 1023  # bytes: PYTHON_FUNCTION and PYTHON_FILE without the NUL
+
+_FUNCTION = Column("name of the function, without its class; <module> for the code of a module; absent if unreadable")
+_FILE = Column("file of the function's code, as Python names it; absent if unreadable, or longer than 1,022 bytes")
+_PROGRAMS = ("python_exit", "python_exec")
+
+
+def _check(what: str, longest: int) -> Any:
+    def check(texts: tuple[str, ...]) -> None:
+        if len(texts) > _MOST:
+            raise InvalidOption(f"{_MOST} {what} can be given, not {len(texts)}")
+        for text in texts:
+            if len(text.encode()) > longest or "\0" in text:
+                raise InvalidOption(f"{what} have at most {longest} bytes, and no NUL: '{text[:40]}'")
+
+    return check
+
+
+def _places(_: Mapping[str, Any]) -> Sequence[Place]:
+    arguments = (0, 1, 2)
+    return (
+        Place(Usdt("python", "function__return", arguments=arguments, is_expected=False), "python_leave"),
+        Place(Usdt("python", "function__entry", arguments=arguments, is_expected=False), "python_enter"),
+        # The function is new in CPython 3.11, and the probe is gone in 3.12: others do not need it.
+        Place(Usdt("python", "line", is_expected=False, instead="PyFrame_GetLasti"), "python_raise"),
+    )
+
+
+def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    functions, files = options["function"], options["file_prefix"]
+    return {
+        "min_ns": options["min_duration_ns"],
+        "wanted_functions": len(functions),
+        "wanted_files": len(files),
+        "wanted_function": np.array([one.encode() for one in functions] or [b""], f"S{_LONGEST_FUNCTION + 1}"),
+        "wanted_file": np.array([one.encode() for one in files] or [b""], f"S{_LONGEST_FILE + 1}"),
+        "wanted_file_length": np.array([len(one.encode()) for one in files] or [0], "<u4"),
+    }
+
+
+def _resolver(*_: object) -> "Resolver":
+    from scope_bpf.probes.python.interpreters import Interpreters
+
+    return Interpreters()
+
+
+PROBE = Probe(
+    name="python",
+    meaning="calls of Python functions in CPython: what they took, and which called which",
+    streams=(
+        Stream(
+            "python_call",
+            "one row per finished call of a Python function, timed at entry; a generator is called at each resumption",
+            columns={
+                "duration_ns": Column("from entry to end", "ns"),
+                "self_ns": Column("the duration without that of calls inside", "ns"),
+                "function": _FUNCTION,
+                "file": _FILE,
+                "line": Column("line at which the call began: that of its def, or of the yield at which it went on"),
+                "depth": Column(
+                    "number of Python calls of the thread around this one that began while it was recorded"
+                ),
+                "ended": Column(
+                    "returned (or yielded); raised; ended, if the way to attach does not tell: USDT probes do not"
+                ),
+            },
+            hidden=("has_function", "has_file"),
+            null_unless={"function": "has_function", "file": "has_file"},
+            live=Live(
+                by=("comm", "file", "function"),
+                totals=("duration_ns", "self_ns"),
+                quantiles=("duration_ns",),
+                title="calls by function",
+            ),
+            line=("tid", "duration_ns", "self_ns", "{function} {file}:{line}"),
+            timeline=Timeline(slices=(Slices(named=("function",)),)),
+            rollup=Rollup(measured="duration_ns"),
+        ),
+        Stream(
+            "python_code",
+            "the names of a function, once per interval in which a summary counts it",
+            columns={"code": Column("a hash of the names"), "function": _FUNCTION, "file": _FILE},
+            hidden=("has_function", "has_file"),
+            null_unless={"function": "has_function", "file": "has_file"},
+            internal=True,
+        ),
+        Stream(
+            "python_call_summary",
+            "counts and durations of calls, by process and function",
+            columns={
+                "code": Column("a hash of the names of file and function"),
+                "calls": Column("calls that ended in the interval"),
+                "total_ns": Column("sum of the durations; calls within calls of the same function count in both", "ns"),
+                "self_ns": Column("sum of the durations without those of calls inside", "ns"),
+                "latency": Column("histogram of durations, in powers of two", "ns"),
+            },
+            mode=Mode.SUMMARY,
+            names=Names("python_code", ("start_ns", "pid", "code"), "function", _FUNCTION, {"file": _FILE}),
+            live=Live(
+                by=("comm", "file", "function"),
+                totals=("calls", "total_ns", "self_ns"),
+                ranked_by=("self_ns",),
+                quantiles=("latency",),
+            ),
+            rollup=Rollup(count="calls", measured="total_ns", histogram="latency"),
+        ),
+    ),
+    ring_bytes=8 << 20,
+    alternatives=(
+        Alternative("uprobe_multi: CPython's USDT probes", _PROGRAMS, uprobe_multi=True),
+        Alternative("uprobe: CPython's USDT probes", _PROGRAMS),
+    ),
+    extra_options=(
+        Option(
+            "file_prefix",
+            "texts",
+            (),
+            f"record only functions of files whose names begin so; up to {_MOST}",
+            check=_check("prefixes of files", _LONGEST_FILE),
+        ),
+        Option(
+            "function",
+            "texts",
+            (),
+            f"record only functions with this name; up to {_MOST}",
+            check=_check("functions", _LONGEST_FUNCTION),
+        ),
+        Option(
+            "min_duration_ns",
+            "integer",
+            0,
+            "record only calls that last at least this long, in ns; events only",
+            minimum=0,
+        ),
+    ),
+    constants=_constants,
+    places=_places,
+    resolver=_resolver,
+)
