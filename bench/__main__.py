@@ -15,6 +15,7 @@ NAMES = (
     "steps",
     "cuda",
     "span",
+    "python",
     "llama",
     "agent",
     "idle",

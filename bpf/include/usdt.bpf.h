@@ -64,28 +64,27 @@ static __always_inline __u64 register_at(struct pt_regs *ctx, __u16 offset)
 /* Reads an argument, extended to 64 bits by its sign if it has one. Returns whether it could be read. */
 static __noinline bool usdt_read(struct pt_regs *ctx, const struct usdt_argument *argument, __u64 *value)
 {
+	__u64 found[2] = {}, at; /* two, so that a mask is enough for the verifier of 6.1 to know the bound */
 	__u32 size, unused;
-	__u64 found = 0;
 
 	if (!argument || !value)
 		return false;
-	size = argument->size;
-	barrier_var(size); /* otherwise, the compiler compares another register than it uses */
-	if (size < 1)
+	size = argument->size & 15;
+	if (argument->kind == USDT_CONSTANT) {
+		found[0] = argument->number;
+	} else if (argument->kind == USDT_REGISTER) {
+		found[0] = register_at(ctx, argument->base) >> (argument->scale & 63);
+	} else if (argument->kind == USDT_MEMORY) {
+		at = register_at(ctx, argument->base) + argument->number;
+		at += register_at(ctx, argument->index) << (argument->scale & 63);
+		barrier_var(size);
+		if (bpf_probe_read_user(found, size & 15, (void *)at))
+			return false;
+	} else {
 		return false;
-	if (size > sizeof(found))
-		return false;
-	if (argument->kind == USDT_CONSTANT)
-		found = argument->number;
-	else if (argument->kind == USDT_REGISTER)
-		found = register_at(ctx, argument->base) >> (argument->scale & 63);
-	else if (argument->kind != USDT_MEMORY ||
-		 bpf_probe_read_user(&found, size,
-				     (void *)(register_at(ctx, argument->base) + argument->number +
-					      (register_at(ctx, argument->index) << (argument->scale & 63)))))
-		return false;
+	}
 	unused = (64 - 8 * size) & 63;
-	*value = argument->is_signed ? (__u64)((__s64)(found << unused) >> unused) : found << unused >> unused;
+	*value = argument->is_signed ? (__u64)((__s64)(found[0] << unused) >> unused) : found[0] << unused >> unused;
 	return true;
 }
 
