@@ -37,9 +37,20 @@ def window(rows: list[dict[str, Any]], length: int) -> list[Call]:
     return [(row["function"], row["file"], row["line"], row["depth"] - base) for row in rows[begin : begin + length]]
 
 
-def told(out: Path) -> list[list[Call]]:
+def told(out: Path, *, at_def: bool = False) -> list[list[Call]]:
     """The calls of each thread as the program tells them."""
-    return [[(name, file, line, depth) for name, file, line, depth in thread] for thread in json.loads(out.read_text())]
+    return [
+        [(name, file, first if at_def else line, depth) for name, file, line, first, depth in thread]
+        for thread in json.loads(out.read_text())
+    ]
+
+
+def windows(recorded: Recording, expected: list[list[Call]]) -> list[list[Call]]:
+    """What was recorded of the threads that call work(). The first fills a cache; the others make the same calls."""
+    assert [len(own) > 100 for own in expected] == [True] * len(expected)
+    assert all(own == expected[1] for own in expected[1:])
+    found = [rows for rows in calls(recorded) if any(row["function"] == "work" for row in rows)]
+    return [window(rows, len(expected[min(at, 1)])) for at, rows in enumerate(found)]
 
 
 @pytest.mark.parametrize("threads", [0, 3])
@@ -47,22 +58,62 @@ def test_calls_are_those_that_python_tells(record: Record, tmp_path: Path, threa
     """Functions, files, lines and nesting of all calls, with generators, exceptions, recursion of 300 calls,
     coroutines and threads, are those that sys.setprofile saw."""
     out = tmp_path / "told"
-    recorded = record("python", [DEBIAN, str(PROGRAM), str(out), str(threads)])
+    recorded = record("python", [DEBIAN, str(PROGRAM), str(out), str(threads), "300"])
     assert recorded.status == 0
-    expected, found = told(out), [rows for rows in calls(recorded) if any(row["function"] == "work" for row in rows)]
-    assert [len(own) > 400 for own in expected] == [True] * (1 + threads)
-    assert all(own == expected[1] for own in expected[1:])
-    # The first thread fills a cache; after that, each of the other threads makes the same calls.
-    assert [window(rows, len(expected[min(at, 1)])) for at, rows in enumerate(found)] == [
-        expected[min(at, 1)] for at in range(1 + threads)
-    ]
+    assert windows(recorded, told(out)) == told(out)
     assert recorded.accounts["python_call"].lost == {}
     assert {row["ended"] for row in recorded.rows("python_call")} == {"ended"}
 
 
-def test_calls_lie_within_the_calls_around_them(record: Record, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["3.6", "3.7", "3.8", "3.9", "3.10"])
+def test_interpreters_without_usdt_probes(record: Record, tmp_path: Path, version: str) -> None:
+    """With evaluate=true, calls of CPython 3.6 to 3.10 are those that sys.setprofile saw, and it is known which of
+    them an exception has left. Names that are not ASCII are right or absent."""
+    interpreter, out = pyenv(version), tmp_path / "told"
+    recorded = record("python", [interpreter, str(PROGRAM), str(out), "3", "30"], evaluate=True)
+    assert recorded.status == 0
+
+    def with_ascii(threads: list[list[Call]]) -> list[list[tuple[Any, ...]]]:
+        return [[(None if name == "décorée" else name, *rest) for name, *rest in own] for own in threads]
+
+    expected = told(out, at_def=True)
+    assert with_ascii(windows(recorded, expected)) == with_ascii(expected)
+    here = [row for row in recorded.rows("python_call") if row["file"] == str(PROGRAM)]
+    raised = Counter(row["function"] for row in here if row["ended"] == "raised")
+    assert raised == {"fails": 4 * 5, "closes": 4, "numbers": 4, "resists": 4}
+    assert {row["ended"] for row in here} == {"returned", "raised"}
+    assert recorded.accounts["python_call"].lost == {}
+    (note,) = recorded.notes
+    assert f"calls up to 64 deep, by the evaluation of frames: CPython {version} has no USDT probes" in note
+
+
+def test_evaluations_that_the_kernel_does_not_follow(record: Record) -> None:
+    """With evaluate=true, calls nested deeper than 64 are counted as lost: the kernel reports no more returns."""
+    code = "def f(n): return f(n - 1) if n else 0\nf(99)\nf(3)"
+    recorded = record("python", [pyenv("3.10"), "-S", "-c", code], function=["f"], evaluate=True)
+    rows = recorded.rows("python_call")
+    assert sorted(row["depth"] for row in rows) == sorted([*range(1, 64), *range(1, 5)])
+    assert recorded.accounts["python_call"].lost == {"too_deep": 100 - 63}
+
+
+def test_interpreters_that_cannot_be_recorded(record: Record) -> None:
+    """A note says what could be done: an option, or sampling."""
+    (*_, older) = record("python", [pyenv("3.10"), "-c", "pass"]).notes
+    assert "CPython 3.10 has no USDT probes for calls: -o evaluate=true records them, but ends a program" in older
+    (*_, newer) = record("python", [pyenv("3.12"), "-c", "pass"], evaluate=True).notes
+    assert "CPython 3.12 has no USDT probes for calls, and no other way to record its calls is known" in newer
+
+
+def pyenv(version: str) -> str:
+    """An interpreter that pyenv has built."""
+    found = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python3"))
+    if not found:
+        pytest.skip(f"pyenv has no Python {version}")
+    return str(found[0])
+
+
+def test_calls_lie_within_the_calls_around_them(record: Record) -> None:
     """Each call's time lies within that of the call around it, and the time of a call is its own and its calls'."""
-    (rows,) = calls(record("python", [DEBIAN, str(PROGRAM), str(tmp_path / "told")]))
     around: list[dict[str, Any]] = []
     inside: Counter[int] = Counter()
     everything = record("python", [DEBIAN, "-S", "-c", "def f(n): return f(n - 1) if n else 0\nf(90)"])
@@ -81,7 +132,7 @@ def test_calls_lie_within_the_calls_around_them(record: Record, tmp_path: Path) 
 
 def test_a_summary_counts_the_same(record: Record, tmp_path: Path) -> None:
     """The summary counts each function's calls, and its total and own time, as the events do."""
-    command = [DEBIAN, str(PROGRAM), str(tmp_path / "told"), "2"]
+    command = [DEBIAN, str(PROGRAM), str(tmp_path / "told"), "2", "300"]
     here = [str(PROGRAM)]
     events = record("python", command, file_prefix=here).rows("python_call")
     counted = Counter((row["function"], row["file"]) for row in events)
@@ -97,7 +148,7 @@ def test_a_summary_counts_the_same(record: Record, tmp_path: Path) -> None:
 
 def test_filters_in_the_kernel(record: Record, tmp_path: Path) -> None:
     """Functions are chosen by the beginning of the file's name, by their own name, and by duration."""
-    command = [DEBIAN, str(PROGRAM), str(tmp_path / "told")]
+    command = [DEBIAN, str(PROGRAM), str(tmp_path / "told"), "0", "9"]
     by_name = record("python", command, function=["sale", "décorée"])
     assert Counter(row["function"] for row in by_name.rows("python_call")) == {"sale": 7, "décorée": 1}
     both = record("python", command, function=["dumps", "sale"], file_prefix=["/usr/lib/python3.11/json"])

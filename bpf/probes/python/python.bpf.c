@@ -26,6 +26,7 @@ struct python_frame {
 	__u64 file;
 	__u64 entered_ns;
 	__u64 inner_ns; /* in calls inside */
+	__u64 stack;	/* value of the stack pointer at the return; 0: unknown */
 	__u32 line;
 	__u32 pad;
 };
@@ -94,17 +95,17 @@ static __always_inline void drop(struct task_struct *task, struct python_thread 
 		bpf_map_delete_elem(&deep, &key);
 }
 
-static __always_inline void begin(struct task_struct *task, __u32 place, __u64 function, __u64 file, __u32 line)
+/* A new call; NULL: the thread is not watched, or the call cannot be kept, which is counted. */
+static __always_inline struct python_frame *begin(struct task_struct *task, struct python_thread *thread, __u32 place)
 {
-	struct python_thread *thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	struct python_frame *frame;
 
 	if (!thread ? !scope_passes(task) : !scope_thread_passes(task, &thread->thread))
-		return;
+		return NULL;
 	scope_count_hit(place);
 	if (!thread) {
 		scope_lose_hit(place, counting_stream(), SCOPE_LOST_NO_STATE);
-		return;
+		return NULL;
 	}
 	if (thread->depth >= PYTHON_NEAR && !thread->unkept) {
 		struct deep_key key = {.tid = task->pid, .depth = thread->depth};
@@ -115,14 +116,17 @@ static __always_inline void begin(struct task_struct *task, __u32 place, __u64 f
 	if (!frame) {
 		thread->unkept++;
 		scope_lose_hit(place, counting_stream(), SCOPE_LOST_TOO_DEEP);
-		return;
+		return NULL;
 	}
 	thread->depth++;
-	frame->function = function;
-	frame->file = file;
-	frame->line = line;
 	frame->inner_ns = 0;
-	frame->entered_ns = bpf_ktime_get_boot_ns();
+	frame->stack = 0;
+	return frame;
+}
+
+static __always_inline struct python_thread *thread_of(struct task_struct *task)
+{
+	return bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
 /* The names of the finished call are in `thread->names`. */
@@ -247,35 +251,10 @@ static __noinline bool drop_inner(__u32 place, __u64 function, __u64 file)
 	return search.found;
 }
 
-static __always_inline void finish(struct task_struct *task, __u32 place, __u64 function, __u64 file,
-				   enum python_ended ended)
+/* Ends the innermost call: counts or emits it if the options want it, and drops it. */
+static __always_inline void finish(struct task_struct *task, struct python_thread *thread, struct python_frame *frame,
+				   __u64 function, __u64 file, enum python_ended ended, __u64 duration_ns)
 {
-	__u64 now_ns = bpf_ktime_get_boot_ns(), duration_ns;
-	struct python_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-	struct python_frame *frame, *outer;
-
-	if (!thread)
-		return;
-	if (thread->unkept) {
-		thread->unkept--;
-		return;
-	}
-	if (!thread->depth)
-		return; /* it began before */
-	frame = frame_at(task, thread, thread->depth - 1);
-	if (!is_of(frame, function, file)) {
-		if (!drop_inner(place, function, file))
-			return;
-		frame = frame_at(task, thread, thread->depth - 1);
-		if (!frame)
-			return;
-	}
-	duration_ns = now_ns - frame->entered_ns;
-	if (thread->depth > 1) {
-		outer = frame_at(task, thread, thread->depth - 2);
-		if (outer)
-			outer->inner_ns += duration_ns;
-	}
 	thread->depth--;
 	if (scope_summarize || duration_ns >= min_ns) {
 		read_names(&thread->names, function, file);
@@ -290,6 +269,18 @@ static __always_inline void finish(struct task_struct *task, __u32 place, __u64 
 	drop(task, thread);
 }
 
+/* Adds the duration of the innermost call to the call around it. */
+static __always_inline void add_inner(struct task_struct *task, struct python_thread *thread, __u64 duration_ns)
+{
+	struct python_frame *outer;
+
+	if (thread->depth < 2)
+		return;
+	outer = frame_at(task, thread, thread->depth - 2);
+	if (outer)
+		outer->inner_ns += duration_ns;
+}
+
 /*
  * At function__entry: file, function, line. In CPython 3.11 it is silent unless the semaphore of the probe `line` is
  * up, too (python/cpython#98894).
@@ -297,15 +288,19 @@ static __always_inline void finish(struct task_struct *task, __u32 place, __u64 
 SEC("uprobe")
 int python_enter(struct pt_regs *ctx)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx), file = 0, function = 0, line = 0;
+	__u64 cookie = bpf_get_attach_cookie(ctx), line = 0;
+	struct task_struct *task = bpf_get_current_task_btf();
 	const struct usdt_site *site = usdt_site(cookie);
+	struct python_frame *frame = site ? begin(task, thread_of(task), cookie) : NULL;
 
-	if (!site)
+	if (!frame)
 		return 0;
-	usdt_read(ctx, &site->argument[0], &file);
-	usdt_read(ctx, &site->argument[1], &function);
+	frame->file = frame->function = 0;
+	usdt_read(ctx, &site->argument[0], &frame->file);
+	usdt_read(ctx, &site->argument[1], &frame->function);
 	usdt_read(ctx, &site->argument[2], &line);
-	begin(bpf_get_current_task_btf(), cookie, function, file, line);
+	frame->line = line;
+	frame->entered_ns = bpf_ktime_get_boot_ns();
 	return 0;
 }
 
@@ -313,14 +308,32 @@ int python_enter(struct pt_regs *ctx)
 SEC("uprobe")
 int python_leave(struct pt_regs *ctx)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx), file = 0, function = 0;
+	__u64 now_ns = bpf_ktime_get_boot_ns(), cookie = bpf_get_attach_cookie(ctx), file = 0, function = 0;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct python_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 	const struct usdt_site *site = usdt_site(cookie);
+	struct python_frame *frame;
 
-	if (!site)
+	if (!site || !thread)
 		return 0;
+	if (thread->unkept) {
+		thread->unkept--;
+		return 0;
+	}
+	if (!thread->depth)
+		return 0; /* it began before */
 	usdt_read(ctx, &site->argument[0], &file);
 	usdt_read(ctx, &site->argument[1], &function);
-	finish(bpf_get_current_task_btf(), cookie, function, file, PYTHON_ENDED);
+	frame = frame_at(task, thread, thread->depth - 1);
+	if (!is_of(frame, function, file)) {
+		if (!drop_inner(cookie, function, file))
+			return 0;
+		frame = frame_at(task, thread, thread->depth - 1);
+	}
+	if (!frame)
+		return 0;
+	add_inner(task, thread, now_ns - frame->entered_ns);
+	finish(task, thread, frame, function, file, PYTHON_ENDED, now_ns - frame->entered_ns);
 	return 0;
 }
 
@@ -330,6 +343,8 @@ int python_raise(struct pt_regs *ctx)
 {
 	return 0;
 }
+
+#include "evaluate.bpf.h"
 
 /* Calls that a thread's end leaves, or exec: their names can no longer be read. */
 static __always_inline void leave_all(struct task_struct *task)

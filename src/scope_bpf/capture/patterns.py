@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scope_bpf.capture.sites import Sites, lacks, unreadable
 from scope_bpf.catalogue.nearest import meant
-from scope_bpf.catalogue.place import Pattern, Place, Usdt
+from scope_bpf.catalogue.place import Chosen, Pattern, Place, Usdt
 from scope_bpf.code.elf import ElfFile
 from scope_bpf.code.function_names import (
     has_wildcards,
@@ -115,6 +115,7 @@ class Patterns:
             (number, place.at, place) for number, place in enumerate(places) if isinstance(place.at, Pattern | Usdt)
         ]
         self._sites = sites
+        self._chosen = [(number, place.at) for number, place in enumerate(places) if isinstance(place.at, Chosen)]
         self._places = sorted(found, key=lambda one: _is_open(one[1]))
         self._seen = {number: _Seen(not isinstance(at, Usdt) or at.is_expected) for number, at, _ in found}
 
@@ -146,7 +147,16 @@ class Patterns:
             seen.count(_BEGINS_ONLY, path, sum(match.begins_only for match in matching.values()))
             seen.count(_OF_OTHERS, path, len(matching.keys() & found.keys()))
             found = matching | found
-        return found
+        return {**self._accepted(elf), **found}
+
+    def _accepted(self, elf: ElfFile) -> dict[int, Match]:
+        """The functions of a file that a test accepts, by offset."""
+        there = elf.functions({at.name for _, at in self._chosen}) if self._chosen else {}
+        return {
+            there[at.name]: Match(number, begins_only=False)
+            for number, at in self._chosen
+            if at.name in there and at.accepts(elf)
+        }
 
     def _marked(self, number: int, at: Usdt, path: str, marked: Sequence[Site]) -> dict[int, Match]:
         """A file's USDT sites that a place stands for, by offset."""

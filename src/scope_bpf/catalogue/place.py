@@ -1,6 +1,6 @@
 """Places: the functions and USDT probes in user space that a probe attaches to, with the programs that run there."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,21 @@ class Pattern:
 
     file: str
     name: str
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The first instruction of a function, in the files that a test accepts.
+
+    Attributes:
+        accepts: whether the function of this file is meant; called with a `scope_bpf.code.elf.ElfFile` that has such a
+            function.
+        what: says which files these are.
+    """
+
+    name: str
+    accepts: Callable[[Any], bool]
+    what: str
 
 
 @dataclass(frozen=True)
@@ -82,7 +97,7 @@ class Place:
         throwing_too: also run `leave` of functions that exceptions may pass.
     """
 
-    at: Symbol | Pattern | Usdt
+    at: Symbol | Pattern | Usdt | Chosen
     entry: str
     leave: str = ""
     keep: Mapping[str, Any] = field(default_factory=dict)
@@ -94,6 +109,8 @@ class Place:
         """The name to show: the function's first name, or the pattern."""
         if isinstance(self.at, Symbol):
             return self.at.names[0]
+        if isinstance(self.at, Chosen):
+            return f"{self.at.what}:{self.at.name}"
         return f"{self.at.file}:{self.at.full_name if isinstance(self.at, Usdt) else self.at.name}"
 
     @property

@@ -1,4 +1,4 @@
-"""Calls Python functions in every way, and tells them as sys.setprofile sees them: python_calls.py OUT [THREADS]."""
+"""Calls Python functions in every way, and tells them as sys.setprofile does: python_calls.py OUT THREADS DEPTH."""
 
 # It also runs under CPython 3.6, and calls in every way there is:
 # ruff: noqa: UP028, PLC2401, PLC3002, SIM105, PTH123
@@ -8,7 +8,7 @@ import json
 import sys
 import threading
 
-told = []  # of each thread: calls in order of their begin: function, file, line, depth
+told = []  # of each thread: calls in order of their begin: function, file, line, line of its def, depth
 here = threading.local()
 
 
@@ -19,7 +19,7 @@ def profile(frame, event, _):
         if "calls" not in here.__dict__:
             here.calls = []
             told.append(here.calls)
-        here.calls.append([code.co_name, code.co_filename, frame.f_lineno, depth])
+        here.calls.append([code.co_name, code.co_filename, frame.f_lineno, code.co_firstlineno, depth])
         here.depth = depth + 1
     elif event == "return":
         here.depth = here.__dict__.get("depth", 1) - 1
@@ -102,7 +102,7 @@ async def gathers():
 def work():
     list(numbers(7))
     list(delegates(5))
-    recurses(300)
+    recurses(int(sys.argv[3]))
     for depth in (0, 3):
         try:
             fails(depth)
@@ -153,4 +153,4 @@ def main(out, threads):
         json.dump(told, file)
 
 
-main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+main(sys.argv[1], int(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""Calls of Python functions in CPython, through its USDT probes."""
+"""Calls of Python functions in CPython, through its USDT probes or its evaluation of frames."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scope_bpf.catalogue.options import Option
-from scope_bpf.catalogue.place import Place, Usdt
+from scope_bpf.catalogue.place import Chosen, Place, Usdt
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Mode, Names, Stream
 from scope_bpf.errors import InvalidOption
+from scope_bpf.probes.python.layouts import EVALUATES, LAYOUTS, PythonLayout
 
 if TYPE_CHECKING:
     from scope_bpf.code.resolver import Resolver
@@ -34,13 +35,27 @@ def _check(what: str, longest: int) -> Any:
     return check
 
 
-def _places(_: Mapping[str, Any]) -> Sequence[Place]:
+def _places(options: Mapping[str, Any]) -> Sequence[Place]:
     arguments = (0, 1, 2)
+    evaluations = tuple(_evaluation(layout) for layout in LAYOUTS if options["evaluate"])
     return (
+        *evaluations,
         Place(Usdt("python", "function__return", arguments=arguments, is_expected=False), "python_leave"),
         Place(Usdt("python", "function__entry", arguments=arguments, is_expected=False), "python_enter"),
         # The function is new in CPython 3.11, and the probe is gone in 3.12: others do not need it.
         Place(Usdt("python", "line", is_expected=False, instead="PyFrame_GetLasti"), "python_raise"),
+    )
+
+
+def _evaluation(layout: PythonLayout) -> Place:
+    from scope_bpf.probes.python.interpreter_files import layout_of
+
+    offsets = ("frame_code", "code_line", "code_file", "code_function", "second")
+    return Place(
+        Chosen(EVALUATES, lambda elf: layout_of(elf) == layout, f"CPython {layout.versions}"),
+        "python_evaluate",
+        "python_evaluated",
+        keep={name: getattr(layout, name) for name in offsets},
     )
 
 
@@ -56,10 +71,10 @@ def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-def _resolver(*_: object) -> "Resolver":
+def _resolver(_: object, __: object, places: Sequence[Place]) -> "Resolver":
     from scope_bpf.probes.python.interpreters import Interpreters
 
-    return Interpreters()
+    return Interpreters(evaluate=any(isinstance(place.at, Chosen) for place in places))
 
 
 PROBE = Probe(
@@ -74,7 +89,10 @@ PROBE = Probe(
                 "self_ns": Column("the duration without that of calls inside", "ns"),
                 "function": _FUNCTION,
                 "file": _FILE,
-                "line": Column("line at which the call began: that of its def, or of the yield at which it went on"),
+                "line": Column(
+                    "line at which the call began: that of its def, or of the yield at which it went on; with "
+                    "evaluate=true always that of its def, or of its first decorator"
+                ),
                 "depth": Column(
                     "number of Python calls of the thread around this one that began while it was recorded"
                 ),
@@ -125,8 +143,8 @@ PROBE = Probe(
     ),
     ring_bytes=8 << 20,
     alternatives=(
-        Alternative("uprobe_multi: CPython's USDT probes", _PROGRAMS, uprobe_multi=True),
-        Alternative("uprobe: CPython's USDT probes", _PROGRAMS),
+        Alternative("uprobe_multi: CPython", _PROGRAMS, uprobe_multi=True),
+        Alternative("uprobe: CPython", _PROGRAMS),
     ),
     extra_options=(
         Option(
@@ -142,6 +160,13 @@ PROBE = Probe(
             (),
             f"record only functions with this name; up to {_MOST}",
             check=_check("functions", _LONGEST_FUNCTION),
+        ),
+        Option(
+            "evaluate",
+            "boolean",
+            False,
+            "also record calls of CPython 3.6 to 3.10 without USDT probes, up to 64 calls deep. Not for programs that "
+            "switch stacks, such as those with greenlet or gevent: they would end",
         ),
         Option(
             "min_duration_ns",

@@ -9,31 +9,40 @@ from scope_bpf.catalogue.stream import Rows, Stream
 from scope_bpf.code.elf import ElfFile
 from scope_bpf.code.history import Process
 from scope_bpf.code.modules import Module
+from scope_bpf.probes.python.interpreter_files import has_entries, layout_of
+from scope_bpf.probes.python.layouts import EVALUATES
 
-_EVALUATES = "_PyEval_EvalFrameDefault"  # since CPython 3.6, Python/ceval.c
 _VERSION = "Py_Version"  # since CPython 3.11, Python/getversion.c
-_ENTRY = ("python", "function__entry")
 _MOST_TOLD = 16  # interpreters in notes
 _SONAME = re.compile(r"python(\d\.\d+)")
 
 
 class Interpreters:
-    """Tells of each interpreter how its calls are seen; see `scope_bpf.code.resolver.Resolver`."""
+    """Tells of each interpreter how its calls are seen; see `scope_bpf.code.resolver.Resolver`.
 
-    def __init__(self) -> None:
+    Args:
+        evaluate: calls of interpreters without USDT probes are recorded, too.
+    """
+
+    def __init__(self, *, evaluate: bool) -> None:
+        self._evaluate = evaluate
         self._said: dict[str, str] = {}  # by path
 
     def add_module(self, module: Module) -> bool:
         """Looks whether the file is an interpreter."""
-        is_entered = any((site.provider, site.name) == _ENTRY for sites in module.usdt_sites.values() for site in sites)
-        if is_entered:
+        if has_entries(module.elf):
             self._said[module.path] = f"every call, by the USDT probes of {_named(module)}"
-        elif module.elf.functions([_EVALUATES]):
-            self._said[module.path] = (
-                f"{_named(module)} has no USDT probes for calls (it was built without --with-dtrace, or is of 3.12 "
-                "to 3.14): its calls are not recorded"
-            )
+        elif module.elf.functions([EVALUATES]):
+            self._said[module.path] = self._without_probes(module)
         return False
+
+    def _without_probes(self, module: Module) -> str:
+        lacks = f"{_named(module)} has no USDT probes for calls"
+        if not layout_of(module.elf):
+            return f"{lacks}, and no other way to record its calls is known; sample its stacks instead"
+        if not self._evaluate:
+            return f"{lacks}: -o evaluate=true records them, but ends a program that switches stacks, as gevent does"
+        return f"calls up to 64 deep, by the evaluation of frames: {lacks}. Names that are not ASCII may be absent"
 
     def find_functions(self, module: Module) -> dict[str, int]:
         """None: all have symbols."""
