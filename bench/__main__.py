@@ -16,6 +16,7 @@ NAMES = (
     "cuda",
     "span",
     "python",
+    "profile",
     "llama",
     "agent",
     "idle",

@@ -25,7 +25,7 @@ def _derive_request(rows: Rows) -> dict[str, pa.Array]:
 
 
 def _derive_log(rows: Rows) -> dict[str, pa.Array]:
-    return {"function": pa.DictionaryArray.from_arrays(pa.array(rows["source"].astype(np.int8)), pa.array(FUNCTIONS))}
+    return {"function": pa.DictionaryArray.from_arrays(pa.array(rows["source"].astype(np.int32)), pa.array(FUNCTIONS))}
 
 
 def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -180,7 +180,7 @@ PROBE = Probe(
                 "ends_line": Column("1 if the text ended with a newline"),
             },
             derived={
-                "function": Derived(Column("the function that got the text"), pa.dictionary(pa.int8(), pa.string()))
+                "function": Derived(Column("the function that got the text"), pa.dictionary(pa.int32(), pa.string()))
             },
             derive=_derive_log,
             hidden=("source", "has_level", "has_text"),
