@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Call stacks: of user space, by unwind tables or, before a process is known, by frame pointers; of Python, walked in
- * the interpreter's own frames; and of the kernel, for probes that want them. Each distinct stack of a process is kept
- * once; its number is a hash of its frames and the process. It is complete before its number is used. User space
- * resolves the addresses with the mappings of the process at that time.
+ * Call stacks: of user space, by frame pointers; of Python, walked in the interpreter's own frames; and of the kernel,
+ * for probes that want them. A probe that defines STACK_UNWOUND has user stacks by unwind tables, once a process is
+ * known; so the same code may have two stacks in the first milliseconds of a process. Each distinct stack of a process
+ * is kept once; its number is a hash of its frames and the process. It is complete before its number is used. User
+ * space resolves the addresses with the mappings of the process at that time.
  */
 #ifndef SCOPE_STACK_BPF_H
 #define SCOPE_STACK_BPF_H
@@ -191,7 +192,7 @@ __noinline __u64 walk_stack(const struct user_frame *entry, __u64 at, struct sta
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct scope_stack *stack;
 	struct user_frame frame;
-	__u64 hash, unwound, stub;
+	__u64 hash, stub;
 	__u32 count = 0;
 
 	if (!entry || !memory) /* never NULL, but the verifier does not know */
@@ -199,9 +200,11 @@ __noinline __u64 walk_stack(const struct user_frame *entry, __u64 at, struct sta
 	frame = *entry;
 	stack = &memory->walked;
 	hash = mix(running_start_ns(), task->mm->start_stack);
-	unwound = unwind_stack(memory, frame.return_address, at, frame.outer, hash);
-	if (unwound)
-		return unwound;
+#ifdef STACK_UNWOUND
+	stub = unwind_stack(memory, frame.return_address, at, frame.outer, hash);
+	if (stub)
+		return stub;
+#endif
 	for (int i = 0; i < MOST_STUBS; i++) {
 		stub = frame.return_address;
 		if (!step_over(task, memory, &frame, &at))

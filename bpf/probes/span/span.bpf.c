@@ -3,6 +3,8 @@
  * Calls of functions in user space, and USDT probes. Each place has data about what is kept of its calls; its number is
  * the low half of its cookie.
  */
+#define STACK_UNWOUND
+
 #include "scope.bpf.h"
 
 #include "calls.bpf.h"

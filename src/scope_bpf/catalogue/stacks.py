@@ -7,7 +7,10 @@ from scope_bpf.catalogue.stream import Column, Derived
 
 MAPS = ("scope_stacks", "python_codes", "python_lines")  # kept by process
 
-HOOKS = Hooks(programs=("python_fork", "python_exec", "python_forget", "unwind_fork", "unwind_exec", "unwind_forget"))
+HOOKS = Hooks(programs=("python_fork", "python_exec", "python_forget"))
+
+# Of probes that unwind native stacks by tables: profile, and those that define STACK_UNWOUND.
+UNWOUND_HOOKS = HOOKS + Hooks(programs=("unwind_fork", "unwind_exec", "unwind_forget"))
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
 

@@ -32,7 +32,7 @@ def _derive(rows: Rows) -> dict[str, pa.Array]:
 
 
 def _hooks(options: Mapping[str, Any]) -> Hooks:
-    chosen = stacks.HOOKS
+    chosen = stacks.UNWOUND_HOOKS
     if _CPU in options["record"]:
         chosen += Hooks(sampled={"profile_sample": options["rate"]})
     if _OFF_CPU in options["record"]:

@@ -71,7 +71,7 @@ def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _hooks(options: Mapping[str, Any]) -> Hooks:
-    return (spent.HOOKS if options["where"] else Hooks()) + (stacks.HOOKS if options["stacks"] else Hooks())
+    return (spent.HOOKS if options["where"] else Hooks()) + (stacks.UNWOUND_HOOKS if options["stacks"] else Hooks())
 
 
 def _resolver(object_: "BpfObject", modules: "Modules", places: Sequence[SpanPlace]) -> "Resolver":
