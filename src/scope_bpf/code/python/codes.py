@@ -11,6 +11,7 @@ from scope_bpf.code.python.versions import Version
 from scope_bpf.layout.records import record_dtype
 
 UNKNOWN = "[Python function that could not be read]"
+_MOST_TEXTS = 65536  # that are remembered
 _ENCODINGS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}  # by bytes of a character: PEP 393
 
 
@@ -30,6 +31,8 @@ class Codes:
         self._key = record_dtype(object_.btf, "python_codes_key")
         self._code = record_dtype(object_.btf, "python_code")
         self._piece_key = record_dtype(object_.btf, "python_lines_key")
+        self._known: dict[tuple[int, int, int], _Code] = {}  # by process and number
+        self._texts: dict[tuple[int, int, int, int], str] = {}  # and by instruction
 
     def text(self, pid: int, start_ns: int, frame: Any, version: Version | None) -> str:
         """A frame as text: `function (file:line)`; without what is unknown.
@@ -37,13 +40,23 @@ class Codes:
         Args:
             frame: a struct python_frame.
         """
-        code = self._find(pid, start_ns, int(frame["code"]))
+        number, instruction = int(frame["code"]), int(frame["instruction"].astype(np.int32))
+        known = self._texts.get((pid, start_ns, number, instruction))
+        if known:
+            return known
+        code = self._known.get((pid, start_ns, number)) or self._find(pid, start_ns, number)
         if not code:
             return UNKNOWN
+        if len(self._texts) >= _MOST_TEXTS:
+            self._known, self._texts = {}, {}
         line = None
         if code.lines is not None and version:
-            line = line_of(code.lines, code.first_line, int(np.int32(frame["instruction"])), version)
-        return f"{code.name} ({code.file}{f':{line}' if line else ''})"
+            line = line_of(code.lines, code.first_line, instruction, version)
+        self._known[pid, start_ns, number] = code
+        text = self._texts[pid, start_ns, number, instruction] = (
+            f"{code.name} ({code.file}{f':{line}' if line else ''})"
+        )
+        return text
 
     def _find(self, pid: int, start_ns: int, number: int) -> _Code | None:
         key = np.zeros((), self._key)
