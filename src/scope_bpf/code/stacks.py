@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.binding.object import BpfObject
+from scope_bpf.catalogue.stacks import COLUMNS
 from scope_bpf.catalogue.stream import Mode, Rows, Stream
 from scope_bpf.code.history import History, Listener, Mapped, Process
 from scope_bpf.code.kernel_symbols import KernelSymbols, before_switch
@@ -120,9 +121,10 @@ class StackNames:
     def columns(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """Those of `stack`, `function`, `python` and `walked` that the stream has (scope_bpf.catalogue.stacks), by
         `stack_id`, process and time; null if the row has no stack."""
-        wanted = [name for name in Named._fields if name in stream.resolved]
-        if not wanted:
+        if "stack" not in stream.resolved:
             return {}
+        # Another stream may mean something else by the name of one of the others.
+        wanted = ["stack", *(name for name in Named._fields[1:] if stream.resolved.get(name) is COLUMNS[name])]
         self._history.catch_up_to(int(rows["ktime_ns"].max(initial=0)))
         numbers = np.array(rows["stack_id"])
         if stream.mode is Mode.EVENTS and self._history.has_replaced:
