@@ -23,7 +23,7 @@ KEPT void works(long ns)
 	long end = now_ns(CLOCK_THREAD_CPUTIME_ID) + ns;
 
 	while (now_ns(CLOCK_THREAD_CPUTIME_ID) < end)
-		for (int i = 0; i < 10000; i++)
+		for (int i = 0; i < 1000000; i++)
 			sink += i;
 }
 
