@@ -121,6 +121,7 @@ def main() -> None:
     host, _, port = runner.listening_address.rpartition("/")[2].rpartition(":")
     Front.runner = (host, int(port))
     front = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Front)
+    front.daemon_threads = False
     threading.Thread(target=front.serve_forever, daemon=True).start()
     os.kill(os.getpid(), signal.SIGSTOP)
     for each in rounds:
@@ -129,6 +130,8 @@ def main() -> None:
             thread.start()
         for thread in threads:
             thread.join()
+    front.shutdown()
+    front.server_close()  # waits for its threads: one may not have seen yet that its client has left
     print(json.dumps({"front": front.server_port, "runner": int(port), "asked": Front.asked}), flush=True)
 
 
