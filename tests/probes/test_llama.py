@@ -16,6 +16,8 @@ from tests.llm.tiny_model import write
 from tests.probes.recording import Record, Recording
 
 SPLIT = ("on_cpu_ns", "run_queue_ns", "blocked_ns")
+OPERATORS = ("matmul", "attention", "elementwise", "copy", "barrier", "other")
+KINDS = (*(f"{name}_ns" for name in OPERATORS), "kernel_ns", "unsampled_ns")
 NEAR_MS, FAR_MS = 1.0, 200.0  # how much a figure may differ; and one, if the program was preempted beside its clock
 
 pytestmark = pytest.mark.timeout(300)  # the first test installs packages
@@ -55,7 +57,9 @@ def assert_parts_add_up(recorded: Recording) -> None:
     tokens = recorded.rows("llama_token")
     assert all(row["duration_ns"] == row["decode_ns"] + row["wait_ns"] + row["outside_ns"] for row in tokens)
     known = [row for row in tokens if row["on_cpu_ns"] is not None]
-    assert all(sum(row[part] for part in SPLIT) == row["decode_ns"] + row["wait_ns"] for row in known)
+    parts = (*SPLIT, "gpu_wait_ns")
+    assert all(sum(row[part] for part in parts) == row["decode_ns"] + row["wait_ns"] for row in known)
+    assert all(sum(row[kind] for kind in KINDS) == row["on_cpu_ns"] for row in known)
     assert len(known) > len(tokens) / 2
     assert all(
         sum(row[part] for part in SPLIT) == row["duration_ns"]
@@ -271,3 +275,21 @@ def test_the_contexts_of_node_llama_cpp(record: Record, model: Path, tmp_path: P
     assert all(row["result"] == 0 for row in recorded.rows("llama_decode"))
     assert_parts_add_up(recorded)
     assert_tokens_belong_to_requests(recorded)
+
+
+def test_operators_of_a_token(record: Record, workload: Callable[[str], str], tmp_path: Path) -> None:
+    """The time on a CPU is shared out to operators as the program measures it; a wait for a GPU, which takes part of it
+    on a CPU, is counted once and apart."""
+    told_to = tmp_path / "told"
+    recorded = record("llama", [workload("operators"), str(told_to)], rate=999)
+    assert_parts_add_up(recorded)
+    tokens = recorded.rows("llama_token")
+    assert len(tokens) == 8
+    *lines, _ = told_to.read_text().splitlines()
+    known = [(row, json.loads(line)) for row, line in zip(tokens, lines, strict=True) if row["on_cpu_ns"] is not None]
+    assert known
+    for row, own in known:
+        assert own["waited"] <= row["gpu_wait_ns"] <= own["waited_in_all"]
+        computed = sum(own[kind] for kind in OPERATORS)
+        for kind in OPERATORS:
+            assert abs(row[f"{kind}_ns"] / row["on_cpu_ns"] - own[kind] / computed) < 0.1

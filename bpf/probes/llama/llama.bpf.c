@@ -15,6 +15,10 @@ SCOPE_STREAM(llama_decode);
 SCOPE_STREAM(llama_token);
 SCOPE_STREAM(llama_request);
 
+#include "operators.bpf.h"
+
+#include "spent.bpf.h"
+
 #include "requests.bpf.h"
 
 #include "batches.bpf.h"
@@ -26,12 +30,13 @@ struct llama_place {
 
 SCOPE_PLACES(struct llama_place);
 
-#define LLAMA_DEPTH 4
+#define LLAMA_DEPTH 8
 
 struct llama_frame {
 	struct scope_call call;
-	struct where_mark begun;
-	__u64 others_waited_ns; /* until the call began */
+	struct llama_mark begun;
+	struct llama_taken gpu_waits; /* inside the call */
+	__u64 others_waited_ns;	      /* until the call began */
 	__u64 context;
 	__s32 index; /* of the wanted output */
 	__u32 tokens;
@@ -46,7 +51,11 @@ struct llama_thread {
 	struct scope_thread thread;
 	struct scope_calls calls;
 	struct llama_frame frames[LLAMA_DEPTH];
-	struct where_mark ended;
+	__u32 samples[LLAMA_SAMPLED]; /* while calls were open, by enum llama_operator */
+	__u32 pad;
+	struct llama_mark ended;
+	struct llama_taken taken;
+	struct llama_spent spent;
 	union { /* what is read of the program */
 		struct llama_batch batch;
 		struct llama_ubatch part;
@@ -152,6 +161,12 @@ static __always_inline void set_open(struct task_struct *task, __u64 address, __
 		context->open = open;
 }
 
+static __always_inline void mark(const struct llama_thread *thread, struct llama_mark *mark)
+{
+	where_mark(&mark->where);
+	__builtin_memcpy(mark->samples, thread->samples, sizeof(mark->samples));
+}
+
 static __always_inline int begin(struct pt_regs *ctx, struct task_struct *task, struct llama_thread *thread,
 				 __u32 number, enum llama_function function)
 {
@@ -166,13 +181,28 @@ static __always_inline int begin(struct pt_regs *ctx, struct task_struct *task, 
 	frame->filled = false;
 	frame->has_tokens = false;
 	frame->has_outputs = true;
+	__builtin_memset(&frame->gpu_waits, 0, sizeof(frame->gpu_waits));
 	if (computes(function)) {
 		begin_batch(ctx, task, thread, frame, function);
 		frame->others_waited_ns = others_waited(task);
 	}
 	set_open(task, frame->context, 1);
-	where_mark(&frame->begun);
-	frame->call.entered_ns = frame->begun.at_ns;
+	mark(thread, &frame->begun);
+	frame->call.entered_ns = frame->begun.where.at_ns;
+	return 0;
+}
+
+/* Begins a wait for a GPU, if it is in a call of llama.cpp. */
+static __always_inline int begin_gpu_wait(struct pt_regs *ctx, struct llama_thread *thread, __u32 number)
+{
+	struct llama_frame *frame = thread->calls.depth ? enter_call(ctx, thread, number, SCOPE_NO_STREAM) : NULL;
+
+	if (!frame)
+		return 0;
+	frame->context = 0;
+	__builtin_memset(&frame->gpu_waits, 0, sizeof(frame->gpu_waits));
+	mark(thread, &frame->begun);
+	frame->call.entered_ns = frame->begun.where.at_ns;
 	return 0;
 }
 
@@ -246,28 +276,30 @@ int llama_enter(struct pt_regs *ctx)
 		return want_output(task, PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx), PT_REGS_PARM3(ctx));
 	if (function == LLAMA_FREE) /* as free(), it takes NULL */
 		return PT_REGS_PARM1(ctx) ? free_context(task, PT_REGS_PARM1(ctx)) : 0;
+	if (function == LLAMA_GPU_WAIT)
+		return begin_gpu_wait(ctx, thread, number);
 	if (function == LLAMA_SHIFT)
 		return keep_shift(task, PT_REGS_PARM2(ctx), PT_REGS_PARM5(ctx));
 	return begin(ctx, task, thread, number, function);
 }
 
 static __always_inline void emit_batch(struct task_struct *task, const struct llama_frame *frame,
-				       enum llama_function function, __u64 duration_ns, bool has_where,
-				       const struct scope_where *where, bool has_result, __s32 result)
+				       enum llama_function function, const struct llama_taken *taken, bool has_result,
+				       __s32 result)
 {
 	struct llama_decode_event *event =
 		scope_reserve(task, stream_llama_decode, frame->call.entered_ns, sizeof(*event));
 
 	if (!event)
 		return;
-	event->duration_ns = duration_ns;
+	event->duration_ns = taken->ns;
 	event->context = frame->context;
-	event->where = *where;
+	event->where = taken->where;
 	event->tokens = frame->tokens;
 	event->outputs = frame->outputs;
 	event->result = result;
 	event->function = function;
-	event->has_where = has_where;
+	event->has_where = !taken->unknown;
 	event->has_result = has_result;
 	event->has_tokens = frame->has_tokens;
 	event->has_outputs = frame->has_tokens && frame->has_outputs;
@@ -285,6 +317,48 @@ static __always_inline bool is_inside(struct llama_thread *thread, __u64 context
 	return false;
 }
 
+/* A call that ended was part of the call around it, which waits for a GPU while this one does. */
+static __always_inline void add_to_outer(struct llama_thread *thread, const struct llama_taken *gpu_waits)
+{
+	struct llama_frame *outer =
+		frame_numbered(thread->frames, sizeof(*outer), LLAMA_DEPTH, thread->calls.depth - 1);
+
+	if (outer)
+		add_taken(&outer->gpu_waits, gpu_waits);
+}
+
+/* A call of a context ended, which is in no other call of it. */
+static __always_inline int end_of_context(struct task_struct *task, struct llama_thread *thread,
+					  struct llama_frame *frame, enum llama_function function, __s64 result)
+{
+	struct llama_context_state *context;
+	struct llama_contexts_key of;
+	bool has_spent, failed;
+	__u64 waited_ns;
+
+	key_of(&of, task, frame->context);
+	context = find_context(&of);
+	if (!context)
+		return 0;
+	context->open = 0;
+	context->ended_ns = thread->ended.where.at_ns;
+	failed = computes(function) && (__s32)result;
+	if (failed)
+		take_batch_back(&of, context);
+	has_spent = spent_in(&thread->spent, &thread->taken, &frame->gpu_waits);
+	add_call(context, thread->taken.ns, failed ? 0 : frame->tokens, !computes(function),
+		 has_spent ? &thread->spent : NULL);
+	if (computes(function)) {
+		waited_ns = others_waited(task) - frame->others_waited_ns;
+		if ((__s64)waited_ns > 0) /* a thread that ends now may be missing */
+			context->sums.others_run_queue_ns += waited_ns;
+	} else if (function != LLAMA_SYNCHRONIZE &&
+		   (function == LLAMA_GET_TOKEN_OF ? (__s32)result != -1 : result != 0)) {
+		take_output(task, &of, context, frame->index, thread->ended.where.at_ns);
+	}
+	return 0;
+}
+
 SEC("uretprobe")
 int llama_return(struct pt_regs *ctx)
 {
@@ -293,17 +367,14 @@ int llama_return(struct pt_regs *ctx)
 	__u32 number = bpf_get_attach_cookie(ctx);
 	const struct llama_place *place = place_numbered(number);
 	struct llama_context_state *context;
-	struct scope_where where = {};
 	struct llama_contexts_key of;
 	enum llama_function function;
 	struct llama_frame *frame;
-	__u64 duration_ns, waited_ns;
-	bool has_where, failed;
 
 	if (!thread || !place)
 		return 0;
 	function = place->function;
-	where_mark(&thread->ended);
+	mark(thread, &thread->ended);
 	frame = leave_call(ctx, thread, number);
 	if (!frame)
 		return 0;
@@ -316,31 +387,20 @@ int llama_return(struct pt_regs *ctx)
 	}
 	if (function == LLAMA_MAKE)
 		return clear_batch(task, PT_REGS_RC(ctx));
-	duration_ns = thread->ended.at_ns - frame->call.entered_ns;
-	has_where = where_between(&frame->begun, &thread->ended, &where);
+	taken_between(&thread->taken, &frame->begun, &thread->ended);
+	if (function == LLAMA_GPU_WAIT) {
+		add_to_outer(thread, &thread->taken);
+		return 0;
+	}
 	if (computes(function)) {
-		emit_batch(task, frame, function, duration_ns, has_where, &where, true, PT_REGS_RC(ctx));
+		emit_batch(task, frame, function, &thread->taken, true, PT_REGS_RC(ctx));
 		forget_shifts(task);
 	}
-	key_of(&of, task, frame->context);
-	context = find_context(&of);
-	if (!context || is_inside(thread, frame->context))
+	if (is_inside(thread, frame->context)) {
+		add_to_outer(thread, &frame->gpu_waits);
 		return 0;
-	context->open = 0;
-	context->ended_ns = thread->ended.at_ns;
-	failed = computes(function) && (__s32)PT_REGS_RC(ctx);
-	if (failed)
-		take_batch_back(&of, context);
-	add_call(context, duration_ns, failed ? 0 : frame->tokens, !computes(function), has_where, &where);
-	if (computes(function)) {
-		waited_ns = others_waited(task) - frame->others_waited_ns;
-		if ((__s64)waited_ns > 0) /* a thread that ends now may be missing */
-			context->sums.others_run_queue_ns += waited_ns;
-	} else if (function != LLAMA_SYNCHRONIZE &&
-		   (function == LLAMA_GET_TOKEN_OF ? (__s32)PT_REGS_RC(ctx) != -1 : PT_REGS_RC(ctx) != 0)) {
-		take_output(task, &of, context, frame->index, thread->ended.at_ns);
 	}
-	return 0;
+	return end_of_context(task, thread, frame, function, PT_REGS_RC(ctx));
 }
 
 static long abandon(__u32 index, void *unused)
@@ -351,12 +411,10 @@ static long abandon(__u32 index, void *unused)
 	const struct llama_place *place = frame ? place_numbered(frame->call.place) : NULL;
 	struct llama_context_state *context;
 	struct llama_contexts_key of;
-	struct scope_where where = {};
-	bool has_where;
 
 	if (!frame)
 		return 1;
-	if (!place)
+	if (!place || place->function == LLAMA_GPU_WAIT)
 		return 0;
 	key_of(&of, task, frame->context);
 	context = find_context(&of);
@@ -366,10 +424,9 @@ static long abandon(__u32 index, void *unused)
 		return 0;
 	if (context)
 		take_batch_back(&of, context);
-	where_mark(&thread->ended);
-	has_where = where_between(&frame->begun, &thread->ended, &where);
-	emit_batch(task, frame, place->function, thread->ended.at_ns - frame->call.entered_ns, has_where, &where, false,
-		   0);
+	mark(thread, &thread->ended);
+	taken_between(&thread->taken, &frame->begun, &thread->ended);
+	emit_batch(task, frame, place->function, &thread->taken, false, 0);
 	return 0;
 }
 
@@ -400,4 +457,20 @@ int BPF_PROG(llama_exec, struct task_struct *task)
 	if (thread)
 		leave_all_calls(thread);
 	return free_context(task, 0);
+}
+
+/* A thread is sampled at regular times. */
+SEC("perf_event")
+int llama_sample(struct bpf_perf_event_data *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct llama_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	enum llama_operator kind;
+
+	if (!thread || !thread->calls.depth)
+		return 0;
+	kind = kind_of(task, PT_REGS_IP(&ctx->regs));
+	if (kind < LLAMA_SAMPLED)
+		thread->samples[kind]++;
+	return 0;
 }

@@ -19,6 +19,38 @@ enum llama_function {
 	LLAMA_SHIFT,	     /* (memory, sequence, from, to, delta): positions change */
 	LLAMA_NEW,	     /* returns a context */
 	LLAMA_FREE,	     /* (context) */
+	LLAMA_GPU_WAIT,	     /* waits until a GPU is done */
+};
+
+/* What a thread is in when it is sampled, by the kind of the function. */
+enum llama_operator {
+	LLAMA_MATMUL,
+	LLAMA_ATTENTION,
+	LLAMA_BARRIER,
+	LLAMA_ELEMENTWISE,
+	LLAMA_COPY,
+	LLAMA_KERNEL,
+	LLAMA_OTHER,
+	LLAMA_SAMPLED, /* how many there are */
+};
+
+/* The time on a CPU, shared out by samples: one member per enum llama_operator, in its order, and the rest. */
+struct llama_operators {
+	__u64 matmul_ns;
+	__u64 attention_ns;
+	__u64 barrier_ns;
+	__u64 elementwise_ns;
+	__u64 copy_ns;
+	__u64 kernel_ns;
+	__u64 other_ns;
+	__u64 unsampled_ns; /* of calls without a sample */
+};
+
+/* A time by where it went; its parts, of which the last ones make up on_cpu_ns, add up to it. */
+struct llama_spent {
+	__u64 gpu_wait_ns;
+	struct scope_where where; /* without gpu_wait_ns */
+	struct llama_operators operators;
 };
 
 /* A call that computes a batch. */
@@ -48,7 +80,7 @@ struct llama_token_event {
 	__u64 wait_ns;	 /* in calls that wait for the results */
 	__u64 outside_ns;
 	__u64 others_run_queue_ns; /* of other threads, summed up */
-	struct scope_where where;  /* of decode_ns and wait_ns together */
+	struct llama_spent spent;  /* of decode_ns and wait_ns together */
 	__s32 sequence;
 	__u32 number; /* in its request, from 0 */
 	__u32 batch_tokens;

@@ -26,7 +26,7 @@ struct llama_sums {
 	__u64 others_run_queue_ns; /* what other threads of the process waited for a CPU meanwhile */
 	__u64 tokens;		   /* in the batches */
 	__u64 unknown;		   /* calls of which it is not known where their time went */
-	struct scope_where where;
+	struct llama_spent spent;
 };
 
 SCOPE_SHARED(struct, llama_contexts_key);

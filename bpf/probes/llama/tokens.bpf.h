@@ -7,17 +7,17 @@
 #ifndef SCOPE_LLAMA_TOKENS_BPF_H
 #define SCOPE_LLAMA_TOKENS_BPF_H
 
-/* Adds a call that ended. `where`: of the call, if it is known. */
+/* Adds a call that ended. `spent`: where its time went; NULL: unknown. */
 static __always_inline void add_call(struct llama_context_state *context, __u64 duration_ns, __u32 tokens, bool waits,
-				     bool has_where, const struct scope_where *where)
+				     const struct llama_spent *spent)
 {
 	context->sums.tokens += tokens;
 	if (waits)
 		context->sums.wait_ns += duration_ns;
 	else
 		context->sums.decode_ns += duration_ns;
-	if (has_where)
-		where_add(&context->sums.where, where);
+	if (spent)
+		add_spent(&context->sums.spent, spent);
 	else
 		context->sums.unknown++;
 }
@@ -38,7 +38,7 @@ static __always_inline void emit_token(struct task_struct *task, const struct ll
 	event->wait_ns = now->wait_ns - then->wait_ns;
 	event->outside_ns = event->duration_ns - event->decode_ns - event->wait_ns;
 	event->others_run_queue_ns = now->others_run_queue_ns - then->others_run_queue_ns;
-	where_subtract(&event->where, &now->where, &then->where);
+	subtract_spent(&event->spent, &now->spent, &then->spent);
 	event->sequence = sequence;
 	event->number = request->generated;
 	event->batch_tokens = now->tokens - then->tokens;

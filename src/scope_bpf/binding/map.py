@@ -141,16 +141,17 @@ def take_all(fd: int, key_size: int, value_size: int, entries: int) -> tuple[Byt
     return keys[:count], values[:count]
 
 
-def fill_array(fd: int, values: np.ndarray[Any, np.dtype[Any]]) -> None:
-    """Sets the first entries of an array.
+def fill_array(fd: int, values: np.ndarray[Any, np.dtype[Any]], first: int = 0) -> None:
+    """Sets entries of an array.
 
     Args:
         values: shape (entries,); items have the size of the map's values.
+        first: index of the first entry.
 
     Raises:
         KernelError: the kernel refused.
     """
-    keys, count = np.arange(len(values), dtype=np.uint32), ffi.new("uint32_t *", len(values))
+    keys, count = np.arange(first, first + len(values), dtype=np.uint32), ffi.new("uint32_t *", len(values))
     filled = ffi.from_buffer(np.ascontiguousarray(values))
     check(lib.bpf_map_update_batch(fd, ffi.from_buffer(keys), filled, count, ffi.NULL), "cannot fill a map")
 

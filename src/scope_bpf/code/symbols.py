@@ -97,7 +97,7 @@ class Symbols:
 
         Of several names the shortest, which is `malloc` rather than `__libc_malloc`.
         """
-        starts, ends, _ = self._spans
+        starts, ends = self.spans
         index = int(np.searchsorted(starts, address, "right")) - 1
         if index < 0 or address >= ends[index] or (begin and address != starts[index]):
             return None
@@ -109,6 +109,12 @@ class Symbols:
         first, last = np.searchsorted(starts, address), np.searchsorted(starts, address, "right")
         found = (self._text_at(at) for at in names[int(first) : int(last)][-_MOST_ALIASES:].tolist())
         return [text for text in found if text is not None]
+
+    @property
+    def spans(self) -> tuple[Array, Array]:
+        """Begin and end of each function defined here, in order of the begins; a function with several names is there
+        several times."""
+        return self._spans[:2]
 
     def _text_at(self, name: int) -> str | None:
         text, end, _ = self._read(self._names + name, min(_LONGEST, self._names_size - name)).partition(b"\0")

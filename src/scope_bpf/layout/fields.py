@@ -1,6 +1,6 @@
 """Converts a C struct to columns: the numpy field and the Arrow column of each member.
 
-Columns have the names of the members. Members of the header and of the process become columns too; `pad` is left out.
+Columns have the names of the members. Members of structs in the struct become columns too; `pad` is left out.
 """
 
 import enum
@@ -71,7 +71,7 @@ _TAIL_KINDS = {
     "scope_text_list": (Kind.TEXT_LIST, pa.list_(pa.string())),
     "scope_path": (Kind.PATH, pa.string()),
 }
-_FLATTENED = ("scope_header", "scope_process", "scope_file", "scope_file_path", "scope_where")
+_SINGLE = (*_TAIL_KINDS, "scope_address", "scope_histogram")  # structs that are one column; of others, each member is
 _UNSEEN = (("scope_header", "stream"),)  # selects the layout of a record
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 
@@ -96,7 +96,7 @@ def _fields(struct: Struct, begin: int) -> list[Field]:
         if member.name == "pad" or (struct.name, member.name) in _UNSEEN:
             continue
         offset = begin + member.offset
-        if isinstance(member.type, Struct) and member.type.name in _FLATTENED:
+        if isinstance(member.type, Struct) and member.type.name not in _SINGLE:
             fields.extend(_fields(member.type, offset))
         else:
             fields.append(_field(struct, member.name, offset, member.type))

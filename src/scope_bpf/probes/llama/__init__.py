@@ -1,13 +1,23 @@
 """Inference with llama.cpp, in any program that contains it: requests, tokens, and batches."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 
 from scope_bpf.catalogue import spent
-from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.options import Option
+from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
 from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Derived, Rows, Stream
 from scope_bpf.probes.llama.functions import places
+
+if TYPE_CHECKING:
+    from scope_bpf.binding.object import BpfObject
+    from scope_bpf.catalogue.place import Place
+    from scope_bpf.code.modules import Modules
+    from scope_bpf.code.resolver import Resolver
 
 _CONTEXT = Column("address of the llama_context, which identifies it in its process", hex=True)
 _SEQUENCE = Column("sequence of the context; servers have one for each request that they compute at the same time")
@@ -31,13 +41,35 @@ def _derive_request(rows: Rows) -> dict[str, pa.Array]:
     }
 
 
+_OPERATORS = {
+    "matmul_ns": "multiplying matrices, and quantizing for it",
+    "attention_ns": "attention: flash attention, softmax, rotary embedding, masks",
+    "barrier_ns": "spinning, until the other threads are done",
+    "elementwise_ns": "other operators: norms, activations, sums, convolutions",
+    "copy_ns": "copying rows and tensors",
+    "kernel_ns": "in the kernel",
+    "other_ns": "anything else: building graphs, libraries, code without symbols",
+    "unsampled_ns": "in calls that were too short for a sample",
+}
+_WHERE = ("on_cpu_ns", "gpu_wait_ns", "run_queue_ns", "blocked_ns")  # they add up to decode_ns and wait_ns
 _SPLIT = {
-    "on_cpu_ns": Column("time of the thread on a CPU, in decode_ns and wait_ns; absent if unknown", "ns"),
-    "run_queue_ns": Column("time waiting for a CPU, in decode_ns and wait_ns; absent if unknown", "ns"),
-    "blocked_ns": Column("time blocked, in decode_ns and wait_ns; absent if unknown", "ns"),
+    "gpu_wait_ns": Column("waiting for a GPU, in decode_ns and wait_ns; absent if unknown, as all of these", "ns"),
+    "on_cpu_ns": Column("time of the thread on a CPU, without gpu_wait_ns", "ns"),
+    "run_queue_ns": Column("time waiting for a CPU, without gpu_wait_ns", "ns"),
+    "blocked_ns": Column("time blocked, without gpu_wait_ns", "ns"),
     "page_fault_ns": spent.COLUMNS["page_fault_ns"],
+    **{name: Column(f"of on_cpu_ns, by samples: {text}", "ns") for name, text in _OPERATORS.items()},
 }
 _OF_SEQUENCE = ("context", "sequence")
+
+_HOOKS = "llama.cpp's C interface, CUDA's waits; tp_btf: sched_switch, sched_wakeup; software events; clocks of CPUs"
+
+
+def _resolver(object_: "BpfObject", _modules: "Modules", _places: "Sequence[Place]") -> "Resolver":
+    from scope_bpf.probes.llama.operators import Operators
+
+    return Operators(object_)
+
 
 PROBE = Probe(
     name="llama",
@@ -114,12 +146,20 @@ PROBE = Probe(
             also_live=(
                 Live(
                     by=("comm", "pid", "sequence"),
-                    totals=tuple(_SPLIT),
-                    ranked_by=spent.PARTS,
-                    parts=spent.PARTS,
+                    totals=(*_WHERE, "page_fault_ns"),
+                    ranked_by=_WHERE,
+                    parts=_WHERE,
                     only="on_cpu_ns",
                     unless="draft",
                     title="tokens: where the time in calls of llama.cpp went",
+                ),
+                Live(
+                    by=("comm", "pid", "sequence"),
+                    totals=("on_cpu_ns", *_OPERATORS),
+                    ranked_by=("on_cpu_ns",),
+                    only="on_cpu_ns",
+                    unless="draft",
+                    title="tokens: the time on a CPU in calls of llama.cpp, by operator",
                 ),
                 Live(
                     latest=(
@@ -133,7 +173,7 @@ PROBE = Probe(
                         "duration_ns",
                     ),
                     slowest="duration_ns",
-                    parts=(*spent.PARTS, "outside_ns"),
+                    parts=(*_OPERATORS, *_WHERE[1:], "outside_ns"),
                     only="number",
                     unless="draft",
                     title="the slowest tokens after the first, and what took longer than in the median one",
@@ -201,16 +241,27 @@ PROBE = Probe(
     ),
     alternatives=(
         Alternative(
-            "uprobe_multi: llama.cpp's C interface; tp_btf: sched_switch, sched_wakeup; software events",
+            f"uprobe_multi: {_HOOKS}",
             ("llama_exit", "llama_exec"),
             uprobe_multi=True,
         ),
         Alternative(
-            "uprobe: llama.cpp's C interface; tp_btf: sched_switch, sched_wakeup; software events",
+            f"uprobe: {_HOOKS}",
             ("llama_exit", "llama_exec"),
         ),
     ),
-    hooks=lambda _: spent.HOOKS,
+    extra_options=(
+        Option(
+            "rate",
+            "integer",
+            499,
+            "samples a second of a thread that computes, which tell its operators",
+            minimum=1,
+            maximum=10000,
+        ),
+    ),
+    hooks=lambda options: spent.HOOKS + Hooks(sampled={"llama_sample": options["rate"]}),
     places=places,
     kept_by_process=("llama_contexts", "llama_processes", "llama_requests"),
+    resolver=_resolver,
 )

@@ -18,6 +18,8 @@ _CALLS = {
     "LLAMA_GET_LOGITS_OF": ("llama_get_logits_ith",),  # llama_sampler_sample and common_sampler_sample call it
     "LLAMA_GET_TOKEN_OF": ("llama_get_sampled_token_ith",),  # since January 2026, for samplers on the GPU
     "LLAMA_MAKE": ("llama_batch_ext_init",),
+    # Of the driver, which CUDA's runtime calls, too.
+    "LLAMA_GPU_WAIT": ("cuStreamSynchronize", "cuStreamSynchronize_ptsz", "cuEventSynchronize", "cuCtxSynchronize"),
     "LLAMA_NEW": ("llama_init_from_model", "llama_new_context_with_model"),  # the older one calls the newer one
 }
 _BEGINS = {

@@ -11,9 +11,10 @@ CHAR = Integer("char", 1, signed=True)
 HEADER = Struct("scope_header", 16, (Member("pid", 0, U32), Member("stream", 4, U32), Member("ret", 8, S64)))
 
 
-def test_a_header_stands_for_its_members() -> None:
-    """The header's members become columns with their own names; padding and the stream's number do not."""
-    event = Struct("thing_event", 24, (Member("header", 0, HEADER), Member("more", 16, U32), Member("pad", 20, U32)))
+def test_a_struct_stands_for_its_members() -> None:
+    """Members of structs in a struct become columns with their own names; padding and the stream's number do not."""
+    part = Struct("part", 8, (Member("more", 0, U32), Member("pad", 4, U32)))
+    event = Struct("thing_event", 24, (Member("header", 0, HEADER), Member("part", 16, part)))
     layout = layout_of(event)
     assert [(field.name, field.offset) for field in layout.fields] == [("pid", 0), ("ret", 8), ("more", 16)]
     assert (layout.size, layout.dtype.itemsize) == (24, 24)
@@ -49,8 +50,8 @@ def test_types_become_columns(type_: Array | Enum | Struct, kind: Kind, arrow: s
     assert (field.kind, str(field.arrow)) == (kind, arrow)
 
 
-@pytest.mark.parametrize("type_", [None, Array(U32, 4), Struct("other", 8, ())], ids=["pointer", "array", "struct"])
-def test_a_type_that_is_no_column_is_refused(type_: Array | Struct | None) -> None:
+@pytest.mark.parametrize("type_", [None, Array(U32, 4)], ids=["pointer", "array"])
+def test_a_type_that_is_no_column_is_refused(type_: Array | None) -> None:
     """The error for an unsupported type names the struct and the member."""
     with pytest.raises(LayoutMismatch, match="struct an_event: member 'it' has a type that cannot become a column"):
         layout_of(Struct("an_event", 16, (Member("it", 0, type_),)))
