@@ -242,8 +242,27 @@ def test_every_probe_has_a_timeline(tmp_path: Path) -> None:
         {
             "on a CPU": sum(row["on_cpu_ns"] is not None for row in switches),
             "waits for a CPU": sum(row["run_queue_ns"] is not None for row in switches),
+            "asleep": sum(row["off_cpu_ns"] is not None for row in switches),
         }
     )
+
+
+def test_slices_have_the_times_of_their_rows(tmp_path: Path) -> None:
+    """Slices that follow each other without a gap, or begin at the same time on other tracks, keep their lengths."""
+    path, file = tmp_path / "a.pftrace", tmp_path / "a.json"
+    command = [*SCOPE, "trace", "sched", "--perfetto", str(path), "--json", str(file), "--"]
+    loop = "for i in 1 2 3 4 5; do sleep 0.01 & i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done; done; wait"
+    subprocess.run([*command, "sh", "-c", f"({loop}) & ({loop}) & ({loop}) & wait"], capture_output=True, check=True)
+    timeline = _read(path)
+    switches = [row for row in map(json.loads, file.read_text().splitlines()) if row["type"] == "switch"]
+    lengths: dict[str, Counter[int]] = {}
+    for track, name, _, duration_ns, _ in timeline.slices:
+        if timeline.path(track)[-1] == "CPU":
+            lengths.setdefault(name, Counter())[duration_ns] += 1
+    columns = {"on a CPU": "on_cpu_ns", "waits for a CPU": "run_queue_ns", "asleep": "off_cpu_ns"}
+    assert lengths == {
+        name: Counter(row[column] for row in switches if row[column] is not None) for name, column in columns.items()
+    }
 
 
 def test_the_same_is_in_json(timeline: Timeline, program: Path) -> None:

@@ -114,6 +114,9 @@ def test_every_switch_and_wakeup_is_there(
     assert 101 <= voluntary <= sum(row["prev_state"] == 1 for row in left) <= voluntary + 20
     assert all(0 < row["run_queue_ns"] < 10**10 for row in woken)
     assert all(row["waker_comm"] and row["waker_tid"] is not None for row in woken)
+    asleep = [row["off_cpu_ns"] for row in woken]
+    assert sum(slept_ns >= 1e6 for slept_ns in asleep if slept_ns is not None) >= 0.9 * 101  # time.sleep(0.001)
+    assert all(row["off_cpu_ns"] is None for row in left if row["waker_pid"] is None)
 
 
 def test_the_last_switch_says_that_the_thread_is_dead(record: Record) -> None:

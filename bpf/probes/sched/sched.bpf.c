@@ -16,6 +16,7 @@ struct sched_thread {
 	__u64 off_since_ns;  /* went to sleep */
 	__u64 wait_since_ns; /* runnable, not running */
 	__u64 waited_ns;     /* for the CPU that it has now; 0: unknown */
+	__u64 slept_ns;	     /* before it was woken for that; 0: unknown */
 	__s32 waker_pid;     /* 0: an interrupt during the idle thread */
 	__s32 waker_tid;
 	bool woken; /* it waited for a CPU after a wakeup; else it was switched out while runnable */
@@ -55,6 +56,7 @@ static __always_inline void fill_wait(struct switch_event *event, struct sched_t
 	event->woken = thread->woken;
 	if (!thread->woken)
 		return;
+	event->off_cpu_ns = thread->slept_ns;
 	event->waker_pid = thread->waker_pid;
 	event->waker_tid = thread->waker_tid;
 	__builtin_memcpy(event->waker_comm, thread->waker_comm, sizeof(event->waker_comm));
@@ -177,16 +179,17 @@ static __always_inline int woken(struct task_struct *task)
 		return 0; /* it was already runnable */
 	now_ns = bpf_ktime_get_boot_ns();
 	thread->wait_since_ns = now_ns;
+	thread->slept_ns = thread->off_since_ns ? now_ns - thread->off_since_ns : 0;
 	thread->woken = true;
 	thread->waker_pid = waker->tgid;
 	thread->waker_tid = waker->pid;
 	bpf_probe_read_kernel(thread->waker_comm, sizeof(thread->waker_comm), waker->comm);
-	if (scope_summarize && thread->off_since_ns) {
+	if (scope_summarize && thread->slept_ns) {
 		value = summary_of(task);
 		if (value) {
 			__sync_fetch_and_add(&value->off_cpu_count, 1);
-			__sync_fetch_and_add(&value->off_cpu_ns, now_ns - thread->off_since_ns);
-			scope_histogram_add(&value->off_cpu, now_ns - thread->off_since_ns);
+			__sync_fetch_and_add(&value->off_cpu_ns, thread->slept_ns);
+			scope_histogram_add(&value->off_cpu, thread->slept_ns);
 		}
 	}
 	thread->off_since_ns = 0;

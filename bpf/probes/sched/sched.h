@@ -7,6 +7,7 @@ struct switch_event {
 	struct scope_header header;
 	__u64 run_queue_ns; /* how long it had waited for the CPU; 0: unknown */
 	__u64 on_cpu_ns;    /* how long it was on the CPU; 0: unknown */
+	__u64 off_cpu_ns;   /* how long it had been asleep before run_queue_ns; 0: unknown, or not at all */
 	__u64 next_start_ns;
 	__s32 next_pid;
 	__s32 next_tid;

@@ -56,22 +56,25 @@ class Slices:
         text: the name of every slice, where no column names it.
         lasting: the column with the slice's length; rows without it have no slice. Empty: the slice is a moment.
         ending: the row's time is the end of the slice; otherwise its start.
-        followed_by: a column with the time between the end of the slice and the row's time.
+        followed_by: columns that add up to the time between the end of the slice and the row's time.
         on: columns whose values name tracks, each below the one before; rows without the last value have no slice.
         of_machine: the tracks of `on` belong to the machine; otherwise to the row's process.
-        below: the name of a track below the thread's; used without `on`. Empty: the slice is on the thread's track.
+        below: the name of a track below the thread's, or below those of `on`. Empty: the slice is on that track itself,
+            where slices that begin at the same time as others do not belong.
         unless: a column; rows in which it is not 0 have no slice.
+        only: a column with texts, then texts; rows with other texts have no slice.
     """
 
     named: tuple[str, ...] = ()
     text: str = ""
     lasting: str = "duration_ns"
     ending: bool = False
-    followed_by: str = ""
+    followed_by: tuple[str, ...] = ()
     on: tuple[str, ...] = ()
     of_machine: bool = False
     below: str = ""
     unless: str = ""
+    only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,12 @@ PROBE = Probe(
             live=replace(_BY_FUNCTION, totals=("duration_ns",)),
             also_live=(replace(_BY_LINE, totals=("duration_ns",)),),
             line=("part", "duration_ns", "stack"),
-            timeline=Timeline(slices=(Slices(named=("part",), below="profile"),)),
+            timeline=Timeline(
+                slices=(
+                    Slices(named=("function",), lasting="", below="samples", only=("part", "on_cpu")),
+                    Slices(named=("part",), below="off a CPU", only=("part", "run_queue", "blocked")),
+                )
+            ),
             rollup=Rollup(by=("comm", "part"), measured="duration_ns"),
             flame=Flame(weight="duration_ns", by=("comm", "part"), title="time, by stack"),
         ),

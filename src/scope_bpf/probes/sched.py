@@ -36,6 +36,10 @@ PROBE = Probe(
                     "too long if the kernel skipped a switch event, which happens now and then under load",
                     "ns",
                 ),
+                "off_cpu_ns": Column(
+                    "how long the thread had been asleep when it was woken; absent if unknown, or if it was preempted",
+                    "ns",
+                ),
                 "prev_state": Column(f"why the thread left: {_STATE}"),
                 "involuntary": Column(
                     "1 if prev_state is 0: the time slice was over, another thread preempted it, or it yielded"
@@ -54,6 +58,7 @@ PROBE = Probe(
             null_unless={
                 "run_queue_ns": "run_queue_ns",
                 "on_cpu_ns": "on_cpu_ns",
+                "off_cpu_ns": "off_cpu_ns",
                 **dict.fromkeys(("waker_pid", "waker_tid", "waker_comm"), "woken"),
             },
             live=Live(
@@ -72,7 +77,14 @@ PROBE = Probe(
                         text="waits for a CPU",
                         lasting="run_queue_ns",
                         ending=True,
-                        followed_by="on_cpu_ns",
+                        followed_by=("on_cpu_ns",),
+                        below="CPU",
+                    ),
+                    Slices(
+                        text="asleep",
+                        lasting="off_cpu_ns",
+                        ending=True,
+                        followed_by=("run_queue_ns", "on_cpu_ns"),
                         below="CPU",
                     ),
                 )

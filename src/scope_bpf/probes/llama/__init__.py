@@ -180,7 +180,7 @@ PROBE = Probe(
                 ),
             ),
             line=("tid", "duration_ns", "sequence", "request", "number", "decode_ns", "wait_ns", "outside_ns"),
-            timeline=Timeline(slices=(Slices(text="token", ending=True, on=_OF_SEQUENCE),)),
+            timeline=Timeline(slices=(Slices(text="token", ending=True, on=_OF_SEQUENCE, below="tokens"),)),
             rollup=Rollup(by=("comm",), measured="duration_ns", unless="draft"),
         ),
         Stream(

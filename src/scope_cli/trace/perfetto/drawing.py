@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from scope_bpf.catalogue.shown import Counter, Slices
 from scope_bpf.catalogue.stream import HEADER, PROCESS, Stream
@@ -35,24 +36,28 @@ class Drawing:
         self._tracks, self._stream, self._batch = tracks, stream, batch
 
     def packets(self) -> list[Messages]:
-        """TracePackets of all rows."""
-        timeline = self._stream.timeline
-        drawn = [packets for slices in timeline.slices for packets in self._slices(slices)]
-        drawn += [self._counter(counter) for counter in timeline.counters]
-        return [messages for messages in drawn if messages.count]
+        """TracePackets of all rows.
 
-    def _slices(self, slices: Slices) -> list[Messages]:
-        """Begins and ends, or moments, of the rows that have a slice."""
-        there = self._has_slice(slices)
+        The importer sorts packets by time and keeps the order of those with the same time. Where one slice of a track
+        ends as the next one begins, the end has to come first; so all ends come first.
+        """
+        timeline = self._stream.timeline
+        drawn = [self._slices(slices) for slices in timeline.slices]
+        packets = [ends for ends, _ in drawn] + [begins for _, begins in drawn]
+        packets += [self._counter(counter) for counter in timeline.counters]
+        return [messages for messages in packets if messages.count]
+
+    def _slices(self, slices: Slices) -> tuple[Messages, Messages]:
+        """Ends, and begins or moments, of the rows that have a slice. A slice without a length is a moment."""
         tracks = self._tracks_of_slices(slices)
-        here = np.flatnonzero(there & (tracks != 0))
-        begin_ns, end_ns = self._times(slices)
-        begins = Messages(len(here)).same(9, _BEGIN if slices.lasting else _INSTANT).varint(11, tracks[here])
+        here = np.flatnonzero(self._has_slice(slices) & (tracks != 0))
+        begin_ns, end_ns = (times[here] for times in self._times(slices))
+        lasts = end_ns > begin_ns
+        kinds = np.where(lasts, _BEGIN, _INSTANT)
+        begins = Messages(len(here)).varint(9, kinds).varint(11, tracks[here])
         begins.varint(10, self._names(slices)[here]).append(self._arguments(slices).taken(here))
-        if not slices.lasting:
-            return [_packets(begin_ns[here], begins)]
-        ends = Messages(len(here)).same(9, _END).varint(11, tracks[here])
-        return [_packets(begin_ns[here], begins), _packets(end_ns[here], ends)]
+        ends = Messages(int(lasts.sum())).same(9, _END).varint(11, tracks[here][lasts])
+        return _packets(end_ns[lasts], ends), _packets(begin_ns, begins)
 
     def _has_slice(self, slices: Slices) -> Column:
         there = np.ones(self._batch.num_rows, bool)
@@ -60,13 +65,16 @@ class Drawing:
             there &= self._batch[slices.lasting].is_valid().to_numpy(zero_copy_only=False)
         if slices.unless:
             there &= self._numbers(slices.unless) == 0
+        if slices.only:
+            column, *values = slices.only
+            there &= pc.is_in(self._batch[column].cast(pa.string()), pa.array(values)).to_numpy(zero_copy_only=False)
         return there
 
     def _times(self, slices: Slices) -> tuple[Column, Column]:
         """When slices begin and end, in ns, shape (rows,) each."""
         at_ns = self._numbers("ktime_ns")
-        if slices.followed_by:
-            at_ns = at_ns - self._numbers(slices.followed_by)
+        for column in slices.followed_by:
+            at_ns = at_ns - self._numbers(column)
         if not slices.lasting:
             return at_ns, at_ns
         length_ns = self._numbers(slices.lasting)
@@ -87,7 +95,8 @@ class Drawing:
 
         def of_process(key: Group, _: _Name) -> int:
             pid, start_ns, tid, *values = key
-            return self._below(self._process(pid, start_ns), slices.on, values, tid)
+            track = self._below(self._process(pid, start_ns), slices.on, values, tid)
+            return self._tracks.named(track, slices.below, tid) if track and slices.below else track
 
         def below_thread(key: Group, name: _Name) -> int:
             return self._tracks.named(self._thread(key, name), slices.below)
