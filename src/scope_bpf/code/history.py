@@ -63,7 +63,8 @@ class Process:
 
     def at(self, address: int, time_ns: int) -> Mapped | None:
         """The code at an address at this time."""
-        known = self.found.get(address)
+        found = self.found  # another thread may replace it as soon as code is mapped
+        known = found.get(address)
         if known and known.since_ns <= time_ns:
             return known
         latest = True
@@ -71,7 +72,7 @@ class Process:
             if one.start <= address < one.end:
                 if one.since_ns <= time_ns:
                     if latest:
-                        self.found[address] = one
+                        found[address] = one
                     return one
                 latest = False
         return None
@@ -183,7 +184,7 @@ class History:
                 self.has_replaced = True
             process.mapped.append(mapped)
             self._use(process, mapped.module)
-            process.found.clear()
+            process.found = {}
         self.listener.mapped(process, mapped)
 
     def _use(self, process: Process, module: Module | None) -> None:
@@ -208,7 +209,7 @@ class History:
         kept = [one for one in process.mapped if one not in gone or one in process.gone]
         with self._lock:
             process.mapped = kept
-            process.found.clear()
+            process.found = {}
             process.looked_at = len(kept)
             used = {one.module for one in kept if one.module}
             self._take_off(process.modules - used)

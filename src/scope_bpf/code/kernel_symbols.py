@@ -1,23 +1,27 @@
 """Names of the kernel's functions, from /proc/kallsyms (proc(5)); only root sees addresses there."""
 
-from functools import cached_property
+import time
 from pathlib import Path
 
 import numpy as np
 
 from scope_bpf.catalogue.stream import Rows
 
-_KALLSYMS = Path("/proc/kallsyms")
+_KALLSYMS, _MODULES = Path("/proc/kallsyms"), Path("/proc/modules")
+_AGED_S = 60  # modules and BPF programs come and go
+_END = "_etext"  # of the kernel's own functions
 _MARK = "_[k]"  # as in the folded stacks of other profilers: tells kernel frames from the program's
 
 _SWITCH = f"__schedule{_MARK}"  # kernel/sched/core.c: reports each switch
 
 
 class KernelSymbols:
-    """The kernel's functions. They are read when the first name is needed."""
+    """The kernel's functions. They are read when the first name is needed, and again when one is needed later."""
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
+        self._starts, self._functions = np.empty(0, np.uint64), list[str]()
+        self._read_at = -float(_AGED_S)
 
     def names(self, addresses: Rows) -> list[str]:
         """The name of the function that each return address is in, or the address.
@@ -29,21 +33,27 @@ class KernelSymbols:
 
     def _name(self, address: int) -> str:
         if address not in self._names:
-            starts, names = self._functions
-            index = int(np.searchsorted(starts, np.uint64(address), "right")) - 1
-            self._names[address] = f"{names[index]}{_MARK}" if index >= 0 and starts[index] else f"{address:#x}{_MARK}"
+            if time.monotonic() >= self._read_at + _AGED_S:
+                self._read_at = time.monotonic()
+                self._starts, self._functions = _functions()
+            index = int(np.searchsorted(self._starts, np.uint64(address), "right")) - 1
+            name = self._functions[index] if index >= 0 and self._starts[index] else ""
+            self._names[address] = f"{name or f'{address:#x}'}{_MARK}"
         return self._names[address]
 
-    @cached_property
-    def _functions(self) -> tuple[Rows, list[str]]:
-        """Start addresses in order, and names."""
-        found = []
-        for line in _KALLSYMS.read_text().splitlines():
-            address, kind, name = line.split(maxsplit=2)
-            if kind in "tTwW":
-                found.append((int(address, 16), name.partition("\t")[0]))
-        found.sort()
-        return np.array([address for address, _ in found], np.uint64), [name for _, name in found]
+
+def _functions() -> tuple[Rows, list[str]]:
+    """Start addresses in order, and names; no name: what begins there is no function."""
+    found = []
+    for line in _KALLSYMS.read_text().splitlines():
+        address, kind, name = line.split(maxsplit=2)
+        if kind in "tTwW":
+            found.append((int(address, 16), "" if name == _END else name.partition("\t")[0]))
+    for line in _MODULES.read_text().splitlines() if _MODULES.exists() else ():
+        size, address = line.split()[1], line.split()[5]
+        found.append((int(address, 16) + int(size), ""))
+    found.sort()
+    return np.array([address for address, _ in found], np.uint64), [name for _, name in found]
 
 
 def before_switch(frames: list[str]) -> list[str]:

@@ -176,7 +176,7 @@ def operands(arguments: str, machine: int, distance: Distance = lambda _: None) 
 
 def _split(arguments: str) -> list[str]:
     """Blanks separate arguments, but not within brackets: `8@[sp, 16]`. `8@ 5` is one argument, too."""
-    return re.findall(r"(?:\[[^\]]*\]|\([^)]*\)|[^\s\[(])+", re.sub(r"@\s+", "@", arguments))
+    return re.findall(r"(?:\[[^\[\]]*\]|\([^()]*\)|[^\s\[(])+", re.sub(r"@\s+", "@", arguments))
 
 
 def _operand(text: str, machine: int, distance: Distance) -> Operand:

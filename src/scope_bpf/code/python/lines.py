@@ -7,10 +7,12 @@ InternalDocs/code_objects.md later).
 from scope_bpf.code.python.versions import Version
 
 _NO_LINE = -128  # 3.10: the instructions belong to no line
+_MOST_BITS = 36  # of a number; a program may have made the table itself
+_MOST_LINE = (1 << 31) - 1
 
 
 def line_of(table: bytes, first_line: int, instruction: int, version: Version) -> int | None:
-    """The line of an instruction; None if it belongs to no line.
+    """The line of an instruction; None if it belongs to no line, or the table is wrong.
 
     Args:
         table: co_lnotab up to 3.9, co_linetable since 3.10.
@@ -18,10 +20,12 @@ def line_of(table: bytes, first_line: int, instruction: int, version: Version) -
     """
     instruction = max(instruction, 0)
     if version >= (3, 11):
-        return _in_locations(table, first_line, instruction // 2)
-    return (
-        _in_ranges(table, first_line, instruction) if version == (3, 10) else _in_lnotab(table, first_line, instruction)
-    )
+        line = _in_locations(table, first_line, instruction // 2)
+    elif version == (3, 10):
+        line = _in_ranges(table, first_line, instruction)
+    else:
+        line = _in_lnotab(table, first_line, instruction)
+    return line if line is not None and 0 <= line <= _MOST_LINE else None
 
 
 def _in_lnotab(table: bytes, line: int, instruction: int) -> int:
@@ -67,9 +71,9 @@ def _in_locations(table: bytes, line: int, unit: int) -> int | None:
 
 
 def _signed(table: bytes, place: int) -> int:
-    """A number of six bits a byte, the lowest first; its lowest bit is the sign."""
+    """A number of six bits a byte, the lowest first; its lowest bit is the sign. More than 36 bits are no line."""
     value = shift = 0
-    while place < len(table):
+    while place < len(table) and shift < _MOST_BITS:
         byte = table[place]
         value |= (byte & 63) << shift
         shift, place = shift + 6, place + 1

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from scope_bpf.catalogue.shown import Flame
 from scope_bpf.catalogue.stream import Stream
+from scope_cli.printable import printable
 
 MOST_STACKS = 100_000  # memory stays bounded: beyond this, the lighter half is added up as one
 OTHER = "(other)"
@@ -62,4 +63,4 @@ class Folded:
         """Frames, outermost first, with their weight; in order of the frames."""
         for frames, weight in sorted(self._weights.items()):
             if weight:
-                yield [frame for text in frames for frame in text.split(";") if frame], weight
+                yield [printable(frame) for text in frames for frame in text.split(";") if frame], weight

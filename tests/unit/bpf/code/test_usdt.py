@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scope_bpf.code.elf import X86_64, ElfFile
-from scope_bpf.code.usdt import Kind, Operand, Site, operands, sites
+from scope_bpf.code.usdt import MOST_ARGUMENTS, Kind, Operand, Site, operands, sites
 from scope_bpf.errors import NotElf
 
 ARM64 = 183
@@ -149,3 +149,9 @@ def test_damaged_files(tmp_path: Path) -> None:
         except NotElf:
             continue
         assert all(data[site.offset : site.offset + 1] in (b"\x90", b"\x0f", b"\x66") for site in found)
+
+
+def test_brackets_without_an_end() -> None:
+    """Texts of any length are read in one pass: reading these from each bracket on would take hours."""
+    for bracket in "([":
+        assert len(operands(bracket * 4_000_000, X86_64)) <= MOST_ARGUMENTS

@@ -72,3 +72,10 @@ def test_a_cut_table(version: tuple[int, int]) -> None:
     table = test_lines.__code__.co_linetable
     for end in range(len(table)):
         line_of(table[:end], 1, 10_000, version)
+
+
+@pytest.mark.parametrize("version", [(3, 11), (3, 13)])
+def test_a_line_that_is_too_large(version: tuple[int, int]) -> None:
+    """A program may give its code any table: an endless number is no line."""
+    assert line_of(b"\xf0" + b"\x7f" * 30_000, 1, 0, version) is None
+    assert line_of(b"\xf0" + b"\x7f" * 7, 1, 0, version) is None

@@ -103,6 +103,13 @@ def test_names_of_all_kinds(tmp_path: Path) -> None:
     assert {*names} <= {*found}
 
 
+def test_names_with_control_characters(tmp_path: Path) -> None:
+    """They are escaped: XML has no place for them, and a newline would begin another stack in the text."""
+    found = frames(written(tmp_path / "f", batch(("a\x01b;c\nd 7", 1, 0)), as_text=False))
+    assert {r"a\x01b", r"c\nd 7"} <= {*found}
+    assert r"a\x01b;c\nd 7 1" in written(tmp_path / "g", batch(("a\x01b;c\nd 7", 1, 0)), as_text=True)
+
+
 def test_nothing_was_recorded(tmp_path: Path) -> None:
     """The picture says so."""
     of = stream()
