@@ -192,7 +192,7 @@ def test_many_libraries_of_one_process(
         assert traced.attacher._modules.files.count <= 128
         modules = [one for one in traced.attacher._modules.by_inode.values() if one.path.startswith(str(tmp_path))]
         assert len(modules) == 1200
-        assert {module.frame_at(module.elf.functions(["cudaMalloc"])["cudaMalloc"]) for module in modules} == {
+        assert {module.name_at(module.elf.functions(["cudaMalloc"])["cudaMalloc"]) for module in modules} == {
             "cudaMalloc"
         }
 

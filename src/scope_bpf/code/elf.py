@@ -19,7 +19,7 @@ from scope_bpf.code.symbols import Symbols
 from scope_bpf.layout.elf_headers import SYMBOL, Headers, table_at
 
 _RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
-_PT_LOAD, _PT_INTERP, _SHT_NOBITS, _SHF_EXECINSTR = 1, 3, 8, 4
+_PT_LOAD, _PT_INTERP, _SHT_NOTE, _SHT_NOBITS, _SHF_EXECINSTR = 1, 3, 7, 8, 4
 # Limits against damaged files; larger values are ignored
 _MOST_SEGMENTS = 64
 _MOST_ADDRESS = 1 << 62  # addresses of user space are lower
@@ -107,7 +107,8 @@ class ElfFile:
     @cached_property
     def build_id(self) -> str:
         """The unique id of this build, hexadecimal; empty if the linker wrote none. Format: elf(5), notes."""
-        for part in self._parts[self._parts["type"] == _PT_NOTE]:
+        sections = [header for header in self._sections.values() if header["type"] == _SHT_NOTE]
+        for part in (*self._parts[self._parts["type"] == _PT_NOTE], *sections):  # debug files may lack the part
             notes, at = self.read(int(part["offset"]), min(int(part["size"]), _MOST_NOTES)), 0
             while at + _NOTE.size <= len(notes):
                 owner_size, size, kind = _NOTE.unpack_from(notes, at)

@@ -29,13 +29,14 @@ class Module:
         inode: kernel address of the file's inode; valid as long as the module is kept.
         file: the kept file; None: `elf` has its own file.
         named: device and inode from stat.
+        debug: the separate debug file, which has the symbols of a stripped file; None: none was found (yet).
     """
 
     def __init__(
         self, path: str, inode: int, elf: ElfFile, file: KeptFile | None = None, named: Identity = (0, 0)
     ) -> None:
         self.path, self.inode, self.elf, self.file, self.named = path, inode, elf, file, named
-        self._frames: dict[int, str] = {}
+        self.debug: ElfFile | None = None
 
     def name_at(self, offset: int, begin: bool = False) -> str | None:
         """The demangled name of the function that contains an offset in the file; with `begin`, that starts there.
@@ -43,7 +44,8 @@ class Module:
         None if there is no symbol.
         """
         address = self.elf.address_of(offset)
-        for symbols in (self.elf.symbols, self.elf.dynamic_symbols):
+        debug = self.debug
+        for symbols in (self.elf.symbols, debug.symbols if debug else None, self.elf.dynamic_symbols):
             name = symbols.name_at(address, begin) if symbols and address is not None else None
             if name:
                 return demangle(name)
@@ -60,13 +62,6 @@ class Module:
     def place_of(self, offset: int) -> str:
         """The text for an offset without a name: libx.so.1+0x1234."""
         return f"{Path(self.path).name}+{offset:#x}"
-
-    def frame_at(self, offset: int) -> str:
-        """The text of a stack frame: the function's name, or file, offset and build id."""
-        if offset not in self._frames:
-            place = f"{self.place_of(offset)} [{self.elf.build_id or 'no build id'}]"
-            self._frames[offset] = (self.name_at(offset) or place).replace(";", ",")
-        return self._frames[offset]
 
 
 class Modules:

@@ -1,7 +1,7 @@
 """Stacks as text: function names, outermost first, separated by semicolons, the format of flame graphs.
 
-Code without a symbol becomes file, offset and build id, so it can be resolved later with the debug information of that
-build.
+Code without a symbol becomes file, offset and build id, so it can be named later with the debug file of that build. If
+the debug file arrives while the stack is in use, later rows have the names.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ import pyarrow as pa
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.stacks import COLUMNS
 from scope_bpf.catalogue.stream import Mode, Rows, Stream
+from scope_bpf.code.frame_names import FrameNames
 from scope_bpf.code.history import History, Listener, Mapped, Process
 from scope_bpf.code.kernel_symbols import KernelSymbols, before_switch
 from scope_bpf.code.modules import Module, Modules
@@ -36,6 +37,13 @@ class Named(NamedTuple):
 
 
 NO_STACK = Named(None, None, None, None)
+
+
+class _Known(NamedTuple):
+    """A stack's text; and, if some frame may get a name later, the number of debug files that had arrived before."""
+
+    named: Named
+    arrived: int | None
 
 
 class StackResolver:
@@ -94,7 +102,7 @@ class StackNames:
         self._flags = enum_values(object_.btf, "scope_stack_flag")
         self._entered_at = enum_values(object_.btf, "python_entered")["PYTHON_ENTERED_AT"]
         self._codes, self._interpreters = Codes(object_), Interpreters(object_)
-        self._unwinding, self._kernel = Unwinding(object_), KernelSymbols()
+        self._unwinding, self._kernel, self._names = Unwinding(object_), KernelSymbols(), FrameNames()
         history.listener = _Told(self._interpreters, self._unwinding)
 
     def add_module(self, module: Module) -> None:
@@ -107,8 +115,8 @@ class StackNames:
         self._unwinding.drop(module)
 
     def notes(self) -> list[str]:
-        """Which interpreters' frames cannot be walked, and for which code there was no room."""
-        return self._interpreters.notes() + self._unwinding.notes()
+        """Which Python frames cannot be walked, for which code there was no room, and which names cannot be had."""
+        return self._interpreters.notes() + self._unwinding.notes() + self._names.notes()
 
     def settle(self, timeout_s: float) -> None:
         """Waits until the code that processes have mapped can be unwound, but not longer than `timeout_s`."""
@@ -117,6 +125,7 @@ class StackNames:
     def close(self) -> None:
         """Reads no more files. May be called again."""
         self._unwinding.close()
+        self._names.close()
 
     def columns(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """Those of `stack`, `function`, `python` and `walked` that the stream has (scope_bpf.catalogue.stacks), by
@@ -144,24 +153,25 @@ class StackNames:
         process = self._history.following(pid, start_ns)
         time_ns = int(row["ktime_ns"]) if is_event else 0  # stacks of states are older than the rows
         age = process.age_at(time_ns) if process else 0
-        known: Named | None = process.texts.get((number, age)) if process else None
-        if known:
-            return known
+        arrived = self._names.arrived
+        known: _Known | None = process.texts.get((number, age)) if process else None
+        if known and known.arrived in (None, arrived):
+            return known.named
         key = np.zeros((), self._key)
         key["start_ns"], key["number"], key["pid"] = start_ns, number, pid
         value = self._map.get(key.tobytes())
         if value is None:
             return NO_STACK
         stack = np.frombuffer(value, self._stack)[0]
-        named = self._named(process, pid, start_ns, stack, time_ns or int(stack["ktime_ns"]))
+        native = self._native(process, stack, time_ns or int(stack["ktime_ns"]))
+        named = self._named(process, pid, start_ns, stack, native)
         if process:
-            process.texts[number, age] = named
+            process.texts[number, age] = _Known(named, None if all(frame.is_named for frame in native) else arrived)
         return named
 
-    def _named(self, process: Process | None, pid: int, start_ns: int, stack: Any, time_ns: int) -> Named:
+    def _named(self, process: Process | None, pid: int, start_ns: int, stack: Any, native: list[Native]) -> Named:
         flags = {kind for kind, bit in self._flags.items() if int(stack["flags"]) & bit}
         python = self._python(process, pid, start_ns, stack)
-        native = self._native(process, stack, time_ns)
         if "STACK_BY_FRAME_POINTERS" in flags and len(sure := native[: _known(native)]) < len(native):
             native = sure
             flags.add("STACK_CUT_USER")
@@ -192,8 +202,8 @@ class StackNames:
             there = process.at(address - 1, time_ns) if process else None
             module = there.module if there else None
             if there and module:
-                text = module.frame_at(address - 1 - there.start + there.offset)
-                frames.append(Native(text, self._interpreters.is_in(module)))
+                text, is_named = self._names.at(module, address - 1 - there.start + there.offset)
+                frames.append(Native(text, self._interpreters.is_in(module), is_named=is_named))
             else:
                 frames.append(Native(f"{address:#x}", is_known=there is not None))
         return frames

@@ -13,11 +13,13 @@ class Native:
     Attributes:
         in_interpreter: the function belongs to the interpreter.
         is_known: the process had mapped code there.
+        is_named: no better text can come.
     """
 
     text: str
     in_interpreter: bool = False
     is_known: bool = True
+    is_named: bool = True
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,62 @@
+"""Texts of native stack frames: the function's name, or where the code is in which build of a file.
+
+The names of stripped files are in separate debug files. Such a file may arrive later; from then on, frames have names.
+"""
+
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from scope_bpf.code.debug.debug_files import DebugFiles
+from scope_bpf.code.elf import ElfFile
+from scope_bpf.code.modules import Module
+
+
+class Frame(NamedTuple):
+    """The text of a frame, and whether it is a name, for which no better text can come."""
+
+    text: str
+    is_named: bool
+
+
+class _Known(NamedTuple):
+    """A file's frames by offset in the file, as they are with a debug file."""
+
+    debug: ElfFile | None
+    frames: dict[int, Frame]
+
+
+class FrameNames:
+    """Makes each text once. `at` is for one thread, the other methods for any."""
+
+    def __init__(self) -> None:
+        self._debug_files = DebugFiles()
+        self._known: WeakKeyDictionary[Module, _Known] = WeakKeyDictionary()
+
+    @property
+    def arrived(self) -> int:
+        """A number that grows when there are more names than before."""
+        return self._debug_files.arrived
+
+    def at(self, module: Module, offset: int) -> Frame:
+        """The frame at an offset in a file: the function's name, or file, offset and build id."""
+        known = self._known.get(module)
+        if not known or known.debug is not module.debug:
+            known = self._known[module] = _Known(module.debug, {})
+        if offset not in known.frames:
+            known.frames[offset] = self._made(module, offset)
+        return known.frames[offset]
+
+    def _made(self, module: Module, offset: int) -> Frame:
+        name = module.name_at(offset)
+        if not name and self._debug_files.seek(module):
+            name = module.name_at(offset)
+        place = f"{module.place_of(offset)} [{module.elf.build_id or 'no build id'}]"
+        return Frame((name or place).replace(";", ","), name is not None)
+
+    def notes(self) -> list[str]:
+        """Which debug files could not be had, as text."""
+        return self._debug_files.notes()
+
+    def close(self) -> None:
+        """Seeks no more debug files on servers. May be called again."""
+        self._debug_files.close()
