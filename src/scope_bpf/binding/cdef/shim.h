@@ -60,10 +60,16 @@ struct bpf_link *scope_attach_uprobe(const struct bpf_program *program, const ch
 struct bpf_link *scope_attach_software_event(const struct bpf_program *program, uint64_t config, uint64_t rate,
 					     int cpu);
 
-/* shim/unwind.c */
+/* shim/unwind_table.c */
 struct unwind_row;
+typedef struct {
+	uint64_t start;
+	uint64_t end;
+} scope_function;
 int64_t scope_unwind_rows(const uint8_t *section, size_t size, uint64_t address, uint64_t base,
 			  struct unwind_row **found);
+int64_t scope_unwind_functions(const uint8_t *section, size_t size, uint64_t address, scope_function *found,
+			       size_t room);
 
 /* shim/mappings.c */
 typedef struct {
