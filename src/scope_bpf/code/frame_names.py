@@ -1,4 +1,4 @@
-"""Texts of native stack frames: the function's name, or where the code is in which build of a file.
+"""Texts of native stack frames: the function's name, or where the function is in which build of a file.
 
 The names of stripped files are in separate debug files. Such a file may arrive later; from then on, frames have names.
 """
@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from scope_bpf.code.debug.debug_files import DebugFiles
 from scope_bpf.code.elf import ElfFile
+from scope_bpf.code.function_starts import FunctionStarts
 from scope_bpf.code.modules import Module
 
 
@@ -30,6 +31,7 @@ class FrameNames:
 
     def __init__(self) -> None:
         self._debug_files = DebugFiles()
+        self._starts: WeakKeyDictionary[Module, FunctionStarts] = WeakKeyDictionary()
         self._known: WeakKeyDictionary[Module, _Known] = WeakKeyDictionary()
 
     @property
@@ -38,7 +40,8 @@ class FrameNames:
         return self._debug_files.arrived
 
     def at(self, module: Module, offset: int) -> Frame:
-        """The frame at an offset in a file: the function's name, or file, offset and build id."""
+        """The frame at an offset in a file: the function's name; or file, offset at which the function begins (if this
+        is not known, the given offset), and build id."""
         known = self._known.get(module)
         if not known or known.debug is not module.debug:
             known = self._known[module] = _Known(module.debug, {})
@@ -50,8 +53,17 @@ class FrameNames:
         name = module.name_at(offset)
         if not name and self._debug_files.seek(module):
             name = module.name_at(offset)
-        place = f"{module.place_of(offset)} [{module.elf.build_id or 'no build id'}]"
+        place = f"{module.place_of(self._begin(module, offset))} [{module.elf.build_id or 'no build id'}]"
         return Frame((name or place).replace(";", ","), name is not None)
+
+    def _begin(self, module: Module, offset: int) -> int:
+        """The offset at which the function begins; if this is not known, the given one."""
+        address = module.elf.address_of(offset)
+        if module not in self._starts:
+            self._starts[module] = FunctionStarts(module.elf)
+        start = self._starts[module].start_of(address) if address is not None else None
+        begin = module.elf.offset_of(start) if start is not None else None
+        return offset if begin is None else begin
 
     def notes(self) -> list[str]:
         """Which debug files could not be had, as text."""

@@ -1,7 +1,7 @@
 """Stacks as text: function names, outermost first, separated by semicolons, the format of flame graphs.
 
-Code without a symbol becomes file, offset and build id, so it can be named later with the debug file of that build. If
-the debug file arrives while the stack is in use, later rows have the names.
+A function without a symbol becomes file, offset and build id, so it can be named later with the debug file of that
+build. If the debug file arrives while the stack is in use, later rows have the names.
 """
 
 from collections.abc import Sequence

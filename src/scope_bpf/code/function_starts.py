@@ -1,0 +1,27 @@
+"""Where functions without symbols begin: `.eh_frame`, which stripped files keep, describes each function."""
+
+import numpy as np
+
+from scope_bpf.binding.unwind import functions_in
+from scope_bpf.code.elf import ElfFile
+from scope_bpf.errors import KernelError
+
+
+class FunctionStarts:
+    """The functions of a file. A part that the compiler has moved away from its function counts as a function."""
+
+    def __init__(self, elf: ElfFile) -> None:
+        address, section = elf.section(".eh_frame")
+        try:
+            found = functions_in(section, address)
+        except KernelError:  # hostile; its unwind table is not made either, which is told
+            found = functions_in(b"", 0)
+        # A linkage table is described as one function, but has many.
+        for start, code in elf.sections(".plt"):
+            found = found[(found["end"] <= start) | (found["start"] >= start + len(code))]
+        self._starts, self._ends = found["start"].copy(), found["end"].copy()
+
+    def start_of(self, address: int) -> int | None:
+        """Where the function with the code at an address begins; None if this is not known."""
+        index = int(np.searchsorted(self._starts, address, "right")) - 1
+        return int(self._starts[index]) if index >= 0 and address < self._ends[index] else None
