@@ -165,3 +165,20 @@ def test_an_interpreter_that_is_not_known_is_said(record: Record) -> None:
     recorded = record("profile", [str(python), "-c", "for i in range(3000000): pass"], rate=RATE)
     assert any("no Python frames" in note and "3.7" in note for note in recorded.notes)
     assert {row["python"] for row in recorded.rows("profile")} == {None}
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_the_vdso(record: Record, workload: Callable[[str], str], tmp_path: Path, is_running: bool) -> None:
+    """Its functions have names, and their callers are outside of them."""
+    if is_running:
+        with stopped([workload("clocks"), "1000", "stop"], tmp_path / "out") as pid:
+            ended = f"kill -CONT {pid}; until grep -q '^State:.Z' /proc/{pid}/status; do sleep 0.05; done"
+            recorded = record("profile", ["sh", "-c", ended], target=Target(pid=pid), rate=RATE)
+    else:
+        recorded = record("profile", [workload("clocks"), "1000"], rate=RATE)
+    stacks = [(row["stack"] or "").split(";") for row in recorded.rows("profile")]
+    inside = [stack[: stack.index("__vdso_clock_gettime") + 1] for stack in stacks if "__vdso_clock_gettime" in stack]
+    assert len(inside) > 100
+    whole = [stack for stack in inside if stack[0] == "_start"]
+    assert {tuple(stack[-4:]) for stack in whole} == {("main", "asks", "clock_gettime", "__vdso_clock_gettime")}
+    assert len(whole) == len(inside) or not is_running, "only what has just begun is not known yet"

@@ -14,10 +14,11 @@ from scope_bpf.capture.retries import Retries
 from scope_bpf.catalogue.target import Target
 from scope_bpf.code import mappings
 from scope_bpf.code.history import Mapped
-from scope_bpf.code.mappings import executable_mappings, file_of, mapping_of, running_processes
+from scope_bpf.code.mappings import VDSO, executable_mappings, file_of, mapping_of, running_processes
 from scope_bpf.code.modules import Module, Modules
 from scope_bpf.code.opened import OpenedFiles
 from scope_bpf.code.proc import members_of
+from scope_bpf.code.vdso import vdso_at
 from scope_bpf.errors import KernelError
 
 log = logging.getLogger(__name__)
@@ -145,7 +146,8 @@ class Watched:
                 return
             process = self._followed.begin(pid, since_ns)
             self.look_at([pid])
-        self._history.add(process, Mapped(since_ns, mapping.start, mapping.end, mapping.offset, module))
+        code = module or vdso_at(mapping)
+        self._history.add(process, Mapped(since_ns, mapping.start, mapping.end, mapping.offset, code))
         if module and module in self._attachments:
             self._attachments.use(module)
         if self._history.is_to_be_looked_at(process):
@@ -176,13 +178,13 @@ class Watched:
         opened: dict[FileId, Module | None] = {}
         for pid, found in maps.items():
             for mapping in found:
-                if not opened.get(mapping.file):
+                if mapping.path != VDSO and not opened.get(mapping.file):
                     opened[mapping.file] = self._open(pid, mapping)
         modules = dict.fromkeys(module for module in opened.values() if module)
         self._attachments.attach_somebodys(dict.fromkeys(modules, 0))
         members = members_of(self._cgroup) if self._cgroup else set()
         for pid, found in maps.items():
-            uses = any(opened[mapping.file] in self._attachments for mapping in found)
+            uses = any(opened.get(mapping.file) in self._attachments for mapping in found)
             all_of_it = not self._news.is_whole and (not self._cgroup or pid in members)
             if found and (uses or all_of_it or self._history.running(pid)):
                 self._note_process(pid, found, opened)
@@ -197,7 +199,7 @@ class Watched:
                 self._news.watch_also([pid])
         there = {(one.start, one.offset, one.module) for one in process.mapped}
         for mapping in found:
-            module = opened[mapping.file]
+            module = vdso_at(mapping) or opened.get(mapping.file)
             if (mapping.start, mapping.offset, module) not in there:
                 self._history.add(process, Mapped(since_ns, mapping.start, mapping.end, mapping.offset, module))
             if module and module in self._attachments:

@@ -10,11 +10,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from io import FileIO
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from scope_bpf.code.kept_files import KeptFile
 from scope_bpf.code.symbols import Symbols
 from scope_bpf.layout.elf_headers import SYMBOL, Headers, table_at
 
@@ -35,6 +34,15 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")  # mappings begin at a page, which may be bef
 _ENDBR64 = b"\xf3\x0f\x1e\xfa"
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Source(Protocol):
+    """What an ELF file is read from, if that is not open for reading."""
+
+    size: int
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Up to `size` bytes at an offset."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,7 @@ class ElfFile:
     """A 64-bit little-endian ELF file.
 
     Args:
-        file: the file, open for reading or kept. The caller closes it, after the last use of this object.
+        file: the file, open for reading or otherwise. The caller closes it, after the last use of this object.
 
     Attributes:
         machine: the CPU architecture, e_machine.
@@ -76,9 +84,9 @@ class ElfFile:
         NotElf: the file is not such a file, or is damaged.
     """
 
-    def __init__(self, file: FileIO | KeptFile) -> None:
+    def __init__(self, file: FileIO | Source) -> None:
         self._file = file
-        self.size = file.size if isinstance(file, KeptFile) else os.fstat(file.fileno()).st_size
+        self.size = os.fstat(file.fileno()).st_size if isinstance(file, FileIO) else file.size
         headers = Headers(self.read)
         self.machine, self._parts, self._sections = headers.machine, headers.parts, headers.sections
         loaded = self._parts[self._parts["type"] == _PT_LOAD]
@@ -290,9 +298,9 @@ class ElfFile:
         return b"" if offset is None else self.read(offset, size)
 
     def _pread(self, size: int, offset: int) -> bytes:
-        if isinstance(self._file, KeptFile):
-            return self._file.pread(size, offset)
-        return os.pread(self._file.fileno(), size, offset)
+        if isinstance(self._file, FileIO):
+            return os.pread(self._file.fileno(), size, offset)
+        return self._file.pread(size, offset)
 
     def forget(self) -> None:
         """Frees the tables; they are read again when needed."""

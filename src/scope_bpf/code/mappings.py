@@ -8,10 +8,12 @@ from typing import Any
 from scope_bpf.binding.mapping_watch import FileId
 from scope_bpf.host import NO_DESCRIPTORS
 
+VDSO = "[vdso]"
+
 
 @dataclass(frozen=True)
 class Mapping:
-    """An executable part of a file in a process's memory."""
+    """An executable part of a file, or the vDSO, in a process's memory."""
 
     start: int
     end: int
@@ -20,9 +22,12 @@ class Mapping:
     path: str
 
 
-def executable_mappings(pid: int) -> list[Mapping]:
-    """The executable mappings of a process, in order of address; empty if it has ended. Format: proc(5),
-    /proc/PID/maps.
+def executable_mappings(pid: int | str) -> list[Mapping]:
+    """The executable mappings of files, and of the vDSO, of a process, in order of address; empty if it has ended.
+    Format: proc(5), /proc/PID/maps.
+
+    Args:
+        pid: of the process, or "self".
 
     Raises:
         OSError: no descriptor is free.
@@ -36,7 +41,7 @@ def executable_mappings(pid: int) -> list[Mapping]:
     found = []
     for line in text.split("\n")[:-1]:  # a path may contain other line separators, on which splitlines() would split
         addresses, permissions, offset, device, inode, *rest = line.split(maxsplit=5)
-        if "x" in permissions and inode != "0":
+        if "x" in permissions and (inode != "0" or rest == [VDSO]):
             start, _, end = addresses.partition("-")
             major, _, minor = device.partition(":")
             file = (int(major, 16), int(minor, 16), int(inode))

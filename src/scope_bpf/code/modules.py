@@ -45,7 +45,8 @@ class Module:
         """
         address = self.elf.address_of(offset)
         debug = self.debug
-        for symbols in (self.elf.symbols, debug.symbols if debug else None, self.elf.dynamic_symbols):
+        # The debug file comes last, so that a name stays the same when it arrives.
+        for symbols in (self.elf.symbols, self.elf.dynamic_symbols, debug.symbols if debug else None):
             name = symbols.name_at(address, begin) if symbols and address is not None else None
             if name:
                 return demangle(name)

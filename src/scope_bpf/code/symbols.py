@@ -95,13 +95,14 @@ class Symbols:
     def name_at(self, address: int, begin: bool = False) -> str | None:
         """The name of the function that contains an address, or with `begin` starts there; None if there is none.
 
-        Of several names the shortest, which is `malloc` rather than `__libc_malloc`.
+        Of several names the shortest, which is `malloc` rather than `__libc_malloc`; without "@@VERSION".
         """
         starts, ends = self.spans
         index = int(np.searchsorted(starts, address, "right")) - 1
         if index < 0 or address >= ends[index] or (begin and address != starts[index]):
             return None
-        return min(self.names_at(int(starts[index])), key=lambda text: (len(text), text), default=None)
+        names = (text.partition("@")[0] or text for text in self.names_at(int(starts[index])))
+        return min(names, key=lambda text: (len(text), text), default=None)
 
     def names_at(self, address: int) -> list[str]:
         """All names of the function that starts at an address, but at most 64."""
