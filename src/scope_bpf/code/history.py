@@ -91,6 +91,12 @@ class Listener:
     def forked(self, parent: Process, child: Process) -> None:
         """A process has the same code as its parent, at the same addresses."""
 
+    def pruned(self, process: Process) -> None:
+        """Mappings that are gone were forgotten; the process's `mapped` has the others."""
+
+    def ended(self, process: Process) -> None:
+        """A process has ended."""
+
     def told(self) -> None:
         """All news so far were noted."""
 
@@ -216,12 +222,14 @@ class History:
             process.modules = used
             if len(process.replaced_ns) > _MANY:  # ages start at 0 again
                 process.replaced_ns, process.texts = process.replaced_ns[-1:], {}
+            self.listener.pruned(process)
 
     def end(self, process: Process) -> None:
         """Notes that a process has ended. Its data is kept for a while."""
         with self._lock:
             if process.ended is None:
                 process.ended = time.monotonic()
+                self.listener.ended(process)
 
     def forget(self, grace_s: float) -> None:
         """Forgets processes that ended more than `grace_s` ago."""

@@ -244,6 +244,14 @@ class _Told(Listener):
             self._interpreters.note(child, mapped)
         self._unwinding.note_fork(parent, child)
 
+    def pruned(self, process: Process) -> None:
+        """Mappings of a process are gone."""
+        self._unwinding.note_pruned(process)
+
+    def ended(self, process: Process) -> None:
+        """A process has ended."""
+        self._unwinding.note_end(process)
+
     def told(self) -> None:
         """All news so far were noted."""
         self._unwinding.write()
