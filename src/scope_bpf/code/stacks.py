@@ -18,8 +18,8 @@ from scope_bpf.code.history import History, Listener, Mapped, Process
 from scope_bpf.code.kernel_symbols import KernelSymbols, before_switch
 from scope_bpf.code.modules import Module, Modules
 from scope_bpf.code.python.codes import Codes
-from scope_bpf.code.python.interpreters import Interpreters
 from scope_bpf.code.python.merging import Group, Native, merged
+from scope_bpf.code.python.processes import PythonProcesses
 from scope_bpf.code.unwinding import Unwinding
 from scope_bpf.layout.records import enum_values, record_dtype
 
@@ -101,9 +101,9 @@ class StackNames:
         self._stack = record_dtype(object_.btf, "scope_stack")
         self._flags = enum_values(object_.btf, "scope_stack_flag")
         self._entered_at = enum_values(object_.btf, "python_entered")["PYTHON_ENTERED_AT"]
-        self._codes, self._interpreters = Codes(object_), Interpreters(object_)
+        self._codes, self._pythons = Codes(object_), PythonProcesses(object_)
         self._unwinding, self._kernel, self._names = Unwinding(object_), KernelSymbols(), FrameNames()
-        history.listener = _Told(self._interpreters, self._unwinding)
+        history.listener = _Told(self._pythons, self._unwinding)
 
     def add_module(self, module: Module) -> None:
         """Gets ready for a file that a process may map soon."""
@@ -111,12 +111,12 @@ class StackNames:
 
     def drop_module(self, module: Module) -> None:
         """Forgets a file that no process maps any more."""
-        self._interpreters.drop(module)
+        self._pythons.drop(module)
         self._unwinding.drop(module)
 
     def notes(self) -> list[str]:
         """Which Python frames cannot be walked, for which code there was no room, and which names cannot be had."""
-        return self._interpreters.notes() + self._unwinding.notes() + self._names.notes()
+        return self._pythons.notes() + self._unwinding.notes() + self._names.notes()
 
     def settle(self, timeout_s: float) -> None:
         """Waits until the code that processes have mapped can be unwound, but not longer than `timeout_s`."""
@@ -203,7 +203,7 @@ class StackNames:
             module = there.module if there else None
             if there and module:
                 text, is_named = self._names.at(module, address - 1 - there.start + there.offset)
-                frames.append(Native(text, self._interpreters.is_in(module), is_named=is_named))
+                frames.append(Native(text, self._pythons.is_in(module), is_named=is_named))
             else:
                 frames.append(Native(f"{address:#x}", is_known=there is not None))
         return frames
@@ -211,7 +211,7 @@ class StackNames:
     def _python(self, process: Process | None, pid: int, start_ns: int, stack: Any) -> list[Group]:
         """The Python frames, innermost first, in groups: one C function runs the frames of a group."""
         frames = stack["python"][: int(stack["python_depth"])]
-        version = self._interpreters.version(process) if process and len(frames) else None
+        version = self._pythons.version(process) if process and len(frames) else None
         groups, texts = [], []
         for frame in frames:
             texts.append(self._codes.text(pid, start_ns, frame, version).replace(";", ","))
@@ -230,18 +230,18 @@ def _known(native: Sequence[Native]) -> int:
 class _Told(Listener):
     """Tells both what a history notes."""
 
-    def __init__(self, interpreters: Interpreters, unwinding: Unwinding) -> None:
-        self._interpreters, self._unwinding = interpreters, unwinding
+    def __init__(self, pythons: PythonProcesses, unwinding: Unwinding) -> None:
+        self._pythons, self._unwinding = pythons, unwinding
 
     def mapped(self, process: Process, mapped: Mapped) -> None:
         """A process has mapped code."""
-        self._interpreters.note(process, mapped)
+        self._pythons.note(process, mapped)
         self._unwinding.note(process, mapped)
 
     def forked(self, parent: Process, child: Process) -> None:
         """A process has the same code as its parent."""
         for mapped in child.mapped:
-            self._interpreters.note(child, mapped)
+            self._pythons.note(child, mapped)
         self._unwinding.note_fork(parent, child)
 
     def pruned(self, process: Process) -> None:

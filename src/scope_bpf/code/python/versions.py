@@ -5,24 +5,18 @@ machines; they stay the same within a minor version. From 3.13 on, the interpret
 the start of `_PyRuntime`.
 """
 
-import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
-
-from scope_bpf.code.elf import ElfFile
 
 Version = tuple[int, int]
+Offsets = Mapping[str, int | str]  # members of struct python_offsets, bpf/include/python.bpf.h
 
-_COOKIE = b"xdebugpy"  # Include/internal/pycore_runtime.h, 3.13
-_DEBUG_WORDS = 80  # of eight bytes; more than any version has before the last one used here
-_SYMBOLS = ("_PyRuntime", "PyCode_Type", "Py_Version")
+EVALUATES = "_PyEval_EvalFrameDefault"  # since 3.6, Python/ceval.c
+EVALUATED: tuple[Version, ...] = ((3, 6), (3, 7), (3, 8), (3, 9), (3, 10))  # where each call of Python is a call of it
 
-# Functions of the stable ABI that a version added, which tell versions before 3.11 apart (Misc/stable_abi.toml).
-_ADDED = {(3, 10): "PyIter_Send", (3, 9): "PyObject_CallNoArgs", (3, 8): "PyCode_NewWithPosOnlyArgs"}
+# PyFrameObject and PyCodeObject, 3.6 and 3.7: enough to know a frame that is evaluated, not to find a thread's frames.
+_EVALUATED: Offsets = {"previous": 24, "code": 32, "first_line": 36, "file": 96, "name": 104, "lines": 112}
 
-_Offsets = Mapping[str, int | str]
-
-_OLD: _Offsets = {  # PyFrameObject and PyCodeObject, 3.8 to 3.10
+_OLD: Offsets = {  # PyFrameObject and PyCodeObject, 3.8 to 3.10
     "interpreters": 32,
     "next_interpreter": 0,
     "threads": 8,
@@ -41,7 +35,9 @@ _OLD: _Offsets = {  # PyFrameObject and PyCodeObject, 3.8 to 3.10
     "instruction_is": "PYTHON_BYTES",
 }
 
-_KNOWN: Mapping[Version, _Offsets] = {
+OFFSETS: Mapping[Version, Offsets] = {
+    (3, 6): _EVALUATED,
+    (3, 7): _EVALUATED,
     (3, 8): _OLD,
     (3, 9): _OLD,
     (3, 10): {
@@ -106,7 +102,6 @@ _KNOWN: Mapping[Version, _Offsets] = {
 
 # For each version with _Py_DebugOffsets, the numbers of the words that have the offsets; version and free_threaded are
 # the words 1 and 2. Include/internal/pycore_runtime.h of 3.13, pycore_debug_offsets.h since 3.14.
-_FREE_THREADED = 2
 _FRAME_313, _CODE_313, _FRAME_314, _CODE_314, _FRAME_315, _CODE_315 = 28, 34, 31, 39, 39, 47
 
 
@@ -131,68 +126,15 @@ def _words(thread: int, thread_id: int, frame: int, code: int) -> Mapping[str, i
     }
 
 
-_IN_DEBUG_OFFSETS: Mapping[Version, Mapping[str, int]] = {
+IN_DEBUG_OFFSETS: Mapping[Version, Mapping[str, int]] = {
     (3, 13): _words(19, 24, _FRAME_313, _CODE_313),
     (3, 14): _words(22, 27, _FRAME_314, _CODE_314),
     (3, 15): _words(22, 30, _FRAME_315, _CODE_315),
 }
-_SINCE_313 = {
+SINCE_313 = {
     "has_owner": 1,
     "no_owner_from": 3,  # FRAME_OWNED_BY_CSTACK, since 3.14 FRAME_OWNED_BY_INTERPRETER
     "ascii": 40,
     "compact": 56,
     "instruction_is": "PYTHON_POINTER",
 }
-
-
-@dataclass(frozen=True)
-class Interpreter:
-    """An interpreter in a file.
-
-    Attributes:
-        version: such as (3, 11); None: unknown.
-        runtime: address of `_PyRuntime` in the file.
-        code_type: address of `PyCode_Type`.
-        offsets: members of struct python_offsets; empty: frames of this interpreter cannot be walked.
-        unknown: why not.
-    """
-
-    version: Version | None
-    runtime: int
-    code_type: int
-    offsets: _Offsets
-    unknown: str = ""
-
-
-def interpreter_in(elf: ElfFile) -> Interpreter | None:
-    """The interpreter that a file contains; None if it contains none."""
-    found = elf.variables(_SYMBOLS)
-    if "_PyRuntime" not in found or "PyCode_Type" not in found:
-        return None
-    runtime, code_type = found["_PyRuntime"], found["PyCode_Type"]
-    version = _version_of(elf, found.get("Py_Version"))
-    if version and version in _KNOWN:
-        return Interpreter(version, runtime, code_type, _KNOWN[version])
-    text = f"CPython {version[0]}.{version[1]}" if version else "CPython of an unknown version"
-    if not version or version not in _IN_DEBUG_OFFSETS:
-        return Interpreter(version, runtime, code_type, {}, text)
-    words = elf.read_at(runtime, 8 * _DEBUG_WORDS)
-    if len(words) < 8 * _DEBUG_WORDS or not words.startswith(_COOKIE):
-        return Interpreter(version, runtime, code_type, {}, f"{text} without debug offsets")
-    values = struct.unpack(f"<{_DEBUG_WORDS}Q", words)
-    if values[_FREE_THREADED]:
-        return Interpreter(version, runtime, code_type, {}, f"free-threaded {text}")
-    return Interpreter(
-        version,
-        runtime,
-        code_type,
-        {name: values[word] for name, word in _IN_DEBUG_OFFSETS[version].items()} | _SINCE_313,
-    )
-
-
-def _version_of(elf: ElfFile, version: int | None) -> Version | None:
-    if version is not None:  # the value of PY_VERSION_HEX: Include/patchlevel.h
-        value = int.from_bytes(elf.read_at(version, 4), "little")
-        return value >> 24, value >> 16 & 0xFF
-    there = elf.functions(_ADDED.values())
-    return next((version for version, name in _ADDED.items() if name in there), None)

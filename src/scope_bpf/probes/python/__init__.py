@@ -10,10 +10,11 @@ from scope_bpf.catalogue.place import Chosen, Place, Usdt
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Mode, Names, Stream
+from scope_bpf.code.python.versions import EVALUATED, EVALUATES, OFFSETS, Version
 from scope_bpf.errors import InvalidOption
-from scope_bpf.probes.python.layouts import EVALUATES, LAYOUTS, PythonLayout
 
 if TYPE_CHECKING:
+    from scope_bpf.code.elf import ElfFile
     from scope_bpf.code.resolver import Resolver
 
 _MOST = 4  # PYTHON_WANTED
@@ -37,9 +38,8 @@ def _check(what: str, longest: int) -> Any:
 
 def _places(options: Mapping[str, Any]) -> Sequence[Place]:
     arguments = (0, 1, 2)
-    evaluations = tuple(_evaluation(layout) for layout in LAYOUTS if options["evaluate"])
     return (
-        *evaluations,
+        *(_evaluation(version) for version in EVALUATED if options["evaluate"]),
         Place(Usdt("python", "function__return", arguments=arguments, is_expected=False), "python_leave"),
         Place(Usdt("python", "function__entry", arguments=arguments, is_expected=False), "python_enter"),
         # The function is new in CPython 3.11, and the probe is gone in 3.12: others do not need it.
@@ -47,15 +47,26 @@ def _places(options: Mapping[str, Any]) -> Sequence[Place]:
     )
 
 
-def _evaluation(layout: PythonLayout) -> Place:
-    from scope_bpf.probes.python.interpreter_files import layout_of
+def _evaluation(version: Version) -> Place:
+    from scope_bpf.code.python.interpreter import interpreter_in
+    from scope_bpf.probes.python.interpreters import has_entries
 
-    offsets = ("frame_code", "code_line", "code_file", "code_function", "second")
+    def accepts(elf: "ElfFile") -> bool:
+        interpreter = interpreter_in(elf)
+        return bool(interpreter and interpreter.evaluated == version and not has_entries(elf))
+
+    offsets = OFFSETS[version]
     return Place(
-        Chosen(EVALUATES, lambda elf: layout_of(elf) == layout, f"CPython {layout.versions}"),
+        Chosen(EVALUATES, accepts, "CPython {}.{}".format(*version)),
         "python_evaluate",
         "python_evaluated",
-        keep={name: getattr(layout, name) for name in offsets},
+        keep={
+            "frame_code": offsets["code"],
+            "code_line": offsets["first_line"],
+            "code_file": offsets["file"],
+            "code_function": offsets["name"],
+            "second": version >= (3, 9),  # Include/internal/pycore_ceval.h
+        },
     )
 
 

@@ -1,20 +1,16 @@
 """Which CPython interpreters watched processes run, and which of their calls can be seen."""
 
-import re
-from collections.abc import Iterator
-
 import pyarrow as pa
 
 from scope_bpf.catalogue.stream import Rows, Stream
 from scope_bpf.code.elf import ElfFile
 from scope_bpf.code.history import Process
 from scope_bpf.code.modules import Module
-from scope_bpf.probes.python.interpreter_files import has_entries, layout_of
-from scope_bpf.probes.python.layouts import EVALUATES
+from scope_bpf.code.python.interpreter import Interpreter, interpreter_in
+from scope_bpf.code.usdt import sites
 
-_VERSION = "Py_Version"  # since CPython 3.11, Python/getversion.c
+ENTRY = ("python", "function__entry")
 _MOST_TOLD = 16  # interpreters in notes
-_SONAME = re.compile(r"python(\d\.\d+)")
 
 
 class Interpreters:
@@ -30,15 +26,17 @@ class Interpreters:
 
     def add_module(self, module: Module) -> bool:
         """Looks whether the file is an interpreter."""
-        if has_entries(module.elf):
-            self._said[module.path] = f"every call, by the USDT probes of {_named(module)}"
-        elif module.elf.functions([EVALUATES]):
-            self._said[module.path] = self._without_probes(module)
+        if interpreter := interpreter_in(module.elf):
+            self._said[module.path] = (
+                f"every call, by the USDT probes of {interpreter.name}"
+                if has_entries(module.elf)
+                else self._without_probes(interpreter)
+            )
         return False
 
-    def _without_probes(self, module: Module) -> str:
-        lacks = f"{_named(module)} has no USDT probes for calls"
-        if not layout_of(module.elf):
+    def _without_probes(self, interpreter: Interpreter) -> str:
+        lacks = f"{interpreter.name} has no USDT probes for calls"
+        if not interpreter.evaluated:
             return f"{lacks}, and no other way to record its calls is known; sample its stacks instead"
         if not self._evaluate:
             return f"{lacks}: -o evaluate=true records them, but ends a program that switches stacks, as gevent does"
@@ -71,23 +69,6 @@ class Interpreters:
         return {}
 
 
-def _named(module: Module) -> str:
-    return " ".join(["CPython", *_versions(module)])
-
-
-def _versions(module: Module) -> Iterator[str]:
-    """The version, as X.Y; nothing if it is unknown."""
-    if version := hex_version(module.elf):
-        yield f"{version >> 24}.{version >> 16 & 0xFF}"
-    elif match := _SONAME.search(module.path.rpartition("/")[2]):
-        yield match[1]
-
-
-def hex_version(elf: ElfFile) -> int:
-    """PY_VERSION_HEX (Include/patchlevel.h) of CPython 3.11 and later; 0: another file."""
-    for symbols in (elf.dynamic_symbols, elf.symbols):
-        addresses = symbols.addresses_at(symbols.indices(_VERSION)).tolist() if symbols else []
-        for address in addresses:
-            if address > 0 and len(data := elf.read_at(address, 4)) == 4:
-                return int.from_bytes(data, "little")
-    return 0
+def has_entries(elf: ElfFile) -> bool:
+    """Whether the file has USDT probes for the calls of Python functions."""
+    return any((site.provider, site.name) == ENTRY for site in sites(elf))

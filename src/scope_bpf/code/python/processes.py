@@ -8,7 +8,8 @@ import numpy as np
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.code.history import Mapped, Process
 from scope_bpf.code.modules import Module
-from scope_bpf.code.python.versions import Interpreter, Version, interpreter_in
+from scope_bpf.code.python.interpreter import Interpreter, interpreter_in
+from scope_bpf.code.python.versions import Version
 from scope_bpf.errors import KernelError
 from scope_bpf.layout.records import enum_values, record_dtype
 
@@ -17,7 +18,7 @@ log = logging.getLogger(__name__)
 _NAMES = ("python", "libpython")  # of files that may have an interpreter; others are not searched for its symbols
 
 
-class Interpreters:
+class PythonProcesses:
     """Writes the map `python_processes` (python.bpf.h). `note` and `drop` are for the thread that reads news of
     mappings."""
 
@@ -37,7 +38,7 @@ class Interpreters:
             self._in[module] = interpreter_in(module.elf)
         interpreter = self._in[module]
         shift = module.elf.shift_of(mapped.start, mapped.offset)
-        if not interpreter or not interpreter.offsets or shift is None:
+        if not interpreter or interpreter.unknown or shift is None:
             return
         record = np.zeros((), self._record)
         record["runtime"], record["code_type"] = interpreter.runtime + shift, interpreter.code_type + shift
