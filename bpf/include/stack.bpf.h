@@ -115,7 +115,7 @@ struct python_codes_key {
 };
 
 /* Where a walk of Python frames is. */
-struct python_place {
+struct python_position {
 	struct python_codes_key code; /* the latest code object */
 	__u64 frame;
 	__u64 cframe;
@@ -137,7 +137,7 @@ struct stack_memory {
 	__u64 tops[STACK_FRAMES]; /* where each user frame's memory ends; 0: unknown */
 	struct unwind_walk unwound;
 	struct unwind_place place;
-	struct python_place python;
+	struct python_position python;
 	__u32 native; /* the walk of Python frames has come to this user frame */
 	__u32 pad;
 };

@@ -2,5 +2,5 @@
 interpreter (which one a file contains), processes (which processes run one), codes (names, files and lines of code
 objects), lines (tables of lines), merging (Python frames in native stacks).
 
-The frames are walked in the kernel, see bpf/include/python.bpf.h.
+The frames are walked in the kernel, see bpf/include/python*.bpf.h.
 """

@@ -24,7 +24,7 @@ class _Code:
 
 
 class Codes:
-    """Code objects in the maps `python_codes` and `python_lines` (python.bpf.h). For one thread."""
+    """Code objects in the maps `python_codes` and `python_lines` (python_code.bpf.h). For one thread."""
 
     def __init__(self, object_: BpfObject) -> None:
         self._codes, self._lines = object_.map("python_codes"), object_.map("python_lines")

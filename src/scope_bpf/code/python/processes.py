@@ -19,8 +19,10 @@ _NAMES = ("python", "libpython")  # of files that may have an interpreter; other
 
 
 class PythonProcesses:
-    """Writes the map `python_processes` (python.bpf.h). `note` and `drop` are for the thread that reads news of
-    mappings."""
+    """Writes the map `python_processes` (python_interpreter.bpf.h).
+
+    `note` and `drop` are for the thread that reads news of mappings.
+    """
 
     def __init__(self, object_: BpfObject) -> None:
         self._map = object_.map("python_processes")

@@ -8,7 +8,7 @@ the start of `_PyRuntime`.
 from collections.abc import Mapping
 
 Version = tuple[int, int]
-Offsets = Mapping[str, int | str]  # members of struct python_offsets, bpf/include/python.bpf.h
+Offsets = Mapping[str, int | str]  # members of struct python_offsets, bpf/include/python_interpreter.bpf.h
 
 EVALUATES = "_PyEval_EvalFrameDefault"  # since 3.6, Python/ceval.c
 EVALUATED: tuple[Version, ...] = ((3, 6), (3, 7), (3, 8), (3, 9), (3, 10))  # where each call of Python is a call of it
