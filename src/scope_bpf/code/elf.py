@@ -9,7 +9,7 @@ import struct
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from io import FileIO
+from io import BufferedReader, FileIO
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +30,7 @@ _PT_NOTE, _BUILD_ID = 4, (3, b"GNU\0")  # type NT_GNU_BUILD_ID and owner of the 
 X86_64 = 62  # EM_X86_64
 _RELATIVE = {X86_64: 8, 183: 1027}  # R_X86_64_RELATIVE, R_AARCH64_RELATIVE
 _NOTE = struct.Struct("<III")  # size of owner, size of text, type
+_OPEN = (FileIO, BufferedReader)
 _PAGE = os.sysconf("SC_PAGE_SIZE")  # mappings begin at a page, which may be before the segment
 _ENDBR64 = b"\xf3\x0f\x1e\xfa"
 
@@ -84,9 +85,9 @@ class ElfFile:
         NotElf: the file is not such a file, or is damaged.
     """
 
-    def __init__(self, file: FileIO | Source) -> None:
+    def __init__(self, file: FileIO | BufferedReader | Source) -> None:
         self._file = file
-        self.size = os.fstat(file.fileno()).st_size if isinstance(file, FileIO) else file.size
+        self.size = os.fstat(file.fileno()).st_size if isinstance(file, _OPEN) else file.size
         headers = Headers(self.read)
         self.machine, self._parts, self._sections = headers.machine, headers.parts, headers.sections
         loaded = self._parts[self._parts["type"] == _PT_LOAD]
@@ -298,7 +299,7 @@ class ElfFile:
         return b"" if offset is None else self.read(offset, size)
 
     def _pread(self, size: int, offset: int) -> bytes:
-        if isinstance(self._file, FileIO):
+        if isinstance(self._file, _OPEN):
             return os.pread(self._file.fileno(), size, offset)
         return self._file.pread(size, offset)
 
