@@ -54,8 +54,10 @@ static __always_inline long record_python_frame(struct python_walk *walk, __u64 
 	struct python_frame *kept;
 	__u8 is_entry = !at->has_owner;
 
-	if (word_at(code + 8) != walk->process->code_type)
-		return 1; /* a frame that is just made, or none */
+	if (word_at(code + 8) != walk->process->code_type) { /* it is just made, or cannot be read */
+		stack->flags |= STACK_CUT_PYTHON;
+		return 1;
+	}
 	barrier_var(depth);
 	if (depth >= STACK_PYTHON_FRAMES) {
 		stack->flags |= STACK_CUT_PYTHON;
@@ -99,7 +101,10 @@ static long walk_python_frame(__u32 index, struct python_walk *walk)
 	} else if (record_python_frame(walk, place->frame)) {
 		return 1;
 	}
-	place->frame = word_at(place->frame + at->previous);
+	if (bpf_probe_read_user(&place->frame, sizeof(place->frame), (void *)(place->frame + at->previous))) {
+		stack->flags |= STACK_CUT_PYTHON;
+		return 1;
+	}
 	return !place->frame;
 }
 

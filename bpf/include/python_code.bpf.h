@@ -57,16 +57,16 @@ struct {
 	__type(value, struct python_lines);
 } python_lines SEC(".maps");
 
-/* Memory to compose map entries; a program that interrupts another one uses the next. */
+/* Memory of a thread to compose map entries: another thread may run its program on the same CPU in between. */
 struct python_made {
 	struct python_code code;
 	struct python_lines lines;
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
 	__type(value, struct python_made);
 } python_making SEC(".maps");
 
@@ -92,14 +92,14 @@ static __noinline int keep_code_name(const struct python_offsets *at, __u64 obje
 	__u64 from, bytes;
 
 	if (!at || !code)
-		return 0;
+		return -1;
 	from = open_text(at, object, &code->name);
 	bytes = (__u64)code->name.length * code->name.width;
 	if (bytes > PYTHON_CODE_NAME)
 		bytes = PYTHON_CODE_NAME;
 	barrier_var(bytes);
 	if (!from || !bytes || bytes > PYTHON_CODE_NAME || bpf_probe_read_user(code->name_bytes, bytes, (void *)from))
-		return 0;
+		return -1;
 	code->name.bytes = bytes;
 	return 0;
 }
@@ -109,7 +109,7 @@ static __noinline int keep_code_file(const struct python_offsets *at, __u64 obje
 	__u64 from, bytes, all;
 
 	if (!at || !code)
-		return 0;
+		return -1;
 	from = open_text(at, object, &code->file);
 	bytes = all = (__u64)code->file.length * code->file.width;
 	if (bytes > PYTHON_CODE_FILE)
@@ -117,7 +117,7 @@ static __noinline int keep_code_file(const struct python_offsets *at, __u64 obje
 	barrier_var(bytes);
 	if (!from || !bytes || bytes > PYTHON_CODE_FILE ||
 	    bpf_probe_read_user(code->file_bytes, bytes, (void *)(from + all - bytes)))
-		return 0;
+		return -1;
 	code->file.bytes = bytes;
 	return 0;
 }
@@ -164,24 +164,27 @@ static __noinline int keep_code(const struct python_offsets *at, __u64 address, 
 	struct python_copy copy = {.place = place};
 	struct python_codes_key key;
 	struct python_made *made;
-	__u32 zero = 0;
+	struct python_code *code;
 	__u64 lines;
 
-	made = bpf_map_lookup_elem(&python_making, &zero);
+	made = bpf_task_storage_get(&python_making, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!made || !at || !place)
 		return -1;
-	lines = word_at(address + at->lines);
-	made->code.lines_bytes = word_at(lines + 16); /* ob_size of a PyBytesObject; its bytes begin at 32 */
-	made->code.first_line = word_at(address + at->first_line);
-	keep_code_name(at, word_at(address + at->name), &made->code);
-	keep_code_file(at, word_at(address + at->file), &made->code);
+	code = &made->code;
+	if (bpf_probe_read_user(&lines, sizeof(lines), (void *)(address + at->lines)))
+		return -1;
+	code->lines_bytes = word_at(lines + 16); /* ob_size of a PyBytesObject; its bytes begin at 32 */
+	code->first_line = word_at(address + at->first_line);
+	if (keep_code_name(at, word_at(address + at->name), code) ||
+	    keep_code_file(at, word_at(address + at->file), code))
+		return -1;
 	copy.lines = &made->lines;
 	place->lines_from = lines + 32;
-	place->lines_bytes = made->code.lines_bytes;
+	place->lines_bytes = code->lines_bytes;
 	place->lines_failed = 0;
 	bpf_loop(PYTHON_CODE_PIECES, copy_lines, &copy, 0);
 	key = place->code; /* before 6.2, a key cannot be in memory that was handed on */
-	if (place->lines_failed || bpf_map_update_elem(&python_codes, &key, &made->code, BPF_ANY))
+	if (place->lines_failed || bpf_map_update_elem(&python_codes, &key, code, BPF_ANY))
 		return -1;
 	return 0;
 }

@@ -58,8 +58,9 @@ static long search_interpreter(__u32 index, struct python_walk *walk)
 		return 1;
 	search->state = word_at(search->interpreter + at->threads);
 	bpf_loop(PYTHON_THREADS, search_thread, walk, 0);
-	if (search->state)
+	if (search->state && word_at(search->state + at->thread_id) == search->thread_id)
 		return 1;
+	search->state = 0; /* there are more threads than were looked at */
 	search->interpreter = word_at(search->interpreter + at->next_interpreter);
 	return 0;
 }

@@ -148,6 +148,8 @@ static __always_inline __u64 mix(__u64 hash, __u64 value)
 	return hash ^ hash >> 32;
 }
 
+#include "returns.bpf.h"
+
 #include "frameless.bpf.h"
 #include "python.bpf.h"
 #include "unwind.bpf.h"
@@ -174,6 +176,7 @@ static __always_inline __u64 walk_frames(struct stack_memory *memory, struct use
 		frame.return_address = 0;
 		if (bpf_probe_read_user(&frame, sizeof(frame), (void *)at))
 			frame.return_address = 0;
+		frame.return_address = own_return(frame.return_address, at + sizeof(frame.outer));
 	}
 	stack->user_depth = count;
 	stack->flags = (frame.return_address ? STACK_CUT_USER : 0) | STACK_BY_FRAME_POINTERS;
@@ -198,6 +201,7 @@ __noinline __u64 walk_stack(const struct user_frame *entry, __u64 at, struct sta
 	if (!entry || !memory) /* never NULL, but the verifier does not know */
 		return 0;
 	frame = *entry;
+	frame.return_address = own_return(frame.return_address, at - sizeof(frame.return_address));
 	stack = &memory->walked;
 	hash = mix(running_start_ns(), task->mm->start_stack);
 #ifdef STACK_UNWOUND

@@ -171,7 +171,7 @@ static __always_inline bool unwind_by(struct unwind_walk *at, const struct unwin
 		at->fp = word_at(at->fp);
 	else if (row->fp)
 		at->fp = word_at(cfa + saved);
-	at->pc = word_at(cfa - UNWIND_WORD);
+	at->pc = own_return(word_at(cfa - UNWIND_WORD), cfa - UNWIND_WORD);
 	at->sp = cfa;
 	return at->pc;
 }
@@ -183,9 +183,9 @@ static __always_inline bool unwind_by_frame_pointer(struct unwind_walk *at)
 
 	if (at->fp < at->sp || at->fp & 7 || bpf_probe_read_user(&frame, sizeof(frame), (void *)at->fp))
 		return false;
+	at->pc = own_return(frame.return_address, at->fp + UNWIND_WORD);
 	at->sp = at->fp + sizeof(frame);
 	at->fp = frame.outer;
-	at->pc = frame.return_address;
 	return at->pc;
 }
 

@@ -167,6 +167,16 @@ def test_stacks(record: Record, workload: Callable[[str], str]) -> None:
     assert {row["stack"] for row in without.rows("span")} == {None}
 
 
+def test_stacks_of_calls_within_calls(record: Record, workload: Callable[[str], str]) -> None:
+    """To record a return, the kernel puts another address on the stack; the callers are there nevertheless."""
+    functions = ["naps:main", "naps:outer", "naps:inner", "libc:nanosleep"]
+    recorded = record("span", [workload("naps")], functions=functions, stacks=True)
+    callers = Counter((row["function"], row["stack"].partition(";main")[2]) for row in recorded.rows("span"))
+    assert callers["outer", ""] >= 10  # the first time, it may not be known yet how to unwind the program
+    assert callers["inner", ";outer"] >= 10
+    assert callers["nanosleep", ";outer;inner"] >= 10
+
+
 def test_calls_that_are_jumped_out_of(record: Record, workload: Callable[[str], str]) -> None:
     """longjmp() leaves four calls, which are counted as lost; the next call is recorded as it was."""
     recorded = record("span", [workload("spans"), "jumps"], functions=["spans:jumps", "spans:last n=arg0:i32"])

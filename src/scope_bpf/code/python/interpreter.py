@@ -24,6 +24,7 @@ _RUNTIME, _CODE, _FRAME, _VERSION = "_PyRuntime", "PyCode_Type", "PyFrame_Type",
 _COOKIE = b"xdebugpy"  # of _Py_DebugOffsets: Include/internal/pycore_runtime.h, 3.13
 _DEBUG_WORDS = 80  # of eight bytes; more than any version has before the last one used here
 _FREE_THREADED = 2  # number of this word
+_MOST_OFFSET = 0xFFFF  # in struct python_offsets
 
 # Functions of the stable ABI that a version added, which tell versions before 3.11 apart (Misc/stable_abi.toml).
 _ADDED = {(3, 10): "PyIter_Send", (3, 9): "PyObject_CallNoArgs", (3, 8): "PyCode_NewWithPosOnlyArgs"}
@@ -100,7 +101,10 @@ def _offsets_of(elf: ElfFile, version: Version | None, runtime: int, name: str) 
     words = struct.unpack(f"<{_DEBUG_WORDS}Q", data)
     if words[_FREE_THREADED]:
         return {}, f"free-threaded {name}"
-    return {member: words[word] for member, word in IN_DEBUG_OFFSETS[version].items()} | SINCE_313, ""
+    offsets = {member: words[word] for member, word in IN_DEBUG_OFFSETS[version].items()}
+    if max(offsets.values()) > _MOST_OFFSET:
+        return {}, f"{name} with impossible debug offsets"
+    return offsets | SINCE_313, ""
 
 
 def _are_told(elf: ElfFile, offsets: Offsets, code: int, frame: int, version: Version | None) -> bool:

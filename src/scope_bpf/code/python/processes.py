@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -29,6 +30,7 @@ class PythonProcesses:
         self._record = record_dtype(object_.btf, "python_process")
         self._ways = enum_values(object_.btf, "python_instruction")
         self._in: dict[Module, Interpreter | None] = {}
+        self._versions: WeakKeyDictionary[Process, Version | None] = WeakKeyDictionary()
         self._is_used = object_.has_loaded("python_fork")  # not if the options have chosen no stacks
 
     def note(self, process: Process, mapped: Mapped) -> None:
@@ -42,8 +44,10 @@ class PythonProcesses:
         shift = module.elf.shift_of(mapped.start, mapped.offset)
         if not interpreter or interpreter.unknown or shift is None:
             return
+        self._versions[process] = interpreter.version  # an exec may have replaced another one
         record = np.zeros((), self._record)
-        record["runtime"], record["code_type"] = interpreter.runtime + shift, interpreter.code_type + shift
+        for name, address in (("runtime", interpreter.runtime), ("code_type", interpreter.code_type)):
+            record[name] = (address + shift) % (1 << 64)  # a file may tell any address
         for name, value in interpreter.offsets.items():
             record["at"][name] = self._ways[value] if isinstance(value, str) else value
         try:
@@ -53,8 +57,7 @@ class PythonProcesses:
 
     def version(self, process: Process) -> Version | None:
         """The version that a process runs; None: none that is known."""
-        found = (self._in.get(module) for module in list(process.modules))
-        return next((interpreter.version for interpreter in found if interpreter), None)
+        return self._versions.get(process)
 
     def is_in(self, module: Module) -> bool:
         """Whether a file contains an interpreter."""
