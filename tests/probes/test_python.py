@@ -84,7 +84,11 @@ def test_interpreters_without_usdt_probes(record: Record, tmp_path: Path, versio
     assert {row["ended"] for row in here} == {"returned", "raised"}
     assert recorded.accounts["python_call"].lost == {}
     (note,) = recorded.notes
-    assert f"calls up to 64 deep, by the evaluation of frames: CPython {version} has no USDT probes" in note
+    assert (
+        "complete but for calls nested deeper than 64, which are counted as lost: by the evaluation of frames" in note
+    )
+    assert f"CPython {version} has no USDT probes for calls" in note
+    assert recorded.count("python_sample") == 0
 
 
 def test_evaluations_that_the_kernel_does_not_follow(record: Record) -> None:
@@ -96,12 +100,74 @@ def test_evaluations_that_the_kernel_does_not_follow(record: Record) -> None:
     assert recorded.accounts["python_call"].lost == {"too_deep": 100 - 63}
 
 
-def test_interpreters_that_cannot_be_recorded(record: Record) -> None:
-    """A note says what could be done: an option, or sampling."""
-    (*_, older) = record("python", [pyenv("3.10"), "-c", "pass"]).notes
-    assert "CPython 3.10 has no USDT probes for calls: -o evaluate=true records them, but ends a program" in older
-    (*_, newer) = record("python", [pyenv("3.12"), "-c", "pass"], evaluate=True).notes
-    assert "CPython 3.12 has no USDT probes for calls, and no other way to record its calls is known" in newer
+SPINS = """
+import json, sys, time
+
+def spins(seconds):
+    begin = time.thread_time()
+    while time.thread_time() < begin + seconds:
+        pass
+    return time.thread_time() - begin
+
+def short():
+    return spins(0.3)
+
+class Thing:
+    def long(self):
+        return spins(0.9)
+
+json.dump({"short": short(), "long": Thing().long()}, open(sys.argv[1], "w"))
+"""
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.10", "3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("mode", ["events", "summary"])
+def test_interpreters_whose_calls_cannot_be_recorded(record: Record, tmp_path: Path, version: str, mode: str) -> None:
+    """They are sampled: each function's time is what the program measures. A note says so, and how often."""
+    script, out = tmp_path / "spins.py", tmp_path / "told"
+    script.write_text(SPINS)
+    command = [pyenv(version), str(script), str(out)]
+    recorded = record("python", command, rate=997, mode=mode, interval_ms=ONE_INTERVAL_MS)
+    stream, weight = ("python_sample", "duration_ns") if mode == "events" else ("python_sample_summary", "total_ns")
+    took: Counter[str] = Counter()
+    for row in recorded.rows(stream):
+        frames = (row["stack"] or "").split(";")
+        inside = [at for at, frame in enumerate(frames) if frame.startswith(f"spins ({script}:")]
+        assert bool(inside) == ("spins (" in (row["python"] or ""))
+        if inside:
+            took[frames[inside[0] - 1].partition(" (")[0].rpartition(".")[2]] += row[weight]
+    told = {name: seconds * 1e9 for name, seconds in json.loads(out.read_text()).items()}
+    assert took.keys() == told.keys()
+    assert all(0.8 * told[name] < took[name] < 1.2 * told[name] for name in told)
+    assert recorded.accounts[stream].lost == {}
+    assert recorded.count("python_call") == recorded.count("python_call_summary") == 0
+    (*_, note) = recorded.notes
+    assert f"sampled 997 times a second of CPU time: CPython {version} has no USDT probes for calls" in note
+    assert ("-o evaluate=true" in note) == (version in ("3.8", "3.10"))
+
+
+def test_interpreters_whose_calls_are_recorded_are_not_sampled(record: Record, tmp_path: Path) -> None:
+    """They may start one that is, in the same trace."""
+    script = tmp_path / "spins.py"
+    script.write_text(SPINS)
+    starts = "import subprocess, sys\ndef short(): subprocess.run(sys.argv[1:])\nshort()"
+    command = [DEBIAN, "-c", starts, pyenv("3.12"), str(script), str(tmp_path / "told")]
+    recorded = record("python", command, function=["short"], rate=997)
+    assert recorded.count("python_call") == 1
+    pids = {row["pid"] for row in recorded.rows("python_sample")}
+    assert len(pids) == 1
+    assert pids.isdisjoint({row["pid"] for row in recorded.rows("python_call")})
+    complete, sampled = recorded.notes
+    assert complete.startswith(f"{DEBIAN}: complete:")
+    assert "libpython3.12" in sampled
+
+
+def test_interpreters_that_are_not_known(record: Record) -> None:
+    """A note says that nothing is recorded, and why."""
+    recorded = record("python", [pyenv("3.7"), "-c", "for i in range(10000000): pass"], rate=997)
+    (*_, note) = recorded.notes
+    assert "not recorded: CPython 3.7 has no USDT probes for calls; the layout of CPython 3.7 is not known; -o" in note
+    assert recorded.count("python_sample") == 0
 
 
 def pyenv(version: str) -> str:
@@ -184,7 +250,7 @@ def test_a_process_that_leaves_its_calls(record: Record) -> None:
 def test_it_is_told_how_each_interpreter_is_seen(record: Record) -> None:
     """A note says whether the calls of an interpreter are recorded."""
     recorded = record("python", [DEBIAN, "-c", "pass"])
-    assert recorded.notes == [f"{DEBIAN}: every call, by the USDT probes of CPython 3.11"]
+    assert recorded.notes == [f"{DEBIAN}: complete: every call, by the USDT probes of CPython 3.11"]
 
 
 @pytest.mark.parametrize(

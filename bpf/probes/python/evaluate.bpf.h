@@ -42,19 +42,11 @@ static __noinline __u64 utf8_of(__u64 object)
 	return text;
 }
 
-static __always_inline __u64 pointer_at(__u64 address)
-{
-	__u64 value = 0;
-
-	bpf_probe_read_user(&value, sizeof(value), (void *)address);
-	return value;
-}
-
 /* Drops the calls that have been left: the stack is already above them. Returns the innermost call. */
-static __always_inline struct python_frame *innermost(struct task_struct *task, struct python_thread *thread,
-						      __u32 place, __u64 stack)
+static __always_inline struct open_call *innermost_evaluation(struct task_struct *task, struct calling_thread *thread,
+							      __u32 place, __u64 stack)
 {
-	struct python_frame *frame = thread->depth ? frame_at(task, thread, thread->depth - 1) : NULL;
+	struct open_call *frame = thread->depth ? frame_at(task, thread, thread->depth - 1) : NULL;
 
 	for (int i = 0; i < EVALUATED_DEPTH && frame && frame->stack < stack; i++) {
 		drop(task, thread);
@@ -68,11 +60,11 @@ SEC("uprobe")
 int python_evaluate(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct python_thread *thread = thread_of(task);
+	struct calling_thread *thread = thread_of(task);
 	__u32 number = bpf_get_attach_cookie(ctx), line = 0;
 	const struct python_place *place = place_numbered(number);
 	__u64 first = PT_REGS_PARM1(ctx), at = PT_REGS_PARM2(ctx), stack = PT_REGS_SP(ctx);
-	struct python_frame *frame;
+	struct open_call *frame;
 
 	if (!place)
 		return 0;
@@ -83,7 +75,7 @@ int python_evaluate(struct pt_regs *ctx)
 	stack += 8; /* ret removes the return address */
 #endif
 	if (thread)
-		innermost(task, thread, number, stack + 1);
+		innermost_evaluation(task, thread, number, stack + 1);
 	if (thread && thread->depth >= EVALUATED_DEPTH) {
 		scope_count_hit(number);
 		scope_lose_hit(number, counting_stream(), SCOPE_LOST_TOO_DEEP);
@@ -93,7 +85,7 @@ int python_evaluate(struct pt_regs *ctx)
 	if (!frame)
 		return 0;
 	frame->stack = stack;
-	frame->function = pointer_at(at + place->frame_code);
+	frame->function = word_at(at + place->frame_code);
 	bpf_probe_read_user(&line, sizeof(line), (void *)(frame->function + place->code_line));
 	frame->line = line;
 	frame->entered_ns = bpf_ktime_get_boot_ns();
@@ -106,20 +98,20 @@ int python_evaluated(struct pt_regs *ctx)
 {
 	__u64 now_ns = bpf_ktime_get_boot_ns(), code;
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct python_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct calling_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 	__u32 number = bpf_get_attach_cookie(ctx);
 	const struct python_place *place = place_numbered(number);
-	struct python_frame *frame;
+	struct open_call *frame;
 
 	if (!place || !thread)
 		return 0;
-	frame = innermost(task, thread, number, PT_REGS_SP(ctx));
+	frame = innermost_evaluation(task, thread, number, PT_REGS_SP(ctx));
 	if (!frame || frame->stack != PT_REGS_SP(ctx))
 		return 0;
 	code = frame->function;
 	add_inner(task, thread, now_ns - frame->entered_ns);
-	finish(task, thread, frame, utf8_of(pointer_at(code + place->code_function)),
-	       utf8_of(pointer_at(code + place->code_file)), PT_REGS_RC(ctx) ? PYTHON_RETURNED : PYTHON_RAISED,
+	finish(task, thread, frame, utf8_of(word_at(code + place->code_function)),
+	       utf8_of(word_at(code + place->code_file)), PT_REGS_RC(ctx) ? PYTHON_RETURNED : PYTHON_RAISED,
 	       now_ns - frame->entered_ns);
 	return 0;
 }

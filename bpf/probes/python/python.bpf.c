@@ -5,13 +5,17 @@
  */
 #include "scope.bpf.h"
 
+#include "calls.bpf.h"
+#include "stack.bpf.h"
 #include "usdt.bpf.h"
 
 #include "python.h"
 
 SCOPE_STREAM(python_call);
 SCOPE_STREAM(python_code);
+SCOPE_STREAM(python_sample);
 SCOPE_SUMMARY(python_call_summary);
+SCOPE_SUMMARY(python_sample_summary);
 
 const volatile __u64 min_ns; /* events: record only calls that last as long */
 
@@ -21,7 +25,7 @@ const volatile __u64 min_ns; /* events: record only calls that last as long */
 #define PYTHON_DEEP 65536 /* calls of all threads that are nested deeper */
 
 /* An open call. The names are addresses in the process. */
-struct python_frame {
+struct open_call {
 	__u64 function;
 	__u64 file;
 	__u64 entered_ns;
@@ -31,11 +35,11 @@ struct python_frame {
 	__u32 pad;
 };
 
-struct python_thread {
+struct calling_thread {
 	struct scope_thread thread;
 	__u32 depth;  /* number of open calls */
 	__u32 unkept; /* and of those inside that could not be kept */
-	struct python_frame frames[PYTHON_NEAR];
+	struct open_call frames[PYTHON_NEAR];
 	struct { /* an event being composed; its text is in `names` and follows it */
 		struct python_call_event event;
 		char text[PYTHON_FUNCTION + PYTHON_FILE + 8];
@@ -48,7 +52,7 @@ struct python_thread {
 	struct python_call_summary_key key;
 };
 
-SCOPE_THREADS(struct python_thread);
+SCOPE_THREADS(struct calling_thread);
 
 struct deep_key {
 	__s32 tid;
@@ -61,18 +65,17 @@ struct {
 	__uint(max_entries, PYTHON_DEEP);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct deep_key);
-	__type(value, struct python_frame);
+	__type(value, struct open_call);
 } deep SEC(".maps");
 
-static const struct python_frame no_frame;
+static const struct open_call no_frame;
 
 static __always_inline __u16 counting_stream(void)
 {
 	return scope_summarize ? stream_python_call_summary : stream_python_call;
 }
 
-static __always_inline struct python_frame *frame_at(struct task_struct *task, struct python_thread *thread,
-						     __u32 depth)
+static __always_inline struct open_call *frame_at(struct task_struct *task, struct calling_thread *thread, __u32 depth)
 {
 	struct deep_key key = {.tid = task->pid, .depth = depth};
 
@@ -83,7 +86,7 @@ static __always_inline struct python_frame *frame_at(struct task_struct *task, s
 }
 
 /* Drops the innermost call. */
-static __always_inline void drop(struct task_struct *task, struct python_thread *thread)
+static __always_inline void drop(struct task_struct *task, struct calling_thread *thread)
 {
 	struct deep_key key = {.tid = task->pid};
 
@@ -96,9 +99,9 @@ static __always_inline void drop(struct task_struct *task, struct python_thread 
 }
 
 /* A new call; NULL: the thread is not watched, or the call cannot be kept, which is counted. */
-static __always_inline struct python_frame *begin(struct task_struct *task, struct python_thread *thread, __u32 place)
+static __always_inline struct open_call *begin(struct task_struct *task, struct calling_thread *thread, __u32 place)
 {
-	struct python_frame *frame;
+	struct open_call *frame;
 
 	if (!thread ? !scope_passes(task) : !scope_thread_passes(task, &thread->thread))
 		return NULL;
@@ -124,80 +127,12 @@ static __always_inline struct python_frame *begin(struct task_struct *task, stru
 	return frame;
 }
 
-static __always_inline struct python_thread *thread_of(struct task_struct *task)
+static __always_inline struct calling_thread *thread_of(struct task_struct *task)
 {
 	return bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
-/* The names of the finished call are in `thread->names`. */
-static __always_inline void emit(struct task_struct *task, struct python_thread *thread,
-				 const struct python_frame *frame, enum python_ended ended, __u64 duration_ns)
-{
-	struct python_call_event *event = &thread->made.event;
-	__u32 function = thread->names.function, file = thread->names.file, length = function + file;
-
-	barrier_var(length);
-	if (length > sizeof(thread->made.text))
-		return;
-	bpf_probe_read_kernel(thread->made.text, length, thread->names.text);
-	event->duration_ns = duration_ns;
-	event->self_ns = duration_ns - frame->inner_ns;
-	event->function.offset = 0;
-	event->function.length = function ? function - 1 : 0;
-	event->file.offset = function;
-	event->file.length = file ? file - 1 : 0;
-	event->has_function = function > 0;
-	event->has_file = file > 0;
-	event->line = frame->line;
-	event->depth = thread->depth;
-	event->ended = ended;
-	scope_output(&event->header, task, stream_python_call, frame->entered_ns, sizeof(*event) + length);
-}
-
-/* Emits the names of a function that a summary counts for the first time in its interval. */
-static __noinline int emit_names(struct python_thread *thread, __u64 code)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct python_code_event *event;
-	__u32 function, file, length;
-
-	if (!thread)
-		return 0;
-	event = &thread->named.event;
-	function = thread->names.function;
-	file = thread->names.file;
-	length = function + file;
-	barrier_var(length);
-	if (length > sizeof(thread->named.text))
-		return 0;
-	bpf_probe_read_kernel(thread->named.text, length, thread->names.text);
-	event->code = code;
-	event->function.offset = 0;
-	event->function.length = function ? function - 1 : 0;
-	event->file.offset = function;
-	event->file.length = file ? file - 1 : 0;
-	event->has_function = function > 0;
-	event->has_file = file > 0;
-	scope_output(&event->header, task, stream_python_code, bpf_ktime_get_boot_ns(), sizeof(*event) + length);
-	return 0;
-}
-
-static __always_inline void count(struct python_thread *thread, const struct python_frame *frame, __u64 duration_ns)
-{
-	struct python_call_summary_value *value;
-
-	__builtin_memset(&thread->key, 0, sizeof(thread->key));
-	fill_running_process(&thread->key.process);
-	thread->key.code = hash_names(&thread->names);
-	value = python_call_summary_slot(&thread->key);
-	if (!value)
-		return;
-	if (!__sync_fetch_and_add(&value->calls, 1))
-		emit_names(thread, thread->key.code);
-	__sync_fetch_and_add(&value->total_ns, duration_ns);
-	__sync_fetch_and_add(&value->self_ns, duration_ns - frame->inner_ns);
-	scope_histogram_add(&value->latency, duration_ns);
-}
+#include "record.bpf.h"
 
 struct search {
 	__u64 function;
@@ -208,8 +143,8 @@ struct search {
 
 static long search_frame(__u32 index, struct search *search)
 {
-	struct python_thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
-	struct python_frame *frame;
+	struct calling_thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct open_call *frame;
 
 	if (!thread || index >= thread->depth)
 		return 1;
@@ -226,7 +161,7 @@ static long search_frame(__u32 index, struct search *search)
 static long drop_one(__u32 index, __u32 *place)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct python_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct calling_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 
 	if (!thread || !thread->depth)
 		return 1;
@@ -235,7 +170,7 @@ static long drop_one(__u32 index, __u32 *place)
 	return 0;
 }
 
-static __always_inline bool is_of(const struct python_frame *frame, __u64 function, __u64 file)
+static __always_inline bool is_of(const struct open_call *frame, __u64 function, __u64 file)
 {
 	return frame && frame->function == function && frame->file == file;
 }
@@ -251,28 +186,10 @@ static __noinline bool drop_inner(__u32 place, __u64 function, __u64 file)
 	return search.found;
 }
 
-/* Ends the innermost call: counts or emits it if the options want it, and drops it. */
-static __always_inline void finish(struct task_struct *task, struct python_thread *thread, struct python_frame *frame,
-				   __u64 function, __u64 file, enum python_ended ended, __u64 duration_ns)
-{
-	thread->depth--;
-	if (scope_summarize || duration_ns >= min_ns) {
-		read_names(&thread->names, function, file);
-		if (is_wanted(&thread->names)) {
-			if (scope_summarize)
-				count(thread, frame, duration_ns);
-			else
-				emit(task, thread, frame, ended, duration_ns);
-		}
-	}
-	thread->depth++;
-	drop(task, thread);
-}
-
 /* Adds the duration of the innermost call to the call around it. */
-static __always_inline void add_inner(struct task_struct *task, struct python_thread *thread, __u64 duration_ns)
+static __always_inline void add_inner(struct task_struct *task, struct calling_thread *thread, __u64 duration_ns)
 {
-	struct python_frame *outer;
+	struct open_call *outer;
 
 	if (thread->depth < 2)
 		return;
@@ -291,7 +208,7 @@ int python_enter(struct pt_regs *ctx)
 	__u64 cookie = bpf_get_attach_cookie(ctx), line = 0;
 	struct task_struct *task = bpf_get_current_task_btf();
 	const struct usdt_site *site = usdt_site(cookie);
-	struct python_frame *frame = site ? begin(task, thread_of(task), cookie) : NULL;
+	struct open_call *frame = site ? begin(task, thread_of(task), cookie) : NULL;
 
 	if (!frame)
 		return 0;
@@ -310,9 +227,9 @@ int python_leave(struct pt_regs *ctx)
 {
 	__u64 now_ns = bpf_ktime_get_boot_ns(), cookie = bpf_get_attach_cookie(ctx), file = 0, function = 0;
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct python_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct calling_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 	const struct usdt_site *site = usdt_site(cookie);
-	struct python_frame *frame;
+	struct open_call *frame;
 
 	if (!site || !thread)
 		return 0;
@@ -345,11 +262,12 @@ int python_raise(struct pt_regs *ctx)
 }
 
 #include "evaluate.bpf.h"
+#include "sample.bpf.h"
 
 /* Calls that a thread's end leaves, or exec: their names can no longer be read. */
 static __always_inline void leave_all(struct task_struct *task)
 {
-	struct python_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct calling_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 	__u32 place = 0;
 
 	if (!thread)
@@ -360,14 +278,14 @@ static __always_inline void leave_all(struct task_struct *task)
 }
 
 SEC("tp_btf/sched_process_exit")
-int BPF_PROG(python_exit, struct task_struct *task)
+int BPF_PROG(calls_exit, struct task_struct *task)
 {
 	leave_all(task);
 	return 0;
 }
 
 SEC("tp_btf/sched_process_exec")
-int BPF_PROG(python_exec, struct task_struct *task)
+int BPF_PROG(calls_exec, struct task_struct *task)
 {
 	leave_all(task);
 	return 0;

@@ -47,4 +47,21 @@ struct python_call_summary_value {
 	struct scope_histogram latency;
 };
 
+/* A sample of a thread on a CPU. */
+struct python_sample_event {
+	struct scope_header header;
+	__u64 duration_ns; /* the time that it stands for */
+	__u64 stack_id;	   /* 0: no Python frame, or not kept */
+};
+
+struct python_sample_summary_key {
+	struct scope_process process;
+	__u64 stack_id;
+};
+
+struct python_sample_summary_value {
+	__u64 count;
+	__u64 total_ns;
+};
+
 #endif

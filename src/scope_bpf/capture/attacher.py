@@ -5,10 +5,11 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.capture.attachments import Attachments
@@ -36,6 +37,7 @@ class Attacher:
     everything is done at once; after that, slow work is done in other threads.
 
     Args:
+        options: the probe's validated options.
         object_: the loaded object.
         places: the probe's places.
         target: the processes whose files are attached.
@@ -46,7 +48,16 @@ class Attacher:
         TargetNotFound: the target does not exist.
     """
 
-    def __init__(self, probe: Probe, object_: BpfObject, places: Places, target: Target, grace_s: float) -> None:
+    def __init__(
+        self,
+        probe: Probe,
+        options: Mapping[str, Any],
+        object_: BpfObject,
+        places: Places,
+        *,
+        target: Target,
+        grace_s: float,
+    ) -> None:
         raise_limit_of_descriptors()
         self._places = places
         self._modules = Modules(object_)
@@ -57,7 +68,7 @@ class Attacher:
         self._next_letting_go = 0.0
         self.resolver: Resolver | None = None
         if probe.resolver:
-            self.resolver = probe.resolver(object_, self._modules, places.places)
+            self.resolver = probe.resolver(object_, self._modules, options)
         self._attachments = Attachments(places, probe.libraries, self.resolver, self._retries, self._lock)
         self._watched = Watched(self._modules, self._attachments, self._retries, grace_s)
         self._history.catch_up = self._catch_up

@@ -50,7 +50,8 @@ class Functions(Part):
         target: Target,
         watched: Callable[[], Collection[int]],
     ) -> None:
-        self._probe, self._wanted, self._multi = probe, probe.places(options), multi
+        self._probe, self._options, self._multi = probe, options, multi
+        self._wanted = probe.places(options)
         self._grace_s = _GRACE_S + options.get("interval_ms", 0) / 1000
         self._command, self._target, self._watched = command, target, watched
         self._places: Places | None = None
@@ -78,7 +79,9 @@ class Functions(Part):
             FunctionNotFound: a function is wanted by its full name, and the files that should have it do not.
         """
         self._places = Places(self._probe, object_, self._wanted, self._multi)
-        self._attacher = attacher = Attacher(self._probe, object_, self._places, self._target, self._grace_s)
+        self._attacher = attacher = Attacher(
+            self._probe, self._options, object_, self._places, target=self._target, grace_s=self._grace_s
+        )
         if self._probe.libraries:
             attacher.look_at_installed(installed_libraries(self._probe.libraries))
         attacher.look_at_installed(self._places.patterns.paths)

@@ -95,7 +95,7 @@ class Probe:
             them.
         kept_by_process: names of maps with a struct NAME_key; entries of ended processes are deleted.
         resolver: makes the `Resolver` (scope_bpf.code.resolver) that computes the resolved columns, from a loaded
-            object, its modules and the probe's places.
+            object, its modules and the validated options.
         resolves: computes from the validated options whether any column is resolved and anything is kept by process.
         sampler: makes the `Sampler` of a sampling probe; raises NotSupported if this host has no such source.
     """

@@ -4,7 +4,7 @@ A function without a symbol becomes file, offset and build id, so it can be name
 build. If the debug file arrives while the stack is in use, later rows have the names.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,10 +51,18 @@ class StackResolver:
 
     Args:
         all_processes: stacks may be of any process, not only of those that use a file with attached functions.
+        is_walked: whether Python frames of the interpreter in a file are wanted.
     """
 
-    def __init__(self, object_: BpfObject, modules: Modules, *, all_processes: bool = False) -> None:
-        self._stacks, self._all_processes = StackNames(object_, modules.history), all_processes
+    def __init__(
+        self,
+        object_: BpfObject,
+        modules: Modules,
+        *,
+        all_processes: bool = False,
+        is_walked: Callable[[Module], bool] = lambda _: True,
+    ) -> None:
+        self._stacks, self._all_processes = StackNames(object_, modules.history, is_walked), all_processes
 
     def add_module(self, module: Module) -> bool:
         """Keeps a file if every process that maps it may have stacks."""
@@ -93,15 +101,20 @@ class StackNames:
     """Texts of the stacks in a probe's map `scope_stacks` (stack.bpf.h); each text is made once.
 
     For the thread that makes columns; another thread writes `history`, and calls `drop_module`.
+
+    Args:
+        is_walked: whether Python frames of the interpreter in a file are wanted.
     """
 
-    def __init__(self, object_: BpfObject, history: History) -> None:
+    def __init__(
+        self, object_: BpfObject, history: History, is_walked: Callable[[Module], bool] = lambda _: True
+    ) -> None:
         self._map, self._history = object_.map("scope_stacks"), history
         self._key = record_dtype(object_.btf, "scope_stacks_key")
         self._stack = record_dtype(object_.btf, "scope_stack")
         self._flags = enum_values(object_.btf, "scope_stack_flag")
         self._entered_at = enum_values(object_.btf, "python_entered")["PYTHON_ENTERED_AT"]
-        self._codes, self._pythons = Codes(object_), PythonProcesses(object_)
+        self._codes, self._pythons = Codes(object_), PythonProcesses(object_, is_walked)
         self._unwinding, self._kernel, self._names = Unwinding(object_), KernelSymbols(), FrameNames()
         history.listener = _Told(self._pythons, self._unwinding)
 

@@ -1,6 +1,6 @@
 """Where threads spend their time: samples of their stacks on a CPU, and their stacks whenever they leave it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from scope_bpf.layout.records import enum_values
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
-    from scope_bpf.catalogue.place import Place
     from scope_bpf.code.modules import Modules
     from scope_bpf.code.resolver import Resolver
 
@@ -40,7 +39,7 @@ def _hooks(options: Mapping[str, Any]) -> Hooks:
     return chosen
 
 
-def _resolver(object_: "BpfObject", modules: "Modules", _places: "Sequence[Place]") -> "Resolver":
+def _resolver(object_: "BpfObject", modules: "Modules", _options: Mapping[str, Any]) -> "Resolver":
     from scope_bpf.code.stacks import StackResolver
 
     return StackResolver(object_, modules, all_processes=True)

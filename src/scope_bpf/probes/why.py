@@ -1,7 +1,7 @@
 """Where the wall time of threads goes: on a CPU, waiting for a CPU, or blocked, and in which call."""
 
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from scope_bpf.probes.syscalls import TABLE, by_number
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
-    from scope_bpf.catalogue.place import Place
     from scope_bpf.code.modules import Modules
     from scope_bpf.code.resolver import Resolver
 
@@ -52,7 +51,7 @@ def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"files_of_calls": by_number(calls), "keep_stacks": options["stacks"]}
 
 
-def _resolver(object_: "BpfObject", modules: "Modules", _places: "Sequence[Place]") -> "Resolver":
+def _resolver(object_: "BpfObject", modules: "Modules", _options: Mapping[str, Any]) -> "Resolver":
     from scope_bpf.code.stacks import StackResolver
 
     return StackResolver(object_, modules)

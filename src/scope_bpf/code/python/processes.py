@@ -1,6 +1,7 @@
 """Tells the BPF programs which processes run Python, and where its interpreter keeps what."""
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -23,9 +24,13 @@ class PythonProcesses:
     """Writes the map `python_processes` (python_interpreter.bpf.h).
 
     `note` and `drop` are for the thread that reads news of mappings.
+
+    Args:
+        is_walked: whether frames of the interpreter in a file are wanted.
     """
 
-    def __init__(self, object_: BpfObject) -> None:
+    def __init__(self, object_: BpfObject, is_walked: Callable[[Module], bool]) -> None:
+        self._is_walked = is_walked
         self._map = object_.map("python_processes")
         self._record = record_dtype(object_.btf, "python_process")
         self._ways = enum_values(object_.btf, "python_instruction")
@@ -42,7 +47,7 @@ class PythonProcesses:
             self._in[module] = interpreter_in(module.elf)
         interpreter = self._in[module]
         shift = module.elf.shift_of(mapped.start, mapped.offset)
-        if not interpreter or interpreter.unknown or shift is None:
+        if not interpreter or interpreter.unknown or shift is None or not self._is_walked(module):
             return
         self._versions[process] = interpreter.version  # an exec may have replaced another one
         record = np.zeros((), self._record)

@@ -1,6 +1,6 @@
 """CUDA: calls to the runtime and the driver, and kernel launches with the kernels' names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,6 @@ from scope_bpf.probes.cuda.functions import BY_ADDRESS, D2D, FUNCTIONS, RUNTIME
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
-    from scope_bpf.catalogue.place import Place
     from scope_bpf.code.modules import Modules
     from scope_bpf.code.resolver import Resolver
 
@@ -92,7 +91,7 @@ def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"keep_stacks": options["stacks"], "only_device": only_device}
 
 
-def _resolver(object_: "BpfObject", modules: "Modules", _places: "Sequence[Place]") -> "Resolver":
+def _resolver(object_: "BpfObject", modules: "Modules", _options: Mapping[str, Any]) -> "Resolver":
     from scope_bpf.probes.cuda.resolver import CudaResolver
 
     return CudaResolver(object_, modules)

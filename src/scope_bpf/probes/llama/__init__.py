@@ -1,7 +1,7 @@
 """Inference with llama.cpp, in any program that contains it: requests, tokens, and batches."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,6 @@ from scope_bpf.probes.llama.functions import places
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
-    from scope_bpf.catalogue.place import Place
     from scope_bpf.code.modules import Modules
     from scope_bpf.code.resolver import Resolver
 
@@ -65,7 +64,7 @@ _OF_SEQUENCE = ("context", "sequence")
 _HOOKS = "llama.cpp's C interface, CUDA's waits; tp_btf: sched_switch, sched_wakeup; software events; clocks of CPUs"
 
 
-def _resolver(object_: "BpfObject", _modules: "Modules", _places: "Sequence[Place]") -> "Resolver":
+def _resolver(object_: "BpfObject", _modules: "Modules", _options: Mapping[str, Any]) -> "Resolver":
     from scope_bpf.probes.llama.operators import Operators
 
     return Operators(object_)

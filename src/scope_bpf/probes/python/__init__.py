@@ -1,20 +1,24 @@
-"""Calls of Python functions in CPython, through its USDT probes or its evaluation of frames."""
+"""Calls of Python functions in CPython, through its USDT probes or its evaluation of frames; else, samples of them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scope_bpf.catalogue import stacks
 from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.place import Chosen, Place, Usdt
-from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
+from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
+from scope_bpf.catalogue.shown import Flame, Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Mode, Names, Stream
 from scope_bpf.code.python.versions import EVALUATED, EVALUATES, OFFSETS, Version
 from scope_bpf.errors import InvalidOption
 
 if TYPE_CHECKING:
+    from scope_bpf.binding.object import BpfObject
     from scope_bpf.code.elf import ElfFile
+    from scope_bpf.code.modules import Modules
     from scope_bpf.code.resolver import Resolver
 
 _MOST = 4  # PYTHON_WANTED
@@ -22,7 +26,10 @@ _LONGEST_FUNCTION, _LONGEST_FILE = 255, 1023  # bytes: PYTHON_FUNCTION and PYTHO
 
 _FUNCTION = Column("name of the function, without its class; <module> for the code of a module; absent if unreadable")
 _FILE = Column("file of the function's code, as Python names it; absent if unreadable, or longer than 1,022 bytes")
-_PROGRAMS = ("python_exit", "python_exec")
+_PROGRAMS = ("calls_exit", "calls_exec")
+_SAMPLED = {"stack": stacks.STACK, "python": stacks.COLUMNS["python"]}
+_STACK_ID = Column("number of the stack, unique within the process; 0: no Python function ran, or not kept", hex=True)
+_BY_LINE = Live(by=("comm", "python"), title="sampled time by line, of interpreters whose calls are not recorded")
 
 
 def _check(what: str, longest: int) -> Any:
@@ -82,15 +89,15 @@ def _constants(options: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-def _resolver(_: object, __: object, places: Sequence[Place]) -> "Resolver":
+def _resolver(object_: "BpfObject", modules: "Modules", options: Mapping[str, Any]) -> "Resolver":
     from scope_bpf.probes.python.interpreters import Interpreters
 
-    return Interpreters(evaluate=any(isinstance(place.at, Chosen) for place in places))
+    return Interpreters(object_, modules, evaluate=options["evaluate"], rate=options["rate"])
 
 
 PROBE = Probe(
     name="python",
-    meaning="calls of Python functions in CPython: what they took, and which called which",
+    meaning="calls of Python functions in CPython: what they took, and which called which; or samples of them",
     streams=(
         Stream(
             "python_call",
@@ -151,6 +158,31 @@ PROBE = Probe(
             ),
             rollup=Rollup(count="calls", measured="total_ns", histogram="latency"),
         ),
+        Stream(
+            "python_sample",
+            "one row per sample of a thread on a CPU, only of interpreters whose calls cannot be recorded",
+            columns={"duration_ns": Column("the time between two samples", "ns"), "stack_id": _STACK_ID},
+            resolved=_SAMPLED,
+            live=replace(_BY_LINE, totals=("duration_ns",)),
+            line=("duration_ns", "python"),
+            timeline=Timeline(slices=(Slices(named=("python",), lasting="", below="samples"),)),
+            rollup=Rollup(measured="duration_ns"),
+            flame=Flame(weight="duration_ns", title="sampled time, by Python stack"),
+        ),
+        Stream(
+            "python_sample_summary",
+            "samples by stack, only of interpreters whose calls cannot be recorded",
+            columns={
+                "stack_id": _STACK_ID,
+                "count": Column("samples"),
+                "total_ns": Column("sum of the times that they stand for", "ns"),
+            },
+            mode=Mode.SUMMARY,
+            resolved=_SAMPLED,
+            live=replace(_BY_LINE, totals=("count", "total_ns")),
+            rollup=Rollup(count="count", measured="total_ns"),
+            flame=Flame(weight="total_ns", title="sampled time, by Python stack"),
+        ),
     ),
     ring_bytes=8 << 20,
     alternatives=(
@@ -162,14 +194,14 @@ PROBE = Probe(
             "file_prefix",
             "texts",
             (),
-            f"record only functions of files whose names begin so; up to {_MOST}",
+            f"record only calls of functions of files whose names begin so; up to {_MOST}",
             check=_check("prefixes of files", _LONGEST_FILE),
         ),
         Option(
             "function",
             "texts",
             (),
-            f"record only functions with this name; up to {_MOST}",
+            f"record only calls of functions with this name; up to {_MOST}",
             check=_check("functions", _LONGEST_FUNCTION),
         ),
         Option(
@@ -180,6 +212,14 @@ PROBE = Probe(
             "switch stacks, such as those with greenlet or gevent: they would end",
         ),
         Option(
+            "rate",
+            "integer",
+            99,
+            "samples a second on each CPU, of interpreters whose calls cannot be recorded",
+            minimum=1,
+            maximum=10000,
+        ),
+        Option(
             "min_duration_ns",
             "integer",
             0,
@@ -187,7 +227,9 @@ PROBE = Probe(
             minimum=0,
         ),
     ),
+    hooks=lambda options: stacks.HOOKS + Hooks(sampled={"python_sample": options["rate"]}),
     constants=_constants,
     places=_places,
+    kept_by_process=stacks.MAPS,
     resolver=_resolver,
 )

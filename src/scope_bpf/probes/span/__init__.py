@@ -74,10 +74,10 @@ def _hooks(options: Mapping[str, Any]) -> Hooks:
     return (spent.HOOKS if options["where"] else Hooks()) + (stacks.UNWOUND_HOOKS if options["stacks"] else Hooks())
 
 
-def _resolver(object_: "BpfObject", modules: "Modules", places: Sequence[SpanPlace]) -> "Resolver":
+def _resolver(object_: "BpfObject", modules: "Modules", options: Mapping[str, Any]) -> "Resolver":
     from scope_bpf.probes.span.resolver import SpanResolver
 
-    return SpanResolver(object_, modules, places)
+    return SpanResolver(object_, modules, _places(options))
 
 
 _FUNCTION = {
