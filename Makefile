@@ -88,7 +88,9 @@ ifdef TESTS
 else
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 tests/unit tests/integration/server
 	@# These count what one kernel does, so they run one after the other.
-	@$(BIN)/python -m pytest tests/probes tests/integration/agentd tests/e2e tests/guest tests/chaos
+	@$(BIN)/python -m pytest tests/probes tests/integration/agentd tests/e2e
+	@# These have a kernel, or a whole stack, each for itself.
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 tests/guest tests/chaos
 endif
 
 .PHONY: chaos
