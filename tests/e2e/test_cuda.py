@@ -99,7 +99,7 @@ def _held(up: Up, stream: str, pid: int) -> list[dict[str, Any]]:
         (
             ["states", "cuda_call"],
             1,
-            "there are: cuda_live, cuda_memory, ggml_memory, gpu, gpu_process",
+            "there are: cuda_live, cuda_memory, ggml_live, ggml_memory, gpu, gpu_process",
         ),
         (["states", "gpu", "--pid", "1"], 2, "the states of stream 'gpu' belong to no process"),
     ],

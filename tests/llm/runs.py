@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.probes.recording import Record, Recording
 
@@ -35,15 +36,20 @@ def stopped(command: Sequence[str], out: Path, folder: Path | None = None) -> It
             process.kill()  # if it has not ended: nothing else ends a stopped process
 
 
-def going_on(record: Record, pid: int, then: str = "", probe: str = "llama") -> Recording:
+def going_on(record: Record, pid: int, then: str = "", probe: str = "llama", **options: Any) -> Recording:
     """Records a stopped process until its end."""
     ended = f"until grep -q '^State:.Z' /proc/{pid}/status; do sleep 0.05; done"
-    return record(probe, ["sh", "-c", f"kill -CONT {pid}; {then} {ended}"], target=Target(pid=pid))
+    return record(probe, ["sh", "-c", f"kill -CONT {pid}; {then} {ended}"], target=Target(pid=pid), **options)
 
 
 def recorded_run(
-    record: Record, command: Sequence[str], out: Path, folder: Path | None = None, probe: str = "llama"
+    record: Record,
+    command: Sequence[str],
+    out: Path,
+    folder: Path | None = None,
+    probe: str = "llama",
+    **options: Any,
 ) -> Recording:
     """The recording of a whole run."""
     with stopped(command, out, folder) as pid:
-        return going_on(record, pid, probe=probe)
+        return going_on(record, pid, probe=probe, **options)

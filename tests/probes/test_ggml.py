@@ -10,6 +10,9 @@ from tests.llm.node import node_folder
 from tests.llm.runs import CACHE, recorded_run, serving
 from tests.probes.recording import Record
 
+from scope_bpf.probes import probe_named
+from scope_cli.trace.flames.folded import Folded
+
 SCHEDULED, ON_CPU = "backend_sched_graph_compute_async", "graph_compute"
 PARTS = ("on_cpu_ns", "run_queue_ns", "blocked_ns")
 
@@ -39,6 +42,8 @@ struct ggml_cuda_pool_vmm { void *alloc(size_t size, size_t *actual); void free(
 void *ggml_cuda_pool_vmm::alloc(size_t size, size_t *actual) { return malloc(*actual = (size + 127) / 128 * 128); }
 void ggml_cuda_pool_vmm::free(void *ptr, size_t) { ::free(ptr); }
 """
+
+WORKLOADS = Path(__file__).parent / "workloads"
 
 pytestmark = pytest.mark.timeout(300)  # the first test installs packages
 
@@ -82,6 +87,41 @@ def test_an_exec_frees_all_memory(record: Record, tmp_path: Path) -> None:
     recorded = recorded_run(record, command, tmp_path / "told", probe="ggml")
     last = recorded.rows("ggml_memory")[-1]
     assert (last["live_bytes"], last["live_count"], last["allocations"]) == (0, 0, 7)
+
+
+def test_memory_by_stack(record: Record, tmp_path: Path) -> None:
+    """With stacks, allocations have theirs, of code without frame pointers; unfreed memory is told by stack."""
+    program = tmp_path / "memory"
+    subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", "-o", program, WORKLOADS / "ggml_memory.c"], check=True)
+    recorded = recorded_run(record, [str(program)], tmp_path / "told", probe="ggml", stacks=True)
+    rows = [row for row in recorded.rows("ggml_allocation") if row["function"] == "aligned_malloc"]
+    by_stack: Counter[str] = Counter()
+    for row in rows:
+        by_stack[";".join(row["stack"].split(";")[-2:])] += row["bytes"]
+    assert by_stack == {"main;weights": 3 * (1009 + 4001), "main;scratch": 5 * 2003}
+    assert all(row["stack"] is None for row in recorded.rows("ggml_allocation") if row["function"] == "aligned_free")
+    latest = {row["stack_id"]: row for row in recorded.rows("ggml_live")}.values()
+    unfreed = {
+        (row["stack"].split(";")[-1], row["allocations"], row["live_count"], row["live_bytes"]) for row in latest
+    }
+    assert unfreed == {("weights", 3, 3, 3 * 1009), ("weights", 3, 3, 3 * 4001), ("scratch", 5, 0, 0)}
+    (folded,) = (Folded(stream, stream.flame) for stream in probe_named("ggml").streams if stream.flame)
+    for batch in recorded.batches["ggml_allocation"]:
+        folded.add(batch)
+    assert folded.total == 3 * (1009 + 4001) + 5 * 2003
+    assert {tuple(frames[-3:]) for frames, _ in folded.stacks()} == {
+        ("main", "weights", "aligned_malloc"),
+        ("main", "scratch", "aligned_malloc"),
+    }
+
+
+def test_no_stacks_unless_wanted(record: Record, tmp_path: Path) -> None:
+    """Without the option, there are neither stacks nor rows by stack."""
+    program = tmp_path / "memory"
+    subprocess.run(["gcc", "-O2", "-o", program, WORKLOADS / "ggml_memory.c"], check=True)
+    recorded = recorded_run(record, [str(program)], tmp_path / "told", probe="ggml")
+    assert {row["stack"] for row in recorded.rows("ggml_allocation")} == {None}
+    assert recorded.rows("ggml_live") == []
 
 
 @pytest.mark.parametrize("kind", ["host", "pool"])

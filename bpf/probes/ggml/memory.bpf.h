@@ -6,6 +6,7 @@
 #include "held.bpf.h"
 
 SCOPE_GAUGE(ggml_memory, 16384);
+SCOPE_GAUGE(ggml_live, 65536);
 
 struct ggml_allocations_key {
 	__u64 start_ns;
@@ -16,15 +17,23 @@ struct ggml_allocations_key {
 
 SCOPE_SHARED(struct, ggml_allocations_key);
 
+struct ggml_kept {
+	__u64 bytes;
+	__u64 stack;
+	enum ggml_memory_kind memory;
+	__u32 pad;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct ggml_allocations_key);
-	__type(value, __u64); /* bytes */
+	__type(value, struct ggml_kept);
 } ggml_allocations SEC(".maps");
 
 static const struct ggml_memory_value no_memory;
+static const struct ggml_live_value no_live;
 
 static __always_inline struct ggml_memory_value *memory_of(struct task_struct *task, enum ggml_memory_kind memory)
 {
@@ -43,20 +52,59 @@ static __always_inline struct ggml_memory_value *memory_of(struct task_struct *t
 	return value;
 }
 
+static __always_inline struct ggml_live_key live_key(__u64 start_ns, __s32 pid, const struct ggml_kept *kept)
+{
+	struct ggml_live_key key = {.start_ns = start_ns, .stack_id = kept->stack, .pid = pid, .memory = kept->memory};
+
+	return key;
+}
+
+static __always_inline void add_live(struct task_struct *task, const struct ggml_kept *kept)
+{
+	struct ggml_live_key key = live_key(running_start_ns(), task->tgid, kept);
+	struct ggml_live_value *live = bpf_map_lookup_elem(&ggml_live, &key);
+
+	if (!live) {
+		bpf_map_update_elem(&ggml_live, &key, &no_live, BPF_NOEXIST);
+		live = bpf_map_lookup_elem(&ggml_live, &key);
+		if (!live) {
+			scope_count_loss(stream_ggml_live, SCOPE_LOST_MAP_FULL);
+			return;
+		}
+		fill_owner(&live->cgroup_id, &live->uid, live->comm);
+	}
+	__sync_fetch_and_add(&live->allocations, 1);
+	__sync_fetch_and_add(&live->live_count, 1);
+	__sync_fetch_and_add(&live->live_bytes, kept->bytes);
+}
+
+static __always_inline void take_live(__u64 start_ns, __s32 pid, const struct ggml_kept *kept)
+{
+	struct ggml_live_key key = live_key(start_ns, pid, kept);
+	struct ggml_live_value *live = bpf_map_lookup_elem(&ggml_live, &key);
+
+	if (!live)
+		return;
+	__sync_fetch_and_add(&live->live_bytes, -kept->bytes);
+	__sync_fetch_and_add(&live->live_count, -1);
+}
+
 static __always_inline void keep_allocation(struct task_struct *task, enum ggml_memory_kind memory, __u64 address,
-					    __u64 bytes)
+					    __u64 bytes, __u64 stack)
 {
 	struct ggml_allocations_key key = {.start_ns = running_start_ns(), .address = address, .pid = task->tgid};
+	struct ggml_kept kept = {.bytes = bytes, .stack = stack, .memory = memory};
 	struct ggml_memory_value *value = memory_of(task, memory);
-	__u64 *unfreed = bpf_map_lookup_elem(&ggml_allocations, &key);
+	struct ggml_kept *unfreed = bpf_map_lookup_elem(&ggml_allocations, &key);
 
 	if (!value)
 		return;
 	if (unfreed) { /* its free was not seen, for example because of the filter */
-		__sync_fetch_and_add(&value->live_bytes, -*unfreed);
+		__sync_fetch_and_add(&value->live_bytes, -unfreed->bytes);
 		__sync_fetch_and_add(&value->live_count, -1);
+		take_live(key.start_ns, key.pid, unfreed);
 	}
-	if (bpf_map_update_elem(&ggml_allocations, &key, &bytes, BPF_ANY)) {
+	if (bpf_map_update_elem(&ggml_allocations, &key, &kept, BPF_ANY)) {
 		scope_count_loss(stream_ggml_memory, SCOPE_LOST_MAP_FULL);
 		return;
 	}
@@ -64,6 +112,8 @@ static __always_inline void keep_allocation(struct task_struct *task, enum ggml_
 	__sync_fetch_and_add(&value->allocated_bytes, bytes);
 	__sync_fetch_and_add(&value->live_count, 1);
 	raise(&value->peak_bytes, __sync_fetch_and_add(&value->live_bytes, bytes) + bytes);
+	if (keep_stacks)
+		add_live(task, &kept);
 }
 
 /* Returns the bytes; 0: unknown, since the memory was allocated before recording. */
@@ -71,21 +121,22 @@ static __always_inline __u64 forget_allocation(struct task_struct *task, enum gg
 {
 	struct ggml_allocations_key key = {.start_ns = running_start_ns(), .address = address, .pid = task->tgid};
 	struct ggml_memory_value *value = memory_of(task, memory);
-	__u64 *kept = bpf_map_lookup_elem(&ggml_allocations, &key), bytes;
+	struct ggml_kept *found = bpf_map_lookup_elem(&ggml_allocations, &key), kept;
 
 	if (!value)
 		return 0;
 	__sync_fetch_and_add(&value->frees, 1);
-	if (!kept) {
+	if (!found) {
 		__sync_fetch_and_add(&value->unknown_frees, 1);
 		return 0;
 	}
-	bytes = *kept;
+	kept = *found;
 	if (bpf_map_delete_elem(&ggml_allocations, &key))
 		return 0;
-	__sync_fetch_and_add(&value->live_bytes, -bytes);
+	__sync_fetch_and_add(&value->live_bytes, -kept.bytes);
 	__sync_fetch_and_add(&value->live_count, -1);
-	return bytes;
+	take_live(key.start_ns, key.pid, &kept);
+	return kept.bytes;
 }
 
 struct leaving {
@@ -94,11 +145,13 @@ struct leaving {
 	__u32 pad;
 };
 
-static long leave_allocation(void *map, const struct ggml_allocations_key *key, __u64 *bytes,
+static long leave_allocation(void *map, const struct ggml_allocations_key *key, struct ggml_kept *kept,
 			     const struct leaving *left)
 {
-	if (key->start_ns == left->start_ns && key->pid == left->pid)
+	if (key->start_ns == left->start_ns && key->pid == left->pid) {
+		take_live(left->start_ns, left->pid, kept);
 		bpf_map_delete_elem(map, key);
+	}
 	return 0;
 }
 

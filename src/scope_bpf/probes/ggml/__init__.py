@@ -1,0 +1,207 @@
+"""ggml, the tensor library of llama.cpp, whisper.cpp and others: graphs, operations on GPUs, and unfreed memory.
+
+`functions` has the recorded functions by version, `tensors` what a build says of its tensors; `resolver` reads the
+results of operations with it, and `replays` tells of processes that only repeat CUDA graphs.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from scope_bpf.catalogue import spent, stacks
+from scope_bpf.catalogue.options import Option
+from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
+from scope_bpf.catalogue.shown import Counter, Flame, Latest, Live, Rollup, Slices, Timeline
+from scope_bpf.catalogue.stream import Column, Derived, Mode, Stream
+from scope_bpf.probes.ggml.functions import places
+
+if TYPE_CHECKING:
+    from scope_bpf.binding.object import BpfObject
+    from scope_bpf.catalogue.place import Place
+    from scope_bpf.code.modules import Modules
+    from scope_bpf.code.resolver import Resolver
+
+_WORD = pa.dictionary(pa.int32(), pa.string())
+
+
+def _hooks(options: Mapping[str, Any]) -> Hooks:
+    return spent.HOOKS + (stacks.UNWOUND_HOOKS if options["stacks"] else Hooks())
+
+
+def _resolver(object_: "BpfObject", modules: "Modules", _places: "Sequence[Place]") -> "Resolver":
+    from scope_bpf.probes.ggml.resolver import GgmlResolver
+
+    return GgmlResolver(object_, modules)
+
+
+_ALL_OF = "absent, like all columns about the result, if the layout of ggml's tensors is unknown, which a note tells"
+_TENSOR = {
+    "op": Derived(Column(f"operation of the result, such as MUL_MAT; {_ALL_OF}"), _WORD),
+    "data_type": Derived(Column("type of the result's elements, such as f32"), _WORD),
+    "tensor": Derived(Column("name of the result, such as Qcur-0; absent if it has none"), _WORD),
+    **{
+        f"ne{number}": Derived(Column(f"elements of the result in dimension {number}"), pa.int64())
+        for number in range(4)
+    },
+}
+_ATTACHED = "functions of ggml, launches of CUDA graphs; tp_btf: sched_switch, sched_wakeup; software events"
+_MEMORY = Column("host: ggml_aligned_malloc; pool: parts of the pools that ggml keeps on GPUs")
+
+PROBE = Probe(
+    name="ggml",
+    meaning="ggml, the library below llama.cpp and whisper.cpp: graphs, operations on GPUs, and unfreed memory",
+    streams=(
+        Stream(
+            "ggml_graph",
+            "one row per finished computation of a graph, timed at entry",
+            columns={
+                "duration_ns": Column("from entry to return; a GPU may go on computing after it", "ns"),
+                "function": Column("name of the function without ggml_"),
+                "nodes": Column("operations in the graph; absent if the struct is not the known one"),
+                "leafs": Column("constants and weights in the graph; absent if the struct is not the known one"),
+                "result": Column("0: done; else an enum ggml_status; absent if the call did not return"),
+                "nested": Column("1 if called from inside another recorded call: do not add it to the outer call"),
+                **spent.COLUMNS,
+            },
+            hidden=("has_shape", "has_where", "has_result"),
+            null_unless={
+                **dict.fromkeys(("nodes", "leafs"), "has_shape"),
+                "result": "has_result",
+                **dict.fromkeys(spent.COLUMNS, "has_where"),
+            },
+            live=Live(
+                by=("comm", "pid", "function", "nodes"),
+                totals=("duration_ns", *spent.PARTS),
+                ranked_by=("duration_ns",),
+                quantiles=("duration_ns",),
+                unless="nested",
+                title="graphs by function and size",
+            ),
+            line=("tid", "duration_ns", "function", "nodes", "leafs", "result"),
+            timeline=Timeline(slices=(Slices(named=("function", "nodes")),)),
+            rollup=Rollup(by=("comm", "function"), measured="duration_ns", unless="nested"),
+        ),
+        Stream(
+            "ggml_operation",
+            "one row per finished call of a function of ggml's CUDA backend, timed at entry; a CUDA graph repeats "
+            "operations without such calls, and has one row per launch",
+            columns={
+                "duration_ns": Column("from entry to return; the GPU may go on computing after it", "ns"),
+                "function": Column("name of the function without ggml_; cuda_graph_launch: a launch of a CUDA graph"),
+                "device": Column("number of the GPU; only of cuda_set_device"),
+                "returned": Column("1; 0 if the thread ended during the call"),
+                "nested": Column("1 if called from inside another recorded operation: do not add it to the outer call"),
+            },
+            resolved=_TENSOR,
+            hidden=("size0", "size1", "size2", "size3", "op_id", "type_id", "names", "has_tensor", "has_device"),
+            null_unless={"device": "has_device"},
+            live=Live(
+                by=("comm", "pid", "function", "op"),
+                totals=("duration_ns",),
+                quantiles=("duration_ns",),
+                unless="nested",
+                title="operations on GPUs by function",
+            ),
+            also_live=(
+                Live(
+                    by=("comm", "op", "data_type", "ne0", "ne1", "ne2", "ne3"),
+                    totals=("duration_ns",),
+                    quantiles=("duration_ns",),
+                    unless="nested",
+                    only="op",
+                    title="operations on GPUs by shape of the result",
+                ),
+            ),
+            line=("tid", "duration_ns", "function", "op", "data_type", "ne0", "ne1", "ne2", "ne3", "tensor"),
+            timeline=Timeline(slices=(Slices(named=("function", "tensor")),)),
+            rollup=Rollup(by=("comm", "function"), measured="duration_ns", unless="nested"),
+        ),
+        Stream(
+            "ggml_allocation",
+            "one row per allocation that succeeded, and per free",
+            columns={
+                "function": Column("aligned_malloc, aligned_free, cuda_pool_alloc or cuda_pool_free"),
+                "bytes": Column("size; absent for a free of memory that was allocated before recording", "bytes"),
+                "address": Column("address of the memory", hex=True),
+            },
+            resolved={"stack": stacks.STACK},
+            hidden=("stack_id", "has_bytes"),
+            null_unless={"bytes": "has_bytes"},
+            live=Live(by=("comm", "pid", "function"), totals=("bytes",), title="allocations and frees"),
+            line=("tid", "function", "bytes", "address"),
+            rollup=Rollup(by=("comm", "function"), measured="bytes"),
+            flame=Flame(weight="bytes", below=("function",), title="memory allocated, by stack"),
+        ),
+        Stream(
+            "ggml_memory",
+            "memory that processes have not freed, by kind",
+            columns={
+                "memory": _MEMORY,
+                "live_bytes": Column("memory not freed yet", "bytes"),
+                "live_count": Column("allocations not freed yet"),
+                "peak_bytes": Column("highest live_bytes so far", "bytes"),
+                "allocated_bytes": Column("sum of all allocations since recording began", "bytes"),
+                "allocations": Column("all allocations since recording began"),
+                "frees": Column("all frees since recording began"),
+                "unknown_frees": Column("frees of memory that was allocated before recording began"),
+                "ended": Column("1 in the last row of a process"),
+            },
+            mode=Mode.SUMMARY,
+            live=Live(by=("comm", "pid", "memory"), totals=("live_count", "peak_bytes", "live_bytes")),
+            timeline=Timeline(counters=(Counter("live_bytes", by=("memory",), zero_if="ended"),)),
+            gauge=True,
+            latest=Latest(
+                key=("memory",),
+                by=("comm", "memory"),
+                totals=("live_bytes", "live_count", "allocations", "unknown_frees"),
+                held=("live_count", "unknown_frees"),
+                ended="ended",
+            ),
+        ),
+        Stream(
+            "ggml_live",
+            "with the option stacks: memory not freed yet, by the stack that allocated it",
+            columns={
+                "memory": _MEMORY,
+                "live_bytes": Column("memory not freed yet", "bytes"),
+                "live_count": Column("allocations not freed yet"),
+                "allocations": Column("all allocations since recording began"),
+                "stack_id": Column(
+                    "tells apart stacks with equal text: they differ in a line of the same function", hex=True
+                ),
+                "ended": Column("1 in the last row of a process"),
+            },
+            mode=Mode.SUMMARY,
+            resolved={"stack": stacks.STACK},
+            live=Live(
+                by=("comm", "pid", "memory", "stack"), totals=("live_count", "live_bytes"), told_apart=("stack_id",)
+            ),
+            gauge=True,
+            latest=Latest(
+                key=("memory", "stack_id"),
+                by=("comm", "memory", "stack"),
+                totals=("live_bytes", "live_count", "allocations"),
+                held=("live_count",),
+                ended="ended",
+            ),
+        ),
+    ),
+    alternatives=(
+        Alternative(
+            f"uprobe_multi: {_ATTACHED}",
+            ("ggml_abandon", "ggml_replace"),
+            uprobe_multi=True,
+        ),
+        Alternative(
+            f"uprobe: {_ATTACHED}",
+            ("ggml_abandon", "ggml_replace"),
+        ),
+    ),
+    extra_options=(Option("stacks", "boolean", False, "record the call stacks of allocations"),),
+    constants=lambda options: {"keep_stacks": options["stacks"]},
+    hooks=_hooks,
+    places=places,
+    kept_by_process=("ggml_allocations", "ggml_replays", *stacks.MAPS),
+    resolver=_resolver,
+)
