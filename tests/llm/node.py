@@ -8,6 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 PACKAGES = ("package.json", "package-lock.json")
 TIMEOUT_S = 300
+CUDA = "@node-llama-cpp/linux-x64-cuda@3.22.1"
 
 
 def node_folder(cache: Path) -> Path:
@@ -26,3 +27,17 @@ def node_folder(cache: Path) -> Path:
         (folder / "installed").touch()
     shutil.copy(HERE / "generate.mjs", folder)
     return folder
+
+
+def cuda_backend(cache: Path) -> Path:
+    """llama.cpp's libggml-cuda.so, downloaded once: 143 MB. It is only to be read, since it needs libraries of CUDA."""
+    folder = cache / "node-cuda-3.22.1"
+    found = folder / "package/bins/linux-x64-cuda/libggml-cuda.so"
+    if not (folder / "unpacked").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["npm", "pack", "--silent", CUDA], cwd=folder, check=True, timeout=TIMEOUT_S)
+        (packed,) = folder.glob("*.tgz")
+        subprocess.run(["tar", "-xzf", packed, str(found.relative_to(folder))], cwd=folder, check=True)
+        packed.unlink()
+        (folder / "unpacked").touch()
+    return found
