@@ -84,7 +84,7 @@ class Functions(Part):
         )
         if self._probe.libraries:
             attacher.look_at_installed(installed_libraries(self._probe.libraries))
-        attacher.look_at_installed(self._places.patterns.paths)
+        attacher.look_at_installed(self._places.patterns.named_files())
         if self._command:
             attacher.look_at_files(files_of_command(self._command))
         attacher.look_at_processes(self._watched())

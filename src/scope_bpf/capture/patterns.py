@@ -5,12 +5,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from io import FileIO
 from pathlib import Path
 
 from scope_bpf.capture.sites import Sites, lacks, unreadable
 from scope_bpf.catalogue.nearest import meant
 from scope_bpf.catalogue.place import Chosen, Pattern, Place, Usdt
-from scope_bpf.code.elf import ElfFile
+from scope_bpf.code.elf import X86_64, ElfFile
 from scope_bpf.code.function_names import (
     has_wildcards,
     is_go,
@@ -23,6 +24,7 @@ from scope_bpf.code.function_names import (
     without_parameters,
 )
 from scope_bpf.code.usdt import Site, sites
+from scope_bpf.errors import NotElf
 
 _MOST_FUNCTIONS = 4096  # in a file, of one pattern
 _MOST_FILES = 64  # of which it is known why a pattern stands for nothing there
@@ -30,6 +32,7 @@ _SHOWN = 5  # of these
 _NEAREST_AMONG = 20_000  # names; more would take seconds
 _VERSION = re.compile(r"-[0-9][0-9.]*$")  # libc-2.31.so
 _LIBRARY = re.compile(r"\.so(\.|$)")
+_MACHINES = {X86_64: "x86_64", 183: "aarch64", 3: "i686", 40: "arm", 243: "riscv64", 21: "ppc64", 22: "s390x"}  # elf.h
 _GO = ".gopclntab"  # the section that every file with Go code has
 
 
@@ -119,11 +122,20 @@ class Patterns:
         self._places = sorted(found, key=lambda one: _is_open(one[1]))
         self._seen = {number: _Seen(not isinstance(at, Usdt) or at.is_expected) for number, at, _ in found}
 
-    @property
-    def paths(self) -> list[str]:
-        """The regular files that patterns name by their paths: they can be attached to before a process runs them."""
-        named = [at.file for _, at, _ in self._places]
-        return [path for path in named if path.startswith("/") and not has_wildcards(path) and _is_regular(path)]
+    def named_files(self) -> list[str]:
+        """The regular files that patterns name by their paths: they can be attached to before a process runs them.
+
+        Those that this machine cannot run are left out, and are missing.
+        """
+        fit = []
+        for number, at, _ in self._places:
+            if not at.file.startswith("/") or has_wildcards(at.file) or not _is_regular(at.file):
+                continue
+            if reason := _unfit(at.file):
+                self._seen[number].reasons[at.file] = reason
+            else:
+                fit.append(at.file)
+        return fit
 
     def functions(self, path: str, elf: ElfFile) -> dict[int, Match]:
         """The functions of a file, by offset. A function that several patterns stand for is the first one's."""
@@ -241,6 +253,19 @@ def _is_regular(path: str) -> bool:
         return Path(path).is_file()
     except OSError:  # for example, a part of the path is too long for a name
         return False
+
+
+def _unfit(path: str) -> str:
+    """Why this machine cannot run a file; empty: it may."""
+    try:
+        with FileIO(path) as file:
+            machine = ElfFile(file).machine
+    except (OSError, NotElf) as error:
+        return str(error)
+    own = {name: number for number, name in _MACHINES.items()}.get(os.uname().machine)
+    if machine == own:
+        return ""
+    return f"it is for {_MACHINES.get(machine, f'machine {machine}')}, and this machine is {os.uname().machine}"
 
 
 def _is_file(pattern: str, path: str) -> bool:

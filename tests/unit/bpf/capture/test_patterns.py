@@ -1,5 +1,7 @@
 """Patterns of functions: in which files they stand for what, and what is said where they stand for nothing."""
 
+import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -50,13 +52,32 @@ def test_files(file: str, path: str, is_it: bool) -> None:
 
 def test_a_link_stands_for_its_file(tmp_path: Path) -> None:
     """Mappings have the path of the file itself."""
-    (tmp_path / "program-1.2").touch()
+    shutil.copy(sys.executable, tmp_path / "program-1.2")
     (tmp_path / "program").symlink_to(tmp_path / "program-1.2")
     found = patterns(f"{tmp_path}/program:f")
-    assert found.paths == [f"{tmp_path}/program"]
+    assert found.named_files() == [f"{tmp_path}/program"]
     assert found.functions(f"{tmp_path}/program-1.2", elf("f"))
-    assert patterns(f"/{'a' * 300}:f").paths == [], "too long for a file"
-    assert patterns(f"{tmp_path}/nothing:f", f"{tmp_path}:f", f"{tmp_path}/*:f", "program:f").paths == []
+    assert patterns(f"/{'a' * 300}:f").named_files() == [], "too long for a file"
+    assert patterns(f"{tmp_path}/nothing:f", f"{tmp_path}:f", f"{tmp_path}/*:f", "program:f").named_files() == []
+
+
+@pytest.mark.parametrize(
+    ("at", "byte", "said"),
+    [
+        (18, 22, "it is for s390x, and this machine is "),  # e_machine
+        (4, 1, "no ELF file of 64 bits, little-endian"),  # EI_CLASS
+        (0, 0, "no ELF file of 64 bits, little-endian"),
+    ],
+)
+def test_a_file_that_this_machine_cannot_run(tmp_path: Path, at: int, byte: int, said: str) -> None:
+    """It is missing at the start, with the reason; nobody waits for it to be run."""
+    program = bytearray(Path(sys.executable).read_bytes())
+    program[at] = byte
+    (tmp_path / "program").write_bytes(program)
+    found = patterns(f"{tmp_path}/program:main")
+    assert found.named_files() == []
+    (missing,) = found.missing()
+    assert missing.startswith(f"{tmp_path}/program: {said}")
 
 
 def test_functions_have_the_number_of_their_place() -> None:
