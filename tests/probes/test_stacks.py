@@ -1,17 +1,25 @@
 """Call stacks, native and Python, at calls whose stacks are known exactly."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.llm.runs import stopped
 from tests.probes.conftest import WORKLOADS
 from tests.probes.recording import Record, Recording
 
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
+from scope_bpf.probes import probe_named
 
 FRAMES = WORKLOADS / "python_frames.py"
 PYENV = Path.home() / ".pyenv/versions"
@@ -88,3 +96,34 @@ def test_python_frames_are_where_the_interpreter_runs_them(record: Record, pytho
         assert any("ffi" in frame for frame in frames[max(python_frames) :]), "ctypes calls through libffi"
         assert min(python_frames) > 2 or frames[0] == "[cut]", "the interpreter's start is outside"
         assert not any(frame.startswith("_PyEval_EvalFrameDefault") for frame in frames)
+
+
+def test_more_stacks_than_the_map_has_room_for(runnable: dict[str, str], workload: Callable[[str], str]) -> None:
+    """A process that runs for long has ever new stacks: once they are named, there is room for others."""
+    if runnable["span"]:
+        pytest.skip(runnable["span"])
+    probe, recorded = probe_named("span"), Recording()
+    options = parse_options(probe.options, {"functions": ["paths:reached"], "stacks": True, "returns": "none"})
+    with (
+        stopped([workload("paths"), "13", "4"], Path("/dev/null")) as pid,
+        Tracer(probe, options, Target(pid=pid)) as tracer,
+    ):
+        tracer.start()
+        assert tracer._functions
+        assert tracer._functions.resolver
+        tracer._functions.resolver.settle(60)
+        for _ in range(4):
+            os.kill(pid, signal.SIGCONT)
+            os.waitpid(pid, os.WUNTRACED)  # until it stops again, or ends
+            while raws := list(tracer.poll(1000)):
+                for raw in raws:
+                    recorded.add(raw)
+        for raw in tracer.finish():
+            recorded.add(raw)
+        accounts = tracer.accounts()
+    rows = recorded.table("span")
+    assert rows.num_rows == 4 << 13
+    assert rows["stack"].null_count == 0
+    assert accounts["span"].incomplete == 0
+    deep = Counter(text.count(";deeper") for text in rows["stack"].cast(pa.string()).to_pylist())
+    assert deep == {1: 1 << 13, 2: 1 << 13, 3: 1 << 13, 4: 1 << 13}

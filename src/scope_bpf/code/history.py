@@ -47,6 +47,7 @@ class Process:
         pid: host pid (initial pid namespace).
         known_ns: when the process was first seen, CLOCK_BOOTTIME; at or after its start.
         texts: texts of its stacks, by number and age; only for the thread that makes columns.
+        frames: named frames of its stacks, by the code and the address; likewise.
         replaced_ns: times at which another file's code replaced earlier code.
     """
 
@@ -57,6 +58,7 @@ class Process:
     looked_at: int = 0  # number of mappings at the last look
     ended: float | None = None
     texts: dict[tuple[int, int], Any] = field(default_factory=dict)
+    frames: dict[tuple[Mapped, int], Any] = field(default_factory=dict)
     replaced_ns: list[int] = field(default_factory=list)
     found: dict[int, Mapped] = field(default_factory=dict)  # the latest code at addresses that were asked for
     gone: dict[Mapped, float] = field(default_factory=dict)  # no longer mapped at the last look, and since when
@@ -190,7 +192,7 @@ class History:
                 self.has_replaced = True
             process.mapped.append(mapped)
             self._use(process, mapped.module)
-            process.found = {}
+            process.found, process.frames = {}, {}
         self.listener.mapped(process, mapped)
 
     def _use(self, process: Process, module: Module | None) -> None:

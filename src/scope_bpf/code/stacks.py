@@ -24,6 +24,8 @@ from scope_bpf.code.unwinding import Unwinding
 from scope_bpf.layout.records import enum_values, record_dtype
 
 CUT = "[cut]"  # replaces frames for which the kernel had no space
+_MOST_FRAMES = 1 << 15  # of a process, whose names are remembered by address
+_MOST_TEXTS = 1 << 16  # of stacks that were taken out of the map: about 64 MB
 _AGE = np.uint64(0x9E3779B97F4A7C15)  # mixes the age into a stack's number
 
 
@@ -116,6 +118,8 @@ class StackNames:
         self._entered_at = enum_values(object_.btf, "python_entered")["PYTHON_ENTERED_AT"]
         self._codes, self._pythons = Codes(object_), PythonProcesses(object_, is_walked)
         self._unwinding, self._kernel, self._names = Unwinding(object_), KernelSymbols(), FrameNames()
+        self._new = 0  # stacks that were named since there was made room
+        self._taken_out = 0
         history.listener = _Told(self._pythons, self._unwinding)
 
     def add_module(self, module: Module) -> None:
@@ -154,6 +158,8 @@ class StackNames:
         keys = pa.array(numbers).dictionary_encode()  # a stack's number is unique per process
         _, first = np.unique(keys.indices.to_numpy(), return_index=True)
         found = [self._find(rows[index], stream.mode is Mode.EVENTS) for index in first.tolist()]
+        if self._new >= self._map.max_entries // 4 and self._taken_out < _MOST_TEXTS:
+            self._make_room()
         return {
             name: pa.array([getattr(one, name) for one in found], pa.string()).take(keys.indices).dictionary_encode()
             for name in wanted
@@ -174,13 +180,26 @@ class StackNames:
         key["start_ns"], key["number"], key["pid"] = start_ns, number, pid
         value = self._map.get(key.tobytes())
         if value is None:
-            return NO_STACK
+            return known.named if known else NO_STACK
         stack = np.frombuffer(value, self._stack)[0]
         native = self._native(process, stack, time_ns or int(stack["ktime_ns"]))
         named = self._named(process, pid, start_ns, stack, native)
         if process:
+            self._new += not known
             process.texts[number, age] = _Known(named, None if all(frame.is_named for frame in native) else arrived)
         return named
+
+    def _make_room(self) -> None:
+        """Takes the stacks whose texts are known out of the map, so that it has room for other stacks of processes that
+        run for long. Their texts stay as long as the process; one whose code was replaced keeps its stacks."""
+        self._new = 0
+        keys = np.frombuffer(b"".join(self._map.list_keys()), self._key)
+        known = np.zeros(len(keys), bool)
+        for index, key in enumerate(keys):
+            process = self._history.find(int(key["pid"]), int(key["start_ns"]))
+            known[index] = process and not process.replaced_ns and (int(key["number"]), 0) in process.texts
+        self._taken_out += int(known.sum())
+        self._map.delete_all(keys[known].view(np.uint8).reshape(-1, self._map.key_size))
 
     def _named(self, process: Process | None, pid: int, start_ns: int, stack: Any, native: list[Native]) -> Named:
         flags = {kind for kind, bit in self._flags.items() if int(stack["flags"]) & bit}
@@ -210,16 +229,23 @@ class StackNames:
         is_told = self._history.told_ns >= time_ns
         if process and not is_told and not all(process.at(address - 1, time_ns) for address in addresses):
             self._history.catch_up(process.pid)
-        frames = []
-        for address in addresses:
-            there = process.at(address - 1, time_ns) if process else None
-            module = there.module if there else None
-            if there and module:
-                text, is_named = self._names.at(module, address - 1 - there.start + there.offset)
-                frames.append(Native(text, self._pythons.is_in(module), is_named=is_named))
-            else:
-                frames.append(Native(f"{address:#x}", is_known=there is not None))
-        return frames
+        return [self._frame(process, address, time_ns) for address in addresses]
+
+    def _frame(self, process: Process | None, address: int, time_ns: int) -> Native:
+        there = process.at(address - 1, time_ns) if process else None
+        module = there.module if there else None
+        if not process or not there or not module:
+            return Native(f"{address:#x}", is_known=there is not None)
+        known: Native | None = process.frames.get((there, address))
+        if known:
+            return known
+        text, is_named = self._names.at(module, address - 1 - there.start + there.offset)
+        frame = Native(text, self._pythons.is_in(module), is_named=is_named)
+        if is_named:
+            if len(process.frames) >= _MOST_FRAMES:
+                process.frames = {}
+            process.frames[there, address] = frame
+        return frame
 
     def _python(self, process: Process | None, pid: int, start_ns: int, stack: Any) -> list[Group]:
         """The Python frames, innermost first, in groups: one C function runs the frames of a group."""
