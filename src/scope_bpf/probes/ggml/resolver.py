@@ -1,5 +1,8 @@
 """The resolver of `ggml`: results of operations, stacks, and which processes replay CUDA graphs."""
 
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
 from weakref import WeakSet
 
 import numpy as np
@@ -7,16 +10,21 @@ import pyarrow as pa
 
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.stream import Rows, Stream
+from scope_bpf.code.function_names import plain_name
 from scope_bpf.code.history import History
 from scope_bpf.code.modules import Module, Modules
 from scope_bpf.code.stacks import StackResolver
 from scope_bpf.errors import LayoutMismatch
 from scope_bpf.layout.records import record_dtype
+from scope_bpf.probes.ggml.functions import CUDA_FUNCTIONS
 from scope_bpf.probes.ggml.replays import Replays
 from scope_bpf.probes.ggml.tensors import TYPES, Tensors, tensors_of
 
 _NAME = 64  # bytes: GGML_MAX_NAME
 _MOST_NOTES = 64
+_LIBRARY, _FUNCTION = "ggml", "ggml_cuda_"  # in the names of files and functions of CUDA backends
+_SYMBOLS = {function.symbol for function in CUDA_FUNCTIONS}
+_NAMES = {plain_name(symbol) for symbol in _SYMBOLS}
 _SIZES = {f"ne{number}": f"size{number}" for number in range(4)}  # column -> member
 
 
@@ -30,6 +38,12 @@ class GgmlResolver(StackResolver):
         self._builds = Builds(modules.history, members)
         self._replays = Replays(object_, modules.history)
 
+    def add_module(self, module: Module) -> bool:
+        """Plans to look for functions of a CUDA backend that cannot be attached to; attaching is not to wait for it."""
+        if _LIBRARY in Path(module.path).name:
+            self._builds.unchecked.append(module)
+        return super().add_module(module)
+
     def drop_module(self, module: Module) -> None:
         """Forgets a file that no process maps any more."""
         self._builds.drop(module)
@@ -42,6 +56,7 @@ class GgmlResolver(StackResolver):
     def close(self) -> None:
         """Reads no more files and maps. May be called again."""
         self._replays.close()
+        self._builds.notes()  # reads what is not read yet
         super().close()
 
     def resolve(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
@@ -56,10 +71,14 @@ class Builds:
 
     Args:
         members: offsets of the members of struct ggml_tensor.
+
+    Attributes:
+        unchecked: files whose functions are not looked at yet.
     """
 
     def __init__(self, history: History, members: dict[str, int]) -> None:
         self._history, self._members = history, members
+        self.unchecked: deque[Module] = deque()
         self._known: dict[Module, Tensors | None] = {}
         self._unknown: WeakSet[Module] = WeakSet()  # have ggml
         self._notes: dict[str, None] = {}
@@ -99,8 +118,19 @@ class Builds:
         self._known.pop(module, None)
 
     def notes(self) -> list[str]:
-        """Of which the tensors are unknown, and why."""
+        """What is unknown, and why."""
+        while self.unchecked:
+            with suppress(IndexError, OSError):  # another thread has taken it; no process maps it any more
+                self._check(self.unchecked.popleft())
         return list(self._notes)
+
+    def _check(self, module: Module) -> None:
+        """Notes functions that have a known name, but whose arguments are not those of any known version."""
+        symbols = {name for name, _ in module.elf.functions_containing(_FUNCTION) if "." not in name}
+        unknown = {plain_name(each) for each in symbols - _SYMBOLS} & _NAMES
+        unknown -= {plain_name(each) for each in symbols & _SYMBOLS}
+        if unknown:
+            self._note(f"{module.path}: not recorded, since their arguments are unknown: {', '.join(sorted(unknown))}")
 
 
 def _tensors(builds: Builds, rows: Rows) -> dict[str, pa.Array]:
