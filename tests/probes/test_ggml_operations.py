@@ -85,7 +85,7 @@ def test_replays(record: Record, tmp_path: Path, way: str) -> None:
     counted = operations(recording)
     assert counted[LAUNCH, 0, None, *NONE] == 11
     assert counted[LAUNCH, 1, None, *NONE] == 11, "the driver's, inside the runtime's"
-    assert counted.total() == 22 + 27 * (2 if way == "again" else 1)
+    assert counted.total() == 33 + 27 * (2 if way == "again" else 1), "with a cuda_set_device before each launch"
     notes = [note for note in recording.notes if "no hits" in note]
     if way == "again":
         assert not notes

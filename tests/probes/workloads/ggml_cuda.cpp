@@ -109,6 +109,12 @@ static void launch()
 	cudaGraphLaunch(nullptr, nullptr);
 }
 
+static void replay()
+{
+	ggml_cuda_set_device(1); // as ggml does
+	launch();
+}
+
 int main(int, char **args)
 {
 	int graph[] = {8, 4, 3};
@@ -122,7 +128,7 @@ int main(int, char **args)
 	if (!strcmp(args[1], "operations"))
 		return 0;
 	for (int i = 0; i < 11; i++) {
-		ggml_backend_graph_compute_async(launch, graph);
+		ggml_backend_graph_compute_async(replay, graph);
 		if (i == 4)
 			usleep(atof(args[2]) * 1e6);
 	}
