@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 _SUGGESTED = 3
-_LISTED = 40  # names; a longer list is left out of a message
+_LISTED = 100  # names; a longer list is left out of a message
 _LONGEST = 60  # characters of a quoted name
 
 
