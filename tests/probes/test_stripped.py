@@ -1,7 +1,8 @@
 """Stacks of programs without symbols: named by separate debug files, or by file and offset."""
 
+import gc
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,16 @@ def calls(record: Record, program: tuple[Path, bytes], tmp_path: Path, monkeypat
             return record("span", ["sh", "-c", command], target=Target(pid=pid), **options)
 
     return run
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """Objects that refer to each other stay."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def stacks_of(recording: Recording) -> list[list[str]]:
@@ -96,3 +107,14 @@ def test_a_debug_file_on_this_machine(calls: Calls, program: tuple[Path, bytes])
     with serving(has_nothing) as (url, asked):
         assert stacks_of(calls(url)) == [NAMED] * 7
     assert asked == []
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_debug_file_is_closed(calls: Calls, program: tuple[Path, bytes]) -> None:
+    """With the end of the trace, not when Python next looks for garbage."""
+    path, content = program
+    debug = path.with_name("kept.debug")
+    debug.write_bytes(content)
+    subprocess.run(["objcopy", f"--add-gnu-debuglink={debug}", path], check=True)
+    assert stacks_of(calls()) == [NAMED] * 7
+    assert debug not in {entry.readlink() for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()}

@@ -1,7 +1,6 @@
 """Reads an ELF file of a watched process: its functions, imports and code.
 
-Reads with pread only: if another process truncates the file, reading a mapping of it would end this process with
-SIGBUS. Formats: System V ABI, chapters 4 and 5; elf(5).
+Formats: System V ABI, chapters 4 and 5; elf(5).
 """
 
 import os
@@ -10,10 +9,11 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from io import BufferedReader, FileIO
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from scope_bpf.code.content import Content, Source
 from scope_bpf.code.symbols import Symbols
 from scope_bpf.layout.elf_headers import SYMBOL, Headers, table_at
 
@@ -30,20 +30,10 @@ _PT_NOTE, _BUILD_ID = 4, (3, b"GNU\0")  # type NT_GNU_BUILD_ID and owner of the 
 X86_64 = 62  # EM_X86_64
 _RELATIVE = {X86_64: 8, 183: 1027}  # R_X86_64_RELATIVE, R_AARCH64_RELATIVE
 _NOTE = struct.Struct("<III")  # size of owner, size of text, type
-_OPEN = (FileIO, BufferedReader)
 _PAGE = os.sysconf("SC_PAGE_SIZE")  # mappings begin at a page, which may be before the segment
 _ENDBR64 = b"\xf3\x0f\x1e\xfa"
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-
-class Source(Protocol):
-    """What an ELF file is read from, if that is not open for reading."""
-
-    size: int
-
-    def pread(self, size: int, offset: int) -> bytes:
-        """Up to `size` bytes at an offset."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +70,16 @@ class ElfFile:
         machine: the CPU architecture, e_machine.
         segments: the mapped parts.
         size: size of the file in bytes.
+        read: reads bytes at an offset, see `Content.read`.
 
     Raises:
         NotElf: the file is not such a file, or is damaged.
     """
 
     def __init__(self, file: FileIO | BufferedReader | Source) -> None:
-        self._file = file
-        self.size = os.fstat(file.fileno()).st_size if isinstance(file, _OPEN) else file.size
+        # The tables refer to the content only, so the file can be closed as soon as nobody uses this object.
+        content = Content(file)
+        self.size, self.read = content.size, content.read
         headers = Headers(self.read)
         self.machine, self._parts, self._sections = headers.machine, headers.parts, headers.sections
         loaded = self._parts[self._parts["type"] == _PT_LOAD]
@@ -284,24 +276,10 @@ class ElfFile:
                 return offset - part.offset + part.address
         return None
 
-    def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes at an offset; fewer at the end of the file."""
-        size = max(0, min(size, self.size - offset))  # a damaged file may have any size
-        parts = []
-        while size and (part := self._pread(size, offset)):
-            parts.append(part)
-            offset, size = offset + len(part), size - len(part)
-        return b"".join(parts)
-
     def read_at(self, address: int, size: int) -> bytes:
         """Up to `size` bytes at an address; none if the address is not in the file."""
         offset = self.offset_of(address)
         return b"" if offset is None else self.read(offset, size)
-
-    def _pread(self, size: int, offset: int) -> bytes:
-        if isinstance(self._file, _OPEN):
-            return os.pread(self._file.fileno(), size, offset)
-        return self._file.pread(size, offset)
 
     def forget(self) -> None:
         """Frees the tables; they are read again when needed."""

@@ -70,5 +70,6 @@ class FrameNames:
         return self._debug_files.notes()
 
     def close(self) -> None:
-        """Seeks no more debug files on servers. May be called again."""
+        """Lets go all debug files, and seeks no more. May be called again."""
         self._debug_files.close()
+        self._known.clear()

@@ -67,8 +67,10 @@ class DebugFiles:
         return told + ([f"debuginfod: files that had not arrived yet ({server.pending})"] if server.pending else [])
 
     def close(self) -> None:
-        """Seeks no more on servers. May be called again."""
+        """Seeks no more on servers, and lets go all files. May be called again."""
         with self._lock:
             self._is_closed = True
         if self._server:
             self._server.close()
+        for module in list(self._sought):
+            module.debug = None
