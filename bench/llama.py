@@ -1,7 +1,8 @@
 """Tokens per second of llama.cpp, traced and not.
 
-What tracing adds to a token is measured with a tiny model, whose tokens take less than a millisecond: with the larger
-one, it is less than what the noise of the machine does to a token. Both models are random.
+What tracing adds to a token is measured with a tiny model, whose tokens take less than a millisecond: with a larger
+one, it is less than what the noise of the machine does to a token. The ratio is that of a model as large as
+SmolLM-135M in 4 bits, the smallest of Ollama's library of models. All models here are random.
 """
 
 import json
@@ -17,8 +18,9 @@ from tests.llm.tiny_model import Size, write
 from bench.measure import Result, median_of, recorded
 
 ROUNDS = 9
-LARGER = Size(width=512, heads=8, layers=8, feed_forward=1376)  # 25 million weights
-TOKENS = {"tiny": 1500, "larger": 250}
+# As https://huggingface.co/HuggingFaceTB/SmolLM-135M config.json, but without grouped heads, and with few words.
+SMALLEST = Size(width=576, heads=9, layers=30, feed_forward=1536, quantized=True)
+TOKENS = {"tiny": 1500, "smallest": 250}
 # The server stops itself when llama.cpp is loaded; a second later it has been attached to.
 GOES_ON = '"$@" & until grep -q "^State:.T" /proc/$!/status; do sleep 0.05; done; sleep 1; kill -CONT $!; wait $!'
 WANTED = {"llama": 0.99, "llama,ggml": 0.97}
@@ -37,22 +39,27 @@ def _ns_per_token(model: Path, tokens: int, probes: str = "") -> float:
 
 
 def run() -> list[Result]:
-    """What tracing adds to a token, and the ratio of tokens per second of the larger model, traced to untraced."""
+    """What tracing adds to a token, and the tokens per second of the smallest model served, traced to untraced."""
     with tempfile.TemporaryDirectory(prefix="scopebench") as folder:
-        tiny, larger = (Path(folder) / f"{name}.gguf" for name in TOKENS)
+        tiny, smallest = (Path(folder) / f"{name}.gguf" for name in TOKENS)
         write(tiny)
-        write(larger, size=LARGER)
-        token_ns = median_of(3, {"larger": lambda: _ns_per_token(larger, TOKENS["larger"])})["larger"]
+        write(smallest, size=SMALLEST)
+        token_ns = median_of(3, {"": lambda: _ns_per_token(smallest, TOKENS["smallest"])})[""]
         contenders = {name: partial(_ns_per_token, tiny, TOKENS["tiny"], name) for name in ("", *WANTED)}
         found = median_of(ROUNDS, contenders)
     results = [
-        Result("llama.cpp: time of a token, tiny model, larger model", f"{found['']:,.0f} ns, {token_ns:,.0f} ns")
+        Result("llama.cpp: time of a token, tiny model, smallest served", f"{found['']:,.0f} ns, {token_ns:,.0f} ns")
     ]
     for probes, wanted in WANTED.items():
         added = found[probes] - found[""]
         ratio = token_ns / (token_ns + added)
         results += [
             Result(f"... time that {probes} adds to a token", f"{added:,.0f} ns"),
-            Result("... so, tokens per second of the larger model", f"{ratio:.3f}×", f"≥ {wanted}×", ratio >= wanted),
+            Result(
+                "... so, tokens per second of the smallest served",
+                f"{ratio:.3f}×",
+                f"≥ {wanted}×",
+                ratio >= wanted,
+            ),
         ]
     return results

@@ -1,4 +1,4 @@
-"""Writes a llama model of two layers with random weights: half a megabyte, its tokens are noise.
+"""Writes a llama model with random weights, by default of two layers and half a megabyte; its tokens are noise.
 
 usage: python -m tests.llm.tiny_model FILE
 """
@@ -23,6 +23,7 @@ class Size:
     heads: int = 4
     layers: int = 2
     feed_forward: int = 128
+    quantized: bool = False  # weights of 4 bits (Q4_0) instead of 32
 
 
 def write(path: Path, seed: int = SEED, size: Size = Size()) -> None:  # it is frozen
@@ -37,7 +38,7 @@ def write(path: Path, seed: int = SEED, size: Size = Size()) -> None:  # it is f
     writer.add_head_count_kv(size.heads)
     writer.add_rope_dimension_count(size.width // size.heads)
     writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q4_0 if size.quantized else gguf.LlamaFileType.ALL_F32)
     _add_vocabulary(writer)
     _add_weights(writer, seed, size)
     writer.write_header_to_file()
@@ -67,7 +68,12 @@ def _add_weights(writer: gguf.GGUFWriter, seed: int, size: Size) -> None:
     tokens = len(SPECIAL) + 256 + 29
 
     def add(name: str, *shape: int) -> None:
-        writer.add_tensor(f"{name}.weight", (numbers.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32))
+        weights = (numbers.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32)
+        if size.quantized:
+            q4_0 = gguf.GGMLQuantizationType.Q4_0
+            writer.add_tensor(f"{name}.weight", gguf.quants.quantize(weights, q4_0), raw_dtype=q4_0)
+        else:
+            writer.add_tensor(f"{name}.weight", weights)
 
     def add_norm(name: str) -> None:
         writer.add_tensor(f"{name}.weight", np.ones(size.width, np.float32))
