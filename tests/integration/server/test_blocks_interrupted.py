@@ -129,9 +129,12 @@ async def test_it_is_killed_at_random(line: Line, monkeypatch: pytest.MonkeyPatc
     kill = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = 'scope packer'"
 
     def keep_killing() -> None:
+        """Less and less often, so that the work ends on a slow machine, too."""
+        longest_s = 0.05
         with psycopg.connect(line.conninfo, autocommit=True) as connection:
-            while not ended.wait(chance.uniform(0, 0.05)):
+            while not ended.wait(chance.uniform(0, longest_s)):
                 connection.execute(kill)
+                longest_s *= 1.02
 
     killer = threading.Thread(target=keep_killing)
     killer.start()
