@@ -12,6 +12,8 @@ import psycopg
 import pytest
 from tests.e2e.conftest import SCOPE, Up, until
 
+from scope_cli.client import Client
+
 
 def test_what_happens_is_found_by_every_way(up: Up) -> None:
     """An exec on this machine is the same in `scope events` and in PostgreSQL. The catalogue has its process."""
@@ -80,7 +82,8 @@ def test_nodes_tasks_and_health(up: Up) -> None:
     assert [node["connected"] for node in json.loads(nodes.stdout)] == [True]
     until(lambda: "syscall_summary" in up.scope("tasks").stdout)  # a stream is listed from its first rows on
     assert "process" in up.scope("tasks").stdout
-    assert [probe["name"] for probe in up.client.get("probes")["probes"]] == [
+    patient = Client(f"http://{up.http}", up.state / "token", timeout_s=150)  # the agent tries each probe
+    assert [probe["name"] for probe in patient.get("probes")["probes"]] == [
         *("cuda", "files", "ggml", "gpu", "llama", "ollama", "process", "profile", "python", "sched", "span"),
         *("syscalls", "why"),
     ]

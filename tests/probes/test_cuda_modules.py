@@ -140,17 +140,19 @@ def test_a_thousand_files_of_processes_that_ended_leave_nothing(
         traced.finish()
         attacher.follow(set)
         deadline = time.monotonic() + 30
-        while not has_let_go():
+        while not has_let_go() or len(attacher._modules.by_inode) > kept:
             assert time.monotonic() < deadline
             attacher.follow(set)
         assert traced.count, "some were attached to while they lived"
         assert traced.count + attacher.missed.unseen <= 1200
-        assert len(attacher._modules.by_inode) <= kept
         assert before <= kept
         until_descriptors_are_at_most(warm)
         assert str(tmp_path) not in Path("/proc/self/maps").read_text()
         assert len(attacher._history) < 10
-        assert resident_bytes() - memory < 8 << 20, "8 KiB a process would be as much"
+        deadline = time.monotonic() + 30
+        while resident_bytes() - memory >= 8 << 20:  # malloc gives memory back some time after it was freed
+            assert time.monotonic() < deadline, "8 KiB a process would be as much"
+            time.sleep(0.1)
     os.close(reading)
     os.close(writing)
 

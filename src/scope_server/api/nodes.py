@@ -11,9 +11,9 @@ from scope_server.api.input import Parameters, quoted
 from scope_server.api.machines import no_machine
 from scope_server.api.output import plain
 from scope_server.errors import AgentUnavailable, InvalidQuery, UnknownThing
-from scope_server.session.desired import ANSWER_S
 from scope_server.session.sessions import Sessions
 
+_PROBES_S = 120.0  # the agent tries each probe, which may take a second or more each
 _SPOOL = ("bytes", "limit_bytes", "records", "dropped_records", "deferred_records")
 
 
@@ -42,9 +42,9 @@ async def get_probes(request: web.Request) -> web.Response:
     if session is None:
         raise AgentUnavailable(f"the agent of {machine_id} is not connected; is `scope agentd` running there?")
     try:
-        answer = await asyncio.wait_for(session.probes(), ANSWER_S)
+        answer = await asyncio.wait_for(session.probes(), _PROBES_S)
     except TimeoutError:
-        raise AgentUnavailable(f"the agent of {machine_id} did not answer within {ANSWER_S:g} s") from None
+        raise AgentUnavailable(f"the agent of {machine_id} did not answer within {_PROBES_S:g} s") from None
     return web.json_response(json_format.MessageToDict(answer, preserving_proto_field_name=True))
 
 
