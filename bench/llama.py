@@ -1,8 +1,8 @@
 """Tokens per second of llama.cpp, traced and not.
 
-What tracing adds to a token is measured with a tiny model, whose tokens take less than a millisecond: with a larger
-one, it is less than what the noise of the machine does to a token. The ratio is that of a model as large as
-SmolLM-135M in 4 bits, the smallest of Ollama's library of models. All models here are random.
+What tracing adds to a token is measured with a tiny model, whose tokens take about a millisecond: with a larger one, it
+is less than what the noise of the machine does to a token. The ratio is that of a model as large as SmolLM-135M in 4
+bits, which is among the smallest that people serve. Both models here are random.
 """
 
 import json
@@ -19,8 +19,8 @@ from bench.measure import Result, median_of, recorded
 
 ROUNDS = 9
 # As https://huggingface.co/HuggingFaceTB/SmolLM-135M config.json, but without grouped heads, and with few words.
-SMALLEST = Size(width=576, heads=9, layers=30, feed_forward=1536, quantized=True)
-TOKENS = {"tiny": 1500, "smallest": 250}
+SERVED = Size(width=576, heads=9, layers=30, feed_forward=1536, quantized=True)
+TOKENS = {"tiny": 1500, "served": 250}
 # The server stops itself when llama.cpp is loaded; a second later it has been attached to.
 GOES_ON = '"$@" & until grep -q "^State:.T" /proc/$!/status; do sleep 0.05; done; sleep 1; kill -CONT $!; wait $!'
 WANTED = {"llama": 0.99, "llama,ggml": 0.97}
@@ -39,16 +39,16 @@ def _ns_per_token(model: Path, tokens: int, probes: str = "") -> float:
 
 
 def run() -> list[Result]:
-    """What tracing adds to a token, and the tokens per second of the smallest model served, traced to untraced."""
+    """What tracing adds to a token, and the tokens per second of a small model that is served, traced to untraced."""
     with tempfile.TemporaryDirectory(prefix="scopebench") as folder:
-        tiny, smallest = (Path(folder) / f"{name}.gguf" for name in TOKENS)
+        tiny, served = (Path(folder) / f"{name}.gguf" for name in TOKENS)
         write(tiny)
-        write(smallest, size=SMALLEST)
-        token_ns = median_of(3, {"": lambda: _ns_per_token(smallest, TOKENS["smallest"])})[""]
+        write(served, size=SERVED)
+        token_ns = median_of(3, {"": lambda: _ns_per_token(served, TOKENS["served"])})[""]
         contenders = {name: partial(_ns_per_token, tiny, TOKENS["tiny"], name) for name in ("", *WANTED)}
         found = median_of(ROUNDS, contenders)
     results = [
-        Result("llama.cpp: time of a token, tiny model, smallest served", f"{found['']:,.0f} ns, {token_ns:,.0f} ns")
+        Result("llama.cpp: time of a token, tiny model, small one served", f"{found['']:,.0f} ns, {token_ns:,.0f} ns")
     ]
     for probes, wanted in WANTED.items():
         added = found[probes] - found[""]
@@ -56,7 +56,7 @@ def run() -> list[Result]:
         results += [
             Result(f"... time that {probes} adds to a token", f"{added:,.0f} ns"),
             Result(
-                "... so, tokens per second of the smallest served",
+                "... so, tokens per second of the small one served",
                 f"{ratio:.3f}×",
                 f"≥ {wanted}×",
                 ratio >= wanted,

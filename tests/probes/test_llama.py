@@ -86,11 +86,12 @@ def test_requests_of_a_server(record: Record, model: Path, tmp_path: Path) -> No
     """A llama-server with two slots: prompts, tokens, tokens still in the cache and times are those that it tells, for
     requests one after the other and at once.
 
-    The server takes its times a little before and after its calls, and can lose its CPU there: times agree in one of
-    a few runs, all else in each.
+    The server takes its times a little before and after its calls, and can lose its CPU there: times agree in
+    most of a few runs, all else in each.
     """
     out = tmp_path / "told"
     rounds = ("900*50", "900*51", "10*20,30*25", "700*100,800*33")
+    agreed = []
     for _ in range(RUNS):
         recorded = recorded_run(record, serving(model, "2", "0", "-", *rounds), out)
         own, rows = told(out), served(recorded)
@@ -107,9 +108,8 @@ def test_requests_of_a_server(record: Record, model: Path, tmp_path: Path) -> No
         pairs = [(row, by_tokens[row["generated_tokens"]]) for row in rows]
         prompts = [(row["ttft_ns"], one["prompt_ms"]) for row, one in pairs]
         generations = [(row["generation_ns"], one["predicted_ms"]) for row, one in pairs]
-        if agree(prompts) and agree(generations):
-            return
-    raise AssertionError(f"times differ from the server's: {prompts}, {generations}")
+        agreed.append(agree(prompts) and agree(generations))
+    assert sum(agreed) > RUNS / 2, f"times differ from the server's, in the last run: {prompts}, {generations}"
 
 
 def test_a_token_that_waits_for_another_prompt(record: Record, model: Path, tmp_path: Path) -> None:

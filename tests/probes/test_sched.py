@@ -170,7 +170,7 @@ def test_events_summary_and_the_kernel_agree(
 
     The rows of involuntary switches agree with nonvoluntary_ctxt_switches. The test allows some difference: a thread
     reads its times just before it ends. Some kernels sometimes omit a switch, and a host takes CPU time that is no
-    thread's: the times agree in one of a few runs.
+    thread's: the times agree in most of a few runs.
     """
     command = [workload("shares"), work, "300"]
 
@@ -190,8 +190,8 @@ def test_events_summary_and_the_kernel_agree(
         rows = record("sched", [*command, str(said)], mode="summary", interval_ms=100).rows("sched_summary")
         return all(_agree(told, [row for row in rows if row["tid"] == tid]) for tid, told in _told(said).items())
 
-    assert any(events(tmp_path / f"events{run}") for run in range(RUNS))
-    assert any(summary(tmp_path / f"summary{run}") for run in range(RUNS))
+    assert sum(events(tmp_path / f"events{run}") for run in range(RUNS)) > RUNS / 2
+    assert sum(summary(tmp_path / f"summary{run}") for run in range(RUNS)) > RUNS / 2
 
 
 def _told(file: Path) -> dict[int, Share]:

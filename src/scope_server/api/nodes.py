@@ -44,7 +44,9 @@ async def get_probes(request: web.Request) -> web.Response:
     try:
         answer = await asyncio.wait_for(session.probes(), _PROBES_S)
     except TimeoutError:
-        raise AgentUnavailable(f"the agent of {machine_id} did not answer within {_PROBES_S:g} s") from None
+        raise AgentUnavailable(
+            f"the agent of {machine_id} did not answer within {_PROBES_S:g} s; its log says why"
+        ) from None
     return web.json_response(json_format.MessageToDict(answer, preserving_proto_field_name=True))
 
 

@@ -43,7 +43,7 @@ class DebugFiles:
         Returns:
             Whether this machine has the file, so that there are more names at once.
         """
-        if module in self._sought or module.elf.symbols:
+        if self._is_closed or module in self._sought or module.elf.symbols:
             return False
         self._sought.add(module)
         module.debug = local_debug_file(module.elf, module.path)
