@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from tests.fleet import make_member, of_person
 
 from scope_proto.scope.v1 import control_pb2, record_pb2, session_pb2, task_pb2
 from scope_proto.scope.v1.control_pb2_grpc import AgentControlStub
 from scope_proto.scope.v1.session_pb2_grpc import SessionServicer, add_SessionServicer_to_server
-from scope_wire.token import make_token, metadata, read_token
+from scope_server.identity.authority import Authority
+from scope_wire.channel import client_credentials, server_credentials
+from scope_wire.identity import AGENT_NAME, Identity, Kind
 
 CONTROL, METRICS = "127.0.0.1:18482", "127.0.0.1:18483"
 TICKS_PER_SECOND = 100  # USER_HZ, proc(5)
@@ -56,7 +59,7 @@ class Agent:
 
     pid: int
     sink: Sink
-    token: str
+    authority: Authority
 
     @property
     def resident_mb(self) -> float:
@@ -73,8 +76,8 @@ class Agent:
     def start(self, definition: task_pb2.Definition) -> None:
         """Starts a task; returns when it records."""
         request = control_pb2.StartTaskRequest(definition=definition)
-        with grpc.insecure_channel(CONTROL) as channel:
-            AgentControlStub(channel).StartTask(request, metadata=metadata(self.token))
+        with _channel(self.authority) as channel:
+            AgentControlStub(channel).StartTask(request)
 
 
 @contextmanager
@@ -82,26 +85,33 @@ def running_agent() -> Iterator[Agent]:
     """An agent that sends to a sink."""
     loop, sink = asyncio.new_event_loop(), Sink()
     threading.Thread(target=loop.run_forever, daemon=True).start()
-    port = asyncio.run_coroutine_threadsafe(_serve(sink), loop).result()
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
-        make_token(Path(folder) / "token")
-        words = ["--state-dir", folder, "--server", f"127.0.0.1:{port}", "--control", CONTROL, "--metrics", METRICS]
+        authority = Authority(Path(folder) / "authority")
+        port = asyncio.run_coroutine_threadsafe(_serve(sink, authority), loop).result()
+        make_member(Path(folder), authority, f"127.0.0.1:{port}")
+        words = ["--state-dir", folder, "--control", CONTROL, "--metrics", METRICS]
         process = subprocess.Popen(
             [sys.executable, "-m", "scope_cli.main", "agentd", *words], stderr=subprocess.DEVNULL
         )
         try:
-            with grpc.insecure_channel(CONTROL) as channel:
+            with _channel(authority) as channel:
                 grpc.channel_ready_future(channel).result(timeout=30)
-            yield Agent(process.pid, sink, read_token(Path(folder) / "token"))
+            yield Agent(process.pid, sink, authority)
         finally:
             process.terminate()
             process.wait()
     loop.call_soon_threadsafe(loop.stop)
 
 
-async def _serve(sink: Sink) -> int:
+def _channel(authority: Authority) -> grpc.Channel:
+    options = [("grpc.ssl_target_name_override", AGENT_NAME)]
+    return grpc.secure_channel(CONTROL, client_credentials(of_person(authority)), options)
+
+
+async def _serve(sink: Sink, authority: Authority) -> int:
     sink.server = grpc.aio.server()
     add_SessionServicer_to_server(sink, sink.server)
-    port = sink.server.add_insecure_port("127.0.0.1:0")
+    own = authority.issue(Identity(Kind.SERVER))
+    port = sink.server.add_secure_port("127.0.0.1:0", server_credentials(lambda: own, of_clients=True))
     await sink.server.start()
     return port

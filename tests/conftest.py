@@ -10,6 +10,9 @@ import pytest
 from scope_bpf.capture.doctor import examine
 from scope_bpf.host import features
 from scope_bpf.probes import probes
+from scope_wire.tls import only_tls_1_3
+
+only_tls_1_3()  # no test has imported gRPC yet
 
 
 def _version(*command: str) -> str:

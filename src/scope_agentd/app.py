@@ -7,10 +7,12 @@ from contextlib import AsyncExitStack, ExitStack, closing
 
 from prometheus_client import CollectorRegistry, start_http_server
 
+from scope_agentd.bus.bus import Bus
 from scope_agentd.control.server import start_server
 from scope_agentd.control.service import ControlService
 from scope_agentd.cost import sample_costs
 from scope_agentd.errors import PortTaken, StateUnusable
+from scope_agentd.identity.membership import Membership
 from scope_agentd.left_runs import close_left_runs
 from scope_agentd.metrics import registry
 from scope_agentd.node import describe_node, installation_id
@@ -25,6 +27,7 @@ from scope_agentd.settings import Settings
 from scope_agentd.tasks import Tasks
 from scope_agentd.totals import Totals
 from scope_agentd.wanted import WantedFile
+from scope_bpf.host import unreadable
 from scope_wire.background import background
 
 log = logging.getLogger(__name__)
@@ -34,26 +37,39 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
     """Runs the agent until `stop` is set; `ready` is told the control address.
 
     Raises:
+        NotJoined: this machine has no server.
         StateUnusable, SpoolInUse: the state directory cannot be used, or another agent uses it.
         PortTaken: another program listens on the agent's port.
         ExceptionGroup: background work failed.
     """
+    for missing in unreadable():
+        log.warning("a capability is missing, so this is not known of processes", extra={"missing": missing})
     with ExitStack() as kept:
         spool, pins = _state(settings, kept)
+        membership = Membership(settings.state_dir)
+        bus = kept.enter_context(closing(Bus(settings.state_dir)))
         node = describe_node(settings.state_dir)
         totals = Totals()
         tasks = Tasks(
             WantedFile(settings.state_dir / "tasks.json"),
-            lambda changed: Surroundings(spool, pins, totals, lambda: families(settings.excluded_pids), changed),
+            lambda changed: Surroundings(spool, bus, pins, totals, lambda: families(settings.exclude_pid), changed),
         )
         upload = Upload(node, spool)
-        link = Link(settings.server, settings.token_file, Attendance(node, tasks, spool), upload)
+        link = Link(
+            settings.server or membership.server, membership, Attendance(node, tasks, spool, membership), upload
+        )
         async with AsyncExitStack() as cleanup:
-            cleanup.callback(_serve_metrics(settings, registry(tasks, totals, spool, link, upload)))
-            server, address = await start_server(settings, ControlService(node, tasks))
+            cleanup.callback(
+                _serve_metrics(settings, registry(tasks, totals, spool, bus=bus, link=link, upload=upload))
+            )
+            server, address = await start_server(settings, membership, ControlService(node, tasks))
             cleanup.push_async_callback(server.stop, 1.0)
             async with background(
-                tasks=tasks.pursue(), session=link.run(), costs=sample_costs(tasks), spool=spool.watch()
+                tasks=tasks.pursue(),
+                session=link.run(),
+                costs=sample_costs(tasks),
+                spool=spool.watch(),
+                bus=bus.watch(),
             ):
                 log.info("agent listens", extra={"control": address, "metrics": settings.metrics})
                 ready(address)

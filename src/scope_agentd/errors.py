@@ -13,6 +13,10 @@ class StateUnusable(AgentError, OSError):
     """The state directory cannot be made, or cannot be written to."""
 
 
+class NotJoined(AgentError):
+    """This machine has no certificate of a server, or could not get one; the message says why, and what to do."""
+
+
 class PortTaken(AgentError, OSError):
     """Another program listens on the agent's port."""
 
@@ -51,3 +55,7 @@ class SpoolClosed(AgentError):
 
 class RecordTooLarge(AgentError, ValueError):
     """A record is larger than the spool and the wire allow."""
+
+
+class BusFailed(AgentError):
+    """The local bus's thread ended with an unexpected error."""

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from scope_agentd.bus.bus import Bus
 from scope_agentd.pipeline.spool import Spool
 from scope_agentd.run import Run
 from scope_agentd.session.link import Link
@@ -28,16 +29,18 @@ _STATES = {number: name.removeprefix("TASK_STATE_").lower() for name, number in 
 
 
 class AgentCollector(Collector):
-    """Collects from tasks, totals, spool and connection at each scrape."""
+    """Collects from tasks, totals, spool, bus and connection at each scrape."""
 
-    def __init__(self, tasks: Tasks, totals: Totals, spool: Spool, link: Link, upload: Upload) -> None:
-        self._tasks, self._totals, self._spool, self._link, self._upload = tasks, totals, spool, link, upload
+    def __init__(self, tasks: Tasks, totals: Totals, spool: Spool, *, bus: Bus, link: Link, upload: Upload) -> None:
+        self._tasks, self._totals, self._spool, self._bus = tasks, totals, spool, bus
+        self._link, self._upload = link, upload
 
     def collect(self) -> Iterator[Metric]:
         """The current metrics."""
         yield from self._of_tasks()
         yield from self._of_samples()
         yield from self._of_spool()
+        yield from self._of_bus()
         answers = CounterMetricFamily(
             "scope_agent_answered_records", "Records by the server's answer", labels=["answer"]
         )
@@ -88,6 +91,21 @@ class AgentCollector(Collector):
         )
         yield CounterMetricFamily("scope_agent_damaged_records", "Records found damaged on disk", held.damaged_records)
 
+    def _of_bus(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("scope_agent_bus_topics", "Topics of the local bus with a reader", self._bus.topics)
+        sent = CounterMetricFamily("scope_agent_bus_events", "Events sent on the local bus", labels=["stream"])
+        for stream, count in self._bus.sent.items():
+            sent.add_metric([stream], count)
+        yield sent
+        dropped = CounterMetricFamily(
+            "scope_agent_bus_dropped_events",
+            "Events that had readers on the local bus but were not sent",
+            labels=["stream", "reason"],
+        )
+        for key, count in self._bus.dropped().items():
+            dropped.add_metric(list(key), count)
+        yield dropped
+
     def _of_samples(self) -> Iterator[Metric]:
         """Numbers of the latest samples, if a sampling task runs: scope_STREAM_COLUMN."""
         found: dict[str, GaugeMetricFamily] = {}
@@ -120,8 +138,8 @@ def _state(task: Any) -> str:
     return "failed" if task.failure else "pending"
 
 
-def registry(tasks: Tasks, totals: Totals, spool: Spool, link: Link, upload: Upload) -> CollectorRegistry:
+def registry(tasks: Tasks, totals: Totals, spool: Spool, *, bus: Bus, link: Link, upload: Upload) -> CollectorRegistry:
     """A registry of the agent's own metrics only."""
     made = CollectorRegistry()
-    made.register(AgentCollector(tasks, totals, spool, link, upload))
+    made.register(AgentCollector(tasks, totals, spool, bus=bus, link=link, upload=upload))
     return made

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from scope_agentd.bus.bus import Bus
 from scope_agentd.definition import Definition
 from scope_agentd.pins import Pins
 from scope_agentd.pipeline.books import Books
@@ -42,6 +43,7 @@ class Surroundings:
     """
 
     spool: Spool
+    bus: Bus
     pins: Pins
     totals: Totals
     excluded: Callable[[], Collection[int]]
@@ -191,6 +193,7 @@ class Run:
     def _put(self, record: record_pb2.Record) -> None:
         self.progress.spooled_bytes += record.ByteSize()
         self._surroundings.spool.put(record)
+        self._surroundings.bus.put(record)
 
     def _start_record(self) -> record_pb2.Record:
         start = record_pb2.RunStart(

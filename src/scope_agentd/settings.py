@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from scope_agentd.errors import InvalidSettings
-from scope_wire.addresses import loopback_address
-from scope_wire.errors import InvalidAddress
+from scope_wire.addresses import address, loopback_address
+from scope_wire.bus.place import socket_path
+from scope_wire.setting import Setting, above_zero, at_least, check_all
 
 LEAST_SPOOL_BYTES = 16 << 20  # eight segments, each of two records of maximum size
 
@@ -14,32 +16,49 @@ LEAST_SPOOL_BYTES = 16 << 20  # eight segments, each of two records of maximum s
 class Settings:
     """The agent's addresses, files and limits.
 
-    Attributes:
-        state_dir: directory for data that outlives the agent; made if it is missing.
-        token_file: file with the bearer token, which the agent requires from clients and sends to the server.
-        server: host:port of the server's session service.
-        control: host:port of the agent's own service; port 0: any free port.
-        metrics: host:port of /metrics; port 0: any free port.
-        spool_bytes: maximum size of records on disk while the server is slow or away; beyond, the oldest are dropped
-            and counted.
-        excluded_pids: processes that no task records, with all their descendants.
-        stop_deadline_s: how long a stop waits for the server to take the spooled records; the rest stays in the spool.
+    Raises:
+        InvalidSettings: a value is not allowed.
     """
 
-    state_dir: Path
-    token_file: Path
-    server: str = "127.0.0.1:8471"
-    control: str = "127.0.0.1:8472"
-    metrics: str = "127.0.0.1:8473"
-    spool_bytes: int = 1 << 30
-    excluded_pids: tuple[int, ...] = ()
-    stop_deadline_s: float = 5.0
+    state_dir: Annotated[
+        Path, Setting("directory for data that outlives the agent; made if it is missing", check=socket_path)
+    ]
+    server: Annotated[
+        str | None,
+        Setting(
+            "the server's session service",
+            unit="HOST:PORT",
+            unset="where the server said when this machine joined",
+            example="scope.example.org:8471",
+            check=address,
+        ),
+    ] = None
+    control: Annotated[
+        str, Setting("the agent's own gRPC service listens here; port 0: any", unit="HOST:PORT", check=address)
+    ] = "127.0.0.1:8472"
+    metrics: Annotated[
+        str, Setting("Prometheus's /metrics listens here; port 0: any", unit="HOST:PORT", check=loopback_address)
+    ] = "127.0.0.1:8473"
+    spool_bytes: Annotated[
+        int,
+        Setting(
+            "disk space for records that wait for the server; beyond it the oldest are dropped and counted as lost",
+            unit="bytes",
+            check=at_least(LEAST_SPOOL_BYTES, "16M"),
+        ),
+    ] = 1 << 30
+    exclude_pid: Annotated[tuple[int, ...], Setting("processes that no task records, with all their descendants")] = ()
+    stop_deadline_s: Annotated[
+        float,
+        Setting(
+            "how long a stop waits for the server to take the spooled records; the rest stays in the spool",
+            unit="s",
+            check=above_zero,
+        ),
+    ] = 5.0
 
     def __post_init__(self) -> None:
-        for name in ("server", "control", "metrics"):
-            try:
-                loopback_address(getattr(self, name), name)
-            except InvalidAddress as error:
-                raise InvalidSettings(str(error)) from None
-        if self.spool_bytes < LEAST_SPOOL_BYTES:
-            raise InvalidSettings(f"spool_bytes: {self.spool_bytes} is too small; give 16 MiB or more")
+        try:
+            check_all(self)
+        except ValueError as error:
+            raise InvalidSettings(str(error)) from None

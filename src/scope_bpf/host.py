@@ -14,17 +14,39 @@ KERNEL_BTF = Path("/sys/kernel/btf/vmlinux")
 TRACEFS = Path("/sys/kernel/tracing")
 CAPABILITIES = {"CAP_BPF": 39, "CAP_PERFMON": 38}  # include/uapi/linux/capability.h
 CAP_SYS_ADMIN = 21  # includes both
+READING = {  # what is not known without each, about processes of other users
+    "CAP_SYS_PTRACE": (19, "their files and mappings"),
+    "CAP_CHECKPOINT_RESTORE": (40, "the files that they map"),
+    "CAP_DAC_READ_SEARCH": (2, "files that only they may read"),
+    "CAP_SYSLOG": (34, "the kernel's functions in their stacks"),
+}
+_INCLUDED = {"CAP_CHECKPOINT_RESTORE": CAP_SYS_ADMIN, "CAP_DAC_READ_SEARCH": 1}  # CAP_DAC_OVERRIDE
 _INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO, include/linux/proc_ns.h
 _HOST_PIDS = "run in the host's pid namespace (docker run --pid=host; in Kubernetes hostPID: true)"
 
 
 def missing_capabilities() -> list[str]:
     """Names of the capabilities that BPF needs and this process lacks."""
-    status = Path("/proc/self/status").read_text()
-    effective = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
-    if effective >> CAP_SYS_ADMIN & 1:
+    effective = _effective()
+    if CAP_SYS_ADMIN in effective:
         return []
-    return [name for name, bit in CAPABILITIES.items() if not effective >> bit & 1]
+    return [name for name, bit in CAPABILITIES.items() if bit not in effective]
+
+
+def unreadable() -> list[str]:
+    """The capabilities to read processes that this process lacks, each with what is not known without it."""
+    effective = _effective()
+    return [
+        f"{name}: {unknown}"
+        for name, (bit, unknown) in READING.items()
+        if bit not in effective and _INCLUDED.get(name) not in effective
+    ]
+
+
+def _effective() -> set[int]:
+    status = Path("/proc/self/status").read_text()
+    bits = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
+    return {bit for bit in range(64) if bits >> bit & 1}
 
 
 def cgroup_root() -> Path | None:
@@ -88,9 +110,15 @@ class Feature:
 
 def features() -> list[Feature]:
     """The features that do not depend on a probe."""
-    missing = missing_capabilities()
+    missing, unknown = missing_capabilities(), unreadable()
     return [
         _feature("capabilities", not missing, "BPF may be used", f"missing {' and '.join(missing)}; run as root"),
+        _feature(
+            "processes",
+            not unknown,
+            "all processes can be read",
+            f"missing {'; '.join(unknown)} of other users' processes are not known; run as root",
+        ),
         _feature(
             "kernel BTF",
             os.access(KERNEL_BTF, os.R_OK),

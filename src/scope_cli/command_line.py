@@ -18,6 +18,7 @@ import scope_cli
 import scope_cli.commands
 from scope_cli import logs
 from scope_cli.errors import CommandError
+from scope_wire.tls import only_tls_1_3
 
 
 class _Parser(argparse.ArgumentParser):
@@ -68,6 +69,7 @@ def run(arguments: Sequence[str] | None) -> int:
         parser.error("only `scope trace` takes a command behind --")
     if not parsed.takes_command:  # whose environment is its user's
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told in our own words
+    only_tls_1_3()
     try:
         logs.configure()
         status = int(parsed.run(parsed) or 0)

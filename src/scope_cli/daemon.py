@@ -2,20 +2,24 @@
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Awaitable, Callable
 
 from scope_cli.errors import CommandError
+from scope_cli.service.notify import Notifier
 from scope_wire.errors import WireError
 
 _log = logging.getLogger(__name__)
 
 
-def run_until_signalled(serve: Callable[[asyncio.Event], Awaitable[None]], explained: type[Exception]) -> None:
+def run_until_signalled(
+    serve: Callable[[asyncio.Event, Notifier], Awaitable[None]], explained: type[Exception]
+) -> None:
     """Runs `serve` with an event that a signal sets; returns when it has ended in order.
 
     Args:
-        serve: the daemon.
+        serve: the daemon; it tells the service manager when it is ready.
         explained: the root of its errors, whose messages are for users.
 
     Raises:
@@ -23,10 +27,19 @@ def run_until_signalled(serve: Callable[[asyncio.Event], Awaitable[None]], expla
     """
 
     async def main() -> None:
-        stop = asyncio.Event()
+        stop, notifier = asyncio.Event(), Notifier(os.environ)
+
+        def end() -> None:
+            stop.set()
+            notifier.stopping()
+
         for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await serve(stop)
+            asyncio.get_running_loop().add_signal_handler(number, end)
+        watching = asyncio.create_task(notifier.watch())
+        try:
+            await serve(stop, notifier)
+        finally:
+            watching.cancel()
 
     try:
         asyncio.run(main())

@@ -10,8 +10,11 @@ HTTP = "127.0.0.1:8470"
 INGEST = "127.0.0.1:8471"
 CONTROL = "127.0.0.1:8472"
 METRICS = "127.0.0.1:8473"
+ENROL = "127.0.0.1:8474"
+ADDRESSES = {"http": HTTP, "ingest": INGEST, "enrol": ENROL, "control": CONTROL, "metrics": METRICS}
+JOIN_TOKEN = "SCOPE_JOIN_TOKEN"  # environment variable
 
-_ROOTS = Path("/var/lib/scope")
+ROOTS_STATE = Path("/var/lib/scope")
 _RUN = Path("/run")
 _log = logging.getLogger(__name__)
 
@@ -19,7 +22,7 @@ _log = logging.getLogger(__name__)
 def state_dir() -> Path:
     """SCOPE_STATE, or the usual place: /var/lib/scope for root."""
     given = os.environ.get("SCOPE_STATE")
-    return Path(given) if given else _ROOTS if os.geteuid() == 0 else _users() / "scope"
+    return Path(given) if given else ROOTS_STATE if os.geteuid() == 0 else _users() / "scope"
 
 
 def running_state_dir() -> Path:
@@ -54,14 +57,19 @@ def told_running(state: Path) -> Iterator[None]:
 
 def another_users() -> str:
     """The end of a message for users other than root, if root has a SCOPE on this machine; else empty."""
-    if os.geteuid() and _ROOTS.is_dir():
+    if os.geteuid() and ROOTS_STATE.is_dir():
         return "; root has a SCOPE on this machine: call `sudo scope`, or name its token in SCOPE_TOKEN_FILE"
     return ""
 
 
 def token_file(state: Path) -> Path:
-    """Where the token lies that the API and the gRPC services ask for."""
+    """Where the token lies that the API asks for."""
     return state / "token"
+
+
+def authority_dir(state: Path) -> Path:
+    """Where the server's certificate authority has its key and its certificate."""
+    return state / "authority"
 
 
 def postgres_dir(state: Path) -> Path:
@@ -78,6 +86,7 @@ def url_of(address: str) -> str:
 def tell_url(state: Path, url: str) -> None:
     """Writes where this installation's server answers into the state directory, for the command line to find."""
     try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
         _replace(_url_file(state), url + "\n")
     except OSError as error:  # a full disk: it serves all the same
         _log.warning("cannot say where the API is", extra={"file": str(_url_file(state)), "reason": error.strerror})

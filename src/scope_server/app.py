@@ -2,13 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 
 from scope_bpf.probes import probes
+from scope_proto.scope.v1.enrolment_pb2_grpc import add_EnrolmentServicer_to_server
+from scope_proto.scope.v1.session_pb2_grpc import add_SessionServicer_to_server
 from scope_server.api import context
 from scope_server.api.application import application
 from scope_server.errors import InvalidSettings
+from scope_server.identity.authority import Authority
+from scope_server.identity.enrolment import EnrolmentService, reached_at
+from scope_server.identity.register import Register
 from scope_server.ingest.admit import Admission
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.writers import Writers
@@ -28,60 +34,98 @@ from scope_server.store.upkeep.chores import chores
 from scope_server.store.upkeep.upkeep import Job, Upkeep
 from scope_server.store.writing.quarantine import Quarantine
 from scope_wire.background import background
+from scope_wire.channel import server_credentials
 from scope_wire.errors import InvalidToken
+from scope_wire.identity import Identity, Kind
 from scope_wire.token import make_token, read_token
 
 log = logging.getLogger(__name__)
 
-_WAITING = 100  # extra streams, for agents that are not accepted or refused yet
+_WAITING = 100  # calls of agents that are not accepted or refused yet
 
 
-async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str, str], None] = lambda *_: None) -> None:
-    """Runs the server until `stop` is set; calls `ready` with the addresses of the API and the ingest service.
+async def serve(
+    settings: Settings,
+    stop: asyncio.Event,
+    listens: Callable[[str, str, str], None] = lambda *_: None,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Runs the server until `stop` is set.
 
     The server listens at once. Requests get an error until the database is available and has this server's schema.
 
+    Args:
+        listens: called with the addresses of the API, ingest and enrolment.
+        ready: called when the database has this server's schema.
+
     Raises:
-        InvalidSettings: the token file cannot be used.
+        InvalidSettings: the token file, the password file or the authority cannot be used.
         AddressTaken: another program listens on one of the addresses.
         ExceptionGroup: background work ended; contains a SchemaConflict if the tables contradict the catalogue.
     """
     tables = stream_tables(probes())
-    token = _token(settings)
+    token, authority, conninfo = _token(settings), Authority(settings.authority), settings.conninfo()
     async with AsyncExitStack() as cleanup:
-        database = Database(settings.database, settings.connections, settings.statement_timeout_s)
+        database = Database(conninfo, settings.connections, settings.statement_timeout_s)
         await cleanup.enter_async_context(database)
         share = Share(database, max(1, settings.connections // 2))
         backlog = Backlog(settings.backlog_bytes, settings.writers)
         disk = Disk(settings.free_floor, settings.keep_bytes)
         limits = {"keep_days": settings.keep_days, "kept_bytes": settings.quarantine_bytes}
-        writers = Writers(backlog, settings.database, tables, **limits, disk=disk)
+        writers = Writers(backlog, conninfo, tables, **limits, disk=disk)
         cleanup.push_async_callback(writers.stop, settings.stop_deadline_s)
         sessions, reports = Sessions(database, settings.sessions), Reports(share)
+        register = Register(database, authority)
         api = application(token)
         api[context.DATABASE], api[context.READER], api[context.TABLES] = database, Reader(database), tables
-        api[context.STATES] = States(database)
+        api[context.STATES], api[context.REGISTER] = States(database), register
         api[context.SESSIONS], api[context.DESIRED] = sessions, Desired(database, sessions, reports)
         api[context.BACKLOG], api[context.WRITERS] = backlog, writers
         retention = Retention(disk, settings.keep_days)
-        jobs: list[Job] = [retention, Sweep(), Closed(settings.keep_days), *chores(settings.database, tables)]
-        upkeep = Upkeep(settings.database, jobs, disk)
+        jobs: list[Job] = [retention, Sweep(), Closed(settings.keep_days), *chores(conninfo, tables)]
+        upkeep = Upkeep(conninfo, jobs, disk)
         api[context.DISK], api[context.RETENTION], api[context.UPKEEP] = disk, retention, upkeep
         admission = Admission(tables, settings.keep_days)
-        api[context.QUARANTINE] = Quarantine(settings.database, tables, admission)
+        api[context.QUARANTINE] = Quarantine(conninfo, tables, admission)
         http = await serve_http(api, settings.http, cleanup)
         reconciler = Reconciler(share, reports, backlog, sessions)
-        service = SessionService(token, sessions, reports, reconciler, backlog)
-        ingest = await serve_grpc(service, settings.ingest, 2 * settings.sessions + _WAITING, cleanup)
-        log.info("server listens", extra={"http": http, "ingest": ingest})
-        ready(http, ingest)
-        async with background(store=_store(database, tables, writers, upkeep), reports=reports.run()):
+        service = SessionService(register, sessions, reports, reconciler, backlog)
+        own = authority.issue(Identity(Kind.SERVER))
+        ingest = await serve_grpc(
+            "ingest",
+            partial(add_SessionServicer_to_server, service),
+            settings.ingest,
+            partial(server_credentials, lambda: own, of_clients=True),
+            cleanup,
+            calls=2 * settings.sessions + _WAITING,
+        )
+        enrol = await serve_grpc(
+            "enrol",
+            partial(add_EnrolmentServicer_to_server, EnrolmentService(register, reached_at(ingest))),
+            settings.enrol,
+            partial(server_credentials, lambda: own, of_clients=False),
+            cleanup,
+            calls=_WAITING,
+        )
+        log.info("server listens", extra={"http": http, "ingest": ingest, "enrol": enrol})
+        listens(http, ingest, enrol)
+        store = _store(database, tables, writers, upkeep, certificates=partial(register.watch, sessions), ready=ready)
+        async with background(store=store, reports=reports.run()):
             await stop.wait()
 
 
-async def _store(database: Database, tables: Mapping[str, StreamTable], writers: Writers, upkeep: Upkeep) -> None:
+async def _store(
+    database: Database,
+    tables: Mapping[str, StreamTable],
+    writers: Writers,
+    upkeep: Upkeep,
+    *,
+    certificates: Callable[[], Coroutine[None, None, None]],
+    ready: Callable[[], None],
+) -> None:
     await database.prepare(tables.values())
-    async with background(upkeep=upkeep.run()):
+    ready()
+    async with background(upkeep=upkeep.run(), certificates=certificates()):
         await writers.watch()
 
 

@@ -75,6 +75,10 @@ class MachineTaken(SessionError):
     """Another live agent has the same machine id."""
 
 
+class NotAdmitted(SessionError, PermissionError):
+    """The caller's certificate or token does not allow this; the message says why."""
+
+
 class TooManySessions(SessionError):
     """The server has reached its limit of connected agents."""
 

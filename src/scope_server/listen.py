@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 import grpc
 from aiohttp import web
 
-from scope_proto.scope.v1.session_pb2_grpc import SessionServicer, add_SessionServicer_to_server
 from scope_server.errors import AddressTaken
+from scope_wire.addresses import address as address_of
 from scope_wire.addresses import loopback_address
 from scope_wire.channel import server_options
 
@@ -41,21 +41,34 @@ async def serve_http(application: web.Application, address: str, cleanup: AsyncE
     return await _patiently(listen)
 
 
-async def serve_grpc(service: SessionServicer, address: str, streams: int, cleanup: AsyncExitStack) -> str:
-    """Serves agents at host:port until `cleanup`, with at most `streams` streams at a time; returns the address.
+async def serve_grpc(
+    purpose: str,
+    add: Callable[[grpc.aio.Server], None],
+    address: str,
+    credentials: Callable[[], grpc.ServerCredentials],
+    cleanup: AsyncExitStack,
+    *,
+    calls: int,
+) -> str:
+    """Serves agents at host:port until `cleanup`, with at most `calls` calls at a time; returns the address.
+
+    Args:
+        purpose: name of the setting.
+        add: adds the service to the server.
+        credentials: makes the server's credentials; gRPC uses an object up even if the port is taken.
 
     Raises:
         AddressTaken: another program listens there.
     """
-    host, _ = loopback_address(address, "ingest")
+    host, _ = address_of(address, purpose)
 
     async def listen() -> str:
-        server = grpc.aio.server(options=server_options(), maximum_concurrent_rpcs=streams)
-        add_SessionServicer_to_server(service, server)
+        server = grpc.aio.server(options=server_options(), maximum_concurrent_rpcs=calls)
+        add(server)
         try:
-            port = server.add_insecure_port(address)
+            port = server.add_secure_port(address, credentials())
         except RuntimeError as error:
-            raise AddressTaken("ingest", address, str(error)) from None
+            raise AddressTaken(purpose, address, str(error)) from None
         await server.start()
         cleanup.push_async_callback(server.stop, _GRACE_S)
         return f"{host}:{port}"

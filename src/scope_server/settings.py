@@ -2,58 +2,149 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from scope_server.errors import InvalidSettings
-from scope_wire.addresses import loopback_address
-from scope_wire.errors import InvalidAddress
+from scope_wire.addresses import address, loopback_address
+from scope_wire.errors import InvalidSetting
+from scope_wire.setting import Setting, above_zero, at_least, check_all
+
+_EXAMPLE = "host=/run/postgresql dbname=scope"
+
+
+def _connection_string(text: str, name: str) -> None:
+    from psycopg import ProgrammingError  # noqa: PLC0415  # takes 0.1 s, which only a server has to pay
+    from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
+
+    try:
+        conninfo_to_dict(text)
+    except ProgrammingError:  # its message may have a piece of a password
+        raise InvalidSetting(f"{name}: is not a libpq connection string; write it as {_EXAMPLE}") from None
+
+
+def _without_password(text: str) -> str:
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo  # noqa: PLC0415  # as above
+
+    hidden = {"password": "***"} if "password" in conninfo_to_dict(text) else {}
+    return make_conninfo(text, **hidden)
 
 
 @dataclass(frozen=True)
 class Settings:
     """The server's addresses, database and limits.
 
-    Attributes:
-        database: a libpq connection string.
-        token_file: file with the bearer token, mode 0600; made with a new token if it is missing.
-        http: host:port of the REST API; port 0: any free port.
-        ingest: host:port of the gRPC service for agents; port 0: any free port.
-        writers: number of writer threads, each with its own connection.
-        backlog_bytes: decompressed size of waiting records at which the server stops reading from agents.
-        quarantine_bytes: maximum size of kept records that could not be stored.
-        keep_days: older rows are deleted.
-        keep_bytes: maximum size of stored data; beyond, the oldest days are deleted. None: 20 % of the database's disk,
-            at most 20 GiB.
-        free_floor: while fewer bytes are free on the database's disk, nothing is written. None: 512 MiB, or 2 % of the
-            disk if that is more.
-        connections: maximum number of connections for queries.
-        sessions: maximum number of connected agents.
-        statement_timeout_s: how long a query of the API may take.
-        stop_deadline_s: how long a stop waits for running writes.
+    Raises:
+        InvalidSettings: a value is not allowed.
     """
 
-    database: str
-    token_file: Path
-    http: str = "127.0.0.1:8470"
-    ingest: str = "127.0.0.1:8471"
-    writers: int = 2
-    backlog_bytes: int = 256 << 20
-    quarantine_bytes: int = 256 << 20
-    keep_days: int = 30
-    keep_bytes: int | None = None
-    free_floor: int | None = None
-    connections: int = 8
-    sessions: int = 1000
-    statement_timeout_s: float = 20.0
-    stop_deadline_s: float = 10.0
+    database: Annotated[
+        str,
+        Setting(
+            "the PostgreSQL database, as a libpq connection string; leave a password to database_password_file",
+            unit="CONNINFO",
+            example=_EXAMPLE,
+            check=_connection_string,
+            public=_without_password,
+        ),
+    ]
+    token_file: Annotated[
+        Path,
+        Setting(
+            "file with the bearer token, mode 0600; made with a new token if it is missing",
+            within_state="token",
+        ),
+    ]
+    authority: Annotated[
+        Path,
+        Setting(
+            "directory with key.pem and certificate.pem of the certificate authority, which are made if there is no "
+            "key; servers of one fleet share it",
+            within_state="authority",
+        ),
+    ]
+    state_dir: Annotated[Path, Setting("directory for data that outlives the server; made if it is missing")]
+    database_password_file: Annotated[
+        Path | None,
+        Setting(
+            "file with the database's password and nothing else; read when the server starts",
+            unset="no password, or libpq's own files and variables, such as ~/.pgpass",
+            example=Path("/etc/scope/database-password"),
+        ),
+    ] = None
+    http: Annotated[
+        str, Setting("the REST API listens here; port 0: any", unit="HOST:PORT", check=loopback_address)
+    ] = "127.0.0.1:8470"
+    ingest: Annotated[
+        str, Setting("the gRPC service for agents listens here; port 0: any", unit="HOST:PORT", check=address)
+    ] = "127.0.0.1:8471"
+    enrol: Annotated[
+        str, Setting("the gRPC service for agents that join listens here; port 0: any", unit="HOST:PORT", check=address)
+    ] = "127.0.0.1:8474"
+    writers: Annotated[
+        int, Setting("number of threads that write to the database, each with its own connection", check=above_zero)
+    ] = 2
+    backlog_bytes: Annotated[
+        int,
+        Setting(
+            "decompressed size of waiting records at which the server stops reading from agents",
+            unit="bytes",
+            check=above_zero,
+        ),
+    ] = 256 << 20
+    quarantine_bytes: Annotated[
+        int, Setting("disk space for kept records that could not be stored", unit="bytes", check=at_least(0))
+    ] = 256 << 20
+    keep_days: Annotated[int, Setting("how many days of recorded data are kept", unit="days", check=above_zero)] = 30
+    keep_bytes: Annotated[
+        int | None,
+        Setting(
+            "disk space for recorded data; beyond it the oldest days are dropped",
+            unit="bytes",
+            unset="20 % of the database's disk, at most 20G",
+            example=50 << 30,
+            check=above_zero,
+        ),
+    ] = None
+    free_floor: Annotated[
+        int | None,
+        Setting(
+            "while less is free on the database's disk, nothing is stored and agents keep what they record",
+            unit="bytes",
+            unset="512M, or 2 % of the disk if that is more",
+            example=1 << 30,
+            check=at_least(0),
+        ),
+    ] = None
+    connections: Annotated[int, Setting("maximum number of database connections for queries", check=above_zero)] = 8
+    sessions: Annotated[int, Setting("maximum number of connected agents", check=above_zero)] = 1000
+    statement_timeout_s: Annotated[
+        float, Setting("how long a query of the API may take", unit="s", check=above_zero)
+    ] = 20.0
+    stop_deadline_s: Annotated[
+        float, Setting("how long a stop waits for running writes", unit="s", check=above_zero)
+    ] = 10.0
 
     def __post_init__(self) -> None:
-        for name in ("http", "ingest"):
-            try:
-                loopback_address(getattr(self, name), name)
-            except InvalidAddress as error:
-                raise InvalidSettings(str(error)) from None
-        for name in ("writers", "backlog_bytes", "keep_days", "connections", "sessions", "statement_timeout_s"):
-            if getattr(self, name) <= 0:
-                raise InvalidSettings(f"{name}: {getattr(self, name)} is not above 0")
-        if self.keep_bytes is not None and self.keep_bytes <= 0:
-            raise InvalidSettings(f"keep_bytes: {self.keep_bytes} is not above 0")
+        try:
+            check_all(self)
+        except ValueError as error:
+            raise InvalidSettings(str(error)) from None
+
+    def conninfo(self) -> str:
+        """The connection string, with the password if there is a file of it.
+
+        Raises:
+            InvalidSettings: the file cannot be read, or has no password.
+        """
+        from psycopg.conninfo import make_conninfo  # noqa: PLC0415  # as above
+
+        file = self.database_password_file
+        if file is None:
+            return self.database
+        try:
+            password = file.read_text().rstrip("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidSettings(f"database_password_file: cannot read {file}: {error}") from None
+        if not password or "\n" in password:
+            raise InvalidSettings(f"database_password_file: {file} must have one line, the password")
+        return make_conninfo(self.database, password=password)

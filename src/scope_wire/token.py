@@ -1,4 +1,4 @@
-"""The bearer token: a file made by the server; clients send the token with each request."""
+"""The bearer token of the API: a file made by the server; clients send the token with each request."""
 
 import hmac
 import os
@@ -51,8 +51,3 @@ def shows(authorization: object, token: str) -> bool:
     if not isinstance(authorization, str):
         return False
     return hmac.compare_digest(authorization.encode(errors="replace"), f"Bearer {token}".encode())
-
-
-def metadata(token: str) -> tuple[tuple[str, str], ...]:
-    """The metadata that a gRPC call sends."""
-    return (("authorization", f"Bearer {token}"),)

@@ -175,24 +175,25 @@ class World:
         self.postgres.start()
         self._cleanup.callback(self._end_postgres)
         library = self._programs / "clock.so"
-        http, ingest, control, metrics = (free_port() for _ in range(4))
+        http, ingest, enrol, control, metrics = (free_port() for _ in range(5))
         state = self.folder / "s"
         addresses = ["--http", f"127.0.0.1:{http}", "--ingest", f"127.0.0.1:{ingest}"]
+        addresses += ["--enrol", f"127.0.0.1:{enrol}"]
         words = ["--state-dir", str(state), "--database", self.postgres.conninfo(), *addresses]
         self.server = Part("server", words, self.folder, library)
         self._begin(self.server)
         self.eventually((state / "token").exists, "the server makes a token")
         self.proxy = Proxy(ingest)
         self._cleanup.callback(self.proxy.close)
-        token = (state / "token").read_text()
-        (self.spool_disk / "token").touch(0o600)
-        (self.spool_disk / "token").write_text(token)
+        self.client = Client(f"http://127.0.0.1:{http}", state / "token")
+        self.eventually(lambda: self.client.get("health"), "the server is healthy")
+        token = self.client.post("join-tokens")["token"]
         own = ["--control", f"127.0.0.1:{control}", "--metrics", f"127.0.0.1:{metrics}"]
         words = ["--state-dir", str(self.spool_disk), "--server", f"127.0.0.1:{self.proxy.port}", *own]
+        words += ["--join", f"127.0.0.1:{enrol}", "--token", token]
         words += ["--spool-bytes", str(32 << 20), "--exclude-pid", str(os.getpid())]
         self.agent = Part("agentd", words, self.folder, library)
         self._begin(self.agent)
-        self.client = Client(f"http://127.0.0.1:{http}", state / "token")
         self.eventually(lambda: self.client.get("health")["agents"] == 1, "the agent attends")
 
     def _begin(self, part: Part) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from scope_cli.client import Client
 from scope_cli.errors import CommandError
+from scope_cli.installation import ADDRESSES
 
 SCOPE = [sys.executable, "-m", "scope_cli.main"]
 
@@ -61,7 +62,7 @@ def free_addresses(count: int) -> list[str]:
 
 def run_up(state: Path, **environment: str) -> Up:
     """Starts `scope up` with additional environment variables, and waits until its tasks run."""
-    addresses = dict(zip(("http", "ingest", "control", "metrics"), free_addresses(4), strict=True))
+    addresses = dict(zip(ADDRESSES, free_addresses(len(ADDRESSES)), strict=True))
     words = [word for name, address in addresses.items() for word in (f"--{name}", address)]
     command = [*SCOPE, "up", "--state-dir", str(state), *words]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}

@@ -15,7 +15,7 @@ def test_doctor_says_of_every_probe_where_it_attaches_and_why() -> None:
     found = json.loads(subprocess.run([*SCOPE, "doctor", "--json"], capture_output=True, text=True, check=True).stdout)
     assert [finding["probe"] for finding in found["probes"]] == list(probes())
     named = [feature["name"] for feature in found["host"]]
-    assert named == ["capabilities", "kernel BTF", "tracefs", "cgroup v2", "pid namespace"]
+    assert named == ["capabilities", "processes", "kernel BTF", "tracefs", "cgroup v2", "pid namespace"]
     assert all(feature["reason"] for feature in found["host"])
     text = subprocess.run([*SCOPE, "doctor"], capture_output=True, text=True, check=True).stdout
     for finding in found["probes"]:

@@ -16,6 +16,7 @@ import pytest
 from tests.e2e.conftest import SCOPE, Up, free_addresses, run_up, until
 
 from scope_cli.errors import CommandError
+from scope_cli.installation import ADDRESSES
 
 AT_ONCE_S = 20.0  # enough on a busy machine
 
@@ -213,13 +214,13 @@ def _books(up: Up, task_id: str) -> tuple[list[bool], list[int]]:
 def test_killed_during_starts_it_can_be_started_again() -> None:
     """If `scope up` is killed while it starts, its parts end by themselves, and the next start succeeds."""
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
-        process = _begun(folder, free_addresses(4))
+        process = _begun(folder, free_addresses(len(ADDRESSES)))
         for delay in (0.2, 0.5, 0.9, 1.3, 1.8, 2.4, 3.1):
             time.sleep(delay)
             process.kill()
             process.communicate()
             until(lambda: not _processes_of(folder), 60)
-            process = _begun(folder, free_addresses(4))
+            process = _begun(folder, free_addresses(len(ADDRESSES)))
         up = Up(Path(folder) / "state", "", "", "", process)
         _read_until_there(up)
         _ended(up)
@@ -247,7 +248,7 @@ def test_it_can_be_ended_while_it_waits_for_parts_of_a_killed_one() -> None:
 def test_it_can_be_ended_at_any_moment(number: int, delay: float) -> None:
     """SIGINT and SIGTERM end a start at any moment, without a traceback, and no process remains."""
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
-        process = _begun(folder, free_addresses(4))
+        process = _begun(folder, free_addresses(len(ADDRESSES)))
         until(lambda: _catches_signals(process.pid))  # earlier, Python has no signal handlers yet
         time.sleep(delay)
         process.send_signal(number)
@@ -259,7 +260,7 @@ def test_it_can_be_ended_at_any_moment(number: int, delay: float) -> None:
 
 def _begun(folder: str, addresses: list[str]) -> "subprocess.Popen[str]":
     """Starts `scope up` without waiting for it."""
-    options = zip(("http", "ingest", "control", "metrics"), addresses, strict=True)
+    options = zip(ADDRESSES, addresses, strict=True)
     words = [word for name, address in options for word in (f"--{name}", address)]
     command = [*SCOPE, "up", "--state-dir", f"{folder}/state", *words]
     return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -316,12 +317,12 @@ def test_a_place_that_cannot_be_used_is_told(prepare: str, said: str) -> None:
         assert not _processes_of(folder)
 
 
-@pytest.mark.parametrize("name", ["http", "ingest", "control", "metrics"])
+@pytest.mark.parametrize("name", ADDRESSES)
 def test_a_silent_listener_is_told_at_once(name: str) -> None:
     """If another program listens on the address but never answers, `scope up` fails at once and names its process."""
     with socket.create_server(("127.0.0.1", 0)) as silent, tempfile.TemporaryDirectory(prefix="scope") as folder:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        others = dict(zip(("http", "ingest", "control", "metrics"), free_addresses(4), strict=True))
+        others = dict(zip(ADDRESSES, free_addresses(len(ADDRESSES)), strict=True))
         words = [word for option, free in (others | {name: address}).items() for word in (f"--{option}", free)]
         command = [*SCOPE, "up", "--state-dir", f"{folder}/state", *words]
         refused = subprocess.run(command, capture_output=True, text=True, timeout=AT_ONCE_S)

@@ -88,3 +88,13 @@ def test_it_brings_the_server_along(python: Path) -> None:
     )
     ran = hidden(python, "-c", script)
     assert ran.stdout.split() == ["True", "True"], ran.stderr
+
+
+@pytest.mark.timeout(300)
+def test_it_installs_services(python: Path, tmp_path: Path) -> None:
+    """The wheel contains the units; those that it writes run its own `scope`."""
+    for daemon in ("agentd", "server"):
+        installed = hidden(python.with_name("scope"), "install", daemon, "--root", tmp_path)
+        assert installed.returncode == 0, installed.stderr
+        unit = (tmp_path / f"etc/systemd/system/scope-{daemon}.service").read_text()
+        assert f"\nExecStart={python.with_name('scope')} {daemon} --config /etc/scope/{daemon}.toml\n" in unit

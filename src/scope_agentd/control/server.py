@@ -4,24 +4,27 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from scope_agentd.control.auth import RequireToken
+from scope_agentd.control.auth import RequireRole
 from scope_agentd.control.service import ControlService
 from scope_agentd.errors import PortTaken
+from scope_agentd.identity.membership import Membership
 from scope_agentd.settings import Settings
 from scope_proto.scope.v1 import control_pb2
 from scope_proto.scope.v1.control_pb2_grpc import add_AgentControlServicer_to_server
-from scope_wire.channel import server_options
+from scope_wire.channel import server_credentials, server_options
 
 SERVICE = control_pb2.DESCRIPTOR.services_by_name["AgentControl"].full_name
 
 
-async def start_server(settings: Settings, service: ControlService) -> tuple[grpc.aio.Server, str]:
-    """Starts the server; returns the server and its host:port.
+async def start_server(
+    settings: Settings, membership: Membership, service: ControlService
+) -> tuple[grpc.aio.Server, str]:
+    """Starts the server, on mutual TLS; returns the server and its host:port.
 
     Raises:
         PortTaken: another program listens on the port.
     """
-    server = grpc.aio.server(interceptors=[RequireToken(settings.token_file)], options=server_options())
+    server = grpc.aio.server(interceptors=[RequireRole(membership)], options=server_options())
     add_AgentControlServicer_to_server(service, server)
     status = health.aio.HealthServicer()  # type: ignore[attr-defined]  # missing in the stubs
     health_pb2_grpc.add_HealthServicer_to_server(status, server)
@@ -31,7 +34,7 @@ async def start_server(settings: Settings, service: ControlService) -> tuple[grp
     reflection.enable_server_reflection(names, server)
     host, _, _ = settings.control.rpartition(":")
     try:
-        port = server.add_insecure_port(settings.control)
+        port = server.add_secure_port(settings.control, server_credentials(membership.current, of_clients=True))
     except RuntimeError as error:
         raise PortTaken(f"cannot listen on {settings.control}: {error}; choose another with --control") from None
     await server.start()

@@ -1,12 +1,15 @@
 """The Attend stream: receives the wanted tasks, reports their states, and shows that the agent is alive."""
 
 import asyncio
+import logging
 import time
 from typing import Any
 
 from scope_agentd.control.catalogue import list_probes
 from scope_agentd.control.messages import task_message
 from scope_agentd.errors import SessionEnded
+from scope_agentd.identity.membership import Membership
+from scope_agentd.identity.renewal import renew
 from scope_agentd.node import hello
 from scope_agentd.pipeline.spool import Spool
 from scope_agentd.session.stream import write
@@ -15,6 +18,8 @@ from scope_proto.scope.v1 import control_pb2, session_pb2
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
 from scope_wire.limits import MESSAGE_BYTES, REPORT_EVERY_S
 
+log = logging.getLogger(__name__)
+
 _LEAST_PAUSE_S = 0.25  # between reports, so that changes at the same time share a report
 _MOST_TASKS_BYTES = MESSAGE_BYTES // 2  # of tasks in a report; the others go into the next report
 
@@ -22,18 +27,18 @@ _MOST_TASKS_BYTES = MESSAGE_BYTES // 2  # of tasks in a report; the others go in
 class Attendance:
     """The agent's side of the stream."""
 
-    def __init__(self, node: control_pb2.Node, tasks: Tasks, spool: Spool) -> None:
-        self._node, self._tasks, self._spool = node, tasks, spool
+    def __init__(self, node: control_pb2.Node, tasks: Tasks, spool: Spool, membership: Membership) -> None:
+        self._node, self._tasks, self._spool, self._membership = node, tasks, spool, membership
         self._writing = asyncio.Lock()  # a stream allows one write at a time
 
-    async def run(self, stub: SessionStub, shown: tuple[tuple[str, str], ...], welcome: asyncio.Event) -> None:
+    async def run(self, stub: SessionStub, welcome: asyncio.Event) -> None:
         """Runs until the stream breaks; sets `welcome` when the server's first Wanted has arrived.
 
         Raises:
             grpc.aio.AioRpcError: the stream broke, or the server refused it.
             SessionEnded: the server ended the session.
         """
-        call: Any = stub.Attend(metadata=shown)  # type: ignore[call-arg]  # the aio stub takes no iterator
+        call: Any = stub.Attend()  # type: ignore[call-arg]  # the aio stub takes no iterator
         await write(call, session_pb2.AttendRequest(hello=hello(self._node)))
         async with asyncio.TaskGroup() as telling:
             telling.create_task(self._report(call))
@@ -43,7 +48,17 @@ class Attendance:
                     welcome.set()
                 elif reply.HasField("probes_asked"):
                     telling.create_task(self._tell_probes(call))
+                elif reply.HasField("revoked"):
+                    telling.create_task(self._take_revoked(frozenset(reply.revoked.serials)))
+                elif reply.renew:
+                    telling.create_task(renew(self._membership, stub))
             raise SessionEnded("the server ended the session")
+
+    async def _take_revoked(self, serials: frozenset[str]) -> None:
+        try:
+            await asyncio.to_thread(self._membership.revoke, serials)
+        except OSError as error:
+            log.warning("cannot keep which certificates are revoked", extra={"reason": error.strerror})
 
     async def _tell_probes(self, call: Any) -> None:
         probes = await list_probes()

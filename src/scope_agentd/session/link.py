@@ -4,17 +4,16 @@ import asyncio
 import logging
 import random
 import time
-from pathlib import Path
 
 import grpc
 
 from scope_agentd.errors import SessionEnded
+from scope_agentd.identity.membership import Membership
 from scope_agentd.session.attend import Attendance
 from scope_agentd.session.upload import Upload
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
-from scope_wire.channel import client_options
-from scope_wire.errors import InvalidToken
-from scope_wire.token import metadata, read_token
+from scope_wire.channel import client_credentials, secure_channel
+from scope_wire.identity import SERVER_NAME
 
 log = logging.getLogger(__name__)
 
@@ -23,10 +22,14 @@ _LASTED_S = 5.0  # after a connection that lasted this long, reconnect without a
 
 
 class Link:
-    """Keeps the agent connected to the server."""
+    """Keeps the agent connected to the server.
 
-    def __init__(self, address: str, token_file: Path, attendance: Attendance, upload: Upload) -> None:
-        self._address, self._token_file = address, token_file
+    Args:
+        address: host:port of the server.
+    """
+
+    def __init__(self, address: str, membership: Membership, attendance: Attendance, upload: Upload) -> None:
+        self._address, self._membership = address, membership
         self._attendance, self._upload = attendance, upload
         self.connections = 0
         self.connected = False
@@ -48,24 +51,24 @@ class Link:
             await self._connection()
         except* grpc.aio.AioRpcError as errors:
             reasons += [_said(error) for error in _leaves(errors)]
-        except* (InvalidToken, SessionEnded) as errors:
+        except* SessionEnded as errors:
             reasons += [_said(error) for error in _leaves(errors)]
         finally:
             self.connected = False
         return reasons[0] if reasons else "the server closed the connection"
 
     async def _connection(self) -> None:
-        shown = metadata(await asyncio.to_thread(read_token, self._token_file))
-        async with grpc.aio.insecure_channel(self._address, options=client_options()) as channel:
+        credentials = client_credentials(self._membership.current())
+        async with secure_channel(self._address, credentials, SERVER_NAME) as channel:
             stub = SessionStub(channel)
             async with asyncio.TaskGroup() as streams:
                 welcome = asyncio.Event()
-                streams.create_task(self._attendance.run(stub, shown, welcome))
+                streams.create_task(self._attendance.run(stub, welcome))
                 await welcome.wait()  # the server accepts an Upload only after Attend
                 self.connections += 1
                 self.connected = True
                 log.info("session with the server", extra={"address": self._address})
-                streams.create_task(self._upload.run(stub, shown))
+                streams.create_task(self._upload.run(stub))
 
 
 def _leaves(errors: BaseExceptionGroup[BaseException]) -> list[BaseException]:

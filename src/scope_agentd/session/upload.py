@@ -35,14 +35,14 @@ class Upload:
         self._ahead_bytes = 0
         self._room = asyncio.Event()
 
-    async def run(self, stub: SessionStub, shown: tuple[tuple[str, str], ...]) -> None:
+    async def run(self, stub: SessionStub) -> None:
         """Uploads until the stream breaks; unanswered records are resent on the next stream.
 
         Raises:
             grpc.aio.AioRpcError: the stream broke, or the server refused it.
             SessionEnded: the server ended the upload.
         """
-        call: Any = stub.Upload(metadata=shown)  # type: ignore[call-arg]  # the aio stub takes no iterator
+        call: Any = stub.Upload()  # type: ignore[call-arg]  # the aio stub takes no iterator
         try:
             await write(call, session_pb2.UploadRequest(hello=hello(self._node)))
             async with asyncio.TaskGroup() as sending:

@@ -1,14 +1,17 @@
-"""`scope admin`: maintenance by an operator."""
+"""`scope admin`: maintenance by an operator, and who may join."""
 
 import argparse
 import json
 from typing import Any
 
+from scope_cli import certificates
+
 
 def register(subcommands: Any) -> None:
     """Adds the subcommand."""
-    parser = subcommands.add_parser("admin", help="maintenance: the quarantine of refused records")
+    parser = subcommands.add_parser("admin", help="machines and persons that may join; maintenance")
     topics = parser.add_subparsers(metavar="TOPIC", required=True)
+    certificates.register(topics)
     quarantine = topics.add_parser(
         "quarantine",
         help="records that could not be stored",

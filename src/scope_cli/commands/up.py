@@ -9,10 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scope_cli.configuration.daemons import AGENTD, SERVER
+from scope_cli.configuration.flags import add_flags, as_words
 from scope_cli.errors import CommandError, Interrupted
 from scope_cli.flag import Flag
 from scope_cli.installation import state_dir, token_file, told_running
-from scope_cli.limits import add_agent_limits, add_server_limits, given_agent_limits, given_server_limits
 
 if TYPE_CHECKING:
     from scope_cli.client import Client
@@ -25,6 +26,8 @@ DEFAULT_TASKS: tuple[dict[str, Any], ...] = (
 )
 REFRESH_S = 1.0
 _ANSWER_S = 5.0
+_SERVER_ADDRESSES, _AGENT_ADDRESSES = ("http", "ingest", "enrol"), ("control", "metrics")
+_SERVER_LIMITS, _AGENT_LIMITS = ("keep_days", "keep_bytes", "free_floor"), ("spool_bytes",)
 
 
 def register(subcommands: Any) -> None:
@@ -33,14 +36,12 @@ def register(subcommands: Any) -> None:
         "up",
         help="run PostgreSQL, server and agent here, and show what happens",
         description="Runs PostgreSQL, the server and the agent on this machine until Ctrl-C. A part that ends is "
-        "started again. Recorded data stays in the state directory.",
+        "started again. Recorded data stays in the state directory. The configuration files and variables of "
+        "`scope server` and `scope agentd` do not count here.",
     )
     parser.add_argument("--state-dir", type=Path, metavar="DIR", help="default: $SCOPE_STATE or /var/lib/scope")
-    addresses = {"http": "the API", "ingest": "agents", "control": "the agent's gRPC service", "metrics": "Prometheus"}
-    for name, purpose in addresses.items():
-        parser.add_argument(f"--{name}", metavar="HOST:PORT", help=f"another address for {purpose}")
-    add_agent_limits(parser)
-    add_server_limits(parser)
+    add_flags(parser, SERVER, (*_SERVER_ADDRESSES, *_SERVER_LIMITS))
+    add_flags(parser, AGENTD, (*_AGENT_ADDRESSES, *_AGENT_LIMITS))
     parser.set_defaults(run=run)
 
 
@@ -62,10 +63,10 @@ def run(arguments: argparse.Namespace) -> None:
     except NotSupported as error:
         raise CommandError(str(error)) from None
     state = (arguments.state_dir or state_dir()).absolute()
-    given = {name: getattr(arguments, name) for name in ("http", "ingest", "control", "metrics")}
+    given = {name: getattr(arguments, name) for name in (*_SERVER_ADDRESSES, *_AGENT_ADDRESSES)}
     addresses = {name: address for name, address in given.items() if address}
     voice = Voice()
-    server, agent = given_server_limits(arguments), given_agent_limits(arguments)
+    server, agent = as_words(arguments, SERVER, _SERVER_LIMITS), as_words(arguments, AGENTD, _AGENT_LIMITS)
     with contextlib.ExitStack() as cleanup:
         with voice.in_a_status_line():
             stack = Stack(state, voice.say, addresses, server=server, agent=agent, stop=stop, hurry=hurry)

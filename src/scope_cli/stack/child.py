@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from scope_cli.configuration.daemons import DAEMONS
 from scope_cli.flag import Flag
 from scope_cli.stack.supervisor import PartEnded
 from scope_server.store.postgres.log import LogFile
@@ -33,8 +34,9 @@ class Child:
 
     @classmethod
     def of_scope(cls, subcommand: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> "Child":
-        """A subcommand of `scope`."""
-        return cls(subcommand, [sys.executable, "-m", "scope_cli.main", subcommand, *arguments], log, environment)
+        """A daemon of `scope`, whose settings are only those in `arguments`."""
+        command = [sys.executable, "-m", "scope_cli.main", subcommand, "--config", os.devnull, *arguments]
+        return cls(subcommand, command, log, environment)
 
     @property
     def pid(self) -> int | None:
@@ -55,7 +57,7 @@ class Child:
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
-                    env={**os.environ, **self._environment},
+                    env={**_inherited(), **self._environment},
                     start_new_session=True,  # Ctrl-C in the terminal must only reach us; we stop it cleanly
                 )
         except OSError as error:
@@ -86,3 +88,9 @@ class Child:
                 self._process.wait()
                 return
             time.sleep(0.02)
+
+
+def _inherited() -> dict[str, str]:
+    """This process's variables, without settings of the daemons."""
+    prefixes = tuple(daemon.prefix for daemon in DAEMONS.values())
+    return {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}

@@ -9,10 +9,12 @@ from pathlib import Path
 
 from scope_cli.errors import CommandError, Interrupted, UsageError
 from scope_cli.flag import Flag
+from scope_wire.addresses import address as address_of
 from scope_wire.addresses import loopback_address
 from scope_wire.errors import InvalidAddress
 
 _ENDING_S = 5.0
+_LOCAL = ("http", "metrics")  # they have no TLS
 _LISTEN = "0A"  # TCP_LISTEN, as /proc/net/tcp writes it
 
 
@@ -25,7 +27,7 @@ def checked(addresses: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     found = {}
     for name, address in addresses.items():
         try:
-            host, port = loopback_address(address, name)
+            host, port = (loopback_address if name in _LOCAL else address_of)(address, name)
         except InvalidAddress as error:
             raise UsageError(str(error)) from None
         if not port:

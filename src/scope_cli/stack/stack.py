@@ -2,14 +2,14 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from scope_cli.client import Client
-from scope_cli.errors import CommandError, Interrupted
+from scope_cli.errors import CommandError, Interrupted, ServerUnreachable
 from scope_cli.flag import Flag
-from scope_cli.installation import CONTROL, HTTP, INGEST, METRICS, postgres_dir, token_file, url_of
+from scope_cli.installation import ADDRESSES, JOIN_TOKEN, authority_dir, postgres_dir, token_file, url_of
 from scope_cli.stack.child import Child
 from scope_cli.stack.database import Database
 from scope_cli.stack.left_behind import end_left_behind, mark
@@ -29,7 +29,7 @@ class Stack:
     Args:
         state: the state directory.
         say: called with progress messages, from any thread.
-        addresses: addresses that differ from the defaults, by `http`, `ingest`, `control` and `metrics`.
+        addresses: addresses that differ from the defaults, by their names in ADDRESSES.
         server: more arguments of `scope server`.
         agent: more arguments of `scope agentd`.
         stop: set to end during the start.
@@ -52,7 +52,7 @@ class Stack:
         hurry: Flag | None = None,
     ) -> None:
         self._state, self._say = state, say
-        self._addresses = {"http": HTTP, "ingest": INGEST, "control": CONTROL, "metrics": METRICS, **(addresses or {})}
+        self._addresses = {**ADDRESSES, **(addresses or {})}
         self._server, self._agent = server, agent
         self._stop, self._hurry = stop or Flag(), hurry or Flag()
         self._cleanup = ExitStack()
@@ -93,18 +93,40 @@ class Stack:
         require_free(self._addresses, self._stop)
         postgres = PrivatePostgres(postgres_dir(self._state))
         self._run(Database(postgres), lambda supervisor: supervisor.running)
-        http, ingest = self._addresses["http"], self._addresses["ingest"]
-        arguments = ["--database", postgres.conninfo(), "--http", http, "--ingest", ingest, *self._server]
+        arguments = ["--database", postgres.conninfo(), *self._given("http", "ingest", "enrol"), *self._server]
         self._run(self._child("server", arguments), lambda _: self._agents() is not None)
-        arguments = ["--server", ingest, "--control", self._addresses["control"]]
-        arguments += ["--metrics", self._addresses["metrics"], "--exclude-pid", str(os.getpid()), *self._agent]
-        self._run(self._child("agentd", arguments), lambda _: bool(self._agents()))
+        arguments = ["--server", self._addresses["ingest"], *self._given("control", "metrics")]
+        arguments += ["--exclude-pid", str(os.getpid()), *self._agent]
+        self._run(self._agent_child(arguments), lambda _: bool(self._agents()))
         for supervisor in self._supervisors:
             supervisor.settle()
 
-    def _child(self, name: str, arguments: Sequence[str]) -> Child:
+    def _given(self, *names: str) -> list[str]:
+        return [word for name in names for word in (f"--{name}", self._addresses[name])]
+
+    def _child(self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Child:
         log = self._state / f"{name}.log"
-        return Child.of_scope(name, ["--state-dir", str(self._state), *arguments], log, mark(self._state))
+        variables = {**mark(self._state), **(environment or {})}
+        return Child.of_scope(name, ["--state-dir", str(self._state), *arguments], log, variables)
+
+    def _agent_child(self, arguments: Sequence[str]) -> Child:
+        """The agent, which joins the server if it is not a member of it, with a token like any other machine's."""
+        from cryptography import x509
+
+        from scope_agentd.identity.membership import is_valid
+        from scope_wire.join_token import digest_of
+
+        authority = x509.load_pem_x509_certificate((authority_dir(self._state) / "certificate.pem").read_bytes())
+        if is_valid(self._state, digest_of(authority)):
+            return self._child("agentd", arguments)
+        while True:
+            try:
+                token = self.client(ANSWER_S).post("join-tokens")["token"]
+                return self._child("agentd", ["--join", self._addresses["enrol"], *arguments], {JOIN_TOKEN: token})
+            except ServerUnreachable:  # its database is not ready yet
+                self._check()
+                if self._stop.wait(0.1):
+                    raise Interrupted from None
 
     def _run(self, part: Part, usable: Callable[[Supervisor], bool]) -> None:
         """Starts supervising a part, and waits until it is ready for the first time."""

@@ -92,7 +92,9 @@ class LinesSink:
 
     def flush(self) -> None:
         """Writes the lines once they have been gathered long enough."""
-        if self._gathered and time.monotonic() >= self._due:
+        if not self._gathered:
+            self._tell_losses()
+        elif time.monotonic() >= self._due:
             self._write_lines()
 
     def _write_lines(self) -> None:
@@ -102,6 +104,9 @@ class LinesSink:
         ordered = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines.take(pc.sort_indices(times)))
         self._file.write(pc.binary_join(ordered, "\n")[0].as_buffer())
         self._file.write(b"\n")
+        self._tell_losses()
+
+    def _tell_losses(self) -> None:
         for stream, reason, count in self._losses.new():
             self._file.write(f"{count:,} rows of {stream} were lost here ({reason})\n".encode())
         self._file.flush()
@@ -110,6 +115,8 @@ class LinesSink:
         """Writes the rest."""
         if self._gathered:
             self._write_lines()
+        else:
+            self._tell_losses()
         return []
 
 

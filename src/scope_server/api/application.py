@@ -2,7 +2,19 @@
 
 from aiohttp import web
 
-from scope_server.api import events, health, metrics, nodes, openapi, quarantine, rollups, states, storage, tasks
+from scope_server.api import (
+    certificates,
+    events,
+    health,
+    metrics,
+    nodes,
+    openapi,
+    quarantine,
+    rollups,
+    states,
+    storage,
+    tasks,
+)
 from scope_server.api.input import BODY_BYTES
 from scope_server.api.problems import explain, require_token
 
@@ -10,6 +22,18 @@ from scope_server.api.problems import explain, require_token
 def application(token: str) -> web.Application:
     """All resources, protected by the token. The caller sets the keys in `context`."""
     made = web.Application(middlewares=[explain, require_token(token)], client_max_size=BODY_BYTES)
-    for resource in (health, storage, nodes, tasks, events, rollups, states, quarantine, metrics, openapi):
+    for resource in (
+        health,
+        storage,
+        nodes,
+        certificates,
+        tasks,
+        events,
+        rollups,
+        states,
+        quarantine,
+        metrics,
+        openapi,
+    ):
         made.add_routes(resource.ROUTES)
     return made

@@ -7,6 +7,7 @@ from aiohttp import web
 
 from scope_bpf.catalogue.shown import Latest
 from scope_bpf.catalogue.where import LONGEST
+from scope_server.api.certificates import LONGEST_TOKEN_S, ROLES, TOKEN_S
 from scope_server.api.context import TABLES
 from scope_server.api.input import PID, Parameters
 from scope_server.api.states import LONGEST_H, MOST
@@ -51,6 +52,7 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
     }
     for verb, summary in (("retry", "Try again to store a record"), ("drop", "Delete a record")):
         paths[f"/quarantine/{{id}}/{verb}"] = {"post": _operation(summary, {"type": "object"}, [_path("id")])}
+    paths |= _certificates()
     for table in sorted(tables, key=lambda table: table.name):
         paths[f"/events/{table.name}"] = {"get": _events(table)}
         paths[f"/rollups/{table.name}"] = {"get": _rollup(table)}
@@ -140,6 +142,23 @@ def _operation(
     if body:
         described["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
     return described
+
+
+def _certificates() -> dict[str, Any]:
+    seconds = {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST_TOKEN_S, "default": TOKEN_S}
+    token = {"type": "object", "properties": {"valid": seconds}}
+    role = {"enum": list(ROLES), "default": ROLES[0]}
+    asked = {"name": {"type": "string"}, "role": role, "signing_request": {"type": "string", "format": "byte"}}
+    person = {"type": "object", "required": ["name", "signing_request"], "properties": asked}
+    listed, signed = _listed("certificates"), {"type": "object"}
+    return {
+        "/join-tokens": {"post": _operation("A token with which one machine joins", signed, body=token, created=True)},
+        "/certificates": {
+            "get": _operation("Certificates that have not expired", listed),
+            "post": _operation("Sign the key of a person, who calls agents", signed, body=person, created=True),
+        },
+        "/certificates/{name}/revoke": {"post": _operation("Revoke certificates", signed, [_path("name")])},
+    }
 
 
 def _definition() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The gRPC service scope.v1.Session: authentication and the two streams."""
+"""The gRPC service scope.v1.Session: who may call, the two streams, and new certificates."""
 
 import asyncio
 import logging
@@ -9,17 +9,20 @@ from typing import Any
 from uuid import UUID
 
 import grpc
+from cryptography.hazmat.primitives.serialization import Encoding
 
-from scope_proto.scope.v1 import session_pb2
+from scope_proto.scope.v1 import enrolment_pb2, session_pb2
 from scope_proto.scope.v1.session_pb2_grpc import SessionServicer
 from scope_server.errors import (
     InvalidMessage,
     MachineTaken,
     NoSession,
+    NotAdmitted,
     SessionError,
     StoreUnavailable,
     TooManySessions,
 )
+from scope_server.identity.register import Register
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.upload import upload
 from scope_server.session.hello import Caller, ahead, caller_of
@@ -29,7 +32,9 @@ from scope_server.session.reports import Reports
 from scope_server.session.session import Session
 from scope_server.session.sessions import Sessions
 from scope_wire.background import background
-from scope_wire.token import shows
+from scope_wire.errors import InvalidCertificate
+from scope_wire.identity import Holder, Kind
+from scope_wire.identity import caller_of as holder_of_call
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +45,7 @@ _BEFORE_REFUSAL_S = 0.25
 _MOST_TASKS = 10_000  # per session
 _CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (InvalidMessage, grpc.StatusCode.INVALID_ARGUMENT),
+    (NotAdmitted, grpc.StatusCode.PERMISSION_DENIED),
     (MachineTaken, grpc.StatusCode.ALREADY_EXISTS),
     (TooManySessions, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (NoSession, grpc.StatusCode.UNAVAILABLE),
@@ -48,22 +54,22 @@ _CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
 
 
 class SessionService(SessionServicer):
-    """Accepts agents with the right token.
+    """Accepts agents with a machine's certificate, for this machine only.
 
     Handlers read and write through their context, because an `async with` around a `yield` could not be cancelled.
     """
 
     def __init__(
-        self, token: str, sessions: Sessions, reports: Reports, reconciler: Reconciler, backlog: Backlog
+        self, register: Register, sessions: Sessions, reports: Reports, reconciler: Reconciler, backlog: Backlog
     ) -> None:
-        self._token, self._sessions, self._reports = token, sessions, reports
+        self._register, self._sessions, self._reports = register, sessions, reports
         self._reconciler, self._backlog = reconciler, backlog
 
     async def Attend(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
         """See session.proto."""
         async with _explained(context):
-            caller, requests = await self._enter(request_iterator, context)
-            session = await self._sessions.open(caller)
+            caller, holder, requests = await self._enter(request_iterator, context)
+            session = await self._sessions.open(caller, holder)
             try:
                 await context.send_initial_metadata(())
                 async with session.attended():
@@ -79,7 +85,7 @@ class SessionService(SessionServicer):
     async def Upload(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
         """See session.proto."""
         async with _explained(context):
-            caller, requests = await self._enter(request_iterator, context)
+            caller, _, requests = await self._enter(request_iterator, context)
             session = await self._sessions.attending(caller)
             machine = replace(session.machine, boot_to_utc_ns=caller.boot_to_utc_ns)
             await context.send_initial_metadata(())
@@ -87,11 +93,30 @@ class SessionService(SessionServicer):
                 async for reply in replies:
                     await context.write(reply)
 
-    async def _enter(self, request_iterator: Any, context: Any) -> tuple[Caller, AsyncIterator[Any]]:
-        """The caller, and the messages after the Hello."""
-        shown = dict(context.invocation_metadata() or ()).get("authorization")
-        if not shows(shown, self._token):
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "the token is missing or wrong")
+    async def Renew(self, request: Any, context: Any) -> enrolment_pb2.Certificate:
+        """See session.proto."""
+        async with _explained(context):
+            holder = self._machine(context)
+            session = self._sessions.get(holder.identity.name)
+            hostname = session.hostname if session else None
+            signed = await self._register.sign(request.signing_request, holder.identity, hostname)
+            return enrolment_pb2.Certificate(certificate=signed.public_bytes(Encoding.DER))
+
+    def _machine(self, context: Any) -> Holder:
+        """The machine whose certificate the connection has."""
+        try:
+            holder = holder_of_call(context.auth_context())
+        except InvalidCertificate as error:
+            raise NotAdmitted(str(error)) from None
+        if holder.identity.kind is not Kind.MACHINE:
+            raise NotAdmitted(f"the certificate is of {holder.identity.uri}; machines have this service")
+        if refusal := self._register.refusal(holder):
+            raise NotAdmitted(refusal)
+        return holder
+
+    async def _enter(self, request_iterator: Any, context: Any) -> tuple[Caller, Holder, AsyncIterator[Any]]:
+        """The caller, its certificate's holder, and the messages after the Hello."""
+        holder = self._machine(context)
         requests = aiter(request_iterator)
         try:
             async with asyncio.timeout(_HELLO_S):
@@ -100,7 +125,10 @@ class SessionService(SessionServicer):
             raise InvalidMessage(f"hello: no message within {_HELLO_S:g} s") from None
         if first is None or not first.HasField("hello"):
             raise InvalidMessage("hello: the first message must be a Hello")
-        return caller_of(first.hello), requests
+        caller = caller_of(first.hello)
+        if caller.machine_id != holder.identity.name:
+            raise NotAdmitted(f"the machine {caller.machine_id} cannot use the certificate of {holder.identity.name}")
+        return caller, holder, requests
 
     async def _read(self, session: Session, requests: AsyncIterator[session_pb2.AttendRequest]) -> None:
         try:
@@ -157,6 +185,8 @@ async def _explained(context: Any) -> AsyncIterator[None]:
     try:
         yield
     except (SessionError, StoreUnavailable) as error:
+        if isinstance(error, NotAdmitted):
+            log.warning("a caller was not admitted", extra={"peer": context.peer(), "reason": str(error)})
         code = next(code for kind, code in _CODES if isinstance(error, kind))
         await asyncio.sleep(_BEFORE_REFUSAL_S)
         await context.abort(code, str(error))

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from scope_proto.scope.v1 import control_pb2, session_pb2
 from scope_server.errors import AgentUnavailable, NoSession, SessionError
 from scope_server.machine import Machine
+from scope_wire.identity import Holder
 from scope_wire.limits import SILENCE_S
 
 
@@ -14,6 +15,7 @@ class Session:
     """A session begins with a Hello on Attend. It ends with this stream, after a silence, or when it is replaced.
 
     Attributes:
+        holder: of the certificate that began it.
         clock_ahead_ns: the machine's clock minus ours, at the last report.
         spool: size of the agent's spool at the last report.
         open_runs: open runs in the first report; `reported` is set when it has arrived.
@@ -24,8 +26,8 @@ class Session:
         gone: set when the session is over and all its work has ended.
     """
 
-    def __init__(self, machine: Machine, hostname: str, clock_ahead_ns: int) -> None:
-        self.machine, self.hostname, self.clock_ahead_ns = machine, hostname, clock_ahead_ns
+    def __init__(self, machine: Machine, holder: Holder, hostname: str, clock_ahead_ns: int) -> None:
+        self.machine, self.holder, self.hostname, self.clock_ahead_ns = machine, holder, hostname, clock_ahead_ns
         self.spool: session_pb2.Spool | None = None
         self.open_runs: frozenset[str] = frozenset()
         self.tasks: dict[str, str] = {}
@@ -39,6 +41,8 @@ class Session:
         self._uploads: set[asyncio.Timeout] = set()
         self._wanted: session_pb2.Wanted | None = None
         self._asked = 0
+        self._revoked: frozenset[str] | None = None
+        self._renewal = False
         self._probes: asyncio.Future[control_pb2.ListProbesResponse] | None = None
         self._outgoing = asyncio.Event()
 
@@ -122,6 +126,17 @@ class Session:
             self._outgoing.set()
         return await asyncio.shield(self._probes)
 
+    def tell_revoked(self, serials: frozenset[str]) -> None:
+        """Tells the agent which certificates of persons were revoked, unless it knows."""
+        if serials != self._revoked:
+            self._revoked = serials
+            self._outgoing.set()
+
+    def ask_to_renew(self) -> None:
+        """Asks the agent to renew its certificate."""
+        self._renewal = True
+        self._outgoing.set()
+
     def answer(self, probes: control_pb2.ListProbesResponse) -> None:
         """Takes the agent's answer to `probes`."""
         if self._probes and not self._probes.done():
@@ -129,16 +144,22 @@ class Session:
 
     async def replies(self) -> AsyncIterator[session_pb2.AttendReply]:
         """Messages to the agent, endless."""
-        asked = 0
+        asked, revoked = 0, None
         while True:
             await self._outgoing.wait()
             self._outgoing.clear()
+            if revoked != self._revoked:
+                revoked = self._revoked
+                yield session_pb2.AttendReply(revoked=session_pb2.Revoked(serials=revoked))
             wanted, self._wanted = self._wanted, None
             if wanted is not None:
                 yield session_pb2.AttendReply(wanted=wanted)
             if asked < self._asked:
                 asked = self._asked
                 yield session_pb2.AttendReply(probes_asked=asked)
+            if self._renewal:
+                self._renewal = False
+                yield session_pb2.AttendReply(renew=True)
 
     def _cut_uploads(self) -> None:
         for scope in self._uploads:

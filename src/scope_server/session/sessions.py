@@ -11,6 +11,7 @@ from scope_server.machine import Machine
 from scope_server.session.hello import Caller
 from scope_server.session.session import Session
 from scope_server.store.reading.database import Database
+from scope_wire.identity import Holder
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class Sessions:
         self._conflicts = {machine: one for machine, one in self._conflicts.items() if now - one.monotonic < CONFLICT_S}
         return self._conflicts.get(machine_id)
 
-    async def open(self, caller: Caller) -> Session:
+    async def open(self, caller: Caller, holder: Holder) -> Session:
         """Opens a session; an earlier session of the same installation is ended first.
 
         Raises:
@@ -72,7 +73,7 @@ class Sessions:
         (row,) = await self._database.fetch("register_machine", vars(caller))
         self._check(caller)
         machine = Machine(row["id"], caller.machine_id, caller.installation, caller.boot_to_utc_ns)
-        session = Session(machine, caller.hostname, caller.clock_ahead_ns)
+        session = Session(machine, holder, caller.hostname, caller.clock_ahead_ns)
         before = self._sessions.get(caller.machine_id)
         self._sessions[caller.machine_id] = session
         if before:

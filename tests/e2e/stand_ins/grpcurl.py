@@ -1,10 +1,11 @@
 """Stands in for grpcurl: calls a method that server reflection describes, without any .proto file.
 
-usage: grpcurl -plaintext [-H 'name: value'] [-d JSON] HOST:PORT PACKAGE.SERVICE/METHOD
+usage: grpcurl -cacert FILE -cert FILE -key FILE -servername NAME [-d JSON] HOST:PORT PACKAGE.SERVICE/METHOD
 """
 
 import argparse
 import sys
+from pathlib import Path
 
 import grpc
 from google.protobuf import descriptor_pool, json_format, message_factory
@@ -13,33 +14,37 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("-plaintext", action="store_true", required=True)
-    parser.add_argument("-H", action="append", default=[], dest="headers")
+    for name in ("cacert", "cert", "key"):
+        parser.add_argument(f"-{name}", type=Path, required=True)
+    parser.add_argument("-servername", required=True)
     parser.add_argument("-d", default="{}", dest="data")
     parser.add_argument("address")
     parser.add_argument("method")
     arguments = parser.parse_args()
-    metadata = [tuple(header.split(": ", 1)) for header in arguments.headers]
+    credentials = grpc.ssl_channel_credentials(
+        arguments.cacert.read_bytes(), arguments.key.read_bytes(), arguments.cert.read_bytes()
+    )
+    options = [("grpc.ssl_target_name_override", arguments.servername)]
     service, method = arguments.method.split("/")
-    with grpc.insecure_channel(arguments.address) as channel:
-        described = _describe(channel, service, metadata).FindServiceByName(service).methods_by_name[method]
+    with grpc.secure_channel(arguments.address, credentials, options) as channel:
+        described = _describe(channel, service).FindServiceByName(service).methods_by_name[method]
         call = channel.unary_unary(
             f"/{service}/{method}",
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=message_factory.GetMessageClass(described.output_type).FromString,
         )
         request = json_format.Parse(arguments.data, message_factory.GetMessageClass(described.input_type)())
-        print(json_format.MessageToJson(call(request, metadata=metadata)))
+        print(json_format.MessageToJson(call(request)))
 
 
-def _describe(channel: grpc.Channel, service: str, metadata: list[tuple[str, ...]]) -> descriptor_pool.DescriptorPool:
+def _describe(channel: grpc.Channel, service: str) -> descriptor_pool.DescriptorPool:
     """A pool with the service's file and all files that it imports."""
     pool, known = descriptor_pool.DescriptorPool(), set()
     stub = reflection_pb2_grpc.ServerReflectionStub(channel)
 
     def ask(**about: str) -> list[bytes]:
         request = reflection_pb2.ServerReflectionRequest(**about)
-        (reply,) = stub.ServerReflectionInfo(iter([request]), metadata=metadata)
+        (reply,) = stub.ServerReflectionInfo(iter([request]))
         return list(reply.file_descriptor_response.file_descriptor_proto)
 
     def add(files: list[bytes]) -> None:

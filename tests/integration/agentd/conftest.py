@@ -3,20 +3,19 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from tests.fleet import make_member, of_person, to_agent
 from tests.integration.agentd.stand_in_server import StandInServer
 
 from scope_agentd.app import serve
 from scope_agentd.settings import Settings
 from scope_proto.scope.v1.control_pb2_grpc import AgentControlStub
-from scope_wire.token import metadata
-
-TOKEN = "a-token-of-tests-only"
+from scope_server.identity.authority import Authority
 
 
 class Agent:
@@ -31,14 +30,9 @@ def control_of(channel: grpc.aio.Channel) -> Any:
     return AgentControlStub(channel)
 
 
-def call_metadata() -> tuple[tuple[str, str], ...]:
-    """The metadata of a caller that has the token."""
-    return metadata(TOKEN)
-
-
 @pytest.fixture
-async def server() -> AsyncIterator[StandInServer]:
-    stand_in = StandInServer()
+async def server(tmp_path: Path) -> AsyncIterator[StandInServer]:
+    stand_in = StandInServer(Authority(tmp_path / "authority"))
     await stand_in.start()
     yield stand_in
     await stand_in.stop()
@@ -57,17 +51,16 @@ def start_agent(tmp_path: Path, server: StandInServer) -> Callable[..., Any]:
 
     @asynccontextmanager
     async def start(**changes: Any) -> AsyncIterator[Agent]:
-        token = tmp_path / "token"
-        token.write_text(TOKEN)
-        token.chmod(0o600)
-        given = {"server": f"127.0.0.1:{server.port}", "control": "127.0.0.1:0", "metrics": "127.0.0.1:0", **changes}
-        settings = Settings(**{"state_dir": tmp_path, "token_file": token, **given})
+        given = {"state_dir": tmp_path, "control": "127.0.0.1:0", "metrics": "127.0.0.1:0", **changes}
+        settings = Settings(**given)
+        with suppress(OSError):  # the agent tells it
+            make_member(settings.state_dir, server.authority, f"127.0.0.1:{server.port}")
         stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
         running = asyncio.create_task(serve(settings, stop, address.set_result))
         done, _ = await asyncio.wait([running, address], return_when=asyncio.FIRST_COMPLETED)
         if running in done:
             await running
-        async with grpc.aio.insecure_channel(address.result()) as channel:
+        async with to_agent(address.result(), of_person(server.authority)) as channel:
             try:
                 yield Agent(settings, channel, address.result())
             finally:

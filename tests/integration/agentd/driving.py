@@ -13,7 +13,8 @@ from typing import Any, Self
 
 import pytest
 from google.protobuf import json_format
-from tests.integration.agentd.conftest import TOKEN, Agent, call_metadata
+from tests.fleet import make_member
+from tests.integration.agentd.conftest import Agent
 from tests.integration.agentd.stand_in_server import StandInServer
 
 from scope_bpf.capture.command import HeldCommand
@@ -35,29 +36,26 @@ def request(probe: str = "syscalls", task_id: str = "", **given: Any) -> control
 
 
 async def start(agent: Agent, wanted: control_pb2.StartTaskRequest) -> control_pb2.Task:
-    task: control_pb2.Task = await agent.control.StartTask(wanted, metadata=call_metadata())
+    task: control_pb2.Task = await agent.control.StartTask(wanted)
     return task
 
 
 async def stop(agent: Agent, task_id: str) -> control_pb2.Task:
-    task: control_pb2.Task = await agent.control.StopTask(
-        control_pb2.StopTaskRequest(task_id=task_id), metadata=call_metadata()
-    )
+    task: control_pb2.Task = await agent.control.StopTask(control_pb2.StopTaskRequest(task_id=task_id))
     return task
 
 
 async def tasks_of(agent: Agent) -> dict[str, control_pb2.Task]:
-    listed = await agent.control.ListTasks(control_pb2.ListTasksRequest(), metadata=call_metadata())
+    listed = await agent.control.ListTasks(control_pb2.ListTasksRequest())
     return {task.task_id: task for task in listed.tasks}
 
 
 async def agent_process(state: Path, server: StandInServer) -> tuple[subprocess.Popen[bytes], str]:
     """Starts an agent in a process of its own and waits for its hello; returns the process and its control address."""
-    (state / "token").write_text(TOKEN)
-    (state / "token").chmod(0o600)
+    make_member(state, server.authority, f"127.0.0.1:{server.port}")
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
         control, metrics = (f"127.0.0.1:{free.getsockname()[1]}" for free in (one, two))
-    words = ["--state-dir", str(state), "--server", f"127.0.0.1:{server.port}", "--control", control]
+    words = ["--state-dir", str(state), "--control", control]
     process = subprocess.Popen([sys.executable, "-m", "scope_cli.main", "agentd", *words, "--metrics", metrics])
     hellos = len(server.hellos)
     await until(lambda: len(server.hellos) > hellos or process.poll() is not None)

@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from scope_proto.scope.v1 import control_pb2, record_pb2, session_pb2, task_pb2
 from scope_proto.scope.v1.session_pb2_grpc import SessionServicer, add_SessionServicer_to_server
-from scope_wire.channel import server_options
+from scope_server.identity.authority import Authority
+from scope_wire.channel import server_credentials, server_options
 from scope_wire.frame import opened
+from scope_wire.identity import Identity, Kind, caller_of
 
 STORED, LATER, REFUSED = session_pb2.VERDICT_STORED, session_pb2.VERDICT_LATER, session_pb2.VERDICT_REFUSED
 
@@ -70,13 +72,14 @@ class Run:
 class StandInServer(SessionServicer):
     """Answers each record with `verdict`; while `answers` is false, takes records but does not answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, authority: Authority) -> None:
+        self.authority = authority
         self.verdict = STORED
         self.answers = True
         self.runs: dict[str, Run] = {}
         self.deliveries = 0
         self.hellos: list[session_pb2.Hello] = []
-        self.tokens: set[str] = set()
+        self.callers: set[str] = set()
         self.tasks: dict[str, control_pb2.Task] = {}
         self.reports: list[session_pb2.Report] = []
         self.probes: control_pb2.ListProbesResponse | None = None
@@ -93,6 +96,11 @@ class StandInServer(SessionServicer):
         for outbox in self._outbox:
             outbox.put_nowait(self._wish())
 
+    def revoke(self, *serials: str) -> None:
+        """Says that these certificates of persons are revoked."""
+        for outbox in self._outbox:
+            outbox.put_nowait(session_pb2.AttendReply(revoked=session_pb2.Revoked(serials=serials)))
+
     def ask_for_probes(self) -> None:
         for outbox in self._outbox:
             outbox.put_nowait(session_pb2.AttendReply(probes_asked=1))
@@ -101,7 +109,7 @@ class StandInServer(SessionServicer):
         return session_pb2.AttendReply(wanted=session_pb2.Wanted(number=self._number, tasks=self._wanted))
 
     async def Attend(self, requests: AsyncIterator[session_pb2.AttendRequest], context: Any) -> AsyncIterator[Any]:
-        self.tokens.add(dict(context.invocation_metadata())["authorization"])
+        self.callers.add(caller_of(context.auth_context()).identity.uri)
         outbox: asyncio.Queue[session_pb2.AttendReply] = asyncio.Queue()
         outbox.put_nowait(self._wish())
         self._outbox.append(outbox)
@@ -187,7 +195,10 @@ class StandInServer(SessionServicer):
     async def start(self) -> None:
         self._server = grpc.aio.server(options=server_options())
         add_SessionServicer_to_server(self, self._server)
-        self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
+        own = self.authority.issue(Identity(Kind.SERVER))
+        self.port = self._server.add_secure_port(
+            f"127.0.0.1:{self.port}", server_credentials(lambda: own, of_clients=True)
+        )
         await self._server.start()
 
     async def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""The agent on its host: ports, token, metrics, state directory."""
+"""The agent on its host: ports, callers, metrics, state directory."""
 
 import asyncio
 import os
@@ -12,7 +12,8 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.integration.agentd.conftest import call_metadata
+from tests.fleet import of_machine, of_person, to_agent
+from tests.integration.agentd.conftest import control_of
 from tests.integration.agentd.driving import (
     Caller,
     Failure,
@@ -33,26 +34,81 @@ from scope_agentd.settings import Settings
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.probes import probes
 from scope_proto.scope.v1 import control_pb2
+from scope_server.identity.authority import Authority
+from scope_wire.channel import client_credentials, secure_channel
+from scope_wire.identity import AGENT_NAME, Role
+from scope_wire.keys import pem_of
 
 StartAgent = Callable[..., Any]
 
 
-async def test_without_the_token_nobody_is_served(start_agent: StartAgent) -> None:
-    """The agent refuses calls and streams without the token or with a wrong one."""
+@pytest.mark.parametrize("role", Role)
+async def test_a_role_allows_calls(start_agent: StartAgent, server: StandInServer, role: Role) -> None:
+    """A viewer sees tasks, but only an operator starts and stops them."""
+    async with start_agent() as agent, to_agent(agent.address, of_person(server.authority, role)) as channel:
+        control = control_of(channel)
+        task = await start(agent, request("process"))
+        assert [one.task_id for one in (await control.ListTasks(control_pb2.ListTasksRequest())).tasks] == [
+            task.task_id
+        ]
+        assert (await anext(aiter(control.WatchTasks(control_pb2.WatchTasksRequest())))).task_id == task.task_id
+        for method, asked in (
+            ("StartTask", request("process")),
+            ("StopTask", control_pb2.StopTaskRequest(task_id=task.task_id)),
+        ):
+            if role is Role.OPERATOR:
+                await getattr(control, method)(asked)
+                continue
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await getattr(control, method)(asked)
+            assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+            assert f"scope:operator/viewer/tester may not call {method}" in str(refused.value.details())
+        assert len(await tasks_of(agent)) == (2 if role is Role.OPERATOR else 1)
+
+
+async def test_a_revoked_person_is_refused(start_agent: StartAgent, server: StandInServer) -> None:
+    """Once the server has said so, and after a restart without the server, too; others are not."""
+    person = of_person(server.authority)
+    for again in (False, True):
+        async with start_agent() as agent, to_agent(agent.address, person) as channel:
+            if not again:
+                await control_of(channel).ListTasks(control_pb2.ListTasksRequest())
+                await until(lambda: server.reports)
+                server.revoke(person.holder.serial)
+                await until((agent.settings.state_dir / "revoked").exists)
+                await server.stop()
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await control_of(channel).ListTasks(control_pb2.ListTasksRequest())
+            assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+            assert not await tasks_of(agent)
+
+
+async def test_machines_and_strangers_are_refused(
+    start_agent: StartAgent, server: StandInServer, tmp_path: Path
+) -> None:
+    """A machine's certificate allows nothing but health checks; without one of this fleet there is no connection."""
+    strangers = Authority(tmp_path / "another")
+    shown = {
+        "machine": client_credentials(of_machine(server.authority, "0" * 32)),
+        "stranger": client_credentials(of_person(strangers)),
+        "nothing": grpc.ssl_channel_credentials(pem_of(server.authority.certificate)),
+    }
     async with start_agent() as agent:
-        for metadata in ((), (("authorization", "Bearer guess"),)):
-            with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await agent.control.ListTasks(control_pb2.ListTasksRequest(), metadata=metadata)
-            assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
-            with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await anext(aiter(agent.control.WatchTasks(control_pb2.WatchTasksRequest(), metadata=metadata)))
-            assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        for who, credentials in shown.items():
+            async with secure_channel(agent.address, credentials, AGENT_NAME) as channel:
+                with pytest.raises(grpc.aio.AioRpcError) as refused:
+                    await control_of(channel).ListTasks(control_pb2.ListTasksRequest())
+                codes = grpc.StatusCode
+                assert refused.value.code() is (codes.PERMISSION_DENIED if who == "machine" else codes.UNAVAILABLE)
+        async with grpc.aio.insecure_channel(agent.address) as channel:
+            with pytest.raises(grpc.aio.AioRpcError):
+                await control_of(channel).ListTasks(control_pb2.ListTasksRequest(), timeout=5)
 
 
 async def test_probes_are_listed_with_where_they_attach(start_agent: StartAgent) -> None:
     """ListProbes returns every probe with its availability, attach point, streams and columns."""
     async with start_agent() as agent:
-        listed = await agent.control.ListProbes(control_pb2.ListProbesRequest(), metadata=call_metadata())
+        listed = await agent.control.ListProbes(control_pb2.ListProbesRequest())
     assert [probe.name for probe in listed.probes] == list(probes())
     syscalls = next(probe for probe in listed.probes if probe.name == "syscalls")
     assert syscalls.available and syscalls.attach_point
@@ -123,11 +179,14 @@ async def test_ports_that_are_taken_are_named(start_agent: StartAgent) -> None:
                     pass
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0:1", "127.0.0.1", "127.0.0.1:99999", "nonsense:1", "[::]:1"])
-def test_only_loopback_is_listened_on(address: str, tmp_path: Path) -> None:
-    """Until there is mutual TLS, an address that other machines could reach is refused, as is a malformed one."""
-    with pytest.raises(InvalidSettings, match="control: "):
-        Settings(state_dir=tmp_path, token_file=tmp_path / "token", control=address)
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [("control", "127.0.0.1"), ("control", "127.0.0.1:99999"), ("server", "nonsense"), ("metrics", "0.0.0.0:1")],
+)
+def test_addresses_are_checked(name: str, address: str, tmp_path: Path) -> None:
+    """A malformed address is refused, as is one of metrics, which have no TLS, that other machines could reach."""
+    with pytest.raises(InvalidSettings, match=f"{name}: "):
+        Settings(tmp_path, **{name: address})
 
 
 async def test_two_agents_cannot_share_a_state_directory(start_agent: StartAgent) -> None:

@@ -9,10 +9,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 from tests.chaos.proxy import Proxy
-from tests.integration.agentd.conftest import TOKEN, call_metadata, control_of
+from tests.fleet import of_person, to_agent
+from tests.integration.agentd.conftest import control_of
 from tests.integration.agentd.driving import (
     Caller,
     agent_process,
@@ -151,30 +151,13 @@ async def test_an_agent_that_ends_with_its_server_gone_delivers_later(
     assert (stream.stored, stream.balance) == (124_213, 0)
 
 
-async def test_a_token_file_that_is_away_for_a_while_does_no_harm(
-    start_agent: StartAgent, server: StandInServer
-) -> None:
-    """The agent reconnects by itself when its token file is back."""
-    async with start_agent() as agent:
-        task = await start(agent, request("process"))
-        token = agent.settings.token_file
-        token.unlink()
-        await server.stop()
-        await server.start()
-        await asyncio.sleep(1)
-        token.write_text(TOKEN)
-        token.chmod(0o600)
-        await stop(agent, task.task_id)
-        await until(lambda: server.runs and server.of(task.task_id).closed)
-
-
 async def test_the_books_of_a_killed_agent_close(tmp_path: Path, server: StandInServer) -> None:
     """After kill -9 during a load, the next agent counts as lost exactly the events that never reached the server."""
     with Caller() as caller:
         first, control = await agent_process(tmp_path, server)
-        async with grpc.aio.insecure_channel(control) as channel:
+        async with to_agent(control, of_person(server.authority)) as channel:
             stub = control_of(channel)
-            task = await stub.StartTask(request(pid=caller.pid, names="getppid"), metadata=call_metadata())
+            task = await stub.StartTask(request(pid=caller.pid, names="getppid"))
         caller.call(50_021)
         await until(lambda: server.runs and server.of(task.task_id).stream("syscall").stored == 50_021)
         first.send_signal(signal.SIGSTOP)
@@ -229,15 +212,15 @@ async def test_the_books_of_an_agent_killed_on_a_full_disk_close(
     server.verdict = LATER  # the agent would reuse the space of stored records
     with Caller() as caller:
         agent, control = await agent_process(small_disk, server)
-        async with grpc.aio.insecure_channel(control) as channel:
+        async with to_agent(control, of_person(server.authority)) as channel:
             stub = control_of(channel)
-            task = await stub.StartTask(request(pid=caller.pid, names="getppid"), metadata=call_metadata())
+            task = await stub.StartTask(request(pid=caller.pid, names="getppid"))
             caller.call(50_021)
             await until(lambda: server.deliveries > 3)
             others = _fill(small_disk, agent)
             caller.call(300_007)
             if stopped:
-                await stub.StopTask(control_pb2.StopTaskRequest(task_id=task.task_id), metadata=call_metadata())
+                await stub.StopTask(control_pb2.StopTaskRequest(task_id=task.task_id))
     _kill(agent)
     if again:
         agent, _ = await agent_process(small_disk, server)

@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.integration.agentd.conftest import Agent, call_metadata
+from tests.integration.agentd.conftest import Agent
 from tests.integration.agentd.driving import programs_and_maps, request, start, stop, tasks_of, until
 
 from scope_bpf.capture.tracer import Tracer
@@ -43,7 +43,7 @@ def named() -> control_pb2.StartTaskRequest:
 
 
 def _call(agent: Agent, wanted: control_pb2.StartTaskRequest, timeout_s: float | None = None) -> Any:
-    return agent.control.StartTask(wanted, metadata=call_metadata(), timeout=timeout_s)
+    return agent.control.StartTask(wanted, timeout=timeout_s)
 
 
 async def _listed(agent: Agent, task_id: str, known: Callable[[control_pb2.Run], bool]) -> control_pb2.Run:

@@ -12,7 +12,8 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.integration.agentd.conftest import call_metadata, control_of
+from tests.fleet import of_person, to_agent
+from tests.integration.agentd.conftest import control_of
 from tests.integration.agentd.driving import (
     Caller,
     Failure,
@@ -69,7 +70,7 @@ async def test_a_task_is_recorded_sent_and_accounted_for(start_agent: StartAgent
     assert {batch.schema_fingerprint for batch in stream.batches.values()} == {
         fingerprint(probe.schema(probe.streams[0]))
     }
-    assert server.tokens == {call_metadata()[0][1]}
+    assert server.callers == {f"scope:machine/{server.hellos[0].node.machine_id}"}
 
 
 async def test_the_agent_answers_while_a_task_detaches(
@@ -150,7 +151,7 @@ async def test_a_lease_ends_by_itself_also_over_a_restart(start_agent: StartAgen
     async with start_agent() as agent:
         states = set()
         async with asyncio.timeout(60):
-            async for change in agent.control.WatchTasks(control_pb2.WatchTasksRequest(), metadata=call_metadata()):
+            async for change in agent.control.WatchTasks(control_pb2.WatchTasksRequest()):
                 states.add(change.run.state)
                 if change.run.state == task_pb2.TASK_STATE_STOPPED:
                     assert change.run.end == task_pb2.TASK_END_LEASE
@@ -295,9 +296,9 @@ async def test_an_agent_that_is_told_to_end_while_tasks_start_exits_well(tmp_pat
     before = programs_and_maps()
     process, control = await agent_process(tmp_path, server)
     try:
-        async with grpc.aio.insecure_channel(control) as channel:
+        async with to_agent(control, of_person(server.authority)) as channel:
             stub = control_of(channel)
-            calls = [stub.StartTask(request(name), metadata=call_metadata()) for name in ("process", "sched", "files")]
+            calls = [stub.StartTask(request(name)) for name in ("process", "sched", "files")]
             await until(lambda: server.tasks)
             process.terminate()
             assert await asyncio.to_thread(process.wait, 60) == 0

@@ -72,7 +72,8 @@ def start_server(database: str, tmp_path: Path) -> Callable[..., AbstractAsyncCo
     """Runs a server over the test's database for an `async with` block; takes settings."""
 
     def start(prepared: bool = True, **changes: Any) -> AbstractAsyncContextManager[Server]:
-        given = {"database": database, "http": "127.0.0.1:0", "ingest": "127.0.0.1:0", **changes}
-        return running(Settings(token_file=tmp_path / "token", **given), prepared)
+        anywhere = dict.fromkeys(("http", "ingest", "enrol"), "127.0.0.1:0")
+        files = {"token_file": tmp_path / "token", "authority": tmp_path / "authority", "state_dir": tmp_path}
+        return running(Settings(**{"database": database, **anywhere, **files, **changes}), prepared)
 
     return start

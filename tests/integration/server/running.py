@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import grpc
 import psycopg
+from tests.fleet import of_machine, to_server
 
 from scope_cli.client import Client
 from scope_server.app import serve
+from scope_server.identity.authority import Authority
 from scope_server.settings import Settings
 
 
@@ -21,8 +24,14 @@ class Server:
 
     http: str
     ingest: str
+    enrol: str
     token: Path
+    authority: Authority
     conninfo: str
+
+    def channel(self, machine: str) -> grpc.aio.Channel:
+        """A channel to the session service, with the certificate of this machine."""
+        return to_server(self.ingest, of_machine(self.authority, machine))
 
     @property
     def authorization(self) -> str:
@@ -74,12 +83,12 @@ async def running(settings: Settings, prepared: bool = True) -> AsyncIterator[Se
         prepared: wait until the server is healthy.
     """
     stop = asyncio.Event()
-    listens: asyncio.Future[tuple[str, str]] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(settings, stop, lambda http, ingest: listens.set_result((http, ingest))))
+    listens: asyncio.Future[tuple[str, str, str]] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(serve(settings, stop, lambda *addresses: listens.set_result(addresses)))
     await asyncio.wait([serving, listens], return_when=asyncio.FIRST_COMPLETED)
     if serving.done():
         await serving
-    server = Server(*listens.result(), settings.token_file, settings.database)
+    server = Server(*listens.result(), settings.token_file, Authority(settings.authority), settings.database)
     try:
         if prepared:
             await until(lambda: _healthy(server, serving), bool)

@@ -5,7 +5,7 @@ import itertools
 import time
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import grpc
@@ -13,7 +13,6 @@ from tests.integration.server.running import Server
 
 from scope_proto.scope.v1 import control_pb2, session_pb2, task_pb2
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
-from scope_wire.channel import client_options
 
 MACHINE = "0123456789abcdef0123456789abcdef"
 RUNNING, STOPPED, FAILED = task_pb2.TASK_STATE_RUNNING, task_pb2.TASK_STATE_STOPPED, task_pb2.TASK_STATE_FAILED
@@ -31,6 +30,7 @@ class StandInAgent:
 
     Attributes:
         refusal: why no task can start; empty: every task starts at once.
+        renewals: how often the server asked for a new certificate.
         wishes: the server's `Wanted` messages, in order.
         every_s: time between reports if nothing changes, in s; None: no such reports.
         ahead_ns: how far the agent's clock is ahead, in ns.
@@ -44,6 +44,7 @@ class StandInAgent:
         self.open_runs: list[bytes] = []
         self.probes = control_pb2.ListProbesResponse(probes=[control_pb2.Probe(name="syscalls", available=True)])
         self.refusal = ""
+        self.renewals = 0
         self.every_s: float | None = 1.0
         self.ahead_ns = 0
         self.status: grpc.StatusCode | None = None  # status of the last stream that failed
@@ -65,11 +66,13 @@ class StandInAgent:
         return session_pb2.Hello(node=node, ktime_ns=boottime, utc_ns=time.time_ns() + self.ahead_ns)
 
     @asynccontextmanager
-    async def attending(self, server: Server) -> AsyncIterator[Any]:
-        """Attends while inside; yields the channel. Raises AioRpcError if the server refuses the agent."""
-        async with grpc.aio.insecure_channel(server.ingest, options=client_options()) as channel:
+    async def attending(self, server: Server, over: grpc.aio.Channel | None = None) -> AsyncIterator[Any]:
+        """Attends while inside, over this channel or a new one; yields the channel. Raises AioRpcError if the server
+        refuses the agent."""
+        async with AsyncExitStack() as opened:
+            channel = over or await opened.enter_async_context(server.channel(self.machine_id))
             stub: Any = SessionStub(channel)  # its type demands an iterator of requests
-            call = stub.Attend(metadata=shown(server))
+            call = stub.Attend()
             await call.write(session_pb2.AttendRequest(hello=self.hello()))
             welcome = asyncio.Event()
             work = [asyncio.create_task(one) for one in (self._report(call), self._listen(call, welcome))]
@@ -125,6 +128,9 @@ class StandInAgent:
     async def _listen(self, call: Any, welcome: asyncio.Event) -> None:
         try:
             async for reply in call:
+                if reply.renew:
+                    self.renewals += 1
+                    continue
                 if reply.HasField("probes_asked"):
                     await call.write(session_pb2.AttendRequest(probes=self.probes))
                     continue
@@ -162,8 +168,3 @@ class StandInAgent:
                 await asyncio.wait_for(self._changed.wait(), self.every_s)
             except TimeoutError:
                 continue
-
-
-def shown(server: Server) -> tuple[tuple[str, str], ...]:
-    """The metadata of a call: the server's token."""
-    return (("authorization", server.authorization),)

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from tests.integration.server.records import BOOT_TO_UTC_NS, Run, envelope, rows, stacks
 from tests.integration.server.running import Server, until
-from tests.integration.server.stand_in_agent import RUNNING, StandInAgent, shown
+from tests.integration.server.stand_in_agent import RUNNING, StandInAgent
 
 from scope_bpf.probes import probes
 from scope_proto.scope.v1 import session_pb2
@@ -32,10 +32,10 @@ STORED, REFUSED = session_pb2.VERDICT_STORED, session_pb2.VERDICT_REFUSED
 
 
 @asynccontextmanager
-async def uploading(server: Server, agent: StandInAgent, channel: grpc.aio.Channel) -> AsyncIterator[Any]:
+async def uploading(agent: StandInAgent, channel: grpc.aio.Channel) -> AsyncIterator[Any]:
     """An Upload call of an agent that attends."""
     stub: Any = SessionStub(channel)  # its type demands an iterator of requests
-    call = stub.Upload(metadata=shown(server))
+    call = stub.Upload()
     await call.write(session_pb2.UploadRequest(hello=agent.hello()))
     yield call
     call.cancel()
@@ -63,7 +63,7 @@ async def recorded(server: Server, agent: StandInAgent) -> Run:
 async def test_from_a_stream_to_an_answer(start_server: StartServer) -> None:
     """The server answers each record; the API then shows the events, counts and losses that were sent."""
     agent = StandInAgent()
-    async with start_server() as server, agent.attending(server) as channel, uploading(server, agent, channel) as call:
+    async with start_server() as server, agent.attending(server) as channel, uploading(agent, channel) as call:
         run = await recorded(server, agent)
         lost = {("ring", "ring_full"): 7}
         sent = (run.start(), run.batch(1, rows(101)), run.batch(2, rows(103, 101), 211, lost))
@@ -87,7 +87,7 @@ async def test_what_was_not_answered_is_stored_by_the_next_server(start_server: 
     agent = StandInAgent()
     batches: list[Record] = []
     async with start_server(stop_deadline_s=0.3) as server:
-        async with agent.attending(server) as channel, uploading(server, agent, channel) as call:
+        async with agent.attending(server) as channel, uploading(agent, channel) as call:
             run = await recorded(server, agent)
             batches += [run.batch(n + 1, rows(97, 97 * n), 97 * (n + 1)) for n in range(11)]
             assert await answers(call, *batches[:3]) == [STORED] * 3
@@ -95,14 +95,14 @@ async def test_what_was_not_answered_is_stored_by_the_next_server(start_server: 
         blocker.execute("LOCK TABLE store.accounts IN SHARE MODE")
         lasting = contextlib.AsyncExitStack()
         channel = await lasting.enter_async_context(agent.attending(server))
-        call = await lasting.enter_async_context(uploading(server, agent, channel))
+        call = await lasting.enter_async_context(uploading(agent, channel))
         unanswered = asyncio.create_task(answers(call, *batches[3:]))
         await until(lambda: metric(server, "scope_server_held_bytes"), lambda bytes_: bytes_ > 0)
     with pytest.raises(grpc.aio.AioRpcError):
         await unanswered
     await lasting.aclose()
     await asyncio.to_thread(blocker.close)
-    async with start_server() as server, agent.attending(server) as channel, uploading(server, agent, channel) as call:
+    async with start_server() as server, agent.attending(server) as channel, uploading(agent, channel) as call:
         assert await answers(call, *batches) == [STORED] * 11
         assert server.query("SELECT count(*), count(DISTINCT arg0) FROM scope.syscall") == [(11 * 97, 11 * 97)]
         (stream,) = (await server.task(str(run.task_id)))["streams"]
@@ -116,7 +116,7 @@ async def test_a_clock_that_was_wrong_until_a_restart(
     """Each row is stored once, also when resent, at the time from the offset in its batch."""
     right, wrong_ns, agent = time.time_ns, hours * 3600 * 10**9, StandInAgent()
     monkeypatch.setattr(time, "time_ns", lambda: right() + wrong_ns)
-    async with start_server() as server, agent.attending(server) as channel, uploading(server, agent, channel) as call:
+    async with start_server() as server, agent.attending(server) as channel, uploading(agent, channel) as call:
         run = await recorded(server, agent)
         offsets = [BOOT_TO_UTC_NS + wrong_ns] * 5 + [BOOT_TO_UTC_NS] * 3
         batches = [
@@ -124,7 +124,7 @@ async def test_a_clock_that_was_wrong_until_a_restart(
         ]
         assert await answers(call, run.start(), *batches[:3]) == [STORED] * 4
     monkeypatch.undo()
-    async with start_server() as server, agent.attending(server) as channel, uploading(server, agent, channel) as call:
+    async with start_server() as server, agent.attending(server) as channel, uploading(agent, channel) as call:
         assert await answers(call, *batches) == [STORED] * 8
         dated = server.query(
             "SELECT (extract(epoch FROM time) * 1000000)::bigint - ktime_ns / 1000, count(*), count(DISTINCT arg0)"
@@ -162,7 +162,7 @@ async def test_metrics_count_and_never_fall(start_server: StartServer) -> None:
     """Metrics count sessions, refused records by code, and stored data; no total falls. They need the token."""
     agent = StandInAgent()
     async with start_server() as server:
-        async with agent.attending(server) as channel, uploading(server, agent, channel) as call:
+        async with agent.attending(server) as channel, uploading(agent, channel) as call:
             run = await recorded(server, agent)
             refused = await answers(call, run.batch(1, rows(3), arrow_ipc=b"x"), b"damaged", run.batch(2, rows(5)))
             assert refused == [REFUSED, REFUSED, STORED]
@@ -205,7 +205,7 @@ async def test_health_is_whether_it_can_write(start_server: StartServer) -> None
 async def test_held_memory_is_told_by_stack(start_server: StartServer) -> None:
     """The API lists the memory held by each stack, largest first, and can be limited to a process and a node."""
     agent = StandInAgent()
-    async with start_server() as server, agent.attending(server) as channel, uploading(server, agent, channel) as call:
+    async with start_server() as server, agent.attending(server) as channel, uploading(agent, channel) as call:
         run = await recorded(server, agent)
         held = stacks(["main;small", "main;large"], comm=["x", "x"], live_count=[1, 3], live_bytes=[100, 700])
         assert await answers(call, run.batch(1, held, stream="cuda_live")) == [STORED]
@@ -260,12 +260,21 @@ async def test_an_address_that_is_being_left_is_waited_for(start_server: StartSe
         await starting.__aexit__(None, None, None)
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0:1", "127.0.0.1", "example.org:80", "127.0.0.1:x", "127.0.0.1:99999"])
-def test_only_loopback_is_listened_on(address: str, tmp_path: Path) -> None:
-    """Without mutual TLS, any address but a loopback one is refused."""
-    for name in ("http", "ingest"):
-        with pytest.raises(InvalidSettings, match=f"{name}: "):
-            Settings(database="", token_file=tmp_path / "token", **{name: address})
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999"])
+@pytest.mark.parametrize("name", ["http", "ingest", "enrol"])
+def test_an_address_is_host_and_port(name: str, address: str, tmp_path: Path) -> None:
+    """Other texts are refused; the message names the setting."""
+    with pytest.raises(InvalidSettings, match=f"{name}: "):
+        Settings("", tmp_path / "token", tmp_path / "authority", tmp_path, **{name: address})
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:1", "example.org:80"])
+def test_without_tls_only_loopback_is_listened_on(address: str, tmp_path: Path) -> None:
+    """The API has no TLS: any address but a loopback one is refused. Agents' services have mutual TLS."""
+    files = (tmp_path / "token", tmp_path / "authority", tmp_path)
+    with pytest.raises(InvalidSettings, match="http: "):
+        Settings("", *files, http=address)
+    assert Settings("", *files, ingest=address, enrol=address).ingest == address
 
 
 @pytest.mark.parametrize(("text", "mode"), [("", 0o600), ("short", 0o600), ("long enough for a token", 0o644)])
@@ -290,7 +299,8 @@ async def test_work_that_ends_unexpectedly_ends_the_server(
         raise ArithmeticError("no such luck")
 
     monkeypatch.setattr(Reports, "run", fail)
-    settings = Settings(database, tmp_path / "token", http="127.0.0.1:0", ingest="127.0.0.1:0")
+    anywhere = dict.fromkeys(("http", "ingest", "enrol"), "127.0.0.1:0")
+    settings = Settings(database, tmp_path / "token", tmp_path / "authority", tmp_path, **anywhere)
     with pytest.raises(ExceptionGroup) as ended:
         await asyncio.wait_for(serve(settings, asyncio.Event()), 60)
     assert isinstance(ended.value.exceptions[0], ArithmeticError)

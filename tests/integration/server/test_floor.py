@@ -16,7 +16,7 @@ import pytest
 from tests.integration.server.keeping import DAY_NS
 from tests.integration.server.records import FIRST_KTIME_NS, STORED, Run, envelope, rows
 from tests.integration.server.running import Server, running, until
-from tests.integration.server.stand_in_agent import StandInAgent, shown
+from tests.integration.server.stand_in_agent import StandInAgent
 
 from scope_proto.scope.v1 import session_pb2
 from scope_proto.scope.v1.record_pb2 import Record
@@ -50,7 +50,9 @@ def small(disk: Path) -> Iterator[PrivatePostgres]:
 @asynccontextmanager
 async def serving(small: PrivatePostgres, folder: Path) -> AsyncIterator[Server]:
     """A server that stores to this PostgreSQL."""
-    settings = Settings(small.conninfo(), folder / "token", http="127.0.0.1:0", ingest="127.0.0.1:0", free_floor=FLOOR)
+    anywhere = dict.fromkeys(("http", "ingest", "enrol"), "127.0.0.1:0")
+    files = (folder / "token", folder / "authority", folder)
+    settings = Settings(small.conninfo(), *files, **anywhere, free_floor=FLOOR)
     async with running(settings) as server:
         yield server
 
@@ -68,10 +70,10 @@ async def filled(disk: Path, left: int) -> AsyncIterator[None]:
         file.unlink(missing_ok=True)
 
 
-async def send(server: Server, agent: StandInAgent, channel: grpc.aio.Channel, records: list[Record]) -> list[int]:
+async def send(agent: StandInAgent, channel: grpc.aio.Channel, records: list[Record]) -> list[int]:
     """Sends records over one stream; returns the verdict on each, once all are answered."""
     stub: Any = SessionStub(channel)  # its type demands an iterator of requests
-    call = stub.Upload(metadata=shown(server))
+    call = stub.Upload()
     await call.write(session_pb2.UploadRequest(hello=agent.hello()))
     for position, record in enumerate(records):
         await call.write(envelope(record, position))
@@ -94,9 +96,9 @@ async def test_ingest_waits_for_room(small: PrivatePostgres, disk: Path, tmp_pat
     """Below the floor, no row is written, health says why, and queries work; with space again, all rows are stored."""
     agent, run = StandInAgent(), Run()
     async with serving(small, tmp_path) as server, agent.attending(server) as channel:
-        assert await send(server, agent, channel, [batch(run, 1)]) == [STORED]
+        assert await send(agent, channel, [batch(run, 1)]) == [STORED]
         async with filled(disk, FLOOR // 2):
-            sending = asyncio.create_task(send(server, agent, channel, [batch(run, n) for n in range(2, 8)]))
+            sending = asyncio.create_task(send(agent, channel, [batch(run, n) for n in range(2, 8)]))
             _, health = await until(lambda: server.ask("GET", "health"), lambda found: found[0] == 503)
             assert health["ingest"].startswith("waits: only 4")
             assert "MiB are free on the database's disk (floor 96 MiB)" in health["ingest"]
@@ -119,10 +121,10 @@ async def test_ingest_itself_does_not_fill_the_disk(small: PrivatePostgres, disk
     """Writes under way when the floor is reached leave more than half of the floor free."""
     agent, run, count = StandInAgent(), Run(), 10_007
     async with serving(small, tmp_path) as server, agent.attending(server) as channel:
-        assert await send(server, agent, channel, [batch(run, 1, 0, count)]) == [STORED]
+        assert await send(agent, channel, [batch(run, 1, 0, count)]) == [STORED]
         async with filled(disk, FLOOR + 16 * MIB):
             sent = [batch(run, number, 0, count) for number in range(2, 32)]
-            sending = asyncio.create_task(send(server, agent, channel, sent))
+            sending = asyncio.create_task(send(agent, channel, sent))
             await until(lambda: server.ask("GET", "health"), lambda found: found[0] == 503)
             assert not sending.done()
             await until(lambda: asyncio.to_thread(settled, server), bool)
@@ -154,7 +156,7 @@ async def test_old_days_make_room(small: PrivatePostgres, disk: Path, tmp_path: 
     agent, run = StandInAgent(), Run()
     async with serving(small, tmp_path) as server, agent.attending(server) as channel:
         sent = [batch(run, number + 1, days) for number, days in enumerate((5, 3, 0))]
-        assert await send(server, agent, channel, sent) == [STORED] * 3
+        assert await send(agent, channel, sent) == [STORED] * 3
         async with filled(disk, FLOOR // 2):
             dropped = "SELECT stream, rows, reason FROM scope.dropped WHERE stream IS NOT NULL"
             await until(lambda: asyncio.to_thread(server.query, dropped), lambda found: found)

@@ -4,19 +4,18 @@ import asyncio
 import random
 import time
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
 from scope_agentd import task
+from scope_agentd.errors import SessionEnded
 from scope_agentd.run import Surroundings
 from scope_agentd.session import link
 from scope_agentd.session.link import Link
 from scope_agentd.task import Task
 from scope_agentd.wanted import Wanted
 from scope_proto.scope.v1 import task_pb2
-from scope_wire.errors import InvalidToken
 
 FIRST_S, LAST_S = 0.01, 0.16
 TRIES = 12  # without a limit, the last pause would be 20 s
@@ -28,7 +27,7 @@ class Tries:
     def __init__(self, error: Exception) -> None:
         self._error, self.times = error, list[float]()
 
-    def __call__(self, _: Any) -> NoReturn:
+    def __call__(self, *_: Any) -> NoReturn:
         self.times.append(time.monotonic())
         raise self._error
 
@@ -63,15 +62,16 @@ def failing_task(monkeypatch: pytest.MonkeyPatch) -> tuple[Task, Tries]:
     monkeypatch.setattr(task, "check_definition", tries)
     wanted = Wanted("6f1c0d7e-0000-4000-8000-000000000001", task_pb2.ORIGIN_SERVER, task_pb2.Definition())
     nothing: Any = None  # a run that never starts uses none of these
-    return Task(wanted, Surroundings(nothing, nothing, nothing, nothing, changed=lambda: None), lambda: None), tries
+    surroundings = Surroundings(nothing, nothing, nothing, nothing, nothing, changed=lambda: None)
+    return Task(wanted, surroundings, lambda: None), tries
 
 
-def failing_link(monkeypatch: pytest.MonkeyPatch, folder: Path) -> tuple[Link, Tries]:
-    """A link whose token can never be read."""
-    tries = Tries(InvalidToken("made up"))
-    monkeypatch.setattr(link, "read_token", tries)
-    nothing: Any = None  # a connection that is never made uses neither
-    return Link("127.0.0.1:1", folder, nothing, nothing), tries
+def failing_link(monkeypatch: pytest.MonkeyPatch) -> tuple[Link, Tries]:
+    """A link whose connection can never be made."""
+    tries = Tries(SessionEnded("made up"))
+    monkeypatch.setattr(Link, "_connection", tries)
+    nothing: Any = None  # a connection that is never made uses none of these
+    return Link("127.0.0.1:1", nothing, nothing, nothing), tries
 
 
 async def test_a_task_that_never_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,16 +82,14 @@ async def test_a_task_that_never_starts(monkeypatch: pytest.MonkeyPatch) -> None
     assert one.unwanted == task_pb2.TASK_END_UNSPECIFIED
 
 
-async def test_a_server_that_is_never_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_server_that_is_never_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed connection is tried again, with doubled pauses."""
-    one, tries = failing_link(monkeypatch, tmp_path)
+    one, tries = failing_link(monkeypatch)
     pauses = await pauses_of(one.run(), tries)
     assert all(pause > least for pause, least in zip(pauses, doubled(2 * FIRST_S), strict=False))
 
 
-async def test_what_went_well_for_a_while_begins_with_the_first_pause(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_what_went_well_for_a_while_begins_with_the_first_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """A try that went well resets the pause. Here every try counts as one: doubled pauses would exceed the timeout."""
     monkeypatch.setattr(task, "_RAN_WELL_S", 0.0)
     monkeypatch.setattr(link, "_LASTED_S", 0.0)
@@ -99,5 +97,5 @@ async def test_what_went_well_for_a_while_begins_with_the_first_pause(
         monkeypatch.setattr(module, "LAST_PAUSE_S", 1000.0)
     one, tries = failing_task(monkeypatch)
     await pauses_of(one.pursue(), tries)
-    other, tries = failing_link(monkeypatch, tmp_path)
+    other, tries = failing_link(monkeypatch)
     await pauses_of(other.run(), tries)

@@ -72,7 +72,7 @@ def test_another_user_is_told_of_roots(scope: Run, tmp_path: Path, monkeypatch: 
     """If root runs SCOPE, a user without a token is told to call `sudo scope`."""
     (tmp_path / "token").unlink()
     assert "sudo" not in scope("nodes")[2]
-    monkeypatch.setattr(installation, "_ROOTS", tmp_path)
+    monkeypatch.setattr(installation, "ROOTS_STATE", tmp_path)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     status, _, said = scope("nodes")
     assert (status, said.count("\n")) == (1, 1)
@@ -104,7 +104,8 @@ def test_what_is_told_is_found_and_private(tmp_path: Path) -> None:
 
 def test_a_server_that_cannot_say_where_it_is_serves(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A state directory that cannot be written is logged, and raises no error."""
-    tell_url(tmp_path / "nowhere", "http://127.0.0.1:81")
+    (tmp_path / "file").write_text("")
+    tell_url(tmp_path / "file", "http://127.0.0.1:81")
     assert "cannot say where the API is" in caplog.text
 
 

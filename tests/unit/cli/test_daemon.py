@@ -8,6 +8,7 @@ import pytest
 
 from scope_cli.daemon import run_until_signalled
 from scope_cli.errors import CommandError
+from scope_cli.service.notify import Notifier
 from scope_wire.background import background
 from scope_wire.errors import InvalidToken
 
@@ -25,7 +26,7 @@ def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
     """After a signal, a daemon has time to clean up, and ends without an error."""
     cleaned = []
 
-    async def serve(stop: asyncio.Event) -> None:
+    async def serve(stop: asyncio.Event, _: Notifier) -> None:
         os.kill(os.getpid(), number)
         await stop.wait()
         await asyncio.sleep(0.01)
@@ -39,7 +40,7 @@ def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
 def test_an_error_of_its_own_is_one_line(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     """A daemon's own error is reported in one line, without a traceback."""
 
-    async def serve(_: asyncio.Event) -> None:
+    async def serve(*_: object) -> None:
         raise error
 
     with pytest.raises(CommandError) as told:
@@ -54,7 +55,7 @@ def test_of_work_in_the_background_the_cause_is_told(caplog: pytest.LogCaptureFi
     async def fails() -> None:
         raise Taken("the spool's directory\nis gone")
 
-    async def serve(stop: asyncio.Event) -> None:
+    async def serve(stop: asyncio.Event, _: Notifier) -> None:
         async with background(outer=_rest()), background(inner=fails()):
             await stop.wait()
 
@@ -71,7 +72,7 @@ async def _rest() -> None:
 def test_an_error_of_ours_is_told_by_its_name(caplog: pytest.LogCaptureFixture) -> None:
     """An unexpected error is one line for the user; the log has the traceback."""
 
-    async def serve(_: asyncio.Event) -> None:
+    async def serve(*_: object) -> None:
         raise KeyError("stream")
 
     with pytest.raises(CommandError) as told:

@@ -35,8 +35,6 @@ int bpf_map_get_next_key(int fd, const void *key, void *next_key);
 int libbpf_num_possible_cpus(void);
 int bpf_obj_pin(int fd, const char *pathname);
 int bpf_obj_get(const char *pathname);
-int bpf_enable_stats(int type);
 int close(int fd);
 
 #define BPF_ANY ...
-#define BPF_STATS_RUN_TIME ...

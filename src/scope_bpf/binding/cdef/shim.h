@@ -14,6 +14,10 @@ int scope_run_raw_tp(int fd, uint64_t argument);
 int scope_map_value_size(int fd);
 int scope_program_cost(int fd, uint64_t *run_time_ns, uint64_t *run_count, uint64_t *missed);
 
+/* shim/privilege.c */
+int scope_set_admin_aside(void);
+int scope_enable_statistics(void);
+
 /* shim/drain.c */
 /* Events of one stream, oldest first within a ring. */
 typedef struct scope_rows {

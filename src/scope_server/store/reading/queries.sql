@@ -289,3 +289,47 @@ WHERE (%(pid)s::bigint IS NULL OR pid = %(pid)s)
 SELECT b.id, t.task_id::text AS task_id
 FROM store.batches b JOIN store.runs r ON r.id = b.run JOIN store.tasks t ON t.id = r.task
 WHERE b.id = ANY(%(batches)s::bigint[]) AND b.last_time >= %(since)s;
+
+-- ---- certificates
+
+-- name: make_join_token
+INSERT INTO store.join_tokens (secret_digest, expires) VALUES (%(secret_digest)s, now() + %(valid)s);
+
+-- The token is taken in the statement that keeps the certificate. Another certificate of the machine is of a copy of
+-- it, or of an earlier installation; one of the same key only if the answer to this token was lost.
+-- name: join
+WITH taken AS (
+    SELECT hostname FROM store.certificates
+    WHERE kind = 'machine' AND name = %(name)s AND revoked IS NULL AND expires > now()
+      AND NOT EXISTS (SELECT FROM store.join_tokens
+                      WHERE secret_digest = %(secret_digest)s AND used_by = %(key_digest)s)
+    LIMIT 1
+), token AS (
+    UPDATE store.join_tokens
+    SET used = coalesce(used, now()), used_by = %(key_digest)s
+    WHERE secret_digest = %(secret_digest)s AND expires > now() AND (used IS NULL OR used_by = %(key_digest)s)
+      AND NOT EXISTS (SELECT FROM taken)
+    RETURNING id
+), kept AS (
+    INSERT INTO store.certificates (serial, kind, name, role, hostname, expires)
+    SELECT %(serial)s, %(kind)s, %(name)s, %(role)s, %(hostname)s, %(expires)s FROM token
+    RETURNING serial
+)
+SELECT (SELECT coalesce(hostname, '') FROM taken) AS taken_by, EXISTS (SELECT FROM kept) AS joined;
+
+-- name: keep_certificate
+INSERT INTO store.certificates (serial, kind, name, role, hostname, expires)
+VALUES (%(serial)s, %(kind)s, %(name)s, %(role)s, %(hostname)s, %(expires)s);
+
+-- name: certificates
+SELECT serial, kind, name, role, hostname, issued, expires, revoked
+FROM store.certificates
+WHERE expires > now()
+ORDER BY issued DESC, serial;
+
+-- name: revoke
+UPDATE store.certificates SET revoked = now()
+WHERE (serial = %(which)s OR name = %(which)s) AND revoked IS NULL AND expires > now();
+
+-- name: revoked_certificates
+SELECT serial, kind FROM store.certificates WHERE revoked IS NOT NULL AND expires > now();

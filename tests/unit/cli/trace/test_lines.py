@@ -5,6 +5,7 @@ import re
 
 import pyarrow as pa
 
+from scope_bpf.capture.account import Account
 from scope_bpf.catalogue.stream import Column, Stream
 from scope_bpf.probes import probes
 from scope_cli.trace.lines import LinesSink
@@ -44,6 +45,19 @@ def test_lines_are_in_order_of_time_and_complete() -> None:
     stream = Stream("some", "something", {"n": Column("")}, line=("n",))
     rows = [{"ktime_ns": number, "comm": "ä", "pid": 7, "n": number} for number in (3, 1, 2)]
     assert _lines(stream, rows) == [f"ä       7  {number}" for number in (1, 2, 3)]
+
+
+def test_losses_are_told_once_with_or_without_rows() -> None:
+    """A loss is told at the next flush, also if no row comes."""
+    file = io.BytesIO()
+    lost: dict[str, int] = {}
+    sink = LinesSink(file, lambda: {"some": Account(lost=lost)}, ["some"])
+    sink.flush()
+    lost["ring_full"] = 1009
+    sink.flush()
+    sink.flush()
+    sink.close()
+    assert file.getvalue().decode() == "1,009 rows of some were lost here (ring_full)\n"
 
 
 def test_what_tells_a_cut_is_a_column() -> None:

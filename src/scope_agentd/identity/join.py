@@ -1,0 +1,137 @@
+"""Joins a server: makes a key, and has it signed for a token.
+
+The token has the digest of the authority's certificate, so the machine knows the server before it says the secret. gRPC
+cannot compare digests; so the server's own certificate is asked for first, and the connection then accepts only this
+one. The authority that the server names must have this digest, and must have signed that certificate.
+"""
+
+import asyncio
+import socket
+import ssl
+from pathlib import Path
+from typing import Any
+
+import grpc
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from scope_agentd.errors import NotJoined, StateUnusable
+from scope_agentd.identity.membership import is_valid, keep
+from scope_agentd.node import machine_id
+from scope_proto.scope.v1.enrolment_pb2 import GetAuthorityRequest, JoinRequest
+from scope_proto.scope.v1.enrolment_pb2_grpc import EnrolmentStub
+from scope_wire.addresses import address as address_of
+from scope_wire.channel import secure_channel
+from scope_wire.errors import InvalidCertificate, InvalidKeyFile
+from scope_wire.identity import SERVER_NAME, read_certificate
+from scope_wire.join_token import JoinToken, digest_of
+from scope_wire.keys import (
+    Credentials,
+    Key,
+    make_key,
+    pem_of,
+    read_private,
+    require_signed,
+    signing_request,
+    write_private,
+)
+
+_ANSWER_S = 15.0
+
+
+async def join(server: str, token: JoinToken, state_dir: Path) -> None:
+    """Makes this machine a member, unless it is one of this server's authority.
+
+    Args:
+        server: host:port of the server's enrolment service.
+
+    Raises:
+        InvalidAddress: `server` is not host:port.
+        NotJoined: the server does not answer, is another one, or refuses; the message says why.
+        StateUnusable: the state directory cannot be written to.
+    """
+    host, port = address_of(server, "join")
+    if is_valid(state_dir, token.authority):
+        return
+    try:
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        key = _kept_key(state_dir / "joining.pem")
+        shown = await asyncio.to_thread(_certificate_of, host, port)
+        credentials = grpc.ssl_channel_credentials(pem_of(shown))
+        async with secure_channel(server, credentials, SERVER_NAME) as channel:
+            stub: Any = EnrolmentStub(channel)
+            authority = await _authority(stub, token, shown)
+            request = JoinRequest(
+                token=str(token),
+                signing_request=signing_request(key),
+                machine_id=machine_id(state_dir),
+                hostname=socket.gethostname(),
+            )
+            answer = await stub.Join(request, timeout=_ANSWER_S)
+            signed = read_certificate(answer.certificate)
+        told = answer.session_address
+        keep(
+            state_dir,
+            Credentials(key, signed, authority),
+            f"{server.rpartition(':')[0]}{told}" if told.startswith(":") else told,
+        )
+        (state_dir / "joining.pem").unlink()
+    except grpc.aio.AioRpcError as error:
+        raise NotJoined(f"{server}: {error.details() or error.code().name}") from None
+    except StateUnusable:
+        raise
+    except InvalidCertificate as error:
+        raise NotJoined(f"{server}: {error}") from None
+    except OSError as error:
+        raise StateUnusable(f"cannot use the state directory {state_dir}: {error.strerror or error}") from None
+
+
+def _kept_key(file: Path) -> Key:
+    """The key to be signed; the same one after a crash, so that the token still holds for it.
+
+    Raises:
+        OSError: it cannot be kept.
+    """
+    try:
+        key = serialization.load_pem_private_key(read_private(file), None)
+    except (InvalidKeyFile, ValueError):
+        key = None
+    if not isinstance(key, Key):
+        key = make_key()
+        write_private(file, pem_of(key))
+    return key
+
+
+def _certificate_of(host: str, port: int) -> x509.Certificate:
+    """The certificate that a server shows, unchecked.
+
+    Raises:
+        NotJoined: nothing there speaks TLS 1.3.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.set_alpn_protocols(["h2"])
+    try:
+        with (
+            socket.create_connection((host, port), _ANSWER_S) as connection,
+            context.wrap_socket(connection) as secured,
+        ):
+            return read_certificate(secured.getpeercert(binary_form=True) or b"")
+    except (OSError, ValueError) as error:
+        raise NotJoined(f"no server enrols machines at {host}:{port}: {error}") from None
+
+
+async def _authority(stub: Any, token: JoinToken, shown: x509.Certificate) -> x509.Certificate:
+    """The server's authority.
+
+    Raises:
+        NotJoined: it is not that of the token.
+        InvalidCertificate: it did not sign the server's certificate.
+    """
+    answer = await stub.GetAuthority(GetAuthorityRequest(), timeout=_ANSWER_S)
+    authority = read_certificate(answer.certificate)
+    if digest_of(authority) != token.authority:
+        raise NotJoined("this is not the server that made the token: its authority is another one")
+    require_signed(shown, authority)
+    return authority

@@ -1,0 +1,90 @@
+"""`scope admin join-token | client-cert | certificates | revoke`: who may join, and who may call agents."""
+
+import argparse
+import base64
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from scope_cli.errors import CommandError, UsageError
+
+_DATES = ("expires", "revoked")
+
+
+def register(topics: Any) -> None:
+    """Adds the topics to those of `scope admin`."""
+    token = topics.add_parser(
+        "join-token",
+        help="make a token with which one machine joins",
+        description="Prints a token. On the machine: scope agentd --join HOST:PORT --token TOKEN (or in "
+        "SCOPE_JOIN_TOKEN), where HOST:PORT is the server's --enrol address.",
+    )
+    token.add_argument("--valid", type=float, default=3600, metavar="S", help="for how many seconds (default: an hour)")
+    token.set_defaults(run=_make_token)
+    person = topics.add_parser(
+        "client-cert",
+        help="make a certificate for a person, who calls agents",
+        description="Writes a new private key, its certificate and the authority's into FILE: what grpcurl takes for "
+        "-key, -cert and -cacert.",
+    )
+    person.add_argument("name", metavar="NAME", help="the person's name, which agents note")
+    person.add_argument("file", type=Path, metavar="FILE", help="is made with mode 0600; must not exist")
+    person.add_argument("--role", default="viewer", metavar="ROLE", help="viewer (default) or operator")
+    person.set_defaults(run=_make_client)
+    listed = topics.add_parser("certificates", help="list the certificates that have not expired")
+    listed.add_argument("--json", action="store_true", help="as JSON")
+    listed.set_defaults(run=_list)
+    revoke = topics.add_parser("revoke", help="revoke certificates: their holders are refused from now on")
+    revoke.add_argument("which", metavar="WHICH", help="a serial number, a machine's id or a person's name")
+    revoke.set_defaults(run=_revoke)
+
+
+def _make_token(arguments: argparse.Namespace) -> None:
+    from scope_cli.client import Client
+
+    print(Client().post("join-tokens", body={"valid": arguments.valid})["token"])
+
+
+def _make_client(arguments: argparse.Namespace) -> None:
+    from cryptography import x509
+
+    from scope_cli.client import Client
+    from scope_wire.keys import Credentials, make_key, signing_request
+
+    if arguments.file.exists():
+        raise UsageError(f"{arguments.file} exists; name a file that does not")
+    key = make_key()
+    asked = base64.b64encode(signing_request(key)).decode()
+    body = {"name": arguments.name, "role": arguments.role, "signing_request": asked}
+    answer = Client().post("certificates", body=body)
+    signed, authority = (x509.load_pem_x509_certificate(answer[name].encode()) for name in ("certificate", "authority"))
+    try:
+        Credentials(key, signed, authority).write(arguments.file)
+    except OSError as error:
+        raise CommandError(f"cannot write {arguments.file}: {error.strerror}") from None
+
+
+def _list(arguments: argparse.Namespace) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from scope_cli.client import Client
+    from scope_cli.terminal import console
+
+    rows = Client().get("certificates")["certificates"]
+    if arguments.json:
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table("kind", "name", "role", "hostname", "expires", "revoked", "serial", box=None)
+    for row in rows:
+        dates = [datetime.fromisoformat(row[name]).strftime("%Y-%m-%d") if row[name] else "" for name in _DATES]
+        texts = [Text(row[name] or "") for name in ("kind", "name", "role", "hostname")]
+        table.add_row(*texts, *dates, row["serial"])
+    console().print(table)
+
+
+def _revoke(arguments: argparse.Namespace) -> None:
+    from scope_cli.client import Client
+
+    print(f"revoked {Client().post('certificates', arguments.which, 'revoke')['revoked']}")

@@ -1,0 +1,84 @@
+"""The agent's unit lists the capabilities that recording needs: with all of them it works, without one it does not."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SCOPE = [sys.executable, "-m", "scope_cli.main"]
+UNIT = Path(__file__).parents[2] / "deploy/systemd/scope-agentd.service"
+SOMEBODY = 12345
+
+
+def effective() -> list[str]:
+    """The capabilities that the unit gives and the agent does not set aside, as setpriv names them."""
+    listed = re.search(r"(?m)^AmbientCapabilities=(.*)$", UNIT.read_text())
+    assert listed
+    return [name.removeprefix("CAP_").lower() for name in listed[1].split() if name != "CAP_SYS_ADMIN"]
+
+
+def scope(without: str, *words: str) -> str:
+    """What a command prints that has these capabilities but one."""
+    kept = ",".join(f"+{name}" for name in effective() if name != without)
+    command = ["setpriv", f"--bounding-set=-all,{kept}", "--inh-caps=-all", "--no-new-privs", *SCOPE, *words]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return ran.stdout + ran.stderr
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A program of another user that calls functions; only its user may read its file."""
+    shell = tmp_path / "private" / "bash"
+    shell.parent.mkdir()
+    shutil.copy("/bin/bash", shell)
+    for path in (shell.parent, shell):
+        path.chmod(0o700)
+        os.chown(path, SOMEBODY, SOMEBODY)
+    # Its user may not enter pytest's folders, so it opens the file before it becomes that user.
+    loop = "while :; do read -rt 0.05 < /dev/zero; done"
+    open_first = f'exec 9< {shell}; exec setpriv --reuid={SOMEBODY} --clear-groups /proc/self/fd/9 -c "{loop}"'
+    with subprocess.Popen(["bash", "-c", open_first]) as running:
+        yield running
+        running.kill()
+
+
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [
+        ("", "rows in 1.0 s, none lost"),
+        ("bpf", "scope: this process lacks CAP_BPF; run as root, or grant these capabilities"),
+        ("perfmon", "scope: this process lacks CAP_PERFMON; run as root, or grant these capabilities"),
+        ("sys_ptrace", "0 rows in 1.0 s"),
+        ("checkpoint_restore", "0 rows in 1.0 s"),
+        ("dac_read_search", "0 rows in 1.0 s"),
+    ],
+)
+def test_functions_of_another_users_program(without: str, said: str, program: subprocess.Popen[bytes]) -> None:
+    """They are recorded with all capabilities, and not without one of them."""
+    words = ("span", "bash:execute_command_internal", "--pid", str(program.pid), "--duration", "1")
+    told = scope(without, "trace", *words)
+    assert said in told
+    assert without or "\n0 rows" not in told
+
+
+@pytest.mark.parametrize("without", ["", "syslog"])
+def test_names_of_the_kernels_functions(without: str, tmp_path: Path) -> None:
+    """Frames of the kernel have names only with CAP_SYSLOG, unless this kernel shows its addresses to everyone."""
+    folded = tmp_path / "folded"
+    shell = "for i in 1 2 3; do head -c 200M /dev/zero > /dev/null; done"
+    scope(without, "trace", "profile", "--folded", str(folded), "--", "sh", "-c", shell)
+    hidden = [int(Path("/proc/sys/kernel", name).read_text()) for name in ("kptr_restrict", "perf_event_paranoid")]
+    named = re.search(r";(?!0x)[^;]+_\[k\]", folded.read_text())
+    assert bool(named) == (not without or (hidden[0] == 0 and hidden[1] <= 1))
+
+
+@pytest.mark.parametrize("without", [name for name in effective() if name not in ("bpf", "perfmon")])
+def test_what_is_missing_is_told(without: str) -> None:
+    """`scope doctor` names each missing capability, and what is not known without it."""
+    assert f"✗ processes: missing CAP_{without.upper()}: " in scope(without, "doctor")
+    assert "✓ processes: " in scope("", "doctor")

@@ -1,0 +1,67 @@
+"""Agent and server as services of a real systemd, which boots beside the host: see booted.py and services_script.py."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.booted import run_booted
+
+UNITS = Path(__file__).parents[2] / "deploy/systemd"
+CAPABILITIES = {  # include/uapi/linux/capability.h
+    "CAP_DAC_READ_SEARCH": 2,
+    "CAP_SYS_PTRACE": 19,
+    "CAP_SYS_ADMIN": 21,
+    "CAP_SYSLOG": 34,
+    "CAP_PERFMON": 38,
+    "CAP_BPF": 39,
+    "CAP_CHECKPOINT_RESTORE": 40,
+}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the script saw in the booted systemd."""
+    return json.loads(run_booted(Path(__file__).with_name("services_script.py"), tmp_path_factory.mktemp("booted")))
+
+
+@pytest.mark.timeout(600)
+def test_the_server_is_ready_when_its_database_is(seen: Any) -> None:
+    """Without a database the service is starting, and says for what it waits; with one it runs, in the same process."""
+    assert seen["server without a database"] == ["activating", "start"]
+    assert seen["server"] == ["running", "Running", "0"]
+
+
+def test_the_agent_starts_and_records(seen: Any) -> None:
+    """Under all restrictions of its unit, it records, pins its counters and knows what its tasks cost."""
+    assert seen["agent"] == ["active", "running", "Running", "0"]
+    assert seen["pins"] == 2
+
+
+def test_they_run_with_what_they_need_only(seen: Any) -> None:
+    """Each has its own user. The agent has the listed capabilities, CAP_SYS_ADMIN not effective; the server none."""
+    listed = re.search(r"(?m)^AmbientCapabilities=(.*)$", (UNITS / "scope-agentd.service").read_text())
+    assert listed
+    permitted = sum(1 << CAPABILITIES[name] for name in listed[1].split())
+    effective = permitted & ~(1 << CAPABILITIES["CAP_SYS_ADMIN"])
+    assert seen["scope-agentd runs as"] == ["scope-agentd", "1", "2", f"{permitted:016x}", f"{effective:016x}"]
+    assert seen["scope-server runs as"] == ["scope-server", "1", "2", f"{0:016x}", f"{0:016x}"]
+
+
+def test_a_stuck_agent_is_started_again(seen: Any) -> None:
+    """An agent without a sign of life is killed by the watchdog; the next one goes on with its tasks."""
+    assert seen["after the watchdog"] == [True, True]
+
+
+def test_they_stop_in_order(seen: Any) -> None:
+    """A stop succeeds."""
+    assert seen["stopped"] == [["inactive", "success", "0"]] * 2
+
+
+def test_uninstalling_leaves_data_only(seen: Any) -> None:
+    """Only the state directories are left; with --purge nothing, neither files nor users."""
+    assert [path for path in seen["left"] if path.count("/") == 3] == ["/var/lib/scope-agentd", "/var/lib/scope-server"]
+    assert all(path.startswith("/var/lib/") or path.endswith(".service.d") for path in seen["left"])
+    assert [path for path in seen["left --purge"] if not path.endswith(".service.d")] == []
+    assert seen["users left"] == []

@@ -1,0 +1,40 @@
+"""A fleet's certificates: what a server's authority signs for machines and persons."""
+
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from scope_agentd.identity.membership import keep, key_file
+from scope_agentd.node import machine_id
+from scope_server.identity.authority import Authority
+from scope_wire.channel import client_credentials, secure_channel
+from scope_wire.identity import AGENT_NAME, SERVER_NAME, Identity, Kind, Role
+from scope_wire.keys import Credentials
+
+
+def of_machine(authority: Authority, machine: str) -> Credentials:
+    """A machine's credentials."""
+    return authority.issue(Identity(Kind.MACHINE, machine))
+
+
+def of_person(authority: Authority, role: Role = Role.OPERATOR, name: str = "tester") -> Credentials:
+    """A person's credentials."""
+    return authority.issue(Identity(Kind.OPERATOR, name, role))
+
+
+def make_member(state: Path, authority: Authority, server: str) -> None:
+    """Makes the machine of an agent's state directory a member of a server at host:port, unless it is one."""
+    if not key_file(state).exists():
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        keep(state, of_machine(authority, machine_id(state)), server)
+
+
+def to_server(address: str, credentials: Credentials) -> grpc.aio.Channel:
+    """A channel to a server's session service."""
+    return secure_channel(address, client_credentials(credentials), SERVER_NAME)
+
+
+def to_agent(address: str, credentials: Credentials) -> Any:
+    """A channel to an agent."""
+    return secure_channel(address, client_credentials(credentials), AGENT_NAME)

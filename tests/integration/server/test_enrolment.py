@@ -1,0 +1,270 @@
+"""Machines join a server with tokens; certificates are renewed, revoked, and end. Strangers are refused."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+from tests.fleet import of_machine, of_person, to_server
+from tests.integration.server.running import Server, node, until
+from tests.integration.server.stand_in_agent import MACHINE, StandInAgent
+
+from scope_agentd.errors import NotJoined
+from scope_agentd.identity import join as joining
+from scope_agentd.identity.join import join
+from scope_agentd.identity.membership import Membership
+from scope_agentd.node import machine_id
+from scope_proto.scope.v1 import enrolment_pb2, session_pb2
+from scope_proto.scope.v1.enrolment_pb2 import JoinRequest
+from scope_proto.scope.v1.enrolment_pb2_grpc import EnrolmentServicer, EnrolmentStub, add_EnrolmentServicer_to_server
+from scope_proto.scope.v1.session_pb2_grpc import SessionStub
+from scope_server.identity import authority as signing
+from scope_server.identity import register
+from scope_server.identity.authority import Authority
+from scope_wire.channel import secure_channel, server_credentials
+from scope_wire.identity import SERVER_NAME, Identity, Kind, holder_of, read_certificate
+from scope_wire.join_token import JoinToken
+from scope_wire.keys import make_key, pem_of, signing_request
+
+StartServer = Callable[..., Any]
+Code = grpc.StatusCode
+
+
+async def token_of(server: Server, valid_s: float = 60) -> JoinToken:
+    """A new token."""
+    status, made = await server.ask("POST", "join-tokens", json={"valid": valid_s})
+    assert status == 201, made
+    return JoinToken.read(made["token"])
+
+
+async def renewed(channel: grpc.aio.Channel) -> Any:
+    """Whom the renewed certificate of a channel's caller names."""
+    stub: Any = SessionStub(channel)
+    answer = await stub.Renew(session_pb2.RenewRequest(signing_request=signing_request(make_key())), timeout=20)
+    return holder_of(read_certificate(answer.certificate))
+
+
+async def code_of(call: Any) -> Code:
+    """The status with which a call fails."""
+    with pytest.raises(grpc.aio.AioRpcError) as failed:
+        await call
+    return failed.value.code()
+
+
+async def test_a_machine_joins_once(start_server: StartServer, tmp_path: Path) -> None:
+    """With a token, it gets a certificate of its id, and the server's address. A used token is of no use to others."""
+    async with start_server() as server:
+        token = await token_of(server)
+        await join(server.enrol, token, tmp_path / "one")
+        member = Membership(tmp_path / "one")
+        assert member.credentials.holder.identity.name == machine_id(tmp_path / "one")
+        assert member.server == server.ingest
+        async with to_server(member.server, member.credentials) as channel:
+            assert (await renewed(channel)).identity == member.credentials.holder.identity
+        before = member.credentials.certificate
+        await join(server.enrol, token, tmp_path / "one")  # it is a member already
+        assert Membership(tmp_path / "one").credentials.certificate == before
+        with pytest.raises(NotJoined, match="joined already, as"):
+            await join(server.enrol, token, tmp_path / "two")
+        (listed, first) = (await server.get("certificates"))["certificates"]
+        assert {listed["name"], first["name"]} == {member.credentials.holder.identity.name}
+        assert first["hostname"] == socket.gethostname()
+
+
+async def test_a_lost_answer(start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the agent dies before it has kept the certificate, it joins with the same token again."""
+
+    def dies(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    async with start_server() as server:
+        token = await token_of(server)
+        with monkeypatch.context() as changed, pytest.raises(KeyboardInterrupt):
+            changed.setattr(joining, "keep", dies)
+            await join(server.enrol, token, tmp_path)
+        await join(server.enrol, token, tmp_path)
+        assert Membership(tmp_path).server == server.ingest
+
+
+async def test_tokens_end(start_server: StartServer, tmp_path: Path) -> None:
+    """An expired token, one of another server and a made-up one are refused; the error says what to do."""
+    async with start_server() as server:
+        expired = await token_of(server, 0.001)
+        for token in (expired, JoinToken(b"0" * 16, expired.authority)):
+            with pytest.raises(NotJoined, match="the token was used or has expired; `scope admin join-token` makes"):
+                await join(server.enrol, token, tmp_path)
+        with pytest.raises(NotJoined, match="this is not the server that made the token"):
+            await join(server.enrol, JoinToken(expired.secret, b"0" * 32), tmp_path)
+        assert not (tmp_path / "agent.pem").exists()
+        assert server.query("SELECT count(*) FROM store.certificates") == [(0,)]
+
+
+class Impostor(EnrolmentServicer):
+    """Says that it has an authority, and notes who asks it to join."""
+
+    def __init__(self, named: Authority) -> None:
+        self._named = named
+        self.heard: list[Any] = []
+
+    async def GetAuthority(self, request: Any, context: Any) -> Any:
+        return enrolment_pb2.Authority(certificate=self._named.certificate.public_bytes(Encoding.DER))
+
+    async def Join(self, request: Any, context: Any) -> Any:
+        self.heard.append(request)
+        return enrolment_pb2.Certificate()
+
+
+async def test_the_secret_is_told_to_the_right_server_only(tmp_path: Path) -> None:
+    """A server that names the token's authority, but has a certificate of another one, is not told the secret."""
+    right, strange = Authority(tmp_path / "right"), Authority(tmp_path / "strange")
+    own, impostor = strange.issue(Identity(Kind.SERVER)), Impostor(right)
+    server = grpc.aio.server()
+    add_EnrolmentServicer_to_server(impostor, server)
+    port = server.add_secure_port("127.0.0.1:0", server_credentials(lambda: own, of_clients=False))
+    await server.start()
+    with pytest.raises(NotJoined, match="the certificate is of another authority"):
+        await join(f"127.0.0.1:{port}", JoinToken.make(right.certificate), tmp_path / "state")
+    await server.stop(None)
+    assert impostor.heard == []
+
+
+async def test_nobody_there(tmp_path: Path) -> None:
+    """A server that does not answer, or speaks no TLS, is told at once."""
+    token = JoinToken.make(Authority(tmp_path / "authority").certificate)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(NotJoined, match=f"no server enrols machines at 127.0.0.1:{port}"):
+        await join(f"127.0.0.1:{port}", token, tmp_path / "state")
+
+
+async def test_who_may_connect(start_server: StartServer, tmp_path: Path) -> None:
+    """Only a certificate of the fleet connects, and only with TLS 1.3; only a machine's may call, for this machine."""
+    async with start_server() as server:
+        strange = of_machine(Authority(tmp_path / "strange"), MACHINE)
+        ours = pem_of(server.authority.certificate)
+        for credentials in (
+            grpc.ssl_channel_credentials(ours),
+            grpc.ssl_channel_credentials(ours, pem_of(strange.key), pem_of(strange.certificate)),
+        ):
+            async with secure_channel(server.ingest, credentials, SERVER_NAME) as channel:
+                assert await code_of(renewed(channel)) is Code.UNAVAILABLE
+        async with grpc.aio.insecure_channel(server.ingest) as channel:
+            assert await code_of(renewed(channel)) is Code.UNAVAILABLE
+        async with to_server(server.ingest, of_person(server.authority)) as channel:
+            assert await code_of(renewed(channel)) is Code.PERMISSION_DENIED
+        other = StandInAgent(machine_id="f" * 32)
+        async with server.channel(MACHINE) as channel:
+            call: Any = SessionStub(channel)
+            attend = call.Attend()
+            await attend.write(session_pb2.AttendRequest(hello=other.hello()))
+            assert await attend.code() is Code.PERMISSION_DENIED
+            assert "cannot use the certificate of" in str(await attend.details())
+        assert server.query("SELECT count(*) FROM store.machines") == [(0,)]
+
+
+@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
+async def test_only_tls_1_3(start_server: StartServer, tmp_path: Path, version: str) -> None:
+    """Both ports refuse TLS 1.2, also from who has a certificate."""
+    async with start_server() as server:
+        own = of_machine(server.authority, MACHINE)
+        own.write(tmp_path / "own.pem")
+        context = ssl.create_default_context(cadata=pem_of(server.authority.certificate).decode())
+        context.load_cert_chain(tmp_path / "own.pem")
+        context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
+        context.set_alpn_protocols(["h2"])
+
+        def shake(address: str) -> str | None:
+            host, _, port = address.rpartition(":")
+            try:
+                with (
+                    socket.create_connection((host, int(port)), 20) as connection,
+                    context.wrap_socket(connection, server_hostname=SERVER_NAME) as secured,
+                ):
+                    return secured.version()
+            except ssl.SSLError:
+                return None
+
+        for address in (server.ingest, server.enrol):
+            expected = "TLSv1.3" if version == "TLSv1_3" else None
+            assert await asyncio.to_thread(shake, address) == expected
+
+
+async def test_revocation(start_server: StartServer) -> None:
+    """A revoked certificate's session ends, and the machine is refused until it has joined again."""
+    async with start_server() as server:
+        agent = StandInAgent()
+        signed = await keep(server)
+        async with to_server(server.ingest, signed) as channel, agent.attending(server, channel):
+            assert (await server.ask("POST", f"certificates/{MACHINE}/revoke"))[1] == {"revoked": 1}
+            await until(lambda: node(server), lambda found: not found["connected"])
+            assert await code_of(renewed(channel)) is Code.PERMISSION_DENIED
+        status, said = await server.ask("POST", f"certificates/{MACHINE}/revoke")
+        assert (status, "no valid certificate has" in said["detail"]) == (404, True)
+
+
+async def keep(server: Server) -> Any:
+    """A machine's credentials that the server knows."""
+    own = of_machine(server.authority, MACHINE)
+    holder = holder_of(own.certificate)
+    await asyncio.to_thread(
+        server.query,
+        "INSERT INTO store.certificates (serial, kind, name, expires) VALUES (%s, 'machine', %s, %s) RETURNING 1",
+        holder.serial,
+        MACHINE,
+        holder.expires,
+    )
+    return own
+
+
+async def test_renewal_and_end(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server asks for a renewal after half of a certificate's time; at its end, the session ends."""
+    monkeypatch.setattr(register, "_READ_EVERY_S", 0.1)
+    monkeypatch.setattr(signing, "LIFETIME", timedelta(seconds=8))
+    monkeypatch.setattr(register, "LIFETIME", timedelta(seconds=8))
+    async with start_server() as server:
+        agent = StandInAgent()
+        async with agent.attending(server):
+            await until(lambda: asyncio.sleep(0, agent.renewals), bool)
+            await until(lambda: asyncio.sleep(0, agent.status), bool)
+        assert agent.status is Code.PERMISSION_DENIED
+        assert "has expired" in agent.details
+
+
+async def test_bad_requests(start_server: StartServer) -> None:
+    """What cannot be signed is refused by name; nothing is kept."""
+    async with start_server() as server:
+        for body, named in (
+            ({"name": "me"}, "signing_request"),
+            ({"name": "me", "signing_request": "!"}, "signing_request: it is not base64"),
+            ({"name": "me", "signing_request": "AAAA"}, "signing_request: these bytes"),
+            ({"name": "", "signing_request": "AAAA"}, "name: "),
+            ({"name": "a/b", "signing_request": "AAAA"}, "name: "),
+            (
+                {"name": "me", "role": "owner", "signing_request": "AAAA"},
+                "role: 'owner' is not one of viewer, operator",
+            ),
+            ({"name": "me", "rolle": "owner"}, "no field 'rolle'"),
+        ):
+            status, said = await server.ask("POST", "certificates", json=body)
+            assert (status, named in said["detail"]) == (400, True), said
+        for valid in (0, -1, 1e9, "x"):
+            status, said = await server.ask("POST", "join-tokens", json={"valid": valid})
+            assert (status, "valid: " in said["detail"]) == (400, True)
+        credentials = grpc.ssl_channel_credentials(pem_of(server.authority.certificate))
+        async with secure_channel(server.enrol, credentials, SERVER_NAME) as channel:
+            stub: Any = EnrolmentStub(channel)
+            for request in (
+                JoinRequest(),
+                JoinRequest(token="x", machine_id=MACHINE),
+                JoinRequest(token=str(JoinToken(b"0" * 16, b"0" * 32)), machine_id="short"),
+                JoinRequest(token=str(JoinToken(b"0" * 16, b"0" * 32)), machine_id=MACHINE),
+                JoinRequest(token=str(JoinToken(b"0" * 16, b"0" * 32)), machine_id=MACHINE, hostname="a" * 300),
+            ):
+                assert await code_of(stub.Join(request, timeout=20)) is Code.INVALID_ARGUMENT
+        assert server.query("SELECT count(*) FROM store.certificates") == [(0,)]

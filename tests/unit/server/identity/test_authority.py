@@ -1,0 +1,86 @@
+"""The authority's files, and what it signs."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from scope_server.errors import InvalidMessage, InvalidSettings
+from scope_server.identity.authority import LIFETIME, Authority
+from scope_wire.identity import Identity, Kind, Role, holder_of
+from scope_wire.keys import make_key, signing_request
+
+ME = Identity(Kind.OPERATOR, "me", Role.VIEWER)
+
+
+def test_it_is_made_once(tmp_path: Path) -> None:
+    """Two servers with the same directory are the same authority; only its owner may read the key."""
+    folder = tmp_path / "state" / "authority"
+    assert Authority(folder).certificate == Authority(folder).certificate
+    assert (folder / "key.pem").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_given_one_is_used(tmp_path: Path) -> None:
+    """Files that cannot be used are told before anything listens."""
+    folder, other = tmp_path / "authority", tmp_path / "other"
+    Authority(folder)
+    Authority(other)
+    (folder / "certificate.pem").write_bytes((other / "certificate.pem").read_bytes())
+    with pytest.raises(InvalidSettings, match=r"authority: .*of another key"):
+        Authority(folder)
+    (folder / "certificate.pem").write_text("nonsense")
+    with pytest.raises(InvalidSettings, match="authority: cannot use"):
+        Authority(folder)
+    (folder / "key.pem").chmod(0o644)
+    with pytest.raises(InvalidSettings, match="chmod 600"):
+        Authority(folder)
+
+
+def test_what_it_signs(tmp_path: Path) -> None:
+    """The name is the one that it was told, whatever the request says. Clocks far in the past accept it, too."""
+    authority = Authority(tmp_path / "authority")
+    key = make_key()
+    names = [x509.UniformResourceIdentifier("scope:server"), x509.DNSName("server.scope.internal")]
+    asked = (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(x509.Name([]))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    signed = authority.sign(asked.public_bytes(serialization.Encoding.DER), ME)
+    assert holder_of(signed).identity == ME
+    found = signed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert found.get_values_for_type(x509.DNSName) == []
+    assert not signed.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    assert signed.not_valid_before_utc.year == 2020
+    assert abs(signed.not_valid_after_utc - datetime.now(UTC) - LIFETIME).total_seconds() < 60
+    signed.verify_directly_issued_by(authority.certificate)
+
+
+@pytest.mark.parametrize(
+    "key", [ec.generate_private_key(ec.SECP384R1()), rsa.generate_private_key(65537, 2048)], ids=["P-384", "RSA"]
+)
+def test_other_keys_are_refused(tmp_path: Path, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> None:
+    """TLS 1.2 is impossible only with the keys that SCOPE makes."""
+    request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
+    with pytest.raises(InvalidMessage, match="signing_request: it must have an ECDSA key on P-256"):
+        Authority(tmp_path / "authority").sign(request.public_bytes(serialization.Encoding.DER), ME)
+
+
+def test_a_damaged_request(tmp_path: Path) -> None:
+    """No damage has another key signed: all of the request that is used is under its signature."""
+    authority, key = Authority(tmp_path / "authority"), make_key()
+    request = signing_request(key)
+    refused = 0
+    for position in range(len(request)):
+        damaged = request[:position] + bytes([request[position] ^ 1]) + request[position + 1 :]
+        try:
+            assert authority.sign(damaged, ME).public_key() == key.public_key()
+        except InvalidMessage as error:
+            assert str(error).startswith("signing_request: ")
+            refused += 1
+    assert refused > 0.9 * len(request)
