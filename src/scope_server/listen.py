@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 import grpc
 from aiohttp import web
 
+from scope_server.api.serving import Runner
 from scope_server.errors import AddressTaken
 from scope_wire.addresses import address as address_of
 from scope_wire.addresses import loopback_address
@@ -24,8 +25,7 @@ async def serve_http(application: web.Application, address: str, cleanup: AsyncE
         AddressTaken: another program listens there.
     """
     host, port = loopback_address(address, "http")
-    # The API refuses compressed bodies; if aiohttp decompressed them, a damaged one would become a server error.
-    runner = web.AppRunner(application, access_log=None, auto_decompress=False)
+    runner = Runner(application)
     await runner.setup()
     cleanup.push_async_callback(runner.cleanup)
 

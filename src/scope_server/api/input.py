@@ -27,7 +27,7 @@ def text(value: Any, name: str, longest: int = TEXT) -> str:
     if not isinstance(value, str):
         raise InvalidQuery(f"{name}: must be a text")
     if len(value) > longest:
-        raise InvalidQuery(f"{name}: it has more than {longest} characters")
+        raise InvalidQuery(f"{name}: it has more than {longest} characters; shorten it")
     if "\0" in value:
         raise InvalidQuery(f"{name}: it has a NUL")
     if any("\ud800" <= character <= "\udfff" for character in value):

@@ -10,6 +10,7 @@ from scope_bpf.catalogue.where import LONGEST
 from scope_server.api.certificates import LONGEST_TOKEN_S, ROLES, TOKEN_S
 from scope_server.api.context import TABLES
 from scope_server.api.input import PID, Parameters
+from scope_server.api.refusals import described_refusals, refusals
 from scope_server.api.states import LONGEST_H, MOST
 from scope_server.api.tasks import LONGEST_S, STATES
 from scope_server.store.reading.reader import MOST_ROWS, Order
@@ -43,7 +44,7 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
             "post": _operation("Start a task", task, body=_definition(), created=True),
         },
         "/tasks/{task_id}": {"get": _operation("A task", task, [_path("task_id")])},
-        "/tasks/{task_id}/stop": {"post": _operation("Stop a task", task, [_path("task_id")])},
+        "/tasks/{task_id}/stop": {"post": _operation("Stop a task", task, [_path("task_id")], changes=True)},
     }
     paths["/quarantine"] = {
         "get": _operation(
@@ -51,7 +52,9 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
         )
     }
     for verb, summary in (("retry", "Try again to store a record"), ("drop", "Delete a record")):
-        paths[f"/quarantine/{{id}}/{verb}"] = {"post": _operation(summary, {"type": "object"}, [_path("id")])}
+        paths[f"/quarantine/{{id}}/{verb}"] = {
+            "post": _operation(summary, {"type": "object"}, [_path("id")], changes=True)
+        }
     paths |= _certificates()
     for table in sorted(tables, key=lambda table: table.name):
         paths[f"/events/{table.name}"] = {"get": _events(table)}
@@ -63,7 +66,7 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
         "info": {"title": "SCOPE", "version": "1"},
         "servers": [{"url": "/api/v1"}],
         "security": [{"token": []}],
-        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}, **described_refusals()},
         "paths": paths,
     }
 
@@ -127,13 +130,14 @@ def _operation(
     *,
     body: dict[str, Any] | None = None,
     created: bool = False,
+    changes: bool = False,
     extra: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     described: dict[str, Any] = {
         "summary": summary,
         "responses": {
             "201" if created else "200": {"description": summary, "content": {"application/json": {"schema": answer}}},
-            "default": {"description": "A problem document (RFC 9457)"},
+            **refusals(named={parameter["name"] for parameter in parameters or ()}, changes=changes or created),
             **{status: {"description": "The parts that failed"} for status in extra},
         },
     }
@@ -157,7 +161,9 @@ def _certificates() -> dict[str, Any]:
             "get": _operation("Certificates that have not expired", listed),
             "post": _operation("Sign the key of a person, who calls agents", signed, body=person, created=True),
         },
-        "/certificates/{name}/revoke": {"post": _operation("Revoke certificates", signed, [_path("name")])},
+        "/certificates/{name}/revoke": {
+            "post": _operation("Revoke certificates", signed, [_path("name")], changes=True)
+        },
     }
 
 

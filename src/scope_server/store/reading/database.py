@@ -30,11 +30,12 @@ class Database:
     Args:
         conninfo: a libpq connection string.
         connections: maximum number of connections.
-        statement_timeout_s: PostgreSQL cancels longer statements.
+        statement_timeout_s: PostgreSQL cancels longer statements, and those that wait half as long for a lock.
     """
 
     def __init__(self, conninfo: str, connections: int, statement_timeout_s: float) -> None:
         self._conninfo = conninfo
+        limit_ms = int(statement_timeout_s * 1000)
         self._unprepared = "not tried yet"
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             conninfo,
@@ -49,7 +50,7 @@ class Database:
                 "autocommit": True,
                 "row_factory": dict_row,
                 "connect_timeout": int(_CONNECT_S),
-                "options": f"-c statement_timeout={int(statement_timeout_s * 1000)}",
+                "options": f"-c statement_timeout={limit_ms} -c lock_timeout={max(1, limit_ms // 2)}",
             },
         )
 
@@ -90,7 +91,8 @@ class Database:
         """A connection from the pool, for the block. A statement that takes too long raises psycopg's QueryCanceled.
 
         Raises:
-            StoreUnavailable: no connection is free in time, the connection was lost, or the schema is not ready yet.
+            StoreUnavailable: no connection is free in time, the connection was lost, the schema is not ready yet, or
+                others lock what the statement needs.
         """
         if self._unprepared:
             raise StoreUnavailable(f"the database cannot be reached: {self._unprepared}")
@@ -99,6 +101,8 @@ class Database:
                 yield connection
         except psycopg.errors.QueryCanceled:
             raise
+        except psycopg.errors.LockNotAvailable as error:
+            raise StoreUnavailable(f"the database is locked by others: {_first_line(error)}; try again") from error
         except (
             PoolTimeout,
             psycopg.OperationalError,

@@ -1,0 +1,87 @@
+"""Refusals of the API: each is a problem document, with the status that says who must act, and OpenAPI describes it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+import psycopg
+import pytest
+from tests.integration.server.running import Server
+
+StartServer = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("path", "table"), [("events/syscall", "fresh.syscall"), ("rollups/syscall", "rollups.syscall")]
+)
+async def test_a_locked_table_is_no_fault_of_the_query(
+    start_server: StartServer, database: str, path: str, table: str
+) -> None:
+    """If a query waits for a lock until it is cancelled, the answer is 503: the same query may succeed later."""
+    async with start_server(statement_timeout_s=1.0) as server:
+        with psycopg.connect(database) as blocker:
+            blocker.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
+            status, problem = await server.ask("GET", path)
+        assert (status, problem["status"]) == (503, 503)
+        assert "locked" in problem["detail"]
+        assert (await server.ask("GET", path))[0] == 200
+
+
+@pytest.mark.parametrize("length", [5000, 20_000, 200_000])
+async def test_a_filter_of_any_length_is_refused_as_a_document(start_server: StartServer, length: int) -> None:
+    """A filter that is too long is refused like other errors, also if its request's line cannot be read at all."""
+    async with start_server() as server:
+        status, kind, problem = await _asked(server, "events/syscall?where=" + "x" * length)
+        assert (status, kind, problem["status"]) == (400, "application/problem+json", 400)
+        assert "shorten" in problem["detail"]
+        assert "\n" not in problem["detail"]
+
+
+async def test_a_filter_of_the_greatest_length_is_taken(start_server: StartServer) -> None:
+    """A filter's limit is in characters, whatever number of bytes they take in the address."""
+    async with start_server() as server:
+        where = f"comm = '{'😀' * 4087}'"
+        assert len(where) == 4096
+        assert (await server.ask("GET", "events/syscall", params={"where": where}))[0] == 200
+
+
+async def test_every_refusal_is_described(start_server: StartServer) -> None:
+    """OpenAPI describes, for each operation, the refusals with their status, and the document that they have."""
+    refused = (
+        ("GET", "/events/syscall", "events/syscall?where=nonsense", 400),
+        ("GET", "/events/syscall", "events/syscall?machine=nonsense", 404),
+        ("GET", "/tasks/{task_id}", "tasks/nonsense", 404),
+        ("GET", "/probes", "probes", 503),
+        ("POST", "/tasks", "tasks", 413),
+        ("POST", "/tasks/{task_id}/stop", "tasks/nonsense/stop", 404),
+        ("POST", "/quarantine/{id}/retry", "quarantine/1/retry", 404),
+    )
+    async with start_server() as server:
+        described = await server.get("openapi.json")
+        (schema,) = described["components"]["schemas"].values()
+        for method, path, asked, expected in refused:
+            body = {"data": b" " * (65 << 10)} if expected == 413 else {}
+            status, problem = await server.ask(method, asked, **body)
+            assert status == expected, problem
+            assert set(problem) == set(schema["required"]) == set(schema["properties"])
+            assert _document(described, method, path, status) == {"$ref": "#/components/schemas/Problem"}
+        for path, operations in described["paths"].items():
+            for method in operations:
+                assert _document(described, method, path, 401), path
+
+
+def _document(described: Any, method: str, path: str, status: int) -> Any:
+    answers = described["paths"][path][method.lower()]["responses"]
+    answer = answers[str(status)]
+    if "$ref" in answer:
+        answer = described["components"]["responses"][answer["$ref"].rpartition("/")[2]]
+    assert answer["description"]
+    return answer["content"]["application/problem+json"]["schema"]
+
+
+async def _asked(server: Server, target: str) -> tuple[int, str, Any]:
+    async with (
+        aiohttp.ClientSession(headers={"Authorization": server.authorization}) as session,
+        session.get(f"http://{server.http}/api/v1/{target}") as answer,
+    ):
+        return answer.status, answer.content_type, await answer.json(content_type=None)
