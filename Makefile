@@ -80,18 +80,25 @@ run: build ## install, build and run all of SCOPE on this machine
 tracefs:
 	@mountpoint --quiet /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing || true
 
+# The folders in the order in which their tests begin: the longest first, so that the workers end together.
+FOLDERS := tests/guest tests/e2e tests/chaos tests/integration/agentd tests/probes tests/integration/server tests/unit
+
 .PHONY: test
 test: build tracefs ## run all tests, or only TESTS=... (as root)
 	@deploy/install-packages.sh test
 ifdef TESTS
 	@$(BIN)/python -m pytest $(TESTS)
 else
-	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 tests/unit tests/integration/server
-	@# These count what one kernel does, so they run one after the other.
-	@$(BIN)/python -m pytest tests/probes tests/integration/agentd tests/e2e
-	@# These have a kernel, or a whole stack, each for itself.
-	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 tests/guest tests/chaos
+	@$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --durations 25 -m "not alone" $(FOLDERS)
+	@$(BIN)/python -m pytest --durations 25 -m alone $(FOLDERS)
 endif
+
+# One probe of each kind: events and summaries, functions with a resolver, samples; and one line from kernel to answer.
+QUICK := tests/probes/test_syscalls.py tests/probes/test_cuda.py tests/probes/test_gpu.py tests/e2e/test_up.py
+
+.PHONY: quick
+quick: lint types tracefs ## run lint, types, unit tests, a probe of each kind and one whole line (as root)
+	@$(BIN)/python -m pytest --numprocesses 4 --dist loadfile -m "not alone" $(QUICK) tests/unit
 
 .PHONY: chaos
 chaos: build tracefs ## run SCHEDULES=25 random schedules of faults on a whole stack, or repeat SEED=N (as root)

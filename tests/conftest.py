@@ -3,13 +3,13 @@
 import platform
 import subprocess
 from collections.abc import Callable
-from functools import cache
 
 import pytest
+from tests.distribution import pytest_xdist_make_scheduler  # noqa: F401  # a hook of pytest-xdist
 
 from scope_bpf.capture.doctor import examine
 from scope_bpf.host import features
-from scope_bpf.probes import probes
+from scope_bpf.probes import probe_named, probes
 from scope_wire.tls import only_tls_1_3
 
 only_tls_1_3()  # no test has imported gRPC yet
@@ -28,15 +28,22 @@ def pytest_report_header() -> list[str]:
     return [", ".join((f"kernel {platform.release()}", *tools, f"python {platform.python_version()}"))]
 
 
-@cache
-def _unavailable() -> dict[str, str]:
-    return {name: "" if (finding := examine(probe)).available else finding.reason for name, probe in probes().items()}
+class _Runnable(dict[str, str]):
+    """Examines a probe when a test first asks for it."""
+
+    def __missing__(self, name: str) -> str:
+        finding = examine(probe_named(name))
+        self[name] = "" if finding.available else finding.reason
+        return self[name]
+
+
+_runnable = _Runnable()
 
 
 @pytest.fixture(scope="session")
 def runnable() -> dict[str, str]:
     """Probe -> why the probe cannot run here; empty if it can."""
-    return _unavailable()
+    return _runnable
 
 
 @pytest.fixture(scope="session")
@@ -54,6 +61,10 @@ def need() -> Callable[[str], None]:
 _skipped: list[tuple[str, str]] = []
 
 
+def _of_a_probe(reason: str) -> bool:
+    return any(reason == _runnable[name] for name in probes())
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Keeps the reason of each skipped test."""
     if report.skipped and isinstance(report.longrepr, tuple):
@@ -64,11 +75,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fails a test run that skipped a test for a reason that `scope doctor` does not report."""
     if hasattr(session.config, "workerinput") or not _skipped:
         return
-    explained = {
-        *_unavailable().values(),
-        *(f"{feature.name}: {feature.reason}" for feature in features() if not feature.available),
-    }
-    unexplained = [f"{test}: {reason}" for test, reason in _skipped if reason not in explained]
+    lacking = {f"{feature.name}: {feature.reason}" for feature in features() if not feature.available}
+    unexplained = [
+        f"{test}: {reason}" for test, reason in _skipped if reason not in lacking and not _of_a_probe(reason)
+    ]
     if unexplained:
         print("\n\nskipped, though `scope doctor` says of nothing that it is missing:", *unexplained, sep="\n  ")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

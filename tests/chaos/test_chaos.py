@@ -49,7 +49,7 @@ def test_every_event_is_accounted_for(seed: int, programs: Path, folder: Path) -
 
     If no fault ended the agent, every call, allocation and exec of the loads was emitted.
     """
-    before = account.attached()
+    before = account.unheld()
     with World(folder, programs) as world:
         try:
             _play(world, seed)
@@ -58,7 +58,7 @@ def test_every_event_is_accounted_for(seed: int, programs: Path, folder: Path) -
             error.add_note(f"server: {world.server.said()}\nagent: {world.agent.said()}")
             raise
     assert not account.processes_of(folder)
-    assert account.left_attached(before) == set()
+    assert account.left_behind(before) == set()
 
 
 def _play(world: World, seed: int) -> None:

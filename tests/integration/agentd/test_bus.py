@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import grpc
+from tests.fleet import of_person, to_agent
 from tests.integration.agentd.bus_listener import Listener
 from tests.integration.agentd.conftest import control_of
 from tests.integration.agentd.driving import (
@@ -160,7 +160,7 @@ async def test_a_stopped_reader_learns_exactly_what_it_lost(server: StandInServe
     agent, control = await agent_process(tmp_path, server)
     calls = 1_000_003
     with tailing(tmp_path, tmp_path / "out", "syscall") as tail, Caller() as caller:
-        async with grpc.aio.insecure_channel(control) as channel:
+        async with to_agent(control, of_person(server.authority)) as channel:
             stub = type("Agent", (), {"control": control_of(channel)})
             task = await start(stub, request("syscalls", pid=caller.pid, ring_bytes=64 << 20))  # type: ignore[arg-type]
             await asyncio.to_thread(caller.call, 11)
@@ -195,7 +195,7 @@ async def test_a_reader_outlives_the_agent(server: StandInServer, tmp_path: Path
     """An agent is killed; the next one replaces its socket, and a reader goes on with the new run of the task."""
     agent, control = await agent_process(tmp_path, server)
     with tailing(tmp_path, tmp_path / "out", "exec") as tail:
-        async with grpc.aio.insecure_channel(control) as channel:
+        async with to_agent(control, of_person(server.authority)) as channel:
             stub = type("Agent", (), {"control": control_of(channel)})
             await start(stub, request("process"))  # type: ignore[arg-type]
         await sees_a_program(tail)

@@ -21,8 +21,11 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PrivatePostgres]:
-    """One PostgreSQL, in a folder whose path is short enough for a socket."""
-    with tempfile.TemporaryDirectory(prefix="scope") as folder, PrivatePostgres(Path(folder) / "pg") as started:
+    """One PostgreSQL in memory, in a folder whose path is short enough for a socket. Durability is tested elsewhere."""
+    with (
+        tempfile.TemporaryDirectory(prefix="scope", dir="/dev/shm") as folder,
+        PrivatePostgres(Path(folder) / "pg", {"fsync": "off", "max_wal_size": "128MB"}) as started,
+    ):
         yield started
         started.stop(immediate=True)  # nobody reads it again
 
@@ -45,12 +48,13 @@ def template(postgres: PrivatePostgres) -> str:
 
 
 @pytest.fixture
-def database(postgres: PrivatePostgres, template: str) -> str:
-    """The connection string of a database with the schema and without rows."""
+def database(postgres: PrivatePostgres, template: str) -> Iterator[str]:
+    """The connection string of a database with the schema and without rows, for one test."""
     name = f"test_{next(_numbers)}"
     with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
-    return postgres.conninfo(name)
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy".encode())
+        yield postgres.conninfo(name)
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 @pytest.fixture

@@ -1,0 +1,18 @@
+"""Which worker runs which tests: those of a file stay together, since they share fixtures."""
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+_SPREAD = ("tests/chaos/", "tests/guest/")  # each test has a stack or a kernel of its own
+
+
+class Distribution(LoadFileScheduling):
+    """One file, one worker; of the folders in `_SPREAD`, each test goes where there is room."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if nodeid.startswith(_SPREAD) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Distribution:
+    """Replaces what `--dist` names. Files start in the order in which they were collected."""
+    return Distribution(config, log)
