@@ -19,7 +19,8 @@
 
 #include "unwind.h"
 
-#define EEXIST 17	/* include/uapi/asm-generic/errno-base.h */
+#define E2BIG 7		/* include/uapi/asm-generic/errno-base.h */
+#define EEXIST 17	/* likewise */
 #define STACKS_RECENT 8 /* latest numbers of a thread; a power of two */
 
 /* What is to be known about a stack, as bits. */
@@ -75,7 +76,7 @@ struct scope_stacks_key {
 	__u32 pad;
 };
 
-/* Entries are deleted after their process has ended. */
+/* User space deletes entries once it has their text, and after their process has ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -83,6 +84,17 @@ struct {
 	__type(key, struct scope_stacks_key);
 	__type(value, struct scope_stack);
 } scope_stacks SEC(".maps");
+
+/* How often user space has deleted entries: a number that was kept before may stand for none. */
+__u64 scope_stacks_round SEC(".data.round");
+
+/* Stacks that were not kept, by reason. */
+struct stacks_unkept {
+	__u64 full;    /* the map had no room */
+	__u64 refused; /* no memory for the entry, or another program of this CPU was changing the map */
+};
+
+struct stacks_unkept scope_stacks_unkept SEC(".data.unkept");
 
 /* The distance from a return address on the stack to the next one, for a function without a frame pointer. */
 struct stack_step {
@@ -132,6 +144,7 @@ struct python_position {
 /* A thread's data for stacks. What a walk needs is here too: programs have little stack. */
 struct stack_memory {
 	__u64 recent[STACKS_RECENT]; /* numbers of kept stacks */
+	__u64 round;		     /* the round in which they were kept */
 	struct stack_step steps[STACKS_RECENT];
 	struct scope_stack walked;
 	__u64 tops[STACK_FRAMES]; /* where each user frame's memory ends; 0: unknown */
@@ -225,16 +238,21 @@ static __always_inline __u64 put_stack(struct task_struct *task, struct stack_me
 {
 	__u64 number = hash >> 1; /* 63 bits, since the database's integers are signed */
 	struct scope_stacks_key key = {.start_ns = running_start_ns(), .pid = task->tgid, .number = number};
-	__u64 *recent = &memory->recent[number & (STACKS_RECENT - 1)];
+	__u64 *recent = &memory->recent[number & (STACKS_RECENT - 1)], round = *(volatile __u64 *)&scope_stacks_round;
 	long error;
 
 	if (memory->walked.flags & STACK_CODE_UNKNOWN)
 		scope_count_incomplete(stream);
+	if (memory->round != round) {
+		__builtin_memset(memory->recent, 0, sizeof(memory->recent));
+		memory->round = round;
+	}
 	if (*recent == number)
 		return number;
 	memory->walked.ktime_ns = bpf_ktime_get_boot_ns();
 	error = bpf_map_update_elem(&scope_stacks, &key, &memory->walked, BPF_NOEXIST);
 	if (error && error != -EEXIST) {
+		__sync_fetch_and_add(error == -E2BIG ? &scope_stacks_unkept.full : &scope_stacks_unkept.refused, 1);
 		scope_count_incomplete(stream);
 		return 0;
 	}

@@ -16,10 +16,15 @@ from tests.llm.runs import stopped
 from tests.probes.conftest import WORKLOADS
 from tests.probes.recording import Record, Recording
 
+from scope_bpf.binding.map import Map
+from scope_bpf.binding.object import BpfObject
+from scope_bpf.capture.functions import Functions
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
 from scope_bpf.probes import probe_named
+
+Paths = Callable[..., Recording]
 
 FRAMES = WORKLOADS / "python_frames.py"
 PYENV = Path.home() / ".pyenv/versions"
@@ -98,32 +103,69 @@ def test_python_frames_are_where_the_interpreter_runs_them(record: Record, pytho
         assert not any(frame.startswith("_PyEval_EvalFrameDefault") for frame in frames)
 
 
-def test_more_stacks_than_the_map_has_room_for(runnable: dict[str, str], workload: Callable[[str], str]) -> None:
-    """A process that runs for long has ever new stacks: once they are named, there is room for others."""
+@pytest.fixture
+def paths(runnable: dict[str, str], workload: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> Paths:
+    """`paths(BEFORE)`: the stacks of a program that calls a function by 8 times 1,024 ways, the last four times by the
+    same ways as the first four. The kernel's map has room for 2,048, and so have the texts; BEFORE gets the map."""
     if runnable["span"]:
         pytest.skip(runnable["span"])
-    probe, recorded = probe_named("span"), Recording()
-    options = parse_options(probe.options, {"functions": ["paths:reached"], "stacks": True, "returns": "none"})
-    with (
-        stopped([workload("paths"), "13", "4"], Path("/dev/null")) as pid,
-        Tracer(probe, options, Target(pid=pid)) as tracer,
-    ):
-        tracer.start()
-        assert tracer._functions
-        assert tracer._functions.resolver
-        tracer._functions.resolver.settle(60)
-        for _ in range(4):
-            os.kill(pid, signal.SIGCONT)
-            os.waitpid(pid, os.WUNTRACED)  # until it stops again, or ends
-            while raws := list(tracer.poll(1000)):
-                for raw in raws:
-                    recorded.add(raw)
-        for raw in tracer.finish():
-            recorded.add(raw)
-        accounts = tracer.accounts()
-    rows = recorded.table("span")
-    assert rows.num_rows == 4 << 13
-    assert rows["stack"].null_count == 0
-    assert accounts["span"].incomplete == 0
-    deep = Counter(text.count(";deeper") for text in rows["stack"].cast(pa.string()).to_pylist())
-    assert deep == {1: 1 << 13, 2: 1 << 13, 3: 1 << 13, 4: 1 << 13}
+    prepare = Functions.prepare
+
+    def smaller(self: Functions, object_: BpfObject) -> None:
+        prepare(self, object_)
+        object_.map("scope_stacks").resize(2048)
+
+    monkeypatch.setattr(Functions, "prepare", smaller)
+    monkeypatch.setattr("scope_bpf.code.kept_stacks._MOST_TEXTS", 2048)
+
+    def run(before: Callable[[Map], None] = lambda _: None) -> Recording:
+        probe, recorded = probe_named("span"), Recording()
+        options = parse_options(probe.options, {"functions": ["paths:reached"], "stacks": True, "returns": "none"})
+        with (
+            stopped([workload("paths"), "10", "8", "4"], Path("/dev/null")) as pid,
+            Tracer(probe, options, Target(pid=pid)) as tracer,
+        ):
+            tracer.start()
+            assert tracer._programs
+            before(tracer._programs.object.map("scope_stacks"))
+            for _ in range(8):
+                os.kill(pid, signal.SIGCONT)
+                os.waitpid(pid, os.WUNTRACED)  # until it stops again, or ends
+                while raws := list(tracer.poll(200)):
+                    for raw in raws:
+                        recorded.add(raw)
+            for raw in tracer.finish():
+                recorded.add(raw)
+            recorded.accounts, recorded.notes = tracer.accounts(), tracer.notes()
+        assert recorded.count("span") == 8 << 10
+        return recorded
+
+    return run
+
+
+def test_more_stacks_than_the_map_has_room_for(paths: Paths) -> None:
+    """A process that runs for long has ever new stacks: once they are named, there is room for others, also when the
+    first texts are forgotten; and a stack that comes again has its text again."""
+    recorded = paths()
+    texts = recorded.table("span")["stack"].cast(pa.string())
+    assert texts.null_count == 0
+    assert recorded.accounts["span"].incomplete == 0
+    deep = Counter(text.count(";deeper") for text in texts.to_pylist())
+    assert deep == {1: 2 << 10, 2: 2 << 10, 3: 2 << 10, 4: 2 << 10}
+    assert not any("missing" in note for note in recorded.notes)
+
+
+def test_stacks_that_no_row_tells_make_room(paths: Paths) -> None:
+    """The map is full of stacks whose rows never come: the oldest of them go, and it is said what was missing."""
+
+    def fill(stacks: Map) -> None:
+        for number in range(stacks.max_entries):
+            stacks.update(number.to_bytes(16, "little") + os.getpid().to_bytes(8, "little"), bytes(stacks.value_size))
+
+    recorded = paths(fill)
+    missing = recorded.table("span")["stack"].null_count
+    assert 0 < missing <= 2 << 10
+    share = missing / (8 << 10)
+    said = f"{missing:,} of 8,192 stacks are missing ({share:.1%}): the kernel's map had no room ({missing:,})"
+    assert [note for note in recorded.notes if "missing" in note] == [said]
+    assert recorded.accounts["span"].incomplete == missing

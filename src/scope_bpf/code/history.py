@@ -170,6 +170,11 @@ class History:
             if having[-1].ended is None:
                 yield having[-1]
 
+    def known(self) -> list[Process]:
+        """All processes, including recently ended ones."""
+        with self._lock:
+            return [process for having in self._by_pid.values() for process in having]
+
     def begin(self, pid: int, time_ns: int, parent: Process | None = None) -> Process:
         """Adds a process, with the mappings of its parent."""
         process = Process(pid, time_ns)

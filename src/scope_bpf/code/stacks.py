@@ -5,7 +5,7 @@ build. If the debug file arrives while the stack is in use, later rows have the 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,37 +15,19 @@ from scope_bpf.catalogue.stacks import COLUMNS
 from scope_bpf.catalogue.stream import Mode, Rows, Stream
 from scope_bpf.code.frame_names import FrameNames
 from scope_bpf.code.history import History, Listener, Mapped, Process
+from scope_bpf.code.kept_stacks import KeptStacks, Known, Named
 from scope_bpf.code.kernel_symbols import KernelSymbols, before_switch
 from scope_bpf.code.modules import Module, Modules
 from scope_bpf.code.python.codes import Codes
 from scope_bpf.code.python.merging import Group, Native, merged
 from scope_bpf.code.python.processes import PythonProcesses
 from scope_bpf.code.unwinding import Unwinding
-from scope_bpf.layout.records import enum_values, record_dtype
+from scope_bpf.layout.records import enum_values
 
 CUT = "[cut]"  # replaces frames for which the kernel had no space
-_MOST_FRAMES = 1 << 15  # of a process, whose names are remembered by address
-_MOST_TEXTS = 1 << 16  # of stacks that were taken out of the map: about 64 MB
-_AGE = np.uint64(0x9E3779B97F4A7C15)  # mixes the age into a stack's number
-
-
-class Named(NamedTuple):
-    """A stack as text; see `scope_bpf.catalogue.stacks.COLUMNS`."""
-
-    stack: str | None
-    function: str | None
-    python: str | None
-    walked: str | None
-
-
 NO_STACK = Named(None, None, None, None)
-
-
-class _Known(NamedTuple):
-    """A stack's text; and, if some frame may get a name later, the number of debug files that had arrived before."""
-
-    named: Named
-    arrived: int | None
+_MOST_FRAMES = 1 << 15  # of a process, whose names are remembered by address
+_AGE = np.uint64(0x9E3779B97F4A7C15)  # mixes the age into a stack's number
 
 
 class StackResolver:
@@ -111,15 +93,11 @@ class StackNames:
     def __init__(
         self, object_: BpfObject, history: History, is_walked: Callable[[Module], bool] = lambda _: True
     ) -> None:
-        self._map, self._history = object_.map("scope_stacks"), history
-        self._key = record_dtype(object_.btf, "scope_stacks_key")
-        self._stack = record_dtype(object_.btf, "scope_stack")
+        self._kept, self._history = KeptStacks(object_, history), history
         self._flags = enum_values(object_.btf, "scope_stack_flag")
         self._entered_at = enum_values(object_.btf, "python_entered")["PYTHON_ENTERED_AT"]
         self._codes, self._pythons = Codes(object_), PythonProcesses(object_, is_walked)
         self._unwinding, self._kernel, self._names = Unwinding(object_), KernelSymbols(), FrameNames()
-        self._new = 0  # stacks that were named since there was made room
-        self._taken_out = 0
         history.listener = _Told(self._pythons, self._unwinding)
 
     def add_module(self, module: Module) -> None:
@@ -132,8 +110,9 @@ class StackNames:
         self._unwinding.drop(module)
 
     def notes(self) -> list[str]:
-        """Which Python frames cannot be walked, for which code there was no room, and which names cannot be had."""
-        return self._pythons.notes() + self._unwinding.notes() + self._names.notes()
+        """Which stacks are missing, which Python frames cannot be walked, for which code there was no room, and which
+        names cannot be had."""
+        return self._kept.notes() + self._pythons.notes() + self._unwinding.notes() + self._names.notes()
 
     def settle(self, timeout_s: float) -> None:
         """Waits until the code that processes have mapped can be unwound, but not longer than `timeout_s`."""
@@ -143,6 +122,7 @@ class StackNames:
         """Reads no more files. May be called again."""
         self._unwinding.close()
         self._names.close()
+        self._kept.close()
 
     def columns(self, stream: Stream, rows: Rows) -> dict[str, pa.Array]:
         """Those of `stack`, `function`, `python` and `walked` that the stream has (scope_bpf.catalogue.stacks), by
@@ -157,49 +137,35 @@ class StackNames:
             numbers ^= self._history.ages(rows).astype(np.uint64) * _AGE
         keys = pa.array(numbers).dictionary_encode()  # a stack's number is unique per process
         _, first = np.unique(keys.indices.to_numpy(), return_index=True)
-        found = [self._find(rows[index], stream.mode is Mode.EVENTS) for index in first.tolist()]
-        if self._new >= self._map.max_entries // 4 and self._taken_out < _MOST_TEXTS:
-            self._make_room()
+        found = [self._find(rows[index], stream) for index in first.tolist()]
+        self._kept.count(stream, rows, np.array([one is not NO_STACK for one in found], bool)[keys.indices.to_numpy()])
+        self._kept.make_room()
         return {
             name: pa.array([getattr(one, name) for one in found], pa.string()).take(keys.indices).dictionary_encode()
             for name in wanted
         }
 
-    def _find(self, row: Any, is_event: bool) -> Named:
+    def _find(self, row: Any, stream: Stream) -> Named:
         pid, start_ns, number = int(row["pid"]), int(row["start_ns"]), int(row["stack_id"])
         if not number:
             return NO_STACK
         process = self._history.following(pid, start_ns)
-        time_ns = int(row["ktime_ns"]) if is_event else 0  # stacks of states are older than the rows
+        time_ns = int(row["ktime_ns"]) if stream.mode is Mode.EVENTS else 0  # stacks of states are older than the rows
         age = process.age_at(time_ns) if process else 0
         arrived = self._names.arrived
-        known: _Known | None = process.texts.get((number, age)) if process else None
+        known = self._kept.known(process, number, age) if process else None
         if known and known.arrived in (None, arrived):
+            known.lasts |= stream.gauge
             return known.named
-        key = np.zeros((), self._key)
-        key["start_ns"], key["number"], key["pid"] = start_ns, number, pid
-        value = self._map.get(key.tobytes())
-        if value is None:
+        stack = self._kept.read(pid, start_ns, number)
+        if stack is None:
             return known.named if known else NO_STACK
-        stack = np.frombuffer(value, self._stack)[0]
         native = self._native(process, stack, time_ns or int(stack["ktime_ns"]))
         named = self._named(process, pid, start_ns, stack, native)
         if process:
-            self._new += not known
-            process.texts[number, age] = _Known(named, None if all(frame.is_named for frame in native) else arrived)
+            until = None if all(frame.is_named for frame in native) else arrived
+            self._kept.keep(process, number, age, Known(named, until, lasts=stream.gauge))
         return named
-
-    def _make_room(self) -> None:
-        """Takes the stacks whose texts are known out of the map, so that it has room for other stacks of processes that
-        run for long. Their texts stay as long as the process; one whose code was replaced keeps its stacks."""
-        self._new = 0
-        keys = np.frombuffer(b"".join(self._map.list_keys()), self._key)
-        known = np.zeros(len(keys), bool)
-        for index, key in enumerate(keys):
-            process = self._history.find(int(key["pid"]), int(key["start_ns"]))
-            known[index] = process and not process.replaced_ns and (int(key["number"]), 0) in process.texts
-        self._taken_out += int(known.sum())
-        self._map.delete_all(keys[known].view(np.uint8).reshape(-1, self._map.key_size))
 
     def _named(self, process: Process | None, pid: int, start_ns: int, stack: Any, native: list[Native]) -> Named:
         flags = {kind for kind, bit in self._flags.items() if int(stack["flags"]) & bit}
@@ -210,7 +176,7 @@ class StackNames:
         frames = merged(native, python)
         if "STACK_CUT_PYTHON" in flags or (not python and "STACK_CUT_USER" in flags):
             frames.insert(0, CUT)
-        if "kernel" in (self._stack.fields or {}):
+        if "kernel" in (stack.dtype.names or ()):
             frames += [CUT] if "STACK_CUT_KERNEL" in flags else []
             kernel = self._kernel.names(stack["kernel"][: int(stack["kernel_depth"])][::-1])
             frames += before_switch(kernel) if "STACK_AT_SWITCH" in flags else kernel

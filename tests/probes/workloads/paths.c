@@ -1,4 +1,5 @@
-// Stops itself, then calls reached() by 2^DEPTH different ways; each time one function deeper. Usage: paths DEPTH TIMES
+// Stops itself, then calls reached() by 2^DEPTH different ways; each time one function deeper, until it is DEEPEST
+// functions deep and begins again. Usage: paths DEPTH TIMES DEEPEST
 #include <signal.h>
 #include <stdlib.h>
 
@@ -35,9 +36,9 @@ KEPT void deeper(int below, int depth)
 
 int main(int argc, char **argv)
 {
-	for (int below = 0; argc > 2 && below < atoi(argv[2]); below++) {
+	for (int time = 0; argc > 3 && time < atoi(argv[2]); time++) {
 		raise(SIGSTOP);
-		deeper(below, atoi(argv[1]));
+		deeper(time % atoi(argv[3]), atoi(argv[1]));
 	}
 	return 0;
 }
