@@ -2,12 +2,12 @@
 
 import argparse
 import base64
-import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from scope_cli.errors import CommandError, UsageError
+from scope_cli.printable import print_json, print_line
 
 _DATES = ("expires", "revoked")
 
@@ -43,7 +43,7 @@ def register(topics: Any) -> None:
 def _make_token(arguments: argparse.Namespace) -> None:
     from scope_cli.client import Client
 
-    print(Client().post("join-tokens", body={"valid": arguments.valid})["token"])
+    print_line(Client().post("join-tokens", body={"valid": arguments.valid})["token"])
 
 
 def _make_client(arguments: argparse.Namespace) -> None:
@@ -67,20 +67,17 @@ def _make_client(arguments: argparse.Namespace) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     from scope_cli.client import Client
-    from scope_cli.terminal import console
+    from scope_cli.terminal import RowTable, console
 
     rows = Client().get("certificates")["certificates"]
     if arguments.json:
-        print(json.dumps(rows, indent=2))
+        print_json(rows)
         return
-    table = Table("kind", "name", "role", "hostname", "expires", "revoked", "serial", box=None)
+    table = RowTable("kind", "name", "role", "hostname", "expires", "revoked", "serial")
     for row in rows:
         dates = [datetime.fromisoformat(row[name]).strftime("%Y-%m-%d") if row[name] else "" for name in _DATES]
-        texts = [Text(row[name] or "") for name in ("kind", "name", "role", "hostname")]
+        texts = [row[name] or "" for name in ("kind", "name", "role", "hostname")]
         table.add_row(*texts, *dates, row["serial"])
     console().print(table)
 
@@ -88,4 +85,4 @@ def _list(arguments: argparse.Namespace) -> None:
 def _revoke(arguments: argparse.Namespace) -> None:
     from scope_cli.client import Client
 
-    print(f"revoked {Client().post('certificates', arguments.which, 'revoke')['revoked']}")
+    print_line(f"revoked {Client().post('certificates', arguments.which, 'revoke')['revoked']}")

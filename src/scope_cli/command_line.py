@@ -18,12 +18,13 @@ import scope_cli
 import scope_cli.commands
 from scope_cli import logs
 from scope_cli.errors import CommandError
+from scope_cli.printable import print_line, print_remark, printable
 from scope_wire.tls import only_tls_1_3
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"scope: {message}; see `{self.prog} --help`\n")
+        self.exit(2, f"scope: {printable(message)}; see `{self.prog} --help`\n")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
@@ -40,7 +41,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         from importlib.metadata import version
 
-        print(f"scope {version('scope-observe')}")
+        print_line(f"scope {version('scope-observe')}")
         parser.exit()
 
 
@@ -61,7 +62,7 @@ def run(arguments: Sequence[str] | None) -> int:
     parsed, strange = parser.parse_known_args(words[:end])
     parsed.words = strange
     if strange and (any(word.startswith("-") for word in strange) or not parsed.takes_words(parsed)):
-        parser.exit(2, f"scope: {_of_strange(strange, words, parsed)}\n")
+        parser.exit(2, f"scope: {printable(_of_strange(strange, words, parsed))}\n")
     parsed.command = words[end + 1 :]  # argparse would have options of the command be ours
     if end < len(words) and not parsed.command:
         parser.error("no command stands behind --; give one, or leave -- out")
@@ -76,7 +77,7 @@ def run(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
         return status
     except CommandError as error:
-        print(f"scope: {error}", file=sys.stderr)
+        print_remark(f"scope: {error}")
         return error.status
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads any more, which is no error

@@ -1,18 +1,16 @@
 """Rows as the server tells them, as a table: whole columns, as many as the terminal has room for."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.cells import cell_len
-from rich.table import Table
-from rich.text import Text
 
 from scope_bpf.catalogue.nearest import unknown
 from scope_bpf.probes import probes
 from scope_cli.errors import UsageError
+from scope_cli.printable import print_remark, printable
 from scope_cli.quantities import quantity
-from scope_cli.terminal import console
+from scope_cli.terminal import RowTable, console, plain
 
 FIRST = ("time", "comm", "pid")
 LAST = ("tid", "uid", "cpu")  # of every stream: behind what is its own
@@ -52,10 +50,10 @@ class EventTable:
         names = list(self._widths) or self._chosen or self._names(rows)
         if missing := [name for name in names if name not in rows[0]]:
             raise UsageError(f"stream '{self._stream}': {unknown('column', missing[0], rows[0])}")
-        columns = {name: [self._cell(row, name) for row in rows] for name in names}
+        columns = {name: [printable(self._cell(row, name)) for row in rows] for name in names}
         output = console()
         shown = names if self._chosen or not heading else _fitting(columns, output.width, self._first)
-        table = Table(box=None, padding=(0, PADDING, 0, 0), pad_edge=False, show_header=heading)
+        table = RowTable(padding=(0, PADDING, 0, 0), pad_edge=False, show_header=heading)
         for name in shown:
             width = max(map(cell_len, (name, *columns[name])))
             self._widths[name] = max(self._widths.get(name, 0), min(WIDEST, width))
@@ -63,10 +61,10 @@ class EventTable:
             numbers = bool(types) and types <= {int, float}
             table.add_column(name, justify="right" if numbers else "left", min_width=self._widths[name])
         for cells in zip(*(columns[name] for name in shown), strict=True):
-            table.add_row(*(Text(cell, overflow="fold") for cell in cells))
+            table.add_row(*(plain(cell, overflow="fold") for cell in cells))
         output.print(table)
         if hidden := [name for name in names if name not in shown]:
-            print(f"not shown: {', '.join(hidden)}; choose with --columns, or see all with --json", file=sys.stderr)
+            print_remark(f"not shown: {', '.join(hidden)}; choose with --columns, or see all with --json")
 
     def _names(self, rows: Sequence[Row]) -> list[str]:
         own = (name for name in self._described if name not in (*FIRST, *LAST, *IN_JSON_ONLY))

@@ -3,8 +3,10 @@
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 from scope_cli.errors import UsageError
+from scope_cli.printable import printable
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -12,11 +14,15 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 class FieldsFormatter(logging.Formatter):
     """Puts the fields that a call gave as `extra` behind its message."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        """The whole line."""
-        line = super().format(record)
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The line, with what may be texts of other programs made printable."""
         fields = {name: value for name, value in vars(record).items() if name not in _STANDARD}
-        return " ".join([line, *(f"{name}={value}" for name, value in fields.items())])
+        line = super().formatMessage(record)
+        return printable(" ".join([line, *(f"{name}={value}" for name, value in fields.items())]))
+
+    def formatException(self, error: Any) -> str:
+        """A traceback, indented: no line of it passes for another message."""
+        return "\n".join(f"  {printable(line)}" for line in super().formatException(error).split("\n"))
 
 
 def configure() -> None:

@@ -4,29 +4,29 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
+from rich.console import Group
 
 from scope_cli.quantities import age, duration, size
+from scope_cli.terminal import RowTable, plain
 
 CLOCK_TOLERANCE_NS = 10**9
 
 Node = dict[str, Any]
 
 
-def node_table(nodes: Sequence[Node], now: datetime | None = None) -> Table:
+def node_table(nodes: Sequence[Node], now: datetime | None = None) -> RowTable:
     """A line a machine: what it is, whether its agent is connected, and what is to be said of it."""
     now = now or datetime.now(UTC)
-    table = Table("hostname", "machine", "kernel", "cpus", "connected", "last seen", "remarks", box=None)
+    table = RowTable("hostname", "machine", "kernel", "cpus", "connected", "last seen", "remarks")
     for node in nodes:
         table.add_row(
-            Text(node["hostname"]),
+            node["hostname"],
             node["machine_id"][:12],
-            Text(node["kernel"]),
+            node["kernel"],
             str(node["cpus"]),
             "yes" if node["connected"] else "no",
             age((now - datetime.fromisoformat(node["last_seen"])).total_seconds()) if node["last_seen"] else "never",
-            Text("\n".join(remarks(node, now))),
+            Group(*map(plain, remarks(node, now))),
         )
     return table
 

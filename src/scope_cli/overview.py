@@ -9,8 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rich.console import Group
-from rich.table import Table
-from rich.text import Text
 
 from scope_cli.client import Client
 from scope_cli.errors import CommandError
@@ -19,6 +17,7 @@ from scope_cli.nodes import remarks
 from scope_cli.quantities import duration
 from scope_cli.storage import storage_line
 from scope_cli.tasks import task_lines, task_table
+from scope_cli.terminal import RowTable, plain
 
 WINDOW_S = 5
 SHOWN = 8
@@ -89,19 +88,21 @@ class Overview:
         """The view as of now; asks nobody."""
         answers = self._answers
         return Group(
-            Text(self._headline),
-            *(Text(f"  {line}", "red" if " ended " in line else "dim") for line in self._parts()),
-            *(Text(f"  {line}", "bold red") for line in _problems(answers)),
-            *(Text(f"  {node['hostname']}: {remark}") for node in answers.nodes for remark in remarks(node)),
-            Text(""),
+            plain(self._headline),
+            *(plain(f"  {line}", "red" if " ended " in line else "dim") for line in self._parts()),
+            *(plain(f"  {line}", "bold red") for line in _problems(answers)),
+            *(plain(f"  {node['hostname']}: {remark}") for node in answers.nodes for remark in remarks(node)),
+            plain(""),
             task_table(answers.tasks, answers.rates),
             *task_lines(answers.tasks),
-            *([Text(storage_line(answers.storage), "dim")] if answers.storage else []),
-            Text(f"\nbusiest by time in syscalls, last {WINDOW_S} s", "italic"),
+            *([plain(storage_line(answers.storage), "dim")] if answers.storage else []),
+            plain(""),
+            plain(f"busiest by time in syscalls, last {WINDOW_S} s", "italic"),
             _busiest(answers.rows, ("comm", "pid")),
-            Text(""),
+            plain(""),
             _busiest(answers.rows, ("name",)),
-            Text("\nCtrl-C ends everything; recorded data is kept", "dim"),
+            plain(""),
+            plain("Ctrl-C ends everything; recorded data is kept", "dim"),
         )
 
     def _rates(self, tasks: Sequence[dict[str, Any]]) -> Rates:
@@ -124,14 +125,14 @@ def _problems(answers: _Answers) -> list[str]:
     return [f"{name}: {state}" for name, state in answers.health.items() if name in ("database", "ingest")]
 
 
-def _busiest(rows: Sequence[dict[str, Any]], by: tuple[str, ...]) -> Table:
+def _busiest(rows: Sequence[dict[str, Any]], by: tuple[str, ...]) -> RowTable:
     calls: Counter[tuple[str, ...]] = Counter()
     spent: Counter[tuple[str, ...]] = Counter()
     for row in rows:
         key = tuple(str(row[name]) for name in by)
         calls[key] += row["count"]
         spent[key] += row["total_ns"]
-    table = Table(*("syscall" if name == "name" else name for name in by), box=None, padding=(0, 2, 0, 0))
+    table = RowTable(*("syscall" if name == "name" else name for name in by), padding=(0, 2, 0, 0))
     table.add_column("calls", justify="right")
     table.add_column("time", justify="right")
     for key, total in spent.most_common(SHOWN):

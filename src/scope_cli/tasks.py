@@ -4,24 +4,24 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
+from rich.console import RenderableType
 
 from scope_cli.quantities import size
+from scope_cli.terminal import RowTable, plain
 
 Task = dict[str, Any]
 
 _NOTHING_YET = {"stream": "-", "emitted": 0, "stored": 0, "under_way": 0, "lost": ()}
 
 
-def task_table(tasks: Sequence[Task], rates: Mapping[tuple[str, str], float] | None = None) -> Table:
+def task_table(tasks: Sequence[Task], rates: Mapping[tuple[str, str], float] | None = None) -> RowTable:
     """A line a task and stream: state, events, rate if `rates` has it, what is under way, losses, cost.
 
     Args:
         tasks: as the API has them.
         rates: events per second by task id and stream.
     """
-    table = Table("task", "probe", "state", "stream", box=None, padding=(0, 2, 0, 0))
+    table = RowTable("task", "probe", "state", "stream", padding=(0, 2, 0, 0))
     names = ("events", *(("rate",) if rates is not None else ()), "stored", "under way", "lost", "sent", "CPU")
     for name in names:
         table.add_column(name, justify="right")
@@ -46,10 +46,10 @@ def task_remarks(task: Task, now: datetime | None = None) -> list[str]:
     return said
 
 
-def task_lines(tasks: Sequence[Task]) -> list[Text]:
+def task_lines(tasks: Sequence[Task]) -> list[RenderableType]:
     """What is to be said below the table, a line each: remarks on tasks, and what tasks may not have seen."""
     return [
-        Text(f"{task['task_id'][:8]}  {task['probe']}: {said}", "red" if task["state"] != "running" else "")
+        plain(f"{task['task_id'][:8]}  {task['probe']}: {said}", "red" if task["state"] != "running" else "")
         for task in tasks
         for said in (*task_remarks(task), *task["notes"])
     ]
@@ -62,7 +62,9 @@ def _next_try(next_try: str | None, now: datetime | None) -> str:
     return f"; next try in {seconds:.0f} s" if seconds > 0 else "; next try now"
 
 
-def _cells(task: Task, stream: Mapping[str, Any], rates: Mapping[tuple[str, str], float] | None) -> list[str | Text]:
+def _cells(
+    task: Task, stream: Mapping[str, Any], rates: Mapping[tuple[str, str], float] | None
+) -> list[RenderableType]:
     lost = ", ".join(f"{loss['count']:,} {loss['place']}/{loss['reason']}" for loss in stream["lost"])
     rate = (rates or {}).get((task["task_id"], stream["stream"]))
     return [
@@ -71,5 +73,5 @@ def _cells(task: Task, stream: Mapping[str, Any], rates: Mapping[tuple[str, str]
         *([] if rates is None else ["" if rate is None else f"{rate:,.0f}/s"]),
         f"{stream['stored']:,}",
         f"{stream['under_way']:,}",
-        Text(lost, "bold red") if lost else "none",
+        plain(lost, "bold red") if lost else "none",
     ]

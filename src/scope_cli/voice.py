@@ -5,7 +5,8 @@ import logging
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
-from rich.text import Text
+
+from scope_cli.terminal import plain
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ class Voice:
         if not self.console.is_terminal:
             yield
             return
-        with self.console.status("starting") as status, self._telling(lambda text: status.update(Text(text))):
+        with self.console.status("starting") as status, self._telling(lambda text: status.update(plain(text))):
             yield
 
     @contextlib.contextmanager
@@ -49,4 +50,4 @@ class Voice:
             self._tell = before
 
     def _print(self, text: str) -> None:
-        self.console.print(text, soft_wrap=True, markup=False, highlight=False)
+        self.console.print(plain(text), soft_wrap=True)

@@ -100,3 +100,16 @@ def test_lines_are_appended(terminal: Callable[[int], Terminal]) -> None:
     shell.wait_for(r"^[\d:.]+  exec  ls +\d+  ppid=\d+  ret=0  filename=\S+  args=ls /$")
     shell.type("Enter")
     shell.wait_for(r"rows in [\d.]+ s, none lost$")
+
+
+@pytest.mark.parametrize("output", [["--lines"], ["--json", "rows"], ["--folded", "stacks", "--flamegraph", "flames"]])
+def test_hostile_names_have_no_effect(tmp_path: Path, output: list[str]) -> None:
+    """A program's name, files and arguments cannot set a title, clear the screen or begin a row, in any text output."""
+    hostile = "\x1b]0;t\x07\x1b[2J\n\u202e\x9b2J[bold]"
+    script = f"import sys; open('/proc/self/comm', 'wb').write({hostile!r}.encode()[:15]); open({hostile!r}, 'w')"
+    traced = [*SCOPE.split(), "trace", "process,files,profile", *output, "--", sys.executable, "-c", script, hostile]
+    ended = subprocess.run(traced, cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    texts = [ended.stdout, ended.stderr, *(file.read_text() for file in tmp_path.iterdir() if file.name != hostile)]
+    assert any("u202e" in text for text in texts)
+    assert [line for text in texts for line in text.split("\n") if not line.isprintable()] == []

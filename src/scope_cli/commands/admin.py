@@ -1,7 +1,6 @@
 """`scope admin`: maintenance by an operator, and who may join."""
 
 import argparse
-import json
 from typing import Any
 
 from scope_cli import certificates
@@ -29,29 +28,31 @@ def register(subcommands: Any) -> None:
 def run_quarantine(arguments: argparse.Namespace) -> None:
     """Lists, retries or deletes records."""
     from scope_cli.client import Client
+    from scope_cli.printable import print_json, print_line
 
     client = Client()
     for verb, past in (("retry", "stored"), ("drop", "dropped")):
         entry = getattr(arguments, verb)
         if entry is not None:
             client.post("quarantine", str(entry), verb)
-            print(f"{past} {entry}")
+            print_line(f"{past} {entry}")
             return
     entries = client.get("quarantine", limit=arguments.limit)["quarantine"]
     if arguments.json:
-        print(json.dumps(entries, indent=2))
+        print_json(entries)
         return
     for entry in entries:
-        print(_described(entry))
+        for line in _described(entry):
+            print_line(line)
     if not entries:
-        print("the quarantine is empty")
+        print_line("the quarantine is empty")
 
 
-def _described(entry: dict[str, Any]) -> str:
+def _described(entry: dict[str, Any]) -> tuple[str, str]:
     """Two lines: the record's run and size, then why it was refused."""
     from scope_cli.quantities import size
 
     what = f"{entry['stream']} {entry['sequence']}, {entry['events']:,} events" if entry["stream"] else "no rows"
     kept = size(entry["bytes"]) if entry["kept"] else "bytes not kept"
     head = f"{entry['id']}  {entry['received'][:19]}  {entry['hostname']}  run {entry['run_id']}: {what}, {kept}"
-    return f"{head}\n    {entry['code']}: {entry['reason']}"
+    return head, f"    {entry['code']}: {entry['reason']}"

@@ -1,7 +1,6 @@
 """`scope bench`: measures SCOPE itself."""
 
 import argparse
-import json
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -66,6 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     from scope_cli.bench_store.load import Load
     from scope_cli.bench_store.questions import ask_all
     from scope_cli.errors import UsageError
+    from scope_cli.printable import print_json
     from scope_server.store.schema.columns import stream_tables
     from scope_server.store.schema.migrate import migrate
 
@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         "writer": asdict(costs) | {"goal_of_bare": _RATIO, "met": costs.of_bare >= _RATIO},
     }
     if arguments.json:
-        print(json.dumps(found, indent=2))
+        print_json(found)
     else:
         _print(Console(), found)
     return 0 if found["writer"]["met"] and all(one["met"] for one in found["questions"]) else 1
@@ -124,20 +124,20 @@ def _made(arguments: argparse.Namespace, cleanup: ExitStack) -> str:
 
 
 def _print(console: "Console", found: dict[str, Any]) -> None:
-    from rich.table import Table
+    from scope_cli.terminal import RowTable
 
     console.print(f"{found['rows']:,} rows stored in {found['filled_s']:,.0f} s")
-    table = Table("question", "p50 ms", "p95 ms", "goal", "", box=None)
+    table = RowTable("question", "p50 ms", "p95 ms", "goal", "")
     for one in found["questions"]:
         p50, p95, goal = (one[f"{name}_ms"] for name in ("p50", "p95", "goal"))
         table.add_row(one["question"], f"{p50:.1f}", f"{p95:.1f}", f"≤ {goal:g}", _MARKS[one["met"]])
     console.print(table)
-    table = Table("stored", "rows", "bytes per row", box=None)
+    table = RowTable("stored", "rows", "bytes per row")
     for one in found["stored"]:
         size = f"{one['bytes_a_row']:.2f}" if one["rows"] else f"{one['bytes']:,} bytes"
         table.add_row(one["what"], f"{one['rows']:,}", size)
     console.print(table)
-    table = Table("writing", "figure", "goal", "", box=None)
+    table = RowTable("writing", "figure", "goal", "")
     writer = found["writer"]
     table.add_row(
         "rows/s of the writer / bare adbc_ingest", f"{writer['of_bare']:.2f}", f"≥ {_RATIO}", _MARKS[writer["met"]]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scope_cli.configuration.daemons import DAEMONS, Daemon
 from scope_cli.errors import CommandError
+from scope_cli.printable import print_line, print_remark
 
 if TYPE_CHECKING:
     from scope_cli.configuration.resolve import Resolved
@@ -45,11 +46,15 @@ def _check(arguments: argparse.Namespace) -> None:
         problems += found.problems
         if not found.problems:
             missing = "" if arguments.file or daemon.file.exists() else f" (there is no {daemon.file})"
-            print(f"{daemon.meaning}{missing}:", *_lines(daemon, found), sep="\n  ")
+            print_line(f"{daemon.meaning}{missing}:")
+            for line in _lines(daemon, found):
+                print_line(f"  {line}")
         for note in found.notes:
-            print(f"note: {note}")
+            print_line(f"note: {note}")
+    for problem in problems[:-1]:
+        print_remark(f"scope: {problem}")
     if problems:
-        raise CommandError("\nscope: ".join(problems))
+        raise CommandError(problems[-1])
 
 
 def _lines(daemon: Daemon[Any], found: "Resolved") -> list[str]:
@@ -67,4 +72,5 @@ def _lines(daemon: Daemon[Any], found: "Resolved") -> list[str]:
 def _sample(arguments: argparse.Namespace) -> None:
     from scope_cli.configuration.sample import sample
 
-    print(sample(DAEMONS[arguments.daemon]), end="")
+    for line in sample(DAEMONS[arguments.daemon]).splitlines():
+        print_line(line)

@@ -1,7 +1,6 @@
 """`scope doctor`: checks which probes can run on this host."""
 
 import argparse
-import json
 import platform
 from dataclasses import asdict
 from typing import Any
@@ -19,6 +18,7 @@ def run(arguments: argparse.Namespace) -> int:
     from scope_bpf.capture.doctor import examine
     from scope_bpf.host import features
     from scope_bpf.probes import probes
+    from scope_cli.printable import print_json, print_line
 
     findings = [examine(probe) for probe in probes().values()]
     if arguments.json:
@@ -28,14 +28,14 @@ def run(arguments: argparse.Namespace) -> int:
             "host": [asdict(feature) for feature in features()],
             "probes": [asdict(finding) for finding in findings],
         }
-        print(json.dumps(found, indent=2))
+        print_json(found)
     else:
-        print(f"kernel {platform.release()} on {platform.machine()}")
+        print_line(f"kernel {platform.release()} on {platform.machine()}")
         for feature in features():
-            print(f"{'✓' if feature.available else '✗'} {feature.name}: {feature.reason}")
+            print_line(f"{'✓' if feature.available else '✗'} {feature.name}: {feature.reason}")
         for finding in findings:
             mark = "✓" if finding.available else "–" if finding.no_device else "✗"
-            print(f"{mark} {finding.probe}: {finding.attach_point or finding.reason}")
+            print_line(f"{mark} {finding.probe}: {finding.attach_point or finding.reason}")
             if finding.available:
-                print(f"    {finding.reason}")
+                print_line(f"    {finding.reason}")
     return 0 if all(finding.available or finding.no_device for finding in findings) else 1

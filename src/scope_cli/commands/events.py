@@ -1,9 +1,10 @@
 """`scope events`: recorded events."""
 
 import argparse
-import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
+
+from scope_cli.printable import print_json, print_remark
 
 if TYPE_CHECKING:
     from scope_cli.client import Client
@@ -78,15 +79,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _printer(arguments: argparse.Namespace) -> Callable[[Rows], None]:
     if arguments.json:
-        return _print_json
+        return lambda rows: print_json(*rows, indent=None)
     from scope_cli.event_table import EventTable
 
     return EventTable(arguments.stream, arguments.columns.split(",") if arguments.columns else []).print
-
-
-def _print_json(rows: Rows) -> None:
-    if rows:
-        print("\n".join(json.dumps(row, ensure_ascii=False) for row in rows), flush=True)
 
 
 def _pages(client: "Client", stream: str, query: dict[str, Any], limit: int) -> Iterator[Rows]:
@@ -101,7 +97,6 @@ def _pages(client: "Client", stream: str, query: dict[str, Any], limit: int) -> 
 
 def _followed(client: "Client", stream: str, query: dict[str, Any]) -> Iterator[Rows]:
     """Pages in the order of commits, without end. If the server goes away after its first answer, waits for it."""
-    import sys
     import time
 
     from scope_cli.errors import ServerUnreachable
@@ -114,7 +109,7 @@ def _followed(client: "Client", stream: str, query: dict[str, Any]) -> Iterator[
             if cursor is None:
                 raise
             if not away:
-                print(f"scope: {error}; waiting for it", file=sys.stderr)
+                print_remark(f"scope: {error}; waiting for it")
             away = True
         else:
             away, cursor = False, page["next"]

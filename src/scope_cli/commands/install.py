@@ -30,6 +30,7 @@ def register(subcommands: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Installs it, and says what was written and what is to do."""
     from scope_agentd.identity.membership import key_file
+    from scope_cli.printable import print_line
     from scope_cli.service.files import Service, own_program, why_hidden
     from scope_cli.service.install import install
 
@@ -39,9 +40,9 @@ def run(arguments: argparse.Namespace) -> None:
         raise UsageError("--join: only the agent joins; give it to `scope install agentd`")
     if arguments.join and service.root != _HERE:
         raise UsageError("--join: a machine's key is made on the machine; join there, not below --root")
-    install(service, program, print, joining(arguments))
+    install(service, program, print_line, joining(arguments))
     if hidden := why_hidden(program):
-        print(f"warning: {hidden}")
+        print_line(f"warning: {hidden}")
     if service.daemon is AGENTD and not key_file(service.state).exists():
-        print("this machine is no member of a fleet: `scope admin join-token` on the server says how to join")
-    print(f"now look at {service.config}, then run systemctl enable --now {service.name}")
+        print_line("this machine is no member of a fleet: `scope admin join-token` on the server says how to join")
+    print_line(f"now look at {service.config}, then run systemctl enable --now {service.name}")

@@ -1,7 +1,6 @@
 """`scope leaks`: unfreed CUDA memory, by the stack that allocated it."""
 
 import argparse
-import json
 from collections import Counter
 from typing import Any
 
@@ -21,24 +20,25 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints a block for each stack: how much memory, then the call stack, innermost frame first."""
-    from rich.text import Text
-
-    from scope_cli.terminal import console
+    from scope_cli.printable import print_json, print_line
+    from scope_cli.terminal import console, plain
 
     leaks = states.ask("cuda_live", arguments)
     if arguments.json:
-        print(json.dumps(leaks, indent=2))
+        print_json(leaks)
         return
     output = console()
     for leak in leaks:
-        output.print(Text(_headline(leak), "bold"))
+        output.print(plain(_headline(leak), "bold"))
         for frame in reversed((leak["stack"] or "(stack unknown)").split(";")):
-            output.print(Text(f"    {frame}"), soft_wrap=True)
+            output.print(plain(f"    {frame}"), soft_wrap=True)
     if not leaks:
         output.print("no unfreed CUDA memory recorded")
     for (_, comm, pid, _), count in _unknown_frees(states.ask("cuda_memory", arguments, limit=states.MOST)):
         frees = f"{count:,} free{'s' if count > 1 else ''}"
-        print(f"{comm} ({pid}): {frees} of memory allocated before the task began; the process may have more of it")
+        print_line(
+            f"{comm} ({pid}): {frees} of memory allocated before the task began; the process may have more of it"
+        )
 
 
 def _unknown_frees(groups: list[dict[str, Any]]) -> list[tuple[tuple[Any, ...], int]]:

@@ -1,7 +1,6 @@
 """`scope nodes`: the machines the server knows."""
 
 import argparse
-import json
 from typing import Any
 
 
@@ -16,10 +15,11 @@ def run(arguments: argparse.Namespace) -> None:
     """Prints a line per machine."""
     from scope_cli.client import Client
     from scope_cli.nodes import node_table
+    from scope_cli.printable import print_json
     from scope_cli.terminal import console
 
     nodes = Client().get("nodes")["nodes"]
     if arguments.json:
-        print(json.dumps(nodes, indent=2))
+        print_json(nodes)
     else:
         console().print(node_table(nodes))

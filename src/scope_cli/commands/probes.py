@@ -1,7 +1,6 @@
 """`scope probes`: the catalogue."""
 
 import argparse
-import json
 from typing import Any
 
 from scope_cli.errors import UsageError
@@ -19,19 +18,20 @@ def run(arguments: argparse.Namespace) -> None:
     """Prints a line per probe, or all details of one."""
     from scope_bpf.errors import UnknownProbe
     from scope_bpf.probes import probe_named, probes
+    from scope_cli.printable import print_json, print_line
 
     try:
         chosen = [probe_named(arguments.name)] if arguments.name else list(probes().values())
     except UnknownProbe as error:
         raise UsageError(str(error)) from None
     if arguments.json:
-        print(json.dumps([_described(probe) for probe in chosen], indent=2))
+        print_json([_described(probe) for probe in chosen])
     elif arguments.name:
         _print_whole(_described(chosen[0]))
     else:
         width = max(len(probe.name) for probe in chosen)
         for probe in chosen:
-            print(f"{probe.name:{width}}  {probe.meaning}")
+            print_line(f"{probe.name:{width}}  {probe.meaning}")
 
 
 def _described(probe: Any) -> dict[str, Any]:
@@ -67,25 +67,25 @@ def _described(probe: Any) -> dict[str, Any]:
 
 
 def _print_whole(probe: dict[str, Any]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from scope_cli.terminal import console
+    from scope_cli.terminal import RowTable, console, plain
 
     output = console()
-    output.print(f"[bold]{probe['name']}[/bold]: {escape(probe['meaning'])}\n")
-    options = Table("option", "type", "default", "meaning", box=None, title_justify="left")
+    output.print(plain(probe["name"], "bold").append(f": {probe['meaning']}\n", "not bold"))
+    options = RowTable("option", "type", "default", "meaning", title_justify="left")
     for option in probe["options"]:
         default = ",".join(option["default"]) if isinstance(option["default"], tuple) else str(option["default"])
         kind = " | ".join(option["choices"]) or option["type"]
         shown = "(needed)" if option["example"] else default or "all"
-        options.add_row(option["name"], kind, shown, escape(option["meaning"]))
+        options.add_row(option["name"], kind, shown, option["meaning"])
     output.print(options)
     for stream in probe["streams"]:
-        output.print(f"\nstream [bold]{stream['name']}[/bold] ({stream['mode']}): {escape(stream['meaning'])}")
-        columns = Table("column", "type", "unit", "meaning", box=None)
+        told = plain(f"stream {stream['name']} ({stream['mode']}): {stream['meaning']}")
+        told.stylize("bold", len("stream "), len(f"stream {stream['name']}"))
+        output.print()
+        output.print(told)
+        columns = RowTable("column", "type", "unit", "meaning")
         for column in stream["columns"]:
-            columns.add_row(column["name"], _kind(column["type"]), column["unit"], escape(column["meaning"]))
+            columns.add_row(column["name"], _kind(column["type"]), column["unit"], column["meaning"])
         output.print(columns)
 
 

@@ -1,7 +1,6 @@
 """`scope start`: starts a task on a machine."""
 
 import argparse
-import sys
 from typing import Any
 
 from scope_cli.definition import add_options, add_target, given_options, given_target, positional_option
@@ -26,6 +25,7 @@ def register(subcommands: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Starts the task; prints its id, and on standard error why it is still pending."""
     from scope_cli.client import Client
+    from scope_cli.printable import print_line, print_remark
     from scope_cli.tasks import task_remarks
 
     body = {"probe": arguments.probe, "target": given_target(arguments), "options": given_options(arguments)}
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.duration is not None:
         body["duration"] = arguments.duration
     task = Client().post("tasks", body=body)  # answers when the task records, or with the reason why it does not yet
-    print(task["task_id"], flush=True)
+    print_line(task["task_id"])
     if task["state"] in ("pending", "starting"):
         why = "; ".join(task_remarks(task)) or "the machine has not started it yet"
-        print(f"scope: the task is pending: {why}; `scope tasks` shows it", file=sys.stderr)
+        print_remark(f"scope: the task is pending: {why}; `scope tasks` shows it")

@@ -1,7 +1,6 @@
 """`scope states`: current states of a stream, such as memory or GPUs."""
 
 import argparse
-import json
 from typing import TYPE_CHECKING, Any
 
 from scope_cli import states
@@ -27,17 +26,18 @@ def run(arguments: argparse.Namespace) -> None:
     """Prints a line per group of states."""
     from scope_bpf.probes import probes
     from scope_cli.event_table import EventTable
+    from scope_cli.printable import print_json, print_line
 
     groups = states.ask(arguments.stream, arguments)
     if arguments.json:
-        print(json.dumps(groups, indent=2, ensure_ascii=False))
+        print_json(groups)
     elif groups:
         chosen = arguments.columns.split(",") if arguments.columns else []
         streams = {stream.name: stream for probe in probes().values() for stream in probe.public_streams}
         known = streams.get(arguments.stream)
         EventTable(arguments.stream, chosen, _figures(known.latest) if known and known.latest else ()).print(groups)
     else:
-        print(f"no current states of stream '{arguments.stream}' recorded")
+        print_line(f"no current states of stream '{arguments.stream}' recorded")
 
 
 def _figures(latest: "Latest") -> tuple[str, ...]:

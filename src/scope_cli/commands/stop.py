@@ -15,6 +15,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Stops the task; prints its id."""
     from scope_cli.client import Client
     from scope_cli.errors import UsageError
+    from scope_cli.printable import print_line
 
     client = Client()
     active = [task["task_id"] for task in client.get("tasks", state="active")["tasks"]]
@@ -22,4 +23,4 @@ def run(arguments: argparse.Namespace) -> None:
     if len(matching) != 1:
         found = "the ids of several tasks begin" if matching else "no active task's id begins"
         raise UsageError(f"{found} with '{arguments.task}'; `scope tasks` lists them")
-    print(client.post("tasks", matching[0], "stop")["task_id"])
+    print_line(client.post("tasks", matching[0], "stop")["task_id"])

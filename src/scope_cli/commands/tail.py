@@ -31,6 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
     from scope_bpf.probes import probes
     from scope_cli.errors import UsageError
     from scope_cli.installation import running_state_dir
+    from scope_cli.printable import print_remark
     from scope_cli.tail.reader import Reader
     from scope_cli.tail.tailing import Tailing
     from scope_wire.bus.message import topic_of
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
         except KeyboardInterrupt:
             pass
         finally:
-            print(tailing.close(), file=sys.stderr)
+            print_remark(tailing.close())
 
 
 def _sink(as_json: bool, losses: "Losses", streams: list[str]) -> "Sinks":

@@ -1,7 +1,6 @@
 """`scope tasks`: tasks with their event counts and cost."""
 
 import argparse
-import json
 from typing import Any
 
 
@@ -19,20 +18,19 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints a line per task and stream, and the storage used."""
-    from rich.text import Text
-
     from scope_cli.client import Client
+    from scope_cli.printable import print_json
     from scope_cli.storage import storage_line
     from scope_cli.tasks import task_lines, task_table
-    from scope_cli.terminal import console
+    from scope_cli.terminal import console, plain
 
     client = Client()
     tasks = client.get("tasks", state=None if arguments.all else "active")["tasks"]
     if arguments.json:
-        print(json.dumps(tasks, indent=2))
+        print_json(tasks)
     else:
         output = console()
         output.print(task_table(tasks))
         for line in task_lines(tasks):
             output.print(line, soft_wrap=True)
-        output.print(Text(storage_line(client.get("storage")), "dim"), soft_wrap=True)
+        output.print(plain(storage_line(client.get("storage")), "dim"), soft_wrap=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from scope_cli.definition import add_options, add_target, given_options, given_target, positional_option
 from scope_cli.errors import CommandError, NotRun, UsageError
+from scope_cli.printable import print_remark
 from scope_cli.trace import STDOUT
 
 if TYPE_CHECKING:
@@ -228,4 +229,4 @@ def _end(
     except OSError as failure:
         raise CommandError(f"cannot write the tables: {failure.strerror or failure}") from None
     for each in (*told, *notes, line()):
-        print(each, file=sys.stderr)
+        print_remark(each)

@@ -25,7 +25,8 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Removes it, and says what was removed and what was kept."""
+    from scope_cli.printable import print_line
     from scope_cli.service.files import Service
     from scope_cli.service.install import uninstall
 
-    uninstall(Service(DAEMONS[arguments.daemon], arguments.root.absolute()), arguments.purge, print)
+    uninstall(Service(DAEMONS[arguments.daemon], arguments.root.absolute()), arguments.purge, print_line)

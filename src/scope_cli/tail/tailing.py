@@ -1,11 +1,11 @@
 """Passes what a reader receives to a sink, until the limit."""
 
-import sys
 import time
 from collections.abc import Mapping
 
 from scope_bpf.catalogue.stream import Stream
 from scope_cli.errors import CommandError
+from scope_cli.printable import print_remark
 from scope_cli.tail.reader import Reader, rows_of
 from scope_cli.trace.sink import Sinks
 from scope_cli.trace.summary import summary_line
@@ -40,7 +40,7 @@ class Tailing:
                 raise CommandError(f"the agent and this command differ: {error}; use the agent's `scope`") from None
             self._sink.flush()
             if self._reader.away and not away:
-                print("scope: the agent went away; waiting for it", file=sys.stderr)
+                print_remark("scope: the agent went away; waiting for it")
             away = self._reader.away
 
     def _take(self) -> None:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from scope_cli.printable import print_line
 from scope_cli.text_table import Part
 from scope_cli.trace.aggregate import Aggregate
 from scope_cli.trace.tables import Wanted, table_lines
@@ -31,15 +32,17 @@ class Display:
 
             # Nothing of it stays: the last state follows in full.
             self._live = Live(
-                get_renderable=self._screen, refresh_per_second=REDRAWS_PER_SECOND, transient=True, screen=False
+                get_renderable=self.screen, refresh_per_second=REDRAWS_PER_SECOND, transient=True, screen=False
             )
 
-    def _screen(self) -> Any:
+    def screen(self) -> Any:
+        """What is shown while they are redrawn: what fits into the terminal."""
         from rich.console import Group
-        from rich.text import Text
+
+        from scope_cli.terminal import plain
 
         width, height = shutil.get_terminal_size()
-        lines = [Text(self._headline()), *_styled(self._aggregates, self._wanted, width, height - 1)]
+        lines = [plain(self._headline()), *_styled(self._aggregates, self._wanted, width, height - 1)]
         return Group(*lines[: height - 1])
 
     def __enter__(self) -> None:
@@ -55,12 +58,12 @@ class Display:
         is_terminal = sys.stdout.isatty()
         width = shutil.get_terminal_size().columns if is_terminal else None
         for part, line in table_lines(self._aggregates, self._wanted, width):
-            print(f"\x1b[1m{line}\x1b[0m" if is_terminal and part in _STYLES else line)
+            print_line(line, bold=is_terminal and part in _STYLES)
         sys.stdout.flush()  # a closed pipe is noticed here
 
 
 def _styled(aggregates: Sequence[Aggregate], wanted: Wanted, width: int, height: int) -> list[Any]:
-    from rich.text import Text
+    from scope_cli.terminal import plain
 
     lines = table_lines(aggregates, wanted, width, height)
-    return [Text(line, _STYLES.get(part, "") if part else "", no_wrap=True) for part, line in lines]
+    return [plain(line, _STYLES.get(part, "") if part else "", no_wrap=True) for part, line in lines]

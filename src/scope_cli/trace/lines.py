@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scope_bpf.catalogue.stream import Stream
+from scope_cli.printable import printable
 from scope_cli.trace.cells import cells, is_number
 from scope_cli.trace.headings import headings_of
 from scope_cli.trace.sink import Accounts, Losses
@@ -108,7 +109,7 @@ class LinesSink:
 
     def _tell_losses(self) -> None:
         for stream, reason, count in self._losses.new():
-            self._file.write(f"{count:,} rows of {stream} were lost here ({reason})\n".encode())
+            self._file.write(f"{printable(f'{count:,} rows of {stream} were lost here ({reason})')}\n".encode())
         self._file.flush()
 
     def close(self) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from scope_bpf.catalogue.stream import Stream
+from scope_cli.printable import printable_json
 from scope_cli.trace.sink import Accounts, Losses
 from scope_cli.trace.times import WallClock, rfc3339
 
@@ -39,7 +40,9 @@ class NdjsonSink:
         frame = frame.select(polars.lit(stream.name).alias("type"), polars.lit(time).alias("time"), polars.all())
         lines = io.BytesIO()  # polars would report a closed pipe as an error of its own
         frame.write_ndjson(lines)
-        self._file.write(lines.getbuffer())
+        text = lines.getvalue()
+        is_plain = text.isascii() and b"\x7f" not in text  # polars escapes the other control characters itself
+        self._file.write(text if is_plain else printable_json(text.decode()).encode())
         self._rows += batch.num_rows
 
     def flush(self) -> None:
