@@ -63,7 +63,8 @@ def _make_client(arguments: argparse.Namespace) -> None:
         Credentials(key, signed, authority).write(arguments.file)
     except OSError as error:
         raise CommandError(f"cannot write {arguments.file}: {error.strerror}") from None
-    print(f"wrote {arguments.file}: key, certificate and authority; valid until {signed.not_valid_after_utc:%Y-%m-%d}")
+    until = f"{signed.not_valid_after_utc:%Y-%m-%d}"
+    print_line(f"wrote {arguments.file}: key, certificate and authority; valid until {until}")
 
 
 def _list(arguments: argparse.Namespace) -> None:
