@@ -125,12 +125,7 @@ def features() -> list[Feature]:
             "programs can adapt to this kernel",
             f"{KERNEL_BTF} cannot be read; boot a kernel built with CONFIG_DEBUG_INFO_BTF",
         ),
-        _feature(
-            "tracefs",
-            (TRACEFS / "events").exists(),
-            "classic tracepoints can be attached to",
-            f"not mounted; run mount -t tracefs tracefs {TRACEFS}",
-        ),
+        _tracefs(),
         _feature(
             "cgroup v2",
             cgroup_root() is not None,
@@ -144,6 +139,15 @@ def features() -> list[Feature]:
             f"private: rows have host pids, and probes that read processes in /proc cannot run; {_HOST_PIDS}",
         ),
     ]
+
+
+def _tracefs() -> Feature:
+    try:
+        mounted = (TRACEFS / "events").exists()
+    except PermissionError:  # the kernel lets only root enter
+        return Feature("tracefs", False, f"{TRACEFS} cannot be read; run as root")
+    missing = f"not mounted; run mount -t tracefs tracefs {TRACEFS}"
+    return _feature("tracefs", mounted, "classic tracepoints can be attached to", missing)
 
 
 def _feature(name: str, available: bool, serves: str, missing: str) -> Feature:

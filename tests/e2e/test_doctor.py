@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+from scope_bpf.host import TRACEFS
 from scope_bpf.probes import probes
 
 SCOPE = [sys.executable, "-m", "scope_cli.main"]
@@ -26,6 +27,20 @@ def test_doctor_says_of_every_probe_where_it_attaches_and_why() -> None:
             assert finding["available"] and finding["attach_point"], finding
             assert f"✓ {finding['probe']}: {finding['attach_point']}\n" in text
     assert {finding["probe"] for finding in found["probes"] if finding["no_device"]} <= {"gpu"}
+
+
+def test_features_are_told_to_a_user_who_may_not_read_them() -> None:
+    """A user without privileges is told to run as root, where the kernel lets only root enter tracefs."""
+    script = (
+        "import os; from scope_bpf.host import features\n"  # imported as root: the user may be unable to read the files
+        "os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)\n"
+        "print(*(f'{one.name}: {one.available}, {one.reason}' for one in features()), sep='\\n')"
+    )
+    mounted = f'mount -t tracefs tracefs {TRACEFS} && exec "$0" "$@"'
+    command = ["unshare", "--mount", "sh", "-c", mounted, sys.executable, "-c", script]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert f"tracefs: False, {TRACEFS} cannot be read; run as root" in told
+    assert "capabilities: False, missing CAP_BPF and CAP_PERFMON; run as root" in told
 
 
 def test_doctor_leaves_nothing_attached() -> None:

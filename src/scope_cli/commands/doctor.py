@@ -15,12 +15,12 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Checks every probe; status 1 if one cannot run, unless the host has no device for it."""
-    from scope_bpf.capture.doctor import examine
+    from scope_bpf.capture.doctor import examine_all
     from scope_bpf.host import features
     from scope_bpf.probes import probes
     from scope_cli.printable import print_json, print_line
 
-    findings = [examine(probe) for probe in probes().values()]
+    findings = examine_all(probes().values())
     if arguments.json:
         found = {
             "kernel": platform.release(),
