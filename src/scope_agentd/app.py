@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, ExitStack, closing
 from prometheus_client import CollectorRegistry, start_http_server
 
 from scope_agentd.bus.bus import Bus
+from scope_agentd.control.examination import Examination
 from scope_agentd.control.server import start_server
 from scope_agentd.control.service import ControlService
 from scope_agentd.cost import sample_costs
@@ -54,20 +55,21 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
             WantedFile(settings.state_dir / "tasks.json"),
             lambda changed: Surroundings(spool, bus, pins, totals, lambda: families(settings.exclude_pid), changed),
         )
+        examination = Examination()
         upload = Upload(node, spool)
-        link = Link(
-            settings.server or membership.server, membership, Attendance(node, tasks, spool, membership), upload
-        )
+        attendance = Attendance(node, tasks, spool, membership, examination)
+        link = Link(settings.server or membership.server, membership, attendance, upload)
         async with AsyncExitStack() as cleanup:
             cleanup.callback(
                 _serve_metrics(settings, registry(tasks, totals, spool, bus=bus, link=link, upload=upload))
             )
-            server, address = await start_server(settings, membership, ControlService(node, tasks))
+            server, address = await start_server(settings, membership, ControlService(node, tasks, examination))
             cleanup.push_async_callback(server.stop, 1.0)
             async with background(
                 tasks=tasks.pursue(),
                 session=link.run(),
                 costs=sample_costs(tasks),
+                examination=examination.run(),
                 spool=spool.watch(),
                 bus=bus.watch(),
             ):

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from scope_agentd.control.catalogue import list_probes
+from scope_agentd.control.examination import Examination
 from scope_agentd.control.messages import task_id_of, task_message
 from scope_agentd.errors import InvalidDefinition, TaskConflict, UnknownTask
 from scope_agentd.tasks import Tasks
@@ -50,8 +50,8 @@ def _with_status(method: Callable[..., Awaitable[Answer]]) -> Callable[..., Awai
 class ControlService(AgentControlServicer):
     """The service for this machine's tasks."""
 
-    def __init__(self, node: control_pb2.Node, tasks: Tasks) -> None:
-        self._node, self._tasks = node, tasks
+    def __init__(self, node: control_pb2.Node, tasks: Tasks, examination: Examination) -> None:
+        self._node, self._tasks, self._examination = node, tasks, examination
 
     async def GetNode(self, request: control_pb2.GetNodeRequest, context: Any) -> control_pb2.Node:
         """This machine."""
@@ -59,8 +59,8 @@ class ControlService(AgentControlServicer):
 
     @_with_status
     async def ListProbes(self, request: control_pb2.ListProbesRequest, context: Any) -> control_pb2.ListProbesResponse:
-        """The catalogue, each probe checked on this host."""
-        return await list_probes()
+        """The catalogue, each probe tried on this host."""
+        return await self._examination.listed(soon=True)
 
     @_with_status
     async def StartTask(self, request: control_pb2.StartTaskRequest, context: Any) -> control_pb2.Task:

@@ -5,7 +5,7 @@ import logging
 import time
 from typing import Any
 
-from scope_agentd.control.catalogue import list_probes
+from scope_agentd.control.examination import Examination
 from scope_agentd.control.messages import task_message
 from scope_agentd.errors import SessionEnded
 from scope_agentd.identity.membership import Membership
@@ -27,8 +27,11 @@ _MOST_TASKS_BYTES = MESSAGE_BYTES // 2  # of tasks in a report; the others go in
 class Attendance:
     """The agent's side of the stream."""
 
-    def __init__(self, node: control_pb2.Node, tasks: Tasks, spool: Spool, membership: Membership) -> None:
+    def __init__(
+        self, node: control_pb2.Node, tasks: Tasks, spool: Spool, membership: Membership, examination: Examination
+    ) -> None:
         self._node, self._tasks, self._spool, self._membership = node, tasks, spool, membership
+        self._examination = examination
         self._writing = asyncio.Lock()  # a stream allows one write at a time
 
     async def run(self, stub: SessionStub, welcome: asyncio.Event) -> None:
@@ -42,12 +45,13 @@ class Attendance:
         await write(call, session_pb2.AttendRequest(hello=hello(self._node)))
         async with asyncio.TaskGroup() as telling:
             telling.create_task(self._report(call))
+            telling.create_task(self._tell_probes(call, soon=False))
             async for reply in call:
                 if reply.HasField("wanted"):
                     self._tasks.take_wish(reply.wanted)
                     welcome.set()
                 elif reply.HasField("probes_asked"):
-                    telling.create_task(self._tell_probes(call))
+                    telling.create_task(self._tell_probes(call, soon=True))
                 elif reply.HasField("revoked"):
                     telling.create_task(self._take_revoked(frozenset(reply.revoked.serials)))
                 elif reply.renew:
@@ -60,8 +64,8 @@ class Attendance:
         except OSError as error:
             log.warning("cannot keep which certificates are revoked", extra={"reason": error.strerror})
 
-    async def _tell_probes(self, call: Any) -> None:
-        probes = await list_probes()
+    async def _tell_probes(self, call: Any, *, soon: bool) -> None:
+        probes = await self._examination.listed(soon=soon)
         async with self._writing:
             await write(call, session_pb2.AttendRequest(probes=probes))
 

@@ -1,6 +1,5 @@
 """GET /nodes: the machines; GET /probes: the probes of a machine."""
 
-import asyncio
 from typing import Any
 
 from aiohttp import web
@@ -11,9 +10,9 @@ from scope_server.api.input import Parameters, quoted
 from scope_server.api.machines import no_machine
 from scope_server.api.output import plain
 from scope_server.errors import AgentUnavailable, InvalidQuery, UnknownThing
+from scope_server.session.reported import ours
 from scope_server.session.sessions import Sessions
 
-_PROBES_S = 120.0  # the agent tries each probe, which may take a second or more each
 _SPOOL = ("bytes", "limit_bytes", "records", "dropped_records", "deferred_records")
 
 
@@ -36,18 +35,17 @@ def _live(sessions: Sessions, machine_id: str) -> dict[str, Any]:
 
 
 async def get_probes(request: web.Request) -> web.Response:
-    """The probes of a machine's agent, with their availability on its host."""
+    """The probes of a machine's agent, with their availability on its host when the agent examined it."""
     _, machine_id = await find_machine(request, Parameters(request, ("node",)).text("node"))
     session = request.app[SESSIONS].get(machine_id)
     if session is None:
         raise AgentUnavailable(f"the agent of {machine_id} is not connected; is `scope agentd` running there?")
-    try:
-        answer = await asyncio.wait_for(session.probes(), _PROBES_S)
-    except TimeoutError:
-        raise AgentUnavailable(
-            f"the agent of {machine_id} did not answer within {_PROBES_S:g} s; its log says why"
-        ) from None
-    return web.json_response(json_format.MessageToDict(answer, preserving_proto_field_name=True))
+    told = session.probes()
+    if told is None:
+        raise AgentUnavailable(f"the agent of {machine_id} has begun to try its probes; ask again in a minute")
+    examined = ours(told, "examined", session.clock_ahead_ns)
+    answer = json_format.MessageToDict(told, preserving_proto_field_name=True)
+    return web.json_response({**answer, "examined": examined and examined.isoformat()})
 
 
 async def find_machine(request: web.Request, node: str | None) -> tuple[int, str]:

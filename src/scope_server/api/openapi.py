@@ -36,7 +36,7 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
             "get": _operation("Storage used, and the days deleted to stay within the limits", {"type": "object"})
         },
         "/nodes": {"get": _operation("All machines", _listed("nodes"))},
-        "/probes": {"get": _operation("The probes of a machine", _listed("probes"), [_query("node")])},
+        "/probes": {"get": _operation("The probes of a machine", _listed("probes", "examined"), [_query("node")])},
         "/tasks": {
             "get": _operation(
                 "Tasks with their event counts", _listed("tasks"), [_query("state", {"enum": list(STATES)})]
@@ -187,8 +187,10 @@ def _definition() -> dict[str, Any]:
     }
 
 
-def _listed(name: str) -> dict[str, Any]:
-    return {"type": "object", "properties": {name: {"type": "array", "items": {"type": "object"}}}}
+def _listed(name: str, *times: str) -> dict[str, Any]:
+    properties: dict[str, Any] = {name: {"type": "array", "items": {"type": "object"}}}
+    properties |= {time: {"type": ["string", "null"], "format": "date-time"} for time in times}
+    return {"type": "object", "properties": properties}
 
 
 def _query(name: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:

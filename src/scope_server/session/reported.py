@@ -60,9 +60,9 @@ def reported(message: control_pb2.Task, clock_ahead_ns: int) -> Reported:
         "probe": _probe(message.definition.probe, task_id),
         "definition": definition_json(message.definition),
         "over": end == "lease" or (origin == "agent" and (end == "request" or (end == "failure" and not told.run_id))),
-        "deadline": _ours(message, "deadline", clock_ahead_ns),
+        "deadline": ours(message, "deadline", clock_ahead_ns),
         "reason": None if state == "running" else clean(told.error) or None,
-        "next_try": _ours(message, "next_try", clock_ahead_ns),
+        "next_try": ours(message, "next_try", clock_ahead_ns),
     }
     if not told.run_id or not told.HasField("started") or state not in _RUN_STATES:
         return Reported(task, None, {})
@@ -143,8 +143,9 @@ def _word(kind: Any, value: int, prefix: str) -> str:
         return "unspecified"  # from a newer agent
 
 
-def _ours(message: control_pb2.Task, name: str, clock_ahead_ns: int) -> datetime | None:
-    theirs = moment(getattr(message, name)) if message.HasField(name) else None  # type: ignore[arg-type]
+def ours(message: Any, name: str, clock_ahead_ns: int) -> datetime | None:
+    """A time in an agent's message, by our clock; None if it is absent."""
+    theirs = moment(getattr(message, name)) if message.HasField(name) else None
     try:
         return theirs and theirs - timedelta(microseconds=clock_ahead_ns // 1000)
     except OverflowError:

@@ -137,7 +137,7 @@ class SessionService(SessionServicer):
                 if request.HasField("report"):
                     self._take(session, request.report)
                 elif request.HasField("probes"):
-                    session.answer(request.probes)
+                    session.take_probes(request.probes)
             session.end(NoSession("the agent has ended the stream"))
         except SessionError as error:
             session.end(error)

@@ -1,11 +1,12 @@
 """An agent's session: its reports, the messages to it, and its end."""
 
 import asyncio
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from scope_proto.scope.v1 import control_pb2, session_pb2
-from scope_server.errors import AgentUnavailable, NoSession, SessionError
+from scope_server.errors import NoSession, SessionError
 from scope_server.machine import Machine
 from scope_wire.identity import Holder
 from scope_wire.limits import SILENCE_S
@@ -40,10 +41,10 @@ class Session:
         self._silence: asyncio.Timeout | None = None
         self._uploads: set[asyncio.Timeout] = set()
         self._wanted: session_pb2.Wanted | None = None
-        self._asked = 0
+        self._asked = False  # for its probes
         self._revoked: frozenset[str] | None = None
         self._renewal = False
-        self._probes: asyncio.Future[control_pb2.ListProbesResponse] | None = None
+        self._probes = b""  # the agent's last ListProbesResponse, compressed: thousands of sessions have one each
         self._outgoing = asyncio.Event()
 
     @property
@@ -105,26 +106,19 @@ class Session:
         self._cut_uploads()
         if self._silence and not self._silence.expired():
             self._silence.reschedule(asyncio.get_running_loop().time())
-        if self._probes and not self._probes.done():
-            self._probes.set_exception(AgentUnavailable(f"the agent's session has ended: {why}"))
 
     def wish(self, wanted: session_pb2.Wanted) -> None:
         """Sends the wanted tasks to the agent; replaces a message that was not sent yet."""
         self._wanted = wanted
         self._outgoing.set()
 
-    async def probes(self) -> control_pb2.ListProbesResponse:
-        """The probes of the agent's host. Concurrent callers share one answer.
-
-        Raises:
-            AgentUnavailable: the session ended before the answer came.
-        """
-        if self._probes is None or self._probes.done():
-            self._probes = asyncio.get_running_loop().create_future()
-            self._probes.add_done_callback(lambda done: done.exception())  # the caller may have gone
-            self._asked += 1
-            self._outgoing.set()
-        return await asyncio.shield(self._probes)
+    def probes(self) -> control_pb2.ListProbesResponse | None:
+        """The probes of the agent's host, as it last told them; None: it has not told them yet."""
+        if self._probes:
+            return control_pb2.ListProbesResponse.FromString(zlib.decompress(self._probes))
+        self._asked = True
+        self._outgoing.set()
+        return None
 
     def tell_revoked(self, serials: frozenset[str]) -> None:
         """Tells the agent which certificates of persons were revoked, unless it knows."""
@@ -137,14 +131,13 @@ class Session:
         self._renewal = True
         self._outgoing.set()
 
-    def answer(self, probes: control_pb2.ListProbesResponse) -> None:
-        """Takes the agent's answer to `probes`."""
-        if self._probes and not self._probes.done():
-            self._probes.set_result(probes)
+    def take_probes(self, probes: control_pb2.ListProbesResponse) -> None:
+        """Keeps the probes that the agent tells."""
+        self._probes = zlib.compress(probes.SerializeToString())
 
     async def replies(self) -> AsyncIterator[session_pb2.AttendReply]:
         """Messages to the agent, endless."""
-        asked, revoked = 0, None
+        asked, revoked = False, None
         while True:
             await self._outgoing.wait()
             self._outgoing.clear()
@@ -154,9 +147,9 @@ class Session:
             wanted, self._wanted = self._wanted, None
             if wanted is not None:
                 yield session_pb2.AttendReply(wanted=wanted)
-            if asked < self._asked:
-                asked = self._asked
-                yield session_pb2.AttendReply(probes_asked=asked)
+            if self._asked and not asked:
+                asked = True
+                yield session_pb2.AttendReply(probes_asked=1)
             if self._renewal:
                 self._renewal = False
                 yield session_pb2.AttendReply(renew=True)

@@ -28,6 +28,7 @@ from tests.integration.agentd.driving import (
 )
 from tests.integration.agentd.stand_in_server import StandInServer
 
+from scope_agentd.control import examination
 from scope_agentd.errors import AgentError, InvalidSettings, PortTaken, SpoolFailed, StateUnusable
 from scope_agentd.pipeline.spool.log import Log
 from scope_agentd.settings import Settings
@@ -105,12 +106,26 @@ async def test_machines_and_strangers_are_refused(
                 await control_of(channel).ListTasks(control_pb2.ListTasksRequest(), timeout=5)
 
 
-async def test_probes_are_listed_with_where_they_attach(start_agent: StartAgent) -> None:
-    """ListProbes returns every probe with its availability, attach point, streams and columns."""
+async def test_probes_are_tried_once_and_told(
+    start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent tries its probes once, unasked. It tells the server each with its availability, attach point, streams
+    and columns, on every connection, and answers ListProbes with the same."""
+    monkeypatch.setattr(examination, "UNASKED_S", 0)
     async with start_agent() as agent:
-        listed = await agent.control.ListProbes(control_pb2.ListProbesRequest())
-    assert [probe.name for probe in listed.probes] == list(probes())
-    syscalls = next(probe for probe in listed.probes if probe.name == "syscalls")
+        await until(lambda: server.probes, 300)
+        told, server.probes = server.probes, None
+        server.ask_for_probes()
+        await until(lambda: server.probes, 300)
+        assert server.probes == told
+        assert await agent.control.ListProbes(control_pb2.ListProbesRequest()) == told
+        server.probes = None
+        await server.stop()
+        await server.start()
+        await until(lambda: server.probes, 300)
+    assert server.probes == told
+    assert [probe.name for probe in told.probes] == list(probes())
+    syscalls = next(probe for probe in told.probes if probe.name == "syscalls")
     assert syscalls.available and syscalls.attach_point
     assert {stream.name: stream.mode for stream in syscalls.streams} == {
         "syscall": "events",

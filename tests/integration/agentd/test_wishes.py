@@ -15,7 +15,6 @@ from tests.integration.agentd.stand_in_server import StandInServer, wanted
 
 from scope_agentd.definition import Definition, check_definition
 from scope_agentd.pins import Pins
-from scope_bpf.probes import probes
 from scope_proto.scope.v1 import control_pb2, task_pb2
 
 StartAgent = Callable[..., Any]
@@ -201,16 +200,6 @@ async def test_a_damaged_list_of_tasks_is_put_aside(start_agent: StartAgent) -> 
     async with start_agent() as agent:
         assert not await tasks_of(agent)
     assert file.with_suffix(".damaged").exists()
-
-
-async def test_the_catalogue_is_told_when_it_is_asked_for(start_agent: StartAgent, server: StandInServer) -> None:
-    """The server asks for the catalogue over the stream that the agent opened; it never connects to the agent."""
-    async with start_agent():
-        await until(lambda: server.reports)
-        server.ask_for_probes()
-        await until(lambda: server.probes is not None)
-    assert server.probes
-    assert [probe.name for probe in server.probes.probes] == list(probes())
 
 
 async def test_runs_that_may_still_send_are_told(start_agent: StartAgent, server: StandInServer) -> None:

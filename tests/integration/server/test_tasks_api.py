@@ -1,9 +1,9 @@
 """Tasks through the API: wanted tasks stay wanted and their states are shown, also after restarts of any part."""
 
-import asyncio
+import time
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -320,15 +320,22 @@ async def test_tasks_are_listed_by_state(start_server: StartServer) -> None:
         assert await listed("failed") == []
 
 
-async def test_an_agent_is_asked_what_it_can_record(start_server: StartServer) -> None:
-    """The connected agent is asked for its probes, also by concurrent requests; without an agent, the API says so."""
+async def test_what_an_agent_can_record_is_answered_at_once(start_server: StartServer) -> None:
+    """The API answers with the probes that the agent has told, and when it tried them; until then it says that the
+    agent tries them. Without an agent, it says so."""
     agent = StandInAgent()
+    agent.ahead_ns = 3600 * 10**9
+    agent.probes.examined.FromNanoseconds(time.time_ns() + agent.ahead_ns)
     async with start_server() as server:
         status, problem = await server.ask("GET", "probes")
         assert (status, "no agent is connected" in problem["detail"]) == (503, True)
         async with agent.attending(server):
-            answers = await asyncio.gather(*(server.get("probes", node="stand-in") for _ in range(3)))
-            assert answers == [{"probes": [{"name": "syscalls", "available": True}]}] * 3
+            status, problem = await server.ask("GET", "probes", params={"node": "stand-in"})
+            assert (status, "has begun to try its probes" in problem["detail"]) == (503, True)
+            _, told = await until(lambda: server.ask("GET", "probes"), lambda answer: answer[0] == 200)
+            assert told["probes"] == [{"name": "syscalls", "available": True}]
+            assert abs(datetime.fromisoformat(told["examined"]) - datetime.now(UTC)) < timedelta(minutes=30)
+            assert await server.get("probes", node="stand-in") == told
         await until(lambda: server.get("nodes"), lambda found: not found["nodes"][0]["connected"])
         status, problem = await server.ask("GET", "probes", params={"node": MACHINE})
         assert (status, "is not connected" in problem["detail"]) == (503, True)

@@ -1,0 +1,69 @@
+"""Which probes can run on this host: tried once, in a process of its own.
+
+The process ends with all that probes load, which takes more memory than an idle agent has.
+"""
+
+import asyncio
+import logging
+import sys
+from contextlib import suppress
+
+from google.protobuf.message import DecodeError
+
+from scope_proto.scope.v1 import control_pb2
+
+log = logging.getLogger(__name__)
+
+UNASKED_S = 60.0  # after the agent's start: until then, tasks start
+_AGAIN_S = 60.0
+_PROGRAM = (sys.executable, "-m", "scope_agentd.control.catalogue")
+
+
+class Examination:
+    """Begins a minute after the agent's start, or when it is asked for earlier."""
+
+    def __init__(self) -> None:
+        self._asked = asyncio.Event()
+        self._listed: asyncio.Future[control_pb2.ListProbesResponse] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> None:
+        """Examines, after a failure again, until cancelled."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._asked.wait(), UNASKED_S)
+        while not self._listed.done():
+            try:
+                self._listed.set_result(await _examine())
+            except (OSError, DecodeError) as error:
+                log.warning("the host's probes could not be tried", extra={"reason": str(error)})
+                await asyncio.sleep(_AGAIN_S)
+        await asyncio.Event().wait()
+
+    async def listed(self, *, soon: bool) -> control_pb2.ListProbesResponse:
+        """All probes, with when they were examined, as soon as that is known.
+
+        Args:
+            soon: somebody asks for it: if the examination has not begun, it begins now.
+        """
+        if soon:
+            self._asked.set()
+        return await asyncio.shield(self._listed)
+
+
+async def _examine() -> control_pb2.ListProbesResponse:
+    process = await asyncio.create_subprocess_exec(
+        *_PROGRAM,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for the agent, which ends the process
+    )
+    try:
+        written, said = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        last = said.decode(errors="replace").strip().rpartition("\n")[2]
+        raise OSError(f"the process ended with status {process.returncode}: {last}")
+    return control_pb2.ListProbesResponse.FromString(written)
