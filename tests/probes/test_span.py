@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.probes.recording import ONE_INTERVAL_MS, Record
 
+from scope_bpf.capture import slowdown
 from scope_bpf.errors import FunctionNotFound
 
 WORKLOADS = Path(__file__).parent / "workloads"
@@ -330,3 +331,15 @@ def test_patterns_that_match_nothing_are_told(record: Record, workload: Callable
     ]
     uncalled = record("span", [workload("spans"), "steps", "0"], functions=declared)
     assert uncalled.notes == [*recorded.notes, "attached to 1 functions; no watched process has called one"]
+
+
+def test_a_program_that_recording_slows_is_told(
+    record: Record, workload: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note names the function whose calls take much of the program's CPU time, and none if they are few."""
+    monkeypatch.setattr(slowdown, "EVERY_S", 0.1)
+    often = record("span", [workload("spans"), "fib", "24"], functions=["spans:fib"], min_duration_ns=10**9)
+    (note,) = [note for note in often.notes if note.startswith("recording slows the watched programs: about ")]
+    assert "most at spans:fib; choose functions" in note
+    seldom = record("span", [workload("spans"), "fib", "24"], functions=["spans:main"])
+    assert not [note for note in seldom.notes if "slows" in note]

@@ -149,6 +149,10 @@ class Attacher:
                 self._next_letting_go = time.monotonic() + _LET_GO_EVERY_S
                 self._watched.let_go()
 
+    def processes(self) -> list[int]:
+        """The running watched processes whose files were looked at."""
+        return [process.pid for process in self._history.processes()]
+
     def _catch_up(self, pid: int) -> None:
         """Takes the kernel's news so far, so that names can be resolved; looks at the process if it is new."""
         with self._lock:

@@ -16,6 +16,7 @@ from scope_bpf.capture.attacher import Attacher
 from scope_bpf.capture.missed import Late, Missed
 from scope_bpf.capture.part import Part
 from scope_bpf.capture.patterns import Patterns
+from scope_bpf.capture.slowdown import Slowdown
 from scope_bpf.capture.uprobe import Places, make_room
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.target import Target
@@ -59,6 +60,7 @@ class Functions(Part):
         self._ended_places: list[PlaceAccount] = []
         self._attacher: Attacher | None = None
         self._follower: _Follower | None = None
+        self._slowdown: Slowdown | None = None
 
     def programs(self) -> Collection[str]:
         """The programs of the places."""
@@ -89,6 +91,7 @@ class Functions(Part):
             attacher.look_at_files(files_of_command(self._command))
         attacher.look_at_processes(self._watched())
         self._patterns = self._places.patterns
+        self._slowdown = Slowdown(self._wanted, self.accounts, attacher.processes)
         if missing := self._patterns.missing():
             raise FunctionNotFound("; ".join(missing))
         if attacher.resolver:
@@ -135,6 +138,7 @@ class Functions(Part):
             said.append(f"no watched process has run a file with functions that '{self._probe.name}' attaches to")
         elif self._wanted and self.attached and not any(place.hits for place in places):
             said.append(f"attached to {self.attached:,} functions; no watched process has called one")
+        said += self._slowdown.notes() if self._slowdown else []
         return said + (self.resolver.notes() if self.resolver else []) + self.missed.notes(self.late)
 
     def poll(self) -> list[Any]:
@@ -145,6 +149,8 @@ class Functions(Part):
         """
         if self._follower and self._follower.error:
             raise self._follower.error
+        if self._slowdown and self._wanted and self._places:
+            self._slowdown.look()
         return []
 
     def count(self, accounts: dict[str, Account]) -> None:

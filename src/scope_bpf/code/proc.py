@@ -9,15 +9,17 @@ TICK_NS = 10_000_000  # USER_HZ is 100, include/asm-generic/param.h
 
 @dataclass(frozen=True)
 class Stat:
-    """Fields 2, 3, 4, 20, 22 and 28 of /proc/PID/stat, see proc(5).
+    """Fields 2, 3, 4, 14 and 15, 20, 22 and 28 of /proc/PID/stat, see proc(5).
 
     Attributes:
+        cpu_ticks: CPU time of all its threads, in units of TICK_NS.
         start_ticks: start time since boot, in units of TICK_NS.
     """
 
     comm: str
     state: str
     parent: int
+    cpu_ticks: int
     threads: int
     start_ticks: int
     start_stack: int
@@ -33,7 +35,8 @@ def stat_of(pid: int) -> Stat:
     name, _, rest = text.partition(b"(")[2].rpartition(b")")  # a name may contain any character
     fields = rest.split()
     comm = name.decode(errors="backslashreplace")
-    return Stat(comm, fields[0].decode(), int(fields[1]), int(fields[17]), int(fields[19]), int(fields[25]))
+    parent, user, system, threads, start, stack = (int(fields[number]) for number in (1, 11, 12, 17, 19, 25))
+    return Stat(comm, fields[0].decode(), parent, user + system, threads, start, stack)
 
 
 def members_of(cgroup: Path) -> set[int]:
