@@ -59,6 +59,10 @@ class Rejected(ScopeServerError, ValueError):
         self.code = code
 
 
+class GroupFailed(ScopeServerError):
+    """Records cannot be stored together; their parts may be stored."""
+
+
 class Deferred(ScopeServerError):
     """The record needs a newer server: this server is older than the agent. The message says what is unknown."""
 

@@ -8,6 +8,7 @@ import psycopg
 from scope_cli.bench_store.load import Load
 from scope_cli.errors import CommandError
 from scope_proto.scope.v1.record_pb2 import Record
+from scope_server.errors import GroupFailed
 from scope_server.ingest.admit import Admission
 from scope_server.machine import Machine
 from scope_server.store.blocks.compaction import Compaction
@@ -41,7 +42,11 @@ class Filler:
         Raises:
             CommandError: one was not stored.
         """
-        for outcome in self.writer.write(deliveries):
+        try:
+            outcomes = self.writer.write(deliveries)
+        except GroupFailed as error:
+            raise CommandError(f"a batch was not stored: {error}") from None
+        for outcome in outcomes:
             if outcome.verdict is not Verdict.STORED:
                 raise CommandError(f"a batch was not stored: {outcome.reason}")
         return sum(delivery.record.batch.event_count for delivery in deliveries)

@@ -47,6 +47,11 @@ def _live(sessions: Sessions, backlog: Backlog) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "scope_server_held_bytes", "Bytes of decompressed records waiting to be written", backlog.held_bytes
     )
+    yield GaugeMetricFamily(
+        "scope_server_oldest_record_seconds",
+        "How long the oldest record waiting to be written has waited",
+        backlog.oldest_s,
+    )
     yield _by_code("scope_server_refused_records", "Refused records", counts.refused)
     yield _by_code("scope_server_deferred_records", "Records answered with LATER", counts.deferred)
     yield CounterMetricFamily(

@@ -31,7 +31,7 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
     """The OpenAPI document for these streams."""
     task = {"type": "object", "properties": {"task_id": {"type": "string", "format": "uuid"}}}
     paths = {
-        "/health": {"get": _operation("Whether the server can read and write", {"type": "object"}, extra=("503",))},
+        "/health": {"get": _operation("Whether the server can read and write", _health(), extra=("503",))},
         "/storage": {
             "get": _operation("Storage used, and the days deleted to stay within the limits", {"type": "object"})
         },
@@ -69,6 +69,13 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
         "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}, **described_refusals()},
         "paths": paths,
     }
+
+
+def _health() -> dict[str, Any]:
+    said = {"type": "string", "description": "ok, or what is wrong"}
+    number = {"type": "number"}
+    parts = {"healthy": {"type": "boolean"}, "database": said, "ingest": said, "agents": {"type": "integer"}}
+    return {"type": "object", "properties": {**parts, "waiting_bytes": number, "oldest_waiting_s": number}}
 
 
 def _events(table: StreamTable) -> dict[str, Any]:

@@ -1,46 +1,22 @@
 """The queue of records between the event loop, which receives them, and the threads that write them.
 
-Bounded by the decompressed size. A run's records stay in one lane, in order; each lane has one writer.
+Bounded by the decompressed size, and for each machine by its share. A run's records stay in one lane, in order; each
+lane has one writer.
 """
 
 import asyncio
 import contextlib
 import threading
-from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import time
+from collections import Counter
+from collections.abc import Sequence
 
-from scope_proto.scope.v1.record_pb2 import Record
-from scope_server.errors import Rejected
 from scope_server.ingest.counts import Counts
-from scope_server.machine import Machine
+from scope_server.ingest.pending import Pending
+from scope_server.ingest.turns import Turns
 from scope_server.store.writing.delivery import Outcome, Verdict
 
-GROUP_EVENTS = 65_536  # maximum events per transaction, unless a single record has more
-_GROUP_BYTES = 64 << 20
-_GROUP_RECORDS = 256
-
-
-@dataclass(frozen=True, eq=False)
-class Pending:
-    """A record that waits for its outcome.
-
-    Attributes:
-        weight: decompressed size in bytes.
-        rejected: why the content must not be read.
-        answer: called once, in the event loop.
-    """
-
-    record: Record
-    machine: Machine
-    weight: int
-    answer: Callable[[Outcome], None]
-    rejected: Rejected | None = None
-
-    @property
-    def events(self) -> int:
-        """Number of events, as declared by the record."""
-        return self.record.batch.event_count if self.record.HasField("batch") else 0
+SHARE = 4  # a machine may hold 1/SHARE of the limit; with the default limit, that is one record of the largest size
 
 
 class Backlog:
@@ -57,13 +33,13 @@ class Backlog:
     def __init__(self, limit: int, lanes: int) -> None:
         self.counts = Counts()
         self._limit = limit
-        self._held = 0
-        self._of_machines: Counter[int] = Counter()
+        self._held: Counter[int] = Counter()  # bytes, by machine
+        self._held_bytes = 0
+        self._arrivals: dict[Pending, float] = {}  # of all unsettled records, in order; by time.monotonic
+        self._outside: dict[Pending, asyncio.Future[None]] = {}  # records that wait for space
         self._loop = asyncio.get_running_loop()
-        self._turn = asyncio.Lock()
-        self._room = asyncio.Event()
         self._changed = threading.Condition()
-        self._lanes: list[deque[Pending]] = [deque() for _ in range(lanes)]
+        self._lanes = [Turns() for _ in range(lanes)]
         self._closed = False
 
     @property
@@ -74,46 +50,54 @@ class Backlog:
     @property
     def held_bytes(self) -> int:
         """Decompressed size in bytes of all unsettled records."""
-        return self._held
+        return self._held_bytes
+
+    @property
+    def oldest_s(self) -> float:
+        """How long the oldest unsettled record has waited, in s; 0 if there is none."""
+        oldest = next(iter(self._arrivals.values()), None)
+        return 0.0 if oldest is None else time.monotonic() - oldest
 
     def holds(self, machine: int) -> bool:
         """Whether a machine (by key) has unsettled records."""
-        return self._of_machines[machine] > 0
+        return self._held[machine] > 0
 
     async def put(self, pending: Pending) -> None:
-        """Adds a record; waits for space, in order of the calls."""
-        async with self._turn:
-            while self._held and self._held + pending.weight > self._limit:
-                self._room.clear()
-                await self._room.wait()
-            self._held += pending.weight
-            self._of_machines[pending.machine.key] += 1
-            with self._changed:
-                self._lanes[hash(pending.record.run_id) % len(self._lanes)].append(pending)
-                self._changed.notify_all()
+        """Adds a record; waits for space. The machine that holds least comes first."""
+        inside = self._loop.create_future()
+        self._arrivals[pending] = time.monotonic()
+        self._outside[pending] = inside
+        self._let_in()
+        try:
+            await inside
+        finally:
+            if self._outside.pop(pending, None):  # cancelled
+                del self._arrivals[pending]
+                self._let_in()
 
     def take(self, lane: int) -> list[Pending]:
         """For threads: takes the next group of a lane; waits for a record. Empty: closed and drained."""
-        waiting = self._lanes[lane]
+        turns = self._lanes[lane]
         with self._changed:
-            while not waiting and not self._closed:
+            while not turns and not self._closed:
                 self._changed.wait()
-            group: list[Pending] = []
-            events = weight = 0
-            while waiting and len(group) < _GROUP_RECORDS:
-                events, weight = events + waiting[0].events, weight + waiting[0].weight
-                if group and (events > GROUP_EVENTS or weight > _GROUP_BYTES):
-                    break
-                group.append(waiting.popleft())
-            return group
+            return turns.take()
 
-    def settle(self, group: Sequence[Pending], outcomes: Sequence[Outcome]) -> None:
+    def put_back(self, lane: int, group: Sequence[Pending]) -> None:
+        """For threads: takes back a group that failed, to give its parts."""
+        with self._changed:
+            self._lanes[lane].put_back(group)
+
+    def settle(self, lane: int, group: Sequence[Pending], outcomes: Sequence[Outcome]) -> None:
         """For threads: reports the outcome of each record in a group."""
         for outcome in outcomes:
             if outcome.verdict is Verdict.REFUSED:
                 self.counts.refuse(outcome.code)
             elif outcome.verdict is Verdict.LATER:
                 self.counts.defer(outcome.code)
+        if all(outcome.verdict is Verdict.STORED for outcome in outcomes):
+            with self._changed:
+                self._lanes[lane].stored(group)
         with contextlib.suppress(RuntimeError):  # the loop is closed: no agent waits for an answer
             self._loop.call_soon_threadsafe(self._settle, group, outcomes)
 
@@ -126,15 +110,29 @@ class Backlog:
     def abandon(self) -> list[Pending]:
         """Removes and returns all waiting records."""
         with self._changed:
-            left = [pending for lane in self._lanes for pending in lane]
-            for lane in self._lanes:
-                lane.clear()
-        return left
+            return [pending for turns in self._lanes for pending in turns.abandon()]
+
+    def _let_in(self) -> None:
+        for pending in sorted(self._outside, key=lambda one: self._held[one.machine.key]):
+            held = self._held[pending.machine.key]
+            if self._outside[pending].done() or (held and held + pending.weight > self._limit // SHARE):
+                continue  # cancelled, or beyond its share
+            if self._held_bytes and self._held_bytes + pending.weight > self._limit:
+                return  # it comes next, however small the records behind it are
+            self._outside.pop(pending).set_result(None)
+            self._held[pending.machine.key] += pending.weight
+            self._held_bytes += pending.weight
+            with self._changed:
+                self._lanes[hash(pending.record.run_id) % len(self._lanes)].put(pending)
+                self._changed.notify_all()
 
     def _settle(self, group: Sequence[Pending], outcomes: Sequence[Outcome]) -> None:
         for pending, outcome in zip(group, outcomes, strict=True):
-            self._held -= pending.weight
-            self._of_machines[pending.machine.key] -= 1
+            machine = pending.machine.key
+            self._held_bytes -= pending.weight
+            self._held[machine] -= pending.weight
+            if not self._held[machine]:
+                del self._held[machine]
+            del self._arrivals[pending]
             pending.answer(outcome)
-        self._of_machines = +self._of_machines  # drops machines with no records
-        self._room.set()
+        self._let_in()

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from scope_server.errors import Deferred, StoreUnavailable
+from scope_server.errors import Deferred, GroupFailed, StoreUnavailable
 from scope_server.ingest.admit import Admission
-from scope_server.ingest.backlog import Backlog, Pending
+from scope_server.ingest.backlog import Backlog
+from scope_server.ingest.pending import Pending
 from scope_server.store.retention import Disk
 from scope_server.store.writing.delivery import Batch, Delivery, Outcome, Verdict
 from scope_server.store.writing.writer import Writer
@@ -81,37 +82,46 @@ class Lane:
         try:
             while not self._stopping.is_set() and (group := self._backlog.take(self._number)):
                 self._busy_since = time.monotonic()
-                outcomes = self._outcomes(group)
+                self._write(group)
                 self._busy_since = None
-                if outcomes is not None:
-                    self._backlog.settle(group, outcomes)
                 # The memory that Arrow keeps in each thread is half of what an idle server uses.
                 pa.default_memory_pool().release_unused()
         finally:
             self._writer.close()
+
+    def _write(self, group: Sequence[Pending]) -> None:
+        try:
+            outcomes = self._outcomes(group)
+        except GroupFailed:
+            self._backlog.put_back(self._number, group)
+        else:
+            if outcomes is not None:
+                self._backlog.settle(self._number, group, outcomes)
 
     def _outcomes(self, group: Sequence[Pending]) -> list[Outcome] | None:
         # None: stopped.
         try:
             admitted = [self._admitted(pending) for pending in group]
             written = self._written([one for one in admitted if isinstance(one, Delivery)])
+        except GroupFailed:
+            raise
         except Exception as error:  # our own error must not end the thread, nor lose records that agents still have
             _log.exception("a group failed", extra={"records": len(group)})
             self._writer.close()
             return [Outcome(Verdict.LATER, f"the server failed: {error}", "failed")] * len(group)
         if written is None:
             return None
+        for one in admitted:
+            if isinstance(one, Delivery) and isinstance(one.content, Batch) and one.content.redated:
+                self._backlog.counts.redate()
         following = iter(written)
         return [one if isinstance(one, Outcome) else next(following) for one in admitted]
 
     def _admitted(self, pending: Pending) -> Delivery | Outcome:
         try:
-            delivery = self._admission(pending.record, pending.machine, pending.rejected)
+            return self._admission(pending.record, pending.machine, pending.rejected)
         except Deferred as error:
             return Outcome(Verdict.LATER, str(error), "newer")
-        if isinstance(delivery.content, Batch) and delivery.content.rows and delivery.content.rows.redated:
-            self._backlog.counts.redate()
-        return delivery
 
     def _written(self, deliveries: Sequence[Delivery]) -> list[Outcome] | None:
         pause_s = _FIRST_PAUSE_S
@@ -122,6 +132,9 @@ class Lane:
                 outcomes = self._writer.write(deliveries)
                 self._held = None
                 return outcomes
+            except GroupFailed:
+                self._held = None
+                raise
             except StoreUnavailable as error:
                 since = self._held.since if self._held else datetime.now(UTC)
                 self._held = _Held(since, str(error), len(deliveries))

@@ -16,7 +16,8 @@ from scope_proto.scope.v1.session_pb2 import (
 )
 from scope_server.errors import Deferred, Rejected
 from scope_server.ingest.admit import identify, weigh
-from scope_server.ingest.backlog import Backlog, Pending
+from scope_server.ingest.backlog import Backlog
+from scope_server.ingest.pending import Pending
 from scope_server.machine import Machine
 from scope_server.store.writing.delivery import Outcome, Verdict
 from scope_wire.errors import DamagedRecord
@@ -40,7 +41,7 @@ async def upload(
     Args:
         machine: the agent's machine; records of runs on other machines are refused.
     """
-    answers = _Answers()
+    answers = _Answers(machine)
     reading = asyncio.create_task(_read(requests, machine, backlog, answers))
     reading.add_done_callback(lambda _: answers.wake())
     try:
@@ -56,7 +57,9 @@ async def upload(
 class _Answers:
     # The answers of one stream: those waiting to be sent, and the number still to come.
 
-    def __init__(self) -> None:
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._logged: set[str] = set()
         self._waiting: list[Answer] = []
         self._due = 0
         self._changed = asyncio.Event()
@@ -70,6 +73,10 @@ class _Answers:
         self._due += 1
 
     def give(self, position: int, outcome: Outcome) -> None:
+        if outcome.code and outcome.code not in self._logged:  # one log line per kind
+            self._logged.add(outcome.code)
+            where = {"machine": self._machine.machine_id, "code": outcome.code, "reason": outcome.reason}
+            log.warning("record not stored", extra=where)
         self._due -= 1
         answer = Answer(position=position, verdict=_VERDICTS[outcome.verdict], reason=outcome.reason)
         self._waiting.append(answer)
@@ -95,7 +102,6 @@ class _Answers:
 
 
 async def _read(requests: AsyncIterator[UploadRequest], machine: Machine, backlog: Backlog, answers: _Answers) -> None:
-    told: set[str] = set()
     async for request in requests:
         if request.WhichOneof("message") != "envelope":
             continue
@@ -113,9 +119,6 @@ async def _read(requests: AsyncIterator[UploadRequest], machine: Machine, backlo
         else:
             await backlog.put(pending)
             continue
-        if outcome.code not in told:  # one log line per kind
-            told.add(outcome.code)
-            log.warning("record not stored", extra={"machine": machine.machine_id, "reason": outcome.reason})
         answer(outcome)
 
 

@@ -83,7 +83,8 @@ async def test_from_a_stream_to_an_answer(start_server: StartServer) -> None:
 
 
 async def test_what_was_not_answered_is_stored_by_the_next_server(start_server: StartServer) -> None:
-    """A server that stops under load acknowledges only stored records; resent records are stored once."""
+    """A server that stops under load acknowledges only stored records; resent records are stored once. Until then,
+    health and metrics tell how long the oldest record has waited."""
     agent = StandInAgent()
     batches: list[Record] = []
     async with start_server(stop_deadline_s=0.3) as server:
@@ -98,6 +99,9 @@ async def test_what_was_not_answered_is_stored_by_the_next_server(start_server: 
         call = await lasting.enter_async_context(uploading(agent, channel))
         unanswered = asyncio.create_task(answers(call, *batches[3:]))
         await until(lambda: metric(server, "scope_server_held_bytes"), lambda bytes_: bytes_ > 0)
+        waited = await until(lambda: metric(server, "scope_server_oldest_record_seconds"), lambda seconds: seconds > 0)
+        health = await server.get("health")
+        assert (health["oldest_waiting_s"] >= waited, health["waiting_bytes"] > 0) == (True, True)
     with pytest.raises(grpc.aio.AioRpcError):
         await unanswered
     await lasting.aclose()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from scope_server.errors import Rejected
 from scope_server.store.writing.connection import WriterConnection, integers, moments, strings
-from scope_server.store.writing.delivery import Account, Gap, Loss
+from scope_server.store.writing.delivery import INGEST, Account, Gap, Loss
 from scope_server.store.writing.sequences import Sequences
 from scope_wire.limits import MOST_COUNT
 
@@ -25,7 +25,7 @@ _MAKE = """
 INSERT INTO store.accounts (run, stream) SELECT run, stream FROM unnest($1::bigint[], $2::text[]) w (run, stream)
 ORDER BY 1, 2 ON CONFLICT DO NOTHING"""
 _LOCK = """
-SELECT a.run, a.stream, a.emitted, a.told::text AS told, a.settled::text AS settled,
+SELECT a.run, a.stream, a.emitted, a.stored + a.lost AS counted, a.told::text AS told, a.settled::text AS settled,
        (extract(epoch FROM coalesce(a.told_time, r.started)) * 1000000)::bigint AS told_us
 FROM store.accounts a
 JOIN unnest($1::bigint[], $2::text[]) w (run, stream) ON a.run = w.run AND a.stream = w.stream
@@ -58,6 +58,7 @@ class _Book:
     told: dict[str, int]
     told_ns: int | None
     emitted: int
+    counted: int  # stored or lost before
     new: Sequences = field(default_factory=Sequences)
     incomplete: int = 0
     stored: int = 0
@@ -73,7 +74,10 @@ class _Lost:
 
 
 class Books:
-    """The accounts of these runs and streams, locked until the transaction ends."""
+    """The accounts of these runs and streams, locked until the transaction ends.
+
+    A method that raises Rejected has changed nothing.
+    """
 
     def __init__(self, connection: WriterConnection, keys: Iterable[Key]) -> None:
         self._connection = connection
@@ -86,7 +90,8 @@ class Books:
             connection.query(_MAKE, where)
             for row in connection.query(_LOCK, where):
                 told_ns = None if row["told_us"] is None else row["told_us"] * 1000
-                book = _Book(Sequences.parse(row["settled"]), json.loads(row["told"]), told_ns, row["emitted"])
+                settled, told = Sequences.parse(row["settled"]), json.loads(row["told"])
+                book = _Book(settled, told, told_ns, row["emitted"], row["counted"])
                 self._books[row["run"], row["stream"]] = book
 
     def settle(self, key: Key, sequence: int) -> bool:
@@ -98,7 +103,7 @@ class Books:
         book = self._books[key]
         if book.settled.overlaps(sequence, sequence):
             return False
-        _add(book, sequence, sequence)
+        _add(book.settled, book.new, sequence, sequence)
         return True
 
     def store(self, key: Key, events: int) -> None:
@@ -115,12 +120,19 @@ class Books:
             lost.count += events
             self._books[key].lost += events
 
+    def refuse(self, key: Key, code: str, events: int, *, first_ns: int, last_ns: int) -> None:
+        """Counts events of a sequence number that cannot be settled as lost. It may come again, so at most as many as
+        are under way."""
+        book = self._books[key]
+        under_way = book.emitted - book.counted - book.stored - book.lost
+        self.lose(key, INGEST, code, max(0, min(events, under_way)), first_ns=first_ns, last_ns=last_ns)
+
     def give_up(self, run: int, gap: Gap, place: str) -> None:
         """Counts the unsettled parts of a gap as lost.
 
         Raises:
-            Rejected: a span of several sequence numbers is partly settled, so its events cannot be divided. Nothing
-                changes.
+            Rejected: a span of several sequence numbers is partly settled, so its events cannot be divided; or too many
+                earlier sequence numbers are missing.
         """
         key = (run, gap.stream)
         book = self._books[key]
@@ -128,10 +140,13 @@ class Books:
         for span in fresh:
             if book.settled.overlaps(span.first, span.last):
                 raise Rejected("breach", f"sequences {span.first} to {span.last} are in a gap, but some were sent")
+        settled, new, lost = book.settled.copy(), book.new.copy(), 0
         for span in fresh:
-            if not book.settled.overlaps(span.first, span.last):  # a gap may contain it twice
-                _add(book, span.first, span.last)
-                self.lose(key, place, gap.reason, span.events, first_ns=gap.first_ns, last_ns=gap.last_ns)
+            if not settled.overlaps(span.first, span.last):  # a gap may contain it twice
+                _add(settled, new, span.first, span.last)
+                lost += span.events
+        book.settled, book.new = settled, new
+        self.lose(key, place, gap.reason, lost, first_ns=gap.first_ns, last_ns=gap.last_ns)
 
     def tell(self, run: int, account: Account, *, after_kill: bool) -> None:
         """Applies an agent's account: counts never decrease; losses above those reported before are counted as lost.
@@ -148,11 +163,11 @@ class Books:
         book = self._books[key]
         if after_kill and book.emitted > account.emitted:
             account = account.with_lost(*_KILLED, book.emitted - account.emitted)
+        if len(book.told.keys() | map(_word, account.lost)) > _MOST_REASONS:
+            raise Rejected("reasons", f"stream '{account.stream}' has lost events for {_MOST_REASONS} reasons already")
         book.emitted = max(book.emitted, account.emitted)
         book.incomplete = max(book.incomplete, account.incomplete)
         since_ns = account.time_ns if book.told_ns is None else book.told_ns
-        if len(book.told.keys() | map(_word, account.lost)) > _MOST_REASONS:
-            raise Rejected("reasons", f"stream '{account.stream}' has lost events for {_MOST_REASONS} reasons already")
         for loss in account.lost:
             more = loss.count - book.told.get(_word(loss), 0)
             if more > 0:
@@ -212,11 +227,11 @@ class Books:
         )
 
 
-def _add(book: _Book, first: int, last: int) -> None:
-    if len(book.settled) >= _MOST_SPANS and not book.settled.overlaps(first - 1, last + 1):
+def _add(settled: Sequences, new: Sequences, first: int, last: int) -> None:
+    if len(settled) >= _MOST_SPANS and not settled.overlaps(first - 1, last + 1):
         raise Rejected("holes", f"sequence {first}: {_MOST_SPANS} spans of earlier sequences are missing")
-    book.settled.add(first, last)
-    book.new.add(first, last)
+    settled.add(first, last)
+    new.add(first, last)
 
 
 def _word(loss: Loss) -> str:

@@ -68,6 +68,11 @@ class Batch:
     processes: tuple[ProcessFacts, ...] = ()
     as_of_ns: int = 0
 
+    @property
+    def redated(self) -> bool:
+        """Whether the rows have times of the server's clock."""
+        return self.rows is not None and self.rows.redated
+
 
 @dataclass(frozen=True)
 class Span:

@@ -23,6 +23,12 @@ class Sequences:
             found._lasts.append(int(end) - 1)
         return found
 
+    def copy(self) -> "Sequences":
+        """An equal set."""
+        same = Sequences()
+        same._firsts, same._lasts = self._firsts.copy(), self._lasts.copy()
+        return same
+
     def __str__(self) -> str:
         return "{" + ",".join(f"[{first},{last + 1})" for first, last in self) + "}"
 

@@ -79,11 +79,12 @@ class Session:
         """Stores deliveries that were not stored before; returns the outcome of each after the commit.
 
         Args:
-            taken_back: an entry of the quarantine to undo in the same transaction.
+            taken_back: an entry of the quarantine to undo in the same transaction, of the only delivery.
 
         Raises:
             StoreUnavailable: probably nothing was stored.
-            DataRefused, Rejected, Exception: nothing was stored; call `forget`.
+            Rejected: the delivery of the quarantine cannot be stored; nothing was stored; call `forget`.
+            DataRefused, Exception: nothing was stored; call `forget`.
         """
         runs = self._runs.ensure(deliveries)
         known = [
@@ -103,6 +104,8 @@ class Session:
         outcomes = [_ANOTHER_MACHINES if run is None else STORED for run in runs]
         for one in known:
             outcomes[one.number] = self._enter(books, one, numbers, kept)
+            if taken_back is not None and outcomes[one.number] is not STORED:
+                raise Rejected(outcomes[one.number].code, outcomes[one.number].reason)
         for name, rows in sorted(by_stream.items()):  # all writers use the same order
             self._store(streams[name], rows, kept, keys)
         books.write()
@@ -125,27 +128,36 @@ class Session:
 
     def _enter(self, books: Books, one: _Known, numbers: Sequence[int], kept: dict[int, int]) -> Outcome:
         delivery, content = one.delivery, one.delivery.content
-        after_kill = isinstance(content, End) and content.end == "killed"
-        for account in delivery.accounts:
-            books.tell(one.run, account, after_kill=after_kill)
-        if isinstance(content, End):
-            books.end(one.run, content.last_sequences)
-        elif isinstance(content, Gap):
-            books.give_up(one.run, content, SPOOL)
-        elif isinstance(content, Batch):
-            key = (one.run, content.stream)
-            if not books.settle(key, content.sequence):
-                return STORED
+        try:
+            self._tell(books, one)
+        except Rejected as error:
+            delivery = replace(delivery, rejected=delivery.rejected or error)
+        if isinstance(content, Batch):
+            key, when = (one.run, content.stream), {"first_ns": content.first_ns, "last_ns": content.last_ns}
+            try:
+                if not books.settle(key, content.sequence):
+                    return STORED
+            except Rejected as error:
+                books.refuse(key, error.code, content.events, **when)
+                return _refused(error)
             if delivery.rejected:
-                code, when = delivery.rejected.code, {"first_ns": content.first_ns, "last_ns": content.last_ns}
-                books.lose(key, INGEST, code, content.events, **when)
+                books.lose(key, INGEST, delivery.rejected.code, content.events, **when)
             elif content.rows:
                 books.store(key, content.rows.rows.num_rows)
                 kept[one.number] = numbers[len(kept)]
         if delivery.rejected:
             keep(self.connection, one.run, delivery, delivery.rejected, self._kept_bytes)
-            return Outcome(Verdict.REFUSED, legible(str(delivery.rejected)), delivery.rejected.code)
+            return _refused(delivery.rejected)
         return STORED
+
+    def _tell(self, books: Books, one: _Known) -> None:
+        content = one.delivery.content
+        if isinstance(content, End):
+            books.end(one.run, content.last_sequences)
+        elif isinstance(content, Gap):
+            books.give_up(one.run, content, SPOOL)
+        for account in one.delivery.accounts:
+            books.tell(one.run, account, after_kill=isinstance(content, End) and content.end == "killed")
 
     def _store(self, stream: StreamRows, rows: Sequence[_Rows], kept: Mapping[int, int], keys: Keys) -> None:
         numbers = [kept.get(one.known.number) for one in rows]
@@ -192,6 +204,10 @@ class Session:
             {process for stream in streams for process in stream.processes},
             descriptions,
         )
+
+
+def _refused(rejected: Rejected) -> Outcome:
+    return Outcome(Verdict.REFUSED, legible(str(rejected)), rejected.code)
 
 
 def _rows_of(known: Sequence[_Known]) -> dict[str, list[_Rows]]:

@@ -1,10 +1,10 @@
-"""Stores groups of deliveries. If a group fails, it is halved until the bad records are found and quarantined."""
+"""Stores groups of deliveries. A delivery that fails alone is quarantined."""
 
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from scope_server.errors import Rejected, StoreUnavailable
+from scope_server.errors import GroupFailed, Rejected, StoreUnavailable
 from scope_server.store.schema.columns import StreamTable
 from scope_server.store.writing.connection import DataRefused, WriterConnection
 from scope_server.store.writing.delivery import Batch, Delivery, Outcome, Verdict
@@ -32,10 +32,10 @@ class Writer:
     def write(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
         """Stores deliveries that were not stored before; returns the outcome of each after the commit.
 
-        If a group fails permanently, it is halved until the bad deliveries are alone. These are refused and their
-        events counted as lost; the others are stored.
+        A delivery that fails permanently alone is refused, and its events are counted as lost.
 
         Raises:
+            GroupFailed: of several deliveries, some fail permanently; nothing was stored.
             StoreUnavailable: the database cannot be used now; deliver the group again. Some deliveries may have been
                 stored.
         """
@@ -46,10 +46,9 @@ class Writer:
         except StoreUnavailable:
             raise
         except Exception as error:
-            if len(deliveries) == 1:
-                return [self._alone(deliveries[0], error)]
-        half = len(deliveries) // 2
-        return [*self.write(deliveries[:half]), *self.write(deliveries[half:])]
+            if len(deliveries) > 1:
+                raise GroupFailed(str(error)) from error
+            return [self._alone(deliveries[0], error)]
 
     def retry(self, entry: int, delivery: Delivery) -> None:
         """Stores the delivery of a quarantine entry, and undoes the entry and its counted loss.
@@ -119,7 +118,6 @@ class Writer:
                 reason = legible(str(failed))
                 _log.error("a record could be neither stored nor kept", extra=where, exc_info=failed)
             else:
-                _log.warning("record refused", extra={**where, "code": rejected.code})
                 return outcome
         return Outcome(Verdict.LATER, f"the server could not keep the record: {reason}", "unkept")
 
