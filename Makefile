@@ -67,6 +67,10 @@ $(STUBS): $(PROTOS)
 	@mkdir -p src/scope_proto
 	$(or $(wildcard $(BIN)/python),$(PYTHON)) deploy/generate_stubs.py $(PROTOS)
 
+.PHONY: docs
+docs: build ## write the pages in docs/probes/ from the catalogue
+	@$(BIN)/python docs/probes/generate.py
+
 # ---- use --------------------------------------------------------------------------------------------------------
 
 .PHONY: run

@@ -158,6 +158,15 @@ def test_addresses_are_text(source: Path) -> None:
     assert counted == {("127.0.0.1", "127.0.0.3", 9): 103, ("::1", "::1", 9): 107}
 
 
+def test_they_have_pages(source: Path, tmp_path: Path) -> None:
+    """`make docs` writes a page for each, with its streams and columns."""
+    _run(source, sys.executable, str(ROOT / "docs" / "probes" / "generate.py"), str(tmp_path))
+    assert "| `interrupted_pid` |" in (tmp_path / "alarms.md").read_text()
+    assert "## Stream `softirq_summary`" in (tmp_path / "softirqs.md").read_text()
+    assert "[the columns of all samples]" in (tmp_path / "loads.md").read_text()
+    assert "[datagrams](datagrams.md)" in (tmp_path / "README.md").read_text()
+
+
 def test_agent_and_server_take_them_on(source: Path) -> None:
     """The server stores and serves each kind: rows without a process, summaries without processes, enums, samples."""
     with tempfile.TemporaryDirectory(prefix="scope") as folder:

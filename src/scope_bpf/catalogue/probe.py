@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from scope_bpf.catalogue.guide import Guide
 from scope_bpf.catalogue.options import MODE, RING_BYTES, SAMPLE_INTERVAL_MS, SUMMARY_INTERVAL_MS, Option
 from scope_bpf.catalogue.place import Place
 from scope_bpf.catalogue.stream import Mode, Stream
@@ -98,6 +99,7 @@ class Probe:
             object, its modules and the validated options.
         resolves: computes from the validated options whether any column is resolved and anything is kept by process.
         sampler: makes the `Sampler` of a sampling probe; raises NotSupported if this host has no such source.
+        guide: examples, notes and limits for people.
     """
 
     name: str
@@ -114,6 +116,7 @@ class Probe:
     resolver: Callable[..., Any] | None = None
     resolves: Callable[[Mapping[str, Any]], bool] = lambda _: True
     sampler: Callable[[], Sampler] | None = None
+    guide: Guide = field(default_factory=Guide)
 
     @property
     def options(self) -> tuple[Option, ...]:

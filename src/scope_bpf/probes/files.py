@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scope_bpf.catalogue.codes import Codes
+from scope_bpf.catalogue.guide import Example, Guide
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.shown import Failed, Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import FILE_PATH, Column, Mode, Names, Stream
@@ -24,6 +25,31 @@ def _constants(_: Mapping[str, Any]) -> Mapping[str, Any]:
     kinds = enum_values(PROBE.btf, "file_call")
     return {"file_calls": by_number({name: kinds[kind] for name, kind in _CALLS.items()})}
 
+
+GUIDE = Guide(
+    examples=(
+        Example(
+            "scope trace files -- ls /",
+            "every open, with the absolute path; failed opens, too",
+        ),
+        Example(
+            "scope trace files --mode summary -- cat /etc/passwd /etc/group",
+            "reads and writes by file: calls, bytes, time",
+        ),
+        Example(
+            "scope trace files --where \"path ~ '/etc/*'\" --lines -- ls /",
+            "opens below `/etc` only",
+        ),
+    ),
+    notes=(
+        "In mode `events` a row is an open; in mode `summary` a row is a process and a file, with its reads and "
+        "writes.",
+    ),
+    limits=(
+        "Reads and writes through mappings (`mmap`) are not calls: `scope trace why` shows their page faults.",
+        "Files without a path, such as pipes and sockets, have counts but no path.",
+    ),
+)
 
 PROBE = Probe(
     name="files",
@@ -106,4 +132,5 @@ PROBE = Probe(
     ring_bytes=4 << 20,
     alternatives=(Alternative("tp_btf: sys_enter, sys_exit", ("file_exit", "file_enter")),),
     constants=_constants,
+    guide=GUIDE,
 )

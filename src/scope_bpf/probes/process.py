@@ -3,12 +3,40 @@
 import resource
 
 from scope_bpf.catalogue.codes import Codes
+from scope_bpf.catalogue.guide import Example, Guide
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Stream
 from scope_bpf.probes.syscalls import NUMBERS
 
 _ALWAYS = ("exec_done", "fork_done", "exit_done")
+
+GUIDE = Guide(
+    examples=(
+        Example(
+            "scope trace process -- sh -c 'ls / | wc -l'",
+            "every exec, fork and exit of a command",
+        ),
+        Example(
+            "scope trace process --duration 1",
+            "the same of the whole machine; on a terminal, as live tables",
+        ),
+        Example(
+            "scope trace process --where \"ret < 0\" --lines -- sh -c 'env nosuchprogram; true'",
+            "only failed execs",
+        ),
+    ),
+    notes=(
+        "`exec` has all arguments; of a script, the interpreter comes first. Failed execs have rows, too, with the "
+        "error.",
+        "`exit` has the CPU time, peak memory and storage I/O of the process. Of a command that `scope trace` "
+        "started, the row shows the command alone, without the time before tracing began.",
+    ),
+    limits=(
+        "Arguments beyond 12 KiB are cut, or beyond 512 arguments if the exec failed; `args_truncated` says so.",
+        "`user_ns` and `system_ns` lack the time since the last timer tick.",
+    ),
+)
 
 PROBE = Probe(
     name="process",
@@ -91,4 +119,5 @@ PROBE = Probe(
         "nr_execve": NUMBERS["execve"],
         "nr_execveat": NUMBERS["execveat"],
     },
+    guide=GUIDE,
 )

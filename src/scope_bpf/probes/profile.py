@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.catalogue import stacks
+from scope_bpf.catalogue.guide import Example, Guide
 from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
 from scope_bpf.catalogue.shown import Flame, Live, Rollup, Slices, Timeline
@@ -50,6 +51,32 @@ _PART = Derived(Column("on_cpu; run_queue: runnable, waiting for a CPU; blocked"
 _BY_FUNCTION = Live(by=("comm", "part", "function"), title="time by innermost function")
 _BY_LINE = Live(by=("comm", "part", "python"), only="python", title="time by Python line")
 _TOTALS = ("count", "total_ns")
+
+GUIDE = Guide(
+    examples=(
+        Example(
+            "scope trace profile --flamegraph /tmp/flames.svg -- python3 -c 'sum(i * i for i in range(3_000_000))'",
+            "a flame graph that a browser can search, and tables by function and by Python line",
+        ),
+        Example(
+            "scope trace profile -o record=cpu,off_cpu --folded /tmp/stacks.txt -- sh -c 'sleep 0.2; ls /'",
+            "stacks on a CPU and off it, as text for other tools",
+        ),
+    ),
+    notes=(
+        "Stacks of threads on a CPU are sampled 99 times a second (`-o rate=`).",
+        "`-o record=cpu,off_cpu` also records each time that a thread is off a CPU, with the stack at which it "
+        "left: `blocked` until it was woken, then `run_queue` until it got a CPU.",
+        "A stack has the program's functions, Python's functions with file and line, and the kernel's functions "
+        "(`_[k]`). How stacks are walked and named: docs/trace.md.",
+    ),
+    limits=(
+        "A program that was started just now is known to the unwinder after some milliseconds. Until then, and "
+        "where code has no `.eh_frame`, stacks follow frame pointers: `walked` says `frame_pointers`, and outer "
+        "frames may be missing.",
+        "A sample tells nothing of what happened between two samples: for single calls use `span`, `python` or `cuda`.",
+    ),
+)
 
 PROBE = Probe(
     name="profile",
@@ -123,4 +150,5 @@ PROBE = Probe(
     constants=lambda options: {"min_ns": options["min_duration_ns"]},
     kept_by_process=stacks.MAPS,
     resolver=_resolver,
+    guide=GUIDE,
 )

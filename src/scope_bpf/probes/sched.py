@@ -1,5 +1,6 @@
 """The scheduler: how long threads run on a CPU, wait for a CPU, and sleep."""
 
+from scope_bpf.catalogue.guide import Example, Guide
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import HEADER, Column, Mode, Stream
@@ -18,6 +19,28 @@ _TIMES = {
 _SUMS = ("off_cpu_ns", "run_queue_ns", "on_cpu_ns")
 _STATE = "0: runnable; else TASK_* bits: 1 sleeping, 2 uninterruptible, 4 stopped, 8 traced, 128 dead"
 _WOKEN = "absent if the thread was not woken but had been preempted"
+
+GUIDE = Guide(
+    examples=(
+        Example(
+            "scope trace sched --mode summary --duration 1",
+            "for each thread of the machine: time on a CPU, waiting for a CPU, and asleep",
+        ),
+        Example(
+            "scope trace sched -- ls /",
+            "each time that a thread left a CPU, and who woke it",
+        ),
+    ),
+    notes=(
+        "A row of `switch` comes when a thread leaves a CPU: how long it had waited for the CPU, who woke it, how "
+        "long it ran, and whether it left of its own will.",
+        "`--mode summary` adds up the same times per thread and per process, with a histogram of the waits.",
+        "`scope trace why` shows in which call a thread was blocked; `sched` shows only that it slept.",
+    ),
+    limits=(
+        "Its programs run at every context switch and wakeup of the machine, also for processes that are not watched.",
+    ),
+)
 
 PROBE = Probe(
     name="sched",
@@ -120,4 +143,5 @@ PROBE = Probe(
             ("switch_reading_state", "wakeup_done", "wakeup_new_done"),
         ),
     ),
+    guide=GUIDE,
 )

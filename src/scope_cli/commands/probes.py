@@ -1,9 +1,12 @@
 """`scope probes`: the catalogue."""
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scope_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def register(subcommands: Any) -> None:
@@ -25,19 +28,23 @@ def run(arguments: argparse.Namespace) -> None:
     except UnknownProbe as error:
         raise UsageError(str(error)) from None
     if arguments.json:
-        print_json([_described(probe) for probe in chosen])
+        print_json([described(probe) for probe in chosen])
     elif arguments.name:
-        _print_whole(_described(chosen[0]))
+        _print_whole(described(chosen[0]))
     else:
         width = max(len(probe.name) for probe in chosen)
         for probe in chosen:
             print_line(f"{probe.name:{width}}  {probe.meaning}")
 
 
-def _described(probe: Any) -> dict[str, Any]:
+def described(probe: Any) -> dict[str, Any]:
+    """All that people should know about a probe, with types as Arrow names them."""
     return {
         "name": probe.name,
         "meaning": probe.meaning,
+        "examples": [{"command": example.command, "shows": example.shows} for example in probe.guide.examples],
+        "notes": probe.guide.notes,
+        "limits": probe.guide.limits,
         "options": [
             {
                 "name": option.name,
@@ -85,11 +92,27 @@ def _print_whole(probe: dict[str, Any]) -> None:
         output.print(told)
         columns = RowTable("column", "type", "unit", "meaning")
         for column in stream["columns"]:
-            columns.add_row(column["name"], _kind(column["type"]), column["unit"], column["meaning"])
+            columns.add_row(column["name"], type_name(column["type"]), column["unit"], column["meaning"])
         output.print(columns)
+    _print_guide(probe, output)
 
 
-def _kind(arrow: str) -> str:
+def _print_guide(probe: dict[str, Any], output: "Console") -> None:
+    from scope_cli.terminal import RowTable, plain
+
+    examples = [(example["command"], example["shows"]) for example in probe["examples"]]
+    lists = {"notes": [("-", text) for text in probe["notes"]], "limits": [("-", text) for text in probe["limits"]]}
+    for title, rows in (lists | {"examples": examples}).items():
+        if rows:
+            output.print()
+            output.print(plain(title, "bold"))
+            table = RowTable("", "", show_header=False)
+            for row in rows:
+                table.add_row(*row)
+            output.print(table)
+
+
+def type_name(arrow: str) -> str:
     """The type of a column as people say it."""
     if arrow.startswith("fixed_size_list"):
         return "histogram"

@@ -17,6 +17,7 @@ from scope_bpf.catalogue.stream import Column, Derived, Mode, Rows, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.cuda import results
 from scope_bpf.probes.cuda.functions import BY_ADDRESS, D2D, FUNCTIONS, RUNTIME
+from scope_bpf.probes.cuda.guide import GUIDE
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
@@ -388,4 +389,5 @@ PROBE = Probe(
     places=lambda _: tuple(function.place for function in FUNCTIONS),
     libraries=("libcuda.so", "libcudart.so"),
     resolver=_resolver,
+    guide=GUIDE,
 )

@@ -15,6 +15,7 @@ from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
 from scope_bpf.catalogue.shown import Counter, Flame, Latest, Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Derived, Mode, Stream
 from scope_bpf.probes.ggml.functions import places
+from scope_bpf.probes.ggml.guide import GUIDE
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
@@ -204,4 +205,5 @@ PROBE = Probe(
     places=places,
     kept_by_process=("ggml_allocations", "ggml_replays", *stacks.MAPS),
     resolver=_resolver,
+    guide=GUIDE,
 )

@@ -5,6 +5,7 @@ import pyarrow as pa
 from scope_bpf.catalogue.probe import Probe, Sampler
 from scope_bpf.catalogue.shown import Counter, Latest, Live, Timeline
 from scope_bpf.catalogue.stream import PROCESS, Column, Derived, Mode, Stream
+from scope_bpf.probes.gpu.guide import GUIDE
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 
@@ -132,4 +133,5 @@ PROBE = Probe(
     meaning="NVIDIA GPUs: utilization, memory by process, temperature, power, clocks, PCIe, errors",
     streams=(_GPU, _GPU_PROCESS, _GPU_ERROR),
     sampler=_sampler,
+    guide=GUIDE,
 )

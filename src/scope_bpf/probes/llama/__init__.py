@@ -12,6 +12,7 @@ from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
 from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Derived, Rows, Stream
 from scope_bpf.probes.llama.functions import places
+from scope_bpf.probes.llama.guide import GUIDE
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
@@ -263,4 +264,5 @@ PROBE = Probe(
     places=places,
     kept_by_process=("llama_contexts", "llama_processes", "llama_requests"),
     resolver=_resolver,
+    guide=GUIDE,
 )

@@ -12,6 +12,7 @@ from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Derived, Rows, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.ollama.calls import FUNCTIONS, call_table, places
+from scope_bpf.probes.ollama.guide import GUIDE
 from scope_bpf.probes.ollama.paths import PATHS, constants
 
 _CONNECTION = Column("number of the socket's inode, which identifies the connection")
@@ -207,4 +208,5 @@ PROBE = Probe(
     constants=_constants,
     places=places,
     kept_by_process=("ollama_connections", "ollama_loads", "ollama_processes"),
+    guide=GUIDE,
 )

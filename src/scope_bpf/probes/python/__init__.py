@@ -14,6 +14,7 @@ from scope_bpf.catalogue.shown import Flame, Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Mode, Names, Stream
 from scope_bpf.code.python.versions import EVALUATED, EVALUATES, OFFSETS, Version
 from scope_bpf.errors import InvalidOption
+from scope_bpf.probes.python.guide import GUIDE
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
@@ -232,4 +233,5 @@ PROBE = Probe(
     places=_places,
     kept_by_process=stacks.MAPS,
     resolver=_resolver,
+    guide=GUIDE,
 )

@@ -23,6 +23,7 @@ from scope_bpf.probes.span.declaration import (
     check,
     parse,
 )
+from scope_bpf.probes.span.guide import GUIDE
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
@@ -224,4 +225,5 @@ PROBE = Probe(
     places=_places,
     kept_by_process=stacks.MAPS,
     resolver=_resolver,
+    guide=GUIDE,
 )

@@ -18,6 +18,7 @@ from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import table as syscall_table
 from scope_bpf.probes.syscalls.classes import CLASSES
 from scope_bpf.probes.syscalls.errors import errors
+from scope_bpf.probes.syscalls.guide import GUIDE
 from scope_bpf.probes.syscalls.readings import LEVELS, MOST_DATA_BYTES, NOTHING, reading_table
 
 TABLE = syscall_table.ARM64 if os.uname().machine == "aarch64" else syscall_table.X86_64
@@ -201,4 +202,5 @@ PROBE = Probe(
         ),
     ),
     constants=_constants,
+    guide=GUIDE,
 )
