@@ -1,26 +1,23 @@
-"""What `scope up` shows: its parts; tasks with rates, losses and cost; the busiest processes and syscalls."""
+"""What `scope up` shows: its parts; tasks with rates, losses and cost; the busiest programs."""
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rich.console import Group
 
+from scope_cli.busiest import Busiest
 from scope_cli.client import Client
 from scope_cli.errors import CommandError
 from scope_cli.flag import Flag
 from scope_cli.nodes import remarks
-from scope_cli.quantities import duration
 from scope_cli.storage import storage_line
 from scope_cli.tasks import task_lines, task_table
-from scope_cli.terminal import RowTable, plain
+from scope_cli.terminal import plain
 
-WINDOW_S = 5
-SHOWN = 8
+RANKED_EVERY_S = 5.0
 
 Rates = dict[tuple[str, str], float]
 
@@ -33,7 +30,7 @@ class _Answers:
 
     tasks: Sequence[dict[str, Any]] = ()
     nodes: Sequence[dict[str, Any]] = ()
-    rows: Sequence[dict[str, Any]] = ()
+    busiest: Busiest | None = None
     rates: Rates = field(default_factory=dict)
     health: dict[str, Any] = field(default_factory=dict)
     storage: dict[str, Any] = field(default_factory=dict)
@@ -53,6 +50,7 @@ class Overview:
         self._client, self._headline, self._parts = client, headline, parts
         self._answers = _Answers()
         self._before: dict[tuple[str, str], tuple[float, int]] = {}
+        self._ranked_at = float("-inf")
 
     def keep_asking(self, stop: Flag, every_s: float) -> None:
         """Asks the API again and again, until `stop` is set."""
@@ -64,11 +62,10 @@ class Overview:
         """Asks the API once. What it does not answer is shown as it was, with the reason."""
         try:
             tasks = self._client.get("tasks", state="active")["tasks"]
-            since = (datetime.now(UTC) - timedelta(seconds=WINDOW_S)).isoformat()
             self._answers = _Answers(
                 tasks,
                 self._client.get("nodes")["nodes"],
-                self._client.get("events", "syscall_summary", since=since, limit=1000)["events"],
+                self._busiest(),
                 self._rates(tasks),
                 self._client.health(),
                 self._client.get("storage"),
@@ -97,13 +94,17 @@ class Overview:
             *task_lines(answers.tasks),
             *([plain(storage_line(answers.storage), "dim")] if answers.storage else []),
             plain(""),
-            plain(f"busiest by time in syscalls, last {WINDOW_S} s", "italic"),
-            _busiest(answers.rows, ("comm", "pid")),
-            plain(""),
-            _busiest(answers.rows, ("name",)),
+            *([answers.busiest.render()] if answers.busiest else []),
             plain(""),
             plain("Ctrl-C ends everything; recorded data is kept", "dim"),
         )
+
+    def _busiest(self) -> Busiest | None:
+        if time.monotonic() - self._ranked_at < RANKED_EVERY_S:
+            return self._answers.busiest
+        found = Busiest.of(self._client)
+        self._ranked_at = time.monotonic()
+        return found
 
     def _rates(self, tasks: Sequence[dict[str, Any]]) -> Rates:
         now, rates = time.monotonic(), {}
@@ -123,18 +124,3 @@ def _problems(answers: _Answers) -> list[str]:
     if answers.health.get("healthy", True):
         return []
     return [f"{name}: {state}" for name, state in answers.health.items() if name in ("database", "ingest")]
-
-
-def _busiest(rows: Sequence[dict[str, Any]], by: tuple[str, ...]) -> RowTable:
-    calls: Counter[tuple[str, ...]] = Counter()
-    spent: Counter[tuple[str, ...]] = Counter()
-    for row in rows:
-        key = tuple(str(row[name]) for name in by)
-        calls[key] += row["count"]
-        spent[key] += row["total_ns"]
-    table = RowTable(*("syscall" if name == "name" else name for name in by), padding=(0, 2, 0, 0))
-    table.add_column("calls", justify="right")
-    table.add_column("time", justify="right")
-    for key, total in spent.most_common(SHOWN):
-        table.add_row(*key, f"{calls[key]:,}", duration(total))
-    return table

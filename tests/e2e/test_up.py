@@ -7,11 +7,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
+from typing import Any
 
 import psycopg
 import pytest
 from tests.e2e.conftest import SCOPE, Up, until
 
+from scope_cli.busiest import Busiest
 from scope_cli.client import Client
 
 
@@ -110,6 +113,25 @@ def test_every_subcommand_finds_it(up: Up, words: tuple[str, ...]) -> None:
     ran = subprocess.run([*SCOPE, *words], capture_output=True, text=True, env=environment, timeout=60)
     assert (ran.returncode == 0) != ("nonsense" in words), ran.stderr
     assert "nonsense" in ran.stderr if ran.returncode else not ran.stderr or "not shown" in ran.stderr
+
+
+def test_a_busy_loop_is_among_the_busiest(up: Up) -> None:
+    """A program that only computes and calls is ranked by its time on a CPU and its calls; no time is impossible."""
+    loop = "open('/proc/self/comm', 'w').write('spins'); import os\nwhile True: os.getppid()"
+    ranked: list[Sequence[dict[str, Any]]] = []
+
+    def shown() -> bool:
+        ranked[:] = Busiest.of(up.client).groups
+        calls = {(group["comm"], group["name"]): group["count"] for group in ranked[2]}
+        return "spins" in [group["comm"] for group in ranked[0]] and calls.get(("spins", "getppid"), 0) >= 160_000
+
+    with subprocess.Popen([sys.executable, "-c", loop]) as spins:
+        try:
+            until(shown)
+        finally:
+            spins.kill()
+    most_s = 3 * 60 * (os.cpu_count() or 1)  # at most two minutes, and what had begun before
+    assert 0 < sum(group["sum"] for group in ranked[0]) / 1e9 < most_s
 
 
 def test_scope_leaves_itself_out(up: Up) -> None:

@@ -129,7 +129,7 @@ PROBE = Probe(
             mode=Mode.SUMMARY,
             live=Live(by=("comm", "pid"), totals=_SUMS, quantiles=("run_queue",)),
             adds_up="sched_summary",
-            rollup=Rollup(count="on_cpu_count", measured="on_cpu_ns", histogram="on_cpu"),
+            rollup=Rollup(count="run_queue_count", measured="run_queue_ns", histogram="run_queue"),
         ),
     ),
     ring_bytes=8 << 20,

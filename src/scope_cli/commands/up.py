@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_TASKS: tuple[dict[str, Any], ...] = (
     {"probe": "process"},
     {"probe": "syscalls", "options": {"mode": "summary"}},
+    {"probe": "sched", "options": {"mode": "summary", "interval_ms": 5000}},
 )
 REFRESH_S = 1.0
 _ANSWER_S = 5.0

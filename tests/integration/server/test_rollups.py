@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pytest
+from psycopg import sql
 from tests.integration.server.records import (
     BOOT_TO_UTC_NS,
     FIRST_KTIME_NS,
@@ -20,12 +22,14 @@ from tests.integration.server.running import Server
 from scope_bpf.probes import probe_named, probes
 from scope_server.errors import StoreUnavailable
 from scope_server.store.rollups.merge import Merger
+from scope_server.store.rollups.query import ORDERS, SETTINGS, checked, ranking
 from scope_server.store.schema.columns import stream_tables
 from scope_server.store.writing.connection import WriterConnection
 
 MINUTE_NS = 60 * 10**9
 EVER = "'-infinity', 'infinity'"
 _LARGEST = (1 << 63) - 1
+_FIRST = datetime.fromtimestamp((FIRST_KTIME_NS + BOOT_TO_UTC_NS) // 10**9, UTC)
 
 # A value of 2**63 or more is stored as negative, and counts as 2**63 - 1.
 VALUE = f"CASE WHEN duration_ns < 0 THEN {_LARGEST} ELSE duration_ns END"
@@ -198,6 +202,32 @@ async def _filled(server: Server) -> Line:
         other = make_machine(line.conninfo, "f" * 32)
         await line.send(Run().batch(1, spread(307, 50)), machine=other)
     return line
+
+
+async def test_all_is_added_up_once(line: Line) -> None:
+    """A ranking adds everything up once, not once per group, also while PostgreSQL has no statistics of the day."""
+    run = Run()
+    await line.send(run.batch(1, spread(101, 3)))
+    table, until = stream_tables(probes())["syscall"], _FIRST + timedelta(minutes=2)
+    with psycopg.connect(line.conninfo) as connection:
+        connection.execute(SETTINGS)
+        for order in ORDERS:
+            query = ranking(
+                checked(
+                    table, since=_FIRST, until=until, every=None, by=("comm", "name"), machines=None, order=order, top=9
+                )
+            )
+            assert len(connection.execute(query).fetchall()) > 3
+            ((plan,),) = connection.execute(sql.SQL("EXPLAIN (ANALYZE, FORMAT JSON) {}").format(query)).fetchall()
+            loops = [node["Actual Loops"] for node in _nodes(plan[0]["Plan"]) if node["Node Type"] == "Aggregate"]
+            assert len(loops) >= 3
+            assert {*loops} == {1}, order
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for each in plan.get("Plans", ()):
+        yield from _nodes(each)
 
 
 async def test_the_api_ranks(start_server: Callable[..., Any]) -> None:

@@ -15,6 +15,11 @@ from scope_cli.flag import Flag
 from scope_cli.overview import Overview
 
 HEALTHY = {"healthy": True, "database": "ok", "ingest": "ok", "agents": 1}
+GROUPS = {
+    "sched_summary": {"comm": "spins", "count": 7, "sum": 47 * 10**9},
+    "sched_process_summary": {"comm": "waits", "count": 7, "sum": 1_009_000},
+    "syscall_summary": {"comm": "calls", "name": "read", "count": 160_000, "sum": 5},
+}
 RUNNING = ("PostgreSQL runs", "server runs", "agentd runs")
 
 
@@ -22,8 +27,8 @@ RUNNING = ("PostgreSQL runs", "server runs", "agentd runs")
 def answering(api: Api) -> Api:
     """An API with answers to all requests of the view, except tasks and health."""
     api.answer("GET nodes", {"nodes": [a_node()]})
-    row = {"comm": "x", "pid": 7, "name": "read", "count": 1009, "total_ns": 5}
-    api.answer("GET events/syscall_summary", {"events": [row]})
+    for stream in ("sched_summary", "sched_process_summary", "syscall_summary"):
+        api.answer(f"GET rollups/{stream}", {"since": "2026-01-31T12:00:00+00:00", "groups": [GROUPS[stream]]})
     return api
 
 
@@ -56,13 +61,23 @@ RED, BOLD_RED = "\x1b[31m", "\x1b[1;31m"
 
 
 def test_all_that_is_recorded_is_shown(answering: Api) -> None:
-    """The view shows tasks with their counts, the storage and the busiest syscalls; nothing is red."""
+    """The view shows tasks with their counts, the storage and the busiest programs; nothing is red."""
     answering.answer("GET health", HEALTHY)
     overview = _asked(answering, a_task(streams=[a_stream()]))
     assert "1,009" in _line(overview, TASK_ID[:8])
     assert "storage: 3 GiB of 20 GiB" in _line(overview, "storage")
-    assert "1,009" in _line(overview, "read")
+    (line,) = [line for line in _shown(overview) if "160,000" in line]
+    assert line.split() == ["spins", "47", "s", "waits", "1.01", "ms", "calls", "read", "160,000"]
     assert not [line for line in _shown(overview) if RED in line or BOLD_RED in line]
+
+
+def test_the_busiest_are_asked_of_rollups(answering: Api) -> None:
+    """Programs are ranked by the server over all rows of the last minute, and not again at every look."""
+    answering.answer("GET health", HEALTHY)
+    overview = _asked(answering)
+    overview.ask()
+    asked = [path.partition("&")[2] for _, path, _ in answering.asked if path.startswith("rollups")]
+    assert asked == ["by=comm&order=sum&top=8", "by=comm&order=sum&top=8", "by=comm%2Cname&order=count&top=8"]
 
 
 @pytest.mark.usefixtures("answering")

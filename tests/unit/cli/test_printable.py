@@ -135,9 +135,9 @@ def test_errors_are_one_harmless_line(api: Api, scope: Scope) -> None:
 def test_the_view_of_scope_up_is_harmless(hostile_api: Api, capsys: pytest.CaptureFixture[str]) -> None:
     """`scope up` shows and tells hostile texts escaped."""
     hostile_api.answer("GET health", {"healthy": False, "database": HOSTILE, "ingest": "ok"}, status=503)
-    totals = {"groups": [{"comm": HOSTILE, "pid": 7, "name": HOSTILE, "count": 1, "total_ns": 5}], "events": []}
-    for request in ("events/syscall_summary", "rollups/why_summary"):
-        hostile_api.answer(f"GET {request}", totals | {"events": totals["groups"]})
+    groups = [{"comm": HOSTILE, "name": HOSTILE, "count": 1, "sum": 5}]
+    for stream in ("sched_summary", "sched_process_summary", "syscall_summary"):
+        hostile_api.answer(f"GET rollups/{stream}", {"since": TIME, "groups": groups})
     overview = Overview(Client(), HOSTILE, lambda: [f"server ended ({HOSTILE})"])
     overview.ask()
     console = Console(file=io.StringIO(), width=300, force_terminal=False)

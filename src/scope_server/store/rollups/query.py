@@ -20,6 +20,10 @@ _LONGEST_BY_SECOND = timedelta(hours=2)
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 _HOUR = 3600
 
+# For the transaction of these queries. Compiling takes longer than they do. Without statistics, as at the begin of a
+# day, PostgreSQL expects one group, and would add up all percentiles anew for each of many.
+SETTINGS = "SET LOCAL jit = off; SET LOCAL enable_nestloop = off"
+
 
 @dataclass(frozen=True)
 class RollupQuery:
@@ -97,12 +101,16 @@ def checked(
 
 def ranking(query: RollupQuery) -> sql.Composed:
     """SQL of the top groups with their totals: keys k0, k1, ..., count, sum, failed, p50, p99."""
-    order = {"count": "count", "sum": "sum", "p99": "p99"}[query.order]
-    return sql.SQL("{} ORDER BY {} DESC NULLS LAST, {} LIMIT {}").format(
-        _totals(query, [], sql.SQL("true")),
-        sql.Identifier(order),
-        _comma(["count", *_names(query)]),
-        sql.Literal(query.top),
+    every, names = sql.SQL("true"), _names(query)
+    top = sql.SQL("ORDER BY {} DESC NULLS LAST, {} LIMIT {}").format(
+        sql.Identifier(query.order), _comma(["count", *names]), sql.Literal(query.top)
+    )
+    if query.order == "p99" or not query.table.rollup.measured:
+        return sql.SQL("{} {}").format(_totals(query, [], every), top)
+    # Percentiles are ten times as much work as the rest: they are made of the top groups only.
+    first = sql.SQL("({}) IN (SELECT {} FROM g)").format(_comma(names), _comma(names)) if names else every
+    return sql.SQL("WITH g AS MATERIALIZED ({} {}) SELECT * FROM g LEFT JOIN ({}) AS q {} {}").format(
+        _groups(query, [], every), top, _quantiles(query, [], first), _joined(names), top
     )
 
 
@@ -143,15 +151,39 @@ def by_second(query: RollupQuery) -> sql.Composed:
 
 
 def _totals(query: RollupQuery, time: list[str], wanted: sql.Composable) -> sql.Composed:
-    by = [*time, *_names(query)]
-    grouped = sql.SQL("GROUP BY {}").format(_comma(by)) if by else sql.SQL("")
-    groups = sql.SQL(
-        "SELECT {by}sum(counts)::bigint AS count, sum(sums) AS sum, sum(failed)::bigint AS failed"
-        " FROM ({rows}) AS u WHERE {wanted} {grouped}"
-    ).format(by=_led(by), rows=_unnested(query, time, ("counts", "sums", "failed"), ""), wanted=wanted, grouped=grouped)
+    groups = _groups(query, time, wanted)
     if not query.table.rollup.measured or (time and query.order != "p99"):
         return sql.SQL("SELECT *, NULL::float8 AS p50, NULL::float8 AS p99 FROM ({}) AS g").format(groups)
-    quantiles = sql.SQL(
+    quantiles = _quantiles(query, time, wanted)
+    return sql.SQL("SELECT * FROM ({}) AS g LEFT JOIN ({}) AS q {}").format(
+        groups, quantiles, _joined([*time, *_names(query)])
+    )
+
+
+def _joined(by: Sequence[str]) -> sql.Composable:
+    return sql.SQL("USING ({})").format(_comma(by)) if by else sql.SQL("ON true")
+
+
+def _groups(query: RollupQuery, time: list[str], wanted: sql.Composable) -> sql.Composed:
+    by = [*time, *_names(query)]
+    return sql.SQL(
+        "SELECT {by}sum(counts)::bigint AS count, sum(sums) AS sum, sum(failed)::bigint AS failed"
+        " FROM ({rows}) AS u WHERE {wanted} {grouped}"
+    ).format(
+        by=_led(by),
+        rows=_unnested(query, time, ("counts", "sums", "failed"), ""),
+        wanted=wanted,
+        grouped=_grouped(by),
+    )
+
+
+def _grouped(by: Sequence[str]) -> sql.Composable:
+    return sql.SQL("GROUP BY {}").format(_comma(by)) if by else sql.SQL("")
+
+
+def _quantiles(query: RollupQuery, time: list[str], wanted: sql.Composable) -> sql.Composed:
+    by = [*time, *_names(query)]
+    return sql.SQL(
         "SELECT {by}{p50} AS p50, {p99} AS p99 FROM ("
         " SELECT {by}bucket, count, sum(count) OVER ({part}) AS total,"
         " coalesce(sum(count) OVER ({part} ORDER BY bucket ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)"
@@ -164,10 +196,8 @@ def _totals(query: RollupQuery, time: list[str], wanted: sql.Composable) -> sql.
         part=sql.SQL("PARTITION BY {}").format(_comma(by)) if by else sql.SQL(""),
         rows=_unnested(query, time, ("bucket", "counts"), "bucket_"),
         wanted=wanted,
-        grouped=grouped,
+        grouped=_grouped(by),
     )
-    using = sql.SQL("USING ({})").format(_comma(by)) if by else sql.SQL("ON true")
-    return sql.SQL("SELECT * FROM ({}) AS g LEFT JOIN ({}) AS q {}").format(groups, quantiles, using)
 
 
 def _quantile(share: float) -> sql.Composed:

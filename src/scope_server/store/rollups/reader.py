@@ -8,11 +8,10 @@ import psycopg
 
 from scope_server.errors import InvalidQuery
 from scope_server.store.reading.database import Connection, Database
-from scope_server.store.rollups.query import MACHINE, RollupQuery, by_second, ranking, series
+from scope_server.store.rollups.query import MACHINE, SETTINGS, RollupQuery, by_second, ranking, series
 
 _TEXTS = "SELECT id, text FROM store.names WHERE id = ANY(%s::bigint[])"
 _MACHINES = "SELECT id, machine_id, hostname FROM store.machines WHERE id = ANY(%s::bigint[])"
-_QUICK = "SET LOCAL jit = off"  # compiling takes longer than these statements
 
 Row = Mapping[str, Any]
 
@@ -33,7 +32,7 @@ class Rollups:
         try:
             async with self._database.connection() as connection, connection.transaction():
                 await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-                await connection.execute(_QUICK)
+                await connection.execute(SETTINGS)
                 if query.every_s == 1:
                     return await _seconds(connection, query)
                 return await _groups(connection, query)

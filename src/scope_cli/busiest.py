@@ -1,0 +1,74 @@
+"""Which programs use the CPUs and wait for them, and what is called most: from rollups, in which every row counts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rich.columns import Columns
+from rich.console import Group, RenderableType
+
+from scope_cli.client import Client
+from scope_cli.quantities import duration
+from scope_cli.terminal import RowTable, plain
+
+SHOWN = 8
+_WINDOW = timedelta(minutes=1)  # and the part of a minute before, because rollups have whole minutes
+
+
+@dataclass(frozen=True)
+class _Ranking:
+    """What is ranked: a rollup's groups, by their count or by their sum, which is a time."""
+
+    title: str
+    stream: str
+    by: tuple[str, ...]
+    order: str = "sum"
+
+
+_RANKINGS = (
+    _Ranking("time on a CPU", "sched_summary", ("comm",)),
+    _Ranking("waiting for a CPU", "sched_process_summary", ("comm",)),
+    _Ranking("syscalls by number", "syscall_summary", ("comm", "name"), "count"),
+)
+
+
+@dataclass(frozen=True)
+class Busiest:
+    """The first groups of each ranking.
+
+    Attributes:
+        since: when the time that was added up begins.
+    """
+
+    since: datetime
+    groups: Sequence[Sequence[dict[str, Any]]]
+
+    @classmethod
+    def of(cls, client: Client) -> "Busiest":
+        """Asks the server.
+
+        Raises:
+            CommandError: it does not answer.
+        """
+        since = (datetime.now(UTC) - _WINDOW).isoformat()
+        answers = [
+            client.get("rollups", one.stream, since=since, by=",".join(one.by), order=one.order, top=SHOWN)
+            for one in _RANKINGS
+        ]
+        return cls(datetime.fromisoformat(answers[0]["since"]), [answer["groups"] for answer in answers])
+
+    def render(self) -> RenderableType:
+        """A table for each ranking, side by side if there is room."""
+        tables = [_table(ranking, groups) for ranking, groups in zip(_RANKINGS, self.groups, strict=True)]
+        title = f"busiest programs since {self.since.astimezone():%H:%M}"
+        return Group(plain(title, "italic"), Columns(tables, padding=(1, 4)))
+
+
+def _table(ranking: _Ranking, groups: Sequence[dict[str, Any]]) -> RowTable:
+    table = RowTable(*("syscall" if name == "name" else name for name in ranking.by), padding=(0, 2, 0, 0))
+    table.add_column(ranking.title, justify="right")
+    for group in groups:
+        value = duration(group["sum"]) if ranking.order == "sum" else f"{group['count']:,}"
+        table.add_row(*(group[name] or "-" for name in ranking.by), value)
+    return table
