@@ -3,7 +3,7 @@
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-_SPREAD = ("tests/chaos/", "tests/guest/")  # each test has a stack or a kernel of its own
+_SPREAD = ("tests/chaos/",)  # each test has a stack of its own
 
 
 class Distribution(LoadFileScheduling):

@@ -1,8 +1,5 @@
 """The check after a schedule: every event is stored exactly once, with right values, or counted as lost."""
 
-import json
-import re
-import subprocess
 import time
 from collections import Counter
 from contextlib import suppress
@@ -108,35 +105,6 @@ def check_programs(world: World, load: Load, lived_on: bool) -> None:
     if lived_on:
         emitted = world.query("SELECT coalesce(sum(emitted), 0) FROM scope.books WHERE stream = 'exec'")[0][0]
         assert emitted == sum(one.programs for one in world.loads)
-
-
-def unheld() -> set[tuple[str, int]]:
-    """Every BPF program and map in the kernel now that no process holds: it is pinned, or was left behind."""
-    listed = {kind: subprocess.check_output(["bpftool", "-j", kind], text=True) for kind in ("prog", "map")}
-    return {(kind, item["id"]) for kind, text in listed.items() for item in json.loads(text)} - _held()
-
-
-def _held() -> set[tuple[str, int]]:
-    found = set()
-    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
-        with suppress(OSError):  # the process or the descriptor has gone meanwhile
-            if str(descriptor.readlink()).startswith("anon_inode:bpf"):
-                text = (descriptor.parents[1] / "fdinfo" / descriptor.name).read_text()
-                found |= {(kind, int(number)) for kind, number in re.findall(r"(?m)^(prog|map)_id:\t(\d+)$", text)}
-    return found
-
-
-def left_behind(before: set[tuple[str, int]]) -> set[tuple[str, int]]:
-    """Programs and maps that no process holds now, or a little later, and that are not in `before`.
-
-    The kernel frees some a little later, and other tests leave some behind for a moment: these may go meanwhile.
-    """
-    end = time.monotonic() + PATIENCE_S
-    left = unheld() - before
-    while left and time.monotonic() < end:
-        time.sleep(0.1)
-        left &= unheld()
-    return left
 
 
 def resident_mb(pid: int) -> float:

@@ -13,6 +13,7 @@ import pytest
 from tests.chaos import account
 from tests.chaos.schedule import plan, play
 from tests.chaos.world import World
+from tests.left_behind import left_behind, unheld
 from tests.probes.cuda_programs import StandIn
 
 SCHEDULES = int(os.environ.get("SCHEDULES", "25"))
@@ -49,7 +50,7 @@ def test_every_event_is_accounted_for(seed: int, programs: Path, folder: Path) -
 
     If no fault ended the agent, every call, allocation and exec of the loads was emitted.
     """
-    before = account.unheld()
+    before = unheld()
     with World(folder, programs) as world:
         try:
             _play(world, seed)
@@ -58,7 +59,7 @@ def test_every_event_is_accounted_for(seed: int, programs: Path, folder: Path) -
             error.add_note(f"server: {world.server.said()}\nagent: {world.agent.said()}")
             raise
     assert not account.processes_of(folder)
-    assert account.left_behind(before) == set()
+    assert left_behind(before) == set()
 
 
 def _play(world: World, seed: int) -> None:

@@ -3,7 +3,8 @@
 import json
 import subprocess
 import sys
-import time
+
+from tests.left_behind import left_behind, unheld
 
 from scope_bpf.host import TRACEFS
 from scope_bpf.probes import probes
@@ -46,17 +47,9 @@ def test_features_are_told_to_a_user_who_may_not_read_them() -> None:
 def test_doctor_leaves_nothing_attached() -> None:
     """`scope doctor` leaves no program and no map in the kernel."""
 
-    before = _programs_and_maps()
+    before = unheld()
     subprocess.run([*SCOPE, "doctor"], capture_output=True, check=True)
-    patience = time.monotonic() + 10
-    while _programs_and_maps() - before and time.monotonic() < patience:
-        time.sleep(0.1)  # the kernel frees programs and maps a moment after their last user exits
-    assert not _programs_and_maps() - before
-
-
-def _programs_and_maps() -> set[tuple[str, int]]:
-    listed = {kind: subprocess.check_output(["bpftool", "-j", kind], text=True) for kind in ("prog", "map")}
-    return {(kind, item["id"]) for kind, text in listed.items() for item in json.loads(text)}
+    assert not left_behind(before)
 
 
 def test_probes_needs_neither_privileges_nor_the_extension() -> None:

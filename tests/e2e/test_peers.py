@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.alone  # compares times, and counts the calls of all programs
+
 SCOPE = [sys.executable, "-m", "scope_cli.main", "trace", "syscalls"]
 PYTHON = sys.executable
 Calls = Counter[tuple[int, str]]  # by thread and name

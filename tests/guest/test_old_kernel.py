@@ -1,12 +1,15 @@
-"""The probes on Debian 12's kernel 6.1, in a virtual machine that uses this host's files."""
+"""The probes on Debian 12's kernel 6.1, in a virtual machine with this host's files that boots once for all tests."""
 
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.guest.guest import TIMEOUT_S, fetch_kernel, run_in_guest
+from tests.guest.several import MARK
 from tests.probes import cuda_programs
 from tests.probes.cuda_programs import Nvcc, launches_of
 
@@ -14,18 +17,47 @@ from scope_bpf.probes import probes
 
 pytestmark = pytest.mark.timeout(TIMEOUT_S + 60)
 CACHE = Path(__file__).parents[1] / ".cache"
+BATCHES = Path(__file__).parents[1] / "probes" / "workloads" / "batches.c"
+CAT = ["--json", "--", "cat", "/etc/hostname"]
 
 
 @pytest.fixture(scope="module")
-def kernel() -> Path:
-    """The image of the guest's kernel, downloaded once."""
-    return fetch_kernel(CACHE)
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the programs that are traced."""
+    folder = tmp_path_factory.mktemp("programs")
+    subprocess.run(["gcc", "-O1", "-o", folder / "batches", BATCHES], check=True)
+    Nvcc(folder).build("calls", "cuda_calls.cu")
+    return folder
 
 
-def test_every_probe_attaches(kernel: Path) -> None:
+@pytest.fixture(scope="module")
+def output(programs: Path) -> Callable[[str], str]:
+    """What each `scope` command printed in the guest."""
+    commands = {
+        "doctor": ["doctor", "--json"],
+        "files": ["trace", "files", *CAT],
+        "summary": ["trace", "syscalls", "--mode", "summary", "--json", "--", "true"],
+        "arguments": ["trace", "syscalls", "-o", "decode=all", *CAT],
+        "where": ["trace", "span", "libc:clock_nanosleep", "-o", "where=true", "--json", "--", "sleep", "0.2"],
+        "llama": ["trace", "llama", "--json", "--", str(programs / "batches"), "failing"],
+        "cuda": ["trace", "cuda", "--json", "--", str(programs / "calls")],
+    }
+    command = [sys.executable, "-m", "tests.guest.several", json.dumps(commands)]
+    told = run_in_guest(command, kernel=fetch_kernel(CACHE)).output.split(MARK)
+    parts = {name: text for name, _, text in (part.partition("\n") for part in told)}
+    return lambda name: parts[name]
+
+
+@pytest.fixture(scope="module")
+def rows(output: Callable[[str], str]) -> Callable[[str], list[dict[str, Any]]]:
+    """The rows that a trace printed in the guest."""
+    return lambda name: [json.loads(line) for line in output(name).splitlines() if line.startswith("{")]
+
+
+def test_every_probe_attaches(output: Callable[[str], str]) -> None:
     """Every probe loads and attaches on the older kernel."""
-    ran = run_in_guest([sys.executable, "-m", "scope_cli.main", "doctor", "--json"], kernel=kernel)
-    found = json.loads(ran.output[ran.output.index("{") :])
+    text = output("doctor")
+    found = json.loads(text[text.index("{") :])
     assert found["kernel"].startswith("6.1.")
     findings = {finding["probe"]: finding for finding in found["probes"]}
     assert list(findings) == list(probes())
@@ -33,58 +65,41 @@ def test_every_probe_attaches(kernel: Path) -> None:
     assert findings["gpu"]["no_device"]
 
 
-def test_events_are_recorded(kernel: Path) -> None:
+def test_events_are_recorded(output: Callable[[str], str]) -> None:
     """The older kernel records events with their paths, and summaries, without loss."""
-    script = (
-        f"{sys.executable} -m scope_cli.main trace files --json -- cat /etc/hostname | grep etc/hostname; "
-        f"{sys.executable} -m scope_cli.main trace syscalls --mode summary --json -- true | grep -c execve"
-    )
-    ran = run_in_guest(["sh", "-c", script], kernel=kernel)
-    assert '"path":"/root/etc/hostname"' in ran.output  # the guest runs in a chroot, and a path is absolute
-    assert ran.output.split()[-1] == "1"
-    assert ran.output.count("none lost") == 2
+    assert '"path":"/root/etc/hostname"' in output("files")  # the guest runs in a chroot, and a path is absolute
+    assert sum("execve" in line for line in output("summary").splitlines()) == 1
+    assert "none lost" in output("files")
+    assert "none lost" in output("summary")
 
 
-def test_arguments_are_read(kernel: Path) -> None:
+def test_arguments_are_read(rows: Callable[[str], list[dict[str, Any]]]) -> None:
     """On the older kernel, syscall arguments show paths, the files of descriptors, and data as text."""
-    command = f"{sys.executable} -m scope_cli.main trace syscalls -o decode=all --json -- cat /etc/hostname"
-    ran = run_in_guest(["sh", "-c", command], kernel=kernel)
-    rows = [json.loads(line) for line in ran.output.splitlines() if line.startswith("{")]
-    opened = [row for row in rows if row["name"] == "openat" and '"/etc/hostname"' in row["args"]]
+    calls = rows("arguments")
+    opened = [row for row in calls if row["name"] == "openat" and '"/etc/hostname"' in row["args"]]
     assert [row["result"].partition("<")[2] for row in opened] == ["/root/etc/hostname>"]
-    reads = [row for row in rows if row["name"] == "read" and "</root/etc/hostname>" in row["args"]]
+    reads = [row for row in calls if row["name"] == "read" and "</root/etc/hostname>" in row["args"]]
     assert [row["ret"] for row in reads] == [Path("/etc/hostname").stat().st_size, 0]
     assert '</root/etc/hostname>, "' in reads[0]["args"]
 
 
-def test_the_time_of_calls_is_split(kernel: Path) -> None:
+def test_the_time_of_calls_is_split(rows: Callable[[str], list[dict[str, Any]]]) -> None:
     """The older kernel tells where the time of a call went: a sleep is blocked."""
-    command = f"{sys.executable} -m scope_cli.main trace span libc:clock_nanosleep -o where=true --json -- sleep 0.2"
-    ran = run_in_guest(["sh", "-c", command], kernel=kernel)
-    (row,) = (json.loads(line) for line in ran.output.splitlines() if line.startswith("{"))
+    (row,) = rows("where")
     assert row["on_cpu_ns"] + row["run_queue_ns"] + row["blocked_ns"] == row["duration_ns"]
     assert row["blocked_ns"] > row["duration_ns"] / 2
 
 
-def test_tokens_are_recorded(kernel: Path, tmp_path: Path) -> None:
+def test_tokens_are_recorded(rows: Callable[[str], list[dict[str, Any]]]) -> None:
     """The older kernel tells requests and tokens apart, as in tests/probes/test_llama.py."""
-    program, source = tmp_path / "batches", Path(__file__).parents[1] / "probes" / "workloads" / "batches.c"
-    subprocess.run(["gcc", "-O1", "-o", program, source], check=True)
-    script = f"{sys.executable} -m scope_cli.main trace llama --json -- {program} failing"
-    ran = run_in_guest(["sh", "-c", script], kernel=kernel)
-    rows = [json.loads(line) for line in ran.output.splitlines() if line.startswith("{")]
-    requests = [(row["prompt_tokens"], row["generated_tokens"]) for row in rows if row["type"] == "llama_request"]
-    assert requests == [(10, 2), (7, 1)]
+    requests = [row for row in rows("llama") if row["type"] == "llama_request"]
+    assert [(row["prompt_tokens"], row["generated_tokens"]) for row in requests] == [(10, 2), (7, 1)]
 
 
-def test_cuda_programs_are_recorded(kernel: Path, tmp_path: Path) -> None:
+def test_cuda_programs_are_recorded(rows: Callable[[str], list[dict[str, Any]]], programs: Path) -> None:
     """A kernel without multi-uprobe links records every CUDA call and launch, too."""
-    program = Nvcc(tmp_path).build("static", "cuda_calls.cu")
-    script = f"{sys.executable} -m scope_cli.main trace cuda --json -- {program}"
-    ran = run_in_guest(["sh", "-c", script], kernel=kernel)
-    rows = [json.loads(line) for line in ran.output.splitlines() if line.startswith("{")]
-    rows.sort(key=lambda row: row["ktime_ns"])  # a program that changed its CPU has rows in two buffers
-    account = cuda_programs.run(program)
-    assert launches_of([row for row in rows if row["type"] == "cuda_launch"]) == account.launches
-    calls = [(row["function"], row["result"], row["bytes"] or 0) for row in rows if row["type"] == "cuda_call"]
+    found = sorted(rows("cuda"), key=lambda row: row["ktime_ns"])  # a program may have rows in the buffers of two CPUs
+    account = cuda_programs.run(programs / "calls")
+    assert launches_of([row for row in found if row["type"] == "cuda_launch"]) == account.launches
+    calls = [(row["function"], row["result"], row["bytes"] or 0) for row in found if row["type"] == "cuda_call"]
     assert calls == account.calls

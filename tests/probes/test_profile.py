@@ -13,6 +13,8 @@ from tests.probes.recording import ONE_INTERVAL_MS, Record, Recording
 
 from scope_bpf.catalogue.target import Target
 
+pytestmark = pytest.mark.alone  # compares times
+
 MS = 1_000_000
 RATE = 997
 

@@ -15,6 +15,8 @@ from tests.probes.recording import Record
 
 from scope_bpf.catalogue.target import Target
 
+pytestmark = pytest.mark.alone  # compares times
+
 PROGRAM = WORKLOADS / "python_busy.py"
 PY_SPY = Path(sys.executable).with_name("py-spy")
 SECONDS = 4

@@ -120,6 +120,7 @@ json.dump({"short": short(), "long": Thing().long()}, open(sys.argv[1], "w"))
 """
 
 
+@pytest.mark.alone  # compares times
 @pytest.mark.parametrize("version", ["3.8", "3.10", "3.11", "3.12", "3.13"])
 @pytest.mark.parametrize("mode", ["events", "summary"])
 def test_interpreters_whose_calls_cannot_be_recorded(record: Record, tmp_path: Path, version: str, mode: str) -> None:

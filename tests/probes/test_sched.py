@@ -27,6 +27,7 @@ with open(sys.argv[1], "w") as out: print(used() - had, began, now(CLOCK_BOOTTIM
 """
 
 
+@pytest.mark.alone  # compares times
 def test_time_on_cpu_is_the_process_own(record: Record, tmp_path: Path) -> None:
     """The time on a CPU, added up over switches, is the CPU time that the process measures.
 
@@ -162,6 +163,7 @@ class Share:
     involuntary: int
 
 
+@pytest.mark.alone  # compares times
 @pytest.mark.parametrize("work", ["spin", "sleep", "fork"])
 def test_events_summary_and_the_kernel_agree(
     record: Record, workload: Callable[[str], str], tmp_path: Path, work: str

@@ -18,6 +18,7 @@ ENOUGH_S = 60
 PROCESSES = 701
 
 
+@pytest.mark.alone  # follows every process of the machine
 def test_nothing_is_kept_of_what_has_ended(runnable: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each process is known while it runs; the room for its code is free after that."""
     if runnable["profile"] or not has_host_pids():

@@ -120,6 +120,7 @@ WAKE_OFTEN = ("disk", "read")
 CLOCK_NS = 5000  # between the clock reads of kernel and trace, at each wait
 
 
+@pytest.mark.alone  # compares times
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_parts_are_what_the_kernel_counts(work: Work, cold: Path, kind: str) -> None:
     """A thread's run time, waits for a CPU and blocked time agree with the kernel's to 2 % and add up to its wall time.
