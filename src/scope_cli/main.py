@@ -1,10 +1,13 @@
 """`scope`: where Python enters. Nothing else is imported here, so that Ctrl-C is heard from the first moment on."""
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
+
+_DAEMONS = ("agentd", "server")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,6 +25,8 @@ def enter() -> NoReturn:
 
     Nothing is left to be closed then; Python would take 60 ms to free what numpy and Arrow have imported.
     """
+    if sys.argv[1:2] and sys.argv[1] in _DAEMONS:  # until it runs, a daemon has nothing to end in order
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     status = main()
     for stream in filter(None, (sys.stdout, sys.stderr)):
         with suppress(OSError):  # of a failed command, whose status says so

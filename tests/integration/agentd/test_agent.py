@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.fleet import of_machine, of_person, to_agent
+from tests.fleet import make_member, of_machine, of_person, to_agent
 from tests.integration.agentd.conftest import control_of
 from tests.integration.agentd.driving import (
     Caller,
@@ -132,6 +132,23 @@ async def test_probes_are_tried_once_and_told(
         "syscall_summary": "summary",
     }
     assert {column.name: column.unit for column in syscalls.streams[0].columns}["duration_ns"] == "ns"
+
+
+@pytest.mark.parametrize("begun", ["cygrpc", "spool"])
+async def test_an_agent_that_is_told_to_stop_while_it_starts_ends_in_order(
+    tmp_path: Path, server: StandInServer, port: int, begun: str
+) -> None:
+    """SIGTERM ends an agent with status 0, also while it still imports its modules, or starts its parts."""
+    make_member(tmp_path, server.authority, f"127.0.0.1:{server.port}")
+    words = ["--state-dir", tmp_path, "--control", "127.0.0.1:0", "--metrics", f"127.0.0.1:{port}"]
+    with subprocess.Popen([sys.executable, "-m", "scope_cli.main", "agentd", *words]) as process:
+        reached = {
+            "cygrpc": lambda: "cygrpc" in Path(f"/proc/{process.pid}/maps").read_text(),
+            "spool": (tmp_path / "spool").exists,
+        }
+        await until(reached[begun])
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, 60) == 0
 
 
 SYSCALLS = 'scope_events_total{probe="syscalls",stream="syscall"}'
