@@ -1,6 +1,7 @@
 """Completes the event counts of runs whose agent was killed, from the spool and the kernel's counters."""
 
 import logging
+import time
 from functools import partial
 
 from scope_agentd.pins import LeftRun, Pins
@@ -46,8 +47,15 @@ def _end_of(run: OpenRun, left: LeftRun | None) -> record_pb2.Record:
         accounts=accounts,
         last_sequences={stream: position.sequence for stream, position in run.streams.items()},
     )
-    end.ended.GetCurrentTime()  # the real time is unknown
+    end.ended.FromNanoseconds(_last_alive(run, left) or time.time_ns())
     return record_pb2.Record(run_id=run.run_id, task_id=run.task_id, end=end)
+
+
+def _last_alive(run: OpenRun, left: LeftRun | None) -> int:
+    """When the run was last known to record, since 1970 UTC; 0: unknown."""
+    told = run.accounts.ktime_ns + run.accounts.boot_to_utc_ns if run.accounts and run.accounts.boot_to_utc_ns else 0
+    started = left.start.start.started.ToNanoseconds() if left else 0
+    return max(told, left.alive_ns if left else 0, started)
 
 
 def _final(told: record_pb2.Account, kernel: Account, sequenced: int) -> record_pb2.Account:

@@ -4,6 +4,8 @@
     STATE/runs/RUN.prepared                the run's start, and the streams in the order of their numbers in the map
     STATE/runs/RUN.recorded                the same file, once the run's start is in the spool
 
+The map's time of modification is when its run last was alive, since 1970 UTC; setting it writes to no disk.
+
 Both are made before the first event, and deleted when the run's end is in the spool. If an agent finds some when it
 starts, their agent was killed, or ended on a full disk. A reboot deletes the pins but not the files.
 """
@@ -36,12 +38,14 @@ class LeftRun:
     Attributes:
         start: its RunStart record; `recorded` says whether the record was spooled.
         books: the kernel's counts by stream; empty if they are gone.
+        alive_ns: when it last was alive, since 1970 UTC; 0: unknown.
     """
 
     run_id: bytes
     start: record_pb2.Record
     recorded: bool
     books: Mapping[str, Account]
+    alive_ns: int = 0
 
 
 class Pins:
@@ -69,6 +73,12 @@ class Pins:
             self._file(run_id, "prepared").replace(self._file(run_id, "recorded"))
         except OSError as error:
             log.warning("cannot note that a run's start is spooled", extra={"reason": str(error)})
+
+    def alive(self, run_id: bytes) -> None:
+        """Notes that the run is alive: if its agent is killed, it had recorded until about now."""
+        if path := self.path(run_id):
+            with suppress(OSError):  # a sampling probe has no map
+                os.utime(path)
 
     def release(self, run_id: bytes) -> None:
         """Deletes pin and file: the run has ended and its counts are reported, or the run never recorded."""
@@ -106,14 +116,15 @@ class Pins:
                 (self._folder / file.stem).unlink(missing_ok=True)
             file.unlink()
             return None
-        path, books = self.path(run_id), {}
+        path, books, alive_ns = self.path(run_id), {}, 0
         if path and path.exists():
+            alive_ns = path.stat().st_mtime_ns
             try:
                 probe = probe_named(start.start.definition.probe)
                 books = read_pinned(path, streams, probe.btf)
             except ScopeBpfError as error:
                 log.error("the kernel's counts of a run cannot be read", extra={"reason": str(error)})
-        return LeftRun(run_id, start, file.suffix == ".recorded", books)
+        return LeftRun(run_id, start, file.suffix == ".recorded", books, alive_ns)
 
     def _file(self, run_id: bytes, state: str) -> Path:
         return self._files / f"{run_id.hex()}.{state}"

@@ -176,7 +176,7 @@ class Run:
             spool.once_written(self.run_id, partial(pins.recording, self.run_id))
             self.progress.recorded = True
             self._loop.call_soon_threadsafe(self._recording)
-            Recorder(tracer, batcher, self.books, self._put).record(self._stopping)
+            Recorder(tracer, batcher, self.books, self._put, partial(pins.alive, self.run_id)).record(self._stopping)
         except Exception as error:
             self.failure = error
             log.exception("recording failed", extra={"task": str(self._task_id), "probe": self.definition.probe.name})

@@ -24,9 +24,14 @@ class Recorder:
     """Polls a started tracer and puts records into `put`. For one thread."""
 
     def __init__(
-        self, tracer: Tracer, batcher: Batcher, books: Books, put: Callable[[record_pb2.Record], None]
+        self,
+        tracer: Tracer,
+        batcher: Batcher,
+        books: Books,
+        put: Callable[[record_pb2.Record], None],
+        alive: Callable[[], None],
     ) -> None:
-        self._tracer, self._batcher, self._books, self._put = tracer, batcher, books, put
+        self._tracer, self._batcher, self._books, self._put, self._alive = tracer, batcher, books, put, alive
         self._accounts_due = 0.0
 
     def record(self, stopping: threading.Event) -> None:
@@ -62,6 +67,7 @@ class Recorder:
         if time.monotonic() < self._accounts_due:
             return
         self._accounts_due = time.monotonic() + ACCOUNTS_EVERY_S
+        self._alive()
         self._books.set_kernel(self._tracer.accounts())
         if changed := self._batcher.changed_accounts():
             self._put(changed)

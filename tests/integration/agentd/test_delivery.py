@@ -4,6 +4,7 @@ import asyncio
 import resource
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -152,7 +153,8 @@ async def test_an_agent_that_ends_with_its_server_gone_delivers_later(
 
 
 async def test_the_books_of_a_killed_agent_close(tmp_path: Path, server: StandInServer) -> None:
-    """After kill -9 during a load, the next agent counts as lost exactly the events that never reached the server."""
+    """After kill -9 during a load, the next agent counts as lost exactly the events that never reached the server,
+    and says that the run ended when it last was alive: there is no recording from then on."""
     with Caller() as caller:
         first, control = await agent_process(tmp_path, server)
         async with to_agent(control, of_person(server.authority)) as channel:
@@ -162,6 +164,7 @@ async def test_the_books_of_a_killed_agent_close(tmp_path: Path, server: StandIn
         await until(lambda: server.runs and server.of(task.task_id).stream("syscall").stored == 50_021)
         first.send_signal(signal.SIGSTOP)
         caller.call(49_982)
+        stopped_ns = time.time_ns()
         first.send_signal(signal.SIGKILL)
         first.wait()
     second, _ = await agent_process(tmp_path, server)
@@ -172,6 +175,7 @@ async def test_the_books_of_a_killed_agent_close(tmp_path: Path, server: StandIn
         second.terminate()
         second.wait()
     assert killed.end and killed.end.end == task_pb2.TASK_END_KILLED
+    assert killed.start and killed.start.started.ToNanoseconds() < killed.end.ended.ToNanoseconds() < stopped_ns
     stream = killed.stream("syscall")
     assert (stream.account.emitted, stream.stored, stream.balance) == (100_003, 50_021, 0)
     assert stream.lost["agent/killed"] + stream.lost.get("ring/ring_full", 0) == 49_982

@@ -57,7 +57,9 @@ def recorded(*batches: SampledBatch) -> tuple[list[record_pb2.Batch], dict[str, 
     books, stopping, put = Books(["thing"]), threading.Event(), list[record_pb2.Record]()
     tracer = cast(Tracer, TracerOf(stopping, *batches))
     batcher = Batcher(bytes(16), bytes(16), books, Describer())
-    thread = threading.Thread(target=Recorder(tracer, batcher, books, put.append).record, args=(stopping,))
+    thread = threading.Thread(
+        target=Recorder(tracer, batcher, books, put.append, lambda: None).record, args=(stopping,)
+    )
     thread.start()
     thread.join(60)
     books.close()
