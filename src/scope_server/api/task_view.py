@@ -1,13 +1,16 @@
 """Tasks as the API shows them, with their runs and event counts."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC
 from typing import Any
 
 from scope_server.api.output import plain
 from scope_server.store.reading.database import Database
 
 MOST_RUNS = 20  # newest runs shown per task
+MOST_GAPS = 3  # newest times without a run
 _AWAY = "the agent is not connected"
+_WHY = {"shutdown": "its agent was stopped", "killed": "its agent was killed", "failure": "its run had failed"}
 
 
 async def shown(database: Database, rows: Sequence[dict[str, Any]], connected: Collection[str]) -> list[dict[str, Any]]:
@@ -24,6 +27,11 @@ async def shown(database: Database, rows: Sequence[dict[str, Any]], connected: C
     streams: dict[str, dict[str, dict[str, Any]]] = {task_id: {} for task_id in ids}
     for run in await database.fetch("task_runs", {"task_ids": ids, "most": MOST_RUNS}):
         runs[run.pop("task_id")].append(plain(run))
+    gaps: dict[str, list[str]] = {task_id: [] for task_id in ids}
+    for gap in await database.fetch("task_gaps", {"task_ids": ids, "most": MOST_GAPS}):
+        gaps[gap["task_id"]].append(_gap_note(gap))
+        if len(gaps[gap["task_id"]]) == MOST_GAPS < gap["gaps"]:
+            gaps[gap["task_id"]].append(f"not recorded at {gap['gaps'] - MOST_GAPS} earlier times, see scope.gaps")
     for books in await database.fetch("task_books", {"task_ids": ids}):
         of_task = streams[books.pop("task_id")]
         of_task[books["stream"]] = {**plain(books), "lost": []}
@@ -33,8 +41,15 @@ async def shown(database: Database, rows: Sequence[dict[str, Any]], connected: C
             stream["lost"].append(plain(loss))
     return [
         _shown(row, row["node"] in connected, runs[row["task_id"]], list(streams[row["task_id"]].values()))
+        | {"notes": [*gaps[row["task_id"]], *row["notes"]]}
         for row in rows
     ]
+
+
+def _gap_note(gap: Mapping[str, Any]) -> str:
+    since, until = (gap[name] and f"{gap[name].astimezone(UTC):%Y-%m-%d %H:%M:%S}" for name in ("since", "until"))
+    when = f"from {since} to {until}" if until else f"since {since}"
+    return f"not recorded {when} UTC: {_WHY[gap['reason']]}"
 
 
 def _shown(

@@ -145,6 +145,35 @@ async def test_what_is_wanted_survives_restarts(start_server: StartServer) -> No
     assert numbers == sorted(set(numbers))
 
 
+async def test_time_without_an_agent_is_told(start_server: StartServer) -> None:
+    """While a wanted task has no run, and afterwards, its notes say from when to when nothing was recorded, and the
+    answer about its events has a loss of that time and of an unknown count; other times and streams have none."""
+    agent = StandInAgent()
+    async with start_server() as server:
+        async with agent.attending(server):
+            task_id = await server.start()
+            run = agent.change(task_id, STOPPED, end=task_pb2.TASK_END_SHUTDOWN).run
+            run.accounts["syscall"].emitted = 7
+            (note,) = (await until(lambda: server.task(task_id), lambda found: found["notes"]))["notes"]
+            stopped = f"{run.ended.ToDatetime():%Y-%m-%d %H:%M:%S}"
+            assert note == f"not recorded since {stopped} UTC: its agent was stopped"
+        agent.restart()
+        async with agent.attending(server):
+            task = await until(lambda: server.task(task_id), lambda found: found["state"] == "running")
+        again = agent.tasks[task_id].run.started.ToDatetime(UTC)
+        assert task["notes"] == [f"not recorded from {stopped} to {again:%Y-%m-%d %H:%M:%S} UTC: its agent was stopped"]
+        *_, loss = (await server.get("events", "syscall"))["losses"]
+        assert (loss["place"], loss["reason"], loss["count"]) == ("agent", "not_recorded", None)
+        assert (loss["task_id"], loss["machine_id"], loss["run_ended_by"]) == (task_id, MACHINE, "shutdown")
+        assert datetime.fromisoformat(loss["since"]) == run.ended.ToDatetime(UTC)
+        assert datetime.fromisoformat(loss["until"]) == again
+        for stream, given in (("syscall_summary", {}), ("syscall", {"since": again + timedelta(seconds=1)})):
+            query = {name: moment.isoformat() for name, moment in given.items()}
+            losses = (await server.get("events", stream, **query))["losses"]
+            assert [loss for loss in losses if loss["reason"] == "not_recorded"] == []
+        await server.stop(task_id)
+
+
 async def test_a_wish_is_said_again_above_what_the_agent_knows(start_server: StartServer) -> None:
     """A message number is above the one that the agent knows, even if the server's clock was set back."""
     agent = StandInAgent()

@@ -222,6 +222,18 @@ WHERE task_id = ANY(%(task_ids)s::uuid[])
 GROUP BY task_id, stream, place, reason
 ORDER BY stream, place, reason;
 
+-- The newest of each task, and how many there are.
+-- name: task_gaps
+SELECT task_id, since, until, reason, gaps
+FROM (
+    SELECT task_id::text, since, until, reason, count(*) OVER (PARTITION BY task_id) AS gaps,
+           row_number() OVER (PARTITION BY task_id ORDER BY since DESC) AS place
+    FROM scope.gaps
+    WHERE task_id = ANY(%(task_ids)s::uuid[])
+) numbered
+WHERE place <= %(most)s
+ORDER BY task_id, since DESC;
+
 -- ---- losses to show with events
 
 -- name: stream_losses
@@ -235,6 +247,20 @@ WHERE o.stream = %(stream)s
   AND (%(since)s::timestamptz IS NULL OR o.last_time >= %(since)s)
 GROUP BY o.place, o.reason
 ORDER BY o.place, o.reason;
+
+-- Of tasks that had recorded the stream. Nobody knows how many events there were.
+-- name: stream_gaps
+SELECT g.task_id::text, g.machine_id, g.hostname, g.since, g.until, g.reason AS run_ended_by
+FROM scope.gaps g
+JOIN store.runs r ON r.run_id = g.run_id
+JOIN store.tasks t ON t.id = r.task
+WHERE g.probe = %(probe)s
+  AND EXISTS (SELECT FROM store.accounts a WHERE a.run = r.id AND a.stream = %(stream)s)
+  AND (%(machines)s::integer[] IS NULL OR t.machine = ANY(%(machines)s))
+  AND (%(until)s::timestamptz IS NULL OR g.since < %(until)s)
+  AND (%(since)s::timestamptz IS NULL OR g.until IS NULL OR g.until >= %(since)s)
+ORDER BY g.since DESC
+LIMIT %(most)s;
 
 -- ---- ingest
 
