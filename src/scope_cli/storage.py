@@ -16,6 +16,8 @@ def storage_line(storage: Mapping[str, Any]) -> str:
     """
     held = "not looked at yet" if storage["bytes"] is None else size(storage["bytes"])
     line = f"storage: {held} of {size(storage['limit_bytes'])}"
+    if storage["wal_bytes"]:
+        line += f" ({size(storage['wal_bytes'])} of it write-ahead log)"
     if storage["oldest_day"]:
         line += f", since {storage['oldest_day']}"
     dropped = {reason: count for reason in _LIMITS if (count := storage["dropped_days"][reason])}

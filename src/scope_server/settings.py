@@ -98,7 +98,7 @@ class Settings:
     keep_bytes: Annotated[
         int | None,
         Setting(
-            "disk space for recorded data; beyond it the oldest days are dropped",
+            "disk space for recorded data and the write-ahead log; beyond it the oldest days are dropped",
             unit="bytes",
             unset="20 % of the database's disk, at most 20G",
             example=50 << 30,

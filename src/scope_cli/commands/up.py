@@ -70,7 +70,16 @@ def run(arguments: argparse.Namespace) -> None:
     server, agent = as_words(arguments, SERVER, _SERVER_LIMITS), as_words(arguments, AGENTD, _AGENT_LIMITS)
     with contextlib.ExitStack() as cleanup:
         with voice.in_a_status_line():
-            stack = Stack(state, voice.say, addresses, server=server, agent=agent, stop=stop, hurry=hurry)
+            stack = Stack(
+                state,
+                voice.say,
+                addresses,
+                server=server,
+                agent=agent,
+                keep_bytes=arguments.keep_bytes,
+                stop=stop,
+                hurry=hurry,
+            )
             cleanup.enter_context(stack)
             cleanup.enter_context(told_running(state))
             voice.say("starting tasks")

@@ -32,6 +32,7 @@ class Stack:
         addresses: addresses that differ from the defaults, by their names in ADDRESSES.
         server: more arguments of `scope server`.
         agent: more arguments of `scope agentd`.
+        keep_bytes: the limit of stored data, if the server's arguments give one.
         stop: set to end during the start.
         hurry: set to make the end quick.
 
@@ -48,12 +49,13 @@ class Stack:
         *,
         server: Sequence[str] = (),
         agent: Sequence[str] = (),
+        keep_bytes: int | None = None,
         stop: Flag | None = None,
         hurry: Flag | None = None,
     ) -> None:
         self._state, self._say = state, say
         self._addresses = {**ADDRESSES, **(addresses or {})}
-        self._server, self._agent = server, agent
+        self._server, self._agent, self._keep_bytes = server, agent, keep_bytes
         self._stop, self._hurry = stop or Flag(), hurry or Flag()
         self._cleanup = ExitStack()
         self._supervisors: list[Supervisor] = []
@@ -91,7 +93,7 @@ class Stack:
             raise CommandError(str(error)) from None
         end_left_behind(self._state, self._say, self._stop)
         require_free(self._addresses, self._stop)
-        postgres = PrivatePostgres(postgres_dir(self._state))
+        postgres = PrivatePostgres(postgres_dir(self._state), keep_bytes=self._keep_bytes)
         self._run(Database(postgres), lambda supervisor: supervisor.running)
         arguments = ["--database", postgres.conninfo(), *self._given("http", "ingest", "enrol"), *self._server]
         self._run(self._child("server", arguments), lambda _: self._agents() is not None)

@@ -63,7 +63,11 @@ def _live(sessions: Sessions, backlog: Backlog) -> Iterator[Metric]:
 
 def _storage(disk: Disk, retention: Retention) -> Iterator[Metric]:
     for name, meaning, value in (
-        ("storage_bytes", "Bytes of stored rows and related data", retention.storage.bytes),
+        (
+            "storage_bytes",
+            "Bytes of stored rows, related data and PostgreSQL's write-ahead log",
+            retention.storage.bytes,
+        ),
         ("storage_limit_bytes", "Limit of stored bytes; beyond, the oldest days are deleted", disk.limit_bytes),
         ("storage_free_bytes", "Free bytes on the database's disk", disk.free_bytes),
         ("storage_floor_bytes", "Minimum free bytes; below, nothing is stored", disk.floor_bytes),

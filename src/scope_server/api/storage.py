@@ -20,6 +20,7 @@ async def get_storage(request: web.Request) -> web.Response:
     failed = [f"{job}: {reason}" for job, reason in request.app[UPKEEP].problems.items()]
     body: dict[str, Any] = {
         "bytes": storage.bytes,
+        "wal_bytes": storage.wal_bytes,
         "limit_bytes": disk.limit_bytes,
         "free_bytes": disk.free_bytes,
         "floor_bytes": disk.floor_bytes,

@@ -53,6 +53,8 @@ def small_disk() -> Iterator[Path]:
 async def test_a_full_disk_loses_nothing(small_disk: Path) -> None:
     """On a full disk, health says so and since when; records get no answer until there is space, and all are stored."""
     with PrivatePostgres(small_disk / "pg") as postgres:
+        with psycopg.connect(postgres.conninfo()) as connection:
+            assert connection.execute("SHOW max_wal_size").fetchone() == ("64MB",)  # much less than the disk has
         async with lined(postgres.conninfo()) as line:
             run, filler = Run(), small_disk / "filler"
             records = [run.batch(n + 1, rows(9973, 9973 * n), emitted=9973 * (n + 1)) for n in range(20)]

@@ -11,6 +11,7 @@ import pytest
 TOKEN = "0123456789abcdef-of-a-test"
 STORAGE = {
     "bytes": 3 << 30,
+    "wal_bytes": 0,
     "limit_bytes": 20 << 30,
     "free_bytes": 50 << 30,
     "floor_bytes": 1 << 30,

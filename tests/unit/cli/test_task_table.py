@@ -46,6 +46,10 @@ def test_a_task_without_rows_has_a_line(api: Api, scope: Run) -> None:
     ("told", "line"),
     [
         ({}, "storage: 3 GiB of 20 GiB, since 2026-10-23"),
+        (
+            {"wal_bytes": 512 << 20},
+            "storage: 3 GiB of 20 GiB (512 MiB of it write-ahead log), since 2026-10-23",
+        ),
         ({"bytes": None, "oldest_day": None}, "storage: not looked at yet of 20 GiB"),
         (
             {"dropped_days": {"age": 7, "limit": 1, "floor": 1}},

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -20,6 +21,7 @@ from scope_server.store.postgres.cluster import USER, find_binaries, make_cluste
 from scope_server.store.postgres.leftovers import end_leftovers
 from scope_server.store.postgres.lock import DirectoryLock
 from scope_server.store.postgres.log import LogFile
+from scope_server.store.retention.disk import default_limit
 
 ORDERLY_S = 30.0
 _IMMEDIATE_S = 5.0
@@ -27,6 +29,8 @@ _SOCKET = ".s.PGSQL.5432"
 _SOCKET_PATH_LIMIT = 107  # sun_path has 108 bytes, the last one is NUL
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 _WAL_SEGMENT = 16 << 20
+_WAL_SHARE = 8  # of the limit of stored data, into which the write-ahead log counts
+_LEAST_WAL, _MOST_WAL = 64 << 20, 1 << 30
 _log = logging.getLogger(__name__)
 
 # Committed data survives a crash: synchronous_commit and fsync stay on.
@@ -39,7 +43,6 @@ _SETTINGS = {
     "shared_buffers": "128MB",  # more did not help: the kernel caches the rest
     "wal_level": "minimal",
     "max_wal_senders": "0",
-    "max_wal_size": "1GB",
     "checkpoint_timeout": "15min",
     "autovacuum_max_workers": "2",
     "timezone": "UTC",
@@ -61,15 +64,20 @@ class PrivatePostgres:
         directory: made if missing, with mode 0700.
         settings: more settings of PostgreSQL; they override those chosen here.
         ballast_bytes: space reserved for a start on a full file system; see `Ballast`.
+        keep_bytes: the limit of stored data, if it is given; see `Disk`.
     """
 
     def __init__(
-        self, directory: Path, settings: dict[str, str] | None = None, ballast_bytes: int = BALLAST_BYTES
+        self,
+        directory: Path,
+        settings: dict[str, str] | None = None,
+        ballast_bytes: int = BALLAST_BYTES,
+        keep_bytes: int | None = None,
     ) -> None:
         self.directory = directory.absolute()
         self.log = LogFile(self.directory / "postgres.log")
         self._data = self.directory / "data"
-        self._settings = settings or {}
+        self._settings, self._keep_bytes = settings or {}, keep_bytes
         self._ballast = Ballast(self.directory / "ballast", ballast_bytes)
         self._lock = DirectoryLock(self.directory)
         self._process: subprocess.Popen[bytes] | None = None
@@ -193,7 +201,8 @@ class PrivatePostgres:
 
     def _run(self, binaries: Path, given_up: Callable[[], bool]) -> None:
         quoted = str(self.directory).replace('"', '""')
-        settings = _SETTINGS | {"unix_socket_directories": f'"{quoted}"'} | self._settings
+        own = {"unix_socket_directories": f'"{quoted}"', "max_wal_size": f"{self._most_wal() >> 20}MB"}
+        settings = _SETTINGS | own | self._settings
         command: list[str | Path] = [binaries / "postgres", "-D", self._data]
         command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         while not self._started(command, given_up):
@@ -210,6 +219,10 @@ class PrivatePostgres:
                 raise PostgresError(f"PostgreSQL in {self.directory} says: {fatal[-1].strip()}; see {self.log.path}")
             last = said[-1].strip() if said else "no message"
             raise PostgresEnded(f"PostgreSQL ended while it was starting: {last}; see {self.log.path}")
+
+    def _most_wal(self) -> int:
+        limit = self._keep_bytes or default_limit(shutil.disk_usage(self.directory).total)
+        return max(_LEAST_WAL, min(_MOST_WAL, limit // _WAL_SHARE))
 
     def _started(self, command: list[str | Path], given_up: Callable[[], bool]) -> bool:
         with self.log.opened() as output:

@@ -1,4 +1,4 @@
-"""Stored data per day: the daily tables of all partitioned tables, with their sizes and states."""
+"""Stored data per day: the daily tables of all partitioned tables, with their sizes and states; and the log."""
 
 import re
 from collections.abc import Collection
@@ -71,9 +71,16 @@ class DayTable:
 
 @dataclass(frozen=True)
 class Stored:
-    """The stored data: total bytes, and the daily tables."""
+    """The stored data.
+
+    Attributes:
+        bytes: total size, with the write-ahead log.
+        wal_bytes: size of that log; 0 if this user may not see it.
+        tables: the daily tables.
+    """
 
     bytes: int
+    wal_bytes: int
     tables: Collection[DayTable]
 
     @property
@@ -90,13 +97,14 @@ class Stored:
 
 
 def measure(connection: Connection) -> Stored:
-    """Measures all tables; takes milliseconds.
+    """Measures all tables and the write-ahead log; takes milliseconds.
 
     Raises:
         psycopg.Error: the database went away, or a table is locked for a long time.
     """
     partitioned = set(connection.execute(_PARTITIONED, [list(SCHEMAS)]).fetchall())
-    total, tables = 0, []
+    wal = wal_bytes(connection)
+    total, tables = wal, []
     for schema, name, attached, pending, size in connection.execute(_TABLES, [list(SCHEMAS)]).fetchall():
         total += size or 0  # None: the table was just dropped
         found = _NAME.fullmatch(name)
@@ -104,7 +112,15 @@ def measure(connection: Connection) -> Stored:
         if size is not None and found and day and (schema, found[1]) in partitioned:
             state = State.PENDING if pending else State.ATTACHED if attached else State.ALONE
             tables.append(DayTable(schema, name, found[1], day, size, state))
-    return Stored(total, tables)
+    return Stored(total, wal, tables)
+
+
+def wal_bytes(connection: Connection) -> int:
+    """Size of PostgreSQL's write-ahead log, which is that of all its databases; 0 if this user may not see it."""
+    if connection.execute("SELECT has_function_privilege('pg_ls_waldir()', 'EXECUTE')").fetchone() != (True,):
+        return 0
+    (size,) = connection.execute("SELECT coalesce(sum(size), 0)::bigint FROM pg_ls_waldir()").fetchone() or (0,)
+    return int(size)
 
 
 def _day(digits: str) -> date | None:

@@ -23,7 +23,7 @@ class Disk:
 
     Args:
         floor_bytes: bytes that must stay free; None: 512 MiB or 2 % of the file system, whichever is more.
-        keep_bytes: limit for rows and related data; None: 20 % of the file system, at most 20 GiB.
+        keep_bytes: limit for rows, related data and the write-ahead log; None: 20 % of the file system, at most 20 GiB.
     """
 
     def __init__(self, floor_bytes: int | None = None, keep_bytes: int | None = None) -> None:
@@ -64,7 +64,7 @@ class Disk:
         if self._keep is not None:
             return self._keep
         usage = self._usage()
-        return min(_MOST_KEPT, int(usage[0] * _KEPT_SHARE)) if usage else _MOST_KEPT
+        return default_limit(usage[0]) if usage else _MOST_KEPT
 
     @property
     def short(self) -> bool:
@@ -89,6 +89,11 @@ class Disk:
         except OSError:  # it existed before; the next check will find the reason
             return None
         return usage.total, usage.free
+
+
+def default_limit(total_bytes: int) -> int:
+    """The limit of stored data on a file system of this size."""
+    return min(_MOST_KEPT, int(total_bytes * _KEPT_SHARE))
 
 
 def _directory(connection: Connection) -> Path | None:

@@ -29,12 +29,14 @@ class Storage:
     """The stored data at the last check.
 
     Attributes:
-        bytes: total size; None before the first check.
+        bytes: total size, with the write-ahead log; None before the first check.
+        wal_bytes: size of that log.
         days: bytes per day, oldest first.
         problem: why the limits are exceeded; empty if they are not.
     """
 
     bytes: int | None = None
+    wal_bytes: int = 0
     days: Mapping[date, int] = field(default_factory=dict)
     problem: str = ""
 
@@ -128,7 +130,7 @@ class Retention:
                 f"{stored.bytes >> 20} MiB are stored, more than the limit of {limit >> 20} MiB, and no "
                 f"day can be deleted: record less, or raise --keep-bytes"
             )
-        self.storage = Storage(stored.bytes, stored.days, problem)
+        self.storage = Storage(stored.bytes, stored.wal_bytes, stored.days, problem)
         now = time.monotonic()
         if stuck and not waiting and (self._told_at is None or now - self._told_at >= _TOLD_EVERY_S):
             self._told_at = now
