@@ -82,7 +82,7 @@ def cut(text: str, width: int) -> str:
     """A text of at most this width: of a path the end is kept, of others the beginning."""
     if width_of(text) <= width:
         return text
-    from_end = text.startswith("/")
+    from_end = text.startswith(("/", ".../"))  # or a path whose beginning is missing already
     text = text[-width:] if from_end else text[:width]  # no character takes less than a cell
     while width_of(text) >= width:
         text = text[1:] if from_end else text[:-1]

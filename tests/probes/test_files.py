@@ -1,6 +1,7 @@
 """The `files` probe: opens with absolute paths, reads and writes by file."""
 
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -98,6 +99,17 @@ def test_depths_beyond_the_walk_are_flagged(record: Record, tmp_path: Path) -> N
     assert all(row["path"].startswith(f"{tmp_path}/d") for row in whole)
     assert all(row["path"] == f"{tmp_path}" + "/d" * n + "/x" for n, row in enumerate(whole, 1))
     assert rows[-1]["path_truncated"] == 1
+
+
+def test_a_cut_path_of_a_summary_is_marked(record: Record, tmp_path: Path) -> None:
+    """In a summary, a path whose beginning was cut begins with ... and not like an absolute path."""
+    script = (
+        "import os, sys\nos.chdir(sys.argv[1])\nfor n in range(70):\n    os.mkdir('d'); os.chdir('d')\n"
+        "os.write(os.open('deep', os.O_CREAT | os.O_WRONLY), bytes(1009))"
+    )
+    rows = record("files", [*PYTHON, script, str(tmp_path)], mode="summary").rows("file_summary")
+    (row,) = [row for row in rows if row["write_bytes"] == 1009]
+    assert re.fullmatch(r"\.\.\.(/d)+/deep", row["path"])
 
 
 def test_every_open_is_counted(record: Record, tmp_path: Path) -> None:

@@ -94,8 +94,15 @@ def _joined(raw: RawBatch, names: Names, wanted: Collection[str]) -> dict[str, p
     found = pc.index_in(
         _keys(raw.rows, names.keys), pa.concat_arrays([_keys(batch.rows, names.keys) for batch in raw.names])
     )
-    read = [to_arrow(batch, wanted) for batch in raw.names]
-    return {name: pa.concat_arrays([batch[name] for batch in read]).take(found) for name in wanted}
+    return {name: pa.concat_arrays([_with_cuts(batch, name) for batch in raw.names]).take(found) for name in wanted}
+
+
+def _with_cuts(raw: RawBatch, name: str) -> pa.Array:
+    column = raw.stream.described()[name]
+    texts = to_arrow(raw, {name})[name]
+    if not column.cut_if:
+        return texts
+    return pc.if_else(pa.array(raw.rows[column.cut_if] != 0), pc.binary_join_element_wise("...", texts, ""), texts)
 
 
 def _keys(rows: Rows, names: tuple[str, ...]) -> pa.Array:

@@ -81,6 +81,8 @@ class Derived:
 class Names:
     """Text columns of a summary, joined from columns of another stream of the probe, `stream`, by `keys`.
 
+    A text that was cut, as the other stream says, has ... where the rest was.
+
     Attributes:
         text: the column, with its meaning `column`.
         also: further columns.
@@ -131,7 +133,7 @@ FILE_PATH = {  # of a stream with the paths of a summary's files: struct scope_f
     "inode": Column("inode number of the file"),
     "device": Column("device number of the file system: major << 20 | minor"),
     "file_type": Column("S_IFMT bits", hex=True),
-    "path": Column("absolute path"),
+    "path": Column("absolute path", cut_if="path_truncated"),
     "path_truncated": Column("1 if the beginning of the path was cut"),
 }
 

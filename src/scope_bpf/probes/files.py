@@ -125,7 +125,10 @@ PROBE = Probe(
                 "file_name",
                 ("device", "inode"),
                 "path",
-                Column("absolute path; absent for files without a path, such as pipes"),
+                Column(
+                    "absolute path, with ... in place of a beginning that was cut; absent for files without a path, "
+                    "such as pipes"
+                ),
             ),
         ),
     ),

@@ -198,7 +198,10 @@ PROBE = Probe(
                 "blocked_file",
                 ("device", "inode"),
                 "path",
-                Column("absolute path of that file; absent for files without a path, such as pipes"),
+                Column(
+                    "absolute path of that file, with ... in place of a beginning that was cut; absent for files "
+                    "without a path, such as pipes"
+                ),
             ),
             settled_by="why_settle",
             line=("tid", "part", "total_ns", "count", "blocked_in", "file_kind", "path"),

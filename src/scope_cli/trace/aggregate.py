@@ -1,5 +1,6 @@
 """Batches added up for a table: groups with totals, or the latest rows. Work is per batch and per group."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow.compute as pc
 
 from scope_bpf.catalogue.shown import Live
 from scope_bpf.catalogue.stream import Mode, Stream
+from scope_cli.trace.cells import cut_marked
 from scope_cli.trace.durations import Durations
 from scope_cli.trace.groups import Group, groups_of
 
@@ -74,14 +76,22 @@ class Aggregate:
         live = self.live
         rate = (live.rate, "bytes", "duration_ns") if live.rate else ()
         single = filter(None, (live.failures, live.unless, live.only, live.failed, *rate))
-        return (*live.by, *live.told_apart, *live.totals, *live.quantiles, *single, *self._of_latest)
+        grouped = (*live.by, *self._flags(live.by), *live.told_apart)
+        return (*grouped, *live.totals, *live.quantiles, *single, *self._of_latest)
 
     @property
     def _of_latest(self) -> list[str]:
         """The columns of its latest rows: times, those that are shown, and which of these were cut."""
         shown = self.live.latest
-        flags = (flag for name in shown if (flag := self._described[name].cut_if))
-        return list(dict.fromkeys(("ktime_ns", *shown, *flags))) if shown else []
+        return list(dict.fromkeys(("ktime_ns", *shown, *self._flags(shown)))) if shown else []
+
+    def _flags(self, names: Sequence[str]) -> list[str]:
+        """The columns that tell which values of these were cut."""
+        return [self._described[name].cut_if for name in self._cut(names)]
+
+    def _cut(self, names: Sequence[str]) -> list[str]:
+        """Those of these columns that have values that may have been cut."""
+        return [name for name in names if name in self._described and self._described[name].cut_if]
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -106,7 +116,7 @@ class Aggregate:
         batch = self._chosen(batch)
         if not batch.num_rows:
             return
-        groups, places = groups_of(batch, (*live.by, *live.told_apart))
+        groups, places = groups_of(self._marked(batch), (*live.by, *live.told_apart))
         if self.stream.gauge:
             self._replace(batch, groups, places)
         else:
@@ -119,6 +129,13 @@ class Aggregate:
         if self.live.unless:
             batch = batch.filter(pc.equal(batch[self.live.unless], 0))
         return batch.filter(_is_something(batch[self.live.only])) if self.live.only else batch
+
+    def _marked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch, with ... in texts that make groups and were cut."""
+        for name in self._cut(self.live.by):
+            texts = cut_marked(batch[name].cast(pa.string()), batch, name, self._described[name])
+            batch = batch.set_column(batch.schema.get_field_index(name), name, texts)
+        return batch
 
     def _add_up(self, batch: pa.RecordBatch, groups: list[Group], places: Any) -> None:
         count = len(groups)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from scope_bpf.catalogue.stream import Stream
 from scope_cli.printable import printable
-from scope_cli.trace.cells import cells, is_number
+from scope_cli.trace.cells import cells, cut_marked, is_number
 from scope_cli.trace.headings import headings_of
 from scope_cli.trace.sink import Accounts, Losses
 from scope_cli.trace.times import WallClock
@@ -156,13 +156,8 @@ def _texts(stream: Stream, batch: pa.RecordBatch, part: str) -> pa.Array:
 
 def _cells(stream: Stream, batch: pa.RecordBatch, name: str) -> pa.Array:
     """A column as texts, with ... for what was cut."""
-    column, values = stream.described()[name], batch[name]
-    texts = cells(values, column)
-    if not column.cut_if:
-        return texts
-    marked = (texts, "...") if pa.types.is_list(values.type) else ("...", texts)
-    is_cut = pc.and_(values.is_valid(), pc.not_equal(batch[column.cut_if], 0))
-    return pc.if_else(is_cut, pc.binary_join_element_wise(*marked, ""), texts)
+    column = stream.described()[name]
+    return cut_marked(cells(batch[name], column), batch, name, column)
 
 
 def _is_number(stream: Stream, batch: pa.RecordBatch, part: str) -> bool:

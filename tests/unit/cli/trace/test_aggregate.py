@@ -40,6 +40,17 @@ def test_groups_are_added_up_over_batches() -> None:
     assert aggregate.rows == 8
 
 
+def test_what_was_cut_is_another_group() -> None:
+    """A path whose beginning was cut begins with ... in its group, and is not added to the absolute path."""
+    columns = {"path": Column("", cut_if="path_truncated"), "path_truncated": Column("")}
+    live = Live(by=("comm", "path"))
+    aggregate = Aggregate(Stream("some", "something", columns, live=live), live)
+    assert "path_truncated" in aggregate.columns
+    rows = {"comm": ["a"] * 4, "path": ["/x", "/x", "/x", None], "path_truncated": [0, 1, 1, 1]}
+    aggregate.add(pa.RecordBatch.from_pydict(rows))
+    assert _shown(aggregate) == [(("a", ".../x"), [2]), (("a", "/x"), [1]), (("a", None), [1])]
+
+
 @pytest.mark.parametrize("share", [0.5, 0.99])
 def test_quantiles_are_near(share: float) -> None:
     """Quantiles are within 5 % of numpy's over all values; the longest is exact."""
