@@ -149,7 +149,7 @@ gpu-check: wheel ## compare with programs and PyTorch on a GPU, or make a folder
 
 .PHONY: wheel
 wheel: build ## build dist/*.whl, which includes libbpf, libelf and libz
-	@rm -rf build
+	@rm -rf build/lib.* build/bdist.* build/wheel
 	@$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel >/dev/null
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python deploy/repair_wheel.py --wheel-dir dist build/wheel/*.whl
 

@@ -4,13 +4,15 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 _SPREAD = ("tests/chaos/",)  # each test has a stack of its own
+_TOGETHER = {"tests/e2e/test_gpu_check.py": "tests/e2e/test_wheel.py"}  # both make the wheel
 
 
 class Distribution(LoadFileScheduling):
     """One file, one worker; of the folders in `_SPREAD`, each test goes where there is room."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid if nodeid.startswith(_SPREAD) else super()._split_scope(nodeid)
+        file = super()._split_scope(nodeid)
+        return nodeid if nodeid.startswith(_SPREAD) else _TOGETHER.get(file, file)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Distribution:
