@@ -2,11 +2,15 @@
 
 import contextlib
 import fcntl
+import logging
 import os
+import stat
 from pathlib import Path
 
 from scope_agentd.errors import SpoolInUse, SpoolUnusable
 from scope_agentd.pipeline.spool.layout import SUFFIX, segment_name
+
+log = logging.getLogger(__name__)
 
 LOCK = "lock"
 
@@ -24,7 +28,7 @@ class Home:
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.chmod(0o700)
-            self._lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise SpoolUnusable(_unusable(directory, error)) from None
         try:
@@ -35,21 +39,35 @@ class Home:
                 f"spool: another agent uses {directory}; stop it, or give this one a state directory of its own"
             ) from None
 
-    def file(self, number: int) -> Path:
-        """The path of a segment."""
-        return self.path / segment_name(number)
+    def create(self, number: int) -> tuple[int, Path, int]:
+        """Makes the file of a new segment, with this number or, if an entry has its name, the next free one.
+
+        Returns:
+            The number, the file, and a descriptor to write to it.
+
+        Raises:
+            OSError: the disk cannot write.
+        """
+        while True:
+            file = self.path / segment_name(number)
+            with contextlib.suppress(FileExistsError):
+                return number, file, os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            number += 1
 
     def segments(self) -> list[tuple[int, Path]]:
-        """The segments in the directory, by number.
+        """The segments in the directory, by number. Other entries are named in the log and left alone.
 
         Raises:
             SpoolUnusable: the directory cannot be read.
         """
         try:
-            found = [file for file in self.path.iterdir() if file.name.endswith(SUFFIX)]
+            found = [file for file in self.path.iterdir() if file.name != LOCK]
+            segments = {file for file in found if _is_segment(file)}
         except OSError as error:
             raise SpoolUnusable(_unusable(self.path, error)) from None
-        return sorted((int(file.stem), file) for file in found if file.stem.isdecimal())
+        for file in set(found) - segments:
+            log.warning("an entry in the spool's directory is not the spool's; ignored", extra={"file": str(file)})
+        return sorted((int(file.stem), file) for file in segments)
 
     def open(self) -> int:
         """A descriptor of the directory; syncing it makes created and deleted files durable.
@@ -63,6 +81,11 @@ class Home:
         """Unlocks the directory."""
         with contextlib.suppress(OSError):
             os.close(self._lock)
+
+
+def _is_segment(file: Path) -> bool:
+    named = file.suffix == SUFFIX and file.stem.isdecimal() and file.name == segment_name(int(file.stem))
+    return named and stat.S_ISREG(file.lstat().st_mode)
 
 
 def _unusable(directory: Path, error: OSError) -> str:

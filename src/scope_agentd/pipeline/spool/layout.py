@@ -11,7 +11,9 @@ A segment is a file named by its number, `00000000000000000042.segment`:
 The contents of frames are in `entries`.
 """
 
+import errno
 import os
+import stat
 import struct
 import zlib
 from collections.abc import Iterator
@@ -27,6 +29,7 @@ SUFFIX = ".segment"
 _HEADER = struct.Struct("<8sII")
 FIRST_FRAME = _HEADER.size
 _PAGE = 4096
+_NOT_REGULAR = (errno.ELOOP, errno.EISDIR, errno.ENXIO)  # what opening a link, a folder or a socket fails with
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +72,68 @@ def version_of(data: bytes) -> int | None:
     return int(version)
 
 
+def open_segment(file: Path, flags: int = os.O_RDONLY) -> int:
+    """A descriptor of a segment. A symbolic link is not followed: the agent may run as root.
+
+    Raises:
+        FileNotFoundError: no regular file has this name.
+        OSError: the file cannot be opened now.
+    """
+    try:
+        descriptor = os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in _NOT_REGULAR:
+            raise _not_regular(file) from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _not_regular(file)
+    return descriptor
+
+
+def cut_segment(file: Path, size: int) -> None:
+    """Cuts a segment's file down to this size.
+
+    Raises:
+        OSError: the file cannot be opened or changed.
+    """
+    descriptor = open_segment(file, os.O_WRONLY)
+    try:
+        os.ftruncate(descriptor, size)
+    finally:
+        os.close(descriptor)
+
+
+def _not_regular(file: Path) -> OSError:
+    return FileNotFoundError(errno.ENOENT, "not a regular file", str(file))
+
+
 def read_segment(file: Path, size: int | None = None) -> bytes:
     """The bytes of a segment, or its first `size` bytes; unreadable parts of the disk are zeros.
 
     Raises:
         OSError: the file cannot be opened.
     """
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = open_segment(file)
     try:
-        length = os.fstat(descriptor).st_size if size is None else size
+        length = _data_end(descriptor) if size is None else size
         try:
             return os.pread(descriptor, length, 0)
         except OSError:
             return b"".join(_page(descriptor, at, min(_PAGE, length - at)) for at in range(0, length, _PAGE))
     finally:
         os.close(descriptor)
+
+
+def _data_end(descriptor: int) -> int:
+    """The end of the last data in a file. A hole at its end takes no space, however large the file claims to be."""
+    size, end = os.fstat(descriptor).st_size, 0
+    try:
+        while end < size:
+            end = os.lseek(descriptor, os.lseek(descriptor, end, os.SEEK_DATA), os.SEEK_HOLE)
+    except OSError as error:
+        return end if error.errno == errno.ENXIO else size
+    return end
 
 
 def _page(descriptor: int, at: int, length: int) -> bytes:

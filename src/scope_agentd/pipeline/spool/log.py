@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from scope_agentd.pipeline.spool.entries import opening
 from scope_agentd.pipeline.spool.home import Home
-from scope_agentd.pipeline.spool.layout import segment_header
+from scope_agentd.pipeline.spool.layout import cut_segment, open_segment, segment_header
 from scope_agentd.pipeline.spool.runs import OpenRuns
 from scope_agentd.pipeline.spool.segment import Segment
 from scope_proto.scope.v1.record_pb2 import Record
@@ -125,9 +125,7 @@ class Log:
             OSError: the disk cannot write; nothing has changed.
         """
         first = self._opening()
-        number = self._number + 1
-        file = self._home.file(number)
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        number, file, descriptor = self._home.create(self._number + 1)
         try:
             _write(descriptor, first, 0)
         except OSError:
@@ -181,7 +179,7 @@ class Log:
     def _cut(self, segment: Segment) -> None:
         if segment.size > segment.start:
             try:
-                os.truncate(segment.file, segment.start)
+                cut_segment(segment.file, segment.start)
             except OSError as error:
                 log.error("cannot cut a segment", extra={"file": str(segment.file), "reason": error.strerror})
                 return
@@ -202,7 +200,7 @@ class Log:
             return False
         if not len(first) <= min(last.size - 1, _PAGE):
             return False
-        descriptor = self._descriptor if self.active else os.open(last.file, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = self._descriptor if self.active else open_segment(last.file, os.O_RDWR)
         try:
             _write(descriptor, first, 0)
             os.ftruncate(descriptor, len(first))

@@ -2,7 +2,7 @@
 
 import os
 
-from scope_agentd.pipeline.spool.layout import Frame, frame_at
+from scope_agentd.pipeline.spool.layout import Frame, frame_at, open_segment
 from scope_agentd.pipeline.spool.segment import Segment
 from scope_wire.errors import DamagedRecord
 from scope_wire.frame import HEADER_BYTES, read_header
@@ -33,7 +33,7 @@ class Reader:
         if self._segment is segment:
             return
         self.close()
-        self._descriptor = os.open(segment.file, os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptor = open_segment(segment.file)
         self._segment = segment
 
     def _part(self, offset: int, length: int) -> int:

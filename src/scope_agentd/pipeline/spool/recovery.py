@@ -2,13 +2,12 @@
 
 import contextlib
 import logging
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from scope_agentd.pipeline.spool.entries import Entry, Opening, entries
 from scope_agentd.pipeline.spool.home import Home
-from scope_agentd.pipeline.spool.layout import FIRST_FRAME, VERSION, read_segment, version_of
+from scope_agentd.pipeline.spool.layout import FIRST_FRAME, VERSION, cut_segment, read_segment, version_of
 from scope_agentd.pipeline.spool.losses import FULL, spans_of
 from scope_agentd.pipeline.spool.remains import untold
 from scope_agentd.pipeline.spool.runs import OpenRuns
@@ -125,7 +124,7 @@ def _cut_tail(segment: Segment) -> None:
     if torn is None:
         return
     try:
-        os.truncate(segment.file, torn)
+        cut_segment(segment.file, torn)
     except OSError as error:
         log.error("cannot cut a segment", extra={"file": str(segment.file), "reason": error.strerror})
         return
