@@ -26,18 +26,28 @@ class Home:
     def __init__(self, directory: Path) -> None:
         self.path = directory
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            directory.chmod(0o700)
-            self._lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            self._lock, self._made = _locked(directory), directory.stat()
         except OSError as error:
             raise SpoolUnusable(_unusable(directory, error)) from None
+
+    def is_gone(self) -> bool:
+        """Whether somebody has deleted or replaced the directory."""
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            return not os.path.samestat(self.path.stat(), self._made)
+        except FileNotFoundError:
+            return True
+
+    def renew(self) -> None:
+        """Makes the directory anew, if it is gone.
+
+        Raises:
+            SpoolInUse: another spool has made it meanwhile.
+            OSError: it cannot be made.
+        """
+        if self.is_gone():
+            fresh = _locked(self.path)
             os.close(self._lock)
-            raise SpoolInUse(
-                f"spool: another agent uses {directory}; stop it, or give this one a state directory of its own"
-            ) from None
+            self._lock, self._made = fresh, self.path.stat()
 
     def create(self, number: int) -> tuple[int, Path, int]:
         """Makes the file of a new segment, with this number or, if an entry has its name, the next free one.
@@ -81,6 +91,22 @@ class Home:
         """Unlocks the directory."""
         with contextlib.suppress(OSError):
             os.close(self._lock)
+
+
+def _locked(directory: Path) -> int:
+    """The descriptor of a directory's lock; makes the directory, and that of the state, if they are missing."""
+    for folder in (directory.parent, directory):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory.chmod(0o700)
+    lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise SpoolInUse(
+            f"spool: another agent uses {directory}; stop it, or give this one a state directory of its own"
+        ) from None
+    return lock
 
 
 def _is_segment(file: Path) -> bool:

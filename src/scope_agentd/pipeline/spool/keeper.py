@@ -268,12 +268,33 @@ class Keeper:
         self._tell(losses)
         self._log.release(segment)
 
+    def restore(self) -> bool:
+        """If somebody has deleted the directory or the newest segment, makes it anew; returns whether it did.
+
+        The newest segment's records are still there, since its file is open. Those of other deleted segments are lost.
+
+        Raises:
+            SpoolInUse: another agent has made the directory meanwhile.
+        """
+        try:
+            if not self._log.is_gone():
+                return False
+            self._log.restore()
+        except OSError as error:
+            self._warn("the spool's directory was deleted by somebody else and cannot be made anew", error.strerror)
+            return False
+        log.error("the spool's directory or newest segment was deleted by somebody else, and was made anew")
+        for segment in list(self._log.segments.values()):
+            if segment.left and not segment.file.exists():
+                self.examine(segment)
+        return True
+
     def _behind(self, segment: Segment) -> dict[bytes, OpenRun] | None:
         """The runs that were open at the end of a segment."""
         if segment is self._log.active:
             return self._log.runs.snapshot()
         after = self._log.segments.get(segment.number + 1)
-        return opening_of(_data_of(after, after.start)) if after is not None else None
+        return opening_of(after.opening) if after is not None else None
 
     def _reopen(self, unended: dict[bytes, OpenRun]) -> None:
         # It is unknown how these runs ended; the next agent ends them.
@@ -299,14 +320,15 @@ def _may_be_dropped(segment: Segment, full: Told) -> bool:
     return passed > 0 or not batches
 
 
-def _data_of(segment: Segment, size: int | None = None) -> bytes:
-    """The bytes of a segment; fewer if somebody has cut or deleted the file.
+def _data_of(segment: Segment) -> bytes:
+    """The bytes of a segment; fewer if somebody has cut the file, and only its opening if somebody has deleted it.
 
     Raises:
         OSError: it cannot be opened now, for example because there are no free descriptors.
     """
     try:
-        return read_segment(segment.file, segment.size if size is None else size)
+        data = read_segment(segment.file, segment.size)
     except FileNotFoundError:
         log.error("a segment of the spool was deleted by somebody else", extra={"file": str(segment.file)})
-        return b""
+        return segment.opening
+    return data if len(data) > segment.start else segment.opening

@@ -134,7 +134,7 @@ class Log:
             raise
         if self.active is not None:
             self._closing.append(self._descriptor)
-        before, self.active = self.newest(), Segment(number, file, len(first))
+        before, self.active = self.newest(), Segment(number, file, first)
         self._number, self._descriptor, self._dirty, self._made = number, descriptor, True, True
         self.segments[number] = self.active
         self._bytes += len(first)
@@ -210,9 +210,41 @@ class Log:
             raise
         self._bytes += len(first) - last.size
         last.gone = True
-        self.active = self.segments[last.number] = Segment(last.number, last.file, len(first))
+        self.active = self.segments[last.number] = Segment(last.number, last.file, first)
         self._descriptor, self._dirty = descriptor, True
         return True
+
+    def is_gone(self) -> bool:
+        """Whether somebody has deleted or replaced the directory or the file that is written to."""
+        if self._home.is_gone():
+            return True
+        try:
+            return self.active is not None and not os.path.samestat(
+                os.lstat(self.active.file), os.fstat(self._descriptor)
+            )
+        except FileNotFoundError:
+            return True
+
+    def restore(self) -> None:
+        """Makes the directory and the file that is written to anew, with all that was written to it.
+
+        Raises:
+            SpoolInUse: another agent has made the directory meanwhile.
+            OSError: the disk cannot write; it can be tried again.
+        """
+        self._home.renew()
+        if self.active is None:
+            return
+        data = os.pread(self._descriptor, self.active.size, 0)
+        self.active.file.unlink(missing_ok=True)
+        _, _, descriptor = self._home.create(self.active.number)
+        try:
+            _write(descriptor, data, 0)
+        except OSError:
+            os.close(descriptor)
+            raise
+        os.close(self._descriptor)
+        self._descriptor, self._dirty, self._made = descriptor, True, True
 
     def sync(self) -> None:
         """Makes all written data durable.

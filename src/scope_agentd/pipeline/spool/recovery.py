@@ -101,11 +101,11 @@ def _readable(file: Path) -> bytes | None:
 
 
 def _scanned(number: int, file: Path, data: bytes, timeline: Timeline, gaps: list[_Gap]) -> Segment:
-    segment = Segment(number, file, FIRST_FRAME, earlier=True)
+    segment = Segment(number, file, data[:FIRST_FRAME].ljust(FIRST_FRAME), earlier=True)
     for part in entries(data):
         timeline.meet(part)
         if isinstance(part, Opening):
-            segment = Segment(number, file, part.end, earlier=True)
+            segment = Segment(number, file, data[: part.end], earlier=True)
         elif isinstance(part, Entry):
             segment.add(part.end, part.record.run_id)
             if part.record.HasField("gap"):

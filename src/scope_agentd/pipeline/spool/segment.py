@@ -16,6 +16,7 @@ class Segment:
     """One file of the spool. Offsets are in bytes from the start of the file; indices count the records read so far.
 
     Attributes:
+        opening: the bytes before the first record; they show which runs were open there, also if the file is deleted.
         start: offset of the first record.
         size: offset after the last complete frame.
         earlier: an earlier agent wrote the file: any record may have been sent.
@@ -28,9 +29,9 @@ class Segment:
         gone: the file is deleted.
     """
 
-    def __init__(self, number: int, file: Path, start: int, earlier: bool = False) -> None:
-        self.number, self.file, self.start, self.earlier = number, file, start, earlier
-        self.size = self.read_to = start
+    def __init__(self, number: int, file: Path, opening: bytes, earlier: bool = False) -> None:
+        self.number, self.file, self.opening, self.earlier = number, file, opening, earlier
+        self.start = self.size = self.read_to = len(opening)
         self.left = self.deferred = 0
         self.runs: set[bytes] = set()
         self.told = Told()

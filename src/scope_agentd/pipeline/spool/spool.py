@@ -228,7 +228,10 @@ class Spool:
 
     def _to_sync(self) -> list[int]:
         with self._lock:
-            if self._keeper.overflow:
+            restored = self._keeper.restore()
+            if restored:
+                self._outbox.close()
+            if restored or self._keeper.overflow:
                 self._keeper.flush()
                 self._wake()
             to_sync = self._log.to_sync()

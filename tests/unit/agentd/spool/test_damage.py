@@ -185,7 +185,7 @@ async def test_a_damaged_end_is_told_again(tmp_path: Path) -> None:
 
 
 async def test_a_segment_that_is_gone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """If somebody deletes a segment, the log says so, and the other segments are sent."""
+    """If somebody deletes a segment, the log says so, its events are lost in a Gap, and the other segments are sent."""
     with contextlib.closing(Spool(tmp_path / "spool", LIMIT, SEGMENT)) as spool:
         run, server = Run(1), Server()
         spool.put(run.start())
@@ -195,6 +195,7 @@ async def test_a_segment_that_is_gone(tmp_path: Path, caplog: pytest.LogCaptureF
         await drain(spool, server.receive)
     assert "was deleted by somebody else" in caplog.text
     assert 60 < len(server.stored[run.run_id, "cuda"]) < 100
+    server.check(run)
 
 
 async def test_a_lost_page_found_while_sending_again(tmp_path: Path) -> None:
