@@ -71,6 +71,10 @@ $(STUBS): $(PROTOS)
 docs: build ## write the pages in docs/probes/ from the catalogue
 	@$(BIN)/python docs/probes/generate.py
 
+.PHONY: pictures
+pictures: build ## draw the pictures of README.md (as root, with tmux)
+	@$(BIN)/python docs/pictures/make.py
+
 # ---- use --------------------------------------------------------------------------------------------------------
 
 .PHONY: run

@@ -1,4 +1,4 @@
-"""The commands in README.md run, against the test's own `scope up`."""
+"""The commands in README.md, and on the pages of docs/ that it leads to, run against the test's own `scope up`."""
 
 import re
 import shutil
@@ -12,7 +12,8 @@ from tests.e2e.conftest import Up
 
 ROOT = Path(__file__).parents[2]
 STAND_INS = Path(__file__).with_name("stand_ins")
-BLOCKS = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+PAGES = ("README.md", "docs/start.md", "docs/trace.md", "docs/fleet.md", "docs/services.md")
+BLOCKS = [block for page in PAGES for block in re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
 COMMANDS = [line for block in BLOCKS for line in block.splitlines() if not line.startswith("make ")]
 
 
@@ -25,12 +26,13 @@ def some_processes() -> Iterator[None]:
     shell.wait()
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_readme_works(up: Up, command: str) -> None:
+@pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
+def test_a_command_of_a_page_works(up: Up, command: str) -> None:
     """Each command succeeds and prints something. The test replaces only paths and ports."""
     environment = dict(up.environment)
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     if not shutil.which("grpcurl"):  # Debian has no package of grpcurl
-        environment["PATH"] = f"{STAND_INS}:{Path(sys.executable).parent}:{environment['PATH']}"
+        environment["PATH"] = f"{STAND_INS}:{environment['PATH']}"
     adapted = (
         command.replace("/var/lib/scope", str(up.state))
         .replace("127.0.0.1:8470", up.http)

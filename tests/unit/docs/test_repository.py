@@ -17,7 +17,9 @@ def test_hooks_run_programs_that_are_there() -> None:
 
 def test_links_to_files_exist() -> None:
     """Every link of these pages to another file of the tree leads to a file."""
-    for page in (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")):
+    for page in (
+        ROOT / name for name in ("README.md", "README.zh.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+    ):
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
