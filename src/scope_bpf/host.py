@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +48,18 @@ def _effective() -> set[int]:
     status = Path("/proc/self/status").read_text()
     bits = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
     return {bit for bit in range(64) if bits >> bit & 1}
+
+
+def memory_bytes() -> int:
+    """The memory that this process may use: the machine's, or less if a cgroup v2 around it has a limit."""
+    least = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    root = cgroup_root()
+    own = next((line[3:] for line in Path("/proc/self/cgroup").read_text().splitlines() if line[:3] == "0::"), "")
+    while root and own not in ("", "/"):
+        with suppress(OSError, ValueError):  # there is no such controller, or no limit ("max")
+            least = min(least, int((root / own.lstrip("/") / "memory.max").read_text()))
+        own = own.rpartition("/")[0]
+    return least
 
 
 def cgroup_root() -> Path | None:

@@ -1,8 +1,10 @@
 """Starting and ending a tracer: alternatives, refusals, cleanup."""
 
 import json
+import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -16,8 +18,10 @@ from tests.probes.recording import Compile, Record
 
 from scope_bpf import host
 from scope_bpf.binding.statistics import KernelStatistics
+from scope_bpf.capture.account import Account
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.doctor import examine
+from scope_bpf.capture.events import BUFFER_BYTES
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.options import parse_options, trial
 from scope_bpf.catalogue.probe import Alternative, Probe
@@ -358,6 +362,33 @@ def test_a_reader_is_woken_before_the_ring_is_full() -> None:
         account = tracer.accounts()["open"]
     assert account.lost == {}
     assert account.emitted == count > 8000
+
+
+@pytest.mark.parametrize("bound", [4 << 20, 24 << 20])
+def test_what_nobody_polls_waits_in_memory(bound: int) -> None:
+    """While nobody polls, events wait in memory up to the bound that was chosen, and then are lost and counted."""
+    probe, ring = probe_named("syscalls"), 1 << 18
+    options = parse_options(probe.options, {"names": "getppid", "ring_bytes": ring})
+    size = probe.layout(probe.public_streams[0]).size
+    command = HeldCommand([sys.executable, "-S", "-E", "-c", "import os\nwhile True: os.getppid()"])
+    with Tracer(probe, options, Target(pid=command.pid), waiting_bytes=bound) as tracer:
+        tracer.start()
+        command.release()
+        end, kept, account = time.monotonic() + 60, 0, Account()
+        try:
+            while kept * size < bound or not account.lost:
+                assert time.monotonic() < end, f"{kept} rows of {size} bytes wait"
+                time.sleep(0.01)
+                account = tracer.accounts()["syscall"]
+                kept = account.emitted - sum(account.lost.values())
+        finally:
+            os.kill(command.pid, signal.SIGKILL)
+            command.close()
+        rows = sum(batch.count for batch in tracer.finish())
+    account = tracer.accounts()["syscall"]
+    assert account.emitted == rows + account.lost["ring_full"]
+    rings = 2 * ring * (os.cpu_count() or 1)  # records have headers there
+    assert bound <= rows * size < bound + rings + 2 * BUFFER_BYTES
 
 
 @pytest.mark.parametrize("ring_bytes", [(1 << 30) + 1, -1, "much"])

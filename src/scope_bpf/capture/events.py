@@ -22,19 +22,26 @@ SUMMARY_RING_BYTES = 1 << 20  # for names only
 MOST_BYTES_OF_RINGS = 256 << 20  # all rings of a task together, if no size is given
 MOST_WAKEUP_BYTES = 1 << 20  # between two wakeups, since a wakeup costs the program microseconds
 BUFFER_BYTES = 2 << 20  # approximate raw size of a batch
-WAITING_BYTES = 32 << 20  # of batches not polled yet; beyond, records stay in the rings
+WAITING_BYTES = 32 << 20  # of batches not polled yet, where nobody chooses
 
 
 class Events(Part):
-    """Rings, and the drain that reads them. In records, a stream's number is its index in the probe's streams."""
+    """Rings, and the drain that reads them. In records, a stream's number is its index in the probe's streams.
 
-    def __init__(self, probe: Probe, options: Mapping[str, Any], mode: Mode) -> None:
+    Args:
+        waiting_bytes: how much may wait for `poll`; beyond, records stay in the rings.
+    """
+
+    def __init__(
+        self, probe: Probe, options: Mapping[str, Any], mode: Mode, waiting_bytes: int = WAITING_BYTES
+    ) -> None:
         self._streams = probe.event_streams
         self._layouts = [probe.layout(stream) for stream in self._streams]
         self._schemas = [probe.schema(stream) for stream in self._streams]
         self._rings = 1 << (min(possible_cpus(), _most_rings(probe.btf)).bit_length() - 1)
         suitable = SUMMARY_RING_BYTES if mode is Mode.SUMMARY else probe.ring_bytes
         self._ring_bytes = _ring_bytes(options["ring_bytes"] or min(suitable, MOST_BYTES_OF_RINGS // self._rings))
+        self._waiting_bytes = waiting_bytes
         self._fds: list[int] = []
         self._drain: Drain | None = None
         self._taken: tuple[int, Any] | None = None
@@ -58,7 +65,7 @@ class Events(Part):
         object_.map("scope_rings").fill(self._fds)
         if self._streams:
             sizes = [layout.size for layout in self._layouts]
-            self._drain = Drain(self._fds, sizes, BUFFER_BYTES, WAITING_BYTES)
+            self._drain = Drain(self._fds, sizes, BUFFER_BYTES, self._waiting_bytes)
             self._drain.start()
 
     def wait(self, seconds: float) -> None:

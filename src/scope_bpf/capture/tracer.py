@@ -14,7 +14,7 @@ from scope_bpf.binding.statistics import Cost
 from scope_bpf.capture.account import Account, PlaceAccount
 from scope_bpf.capture.batch import Batch, RawBatch
 from scope_bpf.capture.books import KernelBooks
-from scope_bpf.capture.events import Events
+from scope_bpf.capture.events import WAITING_BYTES, Events
 from scope_bpf.capture.functions import Functions
 from scope_bpf.capture.part import Part
 from scope_bpf.capture.programs import Programs
@@ -41,6 +41,8 @@ class Tracer:
         command: the path of a command that the target is about to run.
         books: path in a BPF file system at which the kernel's counts are pinned before the first event; the caller
             removes the pin.
+        waiting_bytes: how much memory events may take that wait for `poll`; beyond, they stay in the rings, where new
+            ones are lost once these are full.
 
     Attributes:
         attach_point: name of the alternative in use; for a sampling probe, its source.
@@ -56,12 +58,14 @@ class Tracer:
         command: str = "",
         *,
         books: Path | None = None,
+        waiting_bytes: int = WAITING_BYTES,
     ) -> None:
         self.probe, self.options = probe, options
         self.attach_point = ""
         self.refused: list[str] = []
         self.mode = probe.mode_of(options)
         self._target, self._excluded, self._command, self._books_path = target or Target(), excluded, command, books
+        self._waiting_bytes = waiting_bytes
         self._lock = threading.RLock()  # protects data that other threads read against being freed
         self._polling = threading.Lock()  # `close` waits for a running poll
         self._parts: list[Part] = []
@@ -127,7 +131,7 @@ class Tracer:
     def _make_parts(self, alternative: Alternative, programs: Programs) -> list[Part]:
         """The parts for the probe's streams and places. The kernel's books come first: other parts add to them."""
         probe = self.probe
-        self._events = Events(probe, self.options, self.mode)
+        self._events = Events(probe, self.options, self.mode, self._waiting_bytes)
         parts: list[Part] = [KernelBooks(probe, self._books_path), self._events]
         if any(stream.settled_by for stream in probe.event_streams):
             parts.append(Settling(probe))

@@ -9,11 +9,15 @@ from typing import Self
 
 from scope_bpf.capture.account import Account
 from scope_bpf.capture.command import HeldCommand
+from scope_bpf.capture.events import WAITING_BYTES
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.target import Target
+from scope_bpf.host import memory_bytes
 from scope_cli.trace.choice import Choice
+
+WAITING_SHARE = 8  # of the memory: what waits for slow outputs may take this part before events are lost
 
 
 class Tracing:
@@ -86,9 +90,11 @@ class Tracing:
         if self._target.pid is not None and not self.command:
             with suppress(OSError):  # a process that does not exist is the tracer's to tell
                 self._await(self._target.pid)
+        waiting = max(WAITING_BYTES, memory_bytes() // WAITING_SHARE // len(self._probes))
         for probe, options in self._probes:
             of_machine = probe.sampler and self.command  # samples are of the whole machine
-            tracer = Tracer(probe, options, Target() if of_machine else self._target, command=path)
+            target = Target() if of_machine else self._target
+            tracer = Tracer(probe, options, target, command=path, waiting_bytes=waiting)
             self._open.callback(tracer.close)
             tracer.start()
             self.tracers.append(tracer)
