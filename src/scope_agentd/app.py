@@ -21,6 +21,7 @@ from scope_agentd.own_processes import families
 from scope_agentd.pins import Pins
 from scope_agentd.pipeline.spool import Spool
 from scope_agentd.run import Surroundings
+from scope_agentd.session.acknowledged import Acknowledged
 from scope_agentd.session.attend import Attendance
 from scope_agentd.session.link import Link
 from scope_agentd.session.upload import Upload
@@ -56,8 +57,9 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
             lambda changed: Surroundings(spool, bus, pins, totals, lambda: families(settings.exclude_pid), changed),
         )
         examination = Examination()
-        upload = Upload(node, spool)
-        attendance = Attendance(node, tasks, spool, membership, examination)
+        acknowledged = Acknowledged()
+        upload = Upload(node, spool, acknowledged)
+        attendance = Attendance(node, tasks, spool, membership, examination, acknowledged=acknowledged)
         link = Link(settings.server or membership.server, membership, attendance, upload)
         async with AsyncExitStack() as cleanup:
             cleanup.callback(

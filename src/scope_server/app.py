@@ -22,6 +22,7 @@ from scope_server.listen import serve_grpc, serve_http
 from scope_server.session.desired import Desired
 from scope_server.session.reconcile import Reconciler
 from scope_server.session.reports import Reports
+from scope_server.session.restored import Restored
 from scope_server.session.service import SessionService
 from scope_server.session.sessions import Sessions
 from scope_server.settings import Settings
@@ -88,7 +89,8 @@ async def serve(
         admission = Admission(tables, settings.keep_days)
         api[context.QUARANTINE] = Quarantine(conninfo, tables, admission)
         http = await serve_http(api, settings.http, cleanup)
-        reconciler = Reconciler(share, reports, backlog, sessions)
+        restored = Restored(share)
+        reconciler = Reconciler(share, reports, backlog, sessions, restored)
         service = SessionService(register, sessions, reports, reconciler, backlog)
         own = authority.issue(Identity(Kind.SERVER))
         ingest = await serve_grpc(
@@ -109,7 +111,17 @@ async def serve(
         )
         log.info("server listens", extra={"http": http, "ingest": ingest, "enrol": enrol})
         listens(http, ingest, enrol)
-        store = _store(database, tables, writers, upkeep, certificates=partial(register.watch, sessions), ready=ready)
+        store = _store(
+            database,
+            tables,
+            writers,
+            {
+                "upkeep": upkeep.run,
+                "certificates": partial(register.watch, sessions),
+                "history": partial(restored.watch, sessions),
+            },
+            ready,
+        )
         async with background(store=store, reports=reports.run()):
             await stop.wait()
 
@@ -118,14 +130,12 @@ async def _store(
     database: Database,
     tables: Mapping[str, StreamTable],
     writers: Writers,
-    upkeep: Upkeep,
-    *,
-    certificates: Callable[[], Coroutine[None, None, None]],
+    work: Mapping[str, Callable[[], Coroutine[None, None, None]]],
     ready: Callable[[], None],
 ) -> None:
     await database.prepare(tables.values())
     ready()
-    async with background(upkeep=upkeep.run(), certificates=certificates()):
+    async with background(**{name: begin() for name, begin in work.items()}):
         await writers.watch()
 
 

@@ -12,6 +12,7 @@ from scope_agentd.identity.membership import Membership
 from scope_agentd.identity.renewal import renew
 from scope_agentd.node import hello
 from scope_agentd.pipeline.spool import Spool
+from scope_agentd.session.acknowledged import Acknowledged
 from scope_agentd.session.stream import write
 from scope_agentd.tasks import Tasks
 from scope_proto.scope.v1 import control_pb2, session_pb2
@@ -28,10 +29,17 @@ class Attendance:
     """The agent's side of the stream."""
 
     def __init__(
-        self, node: control_pb2.Node, tasks: Tasks, spool: Spool, membership: Membership, examination: Examination
+        self,
+        node: control_pb2.Node,
+        tasks: Tasks,
+        spool: Spool,
+        membership: Membership,
+        examination: Examination,
+        *,
+        acknowledged: Acknowledged,
     ) -> None:
         self._node, self._tasks, self._spool, self._membership = node, tasks, spool, membership
-        self._examination = examination
+        self._examination, self._acknowledged = examination, acknowledged
         self._writing = asyncio.Lock()  # a stream allows one write at a time
 
     async def run(self, stub: SessionStub, welcome: asyncio.Event) -> None:
@@ -71,7 +79,7 @@ class Attendance:
 
     async def _report(self, call: Any) -> None:
         told: dict[str, control_pb2.Task] = {}
-        report = session_pb2.Report(open_runs=list(self._open_runs()))
+        report = session_pb2.Report(open_runs=list(self._open_runs()), acknowledged=self._acknowledged.messages())
         while True:
             seen = self._tasks.changes
             self._fill(report, told)

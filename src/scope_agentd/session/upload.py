@@ -7,6 +7,7 @@ from typing import Any
 from scope_agentd.errors import SessionEnded
 from scope_agentd.node import hello
 from scope_agentd.pipeline.spool import Outcome, Spool
+from scope_agentd.session.acknowledged import Acknowledged, Answered, to_answer
 from scope_agentd.session.stream import write
 from scope_proto.scope.v1 import control_pb2, session_pb2
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
@@ -28,10 +29,10 @@ class Upload:
         answered: number of records by answer.
     """
 
-    def __init__(self, node: control_pb2.Node, spool: Spool) -> None:
-        self._node, self._spool = node, spool
+    def __init__(self, node: control_pb2.Node, spool: Spool, acknowledged: Acknowledged) -> None:
+        self._node, self._spool, self._acknowledged = node, spool, acknowledged
         self.answered = dict.fromkeys(Outcome, 0)
-        self._ahead: dict[int, int] = {}  # position -> bytes of unanswered records
+        self._ahead: dict[int, tuple[int, Answered | None]] = {}  # unanswered records by position, with their bytes
         self._ahead_bytes = 0
         self._room = asyncio.Event()
 
@@ -60,7 +61,7 @@ class Upload:
     async def _send(self, call: Any) -> None:
         while True:
             spooled = await self._spool.take()
-            self._ahead[spooled.position] = len(spooled.record)
+            self._ahead[spooled.position] = len(spooled.record), to_answer(spooled.record)
             self._ahead_bytes += len(spooled.record)
             envelope = session_pb2.Envelope(position=spooled.position, record=spooled.record, crc32=spooled.crc32)
             await write(call, session_pb2.UploadRequest(envelope=envelope))
@@ -69,13 +70,16 @@ class Upload:
                 await self._room.wait()
 
     def _settle(self, answer: session_pb2.Answer) -> None:
-        size = self._ahead.pop(answer.position, None)
+        sent = self._ahead.pop(answer.position, None)
         outcome = _OUTCOMES.get(answer.verdict)
-        if size is None or outcome is None:
+        if sent is None or outcome is None:
             log.warning("the server answered a record that was not sent", extra={"position": answer.position})
             return
+        size, answered = sent
         self._ahead_bytes -= size
         self.answered[outcome] += 1
+        if answered and outcome is not Outcome.LATER:
+            self._acknowledged.add(answered)
         if outcome is not Outcome.STORED:
             kind = "postponed" if outcome is Outcome.LATER else "refused"
             log.warning("the server %s a record", kind, extra={"reason": answer.reason})

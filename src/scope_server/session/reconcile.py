@@ -10,9 +10,10 @@ from typing import Any
 from google.protobuf import json_format
 
 from scope_proto.scope.v1 import session_pb2
-from scope_server.errors import StoreUnavailable
+from scope_server.errors import NoSession, StoreUnavailable
 from scope_server.ingest.backlog import Backlog
 from scope_server.session.reports import Reports
+from scope_server.session.restored import Restored
 from scope_server.session.session import Session
 from scope_server.session.sessions import Sessions
 from scope_server.store.reading.database import Share
@@ -26,8 +27,11 @@ _BETWEEN_S = 0.1  # minimum time between two rounds for one agent
 class Reconciler:
     """Reconciles sessions; `follow` is called once per session."""
 
-    def __init__(self, database: Share, reports: Reports, backlog: Backlog, sessions: Sessions) -> None:
+    def __init__(
+        self, database: Share, reports: Reports, backlog: Backlog, sessions: Sessions, restored: Restored
+    ) -> None:
         self._database, self._reports, self._backlog, self._sessions = database, reports, backlog, sessions
+        self._restored = restored
 
     async def follow(self, session: Session) -> None:
         """Runs from the agent's first report until cancelled."""
@@ -38,13 +42,16 @@ class Reconciler:
             session.nudged.clear()
             try:
                 if forgotten is None:
-                    forgotten = await self._find_forgotten(session)
                     await self._reports.caught_up(session.machine)  # first write which tasks the agent has ended itself
+                    await self._restored.compare(session)
+                    forgotten = await self._find_forgotten(session)
                 told = await self._tell(session, told)
                 forgotten = await self._close(session, forgotten)
             except StoreUnavailable as error:
                 machine = session.machine.machine_id
                 log.warning("cannot read the wanted tasks", extra={"machine": machine, "reason": str(error)})
+            except NoSession:
+                await asyncio.Event().wait()  # cancelled when the session ends
             await asyncio.sleep(_BETWEEN_S)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(session.nudged.wait(), EVERY_S - _BETWEEN_S)
@@ -57,7 +64,9 @@ class Reconciler:
         wanted = await self._database.fetch("wanted_tasks", where)
         if wanted != told:
             # Greater than all numbers sent to this agent before, even if the server's clock was set back.
-            session.number = max(time.time_ns() // 1_000_000, session.number + 1)
+            number = max(time.time_ns() // 1_000_000, session.number + 1)
+            await self._restored.tell(session, number)
+            session.number = number
             session.wish(_message(session.number, wanted, session.clock_ahead_ns))
         return wanted
 

@@ -31,11 +31,13 @@ class Reported:
         task: columns of `store.tasks`; `over` if the task has ended for good.
         run: columns of `store.runs`; None before the first run.
         emitted: emitted events by stream of the run.
+        stopped: the run was ended because the task was no longer wanted.
     """
 
     task: Mapping[str, Any]
     run: Mapping[str, Any] | None
     emitted: Mapping[str, int]
+    stopped: bool = False
 
 
 def reported(message: control_pb2.Task, clock_ahead_ns: int) -> Reported:
@@ -64,9 +66,10 @@ def reported(message: control_pb2.Task, clock_ahead_ns: int) -> Reported:
         "reason": None if state == "running" else clean(told.error) or None,
         "next_try": ours(message, "next_try", clock_ahead_ns),
     }
+    stopped = end == "request"
     if not told.run_id or not told.HasField("started") or state not in _RUN_STATES:
-        return Reported(task, None, {})
-    return Reported(task, _run(told, task_id, state, end), _emitted(told.accounts))
+        return Reported(task, None, {}, stopped)
+    return Reported(task, _run(told, task_id, state, end), _emitted(told.accounts), stopped)
 
 
 def _run(told: control_pb2.Run, task_id: str, state: str, end: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from scope_server.errors import (
 from scope_server.identity.register import Register
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.upload import upload
+from scope_server.session.acknowledged import acknowledged
 from scope_server.session.hello import Caller, ahead, caller_of
 from scope_server.session.reconcile import Reconciler
 from scope_server.session.reported import Reported, reported
@@ -156,6 +157,8 @@ class SessionService(SessionServicer):
             raise InvalidMessage(f"report.tasks: more than {_MOST_TASKS} tasks")
         if not session.reported.is_set():
             session.open_runs = frozenset(_open_runs(report, told))
+            session.acknowledged = tuple(acknowledged(one) for one in report.acknowledged)
+            session.stopped = frozenset(one.task["task_id"] for one in told if one.stopped)
         self._reports.put(session.machine, told, session.clock_ahead_ns)
         session.reported.set()
         if told:

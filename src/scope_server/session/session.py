@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from scope_proto.scope.v1 import control_pb2, session_pb2
 from scope_server.errors import NoSession, SessionError
 from scope_server.machine import Machine
+from scope_server.session.acknowledged import Acknowledged
 from scope_wire.identity import Holder
 from scope_wire.limits import SILENCE_S
 
@@ -20,8 +21,11 @@ class Session:
         clock_ahead_ns: the machine's clock minus ours, at the last report.
         spool: size of the agent's spool at the last report.
         open_runs: open runs in the first report; `reported` is set when it has arrived.
+        acknowledged: from the first report.
         tasks: the origin of each reported task, by id.
+        stopped: ids of the reported tasks that had ended on request.
         number: number of the last Wanted that the agent got, from this server or another.
+        stored_number: the number that the database has; None: it has none yet.
         takes_records: whether the agent may upload.
         nudged: set when the agent's tasks and the wanted tasks may differ.
         gone: set when the session is over and all its work has ended.
@@ -31,8 +35,11 @@ class Session:
         self.machine, self.holder, self.hostname, self.clock_ahead_ns = machine, holder, hostname, clock_ahead_ns
         self.spool: session_pb2.Spool | None = None
         self.open_runs: frozenset[str] = frozenset()
+        self.acknowledged: tuple[Acknowledged, ...] = ()
         self.tasks: dict[str, str] = {}
+        self.stopped: frozenset[str] = frozenset()
         self.number = 0
+        self.stored_number: int | None = None
         self.takes_records = False
         self.reported = asyncio.Event()
         self.nudged = asyncio.Event()

@@ -58,6 +58,29 @@ async def test_a_server_that_goes_and_comes_back_misses_nothing(start_agent: Sta
 
 
 @pytest.mark.usefixtures("small_window")
+async def test_what_was_acknowledged_is_told_at_the_next_session(
+    start_agent: StartAgent, server: StandInServer
+) -> None:
+    """The first report of a session tells which sequence numbers were answered, with their events, so that a server
+    whose database was restored can compare."""
+    command = held_calls(10_007)
+    async with start_agent() as agent:
+        task = await start(agent, request(pid=command.pid, names="getppid"))
+        await run_to_end(command)
+        await stop(agent, task.task_id)
+        await until(lambda: server.of_all(task.task_id) and server.of(task.task_id).closed)
+        await server.stop()
+        before = len(server.reports)
+        await server.start()
+        await until(lambda: len(server.reports) > before)
+        (told,) = (one for one in server.reports[before].acknowledged if one.stream == "syscall")
+    batches = server.of(task.task_id).stream("syscall").batches
+    ((first, last, events),) = ((span.first, span.last, span.events) for span in told.spans)
+    assert (first, events) == (1, sum(batches[sequence].event_count for sequence in range(1, last + 1)))
+    assert told.last_ktime_ns == batches[last].last_ktime_ns
+
+
+@pytest.mark.usefixtures("small_window")
 async def test_a_silent_server_is_left(start_agent: StartAgent, server: StandInServer, port: int) -> None:
     """The agent ends a silently dead connection within its timeout, and delivers over a new one."""
     command = held_calls(10_007)

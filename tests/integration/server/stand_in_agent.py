@@ -31,6 +31,7 @@ class StandInAgent:
     Attributes:
         refusal: why no task can start; empty: every task starts at once.
         renewals: how often the server asked for a new certificate.
+        acknowledged: what the agent says was acknowledged, in its next first report.
         wishes: the server's `Wanted` messages, in order.
         every_s: time between reports if nothing changes, in s; None: no such reports.
         ahead_ns: how far the agent's clock is ahead, in ns.
@@ -42,6 +43,7 @@ class StandInAgent:
         self.tasks: dict[str, control_pb2.Task] = {}
         self.wishes: list[session_pb2.Wanted] = []
         self.open_runs: list[bytes] = []
+        self.acknowledged: list[session_pb2.Acknowledged] = []
         self.probes = control_pb2.ListProbesResponse(probes=[control_pb2.Probe(name="syscalls", available=True)])
         self.refusal = ""
         self.renewals = 0
@@ -151,19 +153,20 @@ class StandInAgent:
                 self.begin(one.task_id, one.definition, task_pb2.ORIGIN_SERVER)
 
     async def _report(self, call: Any) -> None:
-        open_runs = self.open_runs
+        open_runs, acknowledged = self.open_runs, self.acknowledged
         while True:
             self._changed.clear()
             report = session_pb2.Report(
                 tasks=self.tasks.values(),
                 open_runs=open_runs,
+                acknowledged=acknowledged,
                 wanted_number=self.wishes[-1].number if self.wishes else 0,
                 spool=session_pb2.Spool(bytes=11, limit_bytes=1 << 30, records=3),
                 ktime_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
                 utc_ns=time.time_ns() + self.ahead_ns,
             )
             await call.write(session_pb2.AttendRequest(report=report))
-            open_runs = []
+            open_runs, acknowledged = [], []
             try:
                 await asyncio.wait_for(self._changed.wait(), self.every_s)
             except TimeoutError:

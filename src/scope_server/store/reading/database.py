@@ -154,6 +154,15 @@ class Share:
         self._database = database
         self._free = asyncio.Semaphore(connections)
 
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Like `Database.connection`; a statement that takes too long raises StoreUnavailable, too."""
+        try:
+            async with self._free, self._database.connection() as connection:
+                yield connection
+        except psycopg.errors.QueryCanceled as error:
+            raise StoreUnavailable(f"the database is too slow, or locked: {_first_line(error)}") from error
+
     async def fetch(self, name: str, parameters: Mapping[str, Any] | None = None) -> list[DictRow]:
         """Like `Database.fetch`."""
         async with self._free:

@@ -171,6 +171,98 @@ SET state = CASE WHEN r.ended IS NULL THEN 'failed' ELSE r.state END,
 FROM run
 WHERE r.id = run.id;
 
+-- ---- a database that was restored from an older copy
+
+-- Changes with the database; `batches` increases with every stored batch.
+-- name: history
+SELECT jsonb_build_array((SELECT system_identifier::text FROM pg_control_system()),
+                         (SELECT timeline_id FROM pg_control_checkpoint()),
+                         (SELECT oid::text FROM pg_database WHERE datname = current_database()),
+                         'store.accounts'::regclass::oid::text)::text AS identity,
+       (SELECT last_value FROM store.batch_ids) AS batches;
+
+-- name: wanted_number
+SELECT wanted_number FROM store.machines WHERE id = %(machine)s;
+
+-- name: tell_wanted
+UPDATE store.machines SET wanted_number = %(number)s
+WHERE id = %(machine)s AND coalesce(wanted_number, 0) >= coalesce(%(before)s::bigint, 0);
+
+-- A task that was created before the agent's last message of wanted tasks, and is not among the agent's tasks, was
+-- stopped before this message.
+-- name: end_stopped
+UPDATE store.tasks
+SET wanted = false, next_try = NULL, reason = %(reason)s
+WHERE machine = %(machine)s AND origin = 'server' AND wanted
+  AND (task_id = ANY(%(stopped)s::uuid[]) OR created < %(sent)s::timestamptz AND NOT task_id = ANY(%(known)s::uuid[]))
+RETURNING task_id::text;
+
+-- What was acknowledged, and is not settled.
+-- name: lacking
+SELECT r.id AS run, w.stream, w.sequences, w.events, w.until
+FROM unnest(%(run_id)s::uuid[], %(stream)s::text[], %(sequences)s::text[], %(events)s::bigint[],
+            %(until)s::timestamptz[]) w (run_id, stream, sequences, events, until)
+JOIN store.runs r ON r.run_id = w.run_id
+JOIN store.tasks t ON t.id = r.task AND t.machine = %(machine)s
+LEFT JOIN store.accounts a ON a.run = r.id AND a.stream = w.stream
+WHERE NOT coalesce(a.settled, '{}') @> w.sequences::int8multirange
+ORDER BY run, stream;
+
+-- name: make_lacking_accounts
+INSERT INTO store.accounts (run, stream)
+SELECT run, stream FROM unnest(%(run)s::bigint[], %(stream)s::text[]) w (run, stream) ORDER BY 1, 2
+ON CONFLICT DO NOTHING;
+
+-- name: lock_lacking_accounts
+SELECT FROM store.accounts a JOIN unnest(%(run)s::bigint[], %(stream)s::text[]) w (run, stream)
+    ON a.run = w.run AND a.stream = w.stream
+ORDER BY a.run, a.stream
+FOR UPDATE OF a;
+
+-- Lost are the acknowledged events less those of settled sequences; of these, some may not be acknowledged yet. The
+-- losses begin where the stored batches before them end.
+-- name: book_restored
+WITH told AS (
+    SELECT a.run, a.stream, w.sequences::int8multirange AS sequences, w.events, w.until, a.stored,
+           w.sequences::int8multirange - a.settled AS gone
+    FROM store.accounts a
+    JOIN unnest(%(run)s::bigint[], %(stream)s::text[], %(sequences)s::text[], %(events)s::bigint[],
+                %(until)s::timestamptz[]) w (run, stream, sequences, events, until)
+        ON a.run = w.run AND a.stream = w.stream
+    WHERE NOT a.settled @> w.sequences::int8multirange
+), batches AS (
+    SELECT t.run, t.stream, sum(b.event_count) FILTER (WHERE NOT t.sequences @> b.sequence) AS ahead,
+           max(b.last_time) FILTER (WHERE b.sequence < lower(t.gone)) AS before
+    FROM told t JOIN store.batches b ON b.run = t.run AND b.stream = t.stream
+    GROUP BY t.run, t.stream
+), counted AS (
+    SELECT t.run, t.stream, t.sequences, t.until,
+           least(coalesce(b.before, r.started, t.until), t.until) AS since,
+           greatest(t.events - t.stored + coalesce(b.ahead, 0) - coalesce(
+               (SELECT sum(l.count) FROM store.losses l
+                WHERE l.run = t.run AND l.stream = t.stream AND l.place IN ('ingest', 'spool')), 0), 0)::bigint AS count
+    FROM told t
+    JOIN store.runs r ON r.id = t.run
+    LEFT JOIN batches b ON b.run = t.run AND b.stream = t.stream
+), settled AS (
+    UPDATE store.accounts a
+    SET settled = a.settled + c.sequences, lost = a.lost + c.count,
+        emitted = greatest(a.emitted, a.stored + a.lost + c.count)
+    FROM counted c
+    WHERE a.run = c.run AND a.stream = c.stream
+), booked AS (
+    INSERT INTO store.losses AS l (run, stream, place, reason, minute, first_time, last_time, count)
+    SELECT run, stream, 'ingest', 'restored', date_trunc('minute', until), since, until, count
+    FROM counted
+    WHERE count > 0
+    ON CONFLICT (run, stream, place, reason, minute) DO UPDATE
+    SET count = l.count + excluded.count, first_time = least(l.first_time, excluded.first_time),
+        last_time = greatest(l.last_time, excluded.last_time)
+)
+SELECT r.run_id::text, c.stream, c.since, c.until, c.count
+FROM counted c JOIN store.runs r ON r.id = c.run
+WHERE c.count > 0;
+
 -- ---- tasks to show
 
 -- A wanted task whose last run ended normally waits for the next run.
@@ -191,7 +283,8 @@ SELECT * FROM (
         SELECT t.wanted AND (t.deadline IS NULL OR now() < t.deadline + interval '5 s') AS wanted
     ) d
     LEFT JOIN LATERAL (
-        SELECT state, ended, error, cost, notes FROM store.runs WHERE task = t.id ORDER BY run_id DESC LIMIT 1
+        SELECT state, ended, error, cost, store.notes(id, notes) AS notes
+        FROM store.runs WHERE task = t.id ORDER BY run_id DESC LIMIT 1
     ) r ON true
     LEFT JOIN LATERAL (SELECT sum(sent_bytes) AS sent_bytes FROM store.runs WHERE task = t.id) s ON true
     WHERE %(task_id)s::uuid IS NULL OR t.task_id = %(task_id)s
@@ -202,7 +295,7 @@ LIMIT %(most)s;
 
 -- name: task_runs
 SELECT t.task_id::text, r.run_id::text, r.state, r."end", r.error, r.attach_point, r.started, r.ended, r.sent_bytes,
-       r.cost, r.notes
+       r.cost, store.notes(r.id, r.notes) AS notes
 FROM store.tasks t
 CROSS JOIN LATERAL (SELECT * FROM store.runs WHERE task = t.id ORDER BY run_id DESC LIMIT %(most)s) r
 WHERE t.task_id = ANY(%(task_ids)s::uuid[])

@@ -1,0 +1,140 @@
+"""A database restored from an older copy: what is gone is counted as lost, and what was stopped stays stopped."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+from tests.integration.server.records import BOOT_TO_UTC_NS, STORED, Run, rows
+from tests.integration.server.running import until
+from tests.integration.server.stand_in_agent import RUNNING, STOPPED, StandInAgent
+from tests.integration.server.test_app import answers, recorded, uploading
+
+from scope_proto.scope.v1 import record_pb2, session_pb2
+from scope_server.session import restored
+from scope_server.store.postgres import PrivatePostgres
+
+StartServer = Callable[..., Any]
+Database = Callable[..., None]
+
+
+@pytest.fixture
+def copy(postgres: PrivatePostgres, database: str) -> Database:
+    """Copies the database when called, and puts the copy in its place when called with `back=True`; both also while a
+    server is connected."""
+    name = psycopg.conninfo.conninfo_to_dict(database)["dbname"]
+
+    def run(back: bool = False) -> None:
+        with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as connection:
+            connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false".encode())
+            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+            if back:
+                connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+                connection.execute(f"ALTER DATABASE {name}_copy RENAME TO {name}".encode())
+            else:
+                connection.execute(f"CREATE DATABASE {name}_copy TEMPLATE {name}".encode())
+                connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true".encode())
+
+    return run
+
+
+def acknowledged(run: Run, *spans: tuple[int, int, int], until_s: int) -> session_pb2.Acknowledged:
+    return session_pb2.Acknowledged(
+        run_id=run.run_id.bytes,
+        stream="syscall",
+        spans=[record_pb2.Span(first=first, last=last, events=events) for first, last, events in spans],
+        last_ktime_ns=until_s * 10**9,
+        boot_to_utc_ns=BOOT_TO_UTC_NS,
+    )
+
+
+async def ended(agent: StandInAgent) -> None:
+    await until(lambda: _details(agent), lambda details: details == restored.WENT_BACK)
+
+
+async def _details(agent: StandInAgent) -> str:
+    return agent.details
+
+
+async def test_what_a_restored_database_lacks_is_counted_as_lost(
+    start_server: StartServer, copy: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If the database is replaced by an older copy under a running server, sessions begin again; acknowledged events
+    that the copy lacks are lost, with their times, in log and notes, once. What was not acknowledged comes again."""
+    agent = StandInAgent()
+    async with start_server() as server:
+        async with agent.attending(server) as channel, uploading(agent, channel) as call:
+            run = await recorded(server, agent)
+            batches = [run.batch(n + 1, rows(101, 101 * n), emitted=101 * (n + 1)) for n in range(7)]
+            assert await answers(call, run.start(), *batches[:2]) == [STORED] * 3
+            await asyncio.to_thread(copy)
+            assert await answers(call, *batches[2:6]) == [STORED] * 4
+            await asyncio.to_thread(copy, back=True)
+            await ended(agent)
+        # The answer to batch 6 did not reach the agent.
+        agent.acknowledged = [acknowledged(run, (1, 5, 505), until_s=77)]
+        for _ in range(2):
+            async with agent.attending(server) as channel, uploading(agent, channel) as call:
+                assert await answers(call, *batches[5:]) == [STORED] * 2
+            task = await server.task(str(run.task_id))
+            (stream,) = task["streams"]
+            assert (stream["emitted"], stream["stored"], stream["under_way"]) == (707, 404, 0)
+            assert stream["lost"] == [{"place": "ingest", "reason": "restored", "count": 303}]
+        ((since, last),) = server.query("SELECT first_time, last_time FROM scope.losses")
+        boot = datetime.fromtimestamp(BOOT_TO_UTC_NS / 1e9, UTC)
+        assert (round((since - boot).total_seconds(), 3), (last - boot).total_seconds()) == (1.0, 77)
+        (note,) = task["notes"]
+        assert note.startswith("syscall: 303 events of ")
+        assert "the database was restored from an older copy" in note
+    (said,) = (record for record in caplog.records if "lacks acknowledged events" in record.message)
+    assert (said.levelno, said.events, said.run_id) == (logging.ERROR, 303, str(run.run_id))  # type: ignore[attr-defined]
+
+
+async def test_what_is_stored_ahead_of_its_answer_is_not_counted(start_server: StartServer) -> None:
+    """A database that has all that was acknowledged, and more, has lost nothing."""
+    agent = StandInAgent()
+    async with start_server() as server:
+        async with agent.attending(server) as channel, uploading(agent, channel) as call:
+            run = await recorded(server, agent)
+            batches = [run.batch(n + 1, rows(11, 11 * n), emitted=11 * (n + 1)) for n in range(4)]
+            assert await answers(call, *batches) == [STORED] * 4
+        agent.acknowledged = [acknowledged(run, (1, 1, 11), (3, 3, 11), until_s=1)]
+        async with agent.attending(server):
+            assert server.query("SELECT stored, lost FROM scope.books") == [(44, 0)]
+            assert (await server.task(str(run.task_id)))["notes"] == []
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+async def test_a_task_stopped_after_the_copy_stays_stopped(
+    start_server: StartServer, copy: Database, caplog: pytest.LogCaptureFixture, forgotten: bool
+) -> None:
+    """A task that was stopped after the copy was taken is not started again, whether its agent still knows it or not;
+    one that ran goes on, and one that is started after the restore is started."""
+    agent = StandInAgent()
+    async with start_server() as server:
+        async with agent.attending(server):
+            stopped, running = await server.start(), await server.start()
+            await asyncio.to_thread(copy)
+            await server.stop(stopped)
+            await asyncio.to_thread(copy, back=True)
+            await ended(agent)
+        if forgotten:
+            del agent.tasks[stopped]
+        await until(lambda: server.ask("GET", "health"), lambda answer: answer[0] == 200)
+        new = await server.start(node="stand-in")
+        async with agent.attending(server):
+            await until(lambda: _states(agent), lambda states: states.get(new) == RUNNING)
+            states = await _states(agent)
+            assert states.pop(running) == RUNNING
+            assert states in ({stopped: STOPPED, new: RUNNING}, {new: RUNNING})
+            task = await server.task(stopped)
+            assert (task["wanted"], task["reason"]) == (False, restored.STOPPED)
+    (said,) = (record for record in caplog.records if "are not started again" in record.message)
+    assert said.tasks == [stopped]  # type: ignore[attr-defined]
+
+
+async def _states(agent: StandInAgent) -> dict[str, int]:
+    return {task_id: task.run.state for task_id, task in agent.tasks.items()}
