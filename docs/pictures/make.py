@@ -24,7 +24,7 @@ from rich.text import Text
 
 HERE = Path(__file__).parent
 SCOPE = Path(sys.executable).with_name("scope")
-COLUMNS, LINES = 132, 34
+COLUMNS, LINES = 120, 34
 DEADLINE_S = 180
 WATCHED_S = 15
 CELL, LINE, MARGIN = 8.4, 19, 12  # of the screen's picture, in pixels
@@ -62,7 +62,7 @@ def running(command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes
 def flames(folder: Path, pid: int) -> str:
     """A flame graph of three seconds of a process."""
     drawn = folder / "flames.svg"
-    words = ("trace", "profile", "--pid", str(pid), "--duration", "3", "--flamegraph", str(drawn))
+    words = ("trace", "profile", "-o", "rate=299", "--pid", str(pid), "--duration", "3", "--flamegraph", str(drawn))
     subprocess.run([SCOPE, *words], check=True, stdout=subprocess.DEVNULL)
     return drawn.read_text()
 
