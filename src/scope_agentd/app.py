@@ -15,6 +15,7 @@ from scope_agentd.cost import sample_costs
 from scope_agentd.errors import PortTaken, StateUnusable
 from scope_agentd.identity.membership import Membership
 from scope_agentd.left_runs import close_left_runs
+from scope_agentd.memory import TaskMemory
 from scope_agentd.metrics import registry
 from scope_agentd.node import describe_node, installation_id
 from scope_agentd.own_processes import families
@@ -26,6 +27,7 @@ from scope_agentd.session.attend import Attendance
 from scope_agentd.session.link import Link
 from scope_agentd.session.upload import Upload
 from scope_agentd.settings import Settings
+from scope_agentd.starts import Starts
 from scope_agentd.tasks import Tasks
 from scope_agentd.totals import Totals
 from scope_agentd.wanted import WantedFile
@@ -52,9 +54,12 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
         bus = kept.enter_context(closing(Bus(settings.state_dir)))
         node = describe_node(settings.state_dir)
         totals = Totals()
+        memory = TaskMemory(settings.task_bytes)
         tasks = Tasks(
             WantedFile(settings.state_dir / "tasks.json"),
-            lambda changed: Surroundings(spool, bus, pins, totals, lambda: families(settings.exclude_pid), changed),
+            lambda changed: Surroundings(
+                spool, bus, pins, totals, Starts(), memory, lambda: families(settings.exclude_pid), changed
+            ),
         )
         examination = Examination()
         acknowledged = Acknowledged()

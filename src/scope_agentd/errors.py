@@ -33,6 +33,10 @@ class InvalidDefinition(AgentError, ValueError):
     """The definition of a task is not valid."""
 
 
+class TooMuchMemory(AgentError):
+    """With another task, the tasks would have more memory than they may."""
+
+
 class SessionEnded(AgentError, ConnectionError):
     """The server ended the session or sent an invalid answer."""
 

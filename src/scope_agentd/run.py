@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from scope_agentd.bus.bus import Bus
 from scope_agentd.definition import Definition
+from scope_agentd.memory import TaskMemory
 from scope_agentd.pins import Pins
 from scope_agentd.pipeline.books import Books
 from scope_agentd.pipeline.spool import Spool
 from scope_agentd.run_id import new_run_id
+from scope_agentd.starts import Starts
 from scope_agentd.totals import Totals
 from scope_bpf.binding.statistics import Cost
 from scope_proto.scope.v1 import control_pb2, record_pb2, task_pb2
@@ -46,6 +48,8 @@ class Surroundings:
     bus: Bus
     pins: Pins
     totals: Totals
+    starts: Starts
+    memory: TaskMemory
     excluded: Callable[[], Collection[int]]
     changed: Callable[[], None]
 
@@ -154,12 +158,14 @@ class Run:
         try:
             pins.prepare(self.run_id, self._start_record(), tracer.streams_by_number)
             tracer.start()
+            self._surroundings.memory.take(self.run_id, tracer.memory_bytes())
             self._tracer = tracer
             if not self._stopping.is_set():
                 self._record(tracer)
         finally:
             self._tracer = None
             tracer.close()
+            self._surroundings.memory.give_back(self.run_id)
             self._surroundings.spool.once_written(self.run_id, partial(pins.release, self.run_id))
 
     def _record(self, tracer: "Tracer") -> None:

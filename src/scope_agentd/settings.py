@@ -47,6 +47,16 @@ class Settings:
             check=at_least(LEAST_SPOOL_BYTES, "16M"),
         ),
     ] = 1 << 30
+    task_bytes: Annotated[
+        int | None,
+        Setting(
+            "memory in the kernel for the rings and maps of all tasks; a task that would need more is refused",
+            unit="bytes",
+            unset="a quarter of the machine's memory",
+            example=1 << 30,
+            check=above_zero,
+        ),
+    ] = None
     exclude_pid: Annotated[tuple[int, ...], Setting("processes that no task records, with all their descendants")] = ()
     stop_deadline_s: Annotated[
         float,

@@ -91,17 +91,14 @@ class Task:
             self.tried.set()
             return
         try:
-            self.definition = await asyncio.to_thread(check_definition, self.wanted.definition)
-            self._check_target_is_the_same()
-            run = Run(self.wanted.task_id, self.definition, self.wanted.origin, self._surroundings)
-            run.start()
+            async with self._surroundings.starts.turn(self._released):
+                run = await self._start()
         except Exception as error:  # any error may be temporary, such as too few descriptors
             self._failed(error)
             return
-        self.run = run
-        if self._released.is_set():  # released while the definition was checked
-            run.stop(self.unwanted)
-        await run.settled.wait()
+        if run is None:
+            self.tried.set()
+            return
         if run.progress.recorded:
             self.failure = None
             self._set_deadline()
@@ -112,6 +109,20 @@ class Task:
         if run.failure:
             self._failed(run.failure)
         self.tried.set()
+
+    async def _start(self) -> Run | None:
+        """A run that records or has ended; None: the task was released before its turn."""
+        if self._released.is_set():
+            return None
+        self.definition = await asyncio.to_thread(check_definition, self.wanted.definition)
+        self._check_target_is_the_same()
+        run = Run(self.wanted.task_id, self.definition, self.wanted.origin, self._surroundings)
+        run.start()
+        self.run = run
+        if self._released.is_set():  # released while the definition was checked
+            run.stop(self.unwanted)
+        await run.settled.wait()
+        return run
 
     async def _end_of_run(self, run: Run) -> None:
         left_s = self._left_s()

@@ -9,7 +9,7 @@ import grpc
 
 from scope_agentd.control.examination import Examination
 from scope_agentd.control.messages import task_id_of, task_message
-from scope_agentd.errors import InvalidDefinition, TaskConflict, UnknownTask
+from scope_agentd.errors import InvalidDefinition, TaskConflict, TooMuchMemory, UnknownTask
 from scope_agentd.tasks import Tasks
 from scope_bpf.errors import InvalidOption, InvalidTarget, NotSupported, ScopeBpfError, TargetNotFound, UnknownProbe
 from scope_proto.scope.v1 import control_pb2
@@ -20,6 +20,7 @@ WATCH_EVERY_S = 1.0
 _STATUS: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (UnknownTask, grpc.StatusCode.NOT_FOUND),
     (TaskConflict, grpc.StatusCode.ALREADY_EXISTS),
+    (TooMuchMemory, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (UnknownProbe, grpc.StatusCode.INVALID_ARGUMENT),
     (InvalidOption, grpc.StatusCode.INVALID_ARGUMENT),
     (InvalidTarget, grpc.StatusCode.INVALID_ARGUMENT),

@@ -16,6 +16,12 @@ def possible_cpus() -> int:
     return check(lib.libbpf_num_possible_cpus(), "cannot count the CPUs")
 
 
+def memory_of(fd: int) -> int:
+    """The kernel's memory for a map."""
+    described = Path(f"/proc/self/fdinfo/{fd}").read_text()
+    return next(int(line.split()[1]) for line in described.splitlines() if line.startswith("memlock:"))
+
+
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 

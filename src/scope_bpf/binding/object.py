@@ -9,7 +9,7 @@ import numpy as np
 
 from scope_bpf.binding.ffi import check, ffi, lib, libbpf_log
 from scope_bpf.binding.link import Iterator, Link, SoftwareEventLink
-from scope_bpf.binding.map import Map
+from scope_bpf.binding.map import Map, memory_of
 from scope_bpf.errors import KernelError, LayoutMismatch, VerifierError
 from scope_bpf.layout.btf import Btf
 
@@ -156,6 +156,11 @@ class BpfObject:
         if found == ffi.NULL:
             raise LayoutMismatch(f"probe '{self.name}': the object has no map '{name}'")
         return Map(found, name)
+
+    def memory_bytes(self) -> int:
+        """The kernel's memory for the loaded maps."""
+        maps = (self.map(name) for name, variable in self.btf.variables.items() if variable.section == ".maps")
+        return sum(memory_of(one.fd) for one in maps if one.fd >= 0)
 
     def create_like(self, name: str, entries: int) -> int:
         """Creates another map like the one with this name; returns its file descriptor, which the caller closes.

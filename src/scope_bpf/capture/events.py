@@ -107,6 +107,10 @@ class Events(Part):
         names, self._internal = self._internal, {}
         return names
 
+    def memory_bytes(self) -> int:
+        """Of the rings."""
+        return len(self._fds) * self._ring_bytes
+
     def count(self, accounts: dict[str, Account]) -> None:
         """Adds records that were read but could not be kept."""
         for number, stream in enumerate(self._streams if self._drain else ()):

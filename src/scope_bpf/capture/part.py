@@ -59,6 +59,10 @@ class Part:
         """The CPU cost of the part's own programs."""
         return Cost()
 
+    def memory_bytes(self) -> int:
+        """The kernel's memory for rings and maps that the part made itself, after `start`."""
+        return 0
+
     def detach(self) -> None:
         """Detaches the part's own programs. May be called again."""
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.binding.link import Iterator
-from scope_bpf.binding.map import take_all
+from scope_bpf.binding.map import memory_of, take_all
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.binding.statistics import Cost, program_cost
 from scope_bpf.capture.account import Account
@@ -118,6 +118,10 @@ class Summaries(Part):
         """The cost of the programs that settle."""
         return sum((program_cost(iterator.program_fd) for iterator in self._settling), Cost())
 
+    def memory_bytes(self) -> int:
+        """Of the maps that are counted in."""
+        return sum(reader.memory_bytes for reader in self._readers)
+
     def detach(self) -> None:
         """Settles for the last time, while the other programs still run."""
         self._settle()
@@ -171,6 +175,11 @@ class SummaryReader:
         self._slot.update(_FIRST, self._made[0].to_bytes(4, "little"))
         self._since_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self.rows_made = {shape.stream.name: 0 for shape in (own, *sums)}
+
+    @property
+    def memory_bytes(self) -> int:
+        """The kernel's memory for its maps."""
+        return sum(map(memory_of, self._made))
 
     def read(self) -> list[RawBatch]:
         """The counts since the last read: one row per key; for each stream in `sums`, one row per process.

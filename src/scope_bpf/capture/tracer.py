@@ -244,6 +244,12 @@ class Tracer:
             own = self._programs.cost() if self._programs else Cost()
             return sum((part.cost() for part in self._parts), own)
 
+    def memory_bytes(self) -> int:
+        """The kernel's memory for its rings and maps. From any thread."""
+        with self._lock:
+            own = self._programs.object.memory_bytes() if self._programs else 0
+            return own + sum(part.memory_bytes() for part in self._parts)
+
     def finish(self) -> list[Batch]:
         """Detaches and returns all batches not polled yet.
 

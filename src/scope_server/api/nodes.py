@@ -1,5 +1,6 @@
 """GET /nodes: the machines; GET /probes: the probes of a machine."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import web
@@ -39,7 +40,7 @@ async def get_probes(request: web.Request) -> web.Response:
     _, machine_id = await find_machine(request, Parameters(request, ("node",)).text("node"))
     session = request.app[SESSIONS].get(machine_id)
     if session is None:
-        raise AgentUnavailable(f"the agent of {machine_id} is not connected; is `scope agentd` running there?")
+        raise AgentUnavailable(f"the agent of {machine_id} is not connected; {await _last_heard(request, machine_id)}")
     told = session.probes()
     if told is None:
         raise AgentUnavailable(f"the agent of {machine_id} has begun to try its probes; ask again in a minute")
@@ -49,7 +50,7 @@ async def get_probes(request: web.Request) -> web.Response:
 
 
 async def find_machine(request: web.Request, node: str | None) -> tuple[int, str]:
-    """Key and id of the machine with this hostname or id; without a name, of the only connected machine.
+    """Key and id of the machine with this hostname or id; without a name, of the only connected or known machine.
 
     Raises:
         UnknownThing: no machine has this hostname or id.
@@ -60,15 +61,32 @@ async def find_machine(request: web.Request, node: str | None) -> tuple[int, str
         connected = [session.machine for session in request.app[SESSIONS].all()]
         if len(connected) > 1:
             raise InvalidQuery("node: several machines are connected; name one")
-        if not connected:
-            raise AgentUnavailable("no agent is connected; is `scope agentd` running?")
-        return connected[0].key, connected[0].machine_id
+        if connected:
+            return connected[0].key, connected[0].machine_id
+        known = [row["machine_id"] for row in await request.app[DATABASE].fetch("machines")]
+        if len(known) != 1:
+            raise AgentUnavailable(f"no agent is connected; {await _last_heard(request)}")
+        node = known[0]
     rows = await request.app[DATABASE].fetch("find_machines", {"node": node})
     if not rows:
         raise UnknownThing(f"node: {await no_machine(request, node)}")
     if len(rows) > 1:
         raise InvalidQuery(f"node: several machines have the hostname {quoted(node)}; give the machine's id")
     return rows[0]["id"], rows[0]["machine_id"]
+
+
+async def _last_heard(request: web.Request, machine_id: str = "") -> str:
+    """When the agent of this machine, or of any, was last heard, and what that means."""
+    rows = await request.app[DATABASE].fetch("machines")
+    heard = [row for row in rows if machine_id in ("", row["machine_id"])]
+    if not heard:
+        return "is `scope agentd` running?"
+    last = max(heard, key=lambda row: row["last_seen"])
+    ago = (datetime.now(UTC) - last["last_seen"]).total_seconds()
+    return (
+        f"'{last['hostname']}' was last heard {max(ago, 0):.0f} s ago. If it is only busy, it connects again by "
+        "itself; otherwise, is `scope agentd` running there?"
+    )
 
 
 ROUTES = [web.get("/api/v1/nodes", get_nodes), web.get("/api/v1/probes", get_probes)]

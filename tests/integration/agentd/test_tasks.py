@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import threading
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,12 @@ from tests.integration.agentd.driving import (
 from tests.integration.agentd.stand_in_server import StandInServer
 
 from scope_agentd.pipeline.batch import Batcher
+from scope_agentd.starts import AT_ONCE
 from scope_bpf.capture.account import Account
 from scope_bpf.capture.batch import Batch
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import trial
+from scope_bpf.catalogue.options import parse_options, trial
 from scope_bpf.catalogue.stream import fingerprint
 from scope_bpf.errors import KernelError
 from scope_bpf.probes import probe_named, probes
@@ -270,6 +272,57 @@ async def test_what_cannot_run_is_refused(
         assert refused.value.code().name == code
         assert said in (refused.value.details() or "")
         assert not await tasks_of(agent)
+
+
+async def test_a_task_beyond_the_memory_for_tasks_is_refused(start_agent: StartAgent) -> None:
+    """A task whose rings and maps would need more memory than is left is refused with the numbers; the others record,
+    and after they are stopped there is room."""
+    large, probe = request("process", pid=os.getpid(), ring_bytes=1 << 20), probe_named("process")
+    with Tracer(probe, parse_options(probe.options, {"ring_bytes": 1 << 20})) as tracer:
+        tracer.start()
+        own = tracer.memory_bytes()
+    assert own > 1 << 20
+    async with start_agent(task_bytes=3 * own // 2) as agent:
+        first = await start(agent, large)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await start(agent, large)
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        said = f"running tasks (1) have {own / 1e6:.1f} MB, and all may have {1.5 * own / 1e6:.1f} MB: stop tasks"
+        assert said in (refused.value.details() or "")
+        tasks = await tasks_of(agent)
+        assert [(task.task_id, task.run.state) for task in tasks.values() if not task.run.error] == [
+            (first.task_id, task_pb2.TASK_STATE_RUNNING)
+        ]
+        await stop(agent, first.task_id)
+        assert (await start(agent, large)).run.state == task_pb2.TASK_STATE_RUNNING
+
+
+async def test_starts_queue(start_agent: StartAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few tasks start at the same time; a task whose turn has not come can be stopped at once; in the end all run."""
+    starting: list[Tracer] = []
+    goes_on = threading.Event()
+    real = Tracer.start
+
+    def waits(tracer: Tracer) -> None:
+        starting.append(tracer)
+        goes_on.wait(60)
+        real(tracer)
+
+    monkeypatch.setattr(Tracer, "start", waits)
+    ids = [str(uuid.uuid4()) for _ in range(5)]
+    async with start_agent() as agent:
+        wanted = [request("process", task_id, pid=os.getpid()) for task_id in ids]
+        calls = [asyncio.create_task(start(agent, one)) for one in wanted[:AT_ONCE]]
+        await until(lambda: len(starting) == AT_ONCE)
+        calls += [asyncio.create_task(start(agent, one)) for one in wanted[AT_ONCE:]]
+        while len(await tasks_of(agent)) < len(ids):
+            await asyncio.sleep(0.02)
+        stopped = await stop(agent, ids[-1])
+        assert (stopped.run.state, len(starting)) == (task_pb2.TASK_STATE_STOPPED, AT_ONCE)
+        goes_on.set()
+        tasks = await asyncio.gather(*calls)
+        running = {task.task_id for task in tasks if task.run.state == task_pb2.TASK_STATE_RUNNING}
+        assert running == set(ids[:-1])
 
 
 async def test_an_unknown_task_is_not_found(start_agent: StartAgent) -> None:

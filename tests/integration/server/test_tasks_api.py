@@ -80,18 +80,21 @@ async def _last_wish(agent: StandInAgent) -> Any:
 
 
 async def test_a_task_waits_for_a_machine_that_is_away(start_server: StartServer) -> None:
-    """A task for a disconnected agent is pending with a reason, and starts when the agent connects."""
+    """A task for a disconnected agent, also if it is the only one, is pending with a reason, and starts when the agent
+    connects."""
     agent = StandInAgent()
     async with start_server() as server:
         await known(server, agent)
-        status, task = await server.ask("POST", "tasks", json={"probe": "syscalls", "node": "stand-in"})
-        assert (status, task["state"], task["reason"]) == (201, "pending", "the agent is not connected")
+        for named in ({}, {"node": "stand-in"}):
+            status, task = await server.ask("POST", "tasks", json={"probe": "syscalls", **named})
+            assert (status, task["state"], task["reason"]) == (201, "pending", "the agent is not connected")
         async with agent.attending(server):
             await until(lambda: server.task(task["task_id"]), lambda found: found["state"] == "running")
 
 
 async def test_a_task_for_nobody_is_refused(start_server: StartServer) -> None:
-    """A task without a node needs exactly one connected agent; a task for an unknown node is refused."""
+    """A task without a node needs exactly one agent; a task for an unknown node is refused. If none of several agents
+    is connected, the refusal says when the last was heard."""
     async with start_server() as server:
         status, problem = await server.ask("POST", "tasks", json={"probe": "syscalls"})
         assert (status, "no agent is connected" in problem["detail"]) == (503, True)
@@ -100,6 +103,9 @@ async def test_a_task_for_nobody_is_refused(start_server: StartServer) -> None:
         async with StandInAgent().attending(server), StandInAgent("other", "f" * 32).attending(server):
             status, problem = await server.ask("POST", "tasks", json={"probe": "syscalls"})
             assert (status, "name one" in problem["detail"]) == (400, True)
+        await until(lambda: server.get("nodes"), lambda found: not any(node["connected"] for node in found["nodes"]))
+        status, problem = await server.ask("POST", "tasks", json={"probe": "syscalls"})
+        assert (status, " was last heard " in problem["detail"]) == (503, True)
 
 
 async def test_a_stop_is_answered_when_the_task_has_ended(start_server: StartServer) -> None:

@@ -13,6 +13,7 @@ from scope_agentd.errors import SessionEnded
 from scope_agentd.run import Surroundings
 from scope_agentd.session import link
 from scope_agentd.session.link import Link
+from scope_agentd.starts import Starts
 from scope_agentd.task import Task
 from scope_agentd.wanted import Wanted
 from scope_proto.scope.v1 import task_pb2
@@ -62,7 +63,9 @@ def failing_task(monkeypatch: pytest.MonkeyPatch) -> tuple[Task, Tries]:
     monkeypatch.setattr(task, "check_definition", tries)
     wanted = Wanted("6f1c0d7e-0000-4000-8000-000000000001", task_pb2.ORIGIN_SERVER, task_pb2.Definition())
     nothing: Any = None  # a run that never starts uses none of these
-    surroundings = Surroundings(nothing, nothing, nothing, nothing, nothing, changed=lambda: None)
+    surroundings = Surroundings(
+        nothing, nothing, nothing, nothing, starts=Starts(), memory=nothing, excluded=nothing, changed=lambda: None
+    )
     return Task(wanted, surroundings, lambda: None), tries
 
 
