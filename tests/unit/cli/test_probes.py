@@ -1,5 +1,6 @@
 """`scope probes`: the catalogue as text."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -35,3 +36,14 @@ def test_types_have_plain_names(scope: Run) -> None:
     ]
     assert [line.split()[:2] for line in process.splitlines() if " args " in line] == [["args", "texts"]]
     assert not any(name in syscalls + process for name in ("dictionary<", "list<"))
+
+
+def test_a_probe_is_explained(scope: Run) -> None:
+    """Notes, limits and examples are shown, as text and as JSON."""
+    guide = probe_named("why").guide
+    said, (told,) = scope("probes", "why")[1], json.loads(scope("probes", "why", "--json")[1])
+    for text in (*guide.notes, *guide.limits, *(each for one in guide.examples for each in (one.command, one.shows))):
+        assert text in said
+    assert told["limits"] == list(guide.limits)
+    assert told["notes"] == list(guide.notes)
+    assert told["examples"] == [{"command": one.command, "shows": one.shows} for one in guide.examples]

@@ -27,6 +27,8 @@ GUIDE = Guide(
         "`-o stacks=true`, `ggml_live` has it by the stack that allocated it.",
     ),
     limits=(
+        "To tell where the time of calls went, programs run at every context switch, wakeup and page fault of the "
+        "machine, as with `span -o where=true`.",
         "Where the operation, name, type and shape are in memory, and the numbers of operations, differ by "
         "version, so both are read in the program's own build of ggml (x86-64). If its code is not the known one, "
         "these columns are absent, and a note says so. Some of the functions have no name in stripped libraries.",

@@ -16,6 +16,7 @@ GUIDE = Guide(
     notes=(
         "It finds llama.cpp in every program that contains it: llama.cpp's own servers, Ollama since 0.30, "
         "node-llama-cpp, Python packages, static builds.",
+        "Its numbers have been compared with those that llama.cpp's server and programs of 2026 measure of themselves.",
         "`llama_request` has a row per request: tokens of the prompt, those that were still in the cache, "
         "generated and drafted tokens, time to first token (`ttft_ns`), tokens per second. Requests that share a "
         "context (slots) are told apart by `sequence`.",
@@ -37,6 +38,8 @@ GUIDE = Guide(
         "waited for CPUs that other programs used.",
     ),
     limits=(
+        "To tell where the time of calls went, programs run at every context switch, wakeup and page fault of the "
+        "machine, as with `span -o where=true`.",
         "The time that a request waits in a server's queue is not part of the request: `ollama` shows requests "
         "over HTTP.",
         "Operators are told by samples of the calling thread (`-o rate=499` a second), by the names of ggml's "
