@@ -1,8 +1,11 @@
 """node-llama-cpp from npm, which carries llama.cpp's own builds."""
 
+import fcntl
 import hashlib
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -12,20 +15,19 @@ CUDA = "@node-llama-cpp/linux-x64-cuda@3.22.1"
 
 
 def node_folder(cache: Path) -> Path:
-    """A folder with generate.mjs and the packages that it needs, installed once per lock file.
+    """A folder with generate.mjs and the packages that it needs, installed once per version of these files.
 
     Not by `npm ci`: some registries leave packages for other systems out, which it takes for a wrong lock file.
     """
-    digest = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in PACKAGES)).hexdigest()
+    digest = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in (*PACKAGES, "generate.mjs"))).hexdigest()
     folder = cache / f"node-{digest[:16]}"
-    if not (folder / "installed").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in PACKAGES:
-            shutil.copy(HERE / name, folder)
-        command = ["npm", "install", "--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund"]
-        subprocess.run(command, cwd=folder, check=True, timeout=TIMEOUT_S)
-        (folder / "installed").touch()
-    shutil.copy(HERE / "generate.mjs", folder)
+    with _alone_in(folder):
+        if not (folder / "installed").exists():
+            for name in (*PACKAGES, "generate.mjs"):
+                shutil.copy(HERE / name, folder)
+            command = ["npm", "install", "--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund"]
+            subprocess.run(command, cwd=folder, check=True, timeout=TIMEOUT_S)
+            (folder / "installed").touch()
     return folder
 
 
@@ -33,11 +35,20 @@ def cuda_backend(cache: Path) -> Path:
     """llama.cpp's libggml-cuda.so, downloaded once: 143 MB. It is only to be read, since it needs libraries of CUDA."""
     folder = cache / "node-cuda-3.22.1"
     found = folder / "package/bins/linux-x64-cuda/libggml-cuda.so"
-    if not (folder / "unpacked").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["npm", "pack", "--silent", CUDA], cwd=folder, check=True, timeout=TIMEOUT_S)
-        (packed,) = folder.glob("*.tgz")
-        subprocess.run(["tar", "-xzf", packed, str(found.relative_to(folder))], cwd=folder, check=True)
-        packed.unlink()
-        (folder / "unpacked").touch()
+    with _alone_in(folder):
+        if not (folder / "unpacked").exists():
+            subprocess.run(["npm", "pack", "--silent", CUDA], cwd=folder, check=True, timeout=TIMEOUT_S)
+            (packed,) = folder.glob("*.tgz")
+            subprocess.run(["tar", "-xzf", packed, str(found.relative_to(folder))], cwd=folder, check=True)
+            packed.unlink()
+            (folder / "unpacked").touch()
     return found
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Makes a folder; other workers wait until the block ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
