@@ -54,15 +54,27 @@ class Pins:
     def __init__(self, state_dir: Path, installation: str, bpf_fs: Path = BPF_FS) -> None:
         self._files = state_dir / "runs"
         self._files.mkdir(mode=0o700, exist_ok=True)
+        self._bpf_fs, self._installation = bpf_fs, installation
         self._folder = _own_folder(bpf_fs, installation)
 
     def path(self, run_id: bytes) -> Path | None:
-        """The path at which to pin a run's counters; None: this host has no BPF file system."""
+        """The path at which to pin a run's counters; None: this host has no BPF file system.
+
+        The folder is made anew if somebody has deleted it.
+        """
+        if self._folder and not self._folder.is_dir():
+            log.error(
+                "the folder of pins was deleted by somebody else; if the agent is killed, the counts of the runs that "
+                "record now are only those last reported",
+                extra={"path": str(self._folder)},
+            )
+            self._folder = _own_folder(self._bpf_fs, self._installation)
         return self._folder / run_id.hex() if self._folder else None
 
     def prepare(self, run_id: bytes, start: record_pb2.Record, streams: list[str]) -> None:
         """Writes the run's file, before the run attaches. `streams` are in the order of their numbers."""
         described = {"start": b64encode(start.SerializeToString()).decode(), "streams": streams}
+        self._files.mkdir(mode=0o700, exist_ok=True)  # somebody may have deleted it
         fresh = self._file(run_id, "new")  # if the disk is full, this file remains until the run is released
         fresh.write_text(json.dumps(described))
         fresh.replace(self._file(run_id, "prepared"))
@@ -133,7 +145,7 @@ class Pins:
 def _own_folder(bpf_fs: Path, installation: str) -> Path | None:
     try:
         if not _is_bpf_fs(bpf_fs):
-            subprocess.run(["mount", "-t", "bpf", "bpf", bpf_fs], check=True, capture_output=True)
+            subprocess.run(["mount", "-t", "bpf", "-o", "mode=0700", "bpf", bpf_fs], check=True, capture_output=True)
         folder = bpf_fs / "scope" / installation
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (OSError, subprocess.CalledProcessError) as error:

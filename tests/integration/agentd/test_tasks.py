@@ -45,6 +45,20 @@ from scope_proto.scope.v1 import control_pb2, task_pb2
 StartAgent = Callable[..., Any]
 
 
+async def test_a_task_starts_without_the_folder_of_pins(start_agent: StartAgent) -> None:
+    """If somebody has deleted the agent's folder in the BPF file system, the next task makes it anew."""
+    command = held_calls(1009)
+    async with start_agent() as agent:
+        node = await agent.control.GetNode(control_pb2.GetNodeRequest())
+        folder = Path("/sys/fs/bpf/scope") / node.installation_id
+        folder.rmdir()
+        task = await start(agent, request(pid=command.pid, names="getppid"))
+        assert [pin.name for pin in folder.iterdir()] == [task.run.run_id.replace("-", "")]
+        await run_to_end(command)
+        await stop(agent, task.task_id)
+    assert not folder.exists()
+
+
 async def test_a_task_is_recorded_sent_and_accounted_for(start_agent: StartAgent, server: StandInServer) -> None:
     """Every call of a workload of known count reaches the server exactly once. The books balance and close."""
     command = held_calls(100_003)

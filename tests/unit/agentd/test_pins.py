@@ -1,6 +1,9 @@
 """The files that name the runs whose counters the kernel keeps."""
 
 import errno
+import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -73,3 +76,36 @@ def test_a_damaged_file_is_removed(pins: Pins, tmp_path: Path, text: str, caplog
     assert pins.left() == []
     assert "damaged" in caplog.text
     assert not file.exists()
+
+
+@pytest.fixture
+def bpf_fs(tmp_path: Path) -> Iterator[Path]:
+    """An empty folder; a BPF file system mounted there is unmounted at the end."""
+    folder = tmp_path / "bpf"
+    folder.mkdir()
+    tried = subprocess.run(["mount", "-t", "bpf", "bpf", folder], capture_output=True)
+    if tried.returncode:
+        pytest.skip(f"cannot mount: {tried.stderr.decode().strip()}")
+    subprocess.run(["umount", folder], check=True)
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_mounted_file_system_is_private(bpf_fs: Path, tmp_path: Path) -> None:
+    """Only its owner can enter a BPF file system that the agent mounts."""
+    pins = Pins(tmp_path, "an-installation", bpf_fs)
+    assert pins.path(RUN) == bpf_fs / "scope" / "an-installation" / RUN.hex()
+    assert bpf_fs.stat().st_mode & 0o777 == 0o700
+
+
+def test_folders_that_vanish_are_made_anew(bpf_fs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """If somebody deletes the folders of pins and of runs, the next run has both, and the log says so."""
+    pins = Pins(tmp_path, "an-installation", bpf_fs)
+    (bpf_fs / "scope" / "an-installation").rmdir()
+    (bpf_fs / "scope").rmdir()
+    shutil.rmtree(tmp_path / "runs")
+    path = pins.path(RUN)
+    pins.prepare(RUN, START, ["syscall"])
+    assert path and path.parent.is_dir()
+    assert [left.run_id for left in pins.left()] == [RUN]
+    assert caplog.text.count("was deleted by somebody else") == 1
