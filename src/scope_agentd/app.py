@@ -5,18 +5,17 @@ import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack, closing
 
-from prometheus_client import CollectorRegistry, start_http_server
-
 from scope_agentd.bus.bus import Bus
 from scope_agentd.control.examination import Examination
 from scope_agentd.control.server import start_server
 from scope_agentd.control.service import ControlService
 from scope_agentd.cost import sample_costs
-from scope_agentd.errors import PortTaken, StateUnusable
+from scope_agentd.errors import StateUnusable
 from scope_agentd.identity.membership import Membership
 from scope_agentd.left_runs import close_left_runs
 from scope_agentd.memory import TaskMemory
 from scope_agentd.metrics import registry
+from scope_agentd.metrics_server import MetricsServer
 from scope_agentd.node import describe_node, installation_id
 from scope_agentd.own_processes import families
 from scope_agentd.pins import Pins
@@ -67,9 +66,9 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
         attendance = Attendance(node, tasks, spool, membership, examination, acknowledged=acknowledged)
         link = Link(settings.server or membership.server, membership, attendance, upload)
         async with AsyncExitStack() as cleanup:
-            cleanup.callback(
-                _serve_metrics(settings, registry(tasks, totals, spool, bus=bus, link=link, upload=upload))
-            )
+            metrics = MetricsServer(registry(tasks, totals, spool, bus=bus, link=link, upload=upload))
+            await metrics.start(settings.metrics)
+            cleanup.push_async_callback(metrics.stop)
             server, address = await start_server(settings, membership, ControlService(node, tasks, examination))
             cleanup.push_async_callback(server.stop, 1.0)
             async with background(
@@ -101,23 +100,6 @@ def _state(settings: Settings, kept: ExitStack) -> tuple[Spool, Pins]:
         raise StateUnusable(f"cannot use the state directory {state}: {error.strerror or error}") from None
     close_left_runs(spool, pins)
     return spool, pins
-
-
-def _serve_metrics(settings: Settings, metrics: CollectorRegistry) -> Callable[[], None]:
-    host, _, port = settings.metrics.rpartition(":")
-    try:
-        server, thread = start_http_server(int(port), host, metrics)
-    except OSError as error:
-        raise PortTaken(
-            f"cannot listen on {settings.metrics}: {error.strerror}; choose another with --metrics"
-        ) from None
-
-    def close() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-    return close
 
 
 async def _deliver_rest(spool: Spool, deadline_s: float) -> None:

@@ -35,11 +35,13 @@ def configure() -> None:
 
 
 def to_file(path: Path) -> None:
-    """Logs to the end of a file instead.
+    """Logs to the end of a file instead, which only its owner can read.
 
     Raises:
         OSError: it cannot be opened.
     """
+    path.touch(0o600)
+    path.chmod(0o600)  # an earlier version made it readable for all
     _to(logging.FileHandler(path, encoding="utf-8"), instead=True)
 
 

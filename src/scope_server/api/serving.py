@@ -10,6 +10,7 @@ from scope_server.api.problems import problem
 
 log = logging.getLogger(__name__)
 
+IDLE_S = 75.0  # for a connection without a whole request; longer than a proxy before the server keeps an idle one
 LINE_BYTES = 64 << 10  # a filter of the greatest length, each character escaped
 
 
@@ -18,7 +19,13 @@ class Runner(web.AppRunner):
 
     def __init__(self, application: web.Application) -> None:
         # The API refuses compressed bodies; if aiohttp decompressed them, a damaged one would become a server error.
-        super().__init__(application, access_log=None, auto_decompress=False, max_line_size=LINE_BYTES)
+        super().__init__(
+            application,
+            access_log=None,
+            auto_decompress=False,
+            max_line_size=LINE_BYTES,
+            keepalive_timeout=IDLE_S,
+        )
 
     async def _make_server(self) -> web.Server:
         made = await super()._make_server()

@@ -279,6 +279,20 @@ async def raw(
     return status, json.loads(content)
 
 
+@pytest.mark.parametrize("sent", [b"", b"GET /api/v1/tasks HTTP/1.1\r\nHost: x\r\n"])
+async def test_a_connection_without_a_request_is_closed(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    """A connection on which no whole request comes in time is closed, so that its descriptor is free again."""
+    monkeypatch.setattr("scope_server.api.serving.IDLE_S", 0.2)
+    async with start_server() as server:
+        host, _, port = server.http.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(sent)
+        assert await asyncio.wait_for(reader.read(), 30) == b""
+        writer.close()
+
+
 @pytest.mark.parametrize("body", ['{"probe": "syscalls", "duration": 1e-300}', '{"probe": "syscalls"}'])
 async def test_what_is_good_is_taken(start_server: StartServer, body: str) -> None:
     """Valid bodies are accepted."""

@@ -291,6 +291,20 @@ def test_a_log_has_an_end(tmp_path: Path) -> None:
     assert (tmp_path / "postgres.log.1").stat().st_size == 1020
 
 
+def test_a_log_is_private(tmp_path: Path) -> None:
+    """Only its owner can read a log, also one that an earlier version made, and its older file."""
+    path = tmp_path / "postgres.log"
+    path.write_bytes(b"old\n" * 250)
+    path.chmod(0o644)
+    with LogFile(path).opened():
+        pass
+    LogFile(path, limit=1).rotate()
+    assert {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {
+        "postgres.log": 0o600,
+        "postgres.log.1": 0o600,
+    }
+
+
 def test_a_directory_in_use_is_refused(directory: Path) -> None:
     """A directory in use is refused; the error has the pid of the process that uses it."""
     with PrivatePostgres(directory), pytest.raises(DirectoryInUse, match=str(os.getpid())):

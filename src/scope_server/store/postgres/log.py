@@ -1,4 +1,4 @@
-"""A log file of limited size for a process's output."""
+"""A log file of limited size for a process's output, which only its owner can read."""
 
 import os
 import shutil
@@ -29,6 +29,8 @@ class LogFile:
             OSError: the file cannot be opened.
         """
         self.rotate()
+        self.path.touch(0o600)
+        self.path.chmod(0o600)  # an earlier version made it readable for all
         file = self.path.open("ab")
         self._from = file.tell()
         return file
@@ -41,7 +43,7 @@ class LogFile:
         except FileNotFoundError:
             return
         try:
-            shutil.copyfile(self.path, self.path.with_name(f"{self.path.name}.1"))
+            shutil.copy(self.path, self.path.with_name(f"{self.path.name}.1"))  # with its mode
         except OSError:
             self.path.with_name(f"{self.path.name}.1").unlink(missing_ok=True)  # no space: do not keep a part
         os.truncate(self.path, 0)  # processes continue to append at the new end
