@@ -20,6 +20,7 @@ from scope_agentd.node import describe_node, installation_id
 from scope_agentd.own_processes import families
 from scope_agentd.pins import Pins
 from scope_agentd.pipeline.spool import Spool
+from scope_agentd.place import Place
 from scope_agentd.run import Surroundings
 from scope_agentd.session.acknowledged import Acknowledged
 from scope_agentd.session.attend import Attendance
@@ -94,7 +95,10 @@ def _state(settings: Settings, kept: ExitStack) -> tuple[Spool, Pins]:
     state = settings.state_dir
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place = Place(state)
+        place.claim()
         spool = kept.enter_context(closing(Spool(state / "spool", settings.spool_bytes)))
+        kept.callback(place.release)
         pins = kept.enter_context(closing(Pins(state, installation_id(state))))
     except OSError as error:
         raise StateUnusable(f"cannot use the state directory {state}: {error.strerror or error}") from None

@@ -2,6 +2,7 @@
 
 import asyncio
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -23,6 +24,7 @@ from tests.integration.agentd.driving import (
     scraped,
     start,
     stop,
+    tasks_of,
     until,
 )
 from tests.integration.agentd.stand_in_server import LATER, REFUSED, STORED, StandInServer
@@ -173,6 +175,33 @@ async def test_an_agent_that_ends_with_its_server_gone_delivers_later(
         await until(lambda: server.runs and server.of(task.task_id).closed)
     stream = server.of(task.task_id).stream("syscall")
     assert (stream.stored, stream.balance) == (124_213, 0)
+
+
+async def test_a_copy_of_a_running_agent_leaves_its_runs_alone(
+    start_agent: StartAgent, server: StandInServer, tmp_path: Path
+) -> None:
+    """An agent that starts in a copy of a running agent's directory is another installation, and ends none of its runs:
+    their events are stored, and none is counted as lost."""
+
+    def sockets(folder: str, names: list[str]) -> list[str]:
+        return [name for name in names if (Path(folder) / name).is_socket()]
+
+    state, copy = tmp_path / "state", tmp_path / "copy"
+    with Caller() as caller:
+        async with start_agent(state_dir=state) as agent:
+            task = await start(agent, request(pid=caller.pid, names="getppid"))
+            caller.call(5003)
+            await until(lambda: server.runs and server.of(task.task_id).stream("syscall").stored == 5003)
+            shutil.copytree(state, copy, ignore=sockets)
+            async with start_agent(state_dir=copy) as second:
+                assert not await tasks_of(second)
+            caller.call(4001)
+            await stop(agent, task.task_id)
+            await until(lambda: server.of(task.task_id).closed)
+    run = server.of(task.task_id)
+    assert run.end and run.end.end == task_pb2.TASK_END_REQUEST
+    assert (run.stream("syscall").stored, run.stream("syscall").lost) == (9004, {})
+    assert len({hello.node.installation_id for hello in server.hellos}) == 2
 
 
 async def test_the_books_of_a_killed_agent_close(tmp_path: Path, server: StandInServer) -> None:
