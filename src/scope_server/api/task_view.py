@@ -10,6 +10,7 @@ from scope_server.store.reading.database import Database
 MOST_RUNS = 20  # newest runs shown per task
 MOST_GAPS = 3  # newest times without a run
 _AWAY = "the agent is not connected"
+_COMING = "its agent has not started it yet: a few tasks start at a time"
 _WHY = {"shutdown": "its agent was stopped", "killed": "its agent was killed", "failure": "its run had failed"}
 
 
@@ -65,6 +66,8 @@ def _shown(
     }
     if not connected and row["state"] == "pending":
         task["reason"] = row["reason"] or _AWAY
+    elif row["state"] == "pending" and not row["reason"]:
+        task["reason"] = _COMING
     elif not connected and row["state"] == "stopping":
         task["reason"] = f"{_AWAY}; it gets the task when it connects"
     return {**task, "streams": streams, "runs": runs}
