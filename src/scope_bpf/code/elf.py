@@ -9,12 +9,13 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from io import BufferedReader, FileIO
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from scope_bpf.code.content import Content, Source
-from scope_bpf.code.symbols import Symbols
+from scope_bpf.code.symbols import MOST_SYMBOLS, Symbols
 from scope_bpf.layout.elf_headers import SYMBOL, Headers, table_at
 
 _RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
@@ -22,7 +23,10 @@ _PT_LOAD, _PT_INTERP, _SHT_NOTE, _SHT_NOBITS, _SHF_EXECINSTR = 1, 3, 7, 8, 4
 # Limits against damaged files; larger values are ignored
 _MOST_SEGMENTS = 64
 _MOST_ADDRESS = 1 << 62  # addresses of user space are lower
-_MOST_TABLE = 1 << 29  # bytes of a section
+_MOST_READ = 1 << 27  # bytes of a section that is read at once
+_MOST_RELOCATIONS = 1 << 22
+_MOST_CODE = 256  # sections with code
+_MOST_ALIKE = 64  # sections whose names begin alike
 _LONGEST_PATH = 4096
 _MOST_NOTES = 4096  # bytes
 _PIECE = 1 << 16  # relocations per read
@@ -71,6 +75,7 @@ class ElfFile:
         segments: the mapped parts.
         size: size of the file in bytes.
         read: reads bytes at an offset, see `Content.read`.
+        left_out: what of the file is too large to be read, as text, by section.
 
     Raises:
         NotElf: the file is not such a file, or is damaged.
@@ -80,6 +85,7 @@ class ElfFile:
         # The tables refer to the content only, so the file can be closed as soon as nobody uses this object.
         content = Content(file)
         self.size, self.read = content.size, content.read
+        self.left_out: dict[str, str] = {}
         headers = Headers(self.read)
         self.machine, self._parts, self._sections = headers.machine, headers.parts, headers.sections
         loaded = self._parts[self._parts["type"] == _PT_LOAD]
@@ -169,14 +175,25 @@ class ElfFile:
 
     def _table(self, table: str, names: str) -> Symbols | None:
         symbols, strings = self._content(table), self._content(names)
-        return Symbols(self.read, symbols, strings) if symbols[1] >= SYMBOL.itemsize and strings[1] else None
+        if symbols[1] < SYMBOL.itemsize or not strings[1]:
+            return None
+        if (count := symbols[1] // SYMBOL.itemsize) > MOST_SYMBOLS:
+            self.left_out[table] = f"{table}: all but {MOST_SYMBOLS:,} of {count:,} symbols"
+        return Symbols(self.read, symbols, strings)
 
     def _content(self, name: str) -> tuple[int, int]:
         """Offset and size of a section's content; size 0 if there is no such section."""
         header = self._sections.get(name.encode(errors="surrogateescape"))
         if header is None or header["type"] == _SHT_NOBITS:
             return 0, 0
-        return int(header["offset"]), max(0, min(int(header["size"]), _MOST_TABLE, self.size - int(header["offset"])))
+        return int(header["offset"]), max(0, min(int(header["size"]), self.size - int(header["offset"])))
+
+    def _read_whole(self, name: str) -> bytes:
+        offset, size = self._content(name)
+        if size > _MOST_READ:
+            self.left_out[name] = f"{name}: {size:,} bytes"
+            return b""
+        return self.read(offset, size)
 
     def slots(self, name: str) -> list[int]:
         """Addresses of the slots that the loader fills with the address of the imported function `name`."""
@@ -188,15 +205,25 @@ class ElfFile:
         return found
 
     def sections(self, beginning: str) -> Iterator[tuple[int, bytes]]:
-        """Address and content of the sections whose names begin with `beginning`."""
-        for name, header in self._sections.items():
-            if name.startswith(beginning.encode()):
-                yield int(header["address"]), self.read(*self._content(name.decode(errors="surrogateescape")))
+        """Address and content of the sections whose names begin with `beginning`; those that are too large have no
+        content."""
+        for name in self._names(beginning):
+            yield self.section(name)
+
+    def spans(self, beginning: str) -> Iterator[tuple[int, int]]:
+        """Begin and end in memory of the sections whose names begin with `beginning`."""
+        for name in self._names(beginning):
+            address = int(self._sections[name.encode(errors="surrogateescape")]["address"])
+            yield address, address + self._content(name)[1]
+
+    def _names(self, beginning: str) -> Iterator[str]:
+        alike = (name for name in self._sections if name.startswith(beginning.encode()))
+        return (name.decode(errors="surrogateescape") for name in islice(alike, _MOST_ALIKE))
 
     def section(self, name: str) -> tuple[int, bytes]:
-        """Address and content of a section; no content if there is no such section."""
-        header = self._sections.get(name.encode())
-        return (int(header["address"]) if header is not None else 0), self.read(*self._content(name))
+        """Address and content of a section; no content if there is no such section, or if it is too large."""
+        header = self._sections.get(name.encode(errors="surrogateescape"))
+        return (int(header["address"]) if header is not None else 0), self._read_whole(name)
 
     def shift_of(self, start: int, offset: int) -> int | None:
         """How far the file's addresses were moved in a process; None if no code of the file is mapped so.
@@ -222,7 +249,9 @@ class ElfFile:
             if header["flags"] & _SHF_EXECINSTR and header["type"] != _SHT_NOBITS
             if self.offset_of(address := int(header["address"])) == (offset := int(header["offset"]))
         )
-        return spans or tuple(Span(part.offset, part.address, part.size) for part in self.segments if part.executable)
+        if spans:
+            return spans[:_MOST_CODE]
+        return tuple(Span(part.offset, part.address, part.size) for part in self.segments if part.executable)
 
     def are_code(self, addresses: Array) -> Array:
         """Which of these addresses are in code."""
@@ -242,7 +271,7 @@ class ElfFile:
             offsets = relocations["offset"].astype(np.int64)
             first, last = np.searchsorted(ordered, offsets), np.searchsorted(ordered, offsets, "right")
             wanted = np.flatnonzero(last > first)
-            pointers = self._pointers(relocations[wanted])
+            pointers = self._pointers(relocations[wanted]) if len(wanted) else wanted
             for index, pointer in zip(wanted.tolist(), pointers.tolist(), strict=True):
                 found[order[first[index] : last[index]]] = pointer
         return found
@@ -257,7 +286,7 @@ class ElfFile:
         """The relocations that the loader applies, in pieces."""
         for name in (".rela.dyn", ".rela.plt"):
             offset, size = self._content(name)
-            count = size // _RELOCATION.itemsize
+            count = min(size // _RELOCATION.itemsize, _MOST_RELOCATIONS)
             for begin in range(0, count, _PIECE):
                 at = offset + begin * _RELOCATION.itemsize
                 yield table_at(self.read, at, min(_PIECE, count - begin), _RELOCATION)

@@ -11,6 +11,8 @@ from scope_bpf.code.elf import ElfFile
 from scope_bpf.code.function_starts import FunctionStarts
 from scope_bpf.code.modules import Module
 
+_MOST_TOLD = 20  # files in notes
+
 
 class Frame(NamedTuple):
     """The text of a frame, and whether it is a name, for which no better text can come."""
@@ -33,6 +35,7 @@ class FrameNames:
         self._debug_files = DebugFiles()
         self._starts: WeakKeyDictionary[Module, FunctionStarts] = WeakKeyDictionary()
         self._known: WeakKeyDictionary[Module, _Known] = WeakKeyDictionary()
+        self._left_out: dict[str, str] = {}  # what of files is too large to be read, by path
 
     @property
     def arrived(self) -> int:
@@ -53,6 +56,8 @@ class FrameNames:
         name = module.name_at(offset)
         if not name and self._debug_files.seek(module):
             name = module.name_at(offset)
+        if not name and module.elf.left_out and len(self._left_out) < _MOST_TOLD:
+            self._left_out[module.path] = ", ".join(module.elf.left_out.values())
         place = f"{module.place_of(self._begin(module, offset))} [{module.elf.build_id or 'no build id'}]"
         return Frame((name or place).replace(";", ","), name is not None)
 
@@ -66,8 +71,9 @@ class FrameNames:
         return offset if begin is None else begin
 
     def notes(self) -> list[str]:
-        """Which debug files could not be had, as text."""
-        return self._debug_files.notes()
+        """What of files was too large to be read, and which debug files could not be had, as text."""
+        left_out = [f"names not read: {path}: {text}" for path, text in self._left_out.copy().items()]
+        return left_out + self._debug_files.notes()
 
     def close(self) -> None:
         """Lets go all debug files, and seeks no more. May be called again."""

@@ -17,8 +17,8 @@ class FunctionStarts:
         except KernelError:  # hostile; its unwind table is not made either, which is told
             found = functions_in(b"", 0)
         # A linkage table is described as one function, but has many.
-        for start, code in elf.sections(".plt"):
-            found = found[(found["end"] <= start) | (found["start"] >= start + len(code))]
+        for start, end in elf.spans(".plt"):
+            found = found[(found["end"] <= start) | (found["start"] >= end)]
         self._starts, self._ends = found["start"].copy(), found["end"].copy()
 
     def start_of(self, address: int) -> int | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from scope_bpf.binding.held_file import HeldFile
+from scope_bpf.code.content import is_hole
 from scope_bpf.host import NO_DESCRIPTORS
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,11 @@ class KeptFile:
         with suppress(OSError):
             return os.pread(descriptor.number, size, offset) if descriptor else b""
         return b""
+
+    def is_hole(self, size: int, offset: int) -> bool:
+        """Whether the file has no data in this range."""
+        descriptor = self._files.open(self)
+        return descriptor is not None and is_hole(descriptor.number, size, offset)
 
     def close(self) -> None:
         """Releases the file: later reads return nothing. May be called again."""

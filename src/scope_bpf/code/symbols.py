@@ -17,6 +17,10 @@ _PIECE = 1 << 16  # symbols per read
 _NAMES = 4 << 20  # bytes of names per read
 _LONGEST = 4096  # maximum bytes of a name
 _MOST_ALIASES = 64  # names of one address that are looked at
+# Limits against hostile files; what is beyond them is ignored
+MOST_SYMBOLS = 1 << 22  # of a table
+_MOST_NAMES = 1 << 28  # bytes of a table's names
+_MOST_FOUND = 1 << 28  # bytes of the names that one search finds: names may share their bytes
 
 
 class Symbols:
@@ -30,7 +34,8 @@ class Symbols:
 
     def __init__(self, read: Callable[[int, int], bytes], table: tuple[int, int], names: tuple[int, int]) -> None:
         self._read, (self._table, size), (self._names, self._names_size) = read, table, names
-        self._count = size // SYMBOL.itemsize
+        self._count = min(size // SYMBOL.itemsize, MOST_SYMBOLS)
+        self._names_size = min(self._names_size, _MOST_NAMES)
 
     def addresses(self, names: Collection[str]) -> dict[str, int]:
         """Addresses by name of the functions with these names that are defined here; "@@VERSION" is not part of a
@@ -43,14 +48,15 @@ class Symbols:
         found: list[tuple[int, str]] = []
         keys = np.sort(self._keys(defined_functions=True))
         starts = (keys >> np.uint64(32)).astype(np.int64)
-        begin, wanted = 0, literal.encode()
-        while begin < len(keys) and (first := int(starts[begin])) < self._names_size:
+        begin, wanted, room = 0, literal.encode(), _MOST_FOUND
+        while room > 0 and begin < len(keys) and (first := int(starts[begin])) < self._names_size:
             text = self._read(self._names + first, min(_NAMES + _LONGEST, self._names_size - first))
             end = int(np.searchsorted(starts, first + _NAMES))
             for number in self._naming(text, starts[begin:end] - first, wanted):
                 at = int(starts[begin + number]) - first
                 ends = text.find(b"\0", at, at + _LONGEST)
-                if ends >= 0:
+                if ends >= 0 and room > 0:
+                    room -= ends - at
                     index = int(keys[begin + number] & np.uint64(0xFFFFFFFF))
                     found.append((index, text[at:ends].decode(errors="backslashreplace")))
             begin = end
@@ -62,13 +68,17 @@ class Symbols:
         """Which of the names that begin at these places contain `wanted`. A name may be the end of another one."""
         if not wanted:
             return list(range(len(starts)))
-        found: dict[int, None] = {}
-        at = text.find(wanted)
+        found: list[int] = []
+        at, done = text.find(wanted), 0
         while at >= 0:
-            first, last = np.searchsorted(starts, (text.rfind(b"\0", 0, at) + 1, at + 1))
-            found |= dict.fromkeys(range(int(first), int(last)))
-            at = text.find(wanted, at + 1)
-        return list(found)
+            earliest = max(0, at - _LONGEST)
+            first, last = np.searchsorted(starts, (max(earliest, text.rfind(b"\0", earliest, at) + 1), at + 1))
+            found += range(max(done, int(first)), int(last))
+            done = int(last)
+            if done == len(starts):
+                break
+            at = text.find(wanted, int(starts[done]))  # before it, no name begins
+        return found
 
     def indices(self, name: str) -> Array:
         """Indices in the table of the symbols with this name, defined or not."""
@@ -140,6 +150,7 @@ class Symbols:
     def _find(self, names: Collection[str], defined_functions: bool) -> dict[str, Array]:
         """Indices of symbols by name; names without a symbol are left out."""
         wanted = {name.encode() + b"\0": name for name in names if name}
+        longest = max(map(len, wanted), default=0)
         begins = np.array(list({int(np.frombuffer(text, _BEGIN, 1)[0]) for text in wanted}), _BEGIN)
         found: dict[str, list[int]] = {}
         keys = np.sort(self._keys(defined_functions))  # in the order of the names in the file
@@ -152,7 +163,7 @@ class Symbols:
             unaligned = np.ndarray(max(0, len(text) - 1), _BEGIN, text, strides=(1,))
             for number in np.flatnonzero(np.isin(unaligned[places], begins)).tolist():
                 place = int(places[number])
-                name = wanted.get(text[place : text.find(b"\0", place) + 1])
+                name = wanted.get(text[place : text.find(b"\0", place, place + longest) + 1])
                 if name is not None:
                     found.setdefault(name, []).append(int(keys[begin + number] & np.uint64(0xFFFFFFFF)))
             begin = end

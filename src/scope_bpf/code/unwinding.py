@@ -152,6 +152,8 @@ class Unwinding:
             with self._lock:
                 if len(rows) and module in self._making and not self._is_closed:
                     self._put(module, rows)
+                elif (left_out := module.elf.left_out.get(".eh_frame")) and module in self._making:
+                    self._unread[module] = f"too large, {left_out}"
         except (KernelError, OSError) as error:
             log.warning("cannot unwind a file's code", extra={"file": module.path, "reason": str(error)})
             with self._lock:

@@ -92,8 +92,10 @@ def sites(elf: ElfFile) -> list[Site]:
     found: dict[tuple[int, str, str], Site] = {}
     base = next((address for address, _ in elf.sections(_BASE)), 0)
     variable = cache(partial(_variable, elf))
+    room = _MOST_BYTES
     for _, notes in elf.sections(NOTES):
-        for text in _texts(notes[:_MOST_BYTES]):
+        read, room = notes[:room], max(0, room - len(notes))
+        for text in _texts(read):
             site = _site(elf, base, text, variable)
             if site:
                 found.setdefault((site.offset, site.provider, site.name), site)

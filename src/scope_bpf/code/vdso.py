@@ -21,6 +21,9 @@ class _Image:
     def pread(self, size: int, offset: int) -> bytes:
         return self._content[offset : offset + size]
 
+    def is_hole(self, size: int, offset: int) -> bool:
+        return False
+
 
 class _Vdso(Module):
     """Its functions have two names; `__vdso_clock_gettime` tells it from the C library's function."""

@@ -1,10 +1,13 @@
 """Reading ELF files from disk: functions, slots, damaged files."""
 
+import os
 import platform
 import random
 import re
+import struct
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from io import FileIO
 from pathlib import Path
@@ -13,7 +16,9 @@ import numpy as np
 import pytest
 
 from scope_bpf.code.elf import ElfFile
+from scope_bpf.code.function_starts import FunctionStarts
 from scope_bpf.code.libraries import files_of_command, installed_libraries
+from scope_bpf.code.usdt import sites
 from scope_bpf.errors import NotElf
 
 SOURCE = """
@@ -159,3 +164,48 @@ def test_installed_libraries() -> None:
     assert found
     assert {Path(path).name for path in found} == {"libc.so.6"}
     assert all(Path(path).exists() for path in found)
+
+
+def claiming(path: Path, size: int) -> FileIO:
+    """A file with almost no data, whose tables are each said to take nearly all of its `size` bytes."""
+    kinds = {".text": 1, ".symtab": 2, ".strtab": 3, ".dynsym": 11, ".dynstr": 3}
+    kinds |= {".eh_frame": 1, ".rela.dyn": 4, ".note.stapsdt": 7, ".plt": 1, ".names": 3}
+    names = b"\0" + b"".join(name.encode() + b"\0" for name in kinds)
+    begin, headers, texts = 1 << 14, 1 << 13, 1 << 12
+    sections = [bytes(64)]
+    for name, kind in kinds.items():
+        where = (texts, len(names)) if name == ".names" else (begin, size - begin)
+        sections.append(struct.pack("<2I4Q2I2Q", names.index(name.encode()), kind, 2, begin, *where, 0, 0, 1, 24))
+    part = struct.pack("<2I6Q", 1, 5, begin, begin, begin, size - begin, size - begin, 4096)
+    begins = struct.pack("<2HI3QI6H", 3, 62, 1, 0, 64, headers, 0, 64, 56, 1, 64, len(sections), len(kinds))
+    file = FileIO(path, "w+")
+    file.truncate(size)
+    for at, data in ((0, b"\x7fELF\2\1\1" + bytes(9) + begins + part), (texts, names), (headers, b"".join(sections))):
+        os.pwrite(file.fileno(), data, at)
+    return file
+
+
+def test_a_sparse_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of 512 MiB without data costs no reading and little memory, whatever its tables claim; what is left out is
+    told."""
+    read, pread = 0, os.pread
+
+    def counted(fd: int, size: int, offset: int) -> bytes:
+        nonlocal read
+        read += size
+        return pread(fd, size, offset)
+
+    monkeypatch.setattr(os, "pread", counted)
+    with claiming(tmp_path / "sparse", 1 << 29) as file:
+        elf = ElfFile(file)
+        tracemalloc.start()
+        assert elf.symbols
+        assert elf.symbols.name_at(1 << 20) is None
+        assert FunctionStarts(elf).start_of(1 << 20) is None
+        assert (elf.slots("puts"), sites(elf)) == ([], [])
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert read < 1 << 20
+    assert peak < 1 << 28
+    assert {".symtab", ".eh_frame"} <= elf.left_out.keys()
+    assert elf.left_out[".symtab"] == ".symtab: all but 4,194,304 of 22,368,938 symbols"

@@ -105,3 +105,15 @@ def test_names_that_contain_a_text() -> None:
     assert sorted(symbols.containing("alloc")) == [("__libc_malloc", 100), ("calloc", 300), ("malloc", 100)]
     assert len(symbols.containing("")) == 4
     assert symbols.containing("nothing") == []
+
+
+def test_names_without_an_end() -> None:
+    """A hostile table, whose many names are places in one long text, costs no more than its size."""
+    count = 1 << 14
+    table = np.zeros(count, SYMBOL)
+    table["name"], table["info"], table["section"], table["size"] = np.arange(count) * 16, FUNCTION, 1, 1
+    symbols = symbols_of(table, b"ab" * (count * 8))
+    assert len(symbols.containing("ab")) == 0
+    assert symbols.addresses(["ab" * 8]) == {}
+    ended = symbols_of(table, b"ab" * (count * 8 - 1) + b"\0\0")
+    assert {len(name) for name, _ in ended.containing("ab")} <= set(range(4096))
