@@ -13,12 +13,13 @@ from scope_server.errors import InvalidQuery, UnknownThing
 from scope_server.store.reading.reader import MOST_ROWS, EventQuery, Order
 from scope_server.store.schema.columns import StreamTable
 
-MOST_GAPS = 100  # newest times without a run, told as losses of an unknown count
+MOST_GAPS = 100  # newest times without a run
 NAMES = ("where", "since", "until", "machine", "limit", "cursor", "order")
 
 
 async def get_events(request: web.Request) -> web.Response:
-    """A page of events, with what was lost of the stream in its time, and the times at which nothing was recorded."""
+    """A page of events, with what was lost of the stream in its time. The first page also tells the times at which
+    nothing was recorded, as losses of an unknown count."""
     tables, stream = request.app[TABLES], request.match_info["stream"]
     if stream not in tables:
         raise UnknownThing(f"there is {unknown('stream', stream, sorted(tables))}")
@@ -29,7 +30,8 @@ async def get_events(request: web.Request) -> web.Response:
     where = {"stream": stream, "machines": machines, "since": query.since, "until": query.until}
     database = request.app[DATABASE]
     losses = [plain(row) for row in await database.fetch("stream_losses", where)]
-    gaps = await database.fetch("stream_gaps", {**where, "probe": query.table.probe, "most": MOST_GAPS})
+    about = {**where, "probe": query.table.probe, "most": MOST_GAPS}
+    gaps = [] if query.cursor else await database.fetch("stream_gaps", about)
     losses += ({"place": "agent", "reason": "not_recorded", "count": None, **plain(gap)} for gap in gaps)
     return web.json_response({"events": page.events, "next": page.next or None, "more": page.more, "losses": losses})
 
