@@ -27,7 +27,7 @@ SCOPE_SHARED(enum, scope_loss);
 struct scope_account {
 	__u64 emitted; /* events that passed the filter, including lost events */
 	__u64 lost[SCOPE_LOSS_REASONS];
-	__u64 incomplete; /* emitted events without a stack or a name, because a map was full */
+	__u64 incomplete; /* emitted events that lack a part, see scope_bpf.capture.account */
 };
 
 /* Per stream and CPU. */

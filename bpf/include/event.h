@@ -85,11 +85,13 @@ struct scope_file_path {
 	__u8 pad[7];
 };
 
-/* Where the time of a call went. The first three add up to the call's duration; page faults are part of them. */
+/* Where the time of a call went: parts that add up to the call's duration, and the page faults in them. */
 struct scope_where {
 	__u64 on_cpu_ns;
 	__u64 run_queue_ns;
 	__u64 blocked_ns;
+	__u64 stopped_ns;
+	__u64 unknown_ns;
 	__u64 page_fault_ns;
 };
 

@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where the time of a call goes: on a CPU, waiting for a CPU, or blocked; and how much of it is in page faults. Three
- * sums per thread grow with each switch. A probe marks them at the call's begin and end, at which the thread runs; so
- * the three differences add up to the time between both marks.
+ * Where the time of a call goes: on a CPU, waiting for a CPU, blocked, or stopped by a signal; and how much of it is in
+ * page faults. The sums of a thread grow with each switch. A probe marks them at the call's begin and end, at which the
+ * thread runs; the differences add up to the time between both marks.
  *
- * The kernel counts the switches of a thread, too. If the programs have missed one, both counts differ, and nothing is
- * said of the call's time.
+ * The kernel counts the switches of a thread, too. If the programs have missed a switch, the time between the switches
+ * around it is unknown: that is one of the sums.
  */
 #ifndef SCOPE_WHERE_BPF_H
 #define SCOPE_WHERE_BPF_H
 
 SCOPE_SHARED(enum, perf_sw_ids);
 
+#define TASK_STOPPED 0x4 /* include/linux/sched.h: __TASK_STOPPED */
+#define TASK_TRACED 0x8	 /* __TASK_TRACED */
+
 enum where_part {
 	WHERE_ON_CPU,
 	WHERE_RUN_QUEUE,
 	WHERE_BLOCKED,
+	WHERE_STOPPED,
+	WHERE_UNKNOWN,
 };
 
 /*
@@ -23,9 +28,9 @@ enum where_part {
  * queue; the thread itself begins the account, and adds its page faults.
  */
 struct where_thread {
-	__u64 since_ns; /* the sums are complete up to this time; 0: not followed yet */
+	__u64 since_ns; /* the sums are complete up to this time, and add up to it; 0: not followed yet */
 	__u64 fault_since_ns;
-	__u64 seen; /* times that the thread was seen to leave or get a CPU */
+	__u64 switches; /* the kernel's count, when the thread was last seen to leave or get a CPU */
 	struct scope_where sums;
 	enum where_part part;
 	__u32 pad;
@@ -38,15 +43,13 @@ struct {
 	__type(value, struct where_thread);
 } where_threads SEC(".maps");
 
-/* The sums of a thread at a moment at which it runs. */
+/* The sums of a thread at a moment at which it runs; they add up to `at_ns`. */
 struct where_mark {
 	__u64 at_ns;
-	__u64 unseen; /* switches that were not seen until then; ~0: the sums are unknown */
 	struct scope_where sums;
 };
 
-#define WHERE_UNKNOWN (~0ULL)
-#define WHERE_TRIES 4
+#define WHERE_TRIES 8
 
 static __always_inline void add_part(struct scope_where *sums, enum where_part part, __u64 ns)
 {
@@ -54,20 +57,39 @@ static __always_inline void add_part(struct scope_where *sums, enum where_part p
 		sums->on_cpu_ns += ns;
 	else if (part == WHERE_RUN_QUEUE)
 		sums->run_queue_ns += ns;
-	else
+	else if (part == WHERE_BLOCKED)
 		sums->blocked_ns += ns;
+	else if (part == WHERE_STOPPED)
+		sums->stopped_ns += ns;
+	else
+		sums->unknown_ns += ns;
 }
 
-/* Begins to follow the running thread, if it is not followed yet. NULL: no memory. */
+/* How often a thread has left a CPU. */
+static __always_inline __u64 switches_of(const struct task_struct *task)
+{
+	return task->nvcsw + task->nivcsw;
+}
+
+/* Begins to follow the running thread, if it is not followed yet. What was before is unknown. NULL: no memory. */
 static __always_inline struct where_thread *where_followed(struct task_struct *task)
 {
 	struct where_thread *thread = bpf_task_storage_get(&where_threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	__u64 now_ns = bpf_ktime_get_boot_ns();
 
 	if (thread && !thread->since_ns) {
 		thread->part = WHERE_ON_CPU;
-		__sync_lock_test_and_set(&thread->since_ns, bpf_ktime_get_boot_ns());
+		thread->switches = switches_of(task);
+		thread->sums.unknown_ns = now_ns;
+		__sync_lock_test_and_set(&thread->since_ns, now_ns);
 	}
 	return thread;
+}
+
+/* The part that a thread was in since it was last seen. `switches`: the kernel's count, if none was missed. */
+static __always_inline enum where_part part_since(const struct where_thread *thread, bool on_cpu, __u64 switches)
+{
+	return (thread->part == WHERE_ON_CPU) == on_cpu && thread->switches == switches ? thread->part : WHERE_UNKNOWN;
 }
 
 /*
@@ -78,19 +100,20 @@ static __noinline int where_mark(struct where_mark *mark)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct where_thread *thread = where_followed(task);
-	__u64 seen;
+	__u64 since_ns;
 
-	mark->unseen = WHERE_UNKNOWN;
-	mark->at_ns = bpf_ktime_get_boot_ns();
-	for (__u32 i = 0; i < WHERE_TRIES && thread; i++) {
-		seen = __sync_fetch_and_add(&thread->seen, 0);
+	if (!thread) {
+		__builtin_memset(mark, 0, sizeof(*mark));
+		mark->at_ns = mark->sums.unknown_ns = bpf_ktime_get_boot_ns();
+		return 0;
+	}
+	for (__u32 i = 0; i < WHERE_TRIES; i++) {
+		since_ns = __sync_fetch_and_add(&thread->since_ns, 0);
 		mark->at_ns = bpf_ktime_get_boot_ns();
 		mark->sums = thread->sums;
-		add_part(&mark->sums, thread->part, mark->at_ns - thread->since_ns);
-		mark->unseen = 2 * (task->nvcsw + task->nivcsw) - seen;
-		if (__sync_fetch_and_add(&thread->seen, 0) == seen)
+		add_part(&mark->sums, part_since(thread, true, switches_of(task)), mark->at_ns - since_ns);
+		if (__sync_fetch_and_add(&thread->since_ns, 0) == since_ns)
 			return 0;
-		mark->unseen = WHERE_UNKNOWN;
 	}
 	return 0;
 }
@@ -100,6 +123,8 @@ static __always_inline void where_add(struct scope_where *to, const struct scope
 	to->on_cpu_ns += more->on_cpu_ns;
 	to->run_queue_ns += more->run_queue_ns;
 	to->blocked_ns += more->blocked_ns;
+	to->stopped_ns += more->stopped_ns;
+	to->unknown_ns += more->unknown_ns;
 	to->page_fault_ns += more->page_fault_ns;
 }
 
@@ -109,26 +134,37 @@ static __always_inline void where_subtract(struct scope_where *to, const struct 
 	to->on_cpu_ns = from->on_cpu_ns - less->on_cpu_ns;
 	to->run_queue_ns = from->run_queue_ns - less->run_queue_ns;
 	to->blocked_ns = from->blocked_ns - less->blocked_ns;
+	to->stopped_ns = from->stopped_ns - less->stopped_ns;
+	to->unknown_ns = from->unknown_ns - less->unknown_ns;
 	to->page_fault_ns = from->page_fault_ns - less->page_fault_ns;
 }
 
-/* Where the time between two marks of a thread went. Returns whether it is known. */
-static __always_inline bool where_between(const struct where_mark *begin, const struct where_mark *end,
+/* Where the time between two marks of a thread went. */
+static __always_inline void where_between(const struct where_mark *begin, const struct where_mark *end,
 					  struct scope_where *sums)
 {
-	if (begin->unseen == WHERE_UNKNOWN || begin->unseen != end->unseen)
-		return false;
 	where_subtract(sums, &end->sums, &begin->sums);
-	return true;
 }
 
-static __always_inline void where_change(struct where_thread *thread, enum where_part to)
+/* A thread was in a part until now, and is in another one from now on. */
+static __always_inline void where_change(struct where_thread *thread, const struct task_struct *task,
+					 enum where_part was, enum where_part is)
 {
 	__u64 now_ns = bpf_ktime_get_boot_ns();
 
-	add_part(&thread->sums, thread->part, now_ns - thread->since_ns);
+	add_part(&thread->sums, was, now_ns - thread->since_ns);
 	thread->since_ns = now_ns;
-	thread->part = to;
+	thread->part = is;
+	thread->switches = switches_of(task);
+}
+
+static __always_inline enum where_part part_after(struct task_struct *task, bool preempted)
+{
+	__u32 state = task_state(task);
+
+	if (preempted || !state)
+		return WHERE_RUN_QUEUE;
+	return state & (TASK_STOPPED | TASK_TRACED) ? WHERE_STOPPED : WHERE_BLOCKED;
 }
 
 SEC("tp_btf/sched_switch")
@@ -137,14 +173,11 @@ int BPF_PROG(where_switch, bool preempted, struct task_struct *prev, struct task
 	struct where_thread *leaving = bpf_task_storage_get(&where_threads, prev, 0, 0);
 	struct where_thread *arriving = bpf_task_storage_get(&where_threads, next, 0, 0);
 
-	if (leaving && leaving->since_ns) {
-		where_change(leaving, preempted || !task_state(prev) ? WHERE_RUN_QUEUE : WHERE_BLOCKED);
-		__sync_fetch_and_add(&leaving->seen, 1);
-	}
-	if (arriving && arriving->since_ns) {
-		where_change(arriving, WHERE_ON_CPU);
-		__sync_fetch_and_add(&arriving->seen, 1);
-	}
+	if (leaving && leaving->since_ns) /* this switch is counted already */
+		where_change(leaving, prev, part_since(leaving, true, switches_of(prev) - 1),
+			     part_after(prev, preempted));
+	if (arriving && arriving->since_ns)
+		where_change(arriving, next, part_since(arriving, false, switches_of(next)), WHERE_ON_CPU);
 	return 0;
 }
 
@@ -154,8 +187,8 @@ int BPF_PROG(where_wakeup, struct task_struct *task)
 {
 	struct where_thread *thread = bpf_task_storage_get(&where_threads, task, 0, 0);
 
-	if (thread && thread->since_ns && thread->part == WHERE_BLOCKED)
-		where_change(thread, WHERE_RUN_QUEUE);
+	if (thread && thread->since_ns && (thread->part == WHERE_BLOCKED || thread->part == WHERE_STOPPED))
+		where_change(thread, task, part_since(thread, false, switches_of(task)), WHERE_RUN_QUEUE);
 	return 0;
 }
 

@@ -27,7 +27,7 @@ def serve(model: str, slots: int, drafts: int, drafter: str) -> Any:
     params.n_parallel = slots
     params.n_ctx = 2048 * slots
     params.cpuparams.n_threads = int(os.environ.get("THREADS", "1"))
-    params.warmup = False
+    params.warmup = True
     params.verbosity = 0
     if drafts:
         params.speculative.draft.mparams.path = drafter

@@ -15,7 +15,7 @@ from tests.llm.runs import CACHE, going_on, recorded_run, serving, stopped
 from tests.llm.tiny_model import write
 from tests.probes.recording import Record, Recording
 
-SPLIT = ("on_cpu_ns", "run_queue_ns", "blocked_ns")
+SPLIT = ("on_cpu_ns", "run_queue_ns", "blocked_ns", "stopped_ns", "unknown_ns")
 OPERATORS = ("matmul", "attention", "elementwise", "copy", "barrier", "other")
 KINDS = (*(f"{name}_ns" for name in OPERATORS), "kernel_ns", "unsampled_ns")
 RUNS = 3
@@ -38,8 +38,8 @@ def told(out: Path) -> list[dict[str, Any]]:
 
 
 def served(recorded: Recording) -> list[dict[str, Any]]:
-    """The requests of the recording, in order of their begin, without those that only propose tokens or warm up."""
-    return [row for row in recorded.rows("llama_request") if not row["draft"] and row["generated_tokens"]]
+    """The requests of the recording, in order of their begin, without those that only propose tokens."""
+    return [row for row in recorded.rows("llama_request") if not row["draft"]]
 
 
 def counts(rows: list[dict[str, Any]], prompt: str, cached: str, generated: str) -> Counter[tuple[int, int, int]]:
@@ -54,19 +54,14 @@ def agree(figures: Sequence[tuple[int, float]]) -> bool:
 
 
 def assert_parts_add_up(recorded: Recording) -> None:
-    """A token's time is its parts'; and what is known of the time in calls adds up to it."""
+    """A token's time is its parts', in calls and outside of them."""
     tokens = recorded.rows("llama_token")
     assert all(row["duration_ns"] == row["decode_ns"] + row["wait_ns"] + row["outside_ns"] for row in tokens)
-    known = [row for row in tokens if row["on_cpu_ns"] is not None]
     parts = (*SPLIT, "gpu_wait_ns")
-    assert all(sum(row[part] for part in parts) == row["decode_ns"] + row["wait_ns"] for row in known)
-    assert all(sum(row[kind] for kind in KINDS) == row["on_cpu_ns"] for row in known)
-    assert len(known) > len(tokens) / 2
-    assert all(
-        sum(row[part] for part in SPLIT) == row["duration_ns"]
-        for row in recorded.rows("llama_decode")
-        if row["on_cpu_ns"] is not None
-    )
+    assert all(sum(row[part] for part in parts) == row["decode_ns"] + row["wait_ns"] for row in tokens)
+    assert all(sum(row[f"outside_{part}"] for part in SPLIT) == row["outside_ns"] for row in tokens)
+    assert all(sum(row[kind] for kind in KINDS) == row["on_cpu_ns"] for row in tokens)
+    assert all(sum(row[part] for part in SPLIT) == row["duration_ns"] for row in recorded.rows("llama_decode"))
 
 
 def assert_tokens_belong_to_requests(recorded: Recording) -> None:
@@ -121,7 +116,9 @@ def test_a_token_that_waits_for_another_prompt(record: Record, model: Path, tmp_
     tokens = [row for row in recorded.rows("llama_token") if row["number"]]
     (waited,) = (row for row in tokens if row["batch_tokens"] > 800)
     assert waited["request"] == long["request"]
+    assert waited["others_prompt_tokens"] == short["prompt_tokens"]
     assert all(row["batch_tokens"] in (1, 2) for row in tokens if row is not waited)
+    assert all(row["others_prompt_tokens"] == 0 for row in tokens if row is not waited)
 
 
 def test_threads_that_wait_for_a_cpu(
@@ -206,6 +203,27 @@ def test_batches_that_fail(record: Record, workload: Callable[[str], str]) -> No
     assert first["ttft_ns"] > sum(row["duration_ns"] for row in before)  # failed batches are a part of it
     assert [row["result"] for row in recorded.rows("llama_decode")] == [1, 0, -3, 0, 1, 0, 0]
     assert [row["batch_tokens"] for row in recorded.rows("llama_token")] == [10, 1, 7]
+
+
+def test_a_warmup_is_no_request(record: Record, workload: Callable[[str], str], model: Path, tmp_path: Path) -> None:
+    """What a context computes before its memory is cleared, and before any output of it is read, is no request: so a
+    server's first request is its first row. Requests for embeddings, which are outputs, are requests."""
+    recorded = record("llama", [workload("batches"), "warmup"])
+    assert [row["tokens"] for row in recorded.rows("llama_decode")] == [2, 2, 10, 10]
+    assert [(row["request"], row["generated_tokens"]) for row in recorded.rows("llama_request")] == [(1, 0), (2, 1)]
+    served_by = recorded_run(record, serving(model, "1", "0", "-", "9*5"), tmp_path / "told")
+    assert [(row["request"], row["generated_tokens"]) for row in served_by.rows("llama_request")] == [(1, 5)]
+    assert served_by.count("llama_decode") > 5
+
+
+def test_a_token_of_a_stopped_process(record: Record, workload: Callable[[str], str]) -> None:
+    """A stop by a signal is a part of a token's time, whether it falls into a call or outside of calls."""
+    recorded = record("llama", [workload("batches"), "stops"])
+    assert_parts_add_up(recorded)
+    first, plain, outside, inside = recorded.rows("llama_token")
+    assert all(row["stopped_ns"] == row["outside_stopped_ns"] == 0 for row in (first, plain))
+    assert outside["outside_stopped_ns"] > 0 == outside["stopped_ns"]
+    assert inside["stopped_ns"] > 0 == inside["outside_stopped_ns"]
 
 
 def test_calls_inside_calls_count_once(record: Record, workload: Callable[[str], str]) -> None:
@@ -295,7 +313,7 @@ def test_operators_of_a_token(record: Record, workload: Callable[[str], str], tm
     tokens = recorded.rows("llama_token")
     assert len(tokens) == 8
     *lines, _ = told_to.read_text().splitlines()
-    known = [(row, json.loads(line)) for row, line in zip(tokens, lines, strict=True) if row["on_cpu_ns"] is not None]
+    known = [(row, json.loads(line)) for row, line in zip(tokens, lines, strict=True) if not row["unknown_ns"]]
     assert known
     for row, own in known:
         assert own["waited"] <= row["gpu_wait_ns"] <= own["waited_in_all"]

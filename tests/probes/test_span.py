@@ -1,17 +1,26 @@
 """`span`: each call of the declared functions is recorded as the program itself tells it, and no program is harmed."""
 
 import json
+import os
+import signal
 import subprocess
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.probes.recording import ONE_INTERVAL_MS, Record
+from tests.probes.recording import ONE_INTERVAL_MS, Record, Recording
 
+from scope_bpf.binding.object import BpfObject
 from scope_bpf.capture import slowdown
+from scope_bpf.capture.batch import Batch, RawBatch
+from scope_bpf.capture.command import HeldCommand
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.catalogue.target import Target
 from scope_bpf.errors import FunctionNotFound
+from scope_bpf.probes import probe_named
 
 WORKLOADS = Path(__file__).parent / "workloads"
 
@@ -118,7 +127,7 @@ def test_only_slow_calls(record: Record, workload: Callable[[str], str]) -> None
     assert all(row["duration_ns"] >= 15_000_000 for row in recorded.rows("span"))
 
 
-PARTS = ("on_cpu_ns", "run_queue_ns", "blocked_ns")
+PARTS = ("on_cpu_ns", "run_queue_ns", "blocked_ns", "stopped_ns", "unknown_ns")
 MS = 1_000_000
 
 
@@ -132,13 +141,61 @@ def test_where_the_time_of_a_call_went(record: Record, workload: Callable[[str],
     slept, burnt, faulted = ([row for row in rows if row["function"] == name] for name in ("sleeps", "burns", "faults"))
     assert slept[0]["blocked_ns"] + slept[0]["run_queue_ns"] >= 19 * MS
     assert slept[0]["on_cpu_ns"] < slept[0]["blocked_ns"]
-    assert [row["on_cpu_ns"] >= ms * 0.99 * MS for row, ms in zip(burnt, (20, 30, 30), strict=True)] == [True] * 3
+    on_cpu = [row["on_cpu_ns"] + row["unknown_ns"] for row in burnt]  # less what the host took from a virtual CPU
+    assert [ns >= 0.8 * ms * MS for ns, ms in zip(on_cpu, (20, 30, 30), strict=True)] == [True] * 3
     assert 0 < faulted[0]["page_fault_ns"] < faulted[0]["duration_ns"]
     assert faulted[0]["page_fault_ns"] > max(row["page_fault_ns"] for row in burnt)
     competing = [row for row in rows if row["function"] == "competes"]
-    assert sum(row["run_queue_ns"] for row in competing) >= 29 * MS
+    assert sum(row["run_queue_ns"] + row["unknown_ns"] for row in competing) >= 29 * MS
     plain = record("span", [workload("spans"), "where"], functions=declared)
     assert {row[name] for row in plain.rows("span") for name in (*PARTS, "page_fault_ns")} == {None}
+
+
+def test_a_switch_that_is_not_seen(workload: Callable[[str], str]) -> None:
+    """The time around a switch that the programs missed is unknown, and the call counts as incomplete; the rest of the
+    call is explained, and so is the next call."""
+    probe, recorded = probe_named("span"), Recording()
+    held = HeldCommand([workload("spans"), "stops"])
+    options = parse_options(probe.options, {"functions": ["spans:stops"], "where": True})
+
+    def take(batches: Iterable[Batch]) -> None:
+        for batch in batches:
+            assert isinstance(batch, RawBatch)
+            recorded.add(batch)
+
+    try:
+        with Tracer(probe, options, Target(pid=held.pid), command=held.path) as tracer:
+            tracer.start()
+            held.release()
+            assert tracer._programs
+            programs = tracer._programs.object
+            for change in (lambda: _detach(programs, "where_switch"), lambda: programs.attach("where_switch"), bool):
+                while Path(f"/proc/{held.pid}/stat").read_text().split()[2] != "T":
+                    take(tracer.poll(10))
+                change()
+                os.kill(held.pid, signal.SIGCONT)
+                while Path(f"/proc/{held.pid}/stat").read_text().split()[2] == "T":
+                    take(tracer.poll(10))
+            while held.poll() is None:
+                take(tracer.poll(10))
+            take(tracer.finish())
+            incomplete = tracer.accounts()["span"].incomplete
+    finally:
+        held.close()
+    rows = recorded.rows("span")
+    assert all(sum(row[part] for part in PARTS) == row["duration_ns"] for row in rows)
+    half, other_half, whole = rows
+    assert half["on_cpu_ns"] >= 4 * MS and half["stopped_ns"] > 0 and half["unknown_ns"] >= 4 * MS
+    assert other_half["on_cpu_ns"] >= 4 * MS and other_half["unknown_ns"] >= 4 * MS
+    assert whole["on_cpu_ns"] >= 8 * MS and whole["stopped_ns"] > 0
+    assert incomplete == sum(row["unknown_ns"] > 0 for row in rows)
+
+
+def _detach(object_: BpfObject, program: str) -> None:
+    fd = object_.program_fd(program)
+    for link in object_._links:
+        if link.program_fd == fd:
+            link.close()
 
 
 def test_a_summary_says_where_the_time_went(record: Record, workload: Callable[[str], str]) -> None:
@@ -148,7 +205,7 @@ def test_a_summary_says_where_the_time_went(record: Record, workload: Callable[[
     rows = {row["function"]: row for row in recorded.rows("span_summary")}
     assert {name: (row["count"], row["explained"]) for name, row in rows.items()} == {"sleeps": (1, 1), "burns": (3, 3)}
     assert all(sum(row[part] for part in PARTS) == row["total_ns"] for row in rows.values())
-    assert rows["burns"]["on_cpu_ns"] >= 79 * MS
+    assert rows["burns"]["on_cpu_ns"] + rows["burns"]["unknown_ns"] >= 64 * MS
 
 
 def test_one_in_many(record: Record, workload: Callable[[str], str]) -> None:

@@ -45,10 +45,9 @@ struct ggml_graph_event {
 	__s32 result;
 	enum ggml_function function;
 	__u8 has_shape;
-	__u8 has_where;
 	__u8 has_result;
 	__u8 nested;
-	__u8 pad[4];
+	__u8 pad[5];
 };
 
 /* An allocation that succeeded, or a free. */

@@ -24,9 +24,11 @@ static __always_inline void emit_graph(struct task_struct *task, struct ggml_thr
 				       enum ggml_function function, bool has_result, __s32 result)
 {
 	struct ggml_graph_event *event;
-	struct scope_where where = {};
-	bool has_where = where_between(&frame->begun, &thread->ended, &where);
+	struct scope_where where;
 
+	where_between(&frame->begun, &thread->ended, &where);
+	if (where.unknown_ns)
+		scope_count_incomplete(stream_ggml_graph);
 	event = scope_reserve(task, stream_ggml_graph, frame->call.entered_ns, sizeof(*event));
 	if (!event)
 		return;
@@ -37,7 +39,6 @@ static __always_inline void emit_graph(struct task_struct *task, struct ggml_thr
 	event->result = result;
 	event->function = function;
 	event->has_shape = frame->has_shape;
-	event->has_where = has_where;
 	event->has_result = has_result;
 	event->nested = frame->nested;
 	__builtin_memset(event->pad, 0, sizeof(event->pad));

@@ -340,6 +340,7 @@ static __noinline int take_token(struct batch_walk *walk, __u32 index, __s32 seq
 	request->seen_ns = walk->now_ns;
 	if (!request->at.generates) {
 		request->at.prompt_tokens++;
+		context->prompt_tokens++;
 		request->at.position = position;
 	}
 	if (!output)

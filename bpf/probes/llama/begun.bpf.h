@@ -44,11 +44,11 @@ static __always_inline void read_batch(struct pt_regs *ctx, struct llama_thread 
 static __always_inline void begin_batch(struct pt_regs *ctx, struct task_struct *task, struct llama_thread *thread,
 					struct llama_frame *frame, enum llama_function function)
 {
-	struct batch_walk walk = {.now_ns = bpf_ktime_get_boot_ns(), .by_order = true};
+	struct batch_walk walk = {.now_ns = frame->begun.where.at_ns, .by_order = true};
 	struct llama_context_state *context;
 
 	key_of(&walk.of, task, frame->context);
-	context = make_context(&walk.of);
+	context = find_context(&walk.of);
 	if (!context) {
 		frame->has_outputs = false;
 		scope_count_loss(stream_llama_request, SCOPE_LOST_MAP_FULL);
@@ -57,6 +57,7 @@ static __always_inline void begin_batch(struct pt_regs *ctx, struct task_struct 
 	context->decodes++;
 	context->last_output = -1;
 	context->unknown_outputs = 0;
+	context->prompt_tokens = 0;
 	if (function == LLAMA_PROCESS) {
 		frame->filled = take_wanted_outputs(task, &walk.of, PT_REGS_PARM3(ctx));
 		frame->has_tokens = true;
@@ -65,22 +66,37 @@ static __always_inline void begin_batch(struct pt_regs *ctx, struct task_struct 
 	read_batch(ctx, thread, frame, &walk);
 }
 
-/* Notes whether a call of a context computes or waits: then its requests are not idle. */
-static __always_inline void set_open(struct task_struct *task, __u64 address, __u32 open)
+/* A call of a context computes or waits from now on: its requests are not idle. */
+static __always_inline void open_context(struct task_struct *task, const struct llama_frame *frame, bool computes)
 {
 	struct llama_context_state *context;
 	struct llama_contexts_key of;
 
-	key_of(&of, task, address);
-	context = find_context(&of);
-	if (context)
-		context->open = open;
+	key_of(&of, task, frame->context);
+	context = computes ? make_context(&of) : find_context(&of);
+	if (!context)
+		return;
+	context->open = 1;
+	if (!frame->inside)
+		return_to_context(context, task, &frame->begun.where);
 }
 
 static __always_inline void mark(const struct llama_thread *thread, struct llama_mark *mark)
 {
 	where_mark(&mark->where);
 	__builtin_memcpy(mark->samples, thread->samples, sizeof(mark->samples));
+}
+
+/*
+ * Is the innermost call inside another one of the same context? Before 2025, llama_get_logits_ith() calls
+ * llama_synchronize().
+ */
+static __always_inline bool is_inside(struct llama_thread *thread, __u64 context)
+{
+	for (__u32 i = 0; i < LLAMA_DEPTH; i++)
+		if (i + 1 < thread->calls.depth && thread->frames[i].context == context)
+			return true;
+	return false;
 }
 
 static __always_inline int begin(struct pt_regs *ctx, struct task_struct *task, struct llama_thread *thread,
@@ -91,6 +107,7 @@ static __always_inline int begin(struct pt_regs *ctx, struct task_struct *task, 
 	if (!frame)
 		return 0;
 	frame->context = PT_REGS_PARM1(ctx);
+	frame->inside = is_inside(thread, frame->context);
 	frame->index = function == LLAMA_GET_LOGITS ? -1 : (__s32)PT_REGS_PARM2(ctx);
 	frame->tokens = 0;
 	frame->outputs = 0;
@@ -98,12 +115,14 @@ static __always_inline int begin(struct pt_regs *ctx, struct task_struct *task, 
 	frame->has_tokens = false;
 	frame->has_outputs = true;
 	__builtin_memset(&frame->gpu_waits, 0, sizeof(frame->gpu_waits));
+	mark(thread, &frame->begun);
+	open_context(task, frame, computes(function));
 	if (computes(function)) {
 		begin_batch(ctx, task, thread, frame, function);
 		frame->others_waited_ns = others_waited(task);
+		mark(thread, &frame->begun);
+		open_context(task, frame, true);
 	}
-	set_open(task, frame->context, 1);
-	mark(thread, &frame->begun);
 	frame->call.entered_ns = frame->begun.where.at_ns;
 	return 0;
 }

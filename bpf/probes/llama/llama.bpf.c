@@ -19,6 +19,8 @@ SCOPE_STREAM(llama_request);
 
 #include "spent.bpf.h"
 
+#include "outside.bpf.h"
+
 #include "requests.bpf.h"
 
 #include "batches.bpf.h"
@@ -44,7 +46,7 @@ struct llama_frame {
 	bool filled;	  /* the wanted outputs are known */
 	bool has_tokens;  /* their number is known */
 	bool has_outputs; /* likewise */
-	__u8 pad;
+	bool inside;	  /* another call of the same context */
 };
 
 struct llama_thread {
@@ -53,6 +55,7 @@ struct llama_thread {
 	struct llama_frame frames[LLAMA_DEPTH];
 	__u32 samples[LLAMA_SAMPLED]; /* while calls were open, by enum llama_operator */
 	__u32 pad;
+	__u64 computed; /* the context that computed last */
 	struct llama_mark ended;
 	struct llama_taken taken;
 	struct llama_spent spent;
@@ -97,6 +100,26 @@ static __always_inline int free_context(struct task_struct *task, __u64 context)
 	return end_requests(&ending);
 }
 
+static __always_inline int note_read(struct task_struct *task, __u64 address)
+{
+	struct llama_context_state *context;
+	struct llama_contexts_key of;
+
+	key_of(&of, task, address);
+	context = find_context(&of);
+	if (context)
+		context->read = 1;
+	return 0;
+}
+
+static __always_inline int reset(struct task_struct *task, __u64 address)
+{
+	struct llama_contexts_key of;
+
+	key_of(&of, task, address);
+	return clear_context(&of);
+}
+
 SEC("uprobe")
 int llama_enter(struct pt_regs *ctx)
 {
@@ -124,6 +147,10 @@ int llama_enter(struct pt_regs *ctx)
 		return PT_REGS_PARM1(ctx) ? free_context(task, PT_REGS_PARM1(ctx)) : 0;
 	if (function == LLAMA_GPU_WAIT)
 		return begin_gpu_wait(ctx, thread, number);
+	if (function == LLAMA_EMBEDDINGS)
+		return note_read(task, PT_REGS_PARM1(ctx));
+	if (function == LLAMA_RESET)
+		return reset(task, thread->computed);
 	if (function == LLAMA_SHIFT)
 		return keep_shift(task, PT_REGS_PARM2(ctx), PT_REGS_PARM5(ctx));
 	return begin(ctx, task, thread, number, function);
@@ -145,22 +172,13 @@ static __always_inline void emit_batch(struct task_struct *task, const struct ll
 	event->outputs = frame->outputs;
 	event->result = result;
 	event->function = function;
-	event->has_where = !taken->unknown;
 	event->has_result = has_result;
 	event->has_tokens = frame->has_tokens;
 	event->has_outputs = frame->has_tokens && frame->has_outputs;
 	__builtin_memset(event->pad, 0, sizeof(event->pad));
+	if (taken->where.unknown_ns)
+		scope_count_incomplete(stream_llama_decode);
 	scope_submit(event, stream_llama_decode, sizeof(*event));
-}
-
-/* Is the thread inside another call of the same context? Before 2025, llama_get_logits_ith() calls llama_synchronize().
- */
-static __always_inline bool is_inside(struct llama_thread *thread, __u64 context)
-{
-	for (__u32 i = 0; i < LLAMA_DEPTH; i++)
-		if (i < thread->calls.depth && thread->frames[i].context == context)
-			return true;
-	return false;
 }
 
 /* A call that ended was part of the call around it, which waits for a GPU while this one does. */
@@ -179,7 +197,7 @@ static __always_inline int end_of_context(struct task_struct *task, struct llama
 {
 	struct llama_context_state *context;
 	struct llama_contexts_key of;
-	bool has_spent, failed;
+	bool failed;
 	__u64 waited_ns;
 
 	key_of(&of, task, frame->context);
@@ -187,14 +205,14 @@ static __always_inline int end_of_context(struct task_struct *task, struct llama
 	if (!context)
 		return 0;
 	context->open = 0;
-	context->ended_ns = thread->ended.where.at_ns;
+	leave_context(context, task, &thread->ended.where);
 	failed = computes(function) && (__s32)result;
 	if (failed)
 		take_batch_back(&of, context);
-	has_spent = spent_in(&thread->spent, &thread->taken, &frame->gpu_waits);
-	add_call(context, thread->taken.ns, failed ? 0 : frame->tokens, !computes(function),
-		 has_spent ? &thread->spent : NULL);
+	spent_in(&thread->spent, &thread->taken, &frame->gpu_waits);
+	add_call(context, thread->taken.ns, failed ? 0 : frame->tokens, !computes(function), &thread->spent);
 	if (computes(function)) {
+		thread->computed = frame->context;
 		waited_ns = others_waited(task) - frame->others_waited_ns;
 		if ((__s64)waited_ns > 0) /* a thread that ends now may be missing */
 			context->sums.others_run_queue_ns += waited_ns;
@@ -242,7 +260,7 @@ int llama_return(struct pt_regs *ctx)
 		emit_batch(task, frame, function, &thread->taken, true, PT_REGS_RC(ctx));
 		forget_shifts(task);
 	}
-	if (is_inside(thread, frame->context)) {
+	if (frame->inside) {
 		add_to_outer(thread, &frame->gpu_waits);
 		return 0;
 	}

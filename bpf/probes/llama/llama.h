@@ -20,6 +20,8 @@ enum llama_function {
 	LLAMA_NEW,	     /* returns a context */
 	LLAMA_FREE,	     /* (context) */
 	LLAMA_GPU_WAIT,	     /* waits until a GPU is done */
+	LLAMA_EMBEDDINGS,    /* (context): also an output */
+	LLAMA_RESET,	     /* (memory): of the context that the thread has used last */
 };
 
 /* What a thread is in when it is sampled, by the kind of the function. */
@@ -53,6 +55,15 @@ struct llama_spent {
 	struct llama_operators operators;
 };
 
+/* A time outside of calls, as the thread spent it that made the calls before and after; the parts add up to it. */
+struct llama_outside {
+	__u64 outside_on_cpu_ns;
+	__u64 outside_run_queue_ns;
+	__u64 outside_blocked_ns;
+	__u64 outside_stopped_ns;
+	__u64 outside_unknown_ns; /* also if two threads made these calls */
+};
+
 /* A call that computes a batch. */
 struct llama_decode_event {
 	struct scope_header header; /* ktime_ns: at entry */
@@ -63,11 +74,10 @@ struct llama_decode_event {
 	__u32 outputs;
 	__s32 result;
 	enum llama_function function;
-	__u8 has_where;
 	__u8 has_result;
 	__u8 has_tokens;
 	__u8 has_outputs;
-	__u8 pad[4];
+	__u8 pad[5];
 };
 
 /* A token that was generated. */
@@ -81,13 +91,16 @@ struct llama_token_event {
 	__u64 outside_ns;
 	__u64 others_run_queue_ns; /* of other threads, summed up */
 	struct llama_spent spent;  /* of decode_ns and wait_ns together */
+	struct llama_outside outside;
 	__s32 sequence;
 	__u32 number; /* in its request, from 0 */
 	__u32 batch_tokens;
-	__u8 draft;	/* see struct llama_context_state */
-	__u8 has_parts; /* calls of the context have not overlapped */
-	__u8 has_where;
-	__u8 has_others; /* this kernel counts how long threads wait */
+	__u32 others_prompt_tokens;
+	__u8 draft;	  /* see struct llama_context_state */
+	__u8 has_parts;	  /* calls of the context have not overlapped */
+	__u8 has_outside; /* nor have their beginnings */
+	__u8 has_others;  /* this kernel counts how long threads wait */
+	__u8 pad[4];
 };
 
 /* How a request ended. */

@@ -25,23 +25,27 @@ struct llama_sums {
 	__u64 wait_ns;
 	__u64 others_run_queue_ns; /* what other threads of the process waited for a CPU meanwhile */
 	__u64 tokens;		   /* in the batches */
-	__u64 unknown;		   /* calls of which it is not known where their time went */
+	__u64 prompt_tokens;	   /* of these, those of prompts */
 	struct llama_spent spent;
+	struct llama_outside outside;
 };
 
 SCOPE_SHARED(struct, llama_contexts_key);
 
 struct llama_context_state {
 	struct llama_sums sums;
-	__u64 requests; /* number of the latest */
-	__u64 decodes;	/* number of the latest batch, from 1 */
-	__u64 ended_ns; /* when the latest call ended */
-	__u32 open;	/* a call computes or waits: one at a time, as llama.h demands */
+	__u64 requests;		/* number of the latest */
+	__u64 decodes;		/* number of the latest batch, from 1 */
+	struct where_mark left; /* the time before belongs to calls, or is counted as outside of them */
+	__u32 left_by;		/* the thread, whose sums these are */
+	__u32 open;		/* a call computes or waits: one at a time, as llama.h demands */
+	__u32 prompt_tokens;	/* in the latest batch */
 	__s32 last_output;
 	__u8 from_begin;      /* seen since the context was made */
 	__u8 draft;	      /* proposes tokens to another context, which checks them: speculative decoding */
 	__u8 unknown_outputs; /* of the latest batch */
-	__u8 pad[5];
+	__u8 read;	      /* an output of it was read */
+	__u8 pad[4];
 	__u32 output[LLAMA_BATCH]; /* by index in the batch: number of the batch and sequence, see output_entry */
 };
 
@@ -171,6 +175,28 @@ static __always_inline struct llama_context_state *find_context(const struct lla
 	return bpf_map_lookup_elem(&llama_contexts, key);
 }
 
+/* The time until now belongs to a call of the running thread, or is counted already. */
+static __always_inline void leave_context(struct llama_context_state *context, const struct task_struct *task,
+					  const struct where_mark *now)
+{
+	context->left = *now;
+	context->left_by = task->pid;
+}
+
+/* Counts the time since the context was left as outside of its calls. */
+static __always_inline void return_to_context(struct llama_context_state *context, const struct task_struct *task,
+					      const struct where_mark *now)
+{
+	struct scope_where where = {};
+
+	if (context->left_by == task->pid)
+		where_between(&context->left, now, &where);
+	else if (context->left_by)
+		where.unknown_ns = now->at_ns - context->left.at_ns;
+	add_outside(&context->sums.outside, &where);
+	leave_context(context, task, now);
+}
+
 /* The context, made if it is not known yet; NULL: no room. */
 static __always_inline struct llama_context_state *make_context(const struct llama_contexts_key *key)
 {
@@ -201,8 +227,8 @@ static __always_inline __u64 last_seen(const struct llama_request_state *request
 {
 	__u64 seen_ns = request->seen_ns;
 
-	if (context && context->decodes == request->decode && context->ended_ns > seen_ns)
-		seen_ns = context->ended_ns;
+	if (context && context->decodes == request->decode && context->left.at_ns > seen_ns)
+		seen_ns = context->left.at_ns;
 	return seen_ns;
 }
 
@@ -309,6 +335,32 @@ static __always_inline void take_batch_back(const struct llama_contexts_key *of,
 	struct failing failing = {.of = *of, .decode = context->decodes};
 
 	bpf_for_each_map_elem(&llama_requests, take_back, &failing, 0);
+}
+
+static long drop_request(void *map, const struct llama_requests_key *key, struct llama_request_state *request,
+			 const struct llama_contexts_key *of)
+{
+	struct llama_context_state *context = find_context(of);
+
+	if (!context || request->told || key->start_ns != of->start_ns || key->pid != of->pid ||
+	    key->context != of->context)
+		return 0;
+	bpf_map_delete_elem(map, key);
+	context->requests--;
+	return 0;
+}
+
+/*
+ * The memory of a context is cleared. If no output of it was ever read, its batches were no requests: servers compute
+ * some tokens to warm up, and to find out what the context can do.
+ */
+static __always_inline int clear_context(struct llama_contexts_key *of)
+{
+	const struct llama_context_state *context = find_context(of);
+
+	if (context && context->from_begin && !context->read)
+		bpf_for_each_map_elem(&llama_requests, drop_request, of, 0);
+	return 0;
 }
 
 /* Which requests to end. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Where the time of a call of llama.cpp goes: in waits for a GPU; else on a CPU, and there with which operators;
- * waiting for a CPU; or blocked.
+ * waiting for a CPU; blocked; or stopped by a signal.
  */
 #ifndef SCOPE_LLAMA_SPENT_BPF_H
 #define SCOPE_LLAMA_SPENT_BPF_H
@@ -17,14 +17,14 @@ struct llama_taken {
 	__u64 ns;
 	struct scope_where where;
 	__u32 samples[LLAMA_SAMPLED];
-	__u32 unknown; /* `where` is incomplete */
+	__u32 pad;
 };
 
 static __always_inline void taken_between(struct llama_taken *taken, const struct llama_mark *begin,
 					  const struct llama_mark *end)
 {
 	taken->ns = end->where.at_ns - begin->where.at_ns;
-	taken->unknown = !where_between(&begin->where, &end->where, &taken->where);
+	where_between(&begin->where, &end->where, &taken->where);
 	for (__u32 i = 0; i < LLAMA_SAMPLED; i++)
 		taken->samples[i] = end->samples[i] - begin->samples[i];
 }
@@ -33,24 +33,20 @@ static __always_inline void taken_between(struct llama_taken *taken, const struc
 static __always_inline void add_taken(struct llama_taken *to, const struct llama_taken *more)
 {
 	to->ns += more->ns;
-	to->unknown |= more->unknown;
 	where_add(&to->where, &more->where);
 	for (__u32 i = 0; i < LLAMA_SAMPLED; i++)
 		to->samples[i] += more->samples[i];
 }
 
-/* Where the time of a call went that has waited for a GPU in between. Returns whether it is known. */
-static __always_inline bool spent_in(struct llama_spent *spent, struct llama_taken *call,
+/* Where the time of a call went that has waited for a GPU in between. */
+static __always_inline void spent_in(struct llama_spent *spent, struct llama_taken *call,
 				     const struct llama_taken *gpu_waits)
 {
-	if (call->unknown || gpu_waits->unknown)
-		return false;
 	for (__u32 i = 0; i < LLAMA_SAMPLED; i++)
 		call->samples[i] -= gpu_waits->samples[i];
 	spent->gpu_wait_ns = gpu_waits->ns;
 	where_subtract(&spent->where, &call->where, &gpu_waits->where);
 	share_out(&spent->operators, spent->where.on_cpu_ns, call->samples);
-	return true;
 }
 
 static __always_inline void add_spent(struct llama_spent *to, const struct llama_spent *more)

@@ -7,19 +7,27 @@
 #ifndef SCOPE_LLAMA_TOKENS_BPF_H
 #define SCOPE_LLAMA_TOKENS_BPF_H
 
-/* Adds a call that ended. `spent`: where its time went; NULL: unknown. */
+/* Adds a call that ended. `spent`: where its time went. */
 static __always_inline void add_call(struct llama_context_state *context, __u64 duration_ns, __u32 tokens, bool waits,
 				     const struct llama_spent *spent)
 {
 	context->sums.tokens += tokens;
+	context->sums.prompt_tokens += tokens ? context->prompt_tokens : 0;
 	if (waits)
 		context->sums.wait_ns += duration_ns;
 	else
 		context->sums.decode_ns += duration_ns;
-	if (spent)
-		add_spent(&context->sums.spent, spent);
-	else
-		context->sums.unknown++;
+	add_spent(&context->sums.spent, spent);
+}
+
+/* Of the tokens in the batches since a request's latest token, those of other requests' prompts. */
+static __always_inline __u32 others_prompts(const struct llama_sums *now, const struct llama_request_state *request)
+{
+	__s64 tokens = now->prompt_tokens - request->then.prompt_tokens;
+
+	if (!request->generated)
+		tokens -= request->at.prompt_tokens;
+	return tokens > 0 ? tokens : 0;
 }
 
 static __always_inline void emit_token(struct task_struct *task, const struct llama_contexts_key *of,
@@ -39,13 +47,18 @@ static __always_inline void emit_token(struct task_struct *task, const struct ll
 	event->outside_ns = event->duration_ns - event->decode_ns - event->wait_ns;
 	event->others_run_queue_ns = now->others_run_queue_ns - then->others_run_queue_ns;
 	subtract_spent(&event->spent, &now->spent, &then->spent);
+	subtract_outside(&event->outside, &now->outside, &then->outside);
 	event->sequence = sequence;
 	event->number = request->generated;
 	event->batch_tokens = now->tokens - then->tokens;
+	event->others_prompt_tokens = others_prompts(now, request);
 	event->draft = context->draft;
 	event->has_parts = event->decode_ns + event->wait_ns <= event->duration_ns;
-	event->has_where = event->has_parts && now->unknown == then->unknown;
+	event->has_outside = event->has_parts && sum_of_outside(&event->outside) == event->outside_ns;
 	event->has_others = bpf_core_field_exists(task->sched_info.run_delay);
+	__builtin_memset(event->pad, 0, sizeof(event->pad));
+	if (event->spent.where.unknown_ns)
+		scope_count_incomplete(stream_llama_token);
 	scope_submit(event, stream_llama_token, sizeof(*event));
 }
 
@@ -58,6 +71,7 @@ static __always_inline void take_output(struct task_struct *task, const struct l
 	struct llama_request_state *request;
 	__u32 entry;
 
+	context->read = 1;
 	if (index == -1)
 		index = context->last_output;
 	if (index < 0 || index >= LLAMA_BATCH || context->unknown_outputs) { /* counted from the end, or too many */

@@ -53,8 +53,6 @@ struct span_thread {
 	__u64 pointed;		       /* address of the text at a USDT site */
 	struct where_mark ended;
 	struct scope_where where; /* of a call that ended just now */
-	__u8 has_where;
-	__u8 pad[7];
 };
 
 SCOPE_THREADS(struct span_thread);
@@ -141,12 +139,16 @@ static __always_inline void count(struct span_thread *thread, struct span_frame 
 	__sync_fetch_and_add(&value->timed, 1);
 	__sync_fetch_and_add(&value->total_ns, duration_ns);
 	scope_histogram_add(&value->latency, duration_ns);
-	if (!thread->has_where)
+	if (!keep_where)
 		return;
+	if (thread->where.unknown_ns)
+		scope_count_incomplete(stream_span_summary);
 	__sync_fetch_and_add(&value->explained, 1);
 	__sync_fetch_and_add(&value->where.on_cpu_ns, thread->where.on_cpu_ns);
 	__sync_fetch_and_add(&value->where.run_queue_ns, thread->where.run_queue_ns);
 	__sync_fetch_and_add(&value->where.blocked_ns, thread->where.blocked_ns);
+	__sync_fetch_and_add(&value->where.stopped_ns, thread->where.stopped_ns);
+	__sync_fetch_and_add(&value->where.unknown_ns, thread->where.unknown_ns);
 	__sync_fetch_and_add(&value->where.page_fault_ns, thread->where.page_fault_ns);
 }
 
@@ -168,7 +170,7 @@ static __always_inline void emit(struct task_struct *task, struct span_thread *t
 	event->value3 = frame->value[3];
 	event->value4 = frame->value[4];
 	event->value5 = frame->value[5];
-	event->has_where = thread->has_where;
+	event->has_where = keep_where && ended < SPAN_NOT_RECORDED;
 	event->where = thread->where;
 	event->text.offset = 0;
 	event->text.length = length ? length - 1 : 0;
@@ -178,6 +180,8 @@ static __always_inline void emit(struct task_struct *task, struct span_thread *t
 	event->kept = frame->kept;
 	event->has_duration = ended < SPAN_NOT_RECORDED;
 	event->ended = ended;
+	if (event->has_where && event->where.unknown_ns)
+		scope_count_incomplete(stream_span);
 	scope_output(&event->header, task, stream_span, frame->call.entered_ns, sizeof(*event) + length);
 }
 
@@ -196,7 +200,8 @@ static __always_inline void finish(struct task_struct *task, struct span_thread 
 {
 	__u64 duration_ns = now_ns - frame->call.entered_ns;
 
-	thread->has_where = keep_where && where_between(&frame->begun, &thread->ended, &thread->where);
+	if (keep_where)
+		where_between(&frame->begun, &thread->ended, &thread->where);
 	if (scope_summarize)
 		count(thread, frame, frame->call.place, ended == SPAN_RETURNED, duration_ns);
 	else if (duration_ns >= min_ns)
@@ -305,7 +310,6 @@ int span_call(struct pt_regs *ctx)
 		return 0;
 	begin(ctx, task, thread, &thread->unreturning, place, thread->made.text);
 	thread->unreturning.call.entered_ns = bpf_ktime_get_boot_ns();
-	thread->has_where = 0;
 	if (scope_summarize)
 		count(thread, &thread->unreturning, number, false, 0);
 	else
@@ -355,7 +359,6 @@ int span_moment(struct pt_regs *ctx)
 		return 0;
 	thread->unreturning.call.entered_ns = bpf_ktime_get_boot_ns();
 	begin_moment(ctx, task, thread, place, site);
-	thread->has_where = 0;
 	if (scope_summarize)
 		count(thread, &thread->unreturning, number, false, 0);
 	else

@@ -47,7 +47,7 @@ struct span_summary_value {
 	__u64 count;
 	__u64 timed; /* calls with a duration */
 	__u64 total_ns;
-	__u64 explained; /* calls of which it is known where their time went */
+	__u64 explained; /* calls in `where` */
 	struct scope_where where;
 	struct scope_histogram latency;
 };

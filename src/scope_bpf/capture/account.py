@@ -11,7 +11,8 @@ class Account:
     Attributes:
         emitted: events that passed the filter, including lost events.
         lost: lost events by reason.
-        incomplete: emitted events without a stack or a name, because memory for it was full.
+        incomplete: emitted events that lack a part: a stack or a name for which there was no room, memory that could
+            not be read, or where a thread was around a switch that was not seen.
     """
 
     emitted: int = 0

@@ -23,6 +23,7 @@ class Live:
         latest: the columns of the latest rows, or of the slowest ones.
         slowest: a column of durations: the table shows the rows with the longest ones, and which of `parts` took longer
             in them than in the median row.
+        causes: columns that are not 0 in rows that something slowed, with what that was: told before what took longer.
         unless: a column; rows in which it is not 0 are left out.
         only: a column; rows in which it is absent or 0 are left out.
         failed: a column; rows in which it is not 0 add no bytes to the totals.
@@ -40,6 +41,7 @@ class Live:
     failures: str = ""
     latest: tuple[str, ...] = ()
     slowest: str = ""
+    causes: Mapping[str, str] = field(default_factory=dict)
     unless: str = ""
     only: str = ""
     failed: str = ""

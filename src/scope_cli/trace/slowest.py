@@ -27,7 +27,7 @@ class Slowest(Aggregate):
     def columns(self) -> tuple[str, ...]:
         """The columns it reads."""
         chosen = filter(None, (self.live.unless, self.live.only))
-        return tuple(dict.fromkeys((*self.live.latest, *self._seen, *chosen)))
+        return tuple(dict.fromkeys((*self.live.latest, *self._seen, *self.live.causes, *chosen)))
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds a batch of the stream; it needs no more than `columns`."""
@@ -49,11 +49,13 @@ class Slowest(Aggregate):
         return float(row[name] or 0) - (self._seen[name].quantile(0.5) or 0)
 
     def reason(self, row: dict[str, Any]) -> str:
-        """What took longer, the most first; `-` if the row's parts are unknown."""
+        """What slowed the row, then what took longer, the most first; `-` if neither is known."""
+        causes = ", ".join(dict.fromkeys(text for name, text in self.live.causes.items() if row[name]))
         if any(row[name] is None for name in self.live.parts):
-            return "-"
+            return causes or "-"
         headings = headings_of(self.live.parts)
         longer = {name: self.longer_ns(row, name) for name in self.live.parts}
         told = [name for name in longer if longer[name] >= _WORTH_TELLING * max(1, *longer.values())]
         told.sort(key=lambda name: -longer[name])
-        return ", ".join(f"{headings[name]} +{aligned(longer[name], 'ns').strip()}" for name in told)
+        parts = ", ".join(f"{headings[name]} +{aligned(longer[name], 'ns').strip()}" for name in told)
+        return ": ".join(filter(None, (causes, parts)))

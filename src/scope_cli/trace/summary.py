@@ -39,7 +39,9 @@ def summary_line(
     said.append(", ".join(f"{count:,} lost ({reason})" for reason, count in lost.items()) or "none lost")
     remarks = [", ".join(said), *(remedy for reason, remedy in _REMEDIES.items() if reason in lost)]
     if incomplete := sum(account.incomplete for account in accounts.values()):
-        remarks.append(f"{incomplete:,} rows lack a stack or a name: the kernel's map for it was full")
+        remarks.append(
+            f"{incomplete:,} rows are incomplete: no room for a stack or a name, unreadable memory, or an unseen switch"
+        )
     if status:
         killed, ended = f"was killed by {_signal(-status)}", f"ended with status {status}"
         remarks.append(f"the command {killed if status < 0 else ended}")

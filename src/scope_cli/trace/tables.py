@@ -22,6 +22,7 @@ SHOWN_GROUPS = 20
 _SHARE = "share"
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
 _LEFT_OUT = {"p50": EXTRA + 3, "share": EXTRA + 2, "max": EXTRA + 1, "p99": EXTRA}  # where the width is short
+_KEPT = 3  # columns that rank the groups, at any width
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ def _of_groups(aggregate: Aggregate, wanted: Wanted, width: int | None, room: in
     headed = headings_of(aggregate.numbers)
     ranking = [headed[name] for name in aggregate.ranked_by]
     for place, (figures, last) in enumerate(zip(zip(*rows, strict=True), _figures(aggregate, total), strict=True), 1):
-        left_out = 0 if last.heading in ranking else _LEFT_OUT.get(last.heading.partition(" ")[0], place)
+        left_out = 0 if last.heading in ranking[:_KEPT] else _LEFT_OUT.get(last.heading.partition(" ")[0], place)
         columns.append(Column(last.heading, list(map(str, figures)), str(last) if total else None, True, left_out))
     if total:
         whole = aggregate.rank(total) or 1

@@ -1,8 +1,9 @@
-// A stand-in for llama.cpp. Usage: batches absurd | failing | nested | frees | idle | image | half
+// A stand-in for llama.cpp. Usage: batches absurd | failing | nested | frees | idle | image | half | warmup | stops
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct llama_batch {
@@ -19,10 +20,45 @@ struct llama_batch {
 
 static volatile int sink;
 
+static int stops_inside;
+
+/* Lets a child end the stop. */
+static void be_stopped(void)
+{
+	pid_t child = fork();
+
+	while (!child) {
+		usleep(20000);
+		kill(getppid(), SIGCONT);
+	}
+	raise(SIGSTOP);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
 KEPT int llama_decode(void *context, struct llama_batch batch)
 {
+	if (stops_inside)
+		be_stopped();
 	sink += context != NULL && batch.n_tokens;
 	return (int)(intptr_t)batch.embd; /* the wanted result */
+}
+
+KEPT void *llama_init_from_model(void *model)
+{
+	sink++;
+	return model;
+}
+
+KEPT void llama_memory_clear(void *memory, _Bool data)
+{
+	sink += memory != NULL && data;
+}
+
+KEPT float *llama_get_embeddings_seq(void *context, int32_t sequence)
+{
+	sink += context != NULL && sequence;
+	return NULL;
 }
 
 static int wait_us;
@@ -155,6 +191,25 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(what, "image"))
 		show_image(context);
+	if (!strcmp(what, "warmup")) {
+		context = llama_init_from_model(context);
+		for (int i = 0; i < 2; i++) {
+			decode(context, 0, 2, 0);
+			llama_memory_clear(context, 1);
+		}
+		decode(context, 0, 10, 0);
+		llama_get_embeddings_seq(context, 0);
+		llama_memory_clear(context, 1);
+		prompt_and_token(context);
+	}
+	if (!strcmp(what, "stops")) {
+		prompt_and_token(context);
+		token(context, 10);
+		be_stopped();
+		token(context, 11);
+		stops_inside = 1;
+		token(context, 12);
+	}
 	if (!strcmp(what, "half")) {
 		decode(context, 0, 5, 0);
 		raise(SIGSTOP);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,6 +83,14 @@ KEPT void burns(int ms)
 		ns = used.tv_sec * 1000000000LL + used.tv_nsec;
 		begin = begin ? begin : ns;
 	} while (ns - begin < ms * 1000000LL);
+}
+
+/* Uses CPU time before and after the process is stopped. */
+KEPT void stops(int ms)
+{
+	burns(ms);
+	raise(SIGSTOP);
+	burns(ms);
 }
 
 /* Writes to new pages. */
@@ -209,6 +218,9 @@ int main(int argc, char **argv)
 		faults(500);
 		compete(30);
 	}
+	if (!strcmp(what, "stops"))
+		for (int i = 0; i < 3; i++)
+			stops(5);
 	if (!strcmp(what, "jumps")) {
 		if (!setjmp(back))
 			jumps(3);

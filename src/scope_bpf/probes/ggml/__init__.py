@@ -65,11 +65,10 @@ PROBE = Probe(
                 "nested": Column("1 if called from inside another recorded call: do not add it to the outer call"),
                 **spent.COLUMNS,
             },
-            hidden=("has_shape", "has_where", "has_result"),
+            hidden=("has_shape", "has_result"),
             null_unless={
                 **dict.fromkeys(("nodes", "leafs"), "has_shape"),
                 "result": "has_result",
-                **dict.fromkeys(spent.COLUMNS, "has_where"),
             },
             live=Live(
                 by=("comm", "pid", "function", "nodes"),

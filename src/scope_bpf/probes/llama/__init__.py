@@ -51,14 +51,30 @@ _OPERATORS = {
     "other_ns": "anything else: building graphs, libraries, code without symbols",
     "unsampled_ns": "in calls that were too short for a sample",
 }
-_WHERE = ("on_cpu_ns", "gpu_wait_ns", "run_queue_ns", "blocked_ns")  # they add up to decode_ns and wait_ns
+# They add up to decode_ns and wait_ns.
+_WHERE = ("on_cpu_ns", "gpu_wait_ns", "run_queue_ns", "blocked_ns", "stopped_ns", "unknown_ns")
 _SPLIT = {
-    "gpu_wait_ns": Column("waiting for a GPU, in decode_ns and wait_ns; absent if unknown, as all of these", "ns"),
+    "gpu_wait_ns": Column("waiting for a GPU, in decode_ns and wait_ns; absent with them, as all of these", "ns"),
     "on_cpu_ns": Column("time of the thread on a CPU, without gpu_wait_ns", "ns"),
     "run_queue_ns": Column("time waiting for a CPU, without gpu_wait_ns", "ns"),
     "blocked_ns": Column("time blocked, without gpu_wait_ns", "ns"),
+    "stopped_ns": Column("time stopped by a signal or a debugger, without gpu_wait_ns", "ns"),
+    "unknown_ns": Column(
+        "rest of decode_ns and wait_ns, around switches of the thread that were not seen; a row with such a time "
+        "counts as incomplete",
+        "ns",
+    ),
     "page_fault_ns": spent.COLUMNS["page_fault_ns"],
     **{name: Column(f"of on_cpu_ns, by samples: {text}", "ns") for name, text in _OPERATORS.items()},
+}
+_OUTSIDE = {
+    "outside_on_cpu_ns": Column("of outside_ns, time on a CPU; absent if calls overlapped, as all of these", "ns"),
+    "outside_run_queue_ns": Column("of outside_ns, time waiting for a CPU", "ns"),
+    "outside_blocked_ns": Column("of outside_ns, time blocked", "ns"),
+    "outside_stopped_ns": Column("of outside_ns, time stopped by a signal or a debugger", "ns"),
+    "outside_unknown_ns": Column(
+        "rest of outside_ns: different threads made the calls before and after, or a switch was not seen", "ns"
+    ),
 }
 _OF_SEQUENCE = ("context", "sequence")
 
@@ -87,12 +103,11 @@ PROBE = Probe(
                 "result": Column("0: done; 1: no room in the context; 2: aborted; negative: error; absent if unknown"),
                 **spent.COLUMNS,
             },
-            hidden=("has_where", "has_result", "has_tokens", "has_outputs"),
+            hidden=("has_result", "has_tokens", "has_outputs"),
             null_unless={
                 "tokens": "has_tokens",
                 "outputs": "has_outputs",
                 "result": "has_result",
-                **dict.fromkeys(spent.COLUMNS, "has_where"),
             },
             live=Live(
                 by=("comm", "function", "tokens"),
@@ -119,6 +134,7 @@ PROBE = Probe(
                     "tokens of all sequences in the batches that were computed since the token before: many if another "
                     "request's prompt was among them"
                 ),
+                "others_prompt_tokens": Column("of batch_tokens, those of the prompts of other requests"),
                 "decode_ns": Column("in calls that compute batches, also of other sequences of the context", "ns"),
                 "wait_ns": Column("in calls that wait for results, such as those of a GPU", "ns"),
                 "outside_ns": Column("outside of these calls: sampling, and what the program does between", "ns"),
@@ -129,10 +145,11 @@ PROBE = Probe(
                     "ns",
                 ),
                 **_SPLIT,
+                **_OUTSIDE,
             },
-            hidden=("has_parts", "has_others", "has_where"),
-            null_unless=dict.fromkeys(("decode_ns", "wait_ns", "outside_ns"), "has_parts")
-            | dict.fromkeys(_SPLIT, "has_where")
+            hidden=("has_parts", "has_outside", "has_others"),
+            null_unless=dict.fromkeys(("decode_ns", "wait_ns", "outside_ns", *_SPLIT), "has_parts")
+            | dict.fromkeys(_OUTSIDE, "has_outside")
             | {"others_run_queue_ns": "has_others"},
             live=Live(
                 by=("comm", "pid", "sequence"),
@@ -173,7 +190,12 @@ PROBE = Probe(
                         "duration_ns",
                     ),
                     slowest="duration_ns",
-                    parts=(*_OPERATORS, *_WHERE[1:], "outside_ns"),
+                    parts=(*_OPERATORS, *_WHERE[1:], *_OUTSIDE),
+                    causes={
+                        "others_prompt_tokens": "another request's prompt",
+                        "stopped_ns": "stopped by a signal",
+                        "outside_stopped_ns": "stopped by a signal",
+                    },
                     only="number",
                     unless="draft",
                     title="the slowest tokens after the first, and what took longer than in the median one",
@@ -185,7 +207,8 @@ PROBE = Probe(
         ),
         Stream(
             "llama_request",
-            "one row per request that ended: a prompt and the tokens generated after it, timed at its first batch",
+            "one row per request that ended: a prompt and the tokens generated after it, timed at its first batch; "
+            "what a server computes to warm up is none",
             columns={
                 "duration_ns": Column("from the first batch to the last token", "ns"),
                 "context": _CONTEXT,

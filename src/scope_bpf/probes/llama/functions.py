@@ -32,6 +32,8 @@ _BEGINS = {
     "LLAMA_WANT": ("llama_batch_ext_set_output_logits",),
     "LLAMA_SHIFT": ("llama_memory_seq_add", "llama_kv_self_seq_add", "llama_kv_cache_seq_add"),
     "LLAMA_FREE": ("llama_free",),
+    "LLAMA_EMBEDDINGS": ("llama_get_embeddings", "llama_get_embeddings_ith", "llama_get_embeddings_seq"),
+    "LLAMA_RESET": ("llama_memory_clear", "llama_kv_self_clear", "llama_kv_cache_clear"),
 }
 
 

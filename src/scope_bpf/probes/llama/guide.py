@@ -22,20 +22,21 @@ GUIDE = Guide(
         "context (slots) are told apart by `sequence`.",
         "The row of a request comes when it has ended. That is known when the next one begins in its sequence, its "
         "context is freed, its process ends, or nothing has happened for 2 s. If it then goes on, another row "
-        "tells of the rest.",
+        "tells of the rest. What a server computes to warm up is no request.",
         "`llama_token` has a row per generated token. Its time is the sum of `decode_ns`, in calls that compute "
         "batches, `wait_ns`, in calls that wait for results, and `outside_ns`. A batch may have tokens of several "
         "requests; its time counts for each.",
-        "The time in calls is split further: waiting for a GPU (CUDA), waiting for a CPU, blocked, and on a CPU by "
-        "operator: `matmul_ns`, `attention_ns`, `barrier_ns` (spinning until the other threads are done) and "
-        "others. The parts add up.",
+        "The time in calls is split further: waiting for a GPU (CUDA), waiting for a CPU, blocked, stopped by a "
+        "signal, and on a CPU by operator: `matmul_ns`, `attention_ns`, `barrier_ns` (spinning until the other threads "
+        "are done) and others. So is the time outside of calls, without operators. The parts add up: what is not known "
+        "is one of them.",
         "`llama_decode` has a row per batch: tokens, outputs, result, and where its time went.",
         "In speculative decoding, a context that only proposes tokens is marked with `draft` once one of them was "
         "checked.",
         "The table of the slowest tokens says what took longer in each than in the median one: an operator, "
-        "waiting for a GPU or a CPU, blocked, or outside of llama.cpp. `batch_tokens` tells whether a prompt of "
-        "another request was in its batch, and `others_run_queue_ns` how long the threads that compute it together "
-        "waited for CPUs that other programs used.",
+        "waiting for a GPU or a CPU, blocked, or outside of llama.cpp. Before that it says if another request's prompt "
+        "was in its batch (`others_prompt_tokens`), or if a signal stopped the process. `others_run_queue_ns` tells "
+        "how long the threads that compute it together waited for CPUs that other programs used.",
     ),
     limits=(
         "To tell where the time of calls went, programs run at every context switch, wakeup and page fault of the "

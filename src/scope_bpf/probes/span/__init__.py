@@ -164,7 +164,7 @@ PROBE = Probe(
                 ),
                 "timed": Column("calls that returned in the interval; only these have a duration"),
                 "total_ns": Column("sum of the durations; absent if there are none", "ns"),
-                "explained": Column("calls of which it is known where their time went: with where=true"),
+                "explained": Column("calls that the parts of the time belong to: with where=true, those of `timed`"),
                 **spent.COLUMNS,
                 "latency": Column("histogram of durations, in powers of two", "ns"),
             },

@@ -32,8 +32,9 @@ GUIDE = Guide(
         "`python3.11:python:gc__start generation=arg0:i32`, `libc:*:*`. SOURCE is `arg0` to `arg11`. The probe's "
         "notes in the file tell the size of each argument and whether it has a sign, so a value without a TYPE is "
         "right. A hit has no duration; `ended` is `moment`. USDT probes are found in stripped files, too.",
-        "`-o where=true` splits each duration: on a CPU, waiting for a CPU, blocked; and tells how much of it was "
-        "in page faults. Where the kernel left one of the programs out at a switch, the call has no split.",
+        "`-o where=true` splits each duration: on a CPU, waiting for a CPU, blocked, stopped by a signal; and "
+        "tells how much of it was in page faults. Where the kernel left one of the programs out at a switch, the time "
+        "around it is `unknown_ns`, and the call counts as incomplete.",
     ),
     limits=(
         "A value that cannot be read is absent. A page that the program has not touched yet cannot be read, so the "

@@ -1,5 +1,6 @@
 """The table of the slowest rows."""
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -63,3 +64,14 @@ def test_what_took_longer_is_told_the_most_first() -> None:
     assert told[102].startswith("here +")
     assert "there" not in told[102]
     assert told[103] == "-"
+
+
+def test_what_slowed_a_row_is_told_first() -> None:
+    """A column that is not 0 names its cause, even if the row's parts are unknown."""
+    live = replace(LIVE, unless="", causes={"odd": "another prompt", "there_ns": "a stop"})
+    slowest = Slowest(Stream("some", "something", {}, live=live), live)
+    slowest.add(_batch(1, [(MS, 0)] * 99))
+    slowest.add(_batch(100, [(7 * MS, 0), (None, 8 * MS)], odd=3))
+    slowest.add(_batch(102, [(MS, 6 * MS), (9 * MS, 0)]))
+    told = {row["number"]: slowest.reason(row).split(" +")[0] for row in slowest.latest[:4]}
+    assert told == {100: "another prompt: here", 101: "another prompt, a stop", 102: "a stop: there", 103: "here"}

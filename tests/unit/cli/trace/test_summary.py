@@ -20,7 +20,10 @@ ROOM = "enlarge the ring with -o ring_bytes=N, or use --mode summary"
             {"lost": ({"ring_full": 1000}, {"ring_full": 1, "left": 2})},
             f", 1,001 lost (ring_full), 2 lost (left); {ROOM}",
         ),
-        ({"incomplete": (3, 4)}, "none lost; 7 rows lack a stack or a name: the kernel's map for it was full"),
+        (
+            {"incomplete": (3, 4)},
+            "none lost; 7 rows are incomplete: no room for a stack or a name, unreadable memory, or an unseen switch",
+        ),
         ({"status": 0}, "none lost"),
         ({"status": 3}, "none lost; the command ended with status 3"),
         ({"status": -15}, "none lost; the command was killed by SIGTERM"),
