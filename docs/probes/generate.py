@@ -6,6 +6,7 @@ Pages are written to FOLDER, by default to this one. Probes are found as everywh
 `make docs` alone. A page of a probe that is gone is deleted.
 """
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -80,7 +81,8 @@ def _examples(examples: Iterable[Mapping[str, str]]) -> str:
 
 
 def _bullets(title: str, texts: Iterable[str]) -> str:
-    told = "\n".join(f"- {text}" for text in texts)
+    """A list in which names of other pages are links."""
+    told = "\n".join("- " + re.sub(r"\bdocs/([\w-]+\.md)", r"[\1](../\1)", text) for text in texts)
     return told and f"{title}\n\n{told}"
 
 

@@ -22,7 +22,7 @@ GUIDE = Guide(
         "the watched processes map: `libcudart.so` of any version, the runtime that `nvcc` links into a program, "
         "and `libcuda.so.1`.",
         "Kernels have their names in stripped libraries, too: SCOPE reads them from the code that registers the "
-        "kernels (x86-64). The column `name_source` says where a name comes from.",
+        "kernels (x86-64). The column `name_source` says where a name comes from: docs/cuda-names.md.",
         "`scope leaks` shows the stacks whose memory is not freed yet; `scope states cuda_memory` shows the memory "
         "of each process.",
         "Memory freed by `cuCtxDestroy`, `cudaDeviceReset`, an exec or the end of the process is an implicit free, "

@@ -1,4 +1,4 @@
-"""docs/architecture.md names only files that exist, and links of all pages lead to pages."""
+"""docs/architecture.md names only files that exist, and links of all pages lead to files, and every page is linked."""
 
 import re
 from pathlib import Path
@@ -22,3 +22,14 @@ def test_links_lead_to_files(page: str) -> None:
     """Every relative link of a page leads to a file."""
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (DOCS / page).read_text()):
         assert ((DOCS / page).parent / target).exists(), target
+
+
+def test_every_page_can_be_found() -> None:
+    """From README.md, links lead to every page of docs/."""
+    found, left = set[Path](), [DOCS.parent / "README.md"]
+    while left:
+        page = left.pop()
+        found.add(page)
+        links = re.findall(r"\]\(([^)#:]+\.md)(?:#[^)]*)?\)", page.read_text())
+        left += {(page.parent / link).resolve() for link in links} - found
+    assert {DOCS / page for page in PAGES} <= found
