@@ -215,7 +215,7 @@ def test_interrupted_it_still_says_what_it_recorded(tmp_path: Path) -> None:
     assert running.returncode == 0
     rows = len(said.read_text().splitlines())
     assert rows
-    assert errors.startswith(f"{rows:,} rows in ")
+    assert errors.splitlines()[-1].startswith(f"{rows:,} rows in ")
 
 
 def test_parquet_holds_every_row(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_a_duration_ends_it() -> None:
         (["start", "local", "syscalls", "-o", "mode=events", "--mode", "summary"], "option 'mode' is given twice"),
         (["doctor", "--", "ls"], "only `scope trace` takes a command"),
         (["nonsense"], "argument COMMAND: 'nonsense' is not one of admin, "),
-        (["trce", "syscalls"], ", trace, up (did you mean 'trace'?)"),
+        (["trce", "syscalls"], ", trace, uninstall, up (did you mean 'trace'?)"),
     ],
 )
 def test_wrong_usage_is_one_line_and_status_2(arguments: list[str], said: str) -> None:

@@ -2,6 +2,7 @@
 #include "scope.bpf.h"
 
 #include "file.bpf.h"
+#include "unseen.bpf.h"
 
 #include "files.h"
 
@@ -142,7 +143,8 @@ static __always_inline __u32 call_by_number(unsigned long nr)
 
 /*
  * The raw tracepoints see all calls, independent of inlining in the kernel, and cost other calls one table lookup. They
- * miss io_uring, files that the kernel opens for exec, and 32-bit processes, which have other call numbers.
+ * miss io_uring and 32-bit calls, which have other numbers: both are counted. They miss files that the kernel opens for
+ * exec.
  */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(file_enter, struct pt_regs *regs, long nr)
@@ -152,7 +154,12 @@ int BPF_PROG(file_enter, struct pt_regs *regs, long nr)
 	struct file_thread *call;
 	__u64 args[4];
 
-	if (kind == CALL_NOT_OURS || (kind >= CALL_READ) != scope_summarize || is_compat(task))
+	if (is_compat(task)) {
+		if (scope_passes(task))
+			scope_count_unseen(SCOPE_UNSEEN_COMPAT, 1);
+		return 0;
+	}
+	if (kind == CALL_NOT_OURS || (kind >= CALL_READ) != scope_summarize)
 		return 0;
 	call = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!call) {
@@ -181,6 +188,7 @@ int BPF_PROG(file_exit, struct pt_regs *regs, long ret)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct file_thread *call;
 
+	scope_count_submissions(task, regs, ret);
 	if (call_by_number(syscall_number(regs)) == CALL_NOT_OURS)
 		return 0;
 	call = bpf_task_storage_get(&threads, task, 0, 0);

@@ -2,6 +2,7 @@
 #include "scope.bpf.h"
 
 #include "syscalls.h"
+#include "unseen.bpf.h"
 
 SCOPE_STREAM(syscall);
 SCOPE_SUMMARY(syscall_summary)
@@ -110,16 +111,19 @@ static __always_inline void end_call(struct task_struct *task, struct syscall_th
 
 /*
  * The raw tracepoints fire for every syscall, whatever its number, and BTF types their arguments, so that the registers
- * are read by plain loads. They miss calls that io_uring makes for a process, and calls that seccomp or a debugger
- * refused before they began. Arguments are kept from the entry: execve clears the registers.
+ * are read by plain loads. They miss calls that io_uring makes for a process, whose submissions are counted, and calls
+ * that seccomp or a debugger refused before they began. Arguments are kept from the entry: execve clears the registers.
  */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(syscall_enter, struct pt_regs *regs, long nr)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct syscall_thread *call;
+	bool compat = is_compat(task);
 
-	if (select_by_name && ((unsigned long)nr >= SYSCALLS || !selected[nr & (SYSCALLS - 1)] || is_compat(task)))
+	if (compat && scope_passes(task))
+		scope_count_unseen(SCOPE_UNSEEN_COMPAT, 1);
+	if (select_by_name && ((unsigned long)nr >= SYSCALLS || !selected[nr & (SYSCALLS - 1)] || compat))
 		return 0;
 	call = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!call) {
@@ -130,7 +134,7 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long nr)
 	}
 	if (!scope_thread_passes(task, &call->thread))
 		return 0;
-	call->compat = is_compat(task);
+	call->compat = compat;
 	call->slept = task->nvcsw;
 	call->nr = nr;
 	call->args[0] = syscall_arg(regs, 0);
@@ -152,6 +156,7 @@ int BPF_PROG(syscall_exit, struct pt_regs *regs, long ret)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct syscall_thread *call = bpf_task_storage_get(&threads, task, 0, 0);
 
+	scope_count_submissions(task, regs, ret);
 	if (call && call->entered_ns)
 		end_call(task, call, ret, true);
 	return 0;

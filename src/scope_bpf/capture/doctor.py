@@ -17,6 +17,7 @@ class Finding:
 
     Attributes:
         no_device: the host has no device for the probe, so there is nothing to repair.
+        unseen: what the probe cannot record, on any host.
     """
 
     probe: str
@@ -24,6 +25,7 @@ class Finding:
     attach_point: str
     reason: str
     no_device: bool = False
+    unseen: tuple[str, ...] = ()
 
 
 def examine_all(probes: Collection[Probe]) -> list[Finding]:
@@ -42,4 +44,4 @@ def examine(probe: Probe) -> Finding:
             return Finding(probe.name, False, "", str(error), isinstance(error, NoDevice))
         refused = "; ".join(tracer.refused)
         reason = f"better alternatives do not work here: {refused}" if refused else "the best alternative"
-        return Finding(probe.name, True, tracer.attach_point, reason)
+        return Finding(probe.name, True, tracer.attach_point, reason, unseen=tuple(probe.unseen.values()))

@@ -22,6 +22,7 @@ from scope_bpf.capture.samples import Samples
 from scope_bpf.capture.settling import Settling
 from scope_bpf.capture.states import States
 from scope_bpf.capture.summaries import Summaries
+from scope_bpf.capture.unseen import Unseen
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.stream import Mode
 from scope_bpf.catalogue.target import Target
@@ -73,6 +74,7 @@ class Tracer:
         self._events: Events | None = None
         self._functions: Functions | None = None
         self._samples: Samples | None = None
+        self._unseen: Unseen | None = None
         self._woken = threading.Event()
         self._ended_cost: Cost | None = None
         self._last_accounts: dict[str, Account] = {}
@@ -135,6 +137,9 @@ class Tracer:
         parts: list[Part] = [KernelBooks(probe, self._books_path), self._events]
         if any(stream.settled_by for stream in probe.event_streams):
             parts.append(Settling(probe))
+        if probe.unseen:
+            self._unseen = Unseen(probe)
+            parts.append(self._unseen)
         if probe.summaries:
             parts.append(Summaries(probe, self._events, self.options, self.mode, held=bool(self._command)))
         if probe.states or probe.sweeps(self.options):
@@ -188,9 +193,10 @@ class Tracer:
         return self._functions.attached if self._functions else 0
 
     def notes(self) -> list[str]:
-        """Which function calls may be missing, as text. From any thread, after `close` too."""
+        """What may be missing, as text. From any thread, after `close` too."""
         with self._lock:
-            return self._functions.notes() if self._functions else []
+            told = self._functions.notes() if self._functions else []
+            return told + (self._unseen.notes() if self._unseen else [])
 
     def places(self) -> list[PlaceAccount]:
         """The counts of all places, by number; after `close`, the final counts. From any thread."""

@@ -99,6 +99,8 @@ class Probe:
             object, its modules and the validated options.
         resolves: computes from the validated options whether any column is resolved and anything is kept by process.
         sampler: makes the `Sampler` of a sampling probe; raises NotSupported if this host has no such source.
+        unseen: what watched processes may do that the probe cannot record, by kind: those of `enum scope_unseen`, which
+            its programs count (unseen.bpf.h).
         guide: examples, notes and limits for people.
     """
 
@@ -116,6 +118,7 @@ class Probe:
     resolver: Callable[..., Any] | None = None
     resolves: Callable[[Mapping[str, Any]], bool] = lambda _: True
     sampler: Callable[[], Sampler] | None = None
+    unseen: Mapping[str, str] = field(default_factory=dict)
     guide: Guide = field(default_factory=Guide)
 
     @property

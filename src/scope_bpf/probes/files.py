@@ -46,6 +46,8 @@ GUIDE = Guide(
         "writes.",
     ),
     limits=(
+        "32-bit calls and io_uring are not recorded. Notes of the trace or task tell how many of them there were; "
+        "submissions that the kernel polls for (SQPOLL) are not counted.",
         "Reads and writes through mappings (`mmap`) are not calls: `scope trace why` shows their page faults.",
         "Files without a path, such as pipes and sockets, have counts but no path.",
     ),
@@ -135,5 +137,6 @@ PROBE = Probe(
     ring_bytes=4 << 20,
     alternatives=(Alternative("tp_btf: sys_enter, sys_exit", ("file_exit", "file_enter")),),
     constants=_constants,
+    unseen={"compat": "32-bit calls", "uring": "io_uring submissions"},
     guide=GUIDE,
 )

@@ -38,4 +38,6 @@ def run(arguments: argparse.Namespace) -> int:
             print_line(f"{mark} {finding.probe}: {finding.attach_point or finding.reason}")
             if finding.available:
                 print_line(f"    {finding.reason}")
+            if finding.unseen:
+                print_line(f"    does not record {' and '.join(finding.unseen)}")
     return 0 if all(finding.available or finding.no_device for finding in findings) else 1

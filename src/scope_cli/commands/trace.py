@@ -104,6 +104,8 @@ def run(arguments: argparse.Namespace) -> int:
                 started = beside.submit(tracing.start)  # the kernel verifies; meanwhile, the rest is imported
                 outputs = _outputs(arguments, tracing)
                 started.result()
+            for limit in tracing.limits():
+                print_remark(limit)
             _trace(tracing, outputs, arguments.duration)
             status = tracing.command.poll() if tracing.command else None
             if tracing.command and tracing.command.failure:

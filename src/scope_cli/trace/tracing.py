@@ -103,6 +103,14 @@ class Tracing:
         """The books of every stream. From any thread."""
         return {name: account for tracer in self.tracers for name, account in tracer.accounts().items()}
 
+    def limits(self) -> list[str]:
+        """What the probes cannot record, a line for each; `notes` tells how much of it there was."""
+        return [
+            f"{probe.name} does not record {' and '.join(probe.unseen.values())}; the end tells if there were any"
+            for probe, _ in self._probes
+            if probe.unseen
+        ]
+
     def notes(self) -> list[str]:
         """What the probes may not have seen."""
         return [note for tracer in self.tracers for note in tracer.notes()]

@@ -202,5 +202,6 @@ PROBE = Probe(
         ),
     ),
     constants=_constants,
+    unseen={"compat": "32-bit calls by name", "uring": "io_uring submissions"},
     guide=GUIDE,
 )

@@ -1,0 +1,73 @@
+"""What a probe cannot record is counted, and told: 32-bit calls and io_uring."""
+
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.probes.recording import Record
+
+from scope_bpf.capture.doctor import examine
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.options import parse_options
+from scope_bpf.probes import probe_named, probes
+
+CALLS, SUBMISSIONS = 101, 8
+X86 = platform.machine() == "x86_64"
+UNSEEN = [name for name, probe in probes().items() if probe.unseen]
+
+
+@pytest.fixture
+def unseen(workload: Callable[[str], str], tmp_path: Path) -> list[str]:
+    """The command that makes such calls."""
+    return [workload("unseen"), str(tmp_path / "written")]
+
+
+@pytest.mark.parametrize("probe", UNSEEN)
+@pytest.mark.parametrize("mode", ["events", "summary"])
+def test_what_is_not_recorded_is_counted(record: Record, unseen: list[str], probe: str, mode: str) -> None:
+    """Notes tell exactly how many 32-bit calls and io_uring submissions a watched process made, in both modes."""
+    recording = record(probe, unseen, mode=mode)
+    if recording.status == 2:
+        pytest.skip("this kernel has no io_uring for this user")
+    assert recording.status == 0
+    of = probe_named(probe).unseen
+    told = [f"{CALLS} {of['compat']}"] * X86 + [f"{SUBMISSIONS} {of['uring']}"]
+    assert recording.notes == [f"not recorded by {probe}: {' and '.join(told)}"]
+
+
+@pytest.mark.skipif(not X86, reason="32-bit calls by int 0x80 are x86's")
+def test_calls_that_names_leave_out_are_counted(record: Record, unseen: list[str]) -> None:
+    """32-bit calls cannot be chosen by name; they are counted all the same."""
+    recording = record("syscalls", unseen, names="getpid")
+    assert recording.count("syscall") == 0
+    assert f"{CALLS} 32-bit calls by name" in recording.notes[0]
+
+
+def test_what_others_do_is_not_told(record: Record, unseen: list[str]) -> None:
+    """Only watched processes count; without any such call there is no note."""
+    with subprocess.Popen(unseen):
+        assert record("files", ["true"]).notes == []
+
+
+@pytest.mark.parametrize("probe", UNSEEN)
+def test_it_is_said_beforehand(probe: str) -> None:
+    """`scope trace` says at its start what is not recorded, `scope doctor` for each probe that can run."""
+    unseen = probe_named(probe).unseen
+    assert examine(probe_named(probe)).unseen == tuple(unseen.values())
+    words = [sys.executable, "-m", "scope_cli.main", "trace", probe, "--", "true"]
+    traced = subprocess.run(words, capture_output=True, text=True, check=True)
+    (first, *_) = traced.stderr.splitlines()
+    assert first == f"{probe} does not record {' and '.join(unseen.values())}; the end tells if there were any"
+
+
+def test_counts_stay_after_the_end() -> None:
+    """The notes can be asked for before the start and after the end."""
+    probe = probe_named("files")
+    tracer = Tracer(probe, parse_options(probe.options, {}))
+    assert tracer.notes() == []
+    with tracer:
+        tracer.start()
+    assert isinstance(tracer.notes(), list)

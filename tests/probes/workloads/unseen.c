@@ -1,0 +1,58 @@
+// Makes 101 32-bit calls, if it can, then submits 7 NOPs to io_uring and a write of 1009 bytes to the file.
+// Usage: unseen FILE; status 2: this kernel has no io_uring for us
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define NOPS 7
+#define CALLS 101
+
+static char bytes[1009];
+
+static void call_in_32_bits(void)
+{
+#ifdef __x86_64__
+	for (int n = 0; n < CALLS; n++) {
+		long number = 20; // getpid
+
+		__asm__ volatile("int $0x80" : "+a"(number) : : "memory", "r8", "r9", "r10", "r11");
+	}
+#endif
+}
+
+int main(int argc, char **argv)
+{
+	struct io_uring_params params = {0};
+	struct io_uring_sqe *entries;
+	unsigned *array;
+	char *ring;
+	int fd;
+
+	call_in_32_bits();
+	fd = syscall(SYS_io_uring_setup, 8, &params);
+	if (fd < 0 || argc < 2)
+		return 2;
+	ring = mmap(0, params.sq_off.array + params.sq_entries * sizeof(*array), PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_POPULATE, fd, IORING_OFF_SQ_RING);
+	entries = mmap(0, params.sq_entries * sizeof(*entries), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd,
+		       IORING_OFF_SQES);
+	if (ring == MAP_FAILED || entries == MAP_FAILED)
+		return 2;
+	array = (unsigned *)(ring + params.sq_off.array);
+	for (unsigned n = 0; n <= NOPS; n++) {
+		memset(&entries[n], 0, sizeof(entries[n]));
+		entries[n].opcode = IORING_OP_NOP;
+		array[n] = n;
+	}
+	entries[NOPS].opcode = IORING_OP_WRITE;
+	entries[NOPS].fd = open(argv[1], O_CREAT | O_WRONLY, 0600);
+	entries[NOPS].addr = (unsigned long)bytes;
+	entries[NOPS].len = sizeof(bytes);
+	__atomic_store_n((unsigned *)(ring + params.sq_off.tail), NOPS + 1, __ATOMIC_RELEASE);
+	if (syscall(SYS_io_uring_enter, fd, NOPS + 1, NOPS + 1, IORING_ENTER_GETEVENTS, 0, 0) != NOPS + 1)
+		return 1;
+	return 0;
+}
