@@ -33,6 +33,7 @@ from scope_agentd.totals import Totals
 from scope_agentd.wanted import WantedFile
 from scope_bpf.host import unreadable
 from scope_wire.background import background
+from scope_wire.join_token import digest_of
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
         totals = Totals()
         memory = TaskMemory(settings.task_bytes)
         tasks = Tasks(
-            WantedFile(settings.state_dir / "tasks.json"),
+            WantedFile(settings.state_dir / "tasks.json", digest_of(membership.credentials.authority).hex()),
             lambda changed: Surroundings(
                 spool, bus, pins, totals, Starts(), memory, lambda: families(settings.exclude_pid), changed
             ),

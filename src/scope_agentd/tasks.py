@@ -26,7 +26,6 @@ class Tasks:
         surroundings: makes the objects that every run needs, from a function to call after changes.
 
     Attributes:
-        wanted_number: number of the last Wanted message.
         changes: number of changes of any task.
     """
 
@@ -39,7 +38,6 @@ class Tasks:
         self._keepers: set[asyncio.Task[None]] = set()
         self._ending = False
         self._callers: dict[str, int] = {}  # task -> number of callers that wait for its start; until one got an answer
-        self.wanted_number = 0
         self._tasks = {wanted.task_id: self._made(wanted) for wanted in file.read()}
 
     async def pursue(self) -> None:
@@ -56,6 +54,11 @@ class Tasks:
                 await asyncio.sleep(_KEEP_AGAIN_S)
                 if self._file.behind:
                     self._keep()
+
+    @property
+    def wanted_number(self) -> int:
+        """Number of the last Wanted message, from the server of this agent or an earlier one; 0: none."""
+        return self._file.number
 
     def all(self) -> list[Task]:
         """All tasks, including ended ones, oldest first."""
@@ -88,7 +91,7 @@ class Tasks:
             if known is None or (known.over.is_set() and known.unwanted == task_pb2.TASK_END_REQUEST):
                 deadline_ns = one.deadline.ToNanoseconds() if one.HasField("deadline") else 0
                 self._add(Wanted(task_id, task_pb2.ORIGIN_SERVER, one.definition, deadline_ns))
-        self.wanted_number = wish.number
+        self._file.number = wish.number
         self._keep()
         self._touch()
 

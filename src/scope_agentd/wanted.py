@@ -1,6 +1,7 @@
 """The file of wanted tasks: with it, a restarted agent continues without waiting for its server.
 
-STATE/tasks.json    a list of tasks with the fields of `Wanted`; replaced as a whole
+STATE/tasks.json    the tasks with the fields of `Wanted`, the number of the server's last message of wanted tasks, and
+                    the digest of the server's authority; replaced as a whole
 """
 
 import json
@@ -40,18 +41,28 @@ class Wanted:
 class WantedFile:
     """Reads and replaces the file.
 
+    Args:
+        authority: digest of the server's authority; a number from a server of another authority means nothing.
+
     Attributes:
+        number: of the last message of wanted tasks; the next `write` keeps it. 0: none.
         behind: the last list could not be written, for example on a full disk; write it again later.
     """
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self, file: Path, authority: str = "") -> None:
+        self._file, self._authority = file, authority
+        self.number = 0
         self.behind = False
 
     def read(self) -> list[Wanted]:
         """The wanted tasks. A damaged file is renamed and logged."""
         try:
-            return [_from_json(one) for one in json.loads(self._file.read_text())]
+            kept = json.loads(self._file.read_text())
+            if isinstance(kept, list):  # of version 0.1.0
+                return [_from_json(one) for one in kept]
+            wanted = [_from_json(one) for one in kept["tasks"]]
+            self.number = int(kept["number"]) if kept["authority"] == self._authority else 0
+            return wanted
         except FileNotFoundError:
             return []
         except (ValueError, KeyError, TypeError, json_format.ParseError) as error:
@@ -64,7 +75,9 @@ class WantedFile:
         """Replaces the list. A failure is logged once and sets `behind`: until it is repaired, a restart would lose
         tasks."""
         try:
-            self._replace(json.dumps([_to_json(one) for one in wanted], indent=1))
+            tasks = [_to_json(one) for one in wanted]
+            kept = {"number": self.number, "authority": self._authority, "tasks": tasks}
+            self._replace(json.dumps(kept, indent=1))
             self.behind = False
         except OSError as error:
             if not self.behind:

@@ -53,8 +53,9 @@ class Reconciler:
             except NoSession:
                 await asyncio.Event().wait()  # cancelled when the session ends
             await asyncio.sleep(_BETWEEN_S)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(session.nudged.wait(), EVERY_S - _BETWEEN_S)
+            with contextlib.suppress(TimeoutError):  # asyncio.wait_for of Python 3.11 may swallow a cancellation
+                async with asyncio.timeout(EVERY_S - _BETWEEN_S):
+                    await session.nudged.wait()
 
     async def _tell(self, session: Session, told: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
         """Sends the wanted tasks if they differ from `told`, those sent last; returns them."""

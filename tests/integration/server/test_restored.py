@@ -3,12 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
 import pytest
-from tests.integration.server.records import BOOT_TO_UTC_NS, STORED, Run, rows
+from tests.integration.server.records import BOOT_TO_UTC_NS, LATER, STORED, Line, Run, rows
 from tests.integration.server.running import until
 from tests.integration.server.stand_in_agent import RUNNING, STOPPED, StandInAgent
 from tests.integration.server.test_app import answers, recorded, uploading
@@ -105,6 +106,17 @@ async def test_what_is_stored_ahead_of_its_answer_is_not_counted(start_server: S
         async with agent.attending(server):
             assert server.query("SELECT stored, lost FROM scope.books") == [(44, 0)]
             assert (await server.task(str(run.task_id)))["notes"] == []
+
+
+async def test_a_machine_that_a_restored_database_lacks_is_no_other(line: Line) -> None:
+    """A record that waited during the restore is not stored for the machine that now has its key. It is asked for
+    later: the machine's next session has another key."""
+    gone = [replace(line.machine, machine_id="e" * 32), replace(line.machine, machine_id="e" * 32, key=77)]
+    for machine in gone:
+        (answer,) = await line.send(Run().batch(1, rows(11)), machine=machine)
+        assert (answer.verdict, "does not have the machine" in answer.reason) == (LATER, True)
+    assert line.query("SELECT count(*) FROM scope.tasks") == [(0,)]
+    assert [answer.verdict for answer in await line.send(Run().batch(1, rows(11)))] == [STORED]
 
 
 @pytest.mark.parametrize("forgotten", [False, True])

@@ -1,6 +1,7 @@
 """The file of wanted tasks is read back as written; a damaged file is put aside; a failed write is repeated."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,30 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert (tmp_path / "tasks.json").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("text", ["", "{}x", '[{"task_id": "x"}]', "[1]", '[{"task_id":"","origin":"NO"}]'])
+def test_the_number_is_kept_for_its_server(tmp_path: Path) -> None:
+    """The number of the server's last message is read back, unless the server has another authority."""
+    path = tmp_path / "tasks.json"
+    for authority, before, number in (("one", 0, 7), ("one", 7, 9), ("other", 0, 3)):
+        file = WantedFile(path, authority)
+        file.read()
+        assert file.number == before
+        file.number = number
+        file.write([TASK])
+
+
+def test_a_list_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    """The file of version 0.1.0 has no number."""
+    path = tmp_path / "tasks.json"
+    file = WantedFile(path)
+    file.write([TASK])
+    path.write_text(json.dumps(json.loads(path.read_text())["tasks"]))
+    assert (file.read(), file.number) == ([TASK], 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}x", '[{"task_id": "x"}]', "[1]", "{}", '{"tasks": [], "number": "x"}', '[{"task_id":"","origin":"NO"}]'],
+)
 def test_a_damaged_file_is_put_aside(tmp_path: Path, text: str) -> None:
     """A damaged file is renamed and kept for people; the agent starts without tasks."""
     path = tmp_path / "tasks.json"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from scope_server.store.writing.connection import WriterConnection, integers, moments, strings
-from scope_server.store.writing.delivery import Batch, Delivery, End, Start
+from scope_server.store.writing.delivery import Batch, Delivery, End, Outcome, Start, Verdict
 
 _FIND = """
 SELECT r.id, r.run_id::text AS run_id, t.task_id::text AS task_id, t.machine::bigint AS machine
@@ -12,11 +12,13 @@ _FIND_TASKS = """
 SELECT id, task_id::text AS task_id, machine::bigint AS machine FROM store.tasks
 WHERE task_id = ANY($1::text[]::uuid[])"""
 # A task that this server did not create: a local task of the agent, or one from another database, which is not wanted.
+# After a restore, the key of a machine may be unknown, or that of another machine.
 _MAKE_TASKS = """
 INSERT INTO store.tasks (task_id, machine, origin, probe, definition, wanted)
-SELECT task_id::uuid, machine, origin, probe, definition::jsonb, false
-FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[])
-     WITH ORDINALITY w (task_id, machine, origin, probe, definition, place)
+SELECT task_id::uuid, w.machine, origin, probe, definition::jsonb, false
+FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[])
+     WITH ORDINALITY w (task_id, machine, origin, probe, definition, machine_id, place)
+JOIN store.machines m ON m.id = w.machine AND m.machine_id = w.machine_id
 ORDER BY place ON CONFLICT DO NOTHING"""
 _MAKE = """
 INSERT INTO store.runs (run_id, task, installation, state)
@@ -44,6 +46,8 @@ FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[])
 WHERE r.id = w.run"""
 
 _MOST_REMEMBERED = 10_000
+_ANOTHER_MACHINES = Outcome(Verdict.REFUSED, "the run or its task belongs to another machine", "another_machine")
+_UNREGISTERED = Outcome(Verdict.LATER, "the database does not have the machine: it was restored", "unregistered")
 
 
 class Runs:
@@ -53,19 +57,22 @@ class Runs:
         self._connection = connection
         self._known: dict[str, tuple[int, str, int]] = {}  # run_id: key, task_id, machine
 
-    def ensure(self, deliveries: Sequence[Delivery]) -> list[int | None]:
+    def ensure(self, deliveries: Sequence[Delivery]) -> list[int | Outcome]:
         """The key of each delivery's run; missing runs are created and committed.
 
-        None if the run or its task belongs to another machine, or the run to another task.
+        Or the outcome, if the run or its task belongs to another machine, the run belongs to another task, or the
+        machine is not in the database.
         """
         wanted: dict[str, Delivery] = {}
         for one in deliveries:
             if one.run_id not in wanted or isinstance(one.content, Start):
                 wanted[one.run_id] = one
         missing = [one for run_id, one in sorted(wanted.items()) if run_id not in self._known]
+        unregistered: set[str] = set()
         if missing and (absent := self._find(missing)):
             tasks = self._ensure_tasks(absent)
-            ours = [one for one in absent if tasks[one.task_id][1] == one.machine.key]
+            unregistered = {one.run_id for one in absent if one.task_id not in tasks}
+            ours = [one for one in absent if one.task_id in tasks and tasks[one.task_id][1] == one.machine.key]
             self._connection.query(
                 _MAKE,
                 {
@@ -78,7 +85,7 @@ class Runs:
             self._connection.commit()
         if len(self._known) > _MOST_REMEMBERED:
             self._known = {run_id: self._known[run_id] for run_id in wanted if run_id in self._known}
-        return [self._key(one) for one in deliveries]
+        return [_UNREGISTERED if one.run_id in unregistered else self._key(one) for one in deliveries]
 
     def begin(self, starts: Mapping[int, Start]) -> None:
         """Stores the starts of runs by key. Ended runs stay ended."""
@@ -115,9 +122,9 @@ class Runs:
         """Forgets all cached runs: the transaction was rolled back."""
         self._known.clear()
 
-    def _key(self, delivery: Delivery) -> int | None:
-        key, *owner = self._known.get(delivery.run_id, (None, None, None))
-        return key if owner == [delivery.task_id, delivery.machine.key] else None
+    def _key(self, delivery: Delivery) -> int | Outcome:
+        key, *owner = self._known.get(delivery.run_id, (0, None, None))
+        return key if owner == [delivery.task_id, delivery.machine.key] else _ANOTHER_MACHINES
 
     def _find(self, wanted: Sequence[Delivery]) -> list[Delivery]:
         # Caches existing runs; returns the missing ones.
@@ -153,5 +160,6 @@ class Runs:
                     for start, one in zip(starts, deliveries, strict=True)
                 ),
                 "definition": strings(start.definition if start else "{}" for start in starts),
+                "machine_id": strings(one.machine.machine_id for one in deliveries),
             },
         )

@@ -32,8 +32,6 @@ from scope_server.store.writing.rejections import keep, legible, take_back
 from scope_server.store.writing.rows import Keys, Part, Process, StreamRows
 from scope_server.store.writing.runs import Runs
 
-_ANOTHER_MACHINES = Outcome(Verdict.REFUSED, "the run or its task belongs to another machine", "another_machine")
-
 
 @dataclass(frozen=True)
 class _Known:
@@ -90,7 +88,7 @@ class Session:
         known = [
             _Known(number, run, delivery)
             for number, (run, delivery) in enumerate(zip(runs, deliveries, strict=True))
-            if run is not None
+            if isinstance(run, int)
         ]
         by_stream = _rows_of(known)
         self._ensure_partitions(by_stream)
@@ -101,7 +99,7 @@ class Session:
         books = Books(self.connection, _accounts(known))
         numbers = self._catalogue.numbers(sum(len(rows) for rows in by_stream.values()))
         kept: dict[int, int] = {}  # index in the group -> id of the batch
-        outcomes = [_ANOTHER_MACHINES if run is None else STORED for run in runs]
+        outcomes = [STORED if isinstance(run, int) else run for run in runs]
         for one in known:
             outcomes[one.number] = self._enter(books, one, numbers, kept)
             if taken_back is not None and outcomes[one.number] is not STORED:
