@@ -75,6 +75,15 @@ def test_kernel_frames_end_where_the_kernel_switches(run: Run) -> None:
     assert ends == {"__schedule_[k]"}
 
 
+def test_times_off_a_cpu_are_ranked_by_the_program(run: Run) -> None:
+    """By its innermost function, since every thread leaves the CPU in the same function of the kernel."""
+    recorded = run(0, 211, record=["off_cpu"])
+    slept = [row for row in recorded.rows("profile") if "sleeps" in (row["stack"] or "").split(";")]
+    assert slept
+    assert not any(row["function"].endswith("_[k]") for row in slept)
+    assert all(row["stack"].endswith("_[k]") for row in slept)
+
+
 def test_all_time_is_told(run: Run, tmp_path: Path) -> None:
     """Samples and times off a CPU of the main thread add up to the time that it took."""
     recorded = run(300, 97, record=["cpu", "off_cpu"], rate=RATE)

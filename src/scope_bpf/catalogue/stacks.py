@@ -25,7 +25,9 @@ STACK = Derived(
 
 COLUMNS = {
     "stack": STACK,
-    "function": Derived(Column("innermost frame of the stack"), _WORD),
+    "function": Derived(
+        Column("innermost frame of the stack; of times off a CPU, the innermost one that is not the kernel's"), _WORD
+    ),
     "python": Derived(Column("innermost Python frame: function, file and line; absent if there is none"), _WORD),
     "walked": Derived(
         Column("how native frames were found: eh_frame, by unwind tables; frame_pointers: some frames may be missing"),

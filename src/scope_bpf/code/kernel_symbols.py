@@ -10,9 +10,9 @@ from scope_bpf.catalogue.stream import Rows
 _KALLSYMS, _MODULES = Path("/proc/kallsyms"), Path("/proc/modules")
 _AGED_S = 60  # modules and BPF programs come and go
 _END = "_etext"  # of the kernel's own functions
-_MARK = "_[k]"  # as in the folded stacks of other profilers: tells kernel frames from the program's
+MARK = "_[k]"  # as in the folded stacks of other profilers: tells kernel frames from the program's
 
-_SWITCH = f"__schedule{_MARK}"  # kernel/sched/core.c: reports each switch
+_SWITCH = f"__schedule{MARK}"  # kernel/sched/core.c: reports each switch
 
 
 class KernelSymbols:
@@ -38,7 +38,7 @@ class KernelSymbols:
                 self._starts, self._functions = _functions()
             index = int(np.searchsorted(self._starts, np.uint64(address), "right")) - 1
             name = self._functions[index] if index >= 0 and self._starts[index] else ""
-            self._names[address] = f"{name or f'{address:#x}'}{_MARK}"
+            self._names[address] = f"{name or f'{address:#x}'}{MARK}"
         return self._names[address]
 
 

@@ -16,7 +16,7 @@ from scope_bpf.catalogue.stream import Mode, Rows, Stream
 from scope_bpf.code.frame_names import FrameNames
 from scope_bpf.code.history import History, Listener, Mapped, Process
 from scope_bpf.code.kept_stacks import KeptStacks, Known, Named
-from scope_bpf.code.kernel_symbols import KernelSymbols, before_switch
+from scope_bpf.code.kernel_symbols import MARK, KernelSymbols, before_switch
 from scope_bpf.code.modules import Module, Modules
 from scope_bpf.code.python.codes import Codes
 from scope_bpf.code.python.merging import Group, Native, merged
@@ -183,7 +183,7 @@ class StackNames:
         walked = "frame_pointers" if "STACK_BY_FRAME_POINTERS" in flags else "eh_frame"
         return Named(
             ";".join(frames),
-            frames[-1] if frames else None,
+            _innermost(frames, "STACK_AT_SWITCH" in flags),
             python[0].texts[0] if python else None,
             walked if stack["user_depth"] else None,
         )
@@ -225,6 +225,13 @@ class StackNames:
                 groups.append(Group(tuple(texts), place if place >= 0 else None))
                 texts = []
         return [*groups, Group(tuple(texts))] if texts else groups
+
+
+def _innermost(frames: Sequence[str], at_switch: bool) -> str | None:
+    """The innermost frame. Every thread leaves the CPU in the same function of the kernel, so at a switch it is that of
+    the program; threads of the kernel have none."""
+    own = next((frame for frame in reversed(frames) if not frame.endswith(MARK)), None) if at_switch else None
+    return own or (frames[-1] if frames else None)
 
 
 def _known(native: Sequence[Native]) -> int:

@@ -50,6 +50,7 @@ _PART = Derived(Column("on_cpu; run_queue: runnable, waiting for a CPU; blocked"
 
 _BY_FUNCTION = Live(by=("comm", "part", "function"), title="time by innermost function")
 _BY_LINE = Live(by=("comm", "part", "python"), only="python", title="time by Python line")
+_BY_STACK = Live(by=("comm", "part", "stack"), only="stack", title="time by stack")
 _TOTALS = ("count", "total_ns")
 
 GUIDE = Guide(
@@ -96,7 +97,7 @@ PROBE = Probe(
             derive=_derive,
             resolved=stacks.COLUMNS,
             live=replace(_BY_FUNCTION, totals=("duration_ns",)),
-            also_live=(replace(_BY_LINE, totals=("duration_ns",)),),
+            also_live=tuple(replace(live, totals=("duration_ns",)) for live in (_BY_LINE, _BY_STACK)),
             line=("part", "duration_ns", "stack"),
             timeline=Timeline(
                 slices=(
@@ -122,7 +123,7 @@ PROBE = Probe(
             derive=_derive,
             resolved=stacks.COLUMNS,
             live=replace(_BY_FUNCTION, totals=_TOTALS),
-            also_live=(replace(_BY_LINE, totals=_TOTALS),),
+            also_live=tuple(replace(live, totals=_TOTALS) for live in (_BY_LINE, _BY_STACK)),
             rollup=Rollup(by=("comm", "part"), count="count", measured="total_ns"),
             flame=Flame(weight="total_ns", by=("comm", "part"), title="time, by stack"),
         ),

@@ -19,6 +19,7 @@ from scope_cli.trace.headings import headings_of
 from scope_cli.trace.slowest import Slowest
 
 SHOWN_GROUPS = 20
+_SHOWN_FRAMES = 8
 _SHARE = "share"
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
 _LEFT_OUT = {"p50": EXTRA + 3, "share": EXTRA + 2, "max": EXTRA + 1, "p99": EXTRA}  # where the width is short
@@ -221,7 +222,8 @@ def _shown(name: str, key: object) -> str:
     if name != "stack":
         return str(key)
     # A line has room for the innermost frames only, and none for the build ids of code without symbols.
-    return " < ".join(frame.partition(" [")[0] for frame in reversed(str(key).split(";")))
+    frames = [frame.partition(" [")[0] for frame in reversed(str(key).split(";"))]
+    return " < ".join([*frames[:_SHOWN_FRAMES], *([".."] if len(frames) > _SHOWN_FRAMES else [])])
 
 
 def _of_latest(aggregate: Aggregate, width: int | None, room: int) -> tuple[Layout, list[str]]:

@@ -10,7 +10,7 @@ from scope_bpf.catalogue import spent, stacks
 from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.place import Usdt
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
+from scope_bpf.catalogue.shown import Flame, Live, Rollup, Slices, Timeline
 from scope_bpf.catalogue.stream import Column, Derived, Mode, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.span.declaration import (
@@ -91,6 +91,10 @@ _FUNCTION = {
     "file": Derived(Column("file that contains the function"), _WORD),
 }
 
+_BY_STACK = Live(
+    by=("comm", "function", "stack"), totals=("duration_ns",), only="stack", title="calls by the stack that made them"
+)
+
 _WHERE_BY_FUNCTION = Live(
     by=("comm", "function"),
     totals=tuple(spent.COLUMNS),
@@ -150,9 +154,10 @@ PROBE = Probe(
                 quantiles=("duration_ns",),
                 title="calls by function",
             ),
-            also_live=(_WHERE_BY_FUNCTION,),
+            also_live=(_BY_STACK, _WHERE_BY_FUNCTION),
             line=("tid", "duration_ns", "function", "args", "text"),
             timeline=Timeline(slices=(Slices(named=("function",)),)),
+            flame=Flame(below=("function",), title="calls, by stack"),
             rollup=Rollup(by=("comm", "function"), measured="duration_ns"),
         ),
         Stream(

@@ -1,6 +1,8 @@
 "use strict";
-// A click makes a frame as wide as the picture; a click on the lowest one shows everything again.
+// A graph is as wide as the page. A click makes a frame as wide as the graph; a click on the topmost one shows everything
+// again. A frame's data-x and data-w are of WIDTH.
 const WIDTH = 1200, CHARACTER = 7.3;
+const page = () => document.documentElement.clientWidth || innerWidth;
 
 function place(frame, x, width) {
   const [rect, text] = [frame.querySelector("rect"), frame.querySelector("text")];
@@ -13,19 +15,25 @@ function place(frame, x, width) {
 }
 
 function zoom(chosen) {
-  const left = +chosen.dataset.x, width = +chosen.dataset.w, scale = WIDTH / width;
+  const left = +chosen.dataset.x, width = +chosen.dataset.w, whole = page(), scale = whole / width;
   const base = +chosen.querySelector("rect").getAttribute("y");
+  chosen.parentNode.chosen = chosen;
   for (const frame of chosen.parentNode.querySelectorAll(".frame")) {
     const x = +frame.dataset.x, w = +frame.dataset.w;
-    const isAround = +frame.querySelector("rect").getAttribute("y") > base;
+    const isAround = +frame.querySelector("rect").getAttribute("y") < base;
     const isSeen = isAround ? x <= left + 0.01 && x + w >= left + width - 0.01 : x >= left - 0.01 && x + w <= left + width + 0.01;
     frame.classList.toggle("hidden", !isSeen);
     frame.classList.toggle("around", isAround && isSeen);
-    if (isSeen) place(frame, isAround ? 0 : (x - left) * scale, isAround ? WIDTH : w * scale);
+    if (isSeen) place(frame, isAround ? 0 : (x - left) * scale, isAround ? whole : w * scale);
   }
 }
 
-// Marks the frames whose names match, and says how wide they are together: frames on a marked one do not count again.
+function fit() {
+  for (const text of document.querySelectorAll(".right")) text.setAttribute("x", page() - 8);
+  for (const graph of document.querySelectorAll(".graph")) zoom(graph.chosen || graph.querySelector(".frame"));
+}
+
+// Marks the frames whose names match, and says how wide they are together: frames within a marked one do not count again.
 function search(wanted) {
   let pattern = null;
   try {
@@ -63,3 +71,7 @@ addEventListener("keydown", (event) => {
     ask();
   }
 });
+// Now the width is the page's, without a scroll bar. Inside of another page, where no script runs, the picture scales.
+for (const name of ["width", "viewBox"]) document.documentElement.removeAttribute(name);
+addEventListener("resize", fit);
+fit();

@@ -1,5 +1,5 @@
-"""A flame graph as one SVG file, which a browser shows without anything else: searchable, and every frame can be
-made the widest one."""
+"""A flame graph as one SVG file, which a browser shows without anything else: as wide as the page, its root at the top,
+searchable, and every frame can be made the widest one."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class _Frame:
     inner: "dict[str, _Frame]" = field(default_factory=dict)
 
     def depth(self, per_unit: float) -> int:
-        """Rows that this frame and those on it take."""
+        """Rows that this frame and those below it take."""
         shown = (one for one in self.inner.values() if one.weight * per_unit >= _NARROWEST)
         return 1 + max((one.depth(per_unit) for one in shown), default=0)
 
@@ -36,7 +36,7 @@ def picture(graphs: Sequence[Folded]) -> str:
     for graph in graphs:
         root = _tree(graph)
         height = _TITLE + root.depth(_WIDTH / root.weight) * _ROW
-        parts.append(_graph(graph, root, top, height))
+        parts.append(_graph(graph, root, top))
         top += height + _ROW
     if not graphs:
         parts, top = ['<text class="title" x="8" y="24">no stacks were recorded</text>'], 2 * _ROW
@@ -44,10 +44,11 @@ def picture(graphs: Sequence[Folded]) -> str:
     style = files(__package__).joinpath("flames.css").read_text()
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {top:.0f}" width="100%">\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {top:.0f}" width="{_WIDTH:.0f}" '
+        f'height="{top:.0f}">\n'
         f"<style>{escape(style)}</style>\n"
-        '<text id="search" class="button" x="1192" y="20" text-anchor="end">search (Ctrl-F)</text>\n'
-        '<text id="found" class="found" x="1192" y="38" text-anchor="end"></text>\n'
+        '<text id="search" class="button right" x="1192" y="20">search (Ctrl-F)</text>\n'
+        '<text id="found" class="found right" x="1192" y="38"></text>\n'
         f"{''.join(parts)}<script><![CDATA[\n{script}]]></script>\n</svg>\n"
     )
 
@@ -63,14 +64,13 @@ def _tree(graph: Folded) -> _Frame:
     return root
 
 
-def _graph(graph: Folded, root: _Frame, top: float, height: float) -> str:
+def _graph(graph: Folded, root: _Frame, top: float) -> str:
     lines = [
         f'<g class="graph"><text class="title" x="8" y="{top + 20:.0f}">{escape(graph.title)}</text>\n'
         f'<text class="total" x="8" y="{top + 38:.0f}">{escape(_amount(root.weight, graph.unit))}</text>\n'
     ]
-    bottom = top + height - _ROW
     for frame, begin, depth in _placed(root, _WIDTH / root.weight):
-        lines.append(_drawn(frame, begin, bottom - depth * _ROW, root.weight, graph.unit))
+        lines.append(_drawn(frame, begin, top + _TITLE + depth * _ROW, root.weight, graph.unit))
     return "".join([*lines, "</g>\n"])
 
 
@@ -89,7 +89,11 @@ def _placed(root: _Frame, per_unit: float) -> Iterator[tuple[_Frame, float, int]
 
 def _drawn(frame: _Frame, begin: float, y: float, total: int, unit: str) -> str:
     width = frame.weight * _WIDTH / total
-    told = f"{frame.name}\n{_amount(frame.weight, unit)}, {frame.weight / total:.2%}"
+    inclusive, own = frame.weight, frame.weight - sum(one.weight for one in frame.inner.values())
+    told = (
+        f"{frame.name}\ninclusive: {_amount(inclusive, unit)}, {inclusive / total:.2%}\n"
+        f"self: {_amount(own, unit)}, {own / total:.2%}"
+    )
     letters = int(width / _CHARACTER)
     text = frame.name if len(frame.name) <= letters else f"{frame.name[: letters - 2]}.." if letters > 3 else ""
     return (

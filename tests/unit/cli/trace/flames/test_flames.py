@@ -88,12 +88,28 @@ def frames(svg: str) -> dict[str, tuple[float, float, float]]:
 
 
 def test_frames_are_as_wide_as_they_weigh(tmp_path: Path) -> None:
-    """A frame is above its caller, within its width."""
+    """A frame is below its caller, within its width; the root is at the top."""
     found = frames(written(tmp_path / "f", batch(("main;a", 3, 0), ("main;b", 1, 0), ("main", 4, 0)), as_text=False))
     assert found["all"][:2] == (0, 1200)
     assert (found["main"][1], found["a"][1], found["b"][1]) == (1200, 450, 150)
     assert found["b"][0] == found["a"][0] + found["a"][1]
-    assert found["all"][2] > found["worker"][2] > found["main"][2] > found["a"][2] == found["b"][2]
+    assert found["all"][2] < found["worker"][2] < found["main"][2] < found["a"][2] == found["b"][2]
+
+
+def test_a_deep_stack_makes_the_picture_higher(tmp_path: Path) -> None:
+    """And no narrower: the file has a size in pixels, so browsers scroll it and do not scale it."""
+    deep = ";".join(f"f{number}" for number in range(187))
+    root = ET.fromstring(written(tmp_path / "f", batch((deep, 1, 0)), as_text=False))
+    height = root.get("height", "")
+    assert int(height) > 187 * 17
+    assert (root.get("width"), root.get("viewBox")) == ("1200", f"0 0 1200 {height}")
+
+
+def test_a_frame_tells_inclusive_and_self(tmp_path: Path) -> None:
+    """What it and the functions that it calls weigh, and what it weighs alone."""
+    svg = written(tmp_path / "f", batch(("main;a", 3, 0), ("main", 1, 0)), as_text=False)
+    assert "<title>main\ninclusive: 4 ns, 100.00%\nself: 1 ns, 25.00%</title>" in svg
+    assert "<title>a\ninclusive: 3 ns, 75.00%\nself: 3 ns, 75.00%</title>" in svg
 
 
 def test_names_of_all_kinds(tmp_path: Path) -> None:
