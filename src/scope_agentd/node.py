@@ -15,6 +15,7 @@ from pathlib import Path
 from scope_proto.scope.v1 import control_pb2, session_pb2
 
 MACHINE_ID = Path("/etc/machine-id")
+_LIFE = secrets.token_bytes(16)
 APPLICATION_KEY = b"scope.v1.machine"  # hashed with our own key, the id does not reveal the raw one, see machine-id(5)
 
 
@@ -64,5 +65,6 @@ def describe_node(state_dir: Path) -> control_pb2.Node:
 
 
 def hello(node: control_pb2.Node) -> session_pb2.Hello:
-    """The first message of a stream, with the current times of both clocks."""
-    return session_pb2.Hello(node=node, ktime_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME), utc_ns=time.time_ns())
+    """The first message of a stream, with the current times of both clocks, and what tells this process from others."""
+    ktime_ns, utc_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns()
+    return session_pb2.Hello(node=node, ktime_ns=ktime_ns, utc_ns=utc_ns, life=_LIFE)

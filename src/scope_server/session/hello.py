@@ -11,6 +11,7 @@ from scope_proto.scope.v1.session_pb2 import Hello
 from scope_server.errors import InvalidMessage
 
 _TEXTS = {"hostname": 255, "kernel": 255, "architecture": 63, "agent_version": 63}  # maximum characters of each
+_LIFE_BYTES = 16
 _MOST_CPUS = 1 << 20
 _BIGINT = (1 << 63) - 1
 _HEX = frozenset("0123456789abcdef")
@@ -21,12 +22,14 @@ class Caller:
     """The calling agent; fields as in the columns of `store.machines`.
 
     Attributes:
+        life: random, of the agent's process; empty: the agent is older.
         boot_to_utc_ns: added to the machine's CLOCK_BOOTTIME, it gives the server's time, at the Hello; whole µs.
         clock_ahead_ns: the machine's clock minus the server's clock.
     """
 
     machine_id: str
     installation: str
+    life: bytes
     hostname: str
     kernel: str
     architecture: str
@@ -60,6 +63,7 @@ def caller_of(hello: Hello) -> Caller:
     return Caller(
         machine_id=node.machine_id,
         installation=_installation(node.installation_id),
+        life=hello.life[:_LIFE_BYTES],
         hostname=node.hostname,
         kernel=node.kernel,
         architecture=node.architecture,

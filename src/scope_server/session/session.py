@@ -1,6 +1,7 @@
 """An agent's session: its reports, the messages to it, and its end."""
 
 import asyncio
+import contextlib
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,8 +10,11 @@ from scope_proto.scope.v1 import control_pb2, session_pb2
 from scope_server.errors import NoSession, SessionError
 from scope_server.machine import Machine
 from scope_server.session.acknowledged import Acknowledged
+from scope_server.session.hello import Caller
 from scope_wire.identity import Holder
-from scope_wire.limits import SILENCE_S
+from scope_wire.limits import REPORT_EVERY_S, SILENCE_S
+
+_LATE_S = 1.0  # for a report on its way
 
 
 class Session:
@@ -18,6 +22,7 @@ class Session:
 
     Attributes:
         holder: of the certificate that began it.
+        life: of the agent's process.
         clock_ahead_ns: the machine's clock minus ours, at the last report.
         spool: size of the agent's spool at the last report.
         open_runs: open runs in the first report; `reported` is set when it has arrived.
@@ -31,8 +36,9 @@ class Session:
         gone: set when the session is over and all its work has ended.
     """
 
-    def __init__(self, machine: Machine, holder: Holder, hostname: str, clock_ahead_ns: int) -> None:
-        self.machine, self.holder, self.hostname, self.clock_ahead_ns = machine, holder, hostname, clock_ahead_ns
+    def __init__(self, machine: Machine, holder: Holder, caller: Caller) -> None:
+        self.machine, self.holder, self.hostname, self.life = machine, holder, caller.hostname, caller.life
+        self.clock_ahead_ns = caller.clock_ahead_ns
         self.spool: session_pb2.Spool | None = None
         self.open_runs: frozenset[str] = frozenset()
         self.acknowledged: tuple[Acknowledged, ...] = ()
@@ -44,6 +50,7 @@ class Session:
         self.reported = asyncio.Event()
         self.nudged = asyncio.Event()
         self.gone = asyncio.Event()
+        self._spoke = asyncio.Event()  # set, and replaced, whenever the agent is heard
         self._end: SessionError | None = None
         self._silence: asyncio.Timeout | None = None
         self._uploads: set[asyncio.Timeout] = set()
@@ -102,14 +109,24 @@ class Session:
 
     def heard(self) -> None:
         """Notes that the agent was heard."""
+        self._spoke.set()
+        self._spoke = asyncio.Event()
         if self._silence and not self._end:
             self._silence.reschedule(asyncio.get_running_loop().time() + SILENCE_S)
+
+    async def answers(self) -> bool:
+        """Whether the agent is heard from now on; waits for as long as it may be silent between two reports."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._spoke.wait(), REPORT_EVERY_S + _LATE_S)
+            return not self._end
+        return False
 
     def end(self, why: SessionError) -> None:
         """Ends the session at the next turn of the loop; only the first reason is kept."""
         if self._end:
             return
         self._end = why
+        self._spoke.set()
         self._cut_uploads()
         if self._silence and not self._silence.expired():
             self._silence.reschedule(asyncio.get_running_loop().time())

@@ -5,6 +5,7 @@ import logging
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NoReturn
 
 from scope_server.errors import MachineTaken, NoSession, TooManySessions
 from scope_server.machine import Machine
@@ -62,18 +63,20 @@ class Sessions:
         return self._conflicts.get(machine_id)
 
     async def open(self, caller: Caller, holder: Holder) -> Session:
-        """Opens a session; an earlier session of the same installation is ended first.
+        """Opens a session; an earlier session of the same installation is ended first, if its agent does not answer.
 
         Raises:
-            MachineTaken: an agent of another installation is connected with the same machine id.
+            MachineTaken: another agent is connected with the same machine id, and, if it is of the same installation,
+                answers.
             TooManySessions: the limit is reached.
             StoreUnavailable: the database cannot be reached.
         """
         self._check(caller)
+        await self._check_alone(caller)
         (row,) = await self._database.fetch("register_machine", vars(caller))
         self._check(caller)
         machine = Machine(row["id"], caller.machine_id, caller.installation, caller.boot_to_utc_ns)
-        session = Session(machine, holder, caller.hostname, caller.clock_ahead_ns)
+        session = Session(machine, holder, caller)
         before = self._sessions.get(caller.machine_id)
         self._sessions[caller.machine_id] = session
         if before:
@@ -114,7 +117,7 @@ class Sessions:
                     session = self._sessions.get(caller.machine_id)
                     if session and session.machine.installation != caller.installation:
                         self._check(caller)
-                    if session and session.takes_records:
+                    if session and session.takes_records and session.life == caller.life:
                         return session
                     await self._changed.wait()
         except TimeoutError:
@@ -126,14 +129,31 @@ class Sessions:
             if len(self._sessions) >= self._most:
                 raise TooManySessions(f"the server already has the maximum of {self._most} agents")
         elif live.machine.installation != caller.installation:
-            self.refused += 1
-            self._conflicts[caller.machine_id] = Conflict(caller.hostname, datetime.now(UTC), time.monotonic())
-            log.warning(
-                "an agent was refused: its machine id is taken",
-                extra={"machine": caller.machine_id, "hostname": caller.hostname, "by": live.hostname},
-            )
-            raise MachineTaken(
+            self._refuse(
+                caller,
+                live,
                 f"'{caller.hostname}' and '{live.hostname}' have the same machine id, and '{live.hostname}' is "
                 "connected: one is a copy of the other. Give one of them an /etc/machine-id of its own (remove the "
-                "file, run systemd-machine-id-setup) and restart its agent"
+                "file, run systemd-machine-id-setup) and restart its agent",
             )
+
+    async def _check_alone(self, caller: Caller) -> None:
+        """Checks that no other process of the caller's installation is connected and answers."""
+        live = self._sessions.get(caller.machine_id)
+        if live and live.life and caller.life and live.life != caller.life and await live.answers():
+            self._refuse(
+                caller,
+                live,
+                f"'{caller.hostname}' and '{live.hostname}' are of the same installation, and '{live.hostname}' is "
+                "connected and answers: one has a copy of the other's state directory. Stop one of the agents, remove "
+                "its state directory, and join again from there",
+            )
+
+    def _refuse(self, caller: Caller, live: Session, reason: str) -> NoReturn:
+        self.refused += 1
+        self._conflicts[caller.machine_id] = Conflict(caller.hostname, datetime.now(UTC), time.monotonic())
+        log.warning(
+            "an agent was refused: its machine id is taken",
+            extra={"machine": caller.machine_id, "hostname": caller.hostname, "by": live.hostname},
+        )
+        raise MachineTaken(reason)

@@ -35,6 +35,7 @@ class StandInAgent:
         wishes: the server's `Wanted` messages, in order.
         every_s: time between reports if nothing changes, in s; None: no such reports.
         ahead_ns: how far the agent's clock is ahead, in ns.
+        life: tells its process from others; empty: it is an older agent.
     """
 
     def __init__(self, hostname: str = "stand-in", machine_id: str = MACHINE) -> None:
@@ -49,6 +50,7 @@ class StandInAgent:
         self.renewals = 0
         self.every_s: float | None = 1.0
         self.ahead_ns = 0
+        self.life = b""
         self.status: grpc.StatusCode | None = None  # status of the last stream that failed
         self.details = ""
         self._changed = asyncio.Event()
@@ -65,7 +67,7 @@ class StandInAgent:
             agent_version="0.1",
         )
         boottime = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        return session_pb2.Hello(node=node, ktime_ns=boottime, utc_ns=time.time_ns() + self.ahead_ns)
+        return session_pb2.Hello(node=node, ktime_ns=boottime, utc_ns=time.time_ns() + self.ahead_ns, life=self.life)
 
     @asynccontextmanager
     async def attending(self, server: Server, over: grpc.aio.Channel | None = None) -> AsyncIterator[Any]:

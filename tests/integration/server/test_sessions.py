@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import grpc
 import pytest
 from tests.integration.server.running import Server, node, until
@@ -16,7 +17,7 @@ from tests.integration.server.stand_in_agent import MACHINE, StandInAgent
 
 from scope_proto.scope.v1 import session_pb2
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
-from scope_server.session import service, sessions
+from scope_server.session import service, session, sessions
 from scope_server.store.postgres import PrivatePostgres
 
 StartServer = Callable[..., Any]
@@ -149,6 +150,47 @@ async def test_an_agent_that_comes_again_replaces_its_old_session(start_server: 
         await until(lambda: _status(agent), lambda status: status is Code.UNAVAILABLE)
         assert agent.details == "the same agent has connected again"
         assert (await node(server))["connected"]
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server waits for a report of a connected agent for less than a second."""
+    monkeypatch.setattr(session, "REPORT_EVERY_S", 0.5)
+    monkeypatch.setattr(session, "_LATE_S", 0.0)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_copied_installation_is_refused(start_server: StartServer) -> None:
+    """While an agent answers, another process of its installation is refused: with advice, shown and counted."""
+    agent = StandInAgent("original")
+    copy = replaced(agent)
+    copy.hostname, agent.life, copy.life, agent.every_s = "copy", b"one", b"two", 0.1
+    async with start_server() as server, agent.attending(server):
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            async with copy.attending(server):
+                pass
+        assert refused.value.code() is Code.ALREADY_EXISTS
+        for said in ("'original'", "'copy'", "same installation", "state directory"):
+            assert said in (refused.value.details() or "")
+        taken = session_pb2.UploadRequest(hello=copy.hello())
+        assert (await refusal(server, "Upload", taken))[0] is Code.UNAVAILABLE
+        found = await node(server)
+        assert (found["connected"], found["hostname"], found["conflict"]["hostname"]) == (True, "original", "copy")
+        async with aiohttp.ClientSession(headers={"Authorization": server.authorization}) as client:
+            metrics = await (await client.get(f"http://{server.http}/metrics")).text()
+        assert "scope_server_conflicts_total 1.0" in metrics
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize(("life", "every_s"), [(b"one", 0.1), (b"two", None)])
+async def test_an_agent_returns(start_server: StartServer, life: bytes, every_s: float | None) -> None:
+    """The same process that connects again, and another one if the first no longer answers, replaces the session."""
+    agent = StandInAgent()
+    again = replaced(agent)
+    agent.life, again.life, agent.every_s = b"one", life, every_s
+    async with start_server() as server, agent.attending(server), again.attending(server):
+        await until(lambda: _status(agent), lambda status: status is Code.UNAVAILABLE)
+        assert agent.details == "the same agent has connected again"
 
 
 async def test_sessions_are_bounded(start_server: StartServer) -> None:
