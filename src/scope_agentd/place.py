@@ -37,9 +37,14 @@ class Place:
         """Notes that an agent uses the directory. If it is a copy, first sets aside what is not this agent's."""
         if self._is_copy():
             self._set_aside()
+        self._file.unlink(missing_ok=True)
         fresh = self._file.with_suffix(".new")
-        fresh.write_text(" ".join(self._here) + "\n")
-        fresh.replace(self._file)
+        try:
+            fresh.write_text(" ".join(self._here) + "\n")
+            fresh.replace(self._file)
+        except OSError as error:  # on a full disk, too, the agent has to close the runs that a killed one left
+            log.warning("a copy of the state directory would not be noticed", extra={"reason": error.strerror})
+            fresh.unlink(missing_ok=True)
 
     def release(self) -> None:
         """Notes that the agent has ended in order."""

@@ -1,5 +1,6 @@
 """A copy of a state directory in use starts as a new installation."""
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -69,6 +70,21 @@ def test_after_a_restart_devices_may_differ(
     (tmp_path / "boot_id").write_text("another\n")
     Place(state).claim()
     assert ("copied" in entries(state)) == copied
+
+
+def test_a_full_disk_stops_no_agent(
+    state: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where the note cannot be written, none is left behind, and the log says what follows from it."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "write_text", full)
+        Place(state).claim()
+    assert "would not be noticed" in caplog.text
+    assert not {"place", "place.new"} & entries(state)
 
 
 @pytest.mark.parametrize("text", ["", "one two", "\0"])
