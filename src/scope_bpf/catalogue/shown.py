@@ -29,6 +29,8 @@ class Live:
         failed: a column; rows in which it is not 0 add no bytes to the totals.
         rate: a column of bytes per second; shown is the sum of `bytes` over the sum of `duration_ns` of the rows that
             have it.
+        inclusive: a column of stacks, where `by` has `function`, their innermost frame: each function also gets the
+            sum of the last total over all rows with it anywhere in the stack.
         title: what the table shows; empty: the stream's meaning.
     """
 
@@ -46,6 +48,7 @@ class Live:
     only: str = ""
     failed: str = ""
     rate: str = ""
+    inclusive: str = ""
     title: str = ""
 
 

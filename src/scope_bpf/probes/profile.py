@@ -48,7 +48,11 @@ def _resolver(object_: "BpfObject", modules: "Modules", _options: Mapping[str, A
 
 _PART = Derived(Column("on_cpu; run_queue: runnable, waiting for a CPU; blocked"), _WORD)
 
-_BY_FUNCTION = Live(by=("comm", "part", "function"), title="time by innermost function")
+_BY_FUNCTION = Live(
+    by=("comm", "part", "function"),
+    inclusive="stack",
+    title="time by function: its own, and inclusive",
+)
 _BY_LINE = Live(by=("comm", "part", "python"), only="python", title="time by Python line")
 _BY_STACK = Live(by=("comm", "part", "stack"), only="stack", title="time by stack")
 _TOTALS = ("count", "total_ns")

@@ -16,6 +16,7 @@ from scope_cli.trace.aggregate import Aggregate, Sums
 from scope_cli.trace.durations import Durations
 from scope_cli.trace.groups import Group
 from scope_cli.trace.headings import headings_of
+from scope_cli.trace.inclusive import INCLUSIVE, Inclusive
 from scope_cli.trace.slowest import Slowest
 
 SHOWN_GROUPS = 20
@@ -51,7 +52,7 @@ class TableSink:
     def __init__(self, streams: Sequence[Stream], by: tuple[str, ...] = ()) -> None:
         self.name = "the tables"
         self.aggregates = [
-            Slowest(stream, live) if live.slowest else Aggregate(stream, _grouped(stream, live, by))
+            _aggregate(stream, live if live.slowest else _grouped(stream, live, by))
             for stream in streams
             for live in (stream.live, *stream.also_live)
         ]
@@ -74,6 +75,12 @@ class TableSink:
     def close(self) -> list[str]:
         """Nothing to end."""
         return []
+
+
+def _aggregate(stream: Stream, live: Live) -> Aggregate:
+    if live.slowest:
+        return Slowest(stream, live)
+    return Inclusive(stream, live) if live.inclusive and "function" in live.by else Aggregate(stream, live)
 
 
 def _grouped(stream: Stream, live: Live, by: tuple[str, ...]) -> Live:
@@ -151,6 +158,7 @@ class _Figure:
 def _figures(aggregate: Aggregate, sums: Sums | None = None) -> list[_Figure]:
     """What is shown of a group beside its name."""
     live, units = aggregate.live, {name: column.unit for name, column in aggregate.stream.described().items()}
+    units[INCLUSIVE] = units.get(aggregate.ranked_by[-1] if aggregate.ranked_by else "", "")
     numbers = sums.numbers if sums else [None] * len(aggregate.numbers)
     headed = headings_of(aggregate.numbers)
     found = [

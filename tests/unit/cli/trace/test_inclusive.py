@@ -1,0 +1,36 @@
+"""Functions with their own time, and with that of the functions that they call."""
+
+import pyarrow as pa
+
+from scope_bpf.catalogue.shown import Live
+from scope_bpf.catalogue.stream import Column, Derived, Stream
+from scope_cli.trace.inclusive import Inclusive
+
+WORD = pa.dictionary(pa.int32(), pa.string())
+
+
+def test_a_function_has_the_time_of_what_it_calls() -> None:
+    """Over batches; once a row, however often it is in the stack. Functions that only call others come last."""
+    live = Live(by=("comm", "function"), totals=("ns",), inclusive="stack")
+    made = {name: Derived(Column(name), WORD) for name in ("function", "stack")}
+    table = Inclusive(Stream("sample", "samples", {"ns": Column("time", "ns")}, derived=made, live=live), live)
+    for stacks, times in ((["main;a;b", "main;a"], [5, 2]), (["[cut];a;b;a;b", None], [3, 7])):
+        table.add(
+            pa.RecordBatch.from_pydict(
+                {
+                    "comm": pa.array(["worker"] * 2).dictionary_encode(),
+                    "function": pa.array([text and text.split(";")[-1] for text in stacks]).dictionary_encode(),
+                    "stack": pa.array(stacks).dictionary_encode(),
+                    "ns": pa.array(times, pa.uint64()),
+                }
+            )
+        )
+    assert [(group[1], *sums.numbers) for group, sums in table.shown()] == [
+        ("b", 2, 8, 8),
+        (None, 1, 7, None),
+        ("a", 1, 2, 10),
+        ("main", None, None, 7),
+    ]
+    total = table.total()
+    assert total
+    assert total.numbers == [4, 17, 17]
