@@ -4,8 +4,9 @@ usage: talk.py [[WHO, WHAT, HOW], ...]   as JSON
 
 WHO is client or server. WHAT is text, whose bytes the other one reads before anything else is said. HOW is the call
 that writes it, or reads it: of the server's words the former, of the client's the latter. Instead of words, `close`,
-`shutdown`, `reset`, `copy` (of the server's descriptor, closed at once), `read`, `new` (another connection), `stop`
-(the process stops itself) and `exit` happen, with HOW `do`. Prints the port of the server and those of the clients.
+`shutdown`, `reset`, `answer` and `answer nothing` (which the client does not read), `copy` (of the server's descriptor,
+closed at once), `read`, `new` (another connection), `stop` (the process stops itself) and `exit` happen, with HOW `do`.
+Prints the port of the server and those of the clients.
 """
 
 import contextlib
@@ -69,6 +70,9 @@ class Talk:
                 end.recv(1)
         elif what == "new":
             self.connect()
+        elif what.startswith("answer"):
+            body = b"" if what.endswith("nothing") else b"hello"
+            end.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
         elif what == "stop":
             os.kill(os.getpid(), signal.SIGSTOP)
         elif what == "exit":

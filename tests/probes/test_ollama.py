@@ -202,6 +202,8 @@ ENDLESS = server("HTTP/1.0 200 OK\r\n\r\nuntil the end")
         ([PART, *BROKEN], "peer_closed"),
         ([ENDLESS, *BROKEN], "peer_closed"),
         ([client("shutdown", "do"), server("read", "do"), server(OK), server("close", "do")], "complete"),
+        ([client("close", "do"), server("read", "do"), server("answer", "do"), server("close", "do")], "peer_closed"),
+        ([client("close", "do"), server("read", "do"), server("answer nothing", "do")], "peer_closed"),
         ([PART, server("exit", "do")], "exited"),
         ([server("HTTP/1.1 101 Switching Protocols\r\n\r\n"), client("GET /v1/ HTTP/1.1\r\n\r\n")], "upgraded"),
         ([server("copy", "do"), server(OK), server("close", "do")], "complete"),
@@ -210,11 +212,12 @@ ENDLESS = server("HTTP/1.0 200 OK\r\n\r\nuntil the end")
     ids=str,
 )
 def test_how_a_request_ends(record: Record, steps: list[Step], ended: str) -> None:
-    """The row tells who ended the request. A client that has closed its side may still get its response; a copy of the
-    descriptor that is closed ends nothing."""
+    """The row tells who ended the request. A client that has closed its side may still get its response,
+    and one that has closed the connection gets none, though the server writes it whole; a copy of the descriptor that
+    is closed ends nothing."""
     (row,) = requests(talked(record, client(ASK), *steps))
     assert row["ended"] == ended
-    answered = any(what.startswith("HTTP") for who, what, _ in steps if who == "server")
+    answered = any(what.startswith(("HTTP", "answer")) for who, what, _ in steps if who == "server")
     assert (row["status"] is not None) == answered
 
 

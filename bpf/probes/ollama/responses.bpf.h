@@ -42,9 +42,20 @@ static __always_inline void end_write(struct task_struct *task, struct ollama_co
 	scope_submit(event, stream_ollama_chunk, sizeof(*event));
 }
 
+/*
+ * A client that has closed its side may still want the response: how its connection ends tells that. But a response
+ * without a body, as Go's servers write for a handler that was cancelled, is none.
+ */
 static __always_inline void end_whole_response(struct ollama_connection *connection, enum ollama_ended ended)
 {
 	end_write(bpf_get_current_task_btf(), connection);
+	if (ended == OLLAMA_ENDED_COMPLETE && connection->peer_closed &&
+	    connection->answered + 1 == connection->asked) {
+		connection->answering.at = HTTP_UNTIL_CLOSE;
+		if (connection->answer.writes)
+			return;
+		ended = OLLAMA_ENDED_PEER_CLOSED;
+	}
 	end_response(connection, ended);
 }
 

@@ -10,6 +10,7 @@
 #define MSG_ERRQUEUE 0x2000
 
 #define SHUT_RD 0
+#define TCP_CLOSE 7 /* include/net/tcp_states.h */
 
 /* include/uapi/asm-generic/errno.h: the connection is no more. */
 #define EPIPE 32
@@ -158,6 +159,14 @@ static __always_inline void end_written(struct task_struct *task, struct ollama_
 	end_feeding(&connection->answering, &thread->source);
 }
 
+/* Has the other end answered with a reset, since it had closed the connection? */
+static __always_inline bool is_reset(struct file *file)
+{
+	struct sock *sk = sock_of(file);
+
+	return sk && BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_CLOSE;
+}
+
 static __always_inline void close_connection(struct ollama_connections_key *key, struct file *file, __u32 call,
 					     __u64 how)
 {
@@ -167,6 +176,8 @@ static __always_inline void close_connection(struct ollama_connections_key *key,
 		return;
 	if (call == CALL_CLOSE ? file_has_copies(file) : how == SHUT_RD)
 		return;
+	if (!connection->closing && is_reset(file))
+		connection->broken = 1;
 	if (!connection->peer_closed && !connection->broken)
 		connection->closing = 1;
 	if (call == CALL_SHUTDOWN)

@@ -20,6 +20,8 @@ GUIDE = Guide(
         "time until the first byte of the response and of its body, and how it ended: `complete`, or who closed "
         "the connection first. A streamed response also has its pieces: `chunks` of the encoding, `writes` of the "
         "server, and the mean and the longest time between two of them.",
+        "A client that closes the connection before the response is written has aborted the request: `ended` is "
+        "`peer_closed`, though the server writes a whole response, with its status.",
         "`ollama_chunk` has a row per write of a response's body.",
         "`ollama_model` has a row per model file that a process loads: path, size, bytes mapped and read, and how "
         "long that took. A file is a model if a watched process reads its first bytes and they are GGUF's. Pages "
@@ -37,6 +39,8 @@ GUIDE = Guide(
         "HTTPS, HTTP/2, `io_uring`, `splice` and 32-bit programs are not seen. A connection whose first bytes "
         "since the trace began are no request line is left alone until one comes, so a request that runs already "
         "has no row.",
+        "Whether a client has closed the connection, or only its own side, is known by its answer to the response. If "
+        "that has not come when the server closes the connection, such a response with a body is `complete`.",
         "What `llama-server` formats itself does not pass the log's callbacks.",
         "In a watched process, a call that reads or writes a socket takes 0.8 µs longer, one that reads a file 0.6 "
         "µs, and other syscalls 0.3 µs, as in all other processes of the machine; measured in a virtual machine.",
