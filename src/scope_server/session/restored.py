@@ -10,6 +10,8 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
+import psycopg
+
 from scope_server.errors import NoSession, StoreUnavailable
 from scope_server.session.session import Session
 from scope_server.session.sessions import Sessions
@@ -57,12 +59,16 @@ class Restored:
     async def watch(self, sessions: Sessions) -> None:
         """Begins all sessions again when the database's history has changed; runs until cancelled."""
         known: dict[str, Any] | None = None
+        failed = ""
         while True:
             try:
                 (found,) = await self._database.fetch("history")
-            except StoreUnavailable:
-                pass
+            except (StoreUnavailable, psycopg.Error) as error:  # in a restore, tables may be missing for a while
+                if str(error) != failed:
+                    log.warning("cannot tell whether the database was restored", extra={"reason": str(error)})
+                failed = str(error)
             else:
+                failed = ""
                 if known and (found["identity"] != known["identity"] or found["batches"] < known["batches"]):
                     log.warning("the database's history has changed; all sessions begin again, to compare", extra=found)
                     for session in sessions.all():

@@ -1,6 +1,7 @@
 """A database restored from an older copy: what is gone is counted as lost, and what was stopped stays stopped."""
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -106,6 +107,28 @@ async def test_what_is_stored_ahead_of_its_answer_is_not_counted(start_server: S
         async with agent.attending(server):
             assert server.query("SELECT stored, lost FROM scope.books") == [(44, 0)]
             assert (await server.task(str(run.task_id)))["notes"] == []
+
+
+async def test_tables_that_are_restored_in_their_place_are_noticed(
+    start_server: StartServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While a counter of the database is missing, the server goes on; when it went backwards, sessions begin again."""
+    agent, earlier = StandInAgent(), itertools.count(-1_000_000)
+
+    async def went_back() -> str:
+        server.query("SELECT setval('store.batch_ids', %s)", -next(earlier))  # lower than at any question before
+        return agent.details
+
+    async with start_server() as server, agent.attending(server):
+        server.query("ALTER SEQUENCE store.batch_ids RENAME TO away")
+        await until(lambda: _logged(caplog), lambda text: "cannot tell whether the database was restored" in text)
+        server.query("ALTER SEQUENCE store.away RENAME TO batch_ids")
+        await until(went_back, lambda details: details == restored.WENT_BACK)
+        assert (await server.ask("GET", "health"))[0] == 200
+
+
+async def _logged(caplog: pytest.LogCaptureFixture) -> str:
+    return caplog.text
 
 
 async def test_a_machine_that_a_restored_database_lacks_is_no_other(line: Line) -> None:
