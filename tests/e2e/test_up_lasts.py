@@ -40,7 +40,7 @@ def test_it_ends_cleanly_and_comes_back_with_its_data() -> None:
         def probes() -> list[str]:
             return sorted(task["probe"] for task in second.client.get("tasks", state="running")["tasks"])
 
-        until(lambda: probes() == ["files", "process", "syscalls"])
+        until(lambda: probes() == ["files", "process", "sched", "syscalls"])
         assert second.stop() == 0
         assert Path(folder).stat().st_mode == modes
     assert Path("/etc/passwd").read_text() == accounts
