@@ -30,3 +30,11 @@ def test_the_changelog_has_versions() -> None:
     (version,) = re.findall(r'(?m)^version = "(.*)"$', (ROOT / "pyproject.toml").read_text())
     assert heads[0] == "Unreleased"
     assert re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", heads[1])
+
+
+def test_the_changelog_says_each_thing_once() -> None:
+    """No entry is there twice, which a merge of two branches could leave."""
+    entries = re.split(r"\n(?=- |\n|#)", (ROOT / "CHANGELOG.md").read_text())
+    named = [entry.strip() for entry in entries if entry.strip().startswith("- ")]
+    assert len(named) > 50
+    assert sorted(set(named)) == sorted(named)
