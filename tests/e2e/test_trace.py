@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -227,6 +229,16 @@ def test_parquet_holds_every_row(tmp_path: Path) -> None:
     assert table.schema.metadata[b"stream"] == b"syscall"
     assert table.schema.field("duration_ns").metadata == {b"meaning": b"from entry to exit", b"unit": b"ns"}
     assert {"time", "ktime_ns", "pid", "comm", "name", "arg0", "ret", "duration_ns"} <= set(table.column_names)
+
+
+def test_parquet_tells_when_recording_began(tmp_path: Path) -> None:
+    """What was under way when recording began can be told: the file's metadata has that time. A command runs later."""
+    file = tmp_path / "calls.parquet"
+    scope("trace", "syscalls", "--parquet", str(file), "--", "true")
+    found = pq.read_table(file)
+    began, now = datetime.fromisoformat(found.schema.metadata[b"began"].decode()), datetime.now(UTC)
+    assert now - timedelta(minutes=5) < began < now
+    assert began <= pc.min(found["time"].cast(pa.timestamp("us", "UTC"), safe=False)).as_py()
 
 
 def test_parquet_of_several_streams_is_a_file_each(tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from scope_bpf.catalogue.stream import Stream
 from scope_cli.errors import CommandError
-from scope_cli.trace.times import TIME, WallClock
+from scope_cli.trace.times import TIME, WallClock, now_rfc3339
 
 
 class ParquetSink:
     """FILE itself for one stream, FILE with the stream's name before its ending for several.
 
-    Each column's metadata has its `meaning` and `unit`, the file's has the `stream` and its `meaning`. Rows are in
-    order of arrival, not of time.
+    Each column's metadata has its `meaning` and `unit`, the file's has the `stream`, its `meaning`, and when recording
+    `began`: what the program did before is not in the file. Rows are in order of arrival, not of time.
 
     Args:
         schemas: the streams with their schemas.
@@ -28,7 +28,8 @@ class ParquetSink:
         import pyarrow.parquet as pq
 
         self._clock, self.name = WallClock(), str(path)
-        self._schemas = {stream.name: _described(stream, schema) for stream, schema in schemas}
+        began = now_rfc3339()  # every probe is attached when outputs are opened
+        self._schemas = {stream.name: _described(stream, schema, began) for stream, schema in schemas}
         self._paths = {
             name: path if len(schemas) == 1 else path.with_suffix(f".{name}{path.suffix}") for name in self._schemas
         }
@@ -61,11 +62,11 @@ class ParquetSink:
         return [f"{self._paths[name]}: {rows:,} rows" for name, rows in self._rows.items()]
 
 
-def _described(stream: Stream, schema: pa.Schema) -> pa.Schema:
+def _described(stream: Stream, schema: pa.Schema, began: str) -> pa.Schema:
     described = stream.described()
     fields = [
         field.with_metadata({"meaning": described[field.name].meaning, "unit": described[field.name].unit})
         for field in schema
     ]
     time = TIME.with_metadata({"meaning": "ktime_ns as UTC time", "unit": ""})
-    return pa.schema([time, *fields], metadata={"stream": stream.name, "meaning": stream.meaning})
+    return pa.schema([time, *fields], metadata={"stream": stream.name, "meaning": stream.meaning, "began": began})

@@ -29,3 +29,9 @@ def rfc3339(times: pa.Array) -> pa.Array:
     """As texts: 2026-01-31T12:00:00.123456789Z."""
     texts = times.cast(pa.timestamp("ns")).cast(pa.string())
     return pc.binary_join_element_wise(pc.utf8_replace_slice(texts, 10, 11, "T"), "Z", "")
+
+
+def now_rfc3339() -> str:
+    """The time now, as `rfc3339` writes it."""
+    text: str = rfc3339(pa.array([time.time_ns()], TIME.type))[0].as_py()
+    return text
