@@ -81,4 +81,8 @@ def test_names_of_the_kernels_functions(without: str, tmp_path: Path) -> None:
 def test_what_is_missing_is_told(without: str) -> None:
     """`scope doctor` names each missing capability, and what is not known without it."""
     assert f"✗ processes: missing CAP_{without.upper()}: " in scope(without, "doctor")
+
+
+def test_nothing_is_missing_with_all() -> None:
+    """With all of them, `scope doctor` says that processes can be looked at."""
     assert "✓ processes: " in scope("", "doctor")
