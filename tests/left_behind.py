@@ -1,6 +1,7 @@
-"""What a test left in the kernel, also while other tests load programs of their own: what no process holds."""
+"""What a test left in the kernel, also while other tests load programs of their own: what no other process holds."""
 
 import json
+import os
 import re
 import subprocess
 import time
@@ -12,7 +13,7 @@ Objects = set[tuple[str, int]]  # kind and id
 
 
 def unheld() -> Objects:
-    """Every BPF program and map that no process holds: it is pinned, or was left behind."""
+    """Every BPF program and map that no other process than this one holds."""
     listed = {kind: subprocess.check_output(["bpftool", "-j", kind], text=True) for kind in ("prog", "map")}
     return {(kind, item["id"]) for kind, text in listed.items() for item in json.loads(text)} - _held()
 
@@ -34,7 +35,7 @@ def _held() -> Objects:
     found = set()
     for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
         with suppress(OSError):  # the process or the descriptor has gone meanwhile
-            if str(descriptor.readlink()).startswith("anon_inode:bpf"):
+            if descriptor.parts[2] != str(os.getpid()) and str(descriptor.readlink()).startswith("anon_inode:bpf"):
                 text = (descriptor.parents[1] / "fdinfo" / descriptor.name).read_text()
                 found |= {(kind, int(number)) for kind, number in re.findall(r"(?m)^(prog|map)_id:\t(\d+)$", text)}
     return found

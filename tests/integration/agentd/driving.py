@@ -1,7 +1,6 @@
 """Helpers for tests of the agent: definitions, workloads of a known count, waiting."""
 
 import asyncio
-import json
 import socket
 import subprocess
 import sys
@@ -133,9 +132,3 @@ async def scraped(port: int) -> dict[str, float]:
     text = await asyncio.to_thread(lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode())
     lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in lines}
-
-
-def programs_and_maps() -> set[tuple[str, int]]:
-    """Every BPF program and map in the kernel now."""
-    listed = {kind: subprocess.check_output(["bpftool", "-j", kind], text=True) for kind in ("prog", "map")}
-    return {(kind, item["id"]) for kind, text in listed.items() for item in json.loads(text)}

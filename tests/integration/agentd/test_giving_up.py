@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 from tests.integration.agentd.conftest import Agent
-from tests.integration.agentd.driving import programs_and_maps, request, start, stop, tasks_of, until
+from tests.integration.agentd.driving import request, start, stop, tasks_of
 
 from scope_bpf.capture.tracer import Tracer
 from scope_proto.scope.v1 import control_pb2, task_pb2
@@ -72,7 +72,7 @@ async def test_a_start_is_undone(
     start_agent: StartAgent, gate: threading.Event, named: control_pb2.StartTaskRequest, timeout_s: float | None
 ) -> None:
     """If the caller cancels during a start, the task ends and never records, and nothing stays attached."""
-    before = programs_and_maps()
+    before = unheld()
     async with start_agent() as agent:
         call = _call(agent, named, timeout_s)
         await _starting(agent, named.task_id)
@@ -83,7 +83,7 @@ async def test_a_start_is_undone(
         gate.set()
         await _over(agent, named.task_id)
         assert not (await tasks_of(agent))[named.task_id].run.run_id
-        await until(lambda: not programs_and_maps() - before)
+        assert not await asyncio.to_thread(left_behind, before)
 
 
 async def test_a_task_can_be_stopped_while_it_starts(
@@ -187,7 +187,7 @@ async def test_callers_who_give_up_leave_nothing_behind(start_agent: StartAgent)
     it must end by itself; if it is, it may continue.
     """
     chance = random.Random()
-    before = programs_and_maps()
+    before = unheld()
     async with start_agent() as agent:
         began = time.monotonic()
         await stop(agent, (await start(agent, request("process"))).task_id)
@@ -208,4 +208,4 @@ async def test_callers_who_give_up_leave_nothing_behind(start_agent: StartAgent)
             if wanted.task_id in await tasks_of(agent):
                 await stop(agent, wanted.task_id)
         assert {task.run.state for task in (await tasks_of(agent)).values()} <= set(OVER)
-        await until(lambda: not programs_and_maps() - before)
+        assert not await asyncio.to_thread(left_behind, before)

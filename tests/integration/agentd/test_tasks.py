@@ -20,7 +20,6 @@ from tests.integration.agentd.driving import (
     Failure,
     agent_process,
     held_calls,
-    programs_and_maps,
     request,
     run_to_end,
     start,
@@ -29,6 +28,7 @@ from tests.integration.agentd.driving import (
     until,
 )
 from tests.integration.agentd.stand_in_server import StandInServer
+from tests.left_behind import left_behind, unheld
 
 from scope_agentd.pipeline.batch import Batcher
 from scope_agentd.starts import AT_ONCE
@@ -349,18 +349,18 @@ async def test_an_unknown_task_is_not_found(start_agent: StartAgent) -> None:
 
 async def test_an_agent_can_be_stopped_while_tasks_start(start_agent: StartAgent) -> None:
     """An agent stopped while tasks start ends cleanly; nothing stays attached."""
-    before = programs_and_maps()
+    before = unheld()
     for pause_s in (0.0, 0.02, 0.1, 0.3):
         async with start_agent() as agent:
             calls = [asyncio.create_task(start(agent, request(name))) for name in ("process", "sched", "files")]
             await asyncio.sleep(pause_s)
         await asyncio.gather(*calls, return_exceptions=True)
-    await until(lambda: not programs_and_maps() - before)
+    assert not await asyncio.to_thread(left_behind, before)
 
 
 async def test_an_agent_that_is_told_to_end_while_tasks_start_exits_well(tmp_path: Path, server: StandInServer) -> None:
     """An agent that gets SIGTERM while tasks start exits with status 0; nothing stays attached."""
-    before = programs_and_maps()
+    before = unheld()
     process, control = await agent_process(tmp_path, server)
     try:
         async with to_agent(control, of_person(server.authority)) as channel:
@@ -373,14 +373,14 @@ async def test_an_agent_that_is_told_to_end_while_tasks_start_exits_well(tmp_pat
     finally:
         process.kill()
         process.wait()
-    await until(lambda: not programs_and_maps() - before)
+    assert not await asyncio.to_thread(left_behind, before)
 
 
 async def test_a_stopped_agent_leaves_nothing_in_the_kernel(start_agent: StartAgent) -> None:
     """Stopping the agent stops its tasks, detaches every program, frees every map and removes every pin."""
-    before = programs_and_maps()
+    before = unheld()
     async with start_agent() as agent:
         for probe in (probe for probe in probes().values() if not probe.sampler):
             await start(agent, request(probe.name, **trial(probe.options)))
-        assert programs_and_maps() - before
-    await until(lambda: not programs_and_maps() - before)
+        assert unheld() - before
+    assert not await asyncio.to_thread(left_behind, before)
