@@ -13,6 +13,7 @@ import grpc
 import pytest
 from tests.integration.agentd.conftest import Agent
 from tests.integration.agentd.driving import request, start, stop, tasks_of
+from tests.left_behind import left_behind, unheld
 
 from scope_bpf.capture.tracer import Tracer
 from scope_proto.scope.v1 import control_pb2, task_pb2
