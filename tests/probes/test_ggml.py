@@ -105,9 +105,12 @@ def test_memory_by_stack(record: Record, tmp_path: Path) -> None:
         (row["stack"].split(";")[-1], row["allocations"], row["live_count"], row["live_bytes"]) for row in latest
     }
     assert unfreed == {("weights", 3, 3, 3 * 1009), ("weights", 3, 3, 3 * 4001), ("scratch", 5, 0, 0)}
-    (folded,) = (Folded(stream, stream.flame) for stream in probe_named("ggml").streams if stream.flame)
-    for batch in recorded.batches["ggml_allocation"]:
-        folded.add(batch)
+    drawn = {stream.name: Folded(stream, stream.flame) for stream in probe_named("ggml").streams if stream.flame}
+    for name, of_stream in drawn.items():
+        for batch in recorded.batches[name]:
+            of_stream.add(batch)
+    assert drawn["ggml_live"].total == 3 * 1009 + 3 * 4001
+    folded = drawn["ggml_allocation"]
     assert folded.total == 3 * (1009 + 4001) + 5 * 2003
     assert {tuple(frames[-3:]) for frames, _ in folded.stacks()} == {
         ("main", "weights", "aligned_malloc"),

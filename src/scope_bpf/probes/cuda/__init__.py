@@ -360,6 +360,7 @@ _LIVE = Stream(
         totals=("live_count", "mean_age_ns", "live_bytes"),
         told_apart=("device", "stack_id"),
     ),
+    flame=Flame(weight="live_bytes", below=("memory",), title="memory not freed yet, by stack"),
     gauge=True,
     latest=Latest(
         key=(*_HELD_BY, "stack_id"),

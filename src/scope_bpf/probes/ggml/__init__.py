@@ -177,6 +177,7 @@ PROBE = Probe(
             live=Live(
                 by=("comm", "pid", "memory", "stack"), totals=("live_count", "live_bytes"), told_apart=("stack_id",)
             ),
+            flame=Flame(weight="live_bytes", below=("memory",), title="memory not freed yet, by stack"),
             gauge=True,
             latest=Latest(
                 key=("memory", "stack_id"),

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,19 +16,24 @@ OTHER = "(other)"
 
 
 class Folded:
-    """The stacks of one stream. Work is per batch and per distinct stack."""
+    """The stacks of one stream. Work is per batch and per distinct stack; of states, per row, and the latest weighs."""
 
     def __init__(self, stream: Stream, flame: Flame) -> None:
         self._flame = flame
         self.title = flame.title or stream.meaning
         self.unit = stream.described()[flame.weight].unit if flame.weight else ""
         self._weights: Counter[tuple[str, ...]] = Counter()
+        live = stream.live
+        # Tells states apart; the text of a stack may change, while it is the same state.
+        apart = [name for name in (*live.by, *live.told_apart) if name != "stack" or "stack_id" not in live.told_apart]
+        self._state = ("pid", "start_ns", *apart) if stream.gauge else ()
+        self._states: dict[tuple[Any, ...], tuple[tuple[str, ...], int]] = {}
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns it reads."""
         flame = self._flame
-        return (*flame.by, "stack", *flame.below, *filter(None, (flame.weight, flame.unless)))
+        return (*self._state, *flame.by, "stack", *flame.below, *filter(None, (flame.weight, flame.unless)))
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds the rows that have a stack."""
@@ -38,11 +44,25 @@ class Folded:
         names = (*flame.by, "stack", *flame.below)
         texts = [pc.fill_null(pc.cast(batch[name], pa.string()), "") for name in names]
         table = pa.table([*texts, self._weight(batch)], [*names, "weight"]).filter(chosen)
+        if self._state:
+            self._replace(table, batch.select(dict.fromkeys(self._state)).filter(chosen))
+            return
         summed = table.group_by(list(names)).aggregate([("weight", "sum")])
         for *frames, weight in zip(*(summed[name].to_pylist() for name in (*names, "weight_sum")), strict=True):
             self._weights[tuple(frames)] += weight or 0
         if len(self._weights) > MOST_STACKS:
             self._shrink()
+
+    def _replace(self, table: pa.Table, states: pa.RecordBatch) -> None:
+        """Sets the weights of states to the latest ones."""
+        keys = zip(*(column.to_pylist() for column in states.columns), strict=True)
+        for key, *frames, weight in zip(keys, *(column.to_pylist() for column in table.columns), strict=True):
+            before, had = self._states.pop(key, ((), 0))
+            self._weights[before] -= had
+            if weight:
+                self._states[key] = tuple(frames), weight
+                self._weights[tuple(frames)] += weight
+        self._weights = +self._weights
 
     def _weight(self, batch: pa.RecordBatch) -> pa.Array:
         if not self._flame.weight:

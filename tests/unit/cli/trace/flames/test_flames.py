@@ -3,13 +3,14 @@
 import json
 import subprocess
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from scope_bpf.catalogue.shown import Flame
-from scope_bpf.catalogue.stream import Column, Derived, Stream
+from scope_bpf.catalogue.shown import Flame, Live
+from scope_bpf.catalogue.stream import Column, Derived, Mode, Stream
 from scope_cli.trace.flames.folded import MOST_STACKS, OTHER, Folded
 from scope_cli.trace.flames.sink import FlameSink
 
@@ -60,6 +61,21 @@ def test_rows_are_counted_where_nothing_weighs(tmp_path: Path) -> None:
         tmp_path / "f", batch(("main", 5, 0), ("main", 7, 0)), batch(("main", 1, 0), kernel=None), as_text=True, of=of
     )
     assert text == "worker;main 1\nworker;main;k 2\n"
+
+
+def test_states_weigh_what_they_weigh_last(tmp_path: Path) -> None:
+    """Each row of a state replaces the one before; a state that has ended weighs nothing."""
+    of = replace(stream(), mode=Mode.SUMMARY, gauge=True, live=Live(by=("stack",), totals=("ns",)))
+    first = batch(("main;a", 5, 0), ("main;b", 2, 0), ("main;c", 7, 0))
+    later = batch(("main;a", 3, 0), ("main;b", 0, 0))
+    one, other = (
+        pa.RecordBatch.from_arrays(
+            [*each.columns, *(pa.array([number] * each.num_rows) for number in (7, 11))],
+            [*each.schema.names, "pid", "start_ns"],
+        )
+        for each in (first, later)
+    )
+    assert written(tmp_path / "f", one, other, as_text=True, of=of) == "worker;main;a 3\nworker;main;c 7\n"
 
 
 def test_several_streams_are_told_apart(tmp_path: Path) -> None:
