@@ -102,7 +102,9 @@ def test_rows_can_be_had_in_several_ways_at_once(tmp_path: Path) -> None:
     table = pq.read_table(tmp_path / "a.parquet")
     assert table["ktime_ns"].to_pylist() == [row["ktime_ns"] for row in rows]
     assert "\nsyscall: " in traced.stdout
-    assert f"{tmp_path}/a.json: {len(rows)} rows" in traced.stderr
+    began = table.schema.metadata[b"began"].decode()
+    assert f"{tmp_path}/a.json: {len(rows)} rows since 20" in traced.stderr
+    assert f"{tmp_path}/a.parquet: {len(rows)} rows since {began}" in traced.stderr
 
 
 def test_a_filter_chooses_rows() -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from scope_bpf.catalogue.stream import Stream
 from scope_cli.printable import printable_json
 from scope_cli.trace.sink import Accounts, Losses
-from scope_cli.trace.times import WallClock, rfc3339
+from scope_cli.trace.times import WallClock, now_rfc3339, rfc3339
 
 
 class NdjsonSink:
@@ -23,7 +23,7 @@ class NdjsonSink:
     def __init__(self, file: BinaryIO, accounts: Accounts, name: str = "") -> None:
         self._file, self._is_file, self.name = file, bool(name), name or "standard output"
         self._losses, self._clock = Losses(accounts), WallClock()
-        self._rows = 0
+        self._rows, self._began = 0, now_rfc3339()  # every probe is attached when outputs are opened
 
     def columns(self, stream: Stream) -> Collection[str] | None:
         """All."""
@@ -56,7 +56,7 @@ class NdjsonSink:
         if not self._is_file:
             return []
         self._file.close()
-        return [f"{self.name}: {self._rows:,} rows"]
+        return [f"{self.name}: {self._rows:,} rows since {self._began}"]
 
     def _tell_losses(self) -> None:
         import json

@@ -28,8 +28,8 @@ class ParquetSink:
         import pyarrow.parquet as pq
 
         self._clock, self.name = WallClock(), str(path)
-        began = now_rfc3339()  # every probe is attached when outputs are opened
-        self._schemas = {stream.name: _described(stream, schema, began) for stream, schema in schemas}
+        self._began = now_rfc3339()  # every probe is attached when outputs are opened
+        self._schemas = {stream.name: _described(stream, schema, self._began) for stream, schema in schemas}
         self._paths = {
             name: path if len(schemas) == 1 else path.with_suffix(f".{name}{path.suffix}") for name in self._schemas
         }
@@ -59,7 +59,7 @@ class ParquetSink:
         """Ends the files."""
         for writer in self._writers.values():
             writer.close()
-        return [f"{self._paths[name]}: {rows:,} rows" for name, rows in self._rows.items()]
+        return [f"{self._paths[name]}: {rows:,} rows since {self._began}" for name, rows in self._rows.items()]
 
 
 def _described(stream: Stream, schema: pa.Schema, began: str) -> pa.Schema:
