@@ -19,7 +19,9 @@ from scope_bpf.layout.records import enum_values, record_dtype
 # Of a symbol, mangled or not; the first kind that fits. Read in ggml-cpu of 2024 to 2026.
 _KINDS = {
     "BARRIER": re.compile(r"ggml_barrier|ggml_graph_compute_secondary|ggml_graph_compute_(poll|check)"),
-    "MATMUL": re.compile(r"mul_mat|vec_dot|ge(mm|mv)_|gemm\d|tinyBLAS|quantize_(row|mat)|out_prod|amx|kleidiai"),
+    "MATMUL": re.compile(
+        r"mul_mat|vec_dot|ge(mm|mv)_|gemm\d|tinyBLAS|quantize_(row|mat)|out_prod|amx|kleidiai|tensor_traits|tiled_"
+    ),
     "ATTENTION": re.compile(r"flash_attn|soft_max|rope|diag_mask"),
     "COPY": re.compile(r"compute_forward_(dup|cpy|cont|get_rows|set_rows|concat|repeat|set|pad|acc)(?![a-z])|ggml_cpy"),
     "ELEMENTWISE": re.compile(r"ggml_compute_forward_|ggml_vec_|binary_op|unary_op"),
@@ -52,13 +54,15 @@ def ranges_of(module: Module) -> list[tuple[int, str]]:
     if whole or not symbols:
         return [(0, whole or _OTHER)]
     kinds = {address: kind_of(name) for name, address in symbols.containing("")}
+    nameless_next = module.elf.symbols is None  # a compiler emits static functions before those that call them
     found, end = [(0, _OTHER)], 0
     for start, past in zip(*(part.tolist() for part in symbols.spans), strict=True):
         offset = module.elf.offset_of(start)
         if offset is None or start < end:  # another name of the same function
             continue
-        if start > end + _PADDING and found[-1][1] != _OTHER:
-            found.append((offset - (start - end), _OTHER))
+        between = kinds[start] if nameless_next and end else _OTHER
+        if start > end + _PADDING and found[-1][1] != between:
+            found.append((offset - (start - end), between))
         if kinds[start] != found[-1][1]:
             found.append((offset, kinds[start]))
         end = past

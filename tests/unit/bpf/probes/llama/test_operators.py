@@ -30,6 +30,8 @@ int main(void) { return sink; }
         ("ggml_vec_dot_q4_K_q8_K", "MATMUL"),
         ("_ZN12_GLOBAL__N_18tinyBLASILi8EDv8_fS1_fffE10gemm_blocILi4ELi3EEEvll", "MATMUL"),
         ("ggml_gemv_q4_0_8x8_q8_0", "MATMUL"),
+        ("_ZN4ggml3cpu6repack13tensor_traitsI10block_q4_0Ll8ELl8EL9ggml_type8EE15compute_forwardEP19", "MATMUL"),
+        ("_Z17tiled_repack_src1P15tiled_tile_src1iib", "MATMUL"),
         ("quantize_row_q8_0", "MATMUL"),
         ("ggml_compute_forward_flash_attn_ext", "ATTENTION"),
         ("_ZL29ggml_compute_forward_rope_fltIfEvPK19ggml_compute_paramsP11ggml_tensorb", "ATTENTION"),
@@ -117,3 +119,25 @@ def test_a_stripped_file_has_the_kinds_that_it_exports(program: Path, tmp_path: 
 def test_libraries_of_one_kind(program: Path, opened: Opened, name: str, kind: str) -> None:
     """All code of a BLAS multiplies matrices; that of OpenMP waits for other threads."""
     assert ranges_of(opened(program, f"/usr/lib/{name}")) == [(0, kind)]
+
+
+def test_a_function_without_a_name_is_of_the_kind_of_the_next_one(tmp_path: Path, opened: Opened) -> None:
+    """In stripped libraries, static functions have no names; they lie before the functions that call them."""
+    source = """
+    #define KEPT __attribute__((noinline, noclone, used))
+    static volatile int sink;
+    KEPT void ggml_graph_plan(void) { sink++; }
+    static KEPT void hidden(void) { REPEATED }
+    KEPT void ggml_compute_forward_mul_mat(void) { hidden(); }
+    KEPT void ggml_barrier(void) { sink--; }
+    """.replace("REPEATED", "sink *= 3; " * 40)
+    library = tmp_path / "library.so"
+    build = ["gcc", "-O1", "-fno-toplevel-reorder", "-shared", "-fPIC", "-x", "c", "-o", library, "-"]
+    subprocess.run(build, input=source, text=True, check=True)
+    told = subprocess.run(["nm", library], capture_output=True, text=True, check=True).stdout
+    (at,) = (int(line.split()[0], 16) for line in told.splitlines() if line.endswith(" hidden"))
+    subprocess.run(["strip", library], check=True)
+    module = opened(library)
+    offset = module.elf.offset_of(at + 32)
+    assert offset is not None
+    assert [kind for start, kind in ranges_of(module) if start <= offset][-1] == "MATMUL"
