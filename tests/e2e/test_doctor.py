@@ -37,7 +37,7 @@ def test_features_are_told_to_a_user_who_may_not_read_them() -> None:
         "os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)\n"
         "print(*(f'{one.name}: {one.available}, {one.reason}' for one in features()), sep='\\n')"
     )
-    mounted = f'mount -t tracefs tracefs {TRACEFS} && exec "$0" "$@"'
+    mounted = f'mountpoint -q {TRACEFS} || mount -t tracefs tracefs {TRACEFS} && exec "$0" "$@"'
     command = ["unshare", "--mount", "sh", "-c", mounted, sys.executable, "-c", script]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert f"tracefs: False, {TRACEFS} cannot be read; run as root" in told
