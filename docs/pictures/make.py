@@ -24,6 +24,7 @@ from rich.text import Text
 
 HERE = Path(__file__).parent
 SCOPE = Path(sys.executable).with_name("scope")
+PYTHON = "/usr/bin/python3"  # has the same paths everywhere
 COLUMNS, LINES = 120, 34
 DEADLINE_S = 180
 WATCHED_S = 15
@@ -41,9 +42,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="scope") as name:
         folder = Path(name)
         shutil.copy(HERE / "busy.py", folder)
-        with running([sys.executable, "busy.py"], folder) as busy:
+        with running([PYTHON, "busy.py"], folder) as busy:
             (HERE / "flames.svg").write_text(flames(folder, busy.pid))
-        with running([sys.executable, "busy.py"], folder), running(["sh", "-c", COMMANDS], folder):
+        with running([PYTHON, "busy.py"], folder), running(["sh", "-c", COMMANDS], folder):
             (HERE / "up.svg").write_text(up(folder))
 
 
@@ -64,7 +65,7 @@ def flames(folder: Path, pid: int) -> str:
     drawn = folder / "flames.svg"
     words = ("trace", "profile", "-o", "rate=299", "--pid", str(pid), "--duration", "3", "--flamegraph", str(drawn))
     subprocess.run([SCOPE, *words], check=True, stdout=subprocess.DEVNULL)
-    return drawn.read_text()
+    return re.sub(rf"{folder}|{folder.parent}/(?:sc\w*)?(?=\.\.)", "/srv", drawn.read_text())  # a label may be cut
 
 
 def up(folder: Path) -> str:
