@@ -42,12 +42,12 @@ class Up:
 
     def scope(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Runs a subcommand in this environment."""
-        return subprocess.run([*SCOPE, *arguments], capture_output=True, text=True, env=self.environment, timeout=60)
+        return subprocess.run([*SCOPE, *arguments], capture_output=True, text=True, env=self.environment, timeout=240)
 
     def stop(self) -> int:
         """Sends Ctrl-C; returns the exit status."""
         self.process.send_signal(signal.SIGINT)
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=240)
         return self.process.returncode
 
 

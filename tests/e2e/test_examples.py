@@ -43,7 +43,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_an_example_works(folder: Path, environment: dict[str, str], command: str) -> None:
     """An example succeeds and prints something; one that traces a command records rows."""
     adapted = command.replace("/tmp/", f"{folder}/")
-    ran = subprocess.run(adapted, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(adapted, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
     assert ran.returncode == 0, ran.stderr
     (rows,) = re.findall(r"([\d,]+) rows? in ", ran.stderr)
     assert ran.stdout or rows == "0"

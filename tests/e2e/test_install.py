@@ -14,7 +14,7 @@ SCOPE = [sys.executable, "-m", "scope_cli.main"]
 
 def scope(*words: object) -> str:
     """Runs a command that must succeed; returns what it printed."""
-    ran = subprocess.run([*SCOPE, *map(str, words)], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([*SCOPE, *map(str, words)], capture_output=True, text=True, timeout=240)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 

@@ -38,7 +38,7 @@ def test_a_command_of_a_page_works(up: Up, command: str) -> None:
         .replace("127.0.0.1:8470", up.http)
         .replace("127.0.0.1:8472", up.control)
     )
-    ran = subprocess.run(adapted, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(adapted, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout
 

@@ -21,7 +21,7 @@ SCOPE = [sys.executable, "-m", "scope_cli.main"]
 
 
 def scope(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*SCOPE, *arguments], capture_output=True, text=True, timeout=60)
+    return subprocess.run([*SCOPE, *arguments], capture_output=True, text=True, timeout=240)
 
 
 def test_a_command_is_traced_from_its_exec_to_its_end() -> None:
@@ -212,7 +212,7 @@ def test_interrupted_it_still_says_what_it_recorded(tmp_path: Path) -> None:
         while not said.stat().st_size and time.monotonic() < end:
             time.sleep(0.05)  # until it records
         running.send_signal(signal.SIGINT)
-        _, errors = running.communicate(timeout=60)
+        _, errors = running.communicate(timeout=240)
     finally:
         busy.kill()
         busy.wait()
@@ -375,7 +375,7 @@ def test_ctrl_c_waits_for_the_command(tmp_path: Path) -> None:
     while "ready" not in said.read_text() and time.monotonic() < end:
         time.sleep(0.05)
     os.killpg(running.pid, signal.SIGINT)
-    assert running.wait(timeout=60) == 7
+    assert running.wait(timeout=240) == 7
 
 
 def test_a_command_that_still_runs_is_told() -> None:

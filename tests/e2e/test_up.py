@@ -118,7 +118,7 @@ def test_every_subcommand_finds_it(up: Up, words: tuple[str, ...]) -> None:
     """Each subcommand finds the user's `scope up` without SCOPE_ variables, whatever its ports and state directory."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SCOPE_")}
     environment["XDG_RUNTIME_DIR"] = str(up.state.parent)
-    ran = subprocess.run([*SCOPE, *words], capture_output=True, text=True, env=environment, timeout=60)
+    ran = subprocess.run([*SCOPE, *words], capture_output=True, text=True, env=environment, timeout=240)
     assert (ran.returncode == 0) != ("nonsense" in words), ran.stderr
     assert "nonsense" in ran.stderr if ran.returncode else not ran.stderr or "not shown" in ran.stderr
 
@@ -211,7 +211,7 @@ def test_the_api_describes_itself(up: Up) -> None:
 
 def test_a_second_one_in_the_same_place_is_refused(up: Up) -> None:
     """A second `scope up` with the same state directory fails; the message names the process of the first."""
-    again = subprocess.run([*SCOPE, "up", "--state-dir", str(up.state)], capture_output=True, text=True, timeout=60)
+    again = subprocess.run([*SCOPE, "up", "--state-dir", str(up.state)], capture_output=True, text=True, timeout=240)
     assert (again.returncode, again.stdout) == (1, "")
     assert again.stderr == (
         f"scope: {up.state} is in use by another `scope up` (process {up.process.pid}); "
@@ -223,6 +223,6 @@ def test_other_subcommands_find_it_by_its_state_directory(up: Up) -> None:
     """SCOPE_STATE alone leads other subcommands to `scope up`, whatever its ports."""
     environment = {**os.environ, "SCOPE_STATE": str(up.state)}
     environment.pop("SCOPE_URL", None)
-    listed = subprocess.run([*SCOPE, "nodes", "--json"], capture_output=True, text=True, env=environment, timeout=60)
+    listed = subprocess.run([*SCOPE, "nodes", "--json"], capture_output=True, text=True, env=environment, timeout=240)
     assert [node["connected"] for node in json.loads(listed.stdout)] == [True]
     assert (up.state / "api-url").stat().st_mode & 0o777 == 0o600
