@@ -1,5 +1,6 @@
 """Prints the host's versions; lets tests skip only for what `scope doctor` reports as missing on this host."""
 
+import os
 import platform
 import subprocess
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from scope_bpf.probes import probe_named, probes
 from scope_wire.tls import only_tls_1_3
 
 only_tls_1_3()  # no test has imported gRPC yet
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # its handlers end a test's child that a preexec_fn prepares
 
 
 def _version(*command: str) -> str:

@@ -41,7 +41,7 @@ def test_types_have_plain_names(scope: Run) -> None:
 def test_a_probe_is_explained(scope: Run) -> None:
     """Notes, limits and examples are shown, as text and as JSON."""
     guide = probe_named("why").guide
-    said, (told,) = scope("probes", "why")[1], json.loads(scope("probes", "why", "--json")[1])
+    said, (told,) = " ".join(scope("probes", "why")[1].split()), json.loads(scope("probes", "why", "--json")[1])
     for text in (*guide.notes, *guide.limits, *(each for one in guide.examples for each in (one.command, one.shows))):
         assert text in said
     assert told["limits"] == list(guide.limits)

@@ -7,8 +7,11 @@ import pytest
 
 from scope_server.ingest.backlog import Backlog
 from scope_server.machine import Machine
+from scope_server.session.hello import Caller
 from scope_server.session.reconcile import Reconciler
 from scope_server.session.session import Session
+
+CALLER = Caller("m", "i", b"life", "host", "6.18", "x86_64", 2, 1 << 30, "0.1.0", None, 0, 0)
 
 
 class Idle:
@@ -32,7 +35,7 @@ async def test_a_report_as_the_session_ends_does_not_keep_it(monkeypatch: pytest
     monkeypatch.setattr("scope_server.session.reconcile._BETWEEN_S", 0.0)
     idle: Any = Idle()
     told: Any = Told()
-    session = Session(Machine(1, "m", "i", 0), idle, "host", 0)
+    session = Session(Machine(1, "m", "i", 0), idle, CALLER)
     session.reported.set()
     following = asyncio.create_task(Reconciler(idle, idle, Backlog(1, 1), told, idle).follow(session))
     while not session.takes_records:

@@ -185,7 +185,8 @@ def test_names_are_joined_by_key() -> None:
     """A summary's text comes from another stream, by key. A key without a text gives null."""
     names = batch(Kind.TEXT, pa.string(), [b"/one", b"/two"])
     keyed = np.array([(5, 1), (5, 2)], [("device", "<u4"), ("inode", "<u8")])
-    known = RawBatch(names.stream, names.layout, names.schema, keyed, names.native)
+    described = replace(names.stream, columns={"it": Column("its name")})
+    known = RawBatch(described, names.layout, names.schema, keyed, names.native)
     rows = np.array([(5, 2), (6, 2), (5, 1)], keyed.dtype)
     fields = tuple(
         Field(name, 0, Kind.NUMBER, rows.dtype[name], pa.from_numpy_dtype(rows.dtype[name]))

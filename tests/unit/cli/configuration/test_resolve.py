@@ -31,6 +31,7 @@ def test_a_flag_before_a_variable_before_the_file_before_the_default(tmp_path: P
         "control": ("[::1]:5", "--control"),
         "metrics": ("[::1]:4", "SCOPE_AGENTD_METRICS"),
         "spool_bytes": (2 << 30, f"{file}:4"),
+        "task_bytes": (None, "default"),
         "exclude_pid": ((), "default"),
         "stop_deadline_s": (5.0, "default"),
     }
@@ -49,7 +50,10 @@ def test_the_daemon_gets_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("spol_bytes = 1", "agentd has no setting 'spol_bytes' (did you mean 'spool_bytes'?); `scope config sample"),
+        (
+            "spol_bytes = 1",
+            "agentd has no setting 'spol_bytes' (did you mean 'spool_bytes' or 'task_bytes'?); `scope config sample",
+        ),
         ("[agent]\nspool_bytes = 1", "agentd has no setting 'agent'"),
         ("spool_bytes = true", "spool_bytes: true is no number of bytes; write it as 512M or 2G"),
         ("spool_bytes = -1", "spool_bytes: -1 is no number of bytes"),
