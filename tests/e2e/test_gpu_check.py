@@ -15,7 +15,7 @@ from tests.probes.nvml import build_nvml
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)  # the first test builds the wheel
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from scope_cli.installation import ADDRESSES
 AT_ONCE_S = 20.0  # enough on a busy machine
 
 
+@pytest.mark.alone  # times the second start
 def test_it_ends_cleanly_and_comes_back_with_its_data() -> None:
     """Ctrl-C ends all processes. The next start has the old data and continues the tasks."""
     accounts = Path("/etc/passwd").read_text()

@@ -11,6 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
+pytestmark = pytest.mark.timeout(900)  # the first test builds and installs
+
 # Runs in its own mount namespace: the host does not change.
 HIDDEN = """\
 set -eu
@@ -53,7 +55,6 @@ def test_the_wheel_serves_every_python_from_3_11() -> None:
     assert bundled == {"libbpf", "libelf", "libz"}
 
 
-@pytest.mark.timeout(300)
 def test_clang_and_libbpf_are_hidden(python: Path) -> None:
     """`hidden` really hides clang and the host's libbpf. The next tests depend on this."""
     assert hidden("clang", "--version").returncode != 0
@@ -64,7 +65,6 @@ def test_clang_and_libbpf_are_hidden(python: Path) -> None:
     assert "libbpf" in unbundled.stderr, "the extension of the checkout needs the host's libbpf"
 
 
-@pytest.mark.timeout(300)
 def test_it_records_there(python: Path) -> None:
     """Every probe is available or lacks only its device, and `process` records."""
     doctor = hidden(python.with_name("scope"), "doctor", "--json")
@@ -76,7 +76,6 @@ def test_it_records_there(python: Path) -> None:
     assert [row["args"] for row in execs] == [["true"]]
 
 
-@pytest.mark.timeout(300)
 def test_it_brings_the_server_along(python: Path) -> None:
     """The wheel contains migrations, queries and the generated gRPC stubs."""
     script = (
@@ -90,7 +89,6 @@ def test_it_brings_the_server_along(python: Path) -> None:
     assert ran.stdout.split() == ["True", "True"], ran.stderr
 
 
-@pytest.mark.timeout(300)
 def test_it_installs_services(python: Path, tmp_path: Path) -> None:
     """The wheel contains the units; those that it writes run its own `scope`."""
     for daemon in ("agentd", "server"):
