@@ -45,7 +45,7 @@ void ggml_cuda_pool_vmm::free(void *ptr, size_t) { ::free(ptr); }
 
 WORKLOADS = Path(__file__).parent / "workloads"
 
-pytestmark = pytest.mark.timeout(300)  # the first test installs packages
+pytestmark = pytest.mark.timeout(600)  # the first test installs packages
 
 
 def test_graphs_of_tokens(record: Record, model: Path, tmp_path: Path) -> None:

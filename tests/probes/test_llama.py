@@ -21,7 +21,7 @@ KINDS = (*(f"{name}_ns" for name in OPERATORS), "kernel_ns", "unsampled_ns")
 RUNS = 3
 NEAR_MS, FAR_MS = 1.0, 200.0  # how much a figure may differ; and one, if the program was preempted beside its clock
 
-pytestmark = pytest.mark.timeout(300)  # the first test installs packages
+pytestmark = pytest.mark.timeout(600)  # the first test installs packages
 
 
 @pytest.fixture(scope="session")
