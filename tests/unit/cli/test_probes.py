@@ -38,8 +38,9 @@ def test_types_have_plain_names(scope: Run) -> None:
     assert not any(name in syscalls + process for name in ("dictionary<", "list<"))
 
 
-def test_a_probe_is_explained(scope: Run) -> None:
+def test_a_probe_is_explained(scope: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Notes, limits and examples are shown, as text and as JSON."""
+    monkeypatch.delenv("COLUMNS", raising=False)
     guide = probe_named("why").guide
     said, (told,) = " ".join(scope("probes", "why")[1].split()), json.loads(scope("probes", "why", "--json")[1])
     for text in (*guide.notes, *guide.limits, *(each for one in guide.examples for each in (one.command, one.shows))):
