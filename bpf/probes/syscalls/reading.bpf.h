@@ -282,7 +282,10 @@ static __always_inline bool is_read(const struct syscall_thread *call)
 {
 	__u32 nr = call->nr;
 
-	return nr < SYSCALLS && !call->compat && *(const volatile __u64 *)readings[nr];
+	if (nr >= SYSCALLS || call->compat)
+		return false;
+	barrier_var(nr); /* older verifiers forget what was found of a copy */
+	return *(const volatile __u64 *)readings[nr & (SYSCALLS - 1)];
 }
 
 static __always_inline __u64 next_argument(const struct syscall_thread *call, __u32 i)
