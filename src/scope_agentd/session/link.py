@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 import time
+import traceback
 
 import grpc
 
@@ -49,10 +50,9 @@ class Link:
         reasons: list[str] = []
         try:
             await self._connection()
-        except* grpc.aio.AioRpcError as errors:
+        except* (grpc.aio.AioRpcError, SessionEnded) as errors:
             reasons += [_said(error) for error in _leaves(errors)]
-        except* SessionEnded as errors:
-            reasons += [_said(error) for error in _leaves(errors)]
+            _clear_frames(errors)
         finally:
             self.connected = False
         return reasons[0] if reasons else "the server closed the connection"
@@ -76,6 +76,17 @@ def _leaves(errors: BaseExceptionGroup[BaseException]) -> list[BaseException]:
     for error in errors.exceptions:
         found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
     return found
+
+
+def _clear_frames(error: BaseException) -> None:
+    """Lets go of what the frames of an error hold: the calls of a closed channel, without which its sockets close.
+
+    A task group's error and its traceback hold each other, so that else only the garbage collector closed them.
+    """
+    traceback.clear_frames(error.__traceback__)
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            _clear_frames(each)
 
 
 def _said(error: BaseException) -> str:

@@ -70,12 +70,17 @@ class Run:
 
 
 class StandInServer(SessionServicer):
-    """Answers each record with `verdict`; while `answers` is false, takes records but does not answer."""
+    """Answers each record with `verdict`; while `answers` is false, takes records but does not answer.
+
+    While `refuses` is set, every session is refused with it.
+    """
 
     def __init__(self, authority: Authority) -> None:
         self.authority = authority
         self.verdict = STORED
         self.answers = True
+        self.refuses = ""
+        self.refused = 0
         self.runs: dict[str, Run] = {}
         self.deliveries = 0
         self.hellos: list[session_pb2.Hello] = []
@@ -110,6 +115,9 @@ class StandInServer(SessionServicer):
 
     async def Attend(self, requests: AsyncIterator[session_pb2.AttendRequest], context: Any) -> AsyncIterator[Any]:
         self.callers.add(caller_of(context.auth_context()).identity.uri)
+        if self.refuses:
+            self.refused += 1
+            await context.abort(grpc.StatusCode.UNAVAILABLE, self.refuses)
         outbox: asyncio.Queue[session_pb2.AttendReply] = asyncio.Queue()
         outbox.put_nowait(self._wish())
         self._outbox.append(outbox)
