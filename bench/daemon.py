@@ -18,7 +18,8 @@ from scope_proto.scope.v1 import control_pb2, record_pb2, session_pb2, task_pb2
 from scope_proto.scope.v1.control_pb2_grpc import AgentControlStub
 from scope_proto.scope.v1.session_pb2_grpc import SessionServicer, add_SessionServicer_to_server
 from scope_server.identity.authority import Authority
-from scope_wire.channel import client_credentials, server_credentials
+from scope_wire.channel import channel_credentials, listen
+from scope_wire.endpoint import Endpoint
 from scope_wire.identity import AGENT_NAME, Identity, Kind
 
 CONTROL, METRICS = "127.0.0.1:18482", "127.0.0.1:18483"
@@ -105,13 +106,13 @@ def running_agent() -> Iterator[Agent]:
 
 def _channel(authority: Authority) -> grpc.Channel:
     options = [("grpc.ssl_target_name_override", AGENT_NAME)]
-    return grpc.secure_channel(CONTROL, client_credentials(of_person(authority)), options)
+    return grpc.secure_channel(CONTROL, channel_credentials(of_person(authority)), options)
 
 
 async def _serve(sink: Sink, authority: Authority) -> int:
     sink.server = grpc.aio.server()
     add_SessionServicer_to_server(sink, sink.server)
     own = authority.issue(Identity(Kind.SERVER))
-    port = sink.server.add_secure_port("127.0.0.1:0", server_credentials(lambda: own, of_clients=True))
+    port = listen(sink.server, Endpoint("127.0.0.1", 0, lambda: own), of_clients=True).port
     await sink.server.start()
     return port

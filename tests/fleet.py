@@ -8,9 +8,10 @@ import grpc
 from scope_agentd.identity.membership import keep, key_file
 from scope_agentd.node import machine_id
 from scope_server.identity.authority import Authority
-from scope_wire.channel import client_credentials, secure_channel
+from scope_wire.channel import open_channel
+from scope_wire.endpoint import Endpoint
 from scope_wire.identity import AGENT_NAME, SERVER_NAME, Identity, Kind, Role
-from scope_wire.keys import Credentials
+from scope_wire.keys import Anonymous, Credentials
 
 
 def of_machine(authority: Authority, machine: str) -> Credentials:
@@ -30,11 +31,11 @@ def make_member(state: Path, authority: Authority, server: str) -> None:
         keep(state, of_machine(authority, machine_id(state)), server)
 
 
-def to_server(address: str, credentials: Credentials) -> grpc.aio.Channel:
+def to_server(address: str, credentials: Credentials | Anonymous) -> grpc.aio.Channel:
     """A channel to a server's session service."""
-    return secure_channel(address, client_credentials(credentials), SERVER_NAME)
+    return open_channel(Endpoint.parse(address, "server").showing(lambda: credentials), SERVER_NAME)
 
 
-def to_agent(address: str, credentials: Credentials) -> Any:
+def to_agent(address: str, credentials: Credentials | Anonymous) -> Any:
     """A channel to an agent."""
-    return secure_channel(address, client_credentials(credentials), AGENT_NAME)
+    return open_channel(Endpoint.parse(address, "agent").showing(lambda: credentials), AGENT_NAME)

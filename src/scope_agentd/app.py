@@ -57,7 +57,7 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
         totals = Totals()
         memory = TaskMemory(settings.task_bytes)
         tasks = Tasks(
-            WantedFile(settings.state_dir / "tasks.json", digest_of(membership.credentials.authority).hex()),
+            WantedFile(settings.state_dir / "tasks.json", digest_of(membership.credentials.authorities[0]).hex()),
             lambda changed: Surroundings(
                 spool, bus, pins, totals, Starts(), memory, lambda: families(settings.exclude_pid), changed
             ),
@@ -66,7 +66,7 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
         acknowledged = Acknowledged()
         upload = Upload(node, spool, acknowledged)
         attendance = Attendance(node, tasks, spool, membership, examination, acknowledged=acknowledged)
-        link = Link(settings.server or membership.server, membership, attendance, upload)
+        link = Link(membership.endpoint(settings.server), attendance, upload)
         async with AsyncExitStack() as cleanup:
             metrics = MetricsServer(registry(tasks, totals, spool, bus=bus, link=link, upload=upload))
             await metrics.start(settings.metrics)

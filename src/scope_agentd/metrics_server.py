@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from scope_agentd.errors import PortTaken
+from scope_wire.endpoint import Endpoint
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +37,9 @@ class MetricsServer:
         Raises:
             PortTaken: another program listens there.
         """
-        host, _, port = address.rpartition(":")
+        at = Endpoint.parse_loopback(address, "metrics")
         try:
-            self._server = await asyncio.start_server(self._serve, host.strip("[]"), int(port), limit=_HEAD_BYTES)
+            self._server = await asyncio.start_server(self._serve, at.host, at.port, limit=_HEAD_BYTES)
         except OSError as error:
             raise PortTaken(f"cannot listen on {address}: {error.strerror}; choose another with --metrics") from None
         return int(self._server.sockets[0].getsockname()[1])

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 from scope_agentd.errors import InvalidSettings
-from scope_wire.addresses import address, loopback_address
 from scope_wire.bus.place import socket_path
+from scope_wire.endpoint import Endpoint
 from scope_wire.setting import Setting, above_zero, at_least, check_all
 
 LEAST_SPOOL_BYTES = 16 << 20  # eight segments, each of two records of maximum size
@@ -30,14 +30,14 @@ class Settings:
             unit="HOST:PORT",
             unset="where the server said when this machine joined",
             example="scope.example.org:8471",
-            check=address,
+            check=Endpoint.parse,
         ),
     ] = None
     control: Annotated[
-        str, Setting("the agent's own gRPC service listens here; port 0: any", unit="HOST:PORT", check=address)
+        str, Setting("the agent's own gRPC service listens here; port 0: any", unit="HOST:PORT", check=Endpoint.parse)
     ] = "127.0.0.1:8472"
     metrics: Annotated[
-        str, Setting("Prometheus's /metrics listens here; port 0: any", unit="HOST:PORT", check=loopback_address)
+        str, Setting("Prometheus's /metrics listens here; port 0: any", unit="HOST:PORT", check=Endpoint.parse_loopback)
     ] = "127.0.0.1:8473"
     spool_bytes: Annotated[
         int,

@@ -60,7 +60,7 @@ def _make_client(arguments: argparse.Namespace) -> None:
     answer = Client().post("certificates", body=body)
     signed, authority = (x509.load_pem_x509_certificate(answer[name].encode()) for name in ("certificate", "authority"))
     try:
-        Credentials(key, signed, authority).write(arguments.file)
+        Credentials(key, signed, (authority,)).write(arguments.file)
     except OSError as error:
         raise CommandError(f"cannot write {arguments.file}: {error.strerror}") from None
     until = f"{signed.not_valid_after_utc:%Y-%m-%d}"

@@ -78,9 +78,8 @@ def postgres_dir(state: Path) -> Path:
 
 
 def url_of(address: str) -> str:
-    """The URL of an API that listens on HOST:PORT; an IPv6 host may lack its brackets."""
-    host, _, port = address.rpartition(":")
-    return f"http://[{host.strip('[]')}]:{port}" if ":" in host else f"http://{address}"
+    """The URL of an API that listens on HOST:PORT."""
+    return f"http://{address}"
 
 
 def tell_url(state: Path, url: str) -> None:

@@ -26,7 +26,7 @@ def joining(arguments: argparse.Namespace) -> Callable[[Path], None]:
         UsageError: the flags are wrong.
     """
     from scope_agentd.errors import AgentError
-    from scope_wire.addresses import address
+    from scope_wire.endpoint import Endpoint
     from scope_wire.errors import InvalidAddress, InvalidJoinToken
     from scope_wire.join_token import JoinToken
 
@@ -35,7 +35,7 @@ def joining(arguments: argparse.Namespace) -> Callable[[Path], None]:
             raise UsageError("--token: needs --join HOST:PORT, the server that made it")
         return lambda _: None
     try:
-        address(arguments.join, "--join")
+        Endpoint.parse(arguments.join, "--join")
         token = JoinToken.read(arguments.token or os.environ.get(JOIN_TOKEN, ""))
     except (InvalidAddress, InvalidJoinToken) as error:
         raise UsageError(str(error)) from None

@@ -35,7 +35,7 @@ from scope_server.store.upkeep.chores import chores
 from scope_server.store.upkeep.upkeep import Job, Upkeep
 from scope_server.store.writing.quarantine import Quarantine
 from scope_wire.background import background
-from scope_wire.channel import server_credentials
+from scope_wire.endpoint import Endpoint
 from scope_wire.errors import InvalidToken
 from scope_wire.identity import Identity, Kind
 from scope_wire.token import make_token, read_token
@@ -88,7 +88,7 @@ async def serve(
         api[context.DISK], api[context.RETENTION], api[context.UPKEEP] = disk, retention, upkeep
         admission = Admission(tables, settings.keep_days)
         api[context.QUARANTINE] = Quarantine(conninfo, tables, admission)
-        http = await serve_http(api, settings.http, cleanup)
+        http = await serve_http(api, Endpoint.parse_loopback(settings.http, "http"), cleanup)
         restored = Restored(share)
         reconciler = Reconciler(share, reports, backlog, sessions, restored)
         service = SessionService(register, sessions, reports, reconciler, backlog)
@@ -96,21 +96,21 @@ async def serve(
         ingest = await serve_grpc(
             "ingest",
             partial(add_SessionServicer_to_server, service),
-            settings.ingest,
-            partial(server_credentials, lambda: own, of_clients=True),
+            Endpoint.parse(settings.ingest, "ingest").showing(lambda: own),
             cleanup,
+            of_clients=True,
             calls=2 * settings.sessions + _WAITING,
         )
         enrol = await serve_grpc(
             "enrol",
             partial(add_EnrolmentServicer_to_server, EnrolmentService(register, reached_at(ingest))),
-            settings.enrol,
-            partial(server_credentials, lambda: own, of_clients=False),
+            Endpoint.parse(settings.enrol, "enrol").showing(lambda: own),
             cleanup,
+            of_clients=False,
             calls=_WAITING,
         )
-        log.info("server listens", extra={"http": http, "ingest": ingest, "enrol": enrol})
-        listens(http, ingest, enrol)
+        log.info("server listens", extra={"http": str(http), "ingest": str(ingest), "enrol": str(enrol)})
+        listens(str(http), str(ingest), str(enrol))
         store = _store(
             database,
             tables,

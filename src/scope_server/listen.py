@@ -9,79 +9,76 @@ from aiohttp import web
 
 from scope_server.api.serving import Runner
 from scope_server.errors import AddressTaken
-from scope_wire.addresses import address as address_of
-from scope_wire.addresses import loopback_address
-from scope_wire.channel import server_options
+from scope_wire.channel import listen, server_options
+from scope_wire.endpoint import Endpoint
 
 _WAIT_S = 5.0
 _AGAIN_S = 0.2
 _GRACE_S = 1.0  # for open streams, when the server stops
 
 
-async def serve_http(application: web.Application, address: str, cleanup: AsyncExitStack) -> str:
-    """Serves the API at host:port until `cleanup`; returns the address.
+async def serve_http(application: web.Application, at: Endpoint, cleanup: AsyncExitStack) -> Endpoint:
+    """Serves the API until `cleanup`; returns the endpoint with its port.
 
     Raises:
         AddressTaken: another program listens there.
     """
-    host, port = loopback_address(address, "http")
     runner = Runner(application)
     await runner.setup()
     cleanup.push_async_callback(runner.cleanup)
 
-    async def listen() -> str:
-        site = web.TCPSite(runner, host, port, reuse_address=True)
+    async def begin() -> Endpoint:
+        site = web.TCPSite(runner, at.host, at.port, reuse_address=True)
         try:
             await site.start()
         except OSError as error:
             await site.stop()
-            raise AddressTaken("the API", address, error.strerror or str(error)) from None
-        return f"{host}:{runner.addresses[0][1]}"
+            raise AddressTaken("the API", str(at), error.strerror or str(error)) from None
+        return at.at(port=runner.addresses[0][1])
 
-    return await _patiently(listen)
+    return await _patiently(begin)
 
 
 async def serve_grpc(
     purpose: str,
     add: Callable[[grpc.aio.Server], None],
-    address: str,
-    credentials: Callable[[], grpc.ServerCredentials],
+    at: Endpoint,
     cleanup: AsyncExitStack,
     *,
+    of_clients: bool,
     calls: int,
-) -> str:
-    """Serves agents at host:port until `cleanup`, with at most `calls` calls at a time; returns the address.
+) -> Endpoint:
+    """Serves agents until `cleanup`, with at most `calls` calls at a time; returns the endpoint with its port.
 
     Args:
         purpose: name of the setting.
         add: adds the service to the server.
-        credentials: makes the server's credentials; gRPC uses an object up even if the port is taken.
+        of_clients: whether clients must have a certificate.
 
     Raises:
         AddressTaken: another program listens there.
     """
-    host, _ = address_of(address, purpose)
 
-    async def listen() -> str:
+    async def begin() -> Endpoint:
         server = grpc.aio.server(options=server_options(), maximum_concurrent_rpcs=calls)
         add(server)
         try:
-            port = server.add_secure_port(address, credentials())
-        except RuntimeError as error:
-            raise AddressTaken(purpose, address, str(error)) from None
+            found = listen(server, at, of_clients=of_clients)
+        except OSError as error:
+            raise AddressTaken(purpose, str(at), str(error)) from None
         await server.start()
         cleanup.push_async_callback(server.stop, _GRACE_S)
-        return f"{host}:{port}"
+        return found
 
-    return await _patiently(listen)
+    return await _patiently(begin)
 
 
-async def _patiently(listen: Callable[[], Awaitable[str]]) -> str:
+async def _patiently(begin: Callable[[], Awaitable[Endpoint]]) -> Endpoint:
     loop = asyncio.get_running_loop()
     end = loop.time() + _WAIT_S
     while True:
         try:
-            return await listen()
+            return await begin()
         except AddressTaken:
             if loop.time() > end:
                 raise

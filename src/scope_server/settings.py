@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from scope_server.errors import InvalidSettings
-from scope_wire.addresses import address, loopback_address
+from scope_wire.endpoint import Endpoint
 from scope_wire.errors import InvalidSetting
 from scope_wire.setting import Setting, above_zero, at_least, check_all
 
@@ -72,13 +72,16 @@ class Settings:
         ),
     ] = None
     http: Annotated[
-        str, Setting("the REST API listens here; port 0: any", unit="HOST:PORT", check=loopback_address)
+        str, Setting("the REST API listens here; port 0: any", unit="HOST:PORT", check=Endpoint.parse_loopback)
     ] = "127.0.0.1:8470"
     ingest: Annotated[
-        str, Setting("the gRPC service for agents listens here; port 0: any", unit="HOST:PORT", check=address)
+        str, Setting("the gRPC service for agents listens here; port 0: any", unit="HOST:PORT", check=Endpoint.parse)
     ] = "127.0.0.1:8471"
     enrol: Annotated[
-        str, Setting("the gRPC service for agents that join listens here; port 0: any", unit="HOST:PORT", check=address)
+        str,
+        Setting(
+            "the gRPC service for agents that join listens here; port 0: any", unit="HOST:PORT", check=Endpoint.parse
+        ),
     ] = "127.0.0.1:8474"
     writers: Annotated[
         int, Setting("number of threads that write to the database, each with its own connection", check=above_zero)

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import grpc
 
-from scope_wire.keys import Credentials, pem_of
+from scope_wire.endpoint import Endpoint
+from scope_wire.keys import Anonymous, Credentials, pem_of
 from scope_wire.limits import KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS, MESSAGE_BYTES
 
 Options = list[tuple[str, int]]
@@ -20,34 +21,64 @@ _BOTH: Options = [
 ]
 
 
-def secure_channel(address: str, credentials: grpc.ChannelCredentials, name: str) -> grpc.aio.Channel:
-    """A channel to the one that has this DNS name in its certificate, at host:port."""
+def open_channel(to: Endpoint, peer: str) -> grpc.aio.Channel:
+    """A channel to the one that has the DNS name `peer` in its certificate; shows the endpoint's credentials.
+
+    Raises:
+        ValueError: the endpoint has no credentials.
+    """
+    if to.credentials is None:
+        raise ValueError(f"{to} has no credentials")
     # SCOPE reconnects with a new channel each time, so gRPC's own growing pauses must not add up with ours.
-    options = [*_BOTH, ("grpc.enable_retries", 0), ("grpc.ssl_target_name_override", name)]
-    return grpc.aio.secure_channel(address, credentials, options=options)
+    options = [*_BOTH, ("grpc.enable_retries", 0), ("grpc.ssl_target_name_override", peer)]
+    return grpc.aio.secure_channel(str(to), channel_credentials(to.credentials()), options=options)
 
 
-def client_credentials(own: Credentials) -> grpc.ChannelCredentials:
-    """For a channel: shows the certificate, and accepts those of the same authority."""
-    return grpc.ssl_channel_credentials(pem_of(own.authority), pem_of(own.key), pem_of(own.certificate))
+def channel_credentials(own: Credentials | Anonymous) -> grpc.ChannelCredentials:
+    """For a channel: shows the certificate, if there is one, and accepts those of the same authority."""
+    trusted = b"".join(map(pem_of, own.authorities))
+    if isinstance(own, Anonymous):
+        return grpc.ssl_channel_credentials(trusted)
+    return grpc.ssl_channel_credentials(trusted, pem_of(own.key), pem_of(own.certificate))
 
 
-def server_credentials(current: Callable[[], Credentials], *, of_clients: bool) -> grpc.ServerCredentials:
-    """For a server.
+def listen(server: grpc.aio.Server, at: Endpoint, *, of_clients: bool) -> Endpoint:
+    """Has a server listen at an endpoint, with its credentials; returns the endpoint with the port that it got.
 
     Args:
-        current: called at each handshake, in a thread of gRPC; the credentials to show now.
         of_clients: whether clients must have a certificate of the same authority; else they show none.
+
+    Raises:
+        OSError: another program listens there, or it is no address of this machine.
+        ValueError: the endpoint has no credentials.
     """
-    shown = current()
+    if at.credentials is None:
+        raise ValueError(f"{at} has no credentials")
+    try:
+        return at.at(port=server.add_secure_port(str(at), _server_credentials(at.credentials, of_clients)))
+    except RuntimeError as error:
+        raise OSError(str(error)) from None
+
+
+def _server_credentials(current: Callable[[], Credentials | Anonymous], of_clients: bool) -> grpc.ServerCredentials:
+    """Asks for the credentials at each handshake, in a thread of gRPC."""
+
+    def own() -> Credentials:
+        credentials = current()
+        if isinstance(credentials, Anonymous):
+            raise ValueError("a server needs a certificate")
+        return credentials
+
+    shown = own()
 
     def configuration() -> grpc.ServerCertificateConfiguration:
         pair = pem_of(shown.key), pem_of(shown.certificate)
-        return grpc.ssl_server_certificate_configuration([pair], pem_of(shown.authority) if of_clients else None)
+        trusted = b"".join(map(pem_of, shown.authorities))
+        return grpc.ssl_server_certificate_configuration([pair], trusted if of_clients else None)
 
     def changed() -> grpc.ServerCertificateConfiguration | None:
         nonlocal shown
-        before, shown = shown, current()
+        before, shown = shown, own()
         return None if shown is before else configuration()
 
     return grpc.dynamic_ssl_server_credentials(configuration(), changed, of_clients)  # type: ignore[arg-type]  # or None

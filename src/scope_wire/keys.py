@@ -1,4 +1,4 @@
-"""Private keys, and the file with a key, its certificate and the authority's.
+"""Private keys, and the file with a key, its certificate and the authorities'.
 
 All keys are ECDSA on P-256: BoringSSL, in gRPC, has no Ed25519 unless asked. `tls.py` relies on it, too.
 """
@@ -39,18 +39,33 @@ def pem_of(thing: Key | x509.Certificate) -> bytes:
 
 
 @dataclass(frozen=True)
+class Anonymous:
+    """What somebody trusts who has no certificate yet.
+
+    Attributes:
+        authorities: certificates of the authorities, or of the one server, whose certificate is accepted.
+    """
+
+    authorities: tuple[x509.Certificate, ...]
+
+
+@dataclass(frozen=True)
 class Credentials:
-    """A key with its certificate, and the certificate of the authority that signed it."""
+    """A key with its certificate, and the certificates of the authorities that its owner trusts.
+
+    Attributes:
+        authorities: the first is of the authority that signs now; a second one is there while that is replaced.
+    """
 
     key: Key
     certificate: x509.Certificate
-    authority: x509.Certificate
+    authorities: tuple[x509.Certificate, ...]
 
     def __post_init__(self) -> None:
-        """Raises InvalidCertificate: the three do not belong together."""
+        """Raises InvalidCertificate: they do not belong together."""
         if self.certificate.public_key() != self.key.public_key():
             raise InvalidCertificate("the certificate is of another key")
-        require_signed(self.certificate, self.authority)
+        require_signed(self.certificate, *self.authorities)
 
     @property
     def holder(self) -> Holder:
@@ -58,12 +73,12 @@ class Credentials:
         return holder_of(self.certificate)
 
     def write(self, file: Path) -> None:
-        """Writes all three into a file, mode 0600, at once; grpcurl takes it for -cert, -key and -cacert.
+        """Writes all of it into a file, mode 0600, at once; grpcurl takes it for -cert, -key and -cacert.
 
         Raises:
             OSError: the file cannot be written.
         """
-        write_private(file, pem_of(self.key) + pem_of(self.certificate) + pem_of(self.authority))
+        write_private(file, pem_of(self.key) + b"".join(map(pem_of, (self.certificate, *self.authorities))))
 
     @classmethod
     def read(cls, file: Path) -> "Credentials":
@@ -75,20 +90,23 @@ class Credentials:
         pem = read_private(file)
         try:
             key = serialization.load_pem_private_key(pem, None)
-            certificate, authority = x509.load_pem_x509_certificates(pem)
+            certificate, *authorities = x509.load_pem_x509_certificates(pem)
             if not isinstance(key, Key):
                 raise InvalidCertificate("the key is not an ECDSA key")
-            return cls(key, certificate, authority)
+            return cls(key, certificate, tuple(authorities))
         except ValueError as error:
             raise InvalidKeyFile(f"{file} has no key with its certificate and authority: {error}") from None
 
 
-def require_signed(certificate: x509.Certificate, authority: x509.Certificate) -> None:
-    """Raises InvalidCertificate unless the authority signed the certificate."""
-    try:
-        certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
-        raise InvalidCertificate("the certificate is of another authority") from None
+def require_signed(certificate: x509.Certificate, *authorities: x509.Certificate) -> None:
+    """Raises InvalidCertificate unless one of the authorities signed the certificate."""
+    for authority in authorities:
+        try:
+            certificate.verify_directly_issued_by(authority)
+            return
+        except (ValueError, TypeError, InvalidSignature):
+            continue
+    raise InvalidCertificate("the certificate is of another authority")
 
 
 def write_private(file: Path, content: bytes) -> None:

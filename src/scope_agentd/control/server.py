@@ -11,7 +11,8 @@ from scope_agentd.identity.membership import Membership
 from scope_agentd.settings import Settings
 from scope_proto.scope.v1 import control_pb2
 from scope_proto.scope.v1.control_pb2_grpc import add_AgentControlServicer_to_server
-from scope_wire.channel import server_credentials, server_options
+from scope_wire.channel import listen, server_options
+from scope_wire.endpoint import Endpoint
 
 SERVICE = control_pb2.DESCRIPTOR.services_by_name["AgentControl"].full_name
 
@@ -32,10 +33,9 @@ async def start_server(
         await status.set(name, health_pb2.HealthCheckResponse.SERVING)
     names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
     reflection.enable_server_reflection(names, server)
-    host, _, _ = settings.control.rpartition(":")
     try:
-        port = server.add_secure_port(settings.control, server_credentials(membership.current, of_clients=True))
-    except RuntimeError as error:
+        at = listen(server, Endpoint.parse(settings.control, "control").showing(membership.current), of_clients=True)
+    except OSError as error:
         raise PortTaken(f"cannot listen on {settings.control}: {error}; choose another with --control") from None
     await server.start()
-    return server, f"{host}:{port}"
+    return server, str(at)

@@ -20,12 +20,13 @@ from scope_agentd.identity.membership import is_valid, keep
 from scope_agentd.node import machine_id
 from scope_proto.scope.v1.enrolment_pb2 import GetAuthorityRequest, JoinRequest
 from scope_proto.scope.v1.enrolment_pb2_grpc import EnrolmentStub
-from scope_wire.addresses import address as address_of
-from scope_wire.channel import secure_channel
+from scope_wire.channel import open_channel
+from scope_wire.endpoint import Endpoint
 from scope_wire.errors import InvalidCertificate, InvalidKeyFile
 from scope_wire.identity import SERVER_NAME, read_certificate
 from scope_wire.join_token import JoinToken, digest_of
 from scope_wire.keys import (
+    Anonymous,
     Credentials,
     Key,
     make_key,
@@ -50,15 +51,14 @@ async def join(server: str, token: JoinToken, state_dir: Path) -> None:
         NotJoined: the server does not answer, is another one, or refuses; the message says why.
         StateUnusable: the state directory cannot be written to.
     """
-    host, port = address_of(server, "join")
+    to = Endpoint.parse(server, "join")
     if is_valid(state_dir, token.authority):
         return
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         key = _kept_key(state_dir / "joining.pem")
-        shown = await asyncio.to_thread(_certificate_of, host, port)
-        credentials = grpc.ssl_channel_credentials(pem_of(shown))
-        async with secure_channel(server, credentials, SERVER_NAME) as channel:
+        shown = await asyncio.to_thread(_certificate_of, to)
+        async with open_channel(to.showing(lambda: Anonymous((shown,))), SERVER_NAME) as channel:
             stub: Any = EnrolmentStub(channel)
             authority = await _authority(stub, token, shown)
             request = JoinRequest(
@@ -70,11 +70,8 @@ async def join(server: str, token: JoinToken, state_dir: Path) -> None:
             answer = await stub.Join(request, timeout=_ANSWER_S)
             signed = read_certificate(answer.certificate)
         told = answer.session_address
-        keep(
-            state_dir,
-            Credentials(key, signed, authority),
-            f"{server.rpartition(':')[0]}{told}" if told.startswith(":") else told,
-        )
+        address = told if not told.startswith(":") else str(to.at(port=int(told[1:])))
+        keep(state_dir, Credentials(key, signed, (authority,)), address)
         (state_dir / "joining.pem").unlink()
     except grpc.aio.AioRpcError as error:
         raise NotJoined(f"{server}: {error.details() or error.code().name}") from None
@@ -102,7 +99,7 @@ def _kept_key(file: Path) -> Key:
     return key
 
 
-def _certificate_of(host: str, port: int) -> x509.Certificate:
+def _certificate_of(to: Endpoint) -> x509.Certificate:
     """The certificate that a server shows, unchecked.
 
     Raises:
@@ -114,12 +111,12 @@ def _certificate_of(host: str, port: int) -> x509.Certificate:
     context.set_alpn_protocols(["h2"])
     try:
         with (
-            socket.create_connection((host, port), _ANSWER_S) as connection,
+            socket.create_connection((to.host, to.port), _ANSWER_S) as connection,
             context.wrap_socket(connection) as secured,
         ):
             return read_certificate(secured.getpeercert(binary_form=True) or b"")
     except (OSError, ValueError) as error:
-        raise NotJoined(f"no server enrols machines at {host}:{port}: {error}") from None
+        raise NotJoined(f"no server enrols machines at {to}: {error}") from None
 
 
 async def _authority(stub: Any, token: JoinToken, shown: x509.Certificate) -> x509.Certificate:

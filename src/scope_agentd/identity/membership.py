@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from scope_agentd.errors import NotJoined, StateUnusable
-from scope_wire.errors import InvalidKeyFile
+from scope_wire.endpoint import Endpoint
+from scope_wire.errors import InvalidAddress, InvalidKeyFile
 from scope_wire.keys import Credentials, write_private
 
 
@@ -40,6 +41,17 @@ class Membership:
     def current(self) -> Credentials:
         """The newest credentials."""
         return self.credentials
+
+    def endpoint(self, address: str | None = None) -> Endpoint:
+        """The server's session service, at another address if one is given.
+
+        Raises:
+            NotJoined: no address is given, and the kept one cannot be used.
+        """
+        try:
+            return Endpoint.parse(address or self.server, "server").showing(self.current)
+        except InvalidAddress as error:
+            raise NotJoined(f"{error}; give another with --server, or join again") from None
 
     def renew(self, credentials: Credentials) -> None:
         """Keeps a newer certificate.
@@ -82,7 +94,7 @@ def is_valid(state_dir: Path, authority: bytes) -> bool:
         credentials = Membership(state_dir).credentials
     except NotJoined:
         return False
-    return digest_of(credentials.authority) == authority and credentials.holder.expires > datetime.now(UTC)
+    return digest_of(credentials.authorities[0]) == authority and credentials.holder.expires > datetime.now(UTC)
 
 
 def key_file(state_dir: Path) -> Path:

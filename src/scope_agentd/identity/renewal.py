@@ -27,7 +27,7 @@ async def renew(membership: Membership, stub: Any) -> None:
     key = make_key()
     try:
         answer = await stub.Renew(RenewRequest(signing_request=signing_request(key)), timeout=_ANSWER_S)
-        credentials = Credentials(key, read_certificate(answer.certificate), membership.credentials.authority)
+        credentials = Credentials(key, read_certificate(answer.certificate), membership.credentials.authorities)
     except (grpc.aio.AioRpcError, InvalidCertificate) as error:
         said = error.details() if isinstance(error, grpc.aio.AioRpcError) else error
         log.warning("the certificate was not renewed", extra={"reason": str(said)})

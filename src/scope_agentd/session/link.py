@@ -9,11 +9,11 @@ import traceback
 import grpc
 
 from scope_agentd.errors import SessionEnded
-from scope_agentd.identity.membership import Membership
 from scope_agentd.session.attend import Attendance
 from scope_agentd.session.upload import Upload
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
-from scope_wire.channel import client_credentials, secure_channel
+from scope_wire.channel import open_channel
+from scope_wire.endpoint import Endpoint
 from scope_wire.identity import SERVER_NAME
 
 log = logging.getLogger(__name__)
@@ -26,11 +26,11 @@ class Link:
     """Keeps the agent connected to the server.
 
     Args:
-        address: host:port of the server.
+        server: its session service; shown the machine's newest certificate.
     """
 
-    def __init__(self, address: str, membership: Membership, attendance: Attendance, upload: Upload) -> None:
-        self._address, self._membership = address, membership
+    def __init__(self, server: Endpoint, attendance: Attendance, upload: Upload) -> None:
+        self._server = server
         self._attendance, self._upload = attendance, upload
         self.connections = 0
         self.connected = False
@@ -41,7 +41,7 @@ class Link:
         while True:
             began = time.monotonic()
             reason = await self._until_broken()
-            log.warning("no session with the server", extra={"address": self._address, "reason": reason})
+            log.warning("no session with the server", extra={"address": str(self._server), "reason": reason})
             pause_s = FIRST_PAUSE_S if time.monotonic() - began > _LASTED_S else min(2 * pause_s, LAST_PAUSE_S)
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
 
@@ -58,8 +58,7 @@ class Link:
         return reasons[0] if reasons else "the server closed the connection"
 
     async def _connection(self) -> None:
-        credentials = client_credentials(self._membership.current())
-        async with secure_channel(self._address, credentials, SERVER_NAME) as channel:
+        async with open_channel(self._server, SERVER_NAME) as channel:
             stub = SessionStub(channel)
             async with asyncio.TaskGroup() as streams:
                 welcome = asyncio.Event()
@@ -67,7 +66,7 @@ class Link:
                 await welcome.wait()  # the server accepts an Upload only after Attend
                 self.connections += 1
                 self.connected = True
-                log.info("session with the server", extra={"address": self._address})
+                log.info("session with the server", extra={"address": str(self._server)})
                 streams.create_task(self._upload.run(stub))
 
 

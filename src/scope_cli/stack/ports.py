@@ -9,8 +9,7 @@ from pathlib import Path
 
 from scope_cli.errors import CommandError, Interrupted, UsageError
 from scope_cli.flag import Flag
-from scope_wire.addresses import address as address_of
-from scope_wire.addresses import loopback_address
+from scope_wire.endpoint import Endpoint
 from scope_wire.errors import InvalidAddress
 
 _ENDING_S = 5.0
@@ -18,8 +17,8 @@ _LOCAL = ("http", "metrics")  # they have no TLS
 _LISTEN = "0A"  # TCP_LISTEN, as /proc/net/tcp writes it
 
 
-def checked(addresses: Mapping[str, str]) -> dict[str, tuple[str, int]]:
-    """Host and port of each address, by the name of its option.
+def checked(addresses: Mapping[str, str]) -> dict[str, Endpoint]:
+    """The endpoint of each address, by the name of its option.
 
     Raises:
         UsageError: an address is not valid.
@@ -27,12 +26,12 @@ def checked(addresses: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     found = {}
     for name, address in addresses.items():
         try:
-            host, port = (loopback_address if name in _LOCAL else address_of)(address, name)
+            endpoint = (Endpoint.parse_loopback if name in _LOCAL else Endpoint.parse)(address, name)
         except InvalidAddress as error:
             raise UsageError(str(error)) from None
-        if not port:
+        if not endpoint.port:
             raise UsageError(f"{name}: {address} needs a port above 0, so that the parts can find each other")
-        found[name] = host, port
+        found[name] = endpoint
     return found
 
 
@@ -48,9 +47,9 @@ def require_free(addresses: Mapping[str, str], stop: Flag) -> None:
         Interrupted: `stop` was set while waiting.
     """
     end = time.monotonic() + _ENDING_S
-    for name, (host, port) in checked(addresses).items():
-        while not _is_free(host, port):
-            user = _named(port)
+    for name, endpoint in checked(addresses).items():
+        while not _is_free(endpoint):
+            user = _named(endpoint.port)
             if user or time.monotonic() > end:
                 raise CommandError(
                     f"{addresses[name]} is used by another program{user}; stop it, or choose another with --{name}"
@@ -59,16 +58,16 @@ def require_free(addresses: Mapping[str, str], stop: Flag) -> None:
                 raise Interrupted
 
 
-def _is_free(host: str, port: int) -> bool:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def _is_free(endpoint: Endpoint) -> bool:
+    family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
     try:
         with socket.socket(family) as tried:
             tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the parts do
-            tried.bind((host, port))
+            tried.bind((endpoint.host, endpoint.port))
             tried.listen()
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
-            raise CommandError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+            raise CommandError(f"cannot listen on {endpoint}: {error.strerror}") from None
         return False
     return True
 

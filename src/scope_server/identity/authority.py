@@ -73,7 +73,7 @@ class Authority:
     def issue(self, identity: Identity) -> Credentials:
         """New credentials of this process's own."""
         key = make_key()
-        return Credentials(key, self.sign(signing_request(key), identity), self.certificate)
+        return Credentials(key, self.sign(signing_request(key), identity), (self.certificate,))
 
 
 def _make(directory: Path) -> None:

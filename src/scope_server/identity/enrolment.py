@@ -10,6 +10,7 @@ from scope_proto.scope.v1 import enrolment_pb2
 from scope_proto.scope.v1.enrolment_pb2_grpc import EnrolmentServicer
 from scope_server.errors import InvalidMessage, NotAdmitted, StoreUnavailable
 from scope_server.identity.register import Register
+from scope_wire.endpoint import Endpoint
 from scope_wire.errors import InvalidCertificate, InvalidJoinToken
 from scope_wire.identity import Identity, Kind
 from scope_wire.join_token import JoinToken
@@ -20,10 +21,9 @@ log = logging.getLogger(__name__)
 _HOSTNAME = 255  # characters
 
 
-def reached_at(listening: str) -> str:
-    """The address to tell machines of a service that listens at host:port: without a host if it listens on all."""
-    host, _, port = listening.rpartition(":")
-    return f":{port}" if host in ("0.0.0.0", "::", "") else listening
+def reached_at(listening: Endpoint) -> str:
+    """The address to tell machines of a service: without a host if it listens on all addresses."""
+    return f":{listening.port}" if listening.is_everywhere else str(listening)
 
 
 class EnrolmentService(EnrolmentServicer):

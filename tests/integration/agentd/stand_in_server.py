@@ -12,7 +12,8 @@ import pyarrow as pa
 from scope_proto.scope.v1 import control_pb2, record_pb2, session_pb2, task_pb2
 from scope_proto.scope.v1.session_pb2_grpc import SessionServicer, add_SessionServicer_to_server
 from scope_server.identity.authority import Authority
-from scope_wire.channel import server_credentials, server_options
+from scope_wire.channel import listen, server_options
+from scope_wire.endpoint import Endpoint
 from scope_wire.frame import opened
 from scope_wire.identity import Identity, Kind, caller_of
 
@@ -204,9 +205,8 @@ class StandInServer(SessionServicer):
         self._server = grpc.aio.server(options=server_options())
         add_SessionServicer_to_server(self, self._server)
         own = self.authority.issue(Identity(Kind.SERVER))
-        self.port = self._server.add_secure_port(
-            f"127.0.0.1:{self.port}", server_credentials(lambda: own, of_clients=True)
-        )
+        at = Endpoint("127.0.0.1", self.port, lambda: own)
+        self.port = listen(self._server, at, of_clients=True).port
         await self._server.start()
 
     async def stop(self) -> None:

@@ -36,9 +36,10 @@ from scope_bpf.capture.tracer import Tracer
 from scope_bpf.probes import probes
 from scope_proto.scope.v1 import control_pb2
 from scope_server.identity.authority import Authority
-from scope_wire.channel import client_credentials, secure_channel
+from scope_wire.channel import open_channel
+from scope_wire.endpoint import Endpoint
 from scope_wire.identity import AGENT_NAME, Role
-from scope_wire.keys import pem_of
+from scope_wire.keys import Anonymous
 
 StartAgent = Callable[..., Any]
 
@@ -90,13 +91,14 @@ async def test_machines_and_strangers_are_refused(
     """A machine's certificate allows nothing but health checks; without one of this fleet there is no connection."""
     strangers = Authority(tmp_path / "another")
     shown = {
-        "machine": client_credentials(of_machine(server.authority, "0" * 32)),
-        "stranger": client_credentials(of_person(strangers)),
-        "nothing": grpc.ssl_channel_credentials(pem_of(server.authority.certificate)),
+        "machine": of_machine(server.authority, "0" * 32),
+        "stranger": of_person(strangers),
+        "nothing": Anonymous((server.authority.certificate,)),
     }
     async with start_agent() as agent:
         for who, credentials in shown.items():
-            async with secure_channel(agent.address, credentials, AGENT_NAME) as channel:
+            at = Endpoint.parse(agent.address, "agent").showing(lambda shown=credentials: shown)
+            async with open_channel(at, AGENT_NAME) as channel:
                 with pytest.raises(grpc.aio.AioRpcError) as refused:
                     await control_of(channel).ListTasks(control_pb2.ListTasksRequest())
                 codes = grpc.StatusCode

@@ -27,10 +27,11 @@ from scope_proto.scope.v1.session_pb2_grpc import SessionStub
 from scope_server.identity import authority as signing
 from scope_server.identity import register
 from scope_server.identity.authority import Authority
-from scope_wire.channel import secure_channel, server_credentials
+from scope_wire.channel import listen
+from scope_wire.endpoint import Endpoint
 from scope_wire.identity import SERVER_NAME, Identity, Kind, holder_of, read_certificate
 from scope_wire.join_token import JoinToken
-from scope_wire.keys import make_key, pem_of, signing_request
+from scope_wire.keys import Anonymous, make_key, pem_of, signing_request
 
 StartServer = Callable[..., Any]
 Code = grpc.StatusCode
@@ -126,7 +127,7 @@ async def test_the_secret_is_told_to_the_right_server_only(tmp_path: Path) -> No
     own, impostor = strange.issue(Identity(Kind.SERVER)), Impostor(right)
     server = grpc.aio.server()
     add_EnrolmentServicer_to_server(impostor, server)
-    port = server.add_secure_port("127.0.0.1:0", server_credentials(lambda: own, of_clients=False))
+    port = listen(server, Endpoint("127.0.0.1", 0, lambda: own), of_clients=False).port
     await server.start()
     with pytest.raises(NotJoined, match="the certificate is of another authority"):
         await join(f"127.0.0.1:{port}", JoinToken.make(right.certificate), tmp_path / "state")
@@ -147,12 +148,8 @@ async def test_who_may_connect(start_server: StartServer, tmp_path: Path) -> Non
     """Only a certificate of the fleet connects, and only with TLS 1.3; only a machine's may call, for this machine."""
     async with start_server() as server:
         strange = of_machine(Authority(tmp_path / "strange"), MACHINE)
-        ours = pem_of(server.authority.certificate)
-        for credentials in (
-            grpc.ssl_channel_credentials(ours),
-            grpc.ssl_channel_credentials(ours, pem_of(strange.key), pem_of(strange.certificate)),
-        ):
-            async with secure_channel(server.ingest, credentials, SERVER_NAME) as channel:
+        for shown in (Anonymous((server.authority.certificate,)), strange):
+            async with to_server(server.ingest, shown) as channel:
                 assert await code_of(renewed(channel)) is Code.UNAVAILABLE
         async with grpc.aio.insecure_channel(server.ingest) as channel:
             assert await code_of(renewed(channel)) is Code.UNAVAILABLE
@@ -256,8 +253,7 @@ async def test_bad_requests(start_server: StartServer) -> None:
         for valid in (0, -1, 1e9, "x"):
             status, said = await server.ask("POST", "join-tokens", json={"valid": valid})
             assert (status, "valid: " in said["detail"]) == (400, True)
-        credentials = grpc.ssl_channel_credentials(pem_of(server.authority.certificate))
-        async with secure_channel(server.enrol, credentials, SERVER_NAME) as channel:
+        async with to_server(server.enrol, Anonymous((server.authority.certificate,))) as channel:
             stub: Any = EnrolmentStub(channel)
             for request in (
                 JoinRequest(),

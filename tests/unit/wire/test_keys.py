@@ -21,7 +21,7 @@ def test_a_file_is_read_as_written(authority: Authority, tmp_path: Path) -> None
         own = of_person(authority)
         own.write(tmp_path / "me.pem")
         found = Credentials.read(tmp_path / "me.pem")
-        assert (found.certificate, found.authority) == (own.certificate, own.authority)
+        assert (found.certificate, found.authorities) == (own.certificate, own.authorities)
         assert pem_of(found.key) == pem_of(own.key)
         assert (tmp_path / "me.pem").stat().st_mode & 0o777 == 0o600
 
@@ -30,9 +30,9 @@ def test_parts_belong_together(authority: Authority, tmp_path: Path) -> None:
     """A certificate of another key or authority is refused."""
     own, strange = of_person(authority), of_person(Authority(tmp_path / "other"))
     with pytest.raises(InvalidCertificate, match="another key"):
-        Credentials(make_key(), own.certificate, own.authority)
+        Credentials(make_key(), own.certificate, own.authorities)
     with pytest.raises(InvalidCertificate, match="another authority"):
-        Credentials(own.key, own.certificate, strange.authority)
+        Credentials(own.key, own.certificate, strange.authorities)
 
 
 def test_a_file_that_cannot_be_used_is_told(authority: Authority, tmp_path: Path) -> None:
