@@ -60,8 +60,8 @@ class Endpoint:
         found = cls.parse(text, name)
         if not found.is_loopback:
             raise InvalidAddress(
-                f"{name}: {found.host!r} is not a loopback address, and this service has no TLS; use 127.0.0.1, [::1] "
-                "or localhost"
+                f"{name}: {found.host!r} is not a loopback address; use 127.0.0.1, [::1] or localhost, because this "
+                "service has no TLS"
             )
         return found
 

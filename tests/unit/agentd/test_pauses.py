@@ -17,6 +17,7 @@ from scope_agentd.starts import Starts
 from scope_agentd.task import Task
 from scope_agentd.wanted import Wanted
 from scope_proto.scope.v1 import task_pb2
+from scope_wire.endpoint import Endpoint
 
 FIRST_S, LAST_S = 0.01, 0.16
 TRIES = 12  # without a limit, the last pause would be 20 s
@@ -74,7 +75,7 @@ def failing_link(monkeypatch: pytest.MonkeyPatch) -> tuple[Link, Tries]:
     tries = Tries(SessionEnded("made up"))
     monkeypatch.setattr(Link, "_connection", tries)
     nothing: Any = None  # a connection that is never made uses none of these
-    return Link("127.0.0.1:1", nothing, nothing, nothing), tries
+    return Link(Endpoint("127.0.0.1", 1), nothing, nothing), tries
 
 
 async def test_a_task_that_never_starts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ def test_loopback_addresses_are_taken(text: str, host: str, port: int) -> None:
 def test_others_could_connect(text: str) -> None:
     """Other addresses are refused where there is no TLS, and taken where there is."""
     with pytest.raises(
-        InvalidAddress, match=r"^http: '.*' is not a loopback address.* use 127.0.0.1, \[::1\] or localh"
+        InvalidAddress, match=r"^http: '.*' is not a loopback address; use 127.0.0.1, \[::1\] or localh"
     ):
         Endpoint.parse_loopback(text, "http")
     assert str(Endpoint.parse(text, "ingest")) == text
