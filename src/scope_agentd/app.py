@@ -109,7 +109,8 @@ def _state(settings: Settings, kept: ExitStack) -> tuple[Spool, Pins]:
 
 async def _deliver_rest(spool: Spool, deadline_s: float) -> None:
     try:
-        await asyncio.wait_for(spool.wait_until_empty(), deadline_s)
+        async with asyncio.timeout(deadline_s):
+            await spool.wait_until_empty()
     except TimeoutError:
         held = spool.held()
         log.warning(

@@ -127,7 +127,8 @@ class Task:
     async def _end_of_run(self, run: Run) -> None:
         left_s = self._left_s()
         with suppress(TimeoutError):
-            await asyncio.wait_for(run.over.wait(), None if left_s == float("inf") else left_s)
+            async with asyncio.timeout(None if left_s == float("inf") else left_s):
+                await run.over.wait()
         if not run.over.is_set():
             run.stop(task_pb2.TASK_END_LEASE)
             await run.over.wait()
@@ -145,7 +146,8 @@ class Task:
         self.next_try_ns = time.time_ns() + int(1e9 * seconds)
         self._surroundings.changed()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._released.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._released.wait()
 
     def _left_s(self) -> float:
         if not self.wanted.deadline_ns:

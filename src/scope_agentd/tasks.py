@@ -162,7 +162,8 @@ class Tasks:
         """Returns when `changes` is greater than `seen`, or when the time is over."""
         if self.changes == seen:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), most_s)
+                async with asyncio.timeout(most_s):
+                    await self._changed.wait()
 
     def _made(self, wanted: Wanted) -> Task:
         return Task(wanted, self._surroundings, self._keep)

@@ -29,7 +29,8 @@ class Examination:
     async def run(self) -> None:
         """Examines, after a failure again, until cancelled."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._asked.wait(), UNASKED_S)
+            async with asyncio.timeout(UNASKED_S):
+                await self._asked.wait()
         while not self._listed.done():
             try:
                 self._listed.set_result(await _examine())

@@ -53,7 +53,7 @@ class Reconciler:
             except NoSession:
                 await asyncio.Event().wait()  # cancelled when the session ends
             await asyncio.sleep(_BETWEEN_S)
-            with contextlib.suppress(TimeoutError):  # asyncio.wait_for of Python 3.11 may swallow a cancellation
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(EVERY_S - _BETWEEN_S):
                     await session.nudged.wait()
 

@@ -117,7 +117,8 @@ class Session:
     async def answers(self) -> bool:
         """Whether the agent is heard from now on; waits for as long as it may be silent between two reports."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._spoke.wait(), REPORT_EVERY_S + _LATE_S)
+            async with asyncio.timeout(REPORT_EVERY_S + _LATE_S):
+                await self._spoke.wait()
             return not self._end
         return False
 

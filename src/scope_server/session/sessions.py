@@ -82,7 +82,8 @@ class Sessions:
         if before:
             before.end(NoSession("the same agent has connected again"))
             try:
-                await asyncio.wait_for(before.gone.wait(), _REPLACED_S)
+                async with asyncio.timeout(_REPLACED_S):
+                    await before.gone.wait()
             except TimeoutError:
                 log.error("a replaced session does not end", extra={"machine": caller.machine_id})
         self.opened += 1
