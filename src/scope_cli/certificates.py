@@ -1,4 +1,4 @@
-"""`scope admin join-token | client-cert | certificates | revoke`: who may join, and who may call agents."""
+"""`scope admin join-token | client-cert | certificates | fingerprint | revoke`: who may join, and call agents."""
 
 import argparse
 import base64
@@ -35,6 +35,8 @@ def register(topics: Any) -> None:
     listed = topics.add_parser("certificates", help="list the certificates that have not expired")
     listed.add_argument("--json", action="store_true", help="as JSON")
     listed.set_defaults(run=_list)
+    fingerprint = topics.add_parser("fingerprint", help="print the authority's fingerprint, which `scope login` shows")
+    fingerprint.set_defaults(run=_fingerprint)
     revoke = topics.add_parser("revoke", help="revoke certificates: their holders are refused from now on")
     revoke.add_argument("which", metavar="WHICH", help="a serial number, a machine's id or a person's name")
     revoke.set_defaults(run=_revoke)
@@ -81,6 +83,14 @@ def _list(arguments: argparse.Namespace) -> None:
         texts = [row[name] or "" for name in ("kind", "name", "role", "hostname")]
         table.add_row(*texts, *dates, row["serial"])
     console().print(table)
+
+
+def _fingerprint(_: argparse.Namespace) -> None:
+    from scope_cli.client import Client
+    from scope_wire.identity import read_certificate
+    from scope_wire.join_token import fingerprint_of
+
+    print_line(fingerprint_of(read_certificate(Client().get("authority")["authority"].encode())))
 
 
 def _revoke(arguments: argparse.Namespace) -> None:

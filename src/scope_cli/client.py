@@ -1,48 +1,46 @@
 """The REST API as the command line uses it."""
 
 import json
-import os
+import ssl
 from http.client import HTTPException
-from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import Request
 
+from scope_cli.access import Access, found
 from scope_cli.errors import CommandError, ServerUnreachable, UsageError
-from scope_cli.installation import another_users, running_state_dir, token_file, told_url
-from scope_wire.errors import InvalidToken
-from scope_wire.token import read_token
+from scope_cli.https import opener
 
 _UNAVAILABLE = 503
 _KINDS: dict[int, type[CommandError]] = {400: UsageError, _UNAVAILABLE: ServerUnreachable}
-_opener = build_opener(ProxyHandler({}))  # no proxy knows this machine's loopback
 
 
 class Client:
-    """Calls the server at SCOPE_URL, or this machine's, with the token of SCOPE_TOKEN_FILE, or this machine's.
+    """Calls a server.
 
     Args:
-        url: of the server; without one, SCOPE_URL, then where the server of this user's `scope up` listens, then where
-            one listened last.
-        token_path: without one, as above.
+        access: the server; without one, as `scope_cli.access.found` finds it.
         timeout_s: for an answer.
 
     Raises:
-        CommandError: there is no token; the methods: the server answers with an error.
+        CommandError: there is no token or no certificate; the methods: the server answers with an error.
         UsageError: the methods: the server refuses what was asked, such as a filter.
         ServerUnreachable: the methods: the server does not answer, or its database is away.
     """
 
-    def __init__(self, url: str | None = None, token_path: Path | None = None, timeout_s: float = 30.0) -> None:
-        state = running_state_dir()
-        self.url = (url or os.environ.get("SCOPE_URL") or told_url(state)).rstrip("/")
-        given = os.environ.get("SCOPE_TOKEN_FILE")
+    def __init__(self, access: Access | None = None, timeout_s: float = 30.0) -> None:
+        self._access = access or found()
         self._timeout_s = timeout_s
         try:
-            self._token = read_token(token_path or (Path(given) if given else token_file(state)))
-        except InvalidToken as error:
-            raise CommandError(f"{error}{another_users()}") from None
+            self._opener = opener(self._access.authority)
+        except ssl.SSLError:
+            raise CommandError("the file with the authority's certificate has none") from None
+
+    @property
+    def url(self) -> str:
+        """Of the server, without a slash at its end."""
+        return self._access.url
 
     def get(self, *path: str, **query: Any) -> Any:
         """The answer to GET /api/v1/PATH; None and empty values of `query` are left out."""
@@ -64,10 +62,10 @@ class Client:
             f"{address}?{urlencode(pairs)}" if pairs else address,
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"},
+            headers={"Authorization": f"Bearer {self._access.token}", "Content-Type": "application/json"},
         )
         try:
-            with _opener.open(request, timeout=self._timeout_s) as answer:
+            with self._opener.open(request, timeout=self._timeout_s) as answer:
                 return json.load(answer)
         except HTTPError as error:
             with error:
@@ -76,8 +74,13 @@ class Client:
                 return said
             raise _KINDS.get(error.code, CommandError)(_problem(error, said)) from None
         except (URLError, TimeoutError, OSError, HTTPException, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            raise ServerUnreachable(f"no server answers at {self.url} ({reason}); start one with `scope up`") from None
+            raise _unreachable(self.url, getattr(error, "reason", error)) from None
+
+
+def _unreachable(url: str, reason: object) -> CommandError:
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return CommandError(f"{url} shows a certificate of another authority than expected ({reason.verify_message})")
+    return ServerUnreachable(f"no server answers at {url} ({reason}); start one with `scope up`")
 
 
 def _json_of(error: HTTPError) -> Any:

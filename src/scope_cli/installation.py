@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from scope_wire.endpoint import Endpoint
+
 HTTP = "127.0.0.1:8470"
 INGEST = "127.0.0.1:8471"
 CONTROL = "127.0.0.1:8472"
@@ -77,27 +79,40 @@ def postgres_dir(state: Path) -> Path:
     return state / "postgres"
 
 
-def url_of(address: str) -> str:
-    """The URL of an API that listens on HOST:PORT."""
-    return f"http://{address}"
+def url_of(endpoint: Endpoint) -> str:
+    """The URL, on this machine, of an API that listens there: HTTPS if other machines reach it."""
+    if endpoint.is_loopback:
+        return f"http://{endpoint}"
+    return f"https://{endpoint.at(host='127.0.0.1') if endpoint.is_everywhere else endpoint}"
 
 
-def tell_url(state: Path, url: str) -> None:
-    """Writes where this installation's server answers into the state directory, for the command line to find."""
+def tell_url(state: Path, url: str, authority: Path) -> None:
+    """Writes where this installation's server answers, and the file with its authority's certificate, into the state
+    directory, for the command line to find."""
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _replace(_url_file(state), url + "\n")
+        _replace(_url_file(state), f"{url}\n{authority}\n")
     except OSError as error:  # a full disk: it serves all the same
         _log.warning("cannot say where the API is", extra={"file": str(_url_file(state)), "reason": error.strerror})
 
 
 def told_url(state: Path) -> str:
     """Where this installation's server answers, or did when it ran last; the usual place if it never did."""
+    return _told(state)[0]
+
+
+def told_authority(state: Path) -> Path | None:
+    """The file with the certificate of that server's authority; None if it answers on loopback, in plain text."""
+    url, authority = _told(state)
+    return authority if url.startswith("https://") else None
+
+
+def _told(state: Path) -> tuple[str, Path | None]:
     with suppress(OSError, UnicodeDecodeError):
-        url = _url_file(state).read_text().strip()
-        if url.startswith("http://"):
-            return url
-    return url_of(HTTP)
+        url, _, authority = _url_file(state).read_text().strip().partition("\n")
+        if url.startswith(("http://", "https://")):
+            return url, Path(authority) if authority else None
+    return f"http://{HTTP}", None
 
 
 def _url_file(state: Path) -> Path:

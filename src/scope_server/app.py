@@ -88,11 +88,11 @@ async def serve(
         api[context.DISK], api[context.RETENTION], api[context.UPKEEP] = disk, retention, upkeep
         admission = Admission(tables, settings.keep_days)
         api[context.QUARANTINE] = Quarantine(conninfo, tables, admission)
-        http = await serve_http(api, Endpoint.parse_loopback(settings.http, "http"), cleanup)
+        own = authority.issue(Identity(Kind.SERVER))
+        http = await serve_http(api, Endpoint.parse(settings.http, "http"), lambda: own, cleanup)
         restored = Restored(share)
         reconciler = Reconciler(share, reports, backlog, sessions, restored)
         service = SessionService(register, sessions, reports, reconciler, backlog)
-        own = authority.issue(Identity(Kind.SERVER))
         ingest = await serve_grpc(
             "ingest",
             partial(add_SessionServicer_to_server, service),

@@ -11,14 +11,22 @@ from scope_server.api.serving import Runner
 from scope_server.errors import AddressTaken
 from scope_wire.channel import listen, server_options
 from scope_wire.endpoint import Endpoint
+from scope_wire.https import serving
+from scope_wire.keys import Credentials
 
 _WAIT_S = 5.0
 _AGAIN_S = 0.2
 _GRACE_S = 1.0  # for open streams, when the server stops
 
 
-async def serve_http(application: web.Application, at: Endpoint, cleanup: AsyncExitStack) -> Endpoint:
-    """Serves the API until `cleanup`; returns the endpoint with its port.
+async def serve_http(
+    application: web.Application, at: Endpoint, own: Callable[[], Credentials], cleanup: AsyncExitStack
+) -> Endpoint:
+    """Serves the API until `cleanup`, with HTTPS unless only this machine reaches it; returns the endpoint with its
+    port.
+
+    Args:
+        own: the server's credentials, asked at each handshake.
 
     Raises:
         AddressTaken: another program listens there.
@@ -26,9 +34,10 @@ async def serve_http(application: web.Application, at: Endpoint, cleanup: AsyncE
     runner = Runner(application)
     await runner.setup()
     cleanup.push_async_callback(runner.cleanup)
+    tls = None if at.is_loopback else serving(own)
 
     async def begin() -> Endpoint:
-        site = web.TCPSite(runner, at.host, at.port, reuse_address=True)
+        site = web.TCPSite(runner, at.host, at.port, reuse_address=True, ssl_context=tls)
         try:
             await site.start()
         except OSError as error:

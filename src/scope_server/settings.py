@@ -72,7 +72,12 @@ class Settings:
         ),
     ] = None
     http: Annotated[
-        str, Setting("the REST API listens here; port 0: any", unit="HOST:PORT", check=Endpoint.parse_loopback)
+        str,
+        Setting(
+            "the REST API listens here, on loopback in plain text, elsewhere with HTTPS; port 0: any",
+            unit="HOST:PORT",
+            check=Endpoint.parse,
+        ),
     ] = "127.0.0.1:8470"
     ingest: Annotated[
         str, Setting("the gRPC service for agents listens here; port 0: any", unit="HOST:PORT", check=Endpoint.parse)

@@ -58,3 +58,8 @@ class JoinToken:
 def digest_of(authority: x509.Certificate) -> bytes:
     """SHA-256 of a certificate, in DER: its fingerprint."""
     return hashlib.sha256(authority.public_bytes(Encoding.DER)).digest()
+
+
+def fingerprint_of(authority: x509.Certificate) -> str:
+    """The same as people compare it: `SHA256:` and base64 without padding, as ssh writes it."""
+    return "SHA256:" + base64.b64encode(digest_of(authority)).decode().rstrip("=")

@@ -15,6 +15,7 @@ from typing import Any, Self
 import psycopg
 from tests.chaos.proxy import Proxy
 
+from scope_cli.access import installed
 from scope_cli.client import Client
 from scope_cli.errors import CommandError
 from scope_server.errors import PostgresError
@@ -185,7 +186,7 @@ class World:
         self.eventually((state / "token").exists, "the server makes a token")
         self.proxy = Proxy(ingest)
         self._cleanup.callback(self.proxy.close)
-        self.client = Client(f"http://127.0.0.1:{http}", state / "token")
+        self.client = Client(installed(f"http://127.0.0.1:{http}", state / "token", None))
         self.eventually(lambda: self.client.get("health"), "the server is healthy")
         token = self.client.post("join-tokens")["token"]
         own = ["--control", f"127.0.0.1:{control}", "--metrics", f"127.0.0.1:{metrics}"]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from scope_cli.access import installed
 from scope_cli.client import Client
 from scope_cli.errors import CommandError
 from scope_cli.installation import ADDRESSES
@@ -33,7 +34,7 @@ class Up:
     @property
     def client(self) -> Client:
         """A client of the API."""
-        return Client(f"http://{self.http}", self.state / "token")
+        return Client(installed(f"http://{self.http}", self.state / "token", None))
 
     @property
     def environment(self) -> dict[str, str]:

@@ -25,12 +25,14 @@ def run(arguments: argparse.Namespace) -> None:
     from scope_cli.daemon import run_until_signalled
     from scope_server.app import serve
     from scope_server.errors import ScopeServerError
+    from scope_server.identity.authority import CERTIFICATE_FILE
+    from scope_wire.endpoint import Endpoint
 
     settings = load(SERVER, arguments.config, os.environ, given(arguments, SERVER))
 
     async def run_server(stop: asyncio.Event, notifier: Notifier) -> None:
         def listens(http: str, *_: str) -> None:
-            tell_url(settings.state_dir, url_of(http))
+            tell_url(settings.state_dir, url_of(Endpoint.parse(http, "http")), settings.authority / CERTIFICATE_FILE)
             notifier.waiting("the database")
 
         await serve(settings, stop, listens, notifier.ready)

@@ -13,7 +13,7 @@ from scope_wire.endpoint import Endpoint
 from scope_wire.errors import InvalidAddress
 
 _ENDING_S = 5.0
-_LOCAL = ("http", "metrics")  # they have no TLS
+_LOCAL = ("metrics",)  # without TLS
 _LISTEN = "0A"  # TCP_LISTEN, as /proc/net/tcp writes it
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from scope_cli.access import installed
 from scope_cli.client import Client
 from scope_cli.errors import CommandError, Interrupted, ServerUnreachable
 from scope_cli.flag import Flag
@@ -59,7 +60,7 @@ class Stack:
         self._stop, self._hurry = stop or Flag(), hurry or Flag()
         self._cleanup = ExitStack()
         self._supervisors: list[Supervisor] = []
-        self.url = url_of(self._addresses["http"])
+        self.url = url_of(checked(self._addresses)["http"])
 
     def __enter__(self) -> "Stack":
         try:
@@ -74,7 +75,14 @@ class Stack:
 
     def client(self, timeout_s: float = 30.0) -> Client:
         """The API of this stack."""
-        return Client(self.url, token_file(self._state), timeout_s)
+        authority = self._authority if self.url.startswith("https://") else None
+        return Client(installed(self.url, token_file(self._state), authority), timeout_s)
+
+    @property
+    def _authority(self) -> Path:
+        from scope_server.identity.authority import CERTIFICATE_FILE
+
+        return authority_dir(self._state) / CERTIFICATE_FILE
 
     @property
     def lines(self) -> list[str]:
@@ -84,7 +92,6 @@ class Stack:
     def _start(self) -> None:
         from scope_server.store.postgres import PrivatePostgres
 
-        checked(self._addresses)
         self._cleanup.enter_context(owned(self._state))
         try:
             make_token(token_file(self._state))
@@ -118,7 +125,7 @@ class Stack:
         from scope_agentd.identity.membership import is_valid
         from scope_wire.join_token import digest_of
 
-        authority = x509.load_pem_x509_certificate((authority_dir(self._state) / "certificate.pem").read_bytes())
+        authority = x509.load_pem_x509_certificate(self._authority.read_bytes())
         if is_valid(self._state, digest_of(authority)):
             return self._child("agentd", arguments)
         while True:

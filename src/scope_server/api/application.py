@@ -3,6 +3,7 @@
 from aiohttp import web
 
 from scope_server.api import (
+    authority,
     certificates,
     events,
     health,
@@ -20,9 +21,12 @@ from scope_server.api.problems import explain, require_token
 
 
 def application(token: str) -> web.Application:
-    """All resources, protected by the token. The caller sets the keys in `context`."""
-    made = web.Application(middlewares=[explain, require_token(token)], client_max_size=BODY_BYTES)
+    """All resources; all but the authority's certificate need the token. The caller sets the keys in `context`."""
+    made = web.Application(
+        middlewares=[explain, require_token(token, but_not={authority.PATH})], client_max_size=BODY_BYTES
+    )
     for resource in (
+        authority,
         health,
         storage,
         nodes,

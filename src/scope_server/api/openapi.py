@@ -162,7 +162,9 @@ def _certificates() -> dict[str, Any]:
     asked = {"name": {"type": "string"}, "role": role, "signing_request": {"type": "string", "format": "byte"}}
     person = {"type": "object", "required": ["name", "signing_request"], "properties": asked}
     listed, signed = _listed("certificates"), {"type": "object"}
+    authority = {"type": "object", "properties": {"authority": {"type": "string", "description": "in PEM"}}}
     return {
+        "/authority": {"get": {**_operation("The certificate of the fleet's authority", authority), "security": []}},
         "/join-tokens": {"post": _operation("A token with which one machine joins", signed, body=token, created=True)},
         "/certificates": {
             "get": _operation("Certificates that have not expired", listed),

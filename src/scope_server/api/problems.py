@@ -1,7 +1,7 @@
 """Answers errors as problem documents (RFC 9457), and checks the token."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -42,12 +42,12 @@ def problem(status: int, title: str, detail: str) -> web.Response:
     return web.json_response(body, status=status, content_type="application/problem+json")
 
 
-def require_token(token: str) -> Middleware:
-    """Refuses requests without the token."""
+def require_token(token: str, but_not: Collection[str]) -> Middleware:
+    """Refuses requests without the token, but for these paths."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if shows(request.headers.get("Authorization"), token):
+        if request.path in but_not or shows(request.headers.get("Authorization"), token):
             return await handler(request)
         refusal = problem(
             401,

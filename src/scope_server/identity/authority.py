@@ -13,6 +13,7 @@ from scope_wire.errors import InvalidKeyFile
 from scope_wire.identity import Identity, Kind, dns_names
 from scope_wire.keys import Credentials, Key, make_key, pem_of, read_private, signing_request, write_private
 
+CERTIFICATE_FILE = "certificate.pem"  # in the authority's directory
 LIFETIME = timedelta(days=90)  # of the certificate of a machine or person
 _LONG = timedelta(days=3653)  # of the authority's, and of the server's, which lives in its memory
 _BEGIN = datetime(2020, 1, 1, tzinfo=UTC)  # of all: clocks of machines may be wrong, and must still connect
@@ -32,7 +33,7 @@ class Authority:
             if not (directory / "key.pem").exists():
                 _make(directory)
             self._key = _private_key(read_private(directory / "key.pem"))
-            self.certificate = x509.load_pem_x509_certificate((directory / "certificate.pem").read_bytes())
+            self.certificate = x509.load_pem_x509_certificate((directory / CERTIFICATE_FILE).read_bytes())
         except OSError as error:
             raise InvalidSettings(f"authority: cannot use {directory}: {error.strerror}") from None
         except ValueError as error:
@@ -90,7 +91,7 @@ def _make(directory: Path) -> None:
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(key, hashes.SHA256())
     )
-    write_private(directory / "certificate.pem", pem_of(certificate))
+    write_private(directory / CERTIFICATE_FILE, pem_of(certificate))
     write_private(directory / "key.pem", pem_of(key))  # last: it says that both are there
 
 

@@ -12,6 +12,7 @@ import grpc
 import psycopg
 from tests.fleet import of_machine, to_server
 
+from scope_cli.access import installed
 from scope_cli.client import Client
 from scope_server.app import serve
 from scope_server.identity.authority import Authority
@@ -39,7 +40,7 @@ class Server:
 
     async def get(self, *path: str, **query: Any) -> Any:
         """GET from the API with the command line's client, without blocking the event loop."""
-        client = Client(f"http://{self.http}", self.token)
+        client = Client(installed(f"http://{self.http}", self.token, None))
         return await asyncio.to_thread(lambda: client.get(*path, **query))
 
     async def ask(self, method: str, path: str, **given: Any) -> tuple[int, Any]:

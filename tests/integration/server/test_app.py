@@ -272,15 +272,6 @@ def test_an_address_is_host_and_port(name: str, address: str, tmp_path: Path) ->
         Settings("", tmp_path / "token", tmp_path / "authority", tmp_path, **{name: address})
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0:1", "example.org:80"])
-def test_without_tls_only_loopback_is_listened_on(address: str, tmp_path: Path) -> None:
-    """The API has no TLS: any address but a loopback one is refused. Agents' services have mutual TLS."""
-    files = (tmp_path / "token", tmp_path / "authority", tmp_path)
-    with pytest.raises(InvalidSettings, match="http: "):
-        Settings("", *files, http=address)
-    assert Settings("", *files, ingest=address, enrol=address).ingest == address
-
-
 @pytest.mark.parametrize(("text", "mode"), [("", 0o600), ("short", 0o600), ("long enough for a token", 0o644)])
 async def test_a_token_file_that_is_none_is_told(
     start_server: StartServer, tmp_path: Path, text: str, mode: int

@@ -86,7 +86,8 @@ def api(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     (tmp_path / "api-url").write_text(made.url + "\n")
     made.answer("GET storage", STORAGE)
     monkeypatch.setenv("SCOPE_STATE", str(tmp_path))
-    for name in ("SCOPE_URL", "SCOPE_TOKEN_FILE"):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for name in ("SCOPE_URL", "SCOPE_TOKEN_FILE", "SCOPE_CA_FILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "200")
     yield made

@@ -8,6 +8,7 @@ import pytest
 from tests.unit.cli.conftest import Api
 
 from scope_cli import installation
+from scope_cli.access import Access
 from scope_cli.client import Client
 from scope_cli.errors import CommandError
 from scope_cli.installation import (
@@ -15,10 +16,12 @@ from scope_cli.installation import (
     running_state_dir,
     state_dir,
     tell_url,
+    told_authority,
     told_running,
     told_url,
     url_of,
 )
+from scope_wire.endpoint import Endpoint
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -80,10 +83,11 @@ def test_another_user_is_told_of_roots(scope: Run, tmp_path: Path, monkeypatch: 
 
 
 def test_a_given_url_comes_first(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A URL argument comes before SCOPE_URL, and SCOPE_URL before the state directory."""
+    """A given access comes before SCOPE_URL, and SCOPE_URL before the state directory."""
+    assert Client().url == api.url
     monkeypatch.setenv("SCOPE_URL", "http://127.0.0.1:1/")
     assert Client().url == "http://127.0.0.1:1"
-    assert Client(api.url).url == api.url
+    assert Client(Access(api.url, "a token")).url == api.url
 
 
 def test_without_a_word_it_is_the_usual_place(tmp_path: Path) -> None:
@@ -95,16 +99,22 @@ def test_without_a_word_it_is_the_usual_place(tmp_path: Path) -> None:
 
 def test_what_is_told_is_found_and_private(tmp_path: Path) -> None:
     """The written URL is found, also after a change; only the owner can read it."""
-    for address, url in (("127.0.0.1:81", "http://127.0.0.1:81"), ("[::1]:82", "http://[::1]:82")):
-        tell_url(tmp_path, url_of(address))
-        assert told_url(tmp_path) == url
+    authority = tmp_path / "authority.pem"
+    for address, url, trusted in (
+        ("127.0.0.1:81", "http://127.0.0.1:81", None),
+        ("[::1]:82", "http://[::1]:82", None),
+        ("10.0.0.1:83", "https://10.0.0.1:83", authority),
+        ("0.0.0.0:84", "https://127.0.0.1:84", authority),
+    ):
+        tell_url(tmp_path, url_of(Endpoint.parse(address, "http")), authority)
+        assert (told_url(tmp_path), told_authority(tmp_path)) == (url, trusted)
     assert [(file.name, file.stat().st_mode & 0o777) for file in tmp_path.iterdir()] == [("api-url", 0o600)]
 
 
 def test_a_server_that_cannot_say_where_it_is_serves(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A state directory that cannot be written is logged, and raises no error."""
     (tmp_path / "file").write_text("")
-    tell_url(tmp_path / "file", "http://127.0.0.1:81")
+    tell_url(tmp_path / "file", "http://127.0.0.1:81", tmp_path)
     assert "cannot say where the API is" in caplog.text
 
 
@@ -150,7 +160,7 @@ def test_nobody_there_is_told(scope: Run, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_silent_listener_is_not_waited_for() -> None:
     """A listener that never answers is an error after the timeout."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        client = Client(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.2)
+        client = Client(Access(f"http://127.0.0.1:{silent.getsockname()[1]}", "a token"), timeout_s=0.2)
         with pytest.raises(CommandError, match="no server answers"):
             client.get("health")
 

@@ -90,9 +90,9 @@ def test_an_address_of_a_process_that_is_ending_is_waited_for() -> None:
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1", "192.0.2.1:80", "127.0.0.1:0", "127.0.0.1:99999"])
 def test_what_is_no_address_is_wrong_usage(address: str) -> None:
-    """The message names the option."""
-    with pytest.raises(UsageError, match="http: "):
-        require_free({"http": address}, Flag())
+    """The message names the option. The metrics, in plain text, are for loopback only."""
+    with pytest.raises(UsageError, match="metrics: "):
+        require_free({"metrics": address}, Flag())
 
 
 def test_what_was_left_behind_is_ended(tmp_path: Path) -> None:
