@@ -97,8 +97,10 @@ test: build tracefs ## run all tests, or only TESTS=... (as root)
 ifdef TESTS
 	@$(BIN)/python -m pytest $(TESTS)
 else
-	@$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --durations 25 -m "not alone" $(FOLDERS)
-	@$(BIN)/python -m pytest --durations 25 -m alone $(FOLDERS)
+	@failed=0; \
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --durations 25 -m "not alone" $(FOLDERS) || failed=1; \
+	$(BIN)/python -m pytest --durations 25 -m alone $(FOLDERS) || failed=1; \
+	exit $$failed
 endif
 
 # One probe of each kind: events and summaries, functions with a resolver, samples; and one line from kernel to answer.

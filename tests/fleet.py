@@ -1,4 +1,4 @@
-"""A fleet's certificates: what a server's authority signs for machines and persons."""
+"""A fleet's certificates: what a server's authority signs for machines and persons. How its agents are set up."""
 
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,9 @@ from scope_wire.channel import open_channel
 from scope_wire.endpoint import Endpoint
 from scope_wire.identity import AGENT_NAME, SERVER_NAME, Identity, Kind, Role
 from scope_wire.keys import Anonymous, Credentials
+
+UNEXAMINED_S = 1e6  # examine_after_s: an agent tries no probe unless it is asked to, which would cost every test
+UNEXAMINED = ("--examine-after-s", str(UNEXAMINED_S))
 
 
 def of_machine(authority: Authority, machine: str) -> Credentials:

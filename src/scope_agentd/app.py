@@ -62,7 +62,7 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
                 spool, bus, pins, totals, Starts(), memory, lambda: families(settings.exclude_pid), changed
             ),
         )
-        examination = Examination()
+        examination = Examination(settings.examine_after_s)
         acknowledged = Acknowledged()
         upload = Upload(node, spool, acknowledged)
         attendance = Attendance(node, tasks, spool, membership, examination, acknowledged=acknowledged)

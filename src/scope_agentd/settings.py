@@ -58,6 +58,14 @@ class Settings:
         ),
     ] = None
     exclude_pid: Annotated[tuple[int, ...], Setting("processes that no task records, with all their descendants")] = ()
+    examine_after_s: Annotated[
+        float,
+        Setting(
+            "how long after its start the agent tries which probes can run here, unless somebody asks earlier",
+            unit="s",
+            check=at_least(0),
+        ),
+    ] = 60.0
     stop_deadline_s: Annotated[
         float,
         Setting(

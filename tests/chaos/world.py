@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import psycopg
 from tests.chaos.proxy import Proxy
+from tests.fleet import UNEXAMINED
 
 from scope_cli.access import installed
 from scope_cli.client import Client
@@ -192,7 +193,7 @@ class World:
         own = ["--control", f"127.0.0.1:{control}", "--metrics", f"127.0.0.1:{metrics}"]
         words = ["--state-dir", str(self.spool_disk), "--server", f"127.0.0.1:{self.proxy.port}", *own]
         words += ["--join", f"127.0.0.1:{enrol}", "--token", token]
-        words += ["--spool-bytes", str(32 << 20), "--exclude-pid", str(os.getpid())]
+        words += ["--spool-bytes", str(32 << 20), "--exclude-pid", str(os.getpid()), *UNEXAMINED]
         self.agent = Part("agentd", words, self.folder, library)
         self._begin(self.agent)
         self.eventually(lambda: self.client.get("health")["agents"] == 1, "the agent attends")

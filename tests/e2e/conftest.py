@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.fleet import UNEXAMINED
 
 from scope_cli.access import installed
 from scope_cli.client import Client
@@ -65,7 +66,7 @@ def run_up(state: Path, **environment: str) -> Up:
     """Starts `scope up` with additional environment variables, and waits until its tasks run."""
     addresses = dict(zip(ADDRESSES, free_addresses(len(ADDRESSES)), strict=True))
     words = [word for name, address in addresses.items() for word in (f"--{name}", address)]
-    command = [*SCOPE, "up", "--state-dir", str(state), *words]
+    command = [*SCOPE, "up", "--state-dir", str(state), *words, *UNEXAMINED]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     own = {"XDG_RUNTIME_DIR": str(state.parent)}  # hides it from the commands of other tests
     process = subprocess.Popen(command, text=True, env=os.environ | own | environment, **pipes)

@@ -14,22 +14,26 @@ from scope_proto.scope.v1 import control_pb2
 
 log = logging.getLogger(__name__)
 
-UNASKED_S = 60.0  # after the agent's start: until then, tasks start
 _AGAIN_S = 60.0
 _PROGRAM = (sys.executable, "-m", "scope_agentd.control.catalogue")
 
 
 class Examination:
-    """Begins a minute after the agent's start, or when it is asked for earlier."""
+    """Begins some time after the agent's start, when its tasks have started, or when it is asked for earlier.
 
-    def __init__(self) -> None:
+    Args:
+        unasked_s: how long after the start, in seconds.
+    """
+
+    def __init__(self, unasked_s: float) -> None:
+        self._unasked_s = unasked_s
         self._asked = asyncio.Event()
         self._listed: asyncio.Future[control_pb2.ListProbesResponse] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
         """Examines, after a failure again, until cancelled."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(UNASKED_S):
+            async with asyncio.timeout(self._unasked_s):
                 await self._asked.wait()
         while not self._listed.done():
             try:

@@ -28,7 +28,8 @@ DEFAULT_TASKS: tuple[dict[str, Any], ...] = (
 REFRESH_S = 1.0
 _ANSWER_S = 5.0
 _SERVER_ADDRESSES, _AGENT_ADDRESSES = ("http", "ingest", "enrol"), ("control", "metrics")
-_SERVER_LIMITS, _AGENT_LIMITS = ("keep_days", "keep_bytes", "free_floor"), ("spool_bytes", "task_bytes")
+_SERVER_LIMITS = ("keep_days", "keep_bytes", "free_floor")
+_AGENT_LIMITS = ("spool_bytes", "task_bytes", "examine_after_s")
 
 
 def register(subcommands: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.fleet import make_member, of_person, to_agent
+from tests.fleet import UNEXAMINED_S, make_member, of_person, to_agent
 from tests.integration.agentd.stand_in_server import StandInServer
 
 from scope_agentd.app import serve
@@ -51,8 +51,8 @@ def start_agent(tmp_path: Path, server: StandInServer) -> Callable[..., Any]:
 
     @asynccontextmanager
     async def start(**changes: Any) -> AsyncIterator[Agent]:
-        given = {"state_dir": tmp_path, "control": "127.0.0.1:0", "metrics": "127.0.0.1:0", **changes}
-        settings = Settings(**given)
+        addresses = {"control": "127.0.0.1:0", "metrics": "127.0.0.1:0"}
+        settings = Settings(**{"state_dir": tmp_path, "examine_after_s": UNEXAMINED_S, **addresses, **changes})
         with suppress(OSError):  # the agent tells it
             make_member(settings.state_dir, server.authority, f"127.0.0.1:{server.port}")
         stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import pytest
 from google.protobuf import json_format
-from tests.fleet import make_member
+from tests.fleet import UNEXAMINED, make_member
 from tests.integration.agentd.conftest import Agent
 from tests.integration.agentd.stand_in_server import StandInServer
 
@@ -54,7 +54,7 @@ async def agent_process(state: Path, server: StandInServer) -> tuple[subprocess.
     make_member(state, server.authority, f"127.0.0.1:{server.port}")
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
         control, metrics = (f"127.0.0.1:{free.getsockname()[1]}" for free in (one, two))
-    words = ["--state-dir", str(state), "--control", control]
+    words = ["--state-dir", str(state), "--control", control, *UNEXAMINED]
     process = subprocess.Popen([sys.executable, "-m", "scope_cli.main", "agentd", *words, "--metrics", metrics])
     hellos = len(server.hellos)
     await until(lambda: len(server.hellos) > hellos or process.poll() is not None)

@@ -28,7 +28,6 @@ from tests.integration.agentd.driving import (
 )
 from tests.integration.agentd.stand_in_server import StandInServer
 
-from scope_agentd.control import examination
 from scope_agentd.errors import AgentError, InvalidSettings, PortTaken, SpoolFailed, StateUnusable
 from scope_agentd.pipeline.spool.log import Log
 from scope_agentd.settings import Settings
@@ -108,13 +107,10 @@ async def test_machines_and_strangers_are_refused(
                 await control_of(channel).ListTasks(control_pb2.ListTasksRequest(), timeout=5)
 
 
-async def test_probes_are_tried_once_and_told(
-    start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_probes_are_tried_once_and_told(start_agent: StartAgent, server: StandInServer) -> None:
     """The agent tries its probes once, unasked. It tells the server each with its availability, attach point, streams
     and columns, on every connection, and answers ListProbes with the same."""
-    monkeypatch.setattr(examination, "UNASKED_S", 0)
-    async with start_agent() as agent:
+    async with start_agent(examine_after_s=0) as agent:
         await until(lambda: server.probes, 300)
         told, server.probes = server.probes, None
         server.ask_for_probes()
