@@ -33,6 +33,7 @@ def test_a_flag_before_a_variable_before_the_file_before_the_default(tmp_path: P
         "spool_bytes": (2 << 30, f"{file}:4"),
         "task_bytes": (None, "default"),
         "exclude_pid": ((), "default"),
+        "examine_after_s": (60.0, "default"),
         "stop_deadline_s": (5.0, "default"),
     }
 
