@@ -11,6 +11,7 @@ ARCH   := $(patsubst aarch64,arm64,$(patsubst x86_64,x86,$(shell uname -m)))
 PROBES  := $(notdir $(patsubst %/,%,$(wildcard bpf/probes/*/)))
 OBJECTS := $(PROBES:%=src/scope_bpf/objects/%.bpf.o)
 HOLD    := src/scope_bpf/objects/hold
+CATALOGUE := src/scope_catalogue/catalogue.json
 PROTOS  := $(wildcard proto/scope/v1/*.proto)
 STUBS   := $(PROTOS:proto/%.proto=src/scope_proto/%_pb2.py)
 
@@ -39,7 +40,7 @@ $(VENV)/.installed: pyproject.toml requirements.lock setup.py src/scope_bpf/bind
 	@touch $@
 
 .PHONY: build
-build: $(VENV)/.installed objects hold stubs ## build .venv/bin/scope and everything it needs
+build: $(VENV)/.installed objects hold stubs catalogue ## build .venv/bin/scope and everything it needs
 
 # ---- generated, never committed ---------------------------------------------------------------------------------
 
@@ -51,6 +52,13 @@ src/scope_bpf/objects/%.bpf.o: bpf/probes/%/$$*.bpf.c $$(wildcard bpf/probes/$$*
 	@mkdir -p $(@D)
 	$(CLANG) $(BPF_FLAGS) -Ibpf/probes/$* -c $< -o $@.tmp
 	@$(STRIP) -g $@.tmp
+	@mv $@.tmp $@
+
+.PHONY: catalogue
+catalogue: $(CATALOGUE) ## write what is known of probes as data, for the server and the command line
+
+$(CATALOGUE): $(OBJECTS) $(shell find src/scope_bpf src/scope_catalogue -name '*.py')
+	PYTHONPATH=src $(or $(wildcard $(BIN)/python),$(PYTHON)) -m scope_bpf > $@.tmp
 	@mv $@.tmp $@
 
 .PHONY: hold
@@ -165,4 +173,4 @@ lock: ## write requirements.lock with the newest versions that pyproject.toml al
 
 .PHONY: clean
 clean: ## remove everything that the build made
-	rm -rf build dist $(VENV) src/scope_bpf/objects src/scope_bpf/binding/_native.* src/scope_proto/scope src/*.egg-info
+	rm -rf build dist $(VENV) src/scope_bpf/objects src/scope_bpf/binding/_native.* src/scope_proto/scope $(CATALOGUE) src/*.egg-info

@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the cffi extension, the BPF objects and the generated stubs that a build makes."""
+"""What pyproject.toml cannot say: the cffi extension, and the other files that a build makes."""
 
 import subprocess
 
@@ -11,7 +11,7 @@ class BuildPackage(build_py):
 
     def run(self) -> None:
         """Makes them with the Makefile's rules."""
-        subprocess.run(["make", "--no-print-directory", "objects", "hold", "stubs"], check=True)
+        subprocess.run(["make", "--no-print-directory", "objects", "hold", "stubs", "catalogue"], check=True)
         super().run()
 
 

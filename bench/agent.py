@@ -11,9 +11,9 @@ from scope_agentd.pipeline.books import Books
 from scope_agentd.pipeline.describe import Describer
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
 from scope_bpf.probes import probe_named
+from scope_catalogue.options import parse_options
 
 CALLS = 5_000_000
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import psycopg
 
 from bench.measure import Result, at_least
-from scope_bpf.probes import probes
+from scope_catalogue.catalogue import streams
 from scope_cli.bench_store.costs import written
 from scope_cli.bench_store.fill import Filler
 from scope_cli.bench_store.load import Load
 from scope_server.store.postgres import PrivatePostgres
-from scope_server.store.schema.columns import stream_tables
 from scope_server.store.schema.migrate import migrate
+from scope_server.store.schema.tables import Tables
 
 ROWS = 200_000  # rows stored before the measurement
 MACHINES = 50
@@ -21,11 +21,11 @@ MACHINES = 50
 
 def run() -> list[Result]:
     """Rows per second of both, measured in turns, and CPU per row."""
-    tables = stream_tables(probes())
+    tables = Tables(streams().values())
     load = Load(ROWS, machines=MACHINES, days=0.5, late=0.05, end_ns=time.time_ns())
     with tempfile.TemporaryDirectory(prefix="scope") as folder, PrivatePostgres(Path(folder) / "pg") as postgres:
         with psycopg.connect(postgres.conninfo(), autocommit=True) as connection:
-            migrate(connection, tables.values())
+            migrate(connection, tables)
         filler = Filler(postgres.conninfo(), tables, load)
         filler.fill(load, lambda _: None)
         found = written(filler, load)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from bench.measure import TRACER_CPU, Result, loop, median_of, ns_per_call
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.target import Target
 from scope_bpf.probes import probe_named
+from scope_catalogue.options import parse_options
 
 CALLS = 500_000
 ROUNDS = 15

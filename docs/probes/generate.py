@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from scope_bpf.catalogue.probe import Probe
-from scope_bpf.catalogue.stream import HEADER, OF_INTERVAL, PROCESS, SAMPLED, Column, Stream
+from scope_bpf.catalogue.stream import HEADER, OF_INTERVAL, PROCESS, SAMPLED, Stream
 from scope_bpf.probes import probes
+from scope_catalogue.stream import Column
 from scope_cli.commands.probes import described, type_name
 
 HERE = Path(__file__).parent

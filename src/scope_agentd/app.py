@@ -19,6 +19,7 @@ from scope_agentd.metrics_server import MetricsServer
 from scope_agentd.node import describe_node, installation_id
 from scope_agentd.own_processes import families
 from scope_agentd.pins import Pins
+from scope_agentd.pipeline.descriptions import Descriptions
 from scope_agentd.pipeline.spool import Spool
 from scope_agentd.place import Place
 from scope_agentd.run import Surroundings
@@ -50,7 +51,7 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
     for missing in unreadable():
         log.warning("a capability is missing, so this is not known of processes", extra={"missing": missing})
     with ExitStack() as kept:
-        spool, pins = _state(settings, kept)
+        spool, descriptions, pins = _state(settings, kept)
         membership = Membership(settings.state_dir)
         bus = kept.enter_context(closing(Bus(settings.state_dir)))
         node = describe_node(settings.state_dir)
@@ -59,12 +60,20 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
         tasks = Tasks(
             WantedFile(settings.state_dir / "tasks.json", digest_of(membership.credentials.authorities[0]).hex()),
             lambda changed: Surroundings(
-                spool, bus, pins, totals, Starts(), memory, lambda: families(settings.exclude_pid), changed
+                spool,
+                descriptions,
+                bus,
+                pins,
+                totals,
+                Starts(),
+                memory,
+                lambda: families(settings.exclude_pid),
+                changed,
             ),
         )
         examination = Examination(settings.examine_after_s)
         acknowledged = Acknowledged()
-        upload = Upload(node, spool, acknowledged)
+        upload = Upload(node, spool, descriptions, acknowledged)
         attendance = Attendance(node, tasks, spool, membership, examination, acknowledged=acknowledged)
         link = Link(membership.endpoint(settings.server), attendance, upload)
         async with AsyncExitStack() as cleanup:
@@ -91,7 +100,7 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
                 await _deliver_rest(spool, settings.stop_deadline_s if link.connected else 0.0)
 
 
-def _state(settings: Settings, kept: ExitStack) -> tuple[Spool, Pins]:
+def _state(settings: Settings, kept: ExitStack) -> tuple[Spool, Descriptions, Pins]:
     """Opens the agent's files on disk, and closes the runs that a killed agent left open."""
     state = settings.state_dir
     try:
@@ -99,12 +108,15 @@ def _state(settings: Settings, kept: ExitStack) -> tuple[Spool, Pins]:
         place = Place(state)
         place.claim()
         spool = kept.enter_context(closing(Spool(state / "spool", settings.spool_bytes)))
+        descriptions = Descriptions(state / "descriptions")
+        if not spool.held().records:
+            descriptions.forget()
         kept.callback(place.release)
         pins = kept.enter_context(closing(Pins(state, installation_id(state))))
     except OSError as error:
         raise StateUnusable(f"cannot use the state directory {state}: {error.strerror or error}") from None
     close_left_runs(spool, pins)
-    return spool, pins
+    return spool, descriptions, pins
 
 
 async def _deliver_rest(spool: Spool, deadline_s: float) -> None:

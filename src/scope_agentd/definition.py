@@ -50,9 +50,9 @@ def check_definition(wanted: task_pb2.Definition) -> Definition:
             allowed.
         TargetNotFound: the target does not exist.
     """
-    from scope_bpf.catalogue.options import parse_options
     from scope_bpf.catalogue.target import target_of
     from scope_bpf.probes import probe_named
+    from scope_catalogue.options import parse_options
 
     if not wanted.probe:
         raise InvalidDefinition("probe: missing; give a name from ListProbes")

@@ -19,6 +19,7 @@ from scope_agentd.definition import Definition
 from scope_agentd.memory import TaskMemory
 from scope_agentd.pins import Pins
 from scope_agentd.pipeline.books import Books
+from scope_agentd.pipeline.descriptions import Descriptions
 from scope_agentd.pipeline.spool import Spool
 from scope_agentd.run_id import new_run_id
 from scope_agentd.starts import Starts
@@ -45,6 +46,7 @@ class Surroundings:
     """
 
     spool: Spool
+    descriptions: Descriptions
     bus: Bus
     pins: Pins
     totals: Totals
@@ -177,6 +179,7 @@ class Run:
         pins, spool = self._surroundings.pins, self._surroundings.spool
         self.progress.attach_point = tracer.attach_point
         self.progress.started_ns = time.time_ns()
+        self._describe_streams()
         self._put(self._start_record())
         try:  # the start is spooled: the end must be spooled too, whatever fails from here on
             spool.once_written(self.run_id, partial(pins.recording, self.run_id))
@@ -195,6 +198,13 @@ class Run:
             finally:  # without the tracer's last counts, the books close with the kernel's counts read before
                 self.books.close()
                 self._put(self._end_record(batcher))
+
+    def _describe_streams(self) -> None:
+        from scope_bpf.catalogue.described import described
+        from scope_catalogue.description import written
+
+        for stream in described(self.definition.probe).streams:
+            self._surroundings.descriptions.keep(stream.name, stream.fingerprint, written(stream))
 
     def _put(self, record: record_pb2.Record) -> None:
         self.progress.spooled_bytes += record.ByteSize()

@@ -8,34 +8,6 @@ class ScopeBpfError(Exception):
     """Root of this package's errors."""
 
 
-class UnknownProbe(ScopeBpfError, LookupError):
-    """No probe in the catalogue has this name."""
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(reason)
-        self.name = name
-
-
-class InvalidOption(ScopeBpfError, ValueError):
-    """The probe has no such option, or the option does not allow the value."""
-
-
-class InvalidFilter(ScopeBpfError, ValueError):
-    """A filter has a syntax error, or does not suit the columns of the stream; the message says where and why.
-
-    Attributes:
-        place: index of the character at which reading ended.
-    """
-
-    def __init__(self, message: str, place: int = 0) -> None:
-        super().__init__(message)
-        self.place = place
-
-
-class InvalidTarget(ScopeBpfError, ValueError):
-    """A field of a target has a value that can match nothing, such as pid 0."""
-
-
 class TargetNotFound(ScopeBpfError, LookupError):
     """The target does not exist, such as a process."""
 

@@ -28,7 +28,7 @@ class _Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            from scope_bpf.catalogue.nearest import meant
+            from scope_catalogue.nearest import meant
 
             listed = ", ".join(map(str, action.choices))
             raise argparse.ArgumentError(action, f"'{value}' is not one of {listed}{meant(str(value), action.choices)}")

@@ -31,8 +31,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def positional_option(arguments: argparse.Namespace) -> str:
     """The option of the probes that takes words after their names; empty if they have none, or are unknown."""
-    from scope_bpf.errors import UnknownProbe
-    from scope_bpf.probes import probe_named
+    from scope_catalogue.catalogue import probe_named
+    from scope_catalogue.errors import UnknownProbe
 
     try:
         probes = [probe_named(name) for name in arguments.probe.split(",")]

@@ -5,8 +5,8 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from scope_bpf.catalogue.nearest import unknown
-from scope_bpf.probes import probes
+from scope_catalogue.catalogue import streams
+from scope_catalogue.nearest import unknown
 from scope_cli.errors import UsageError
 from scope_cli.printable import print_remark, printable
 from scope_cli.quantities import quantity
@@ -31,10 +31,9 @@ class EventTable:
     """
 
     def __init__(self, stream: str, chosen: Sequence[str] = (), first: Sequence[str] = ()) -> None:
-        streams = {known.name: known for probe in probes().values() for known in probe.public_streams}
-        known = streams.get(stream)
+        known = streams().get(stream)
         self._stream = stream
-        self._described = known.described() if known else {}
+        self._described = known.by_name if known else {}
         self._chosen, self._first = list(chosen), first
         self._widths: dict[str, int] = {}  # of the columns that are shown, from the first rows on
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 
-from scope_bpf.probes import probes
+from scope_catalogue.catalogue import streams
 from scope_proto.scope.v1.enrolment_pb2_grpc import add_EnrolmentServicer_to_server
 from scope_proto.scope.v1.session_pb2_grpc import add_SessionServicer_to_server
 from scope_server.api import context
@@ -30,7 +30,7 @@ from scope_server.store.latest.reader import States
 from scope_server.store.reading.database import Database, Share
 from scope_server.store.reading.reader import Reader
 from scope_server.store.retention import Closed, Disk, Retention, Sweep
-from scope_server.store.schema.columns import StreamTable, stream_tables
+from scope_server.store.schema.tables import Tables
 from scope_server.store.upkeep.chores import chores
 from scope_server.store.upkeep.upkeep import Job, Upkeep
 from scope_server.store.writing.quarantine import Quarantine
@@ -64,7 +64,7 @@ async def serve(
         AddressTaken: another program listens on one of the addresses.
         ExceptionGroup: background work ended; contains a SchemaConflict if the tables contradict the catalogue.
     """
-    tables = stream_tables(probes())
+    tables = Tables(streams().values())
     token, authority, conninfo = _token(settings), Authority(settings.authority), settings.conninfo()
     async with AsyncExitStack() as cleanup:
         database = Database(conninfo, settings.connections, settings.statement_timeout_s)
@@ -92,7 +92,7 @@ async def serve(
         http = await serve_http(api, Endpoint.parse(settings.http, "http"), lambda: own, cleanup)
         restored = Restored(share)
         reconciler = Reconciler(share, reports, backlog, sessions, restored)
-        service = SessionService(register, sessions, reports, reconciler, backlog)
+        service = SessionService(register, sessions, reports, reconciler, backlog, tables=tables)
         ingest = await serve_grpc(
             "ingest",
             partial(add_SessionServicer_to_server, service),
@@ -128,12 +128,12 @@ async def serve(
 
 async def _store(
     database: Database,
-    tables: Mapping[str, StreamTable],
+    tables: Tables,
     writers: Writers,
     work: Mapping[str, Callable[[], Coroutine[None, None, None]]],
     ready: Callable[[], None],
 ) -> None:
-    await database.prepare(tables.values())
+    await database.prepare(tables)
     ready()
     async with background(**{name: begin() for name, begin in work.items()}):
         await writers.watch()

@@ -14,13 +14,12 @@ from pathlib import Path
 import psycopg
 from tests.chaos.world import Part, World
 
-from scope_bpf.probes import probes
+from scope_catalogue.catalogue import streams
 from scope_server.errors import StoreUnavailable
 from scope_server.store.blocks.compaction import Compaction
 from scope_server.store.retention.days import measure
 from scope_server.store.retention.drop import drop, plan
 from scope_server.store.retention.policy import Reason
-from scope_server.store.schema.columns import stream_tables
 from scope_server.store.schema.partitions import Partition, making
 from scope_server.store.writing.connection import DataRefused, WriterConnection
 
@@ -312,7 +311,7 @@ class Compact(Fault):
         threading.Thread(target=self._compact, daemon=True).start()
 
     def _compact(self) -> None:
-        compaction = Compaction(stream_tables(probes()).values())
+        compaction = Compaction(streams())
         while not self._over.wait(0.2):
             with suppress(StoreUnavailable, DataRefused), closing(self._connection()) as connection:
                 while not self._over.is_set() and compaction.step(connection, everything=True):

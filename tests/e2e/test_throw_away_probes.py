@@ -55,7 +55,7 @@ from collections import Counter
 from pathlib import Path
 from scope_bpf.capture.columns import to_arrow
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
+from scope_catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
 from scope_bpf.probes import probe_named
 from tests.tracefs import seen

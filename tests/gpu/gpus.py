@@ -4,9 +4,9 @@ from tests.gpu.report import Report
 
 from scope_bpf.capture.columns import to_arrow
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
 from scope_bpf.errors import NoDevice
 from scope_bpf.probes import probe_named
+from scope_catalogue.options import parse_options
 
 
 def tell_gpus(report: Report) -> None:

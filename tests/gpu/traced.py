@@ -15,9 +15,9 @@ from tests.probes.recording import Recording
 
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
 from scope_bpf.probes import probe_named
+from scope_catalogue.options import parse_options
 
 Row = dict[str, Any]
 _LONGEST_S = 300.0

@@ -13,12 +13,12 @@ from tests.probes.recording import Compile, Record, Recording
 
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.target import Target
 from scope_bpf.errors import NotSupported
 from scope_bpf.host import require_bpf
 from scope_bpf.probes import probe_named
+from scope_catalogue.options import parse_options
 
 WORKLOADS = Path(__file__).parent / "workloads"
 ROOT = Path(__file__).parents[2]

@@ -12,10 +12,10 @@ from tests.probes.recording import Record
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
-from scope_bpf.catalogue.stream import Mode
 from scope_bpf.catalogue.target import Target
 from scope_bpf.probes import probe_named
+from scope_catalogue.options import parse_options
+from scope_catalogue.stream import Mode
 
 
 @pytest.mark.parametrize("probe", ["syscalls", "process", "files", "sched"])

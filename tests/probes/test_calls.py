@@ -13,11 +13,12 @@ import pytest
 from tests.probes.recording import Record, Recording
 
 from scope_bpf.capture.account import PlaceAccount
-from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.place import Place, Symbol
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Column, Stream
+from scope_bpf.catalogue.stream import Stream
 from scope_bpf.errors import NotSupported
+from scope_catalogue.options import Option
+from scope_catalogue.stream import Column
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(__file__).parent / "workloads" / "visits.c"

@@ -21,10 +21,10 @@ from scope_bpf.binding.statistics import KernelStatistics
 from scope_bpf.capture import functions as functions_module
 from scope_bpf.capture import states as states_module
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
 from scope_bpf.code.elf import ElfFile
 from scope_bpf.probes import probe_named
+from scope_catalogue.options import parse_options
 
 MIB = 1 << 20
 

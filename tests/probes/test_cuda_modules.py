@@ -26,12 +26,12 @@ from scope_bpf.capture.batch import RawBatch
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.capture.uprobe import Uprobes
-from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
 from scope_bpf.code.mappings import executable_mappings
 from scope_bpf.code.modules import Module
 from scope_bpf.errors import KernelError
 from scope_bpf.probes import probe_named
+from scope_catalogue.options import parse_options
 
 MAP_FIXED = 0x10  # include/uapi/asm-generic/mman-common.h
 

@@ -27,13 +27,13 @@ from scope_bpf.binding.mapping_watch import FileId
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.capture.uprobe import Uprobes
-from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
 from scope_bpf.code.mappings import executable_mappings, open_mapped
 from scope_bpf.code.modules import Module
 from scope_bpf.errors import KernelError, NotElf, NotSupported
 from scope_bpf.probes import probe_named
 from scope_bpf.probes.cuda.functions import FUNCTIONS
+from scope_catalogue.options import parse_options
 
 RUNTIME = toolkit() / "lib/libcudart.so.13"
 NAMES = {name for function in FUNCTIONS for name in function.symbols}

@@ -16,11 +16,11 @@ from tests.probes.recording import Record, Recording
 from scope_bpf.capture.columns import to_arrow
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
 from scope_bpf.errors import TargetNotFound
 from scope_bpf.host import cgroup_root
 from scope_bpf.probes import probe_named
+from scope_catalogue.options import parse_options
 
 
 def test_a_process_and_its_children_and_nobody_else(record: Record, tmp_path: Path) -> None:

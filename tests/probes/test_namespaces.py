@@ -25,7 +25,7 @@ from pathlib import Path
 from scope_bpf.capture.columns import to_arrow
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
+from scope_catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
 from scope_bpf.probes import probe_named
 

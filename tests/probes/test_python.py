@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.probes.recording import ONE_INTERVAL_MS, Record, Recording
 
-from scope_bpf.errors import InvalidOption
+from scope_catalogue.errors import InvalidOption
 
 PROGRAM = Path(__file__).parent / "workloads/python_calls.py"
 DEBIAN = "/usr/bin/python3.11"

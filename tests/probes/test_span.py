@@ -17,10 +17,10 @@ from scope_bpf.capture import slowdown
 from scope_bpf.capture.batch import Batch, RawBatch
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
 from scope_bpf.errors import FunctionNotFound
 from scope_bpf.probes import probe_named
+from scope_catalogue.options import parse_options
 
 WORKLOADS = Path(__file__).parent / "workloads"
 

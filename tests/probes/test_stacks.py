@@ -20,9 +20,9 @@ from scope_bpf.binding.map import Map
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.capture.functions import Functions
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
 from scope_bpf.probes import probe_named
+from scope_catalogue.options import parse_options
 
 Paths = Callable[..., Recording]
 

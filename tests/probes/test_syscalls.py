@@ -15,11 +15,11 @@ from tests.probes.recording import Record
 
 from scope_bpf.capture.columns import to_arrow
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
 from scope_bpf.probes import probe_named
 from scope_bpf.probes.syscalls import TABLE
 from scope_bpf.probes.syscalls.classes import CLASSES
+from scope_catalogue.options import parse_options
 
 X86 = platform.machine() == "x86_64"
 

@@ -23,12 +23,14 @@ from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.doctor import examine
 from scope_bpf.capture.events import BUFFER_BYTES
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options, trial
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Column, Mode, Stream
+from scope_bpf.catalogue.stream import Stream
 from scope_bpf.catalogue.target import Target
-from scope_bpf.errors import InvalidOption, LayoutMismatch, NotSupported, VerifierError
+from scope_bpf.errors import LayoutMismatch, NotSupported, VerifierError
 from scope_bpf.probes import probe_named, probes
+from scope_catalogue.errors import InvalidOption
+from scope_catalogue.options import parse_options, trial
+from scope_catalogue.stream import Column, Mode
 
 PROGRAM = """
 #include "scope.bpf.h"
@@ -187,7 +189,7 @@ WITHOUT = """
 import os, sys
 from scope_bpf.probes import probe_named
 from scope_bpf.errors import MissingCapability
-from scope_bpf.catalogue.options import parse_options, trial
+from scope_catalogue.options import parse_options, trial
 from scope_bpf.capture.tracer import Tracer
 probe = probe_named(sys.argv[1])
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")))

@@ -11,8 +11,8 @@ from tests.probes.recording import Record
 
 from scope_bpf.capture.doctor import examine
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
 from scope_bpf.probes import probe_named, probes
+from scope_catalogue.options import parse_options
 
 CALLS, SUBMISSIONS = 101, 8
 X86 = platform.machine() == "x86_64"

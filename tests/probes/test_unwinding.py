@@ -8,11 +8,11 @@ import pytest
 
 from scope_bpf.capture import followed
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
 from scope_bpf.code.stacks import StackResolver
 from scope_bpf.host import has_host_pids
 from scope_bpf.probes import probe_named
+from scope_catalogue.options import parse_options
 
 ENOUGH_S = 60
 PROCESSES = 701

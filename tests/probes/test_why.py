@@ -19,9 +19,9 @@ from tests.probes.recording import ONE_INTERVAL_MS, Record, Recording
 
 from scope_bpf.capture import summaries
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.target import Target
 from scope_bpf.probes import probe_named
+from scope_catalogue.options import parse_options
 
 PYTHON = [sys.executable, "-S", "-E", "-c"]
 WORKLOADS = Path(__file__).parent / "workloads"

@@ -8,10 +8,13 @@ import pytest
 SRC = Path(__file__).parents[2] / "src"
 FORBIDDEN = {
     "scope_agentd": {"scope_server", "scope_cli"},
-    "scope_server": {"scope_agentd", "scope_cli"},
+    "scope_server": {"scope_agentd", "scope_cli", "scope_bpf"},
     "scope_bpf": {"scope_agentd", "scope_server", "scope_cli", "scope_wire", "scope_proto"},
-    "scope_wire": {"scope_agentd", "scope_server", "scope_cli", "scope_bpf"},
+    "scope_wire": {"scope_agentd", "scope_server", "scope_cli", "scope_bpf", "scope_catalogue"},
+    "scope_catalogue": {"scope_agentd", "scope_server", "scope_cli", "scope_bpf", "scope_wire", "scope_proto"},
 }
+# What of the command line works on this machine's kernel, or with the modules that do; the rest needs no BPF object.
+LOCAL = ("trace", "tail", *(f"commands/{name}.py" for name in ("trace", "tail", "doctor", "agentd", "up")))
 
 
 # The layers of scope_bpf, lowest first: each imports only the layers before it.
@@ -46,6 +49,14 @@ def test_packages_keep_apart(package: str) -> None:
     assert len(files) > 5
     breaches = {str(file.relative_to(SRC)): named for file in files if (named := _imported(file) & FORBIDDEN[package])}
     assert breaches == {}
+
+
+def test_commands_that_ask_a_server_need_no_probe() -> None:
+    """Only the commands that trace or look at this machine import scope_bpf; the others read the catalogue's data."""
+    place = SRC / "scope_cli"
+    files = [file for file in place.rglob("*.py") if not str(file.relative_to(place)).startswith(LOCAL)]
+    assert len(files) > 40
+    assert [str(file) for file in files if "scope_bpf" in _imported(file)] == []
 
 
 @pytest.mark.parametrize("layer", LAYERS)

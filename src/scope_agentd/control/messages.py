@@ -12,8 +12,8 @@ from scope_proto.scope.v1 import control_pb2, task_pb2
 
 if TYPE_CHECKING:  # an idle agent must not load numpy and Arrow
     from scope_bpf.capture.doctor import Finding
-    from scope_bpf.catalogue.options import Option
     from scope_bpf.catalogue.probe import Probe
+    from scope_catalogue.options import Option
 
 
 def task_id_of(request: control_pb2.StartTaskRequest) -> str:
@@ -78,7 +78,7 @@ def _recorded(task_id: str, run: Run) -> control_pb2.Run:
 
 def probe_message(probe: "Probe", finding: "Finding") -> control_pb2.Probe:
     """The message for a probe, with its availability on this host."""
-    from scope_bpf.catalogue.stream import fingerprint
+    from scope_catalogue.stream import fingerprint
 
     message = control_pb2.Probe(
         name=probe.name,

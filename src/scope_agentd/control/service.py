@@ -11,7 +11,8 @@ from scope_agentd.control.examination import Examination
 from scope_agentd.control.messages import task_id_of, task_message
 from scope_agentd.errors import InvalidDefinition, TaskConflict, TooMuchMemory, UnknownTask
 from scope_agentd.tasks import Tasks
-from scope_bpf.errors import InvalidOption, InvalidTarget, NotSupported, ScopeBpfError, TargetNotFound, UnknownProbe
+from scope_bpf.errors import NotSupported, ScopeBpfError, TargetNotFound
+from scope_catalogue.errors import InvalidOption, InvalidTarget, UnknownProbe
 from scope_proto.scope.v1 import control_pb2
 from scope_proto.scope.v1.control_pb2_grpc import AgentControlServicer
 

@@ -8,7 +8,7 @@ from scope_agentd.pipeline.describe import MOST_DESCRIBED_BYTES, Describer
 from scope_bpf.capture.batch import Batch
 from scope_bpf.capture.clock import boot_ns, boot_to_utc_ns
 from scope_bpf.capture.columns import to_arrow
-from scope_bpf.catalogue.stream import fingerprint
+from scope_catalogue.stream import fingerprint
 from scope_proto.scope.v1 import record_pb2
 from scope_wire.limits import RECORD_BYTES
 

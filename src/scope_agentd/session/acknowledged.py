@@ -82,9 +82,8 @@ class Acknowledged:
                 yield message
 
 
-def to_answer(data: bytes) -> Answered | None:
-    """What an answer to this serialized record acknowledges; None: no sequence numbers."""
-    record = record_pb2.Record.FromString(data)
+def to_answer(record: record_pb2.Record) -> Answered | None:
+    """What an answer to this record acknowledges; None: no sequence numbers."""
     if record.HasField("batch"):
         batch = record.batch
         spans = [Span(batch.sequence, batch.sequence, batch.event_count)]

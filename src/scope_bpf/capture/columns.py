@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from scope_bpf.binding.rows import tails, text_lists, texts
 from scope_bpf.capture.batch import Batch, RawBatch, SampledBatch
-from scope_bpf.catalogue.stream import IDENTITY, INTERVAL, Mode, Names, Rows, Tails
+from scope_bpf.catalogue.stream import IDENTITY, INTERVAL, Names, Rows, Tails
 from scope_bpf.layout.fields import Field, Kind
+from scope_catalogue.stream import Mode
 
 
 def to_arrow(raw: Batch, only: Collection[str] | None = None) -> pa.RecordBatch:

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options, trial
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.errors import NoDevice, ScopeBpfError
+from scope_catalogue.options import parse_options, trial
 
 
 @dataclass(frozen=True)

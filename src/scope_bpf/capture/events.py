@@ -14,9 +14,9 @@ from scope_bpf.capture.account import Account
 from scope_bpf.capture.batch import Batch, RawBatch, raw_batch
 from scope_bpf.capture.part import Part
 from scope_bpf.catalogue.probe import Probe
-from scope_bpf.catalogue.stream import Mode
 from scope_bpf.layout.btf import Btf
 from scope_bpf.layout.records import record_dtype
+from scope_catalogue.stream import Mode
 
 SUMMARY_RING_BYTES = 1 << 20  # for names only
 MOST_BYTES_OF_RINGS = 256 << 20  # all rings of a task together, if no size is given

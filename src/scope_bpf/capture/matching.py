@@ -6,7 +6,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.catalogue.condition import And, Condition, IsNull, Matches, Not, OneOf, Or, Ordered
+from scope_catalogue.condition import And, Condition, IsNull, Matches, Not, OneOf, Or, Ordered
 
 _ORDERS: dict[str, Callable[[pa.Array, pa.Scalar], pa.BooleanArray]] = {
     "<": pc.less,

@@ -8,8 +8,8 @@ from scope_bpf.binding.object import BpfObject
 from scope_bpf.binding.statistics import Cost
 from scope_bpf.capture.account import Account
 from scope_bpf.capture.batch import Batch
-from scope_bpf.catalogue.stream import Mode
 from scope_bpf.catalogue.target import Target
+from scope_catalogue.stream import Mode
 
 
 class Part:

@@ -9,7 +9,6 @@ from io import FileIO
 from pathlib import Path
 
 from scope_bpf.capture.sites import Sites, lacks, unreadable
-from scope_bpf.catalogue.nearest import meant
 from scope_bpf.catalogue.place import Chosen, Pattern, Place, Usdt
 from scope_bpf.code.elf import X86_64, ElfFile
 from scope_bpf.code.function_names import (
@@ -25,6 +24,7 @@ from scope_bpf.code.function_names import (
 )
 from scope_bpf.code.usdt import Site, sites
 from scope_bpf.errors import NotElf
+from scope_catalogue.nearest import meant
 
 _MOST_FUNCTIONS = 4096  # in a file, of one pattern
 _MOST_FILES = 64  # of which it is known why a pattern stands for nothing there

@@ -19,9 +19,10 @@ from scope_bpf.capture.batch import Batch, RawBatch
 from scope_bpf.capture.events import Events
 from scope_bpf.capture.part import Part
 from scope_bpf.catalogue.probe import Probe
-from scope_bpf.catalogue.stream import INTERVAL, PROCESS, Mode, Rows, Stream
+from scope_bpf.catalogue.stream import INTERVAL, PROCESS, Rows, Stream
 from scope_bpf.catalogue.target import Target
 from scope_bpf.layout.fields import Kind, Layout
+from scope_catalogue.stream import Mode
 
 KEYS = 16384  # per interval; events with more keys are counted as lost
 _FIRST = (0).to_bytes(4, "little")

@@ -24,10 +24,11 @@ from scope_bpf.capture.states import States
 from scope_bpf.capture.summaries import Summaries
 from scope_bpf.capture.unseen import Unseen
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.stream import Mode
 from scope_bpf.catalogue.target import Target
-from scope_bpf.errors import InvalidOption, KernelError, NotSupported, ScopeBpfError, VerifierError
+from scope_bpf.errors import KernelError, NotSupported, ScopeBpfError, VerifierError
 from scope_bpf.host import require_bpf, require_host_pids
+from scope_catalogue.errors import InvalidOption
+from scope_catalogue.stream import Mode
 
 
 class Tracer:

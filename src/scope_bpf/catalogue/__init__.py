@@ -1,5 +1,5 @@
-"""The definition of a probe (`probe`): its streams (`stream`), options (`options`) and targets (`target`).
+"""The definition of a probe (`probe`): its streams (`stream`), places (`place`) and targets (`target`).
 
-`where` reads filters on rows (`literal` reads their numbers) and makes a `condition`. `nearest` suggests names.
-Importing needs neither privileges nor the extension.
+`described` converts it to the data that is the build's catalogue (scope_catalogue). Importing needs neither privileges
+nor the extension.
 """

@@ -13,13 +13,14 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from scope_bpf.catalogue.guide import Guide
-from scope_bpf.catalogue.options import MODE, RING_BYTES, SAMPLE_INTERVAL_MS, SUMMARY_INTERVAL_MS, Option
 from scope_bpf.catalogue.place import Place
-from scope_bpf.catalogue.stream import Mode, Stream
+from scope_bpf.catalogue.stream import Stream
 from scope_bpf.errors import LayoutMismatch, NotSupported
 from scope_bpf.layout.btf import Btf
 from scope_bpf.layout.fields import Layout, layout_of
+from scope_catalogue.guide import Guide
+from scope_catalogue.options import MODE, RING_BYTES, SAMPLE_INTERVAL_MS, SUMMARY_INTERVAL_MS, Option
+from scope_catalogue.stream import Mode
 
 OBJECTS = Path(__file__).parents[1] / "objects"
 

@@ -1,7 +1,7 @@
 """Where the time of calls goes, for every probe whose programs include bpf/include/where.bpf.h."""
 
 from scope_bpf.catalogue.probe import Hooks
-from scope_bpf.catalogue.stream import Column
+from scope_catalogue.stream import Column
 
 HOOKS = Hooks(
     programs=("where_switch", "where_wakeup"),

@@ -3,7 +3,8 @@
 import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Hooks
-from scope_bpf.catalogue.stream import Column, Derived
+from scope_bpf.catalogue.stream import Derived
+from scope_catalogue.stream import Column
 
 MAPS = ("scope_stacks", "python_codes", "python_lines")  # kept by process
 

@@ -4,20 +4,18 @@ The C structs in a probe's object define the columns; Python defines their meani
 is read.
 """
 
-import hashlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from scope_bpf.catalogue.codes import Codes
-from scope_bpf.catalogue.shown import Flame, Latest, Live, Rollup, Timeline
 from scope_bpf.errors import LayoutMismatch
 from scope_bpf.layout.btf import Btf, Struct
 from scope_bpf.layout.fields import Layout, layout_of
+from scope_catalogue.shown import Flame, Latest, Live, Rollup, Timeline
+from scope_catalogue.stream import Column, Mode
 
 Rows = np.ndarray[Any, np.dtype[Any]]
 Derive = Callable[[Rows], dict[str, pa.Array]]
@@ -37,36 +35,6 @@ class Tails:
 
 
 Decode = Callable[[Rows, Tails, Collection[str]], dict[str, pa.Array]]
-
-
-class Mode(StrEnum):
-    """What a stream has one row for: each event, each key and interval, or each sampled object."""
-
-    EVENTS = "events"
-    SUMMARY = "summary"
-    SAMPLES = "samples"
-
-
-@dataclass(frozen=True)
-class Column:
-    """The meaning of a column. `unit` is ns, bytes, ... or empty; with `hex`, values are shown in hexadecimal.
-
-    Attributes:
-        stack: the texts are call stacks: frames separated by semicolons, outermost first.
-        cut_if: a column that is not 0 in rows in which this one lacks the end of its list or the beginning of its path.
-        codes: the names that the numbers have; rows keep the numbers.
-    """
-
-    meaning: str
-    unit: str = ""
-    hex: bool = False
-    stack: bool = False
-    cut_if: str = ""
-    codes: Codes | None = None
-
-    def cut(self, text: str, value: object) -> str:
-        """The text of a value that was cut, with ... where the rest was."""
-        return f"{text}..." if isinstance(value, list) else f"...{text}"
 
 
 @dataclass(frozen=True)
@@ -260,9 +228,3 @@ class Stream:
         if self.names:
             derived |= self.names.columns
         return dict(self.implied) | derived | dict(self.columns)
-
-
-def fingerprint(schema: pa.Schema) -> str:
-    """16 hexadecimal digits, which differ if the names, types or order of a schema's columns differ."""
-    text = "\n".join(f"{column.name} {column.type}" for column in schema)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scope_bpf.errors import InvalidTarget, TargetNotFound
+from scope_bpf.errors import TargetNotFound
 from scope_bpf.host import cgroup_root
+from scope_catalogue.target import check_target
 
 _COMM_BYTES = 15
 _CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")  # docker-ID.scope, cri-containerd-ID.scope, ID
@@ -78,15 +79,12 @@ class Target:
 
 
 def target_of(given: Mapping[str, Any]) -> Target:
-    """The target with the fields that a user gave. A field must not be 0 or empty: that would watch the whole machine.
+    """The target with the fields that a user gave.
 
     Raises:
         InvalidTarget: a field is 0, negative or empty.
     """
-    for name, value in given.items():
-        if not value or (name == "pid" and value < 0):
-            wrong = f"{value} is no process" if name == "pid" else "it is empty"
-            raise InvalidTarget(f"target.{name}: {wrong}; leave it out to watch the whole machine")
+    check_target(given)
     return Target(**given)
 
 

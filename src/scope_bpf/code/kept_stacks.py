@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scope_bpf.binding.object import BpfObject
-from scope_bpf.catalogue.stream import Mode, Rows, Stream
+from scope_bpf.catalogue.stream import Rows, Stream
 from scope_bpf.code.history import History, Process
 from scope_bpf.layout.records import record_dtype
+from scope_catalogue.stream import Mode
 
 _MOST_TEXTS = 1 << 16  # about 64 MB
 _FIRST = (0).to_bytes(4, "little")

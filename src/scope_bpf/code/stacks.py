@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.stacks import COLUMNS
-from scope_bpf.catalogue.stream import Mode, Rows, Stream
+from scope_bpf.catalogue.stream import Rows, Stream
 from scope_bpf.code.frame_names import FrameNames
 from scope_bpf.code.history import History, Listener, Mapped, Process
 from scope_bpf.code.kept_stacks import KeptStacks, Known, Named
@@ -23,6 +23,7 @@ from scope_bpf.code.python.merging import Group, Native, merged
 from scope_bpf.code.python.processes import PythonProcesses
 from scope_bpf.code.unwinding import Unwinding
 from scope_bpf.layout.records import enum_values
+from scope_catalogue.stream import Mode
 
 CUT = "[cut]"  # replaces frames for which the kernel had no space
 NO_STACK = Named(None, None, None, None)

@@ -8,9 +8,10 @@ import pkgutil
 from collections.abc import Mapping
 from functools import cache
 
-from scope_bpf.catalogue.nearest import unknown
 from scope_bpf.catalogue.probe import Probe
-from scope_bpf.errors import LayoutMismatch, UnknownProbe
+from scope_bpf.errors import LayoutMismatch
+from scope_catalogue.errors import UnknownProbe
+from scope_catalogue.nearest import unknown
 
 
 @cache

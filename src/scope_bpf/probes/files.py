@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from scope_bpf.catalogue.codes import Codes
-from scope_bpf.catalogue.guide import Example, Guide
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Failed, Live, Rollup, Slices, Timeline
-from scope_bpf.catalogue.stream import FILE_PATH, Column, Mode, Names, Stream
+from scope_bpf.catalogue.stream import FILE_PATH, Names, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import by_number
+from scope_catalogue.codes import Codes
+from scope_catalogue.guide import Example, Guide
+from scope_catalogue.shown import Failed, Live, Rollup, Slices, Timeline
+from scope_catalogue.stream import Column, Mode
 
 _CALLS = {
     "open": "CALL_OPEN",  # arm64 has no open and no creat

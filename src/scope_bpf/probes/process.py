@@ -2,12 +2,13 @@
 
 import resource
 
-from scope_bpf.catalogue.codes import Codes
-from scope_bpf.catalogue.guide import Example, Guide
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
-from scope_bpf.catalogue.stream import Column, Stream
+from scope_bpf.catalogue.stream import Stream
 from scope_bpf.probes.syscalls import NUMBERS
+from scope_catalogue.codes import Codes
+from scope_catalogue.guide import Example, Guide
+from scope_catalogue.shown import Live, Rollup, Slices, Timeline
+from scope_catalogue.stream import Column
 
 _ALWAYS = ("exec_done", "fork_done", "exit_done")
 

@@ -1,9 +1,10 @@
 """The scheduler: how long threads run on a CPU, wait for a CPU, and sleep."""
 
-from scope_bpf.catalogue.guide import Example, Guide
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
-from scope_bpf.catalogue.stream import HEADER, Column, Mode, Stream
+from scope_bpf.catalogue.stream import HEADER, Stream
+from scope_catalogue.guide import Example, Guide
+from scope_catalogue.shown import Live, Rollup, Slices, Timeline
+from scope_catalogue.stream import Column, Mode
 
 _TIMES = {
     "on_cpu_count": Column("times the thread left a CPU"),

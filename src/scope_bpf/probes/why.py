@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.catalogue import stacks
-from scope_bpf.catalogue.guide import Example, Guide
-from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.shown import Flame, Live, Rollup
-from scope_bpf.catalogue.stream import FILE_PATH, HEADER, Column, Derived, Mode, Names, Rows, Stream
+from scope_bpf.catalogue.stream import FILE_PATH, HEADER, Derived, Names, Rows, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import TABLE, by_number
+from scope_catalogue.guide import Example, Guide
+from scope_catalogue.options import Option
+from scope_catalogue.shown import Flame, Live, Rollup
+from scope_catalogue.stream import Column, Mode
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject

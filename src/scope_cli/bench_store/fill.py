@@ -1,7 +1,7 @@
 """Fills a database through the server's own decoding and its own writer."""
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 import psycopg
 
@@ -13,7 +13,7 @@ from scope_server.ingest.admit import Admission
 from scope_server.machine import Machine
 from scope_server.store.blocks.compaction import Compaction
 from scope_server.store.rollups.merge import Merger
-from scope_server.store.schema.columns import StreamTable
+from scope_server.store.schema.tables import Tables
 from scope_server.store.writing.connection import WriterConnection
 from scope_server.store.writing.delivery import Delivery, Verdict
 from scope_server.store.writing.writer import Writer
@@ -26,7 +26,7 @@ _MERGE_EVERY = 64  # groups
 class Filler:
     """Stores records of a load's machines, which it registers."""
 
-    def __init__(self, conninfo: str, tables: Mapping[str, StreamTable], load: Load) -> None:
+    def __init__(self, conninfo: str, tables: Tables, load: Load) -> None:
         self.conninfo, self.tables = conninfo, tables
         self.writer = Writer(conninfo, tables)
         self._admission = Admission(tables, _KEEP_DAYS)
@@ -59,7 +59,7 @@ class Filler:
         """
         rows, groups, group = 0, 0, []
         connection = WriterConnection(self.conninfo)
-        merger, compaction = Merger(connection, self.tables.values()), Compaction(self.tables.values())
+        merger, compaction = Merger(connection, self.tables.values()), Compaction(self.tables)
         for one in load.records():
             group.append(one)
             if len(group) == GROUP:

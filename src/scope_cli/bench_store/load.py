@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from scope_bpf.catalogue.stream import fingerprint
-from scope_bpf.probes import probe_named
+from scope_catalogue.catalogue import streams
+from scope_catalogue.stream import fingerprint
 from scope_proto.scope.v1.record_pb2 import Account, Batch, Record
+from scope_server.store.schema.columns import stream_table
 
 STREAMS = {
     "syscall": ("syscalls", 0.81),
@@ -122,8 +123,7 @@ class Load:
 
     def _columns(self, piece: Piece) -> pa.RecordBatch:
         random = np.random.default_rng((piece.machine, piece.sequence, len(piece.stream)))
-        probe = probe_named(HELD[1] if piece.stream == HELD[0] else STREAMS[piece.stream][0])
-        schema = probe.schema(next(one for one in probe.streams if one.name == piece.stream))
+        schema = stream_table(streams()[piece.stream]).schema
         count = piece.rows
         # A few threads make most of the rows.
         process = np.minimum(random.zipf(1.5, count), 30)

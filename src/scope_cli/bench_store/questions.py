@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from scope_bpf.catalogue.where import read_filter
+from scope_catalogue.where import read_filter
 from scope_cli.bench_store.fill import GROUP, Filler
 from scope_cli.bench_store.load import COMMON, HELD, RARE, Load
 from scope_server.store.latest.reader import States
@@ -42,7 +42,7 @@ class Answered:
 async def ask_all(filler: Filler, load: Load, told: Callable[[str], None]) -> list[Answered]:
     """Asks everything, warm; `told` hears each question."""
     async with Database(filler.conninfo, 2, 600.0) as database:
-        await database.prepare(filler.tables.values())
+        await database.prepare(filler.tables)
         asked = _Asked(database, filler.tables, load)
         found = []
         for question, (ask, goal_ms) in asked.questions().items():

@@ -59,15 +59,15 @@ def run(arguments: argparse.Namespace) -> int:
     import psycopg
     from rich.console import Console
 
-    from scope_bpf.probes import probes
+    from scope_catalogue.catalogue import streams
     from scope_cli.bench_store.costs import sizes, written
     from scope_cli.bench_store.fill import Filler
     from scope_cli.bench_store.load import Load
     from scope_cli.bench_store.questions import ask_all
     from scope_cli.errors import UsageError
     from scope_cli.printable import print_json
-    from scope_server.store.schema.columns import stream_tables
     from scope_server.store.schema.migrate import migrate
+    from scope_server.store.schema.tables import Tables
 
     if arguments.keep and not arguments.dir:
         raise UsageError("--keep needs --dir")
@@ -81,11 +81,11 @@ def run(arguments: argparse.Namespace) -> int:
         end_ns=time.time_ns(),
         states=states,
     )
-    tables = stream_tables(probes())
+    tables = Tables(streams().values())
     with ExitStack() as cleanup, console.status("creating the database") as status:
         conninfo = arguments.database or _made(arguments, cleanup)
         with psycopg.connect(conninfo, autocommit=True) as connection:
-            migrate(connection, tables.values())
+            migrate(connection, tables)
         filler = Filler(conninfo, tables, load)
         cleanup.callback(filler.close)
         began = time.monotonic()

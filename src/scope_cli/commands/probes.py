@@ -8,6 +8,8 @@ from scope_cli.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from scope_catalogue.probe import DescribedProbe
+
 
 def register(subcommands: Any) -> None:
     """Adds the subcommand."""
@@ -19,8 +21,8 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints a line per probe, or all details of one."""
-    from scope_bpf.errors import UnknownProbe
-    from scope_bpf.probes import probe_named, probes
+    from scope_catalogue.catalogue import probe_named, probes
+    from scope_catalogue.errors import UnknownProbe
     from scope_cli.printable import print_json, print_line
 
     try:
@@ -37,7 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
             print_line(f"{probe.name:{width}}  {probe.meaning}")
 
 
-def described(probe: Any) -> dict[str, Any]:
+def described(probe: "DescribedProbe") -> dict[str, Any]:
     """All that people should know about a probe, with types as Arrow names them."""
     return {
         "name": probe.name,
@@ -64,11 +66,11 @@ def described(probe: Any) -> dict[str, Any]:
                 "mode": stream.mode.value,
                 "meaning": stream.meaning,
                 "columns": [
-                    {"name": name, "type": str(field.type), "unit": column.unit, "meaning": column.meaning}
-                    for (name, column), field in zip(stream.described().items(), probe.schema(stream), strict=True)
+                    {"name": column.name, "type": column.type, "unit": column.unit, "meaning": column.meaning}
+                    for column in stream.columns
                 ],
             }
-            for stream in probe.public_streams
+            for stream in probe.streams
         ],
     }
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from scope_cli import states
 
 if TYPE_CHECKING:
-    from scope_bpf.catalogue.shown import Latest
+    from scope_catalogue.shown import Latest
 
 
 def register(subcommands: Any) -> None:
@@ -24,7 +24,7 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints a line per group of states."""
-    from scope_bpf.probes import probes
+    from scope_catalogue.catalogue import streams
     from scope_cli.event_table import EventTable
     from scope_cli.printable import print_json, print_line
 
@@ -33,8 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
         print_json(groups)
     elif groups:
         chosen = arguments.columns.split(",") if arguments.columns else []
-        streams = {stream.name: stream for probe in probes().values() for stream in probe.public_streams}
-        known = streams.get(arguments.stream)
+        known = streams().get(arguments.stream)
         EventTable(arguments.stream, chosen, _figures(known.latest) if known and known.latest else ()).print(groups)
     else:
         print_line(f"no current states of stream '{arguments.stream}' recorded")

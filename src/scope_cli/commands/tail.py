@@ -27,8 +27,8 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints rows until Ctrl-C or the limit."""
-    from scope_bpf.catalogue.nearest import unknown
     from scope_bpf.probes import probes
+    from scope_catalogue.nearest import unknown
     from scope_cli.errors import UsageError
     from scope_cli.installation import running_state_dir
     from scope_cli.printable import print_remark

@@ -81,16 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Traces until the command, the process, the time or the user ends it; returns the exit status."""
     _import_numpy()
     from scope_bpf.catalogue.target import target_of
-    from scope_bpf.errors import (
-        CannotRun,
-        InvalidFilter,
-        InvalidOption,
-        InvalidTarget,
-        ScopeBpfError,
-        TargetNotFound,
-        UnknownProbe,
-    )
+    from scope_bpf.errors import CannotRun, ScopeBpfError, TargetNotFound
     from scope_bpf.probes import probe_named
+    from scope_catalogue.errors import InvalidFilter, InvalidOption, InvalidTarget, UnknownProbe
     from scope_cli.trace.tracing import Tracing
 
     _check(arguments)

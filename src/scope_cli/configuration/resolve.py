@@ -6,7 +6,7 @@ from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scope_bpf.catalogue.nearest import meant
+from scope_catalogue.nearest import meant
 from scope_cli.configuration.daemons import Daemon, Settings
 from scope_cli.configuration.file import read
 from scope_cli.configuration.keys import Key, keys

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.catalogue.shown import Live
-from scope_bpf.catalogue.stream import Mode, Stream
+from scope_bpf.catalogue.stream import Stream
+from scope_catalogue.shown import Live
+from scope_catalogue.stream import Mode
 from scope_cli.trace.cells import cut_marked
 from scope_cli.trace.durations import Durations
 from scope_cli.trace.groups import Group, groups_of

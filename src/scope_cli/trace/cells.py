@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.catalogue.stream import Column
+from scope_catalogue.stream import Column
 from scope_cli.printable import printable
 from scope_cli.quantities import SCALES, Scale
 

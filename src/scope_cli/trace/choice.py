@@ -5,12 +5,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from scope_bpf.catalogue.condition import And, Condition, OneOf, Value, columns_read
-from scope_bpf.catalogue.nearest import unknown
-from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.stream import Stream
-from scope_bpf.errors import InvalidFilter
+from scope_catalogue.condition import And, Condition, OneOf, Value, columns_read
+from scope_catalogue.errors import InvalidFilter
+from scope_catalogue.nearest import unknown
+from scope_catalogue.options import Option
 
 
 class Choice:
@@ -33,12 +33,12 @@ class Choice:
             self._read(where, streams)
 
     def _read(self, where: str, streams: Sequence[tuple[Stream, pa.Schema]]) -> None:
-        from scope_bpf.catalogue.where import filter_columns, read_filter
+        from scope_catalogue.where import filter_columns, read_filter
 
         refused: list[InvalidFilter] = []
         for stream, schema in streams:
             try:
-                self._conditions[stream.name] = read_filter(where, filter_columns(stream, schema))
+                self._conditions[stream.name] = read_filter(where, filter_columns(stream.described(), schema))
             except InvalidFilter as error:
                 self._not_shown.append(stream.name)
                 refused.append(error)

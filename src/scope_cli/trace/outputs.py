@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from scope_bpf.catalogue.nearest import unknown
 from scope_bpf.catalogue.stream import Stream
+from scope_catalogue.nearest import unknown
 from scope_cli.errors import CommandError, UsageError
 from scope_cli.trace import STDOUT
 from scope_cli.trace.sink import Accounts, Sink

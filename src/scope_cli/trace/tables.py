@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from scope_bpf.catalogue.shown import Live
-from scope_bpf.catalogue.stream import Column as StreamColumn
 from scope_bpf.catalogue.stream import Stream
+from scope_catalogue.shown import Live
+from scope_catalogue.stream import Column as StreamColumn
 from scope_cli.quantities import aligned
 from scope_cli.text_table import EXTRA, Column, Layout, Part, laid_out
 from scope_cli.trace.aggregate import Aggregate, Sums

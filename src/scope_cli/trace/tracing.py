@@ -11,10 +11,10 @@ from scope_bpf.capture.account import Account
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.events import WAITING_BYTES
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.target import Target
 from scope_bpf.host import memory_bytes
+from scope_catalogue.options import parse_options
 from scope_cli.trace.choice import Choice
 
 WAITING_SHARE = 8  # of the memory: what waits for slow outputs may take this part before events are lost

@@ -2,9 +2,9 @@
 
 from aiohttp import web
 
-from scope_bpf.catalogue.nearest import unknown
-from scope_bpf.catalogue.where import read_filter
-from scope_bpf.errors import InvalidFilter
+from scope_catalogue.errors import InvalidFilter
+from scope_catalogue.nearest import unknown
+from scope_catalogue.where import read_filter
 from scope_server.api.context import DATABASE, READER, TABLES
 from scope_server.api.input import Parameters
 from scope_server.api.machines import machines_named

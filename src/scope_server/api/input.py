@@ -12,7 +12,7 @@ from uuid import UUID
 
 from aiohttp import web
 
-from scope_bpf.catalogue.nearest import meant, unknown
+from scope_catalogue.nearest import meant, unknown
 from scope_server.errors import InvalidQuery, UnknownThing
 
 BODY_BYTES = 64 << 10

@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from scope_bpf.catalogue.nearest import meant
+from scope_catalogue.nearest import meant
 from scope_server.api.context import DATABASE
 from scope_server.api.input import quoted
 from scope_server.errors import UnknownThing

@@ -5,8 +5,8 @@ from typing import Any
 import pyarrow as pa
 from aiohttp import web
 
-from scope_bpf.catalogue.shown import Latest
-from scope_bpf.catalogue.where import LONGEST
+from scope_catalogue.shown import Latest
+from scope_catalogue.where import LONGEST
 from scope_server.api.certificates import LONGEST_TOKEN_S, ROLES, TOKEN_S
 from scope_server.api.context import TABLES
 from scope_server.api.input import PID, Parameters

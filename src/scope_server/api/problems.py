@@ -9,7 +9,6 @@ from aiohttp.typedefs import Middleware
 from scope_server.errors import (
     AgentRefused,
     AgentUnavailable,
-    Deferred,
     InvalidMessage,
     InvalidQuery,
     NotOurs,
@@ -30,7 +29,6 @@ _STATUS: tuple[tuple[type[Exception], int, str], ...] = (
     (UnknownThing, 404, "Not found"),
     (NotOurs, 409, "Not possible on the server"),
     (Rejected, 409, "Cannot be stored"),
-    (Deferred, 409, "This server is older than the agent"),
     (AgentUnavailable, 503, "The agent cannot be reached"),
     (StoreUnavailable, 503, "The database cannot be reached"),
 )

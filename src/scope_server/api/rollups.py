@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from scope_bpf.catalogue.nearest import unknown
+from scope_catalogue.nearest import unknown
 from scope_server.api.context import DATABASE, TABLES
 from scope_server.api.input import Parameters
 from scope_server.api.machines import machines_named

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
 
-from scope_bpf.catalogue.nearest import unknown
+from scope_catalogue.nearest import unknown
 from scope_server.api.context import DATABASE, STATES, TABLES
 from scope_server.api.input import PID, Parameters
 from scope_server.api.nodes import find_machine

@@ -5,10 +5,10 @@ from typing import Any
 from aiohttp import web
 from google.protobuf import json_format
 
-from scope_bpf.catalogue.options import parse_options
-from scope_bpf.catalogue.target import target_of
-from scope_bpf.errors import InvalidTarget, ScopeBpfError
-from scope_bpf.probes import probe_named
+from scope_catalogue.catalogue import probe_named
+from scope_catalogue.errors import CatalogueError, InvalidTarget
+from scope_catalogue.options import parse_options
+from scope_catalogue.target import check_target
 from scope_proto.scope.v1.task_pb2 import Definition
 from scope_server.api.context import DATABASE, DESIRED, SESSIONS
 from scope_server.api.input import PID, Parameters, fields, identity, number, only, quoted, text
@@ -68,7 +68,7 @@ def _definition(body: dict[str, Any]) -> Definition:
             {option: list(value) if isinstance(value, tuple) else value for option, value in given.items()},
             definition.options,
         )
-    except (ScopeBpfError, json_format.ParseError) as error:
+    except (CatalogueError, json_format.ParseError) as error:
         raise InvalidQuery(str(error)) from None
     _aim(definition, only(body.get("target"), "target", ("pid", *_TARGET)))
     if body.get("duration") is not None:
@@ -85,7 +85,7 @@ def _aim(definition: Definition, target: dict[str, Any]) -> None:
         if name in _TARGET:
             text(value, f"target.{name}", _TARGET[name])
     try:
-        target_of(given)
+        check_target(given)
     except InvalidTarget as error:
         raise InvalidQuery(str(error)) from None
     for name, value in given.items():

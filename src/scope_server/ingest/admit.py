@@ -75,9 +75,6 @@ class Admission:
 
         Args:
             rejected: why the columns must not be read.
-
-        Raises:
-            Deferred: the agent is newer than this server.
         """
         clock = Clock.now(self._keep_days)
         delivery = Delivery(machine, str(UUID(bytes=record.run_id)), str(UUID(bytes=record.task_id)), record)
@@ -85,17 +82,15 @@ class Admission:
             if record.HasField("batch"):
                 return self._batch(delivery, clock, rejected)
             return _other(delivery, clock)
-        except Deferred:
-            raise
         except Exception as error:
             return replace(delivery, rejected=_judged(error))
 
     def _batch(self, delivery: Delivery, clock: Clock, rejected: Rejected | None) -> Delivery:
         told, machine = delivery.record.batch, delivery.machine
-        table = table_of(told, self._tables)
+        known = self._tables.get(told.stream)
         first_ns = clock.moment(told.first_ktime_ns, told.boot_to_utc_ns, machine)
         last_ns = clock.moment(told.last_ktime_ns, told.boot_to_utc_ns, machine)
-        batch = Batch(told.stream, table.probe, told.sequence, told.event_count, first_ns, last_ns)
+        batch = Batch(told.stream, known.probe if known else "", told.sequence, told.event_count, first_ns, last_ns)
         delivery = replace(delivery, content=batch, rejected=rejected)
         if rejected:
             return delivery
@@ -103,9 +98,7 @@ class Admission:
             if told.HasField("account"):
                 delivery = replace(delivery, accounts=(facts.account(told.stream, told.account, last_ns),))
             described = facts.processes(told)
-            rows = decode(told, table, machine, clock)
-        except Deferred:
-            raise
+            rows = decode(told, table_of(told, self._tables), machine, clock)
         except Exception as error:  # its sequence number is known, so the loss can be counted
             return replace(delivery, rejected=_judged(error))
         return replace(delivery, content=replace(batch, rows=rows, processes=described, as_of_ns=told.last_ktime_ns))

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.catalogue.stream import fingerprint
+from scope_catalogue.stream import fingerprint
 from scope_proto.scope.v1.record_pb2 import Batch
-from scope_server.errors import Deferred, Rejected
+from scope_server.errors import Rejected
 from scope_server.ingest.times import Clock
 from scope_server.machine import Machine
 from scope_server.store.schema.columns import StreamTable
@@ -26,7 +26,6 @@ def decode(batch: Batch, table: StreamTable, machine: Machine, clock: Clock) -> 
 
     Raises:
         Rejected: the columns can never be stored.
-        Deferred: the agent is newer than this server.
     """
     if batch.event_count > MOST_ROWS:
         raise Rejected("too_large", f"{batch.event_count} rows; at most {MOST_ROWS} are allowed")
@@ -40,7 +39,7 @@ def decode(batch: Batch, table: StreamTable, machine: Machine, clock: Clock) -> 
     if not rows.num_rows:
         return None
     _check_values(rows)
-    return _dated(_completed(rows, table), batch.boot_to_utc_ns, machine, clock)
+    return _dated(rows, batch.boot_to_utc_ns, machine, clock)
 
 
 def _read(batch: Batch, table: StreamTable) -> pa.Table:
@@ -66,23 +65,12 @@ def _check_schema(schema: pa.Schema, announced: str, table: StreamTable) -> None
     for column in schema:
         known = table.schema.get_field_index(column.name)
         if known < 0:
-            raise Deferred(
-                f"this server knows no column '{column.name[:63]}' of {table.name}: it is older than the agent"
-            )
+            raise Rejected("undescribed", f"column '{column.name[:63]}' of {table.name} is unknown and not described")
         if table.schema.field(known).type != column.type:
             raise Rejected(
                 "other_schema",
                 f"column '{column.name}' of {table.name} is {column.type}, here it is {table.schema.field(known).type}",
             )
-
-
-def _completed(rows: pa.Table, table: StreamTable) -> pa.Table:
-    # An older agent does not know all columns: missing ones are null.
-    columns = [
-        rows.column(field.name) if field.name in rows.schema.names else pa.nulls(rows.num_rows, field.type)
-        for field in table.schema
-    ]
-    return pa.table(columns, schema=table.schema)
 
 
 def _check_values(rows: pa.Table) -> None:
@@ -135,9 +123,9 @@ def table_of(batch: Batch, tables: Mapping[str, StreamTable]) -> StreamTable:
     """The table of the batch's stream.
 
     Raises:
-        Deferred: the stream is unknown: the agent is newer than this server.
+        Rejected: the stream is unknown.
     """
     table = tables.get(batch.stream)
     if table is None:
-        raise Deferred(f"this server knows no stream '{batch.stream}': it is older than the agent")
+        raise Rejected("undescribed", f"stream '{batch.stream}' is unknown and not described")
     return table

@@ -3,19 +3,23 @@
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from typing import TypeVar
 
 import pyarrow as pa
 
-from scope_server.errors import Deferred, GroupFailed, StoreUnavailable
+from scope_server.errors import GroupFailed, Rejected, StoreUnavailable
 from scope_server.ingest.admit import Admission
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.pending import Pending
 from scope_server.store.retention import Disk
 from scope_server.store.writing.delivery import Batch, Delivery, Outcome, Verdict
 from scope_server.store.writing.writer import Writer
+
+_T = TypeVar("_T")
 
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 5.0
@@ -101,8 +105,8 @@ class Lane:
     def _outcomes(self, group: Sequence[Pending]) -> list[Outcome] | None:
         # None: stopped.
         try:
-            admitted = [self._admitted(pending) for pending in group]
-            written = self._written([one for one in admitted if isinstance(one, Delivery)])
+            deliveries = [self._admitted(pending) for pending in group]
+            written = self._persisted(partial(self._writer.write, deliveries), len(deliveries))
         except GroupFailed:
             raise
         except Exception as error:  # our own error must not end the thread, nor lose records that agents still have
@@ -111,33 +115,36 @@ class Lane:
             return [Outcome(Verdict.LATER, f"the server failed: {error}", "failed")] * len(group)
         if written is None:
             return None
-        for one in admitted:
-            if isinstance(one, Delivery) and isinstance(one.content, Batch) and one.content.redated:
+        for one in deliveries:
+            if isinstance(one.content, Batch) and one.content.redated:
                 self._backlog.counts.redate()
-        following = iter(written)
-        return [one if isinstance(one, Outcome) else next(following) for one in admitted]
+        return written
 
-    def _admitted(self, pending: Pending) -> Delivery | Outcome:
-        try:
-            return self._admission(pending.record, pending.machine, pending.rejected)
-        except Deferred as error:
-            return Outcome(Verdict.LATER, str(error), "newer")
+    def _admitted(self, pending: Pending) -> Delivery:
+        if (described := pending.described) and not described.refused:
+            try:
+                self._persisted(partial(self._writer.learn, described.stream), 1)
+            except Rejected as error:
+                described.refused = error
+        refused = pending.described.refused if pending.described else None
+        return self._admission(pending.record, pending.machine, pending.rejected or refused)
 
-    def _written(self, deliveries: Sequence[Delivery]) -> list[Outcome] | None:
+    def _persisted(self, attempt: Callable[[], _T], records: int) -> _T | None:
+        # Tries until the database can be used; None: stopped.
         pause_s = _FIRST_PAUSE_S
         while not self._stopping.is_set():
             try:
                 if self._disk and (shortage := self._disk.shortage()):
                     raise StoreUnavailable(shortage)
-                outcomes = self._writer.write(deliveries)
+                done = attempt()
                 self._held = None
-                return outcomes
-            except GroupFailed:
+                return done
+            except (GroupFailed, Rejected):
                 self._held = None
                 raise
             except StoreUnavailable as error:
                 since = self._held.since if self._held else datetime.now(UTC)
-                self._held = _Held(since, str(error), len(deliveries))
+                self._held = _Held(since, str(error), records)
                 _log.warning("the database cannot be written to", extra={"reason": str(error), "retry_s": pause_s})
             self._stopping.wait(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from scope_proto.scope.v1.record_pb2 import Record
 from scope_server.errors import Rejected
+from scope_server.ingest.descriptions import Description
 from scope_server.machine import Machine
 from scope_server.store.writing.delivery import Outcome
 
@@ -15,6 +16,7 @@ class Pending:
 
     Attributes:
         weight: decompressed size in bytes.
+        described: what the agent said of the batch's stream, if this server may not know it.
         answer: called once, in the event loop.
         rejected: why the content must not be read.
     """
@@ -24,6 +26,7 @@ class Pending:
     weight: int
     answer: Callable[[Outcome], None]
     rejected: Rejected | None = None
+    described: Description | None = None
 
     @property
     def events(self) -> int:

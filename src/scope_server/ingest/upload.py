@@ -17,8 +17,10 @@ from scope_proto.scope.v1.session_pb2 import (
 from scope_server.errors import Deferred, Rejected
 from scope_server.ingest.admit import identify, weigh
 from scope_server.ingest.backlog import Backlog
+from scope_server.ingest.descriptions import Descriptions
 from scope_server.ingest.pending import Pending
 from scope_server.machine import Machine
+from scope_server.store.schema.tables import Tables
 from scope_server.store.writing.delivery import Outcome, Verdict
 from scope_wire.errors import DamagedRecord
 from scope_wire.frame import opened
@@ -32,7 +34,7 @@ _MOST_IN_A_REPLY = 1_000
 
 
 async def upload(
-    requests: AsyncIterator[UploadRequest], machine: Machine, backlog: Backlog
+    requests: AsyncIterator[UploadRequest], machine: Machine, backlog: Backlog, tables: Tables
 ) -> AsyncGenerator[UploadReply, None]:
     """Answers every record of a stream after its Hello. Ends when the stream has ended and all records are answered.
 
@@ -40,9 +42,11 @@ async def upload(
 
     Args:
         machine: the agent's machine; records of runs on other machines are refused.
+        tables: the known streams; the agent describes others before it sends their batches.
     """
     answers = _Answers(machine)
-    reading = asyncio.create_task(_read(requests, machine, backlog, answers))
+    descriptions = Descriptions(tables, machine.machine_id)
+    reading = asyncio.create_task(_read(requests, machine, backlog, answers, descriptions))
     reading.add_done_callback(lambda _: answers.wake())
     try:
         while not (reading.done() and (answers.complete or reading.exception())):
@@ -101,15 +105,23 @@ class _Answers:
             await self._room.wait()
 
 
-async def _read(requests: AsyncIterator[UploadRequest], machine: Machine, backlog: Backlog, answers: _Answers) -> None:
+async def _read(
+    requests: AsyncIterator[UploadRequest],
+    machine: Machine,
+    backlog: Backlog,
+    answers: _Answers,
+    descriptions: Descriptions,
+) -> None:
     async for request in requests:
+        if request.HasField("description"):
+            descriptions.take(request.description)
         if request.WhichOneof("message") != "envelope":
             continue
         await answers.taken()
         answers.expect()
         answer = partial(answers.give, request.envelope.position)
         try:
-            pending = _pending(request.envelope, machine, answer)
+            pending = _pending(request.envelope, machine, answer, descriptions)
         except Rejected as error:
             outcome = Outcome(Verdict.REFUSED, str(error), error.code)
             backlog.counts.refuse(error.code)
@@ -122,7 +134,7 @@ async def _read(requests: AsyncIterator[UploadRequest], machine: Machine, backlo
         answer(outcome)
 
 
-def _pending(envelope: Envelope, machine: Machine, answer: "partial[None]") -> Pending:
+def _pending(envelope: Envelope, machine: Machine, answer: "partial[None]", descriptions: Descriptions) -> Pending:
     if len(envelope.record) > RECORD_BYTES:
         raise Rejected("too_large", f"a record of {len(envelope.record)} bytes; at most {RECORD_BYTES} are allowed")
     try:
@@ -130,7 +142,8 @@ def _pending(envelope: Envelope, machine: Machine, answer: "partial[None]") -> P
     except DamagedRecord as error:
         raise Rejected("damaged", str(error)) from None
     identify(record)
+    described = descriptions.of(record.batch)
     try:
-        return Pending(record, machine, len(envelope.record) + weigh(record), answer)
+        return Pending(record, machine, len(envelope.record) + weigh(record), answer, described=described)
     except Rejected as error:
         return Pending(record, machine, len(envelope.record), answer, error)

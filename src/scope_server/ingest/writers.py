@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -13,7 +12,7 @@ from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.lane import Lane
 from scope_server.store.reading.queries import queries
 from scope_server.store.retention import Disk
-from scope_server.store.schema.columns import StreamTable
+from scope_server.store.schema.tables import Tables
 from scope_server.store.writing.rejections import KEPT_BYTES
 from scope_server.store.writing.writer import Writer
 
@@ -36,7 +35,7 @@ class Writers:
         self,
         backlog: Backlog,
         conninfo: str,
-        tables: Mapping[str, StreamTable],
+        tables: Tables,
         keep_days: int = 30,
         *,
         kept_bytes: int = KEPT_BYTES,

@@ -32,6 +32,7 @@ from scope_server.session.reported import Reported, reported
 from scope_server.session.reports import Reports
 from scope_server.session.session import Session
 from scope_server.session.sessions import Sessions
+from scope_server.store.schema.tables import Tables
 from scope_wire.background import background
 from scope_wire.errors import InvalidCertificate
 from scope_wire.identity import Holder, Kind
@@ -61,10 +62,17 @@ class SessionService(SessionServicer):
     """
 
     def __init__(
-        self, register: Register, sessions: Sessions, reports: Reports, reconciler: Reconciler, backlog: Backlog
+        self,
+        register: Register,
+        sessions: Sessions,
+        reports: Reports,
+        reconciler: Reconciler,
+        backlog: Backlog,
+        *,
+        tables: Tables,
     ) -> None:
         self._register, self._sessions, self._reports = register, sessions, reports
-        self._reconciler, self._backlog = reconciler, backlog
+        self._reconciler, self._backlog, self._tables = reconciler, backlog, tables
 
     async def Attend(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
         """See session.proto."""
@@ -90,7 +98,7 @@ class SessionService(SessionServicer):
             session = await self._sessions.attending(caller)
             machine = replace(session.machine, boot_to_utc_ns=caller.boot_to_utc_ns)
             await context.send_initial_metadata(())
-            async with session.uploading(), aclosing(upload(requests, machine, self._backlog)) as replies:
+            async with session.uploading(), aclosing(upload(requests, machine, self._backlog, self._tables)) as replies:
                 async for reply in replies:
                     await context.write(reply)
 

@@ -32,7 +32,8 @@ class _Newer(MetaPathFinder):
 def _with_a_column_more(probe: Any) -> Any:
     import pyarrow as pa
 
-    from scope_bpf.catalogue.stream import Column, Derived
+    from scope_bpf.catalogue.stream import Derived
+    from scope_catalogue.stream import Column
 
     first, *others = probe.streams
     derive = first.derive

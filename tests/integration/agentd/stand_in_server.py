@@ -85,6 +85,7 @@ class StandInServer(SessionServicer):
         self.runs: dict[str, Run] = {}
         self.deliveries = 0
         self.hellos: list[session_pb2.Hello] = []
+        self.descriptions: list[session_pb2.StreamDescription] = []
         self.callers: set[str] = set()
         self.tasks: dict[str, control_pb2.Task] = {}
         self.reports: list[session_pb2.Report] = []
@@ -143,6 +144,9 @@ class StandInServer(SessionServicer):
     async def Upload(self, requests: AsyncIterator[session_pb2.UploadRequest], context: Any) -> AsyncIterator[Any]:
         async for request in requests:
             if request.HasField("hello"):
+                continue
+            if request.HasField("description"):
+                self.descriptions.append(request.description)
                 continue
             self.deliveries += 1
             record = opened(request.envelope.record, request.envelope.crc32)

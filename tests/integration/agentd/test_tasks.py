@@ -36,10 +36,10 @@ from scope_bpf.capture.account import Account
 from scope_bpf.capture.batch import Batch
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.options import parse_options, trial
-from scope_bpf.catalogue.stream import fingerprint
 from scope_bpf.errors import KernelError
 from scope_bpf.probes import probe_named, probes
+from scope_catalogue.options import parse_options, trial
+from scope_catalogue.stream import fingerprint
 from scope_proto.scope.v1 import control_pb2, task_pb2
 
 StartAgent = Callable[..., Any]

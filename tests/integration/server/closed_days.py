@@ -71,7 +71,7 @@ def _blocks(line: Line, table: str) -> tuple[int, int]:
 
 def compacted(line: Line, compaction: Compaction | None = None, everything: bool = False) -> None:
     """Packs all blocks that are due."""
-    compaction, connection = compaction or Compaction(TABLES.values()), WriterConnection(line.conninfo)
+    compaction, connection = compaction or Compaction(TABLES), WriterConnection(line.conninfo)
     try:
         while compaction.step(connection, everything):
             pass

@@ -10,16 +10,18 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 
-from scope_bpf.catalogue.stream import fingerprint
-from scope_bpf.probes import probe_named, probes
+from scope_bpf.probes import probe_named
+from scope_catalogue.catalogue import streams
+from scope_catalogue.description import written
+from scope_catalogue.stream import DescribedStream, fingerprint
 from scope_proto.scope.v1 import session_pb2, task_pb2
 from scope_proto.scope.v1.record_pb2 import Account, Accounts, Batch, Gap, Loss, Record, RunEnd, RunStart, Span
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.upload import upload
 from scope_server.ingest.writers import Writers
 from scope_server.machine import Machine
-from scope_server.store.schema.columns import StreamTable, stream_tables
 from scope_server.store.schema.migrate import migrate
+from scope_server.store.schema.tables import Tables
 from scope_wire.frame import checksum
 
 STORED, LATER, REFUSED = session_pb2.VERDICT_STORED, session_pb2.VERDICT_LATER, session_pb2.VERDICT_REFUSED
@@ -167,6 +169,12 @@ def envelope(record: Record | bytes, position: int) -> session_pb2.UploadRequest
     )
 
 
+def description(stream: DescribedStream, **changed: Any) -> session_pb2.UploadRequest:
+    """The request that describes a stream."""
+    told = {"stream": stream.name, "schema_fingerprint": stream.fingerprint, "description": written(stream)}
+    return session_pb2.UploadRequest(description=session_pb2.StreamDescription(**told | changed))
+
+
 class Line:
     """A server's ingest path, from an upload stream to the tables of a database.
 
@@ -174,8 +182,9 @@ class Line:
         machine: the machine whose agent sends, unless another is given.
     """
 
-    def __init__(self, conninfo: str, backlog: Backlog, writers: Writers, machine: Machine) -> None:
+    def __init__(self, conninfo: str, backlog: Backlog, writers: Writers, machine: Machine, tables: Tables) -> None:
         self.conninfo, self.backlog, self.writers, self.machine = conninfo, backlog, writers, machine
+        self.tables = tables
 
     async def send(self, *records: Record | bytes, machine: Machine | None = None) -> list[session_pb2.Answer]:
         """Sends records over one stream; returns their answers in the order of the records."""
@@ -190,7 +199,7 @@ class Line:
             for request in requests:
                 yield request
 
-        async with aclosing(upload(stream(), machine or self.machine, self.backlog)) as replies:
+        async with aclosing(upload(stream(), machine or self.machine, self.backlog, self.tables)) as replies:
             answers = [answer async for reply in replies for answer in reply.answers]
         return sorted(answers, key=lambda answer: answer.position)
 
@@ -216,16 +225,16 @@ async def lined(
     *,
     limit: int = 256 << 20,
     lanes: int = 2,
-    tables: Mapping[str, StreamTable] | None = None,
+    tables: Tables | None = None,
     **settings: Any,
 ) -> AsyncIterator[Line]:
     """A `Line` to a migrated database."""
-    known = tables or stream_tables(probes())
+    known = tables or Tables(streams().values())
     await asyncio.to_thread(_migrate, conninfo, known)
     backlog = Backlog(limit, lanes)
     writers = Writers(backlog, conninfo, known, **settings)
     try:
-        yield Line(conninfo, backlog, writers, await asyncio.to_thread(make_machine, conninfo))
+        yield Line(conninfo, backlog, writers, await asyncio.to_thread(make_machine, conninfo), known)
     finally:
         await writers.stop(30)
 
@@ -244,6 +253,6 @@ def make_machine(conninfo: str, machine_id: str = "0123456789abcdef0123456789abc
     return Machine(key[0], machine_id, installation, BOOT_TO_UTC_NS)
 
 
-def _migrate(conninfo: str, tables: Mapping[str, StreamTable]) -> None:
+def _migrate(conninfo: str, tables: Tables) -> None:
     with psycopg.connect(conninfo, autocommit=True) as connection:
-        migrate(connection, tables.values())
+        migrate(connection, tables)

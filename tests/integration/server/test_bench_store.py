@@ -4,20 +4,20 @@ import time
 
 import psycopg
 
-from scope_bpf.probes import probes
+from scope_catalogue.catalogue import streams
 from scope_cli.bench_store.costs import sizes
 from scope_cli.bench_store.fill import Filler
 from scope_cli.bench_store.load import STREAMS, Load
 from scope_cli.bench_store.questions import ask_all
-from scope_server.store.schema.columns import stream_tables
 from scope_server.store.schema.migrate import migrate
+from scope_server.store.schema.tables import Tables
 
 
 async def test_a_small_fleet(database: str) -> None:
     """The books count all filled rows as stored; all its streams have rows; sizes and answers are reported."""
-    tables = stream_tables(probes())
+    tables = Tables(streams().values())
     with psycopg.connect(database, autocommit=True) as connection:
-        migrate(connection, tables.values())
+        migrate(connection, tables)
         load = Load(100_000, machines=3, days=0.5, late=0.3, end_ns=time.time_ns(), states=101)
         filler = Filler(database, tables, load)
         rows = filler.fill(load, lambda _: None)

@@ -155,7 +155,7 @@ async def test_everything_can_be_packed_at_once(line: Line) -> None:
 
 async def test_few_small_blocks_are_made_of_late_rows(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """Late rows of a packed day wait for an hour, or until they are enough for a step, to make fewer small blocks."""
-    run, work = Run(), Compaction(TABLES.values())
+    run, work = Run(), Compaction(TABLES)
     for number in range(1, 4):
         await line.send(run.batch(number, rows(101), boot_to_utc_ns=LONG_AGO))
         compacted(line, work)
@@ -176,7 +176,7 @@ async def test_few_small_blocks_are_made_of_late_rows(line: Line, monkeypatch: p
 @pytest.mark.usefixtures("small")
 async def test_late_rows_make_no_day_wait_for_another(line: Line) -> None:
     """While late rows of one day wait, the rows of other days are packed."""
-    run, work = Run(), Compaction(TABLES.values())
+    run, work = Run(), Compaction(TABLES)
     await line.send(run.batch(1, rows(101), boot_to_utc_ns=LONG_AGO - DAY_NS))
     compacted(line, work)
     await line.send(run.batch(2, rows(101), boot_to_utc_ns=LONG_AGO - DAY_NS))

@@ -14,7 +14,7 @@ import pytest
 from tests.integration.server.closed_days import LONG_AGO, compacted, fresh, packed, shown
 from tests.integration.server.keeping import retain, store
 from tests.integration.server.records import STORED, Line, Run, lined, rows
-from tests.integration.server.tables import TABLES, with_column
+from tests.integration.server.tables import with_column
 
 from scope_server.errors import StoreUnavailable
 from scope_server.store.blocks import compaction, packing
@@ -106,7 +106,7 @@ async def test_it_is_interrupted_anywhere(line: Line, interrupt: Callable[[Inter
     while fresh(line)[1]:
         statement += 1
         connection = Interrupted(line.conninfo, statement, interrupt)
-        work = Compaction([TABLES["syscall"]])  # a new server each time
+        work = Compaction(["syscall"])  # a new server each time
         with suppress(Killed, StoreUnavailable):
             while work.step(connection):
                 pass
@@ -142,7 +142,7 @@ async def test_it_is_killed_at_random(line: Line, monkeypatch: pytest.MonkeyPatc
         while fresh(line)[1]:
             try:
                 connection = WriterConnection(f"{line.conninfo} application_name='scope packer'")
-                work = Compaction([TABLES["syscall"]])
+                work = Compaction(["syscall"])
                 while work.step(connection):
                     pass
             except StoreUnavailable:
@@ -160,7 +160,7 @@ async def test_late_rows_come_between_any_two_steps(line: Line, monkeypatch: pyt
     """Rows that arrive between two steps are visible at once, and packed later."""
     monkeypatch.setattr(compaction, "_LATE_AGAIN_S", 0)
     await _seven_batches(line)
-    run, work, connection, count = Run(), Compaction([TABLES["syscall"]]), WriterConnection(line.conninfo), 707
+    run, work, connection, count = Run(), Compaction(["syscall"]), WriterConnection(line.conninfo), 707
     for number in range(40):
         work.step(connection)
         late = run.batch(number + 1, rows(101, 50 * number), boot_to_utc_ns=LONG_AGO)
@@ -180,7 +180,7 @@ async def test_writers_and_several_packers_go_on(database: str) -> None:
         seen: list[tuple[int, int]] = []
 
         def keep_packing() -> int:
-            connection, work, steps = WriterConnection(database), Compaction([TABLES["syscall"]]), 0
+            connection, work, steps = WriterConnection(database), Compaction(["syscall"]), 0
             while not done.is_set():
                 steps += work.step(connection, everything=True)
             connection.close()
@@ -232,7 +232,7 @@ async def test_a_column_comes_meanwhile(database: str, statement: int) -> None:
             _when(lambda: upgrades[0].done() or line.query(WAITING) != [(0,)])
 
         def pack() -> None:
-            connection, work = Interrupted(database, statement, start), Compaction([TABLES["syscall"]])
+            connection, work = Interrupted(database, statement, start), Compaction(["syscall"])
             while work.step(connection, everything=True):
                 pass
             connection.close()
@@ -253,7 +253,7 @@ async def test_a_day_is_dropped_meanwhile(line: Line, upkeep: psycopg.Connection
     """If retention drops a day at any point of a step, the step may fail, but the other days are packed."""
     for days in (3, 1):
         await store(line, Run(), days)
-    work, drops = Compaction([TABLES["syscall"]]), []
+    work, drops = Compaction(["syscall"]), []
 
     def drop(_: Interrupted) -> None:
         drops.append(retain(upkeep, keep_days=2))

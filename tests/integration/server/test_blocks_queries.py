@@ -29,7 +29,7 @@ BEGIN = datetime.fromtimestamp((LONG_AGO + FIRST_KTIME_NS) / 1e9, UTC)
 async def events(line: Line) -> AsyncIterator[Reader]:
     """A reader of the line's database."""
     async with Database(line.conninfo, 4, 20) as database:
-        await database.prepare(TABLES.values())
+        await database.prepare(TABLES)
         yield Reader(database)
 
 
@@ -173,7 +173,7 @@ async def test_pages_are_the_same(line: Line, events: Reader, ascending: bool, m
     monkeypatch.setattr(packing, "BLOCK_ROWS", 23)
     monkeypatch.setattr(compaction, "STEP_ROWS", 60)
     other = await _thirty_batches(line)
-    connection, work = WriterConnection(line.conninfo), Compaction([TABLES["syscall"]])
+    connection, work = WriterConnection(line.conninfo), Compaction(["syscall"])
 
     async def every(query: EventQuery, packs: bool = False) -> list[Any]:
         found = []
@@ -213,7 +213,7 @@ async def test_pages_are_whole_while_all_is_packed(line: Line, events: Reader, m
     monkeypatch.setattr(compaction, "STEP_ROWS", 60)
     monkeypatch.setattr(reader, "_FIRST_WINDOW", 2)
     await _thirty_batches(line)
-    connection, work = WriterConnection(line.conninfo), Compaction([TABLES["syscall"]])
+    connection, work = WriterConnection(line.conninfo), Compaction(["syscall"])
     looks: list[bool] = []
 
     async def look_and_pack(*given: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from tests.integration.server.records import REFUSED, SCHEMA, STORED, Line, Run, envelope, ipc, rows
 
-from scope_bpf.catalogue.stream import fingerprint
+from scope_catalogue.stream import fingerprint
 from scope_proto.scope.v1.session_pb2 import UploadRequest
 from scope_server.ingest.upload import upload
 

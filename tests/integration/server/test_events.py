@@ -24,7 +24,7 @@ Ask = Callable[..., Any]
 async def events(line: Line) -> AsyncIterator[Reader]:
     """A reader of the line's database."""
     async with Database(line.conninfo, 4, 20) as database:
-        await database.prepare(TABLES.values())
+        await database.prepare(TABLES)
         yield Reader(database)
 
 

@@ -4,14 +4,12 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pyarrow as pa
 import pytest
 from tests.integration.server.records import (
-    LATER,
     REFUSED,
     SCHEMA,
     STORED,
@@ -24,14 +22,11 @@ from tests.integration.server.records import (
 )
 from tests.integration.server.running import until
 
-from scope_bpf.catalogue.stream import fingerprint
-from scope_bpf.probes import probes
 from scope_proto.scope.v1.record_pb2 import Record
 from scope_proto.scope.v1.session_pb2 import UploadRequest
 from scope_server.ingest.backlog import SHARE
 from scope_server.ingest.upload import upload
 from scope_server.store.postgres import PrivatePostgres
-from scope_server.store.schema.columns import stored_column, stream_tables
 
 COUNTED = "SELECT count(*), count(DISTINCT arg0) FROM scope.syscall"
 
@@ -169,31 +164,6 @@ async def test_an_older_agents_columns_are_filled_up(line: Line) -> None:
     assert line.query("SELECT count(*), count(duration_ns) FROM scope.syscall") == [(7, 0)]
 
 
-async def test_a_newer_agents_records_are_asked_for_later(line: Line, database: str) -> None:
-    """A record with an unknown stream or column is answered with LATER; a newer server stores it."""
-    run = Run()
-    newer = rows(13).append_column("invented", pa.array([1] * 13, pa.int64()))
-    unknown = run.batch(2, rows(11), stream="from_the_future", schema_fingerprint="?")
-    column = run.batch(2, newer, emitted=114)
-    answers = await line.send(run.batch(1, rows(101), emitted=101), unknown, column)
-    assert [answer.verdict for answer in answers] == [STORED, LATER, LATER]
-    assert all("older than the agent" in answer.reason for answer in answers[1:])
-    assert line.query("SELECT stream, stored, lost FROM scope.books") == [("syscall", 101, 0)]
-    assert line.backlog.counts.deferred == {"newer": 2}
-    tables = stream_tables(probes())
-    known = tables["syscall"]
-    tables["syscall"] = replace(
-        known,
-        schema=newer.schema,
-        fingerprint=fingerprint(newer.schema),
-        columns=(*known.columns, stored_column("invented", pa.int64())),
-    )
-    async with lined(database, tables=tables) as upgraded:
-        assert [answer.verdict for answer in await upgraded.send(column)] == [STORED]
-    assert line.query("SELECT count(*), sum(invented)::bigint FROM scope.syscall") == [(114, 13)]
-    assert line.books() == [(114, 114, 0, 0, False)]
-
-
 @pytest.fixture
 def mortal_postgres() -> Iterator[PrivatePostgres]:
     """A PostgreSQL that a test may kill."""
@@ -218,7 +188,7 @@ async def test_a_database_that_is_killed_under_load_loses_nothing(mortal_postgre
                 yield envelope(run.batch(n + 1, rows(size, size * n), emitted=size * (n + 1)), n)
 
         async def send(run: Run) -> list[int]:
-            async with aclosing(upload(stream(run), line.machine, line.backlog)) as replies:
+            async with aclosing(upload(stream(run), line.machine, line.backlog, line.tables)) as replies:
                 return [answer.verdict async for reply in replies for answer in reply.answers]
 
         sending = [asyncio.create_task(send(run)) for run in runs]

@@ -26,7 +26,7 @@ async def database_of(line: Line) -> AsyncIterator[Database]:
     for sequence in SEQUENCES:
         line.query(f"SELECT setval('{sequence}', {BEYOND})")
     async with Database(line.conninfo, 4, 20) as database:
-        await database.prepare(TABLES.values())
+        await database.prepare(TABLES)
         yield database
 
 

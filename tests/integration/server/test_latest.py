@@ -15,7 +15,7 @@ from tests.integration.server.running import until
 from tests.integration.server.states import HELD, MEMORY, assert_ranks, at_random, by_all_rows, told
 from tests.integration.server.tables import TABLES, migrated
 
-from scope_bpf.catalogue.shown import Latest
+from scope_catalogue.shown import Latest
 from scope_server.store.latest.reader import States
 from scope_server.store.reading.database import Database
 from scope_server.store.retention import Disk, Retention
@@ -33,7 +33,7 @@ CREATE TRIGGER zz AFTER UPDATE ON latest.cuda_live FOR EACH STATEMENT EXECUTE FU
 async def database_of(line: Line) -> AsyncIterator[Database]:
     """Queries of the line's database."""
     async with Database(line.conninfo, 4, 20) as database:
-        await database.prepare(TABLES.values())
+        await database.prepare(TABLES)
         yield database
 
 

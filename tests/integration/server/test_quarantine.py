@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 import pytest
 from tests.integration.server.records import LATER, REFUSED, STORED, Line, Run, account, lined, rows
 
-from scope_bpf.probes import probes
+from scope_catalogue.catalogue import streams
 from scope_proto.scope.v1.record_pb2 import Record
 from scope_server.errors import Rejected, UnknownThing
 from scope_server.ingest.admit import Admission
-from scope_server.store.schema.columns import stream_tables
+from scope_server.store.schema.tables import Tables
 from scope_server.store.writing.quarantine import Quarantine
 from scope_server.store.writing.rows import Keys, StreamRows
 
@@ -27,7 +27,7 @@ def _group(run: Run, count: int = 9, size: int = 11) -> list[Record]:
 
 
 def _quarantine(line: Line) -> Quarantine:
-    tables = stream_tables(probes())
+    tables = Tables(streams().values())
     return Quarantine(line.conninfo, tables, Admission(tables, 30))
 
 

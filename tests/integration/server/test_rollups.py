@@ -19,11 +19,12 @@ from tests.integration.server.records import (
 )
 from tests.integration.server.running import Server
 
-from scope_bpf.probes import probe_named, probes
+from scope_bpf.probes import probe_named
+from scope_catalogue.catalogue import streams
 from scope_server.errors import StoreUnavailable
 from scope_server.store.rollups.merge import Merger
 from scope_server.store.rollups.query import ORDERS, SETTINGS, checked, ranking
-from scope_server.store.schema.columns import stream_tables
+from scope_server.store.schema.tables import Tables
 from scope_server.store.writing.connection import WriterConnection
 
 MINUTE_NS = 60 * 10**9
@@ -66,7 +67,7 @@ def same(line: Line) -> int:
 def merge(line: Line) -> int:
     """Merges all fresh rollups; returns the number of steps."""
     connection = WriterConnection(line.conninfo)
-    merger = Merger(connection, stream_tables(probes()).values())
+    merger = Merger(connection, Tables(streams().values()).values())
     steps = 0
     while merger.step(everything=True):
         steps += 1
@@ -148,7 +149,7 @@ async def test_a_merge_that_is_cut_off_loses_and_doubles_nothing(line: Line, mon
 
     monkeypatch.setattr(connection, "ingest", cut_off)
     with pytest.raises(StoreUnavailable):
-        Merger(connection, stream_tables(probes()).values()).step(everything=True)
+        Merger(connection, Tables(streams().values()).values()).step(everything=True)
     assert same(line) == 3 * 499
     assert line.query("SELECT DISTINCT level FROM rollups.syscall") == [(0,)]
     merge(line)
@@ -208,7 +209,7 @@ async def test_all_is_added_up_once(line: Line) -> None:
     """A ranking adds everything up once, not once per group, also while PostgreSQL has no statistics of the day."""
     run = Run()
     await line.send(run.batch(1, spread(101, 3)))
-    table, until = stream_tables(probes())["syscall"], _FIRST + timedelta(minutes=2)
+    table, until = Tables(streams().values())["syscall"], _FIRST + timedelta(minutes=2)
     with psycopg.connect(line.conninfo) as connection:
         connection.execute(SETTINGS)
         for order in ORDERS:

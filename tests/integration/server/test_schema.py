@@ -73,7 +73,7 @@ def test_a_restart_changes_nothing(database: str) -> None:
         before = reader.execute(dump).fetchall()
         reader.execute("SELECT * FROM scope.syscall").fetchall()
         with psycopg.connect(database, options="-c lock_timeout=5s", autocommit=True) as connection:
-            migrate(connection, TABLES.values())
+            migrate(connection, TABLES)
         assert reader.execute(dump).fetchall() == before
         assert reader.execute("SELECT count(*) FROM store.streams WHERE version > 1").fetchone() == (0,)
 

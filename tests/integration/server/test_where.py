@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,15 +10,15 @@ from tests.integration.server.records import FIRST_KTIME_NS, STORED, Line, Run, 
 from tests.integration.server.tables import TABLES, asked
 from tests.random_filters import SCHEMA, comparisons, every_comparison, random_filter, random_rows
 
-from scope_bpf.catalogue.literal import column_type
-from scope_bpf.catalogue.shown import Rollup
-from scope_bpf.catalogue.stream import fingerprint
-from scope_bpf.catalogue.where import read_filter
+from scope_catalogue.catalogue import streams
+from scope_catalogue.shown import Rollup
+from scope_catalogue.stream import DescribedStream, Mode, TypedColumn
+from scope_catalogue.where import read_filter
 from scope_server.store.reading import keys
 from scope_server.store.reading.database import Database
 from scope_server.store.reading.filters import conditions
 from scope_server.store.reading.reader import EventQuery, Order, Reader
-from scope_server.store.schema.columns import StreamTable, stored_column
+from scope_server.store.schema.tables import Tables
 
 PROCESSES = [(None, None), (1, 5), (815, 7), (815, 1 << 40), (4711, (1 << 63) - 1)]
 STACKS = ["main;a;b", "main;a", "main;50%", "it's;b", "main"]
@@ -36,27 +35,16 @@ ODD = pa.schema(
 )
 
 
-def _odd() -> StreamTable:
-    """A stream that has columns of every kind."""
-    columns = tuple(
-        stored_column(field.name, field.type, field.name == "stack")
-        for field in ODD
-        if field.name not in ("ktime_ns", "start_ns", "pid")
-    )
-    return replace(
-        TABLES["syscall"],
-        name="odd",
-        schema=ODD,
-        fingerprint=fingerprint(ODD),
-        columns=columns,
-        meanings={},
-        types={field.name: column_type(field.type) for field in ODD},
-        rollup=Rollup(by=()),
-        latest=None,
-    )
-
-
-TABLE = _odd()
+ODD_STREAM = DescribedStream(
+    "odd",
+    "syscalls",
+    Mode.EVENTS,
+    "a stream that has columns of every kind",
+    tuple(TypedColumn("", name=field.name, type=str(field.type), stack=field.name == "stack") for field in ODD),
+    rollup=Rollup(by=()),
+)
+WITH_ODD = Tables([*streams().values(), ODD_STREAM])
+TABLE = WITH_ODD["odd"]
 
 
 def _odd_rows(count: int) -> list[dict[str, Any]]:
@@ -73,12 +61,12 @@ def _odd_rows(count: int) -> list[dict[str, Any]]:
 async def odd(database: str) -> AsyncIterator[tuple[Reader, list[dict[str, Any]]]]:
     """A reader of a database with odd rows, and the rows."""
     given = _odd_rows(307)
-    async with lined(database, tables={**TABLES, "odd": TABLE}) as line:
+    async with lined(database, tables=WITH_ODD) as line:
         batch = Run().batch(1, pa.RecordBatch.from_pylist(given, schema=ODD), stream="odd")
         (answer,) = await line.send(batch)
         assert answer.verdict == STORED, answer
         async with Database(database, 2, 20) as opened:
-            await opened.prepare([*TABLES.values(), TABLE])
+            await opened.prepare(WITH_ODD)
             yield Reader(opened), given
 
 
@@ -144,7 +132,7 @@ async def test_blocks_that_have_no_such_row_are_skipped(line: Line, where: str, 
         columns = rows(7, 7 * number, pid=815 if number == 5 else 4711, **changed)
         await line.send(run.batch(number + 1, columns))
     async with Database(line.conninfo, 2, 20) as database:
-        await database.prepare(TABLES.values())
+        await database.prepare(TABLES)
         async with database.connection() as connection:
             query = asked(where=where)
             found = await conditions(connection, query.table, query.where, None)

@@ -39,7 +39,7 @@ def test_batches_and_gaps_are_answered() -> None:
     """Batches and gaps have sequence numbers; other records have none."""
     batch = Record(run_id=b"r", batch=Batch(stream="s", sequence=3, event_count=11, last_ktime_ns=5, boot_to_utc_ns=7))
     gap = Record(run_id=b"r", gap=Gap(stream="s", spans=[Told(first=4, last=9, events=60)], last_ktime_ns=6))
-    found = [to_answer(record.SerializeToString()) for record in (batch, gap, Record(accounts=Accounts(ktime_ns=1)))]
+    found = [to_answer(record) for record in (batch, gap, Record(accounts=Accounts(ktime_ns=1)))]
     assert found == [Answered(b"r", "s", [Span(3, 3, 11)], 5, 7), Answered(b"r", "s", [Span(4, 9, 60)], 6, 0), None]
 
 

@@ -64,9 +64,7 @@ def failing_task(monkeypatch: pytest.MonkeyPatch) -> tuple[Task, Tries]:
     monkeypatch.setattr(task, "check_definition", tries)
     wanted = Wanted("6f1c0d7e-0000-4000-8000-000000000001", task_pb2.ORIGIN_SERVER, task_pb2.Definition())
     nothing: Any = None  # a run that never starts uses none of these
-    surroundings = Surroundings(
-        nothing, nothing, nothing, nothing, starts=Starts(), memory=nothing, excluded=nothing, changed=lambda: None
-    )
+    surroundings = Surroundings(*[nothing] * 5, starts=Starts(), memory=nothing, excluded=nothing, changed=lambda: None)
     return Task(wanted, surroundings, lambda: None), tries
 
 

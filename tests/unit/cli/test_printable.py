@@ -15,8 +15,9 @@ from rich.console import Console
 from tests.unit.cli.answers import MACHINE, a_node, a_stream, a_task, in_seconds
 from tests.unit.cli.conftest import STORAGE, Api
 
-from scope_bpf.catalogue.shown import Live
-from scope_bpf.catalogue.stream import Column, Stream
+from scope_bpf.catalogue.stream import Stream
+from scope_catalogue.shown import Live
+from scope_catalogue.stream import Column
 from scope_cli.client import Client
 from scope_cli.logs import FieldsFormatter
 from scope_cli.overview import Overview

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from scope_bpf.catalogue.codes import Codes
-from scope_bpf.catalogue.literal import ColumnType, Kind
-from scope_bpf.catalogue.where import read_filter
+from scope_catalogue.codes import Codes
+from scope_catalogue.literal import ColumnType, Kind
+from scope_catalogue.where import read_filter
 
 PAGE = (Path(__file__).parents[3] / "docs" / "filters.md").read_text()
 ROWS = re.findall(r"^\| `(.+?)` \|", PAGE, re.MULTILINE)

@@ -8,17 +8,17 @@ import pytest
 from google.protobuf.struct_pb2 import Value
 from tests.integration.server.records import BOOT_TO_UTC_NS, SCHEMA, Run, account, rows
 
-from scope_bpf.probes import probes
+from scope_catalogue.catalogue import streams
 from scope_proto.scope.v1 import task_pb2
 from scope_proto.scope.v1.record_pb2 import Gap, Process, Record, RunEnd, RunStart, Span
 from scope_server.errors import Deferred, Rejected
 from scope_server.ingest.admit import DECOMPRESSED_LIMIT, Admission, identify, weigh
 from scope_server.machine import Machine
-from scope_server.store.schema.columns import stream_tables
+from scope_server.store.schema.tables import Tables
 from scope_server.store.writing.delivery import Batch, End, Start
 
 MACHINE = Machine(7, "0" * 32, str(uuid.uuid4()), BOOT_TO_UTC_NS)
-ADMIT = Admission(stream_tables(probes()), keep_days=30)
+ADMIT = Admission(Tables(streams().values()), keep_days=30)
 
 
 def _rejected(record: Record) -> str:

@@ -10,14 +10,15 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.catalogue import stacks
-from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.shown import Counter, Failed, Flame, Latest, Live, Rollup, Slices, Timeline
-from scope_bpf.catalogue.stream import Column, Derived, Mode, Rows, Stream
+from scope_bpf.catalogue.stream import Derived, Rows, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.cuda import results
 from scope_bpf.probes.cuda.functions import BY_ADDRESS, D2D, FUNCTIONS, RUNTIME
 from scope_bpf.probes.cuda.guide import GUIDE
+from scope_catalogue.options import Option
+from scope_catalogue.shown import Counter, Failed, Flame, Latest, Live, Rollup, Slices, Timeline
+from scope_catalogue.stream import Column, Mode
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject

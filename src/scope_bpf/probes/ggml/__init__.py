@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from scope_bpf.catalogue import spent, stacks
-from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.shown import Counter, Flame, Latest, Live, Rollup, Slices, Timeline
-from scope_bpf.catalogue.stream import Column, Derived, Mode, Stream
+from scope_bpf.catalogue.stream import Derived, Stream
 from scope_bpf.probes.ggml.functions import places
 from scope_bpf.probes.ggml.guide import GUIDE
+from scope_catalogue.options import Option
+from scope_catalogue.shown import Counter, Flame, Latest, Live, Rollup, Slices, Timeline
+from scope_catalogue.stream import Column, Mode
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject

@@ -3,9 +3,10 @@
 import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Probe, Sampler
-from scope_bpf.catalogue.shown import Counter, Latest, Live, Timeline
-from scope_bpf.catalogue.stream import PROCESS, Column, Derived, Mode, Stream
+from scope_bpf.catalogue.stream import PROCESS, Derived, Stream
 from scope_bpf.probes.gpu.guide import GUIDE
+from scope_catalogue.shown import Counter, Latest, Live, Timeline
+from scope_catalogue.stream import Column, Mode
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 

@@ -7,12 +7,13 @@ import numpy as np
 import pyarrow as pa
 
 from scope_bpf.catalogue import spent
-from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
-from scope_bpf.catalogue.stream import Column, Derived, Rows, Stream
+from scope_bpf.catalogue.stream import Derived, Rows, Stream
 from scope_bpf.probes.llama.functions import places
 from scope_bpf.probes.llama.guide import GUIDE
+from scope_catalogue.options import Option
+from scope_catalogue.shown import Live, Rollup, Slices, Timeline
+from scope_catalogue.stream import Column
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject

@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Live, Rollup, Slices, Timeline
-from scope_bpf.catalogue.stream import Column, Derived, Rows, Stream
+from scope_bpf.catalogue.stream import Derived, Rows, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.ollama.calls import FUNCTIONS, call_table, places
 from scope_bpf.probes.ollama.guide import GUIDE
 from scope_bpf.probes.ollama.paths import PATHS, constants
+from scope_catalogue.options import Option
+from scope_catalogue.shown import Live, Rollup, Slices, Timeline
+from scope_catalogue.stream import Column
 
 _CONNECTION = Column("number of the socket's inode, which identifies the connection")
 _REQUEST = Column("number of the request since recording began, from 1")

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from scope_bpf.catalogue.options import Option
-from scope_bpf.errors import InvalidOption
+from scope_catalogue.errors import InvalidOption
+from scope_catalogue.options import Option
 
 _MOST = 16  # PREFIXES in bpf/probes/ollama/requests.bpf.h
 _WORDS = 4  # PREFIX_WORDS

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scope_bpf.catalogue import stacks
-from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.place import Chosen, Place, Usdt
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.shown import Flame, Live, Rollup, Slices, Timeline
-from scope_bpf.catalogue.stream import Column, Mode, Names, Stream
+from scope_bpf.catalogue.stream import Names, Stream
 from scope_bpf.code.python.versions import EVALUATED, EVALUATES, OFFSETS, Version
-from scope_bpf.errors import InvalidOption
 from scope_bpf.probes.python.guide import GUIDE
+from scope_catalogue.errors import InvalidOption
+from scope_catalogue.options import Option
+from scope_catalogue.shown import Flame, Live, Rollup, Slices, Timeline
+from scope_catalogue.stream import Column, Mode
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject

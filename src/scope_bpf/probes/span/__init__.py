@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from scope_bpf.catalogue import spent, stacks
-from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.place import Usdt
 from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
-from scope_bpf.catalogue.shown import Flame, Live, Rollup, Slices, Timeline
-from scope_bpf.catalogue.stream import Column, Derived, Mode, Stream
+from scope_bpf.catalogue.stream import Derived, Stream
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.span.declaration import (
     ARGUMENTS,
@@ -24,6 +22,9 @@ from scope_bpf.probes.span.declaration import (
     parse,
 )
 from scope_bpf.probes.span.guide import GUIDE
+from scope_catalogue.options import Option
+from scope_catalogue.shown import Flame, Live, Rollup, Slices, Timeline
+from scope_catalogue.stream import Column, Mode
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scope_bpf.catalogue.nearest import unknown
 from scope_bpf.catalogue.place import Pattern, Place, Usdt
-from scope_bpf.errors import InvalidOption
+from scope_catalogue.errors import InvalidOption
+from scope_catalogue.nearest import unknown
 
 ARGUMENTS = 10  # calls.bpf.h reads as many
 USDT_ARGUMENTS = 12  # usdt.bpf.h

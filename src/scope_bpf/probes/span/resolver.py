@@ -9,11 +9,12 @@ import pyarrow.compute as pc
 
 from scope_bpf.binding.object import BpfObject
 from scope_bpf.catalogue.place import Usdt
-from scope_bpf.catalogue.stream import Mode, Rows, Stream
+from scope_bpf.catalogue.stream import Rows, Stream
 from scope_bpf.code.history import History
 from scope_bpf.code.modules import Module, Modules
 from scope_bpf.code.stacks import StackResolver
 from scope_bpf.probes.span.declaration import TYPES, Declaration, SpanPlace
+from scope_catalogue.stream import Mode
 
 _HEX = np.array([f"{byte:02x}" for byte in range(256)], "S2")
 

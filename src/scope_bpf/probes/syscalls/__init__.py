@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from scope_bpf.catalogue.codes import Codes
-from scope_bpf.catalogue.options import Option
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Failed, Live, Rollup, Slices, Timeline
-from scope_bpf.catalogue.stream import Column, Derived, Mode, Rows, Stream, Tails
+from scope_bpf.catalogue.stream import Derived, Rows, Stream, Tails
 from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import table as syscall_table
 from scope_bpf.probes.syscalls.classes import CLASSES
 from scope_bpf.probes.syscalls.errors import errors
 from scope_bpf.probes.syscalls.guide import GUIDE
 from scope_bpf.probes.syscalls.readings import LEVELS, MOST_DATA_BYTES, NOTHING, reading_table
+from scope_catalogue.codes import Codes
+from scope_catalogue.options import Option
+from scope_catalogue.shown import Failed, Live, Rollup, Slices, Timeline
+from scope_catalogue.stream import Column, Mode
 
 TABLE = syscall_table.ARM64 if os.uname().machine == "aarch64" else syscall_table.X86_64
 NUMBERS = {name: number for number, name in TABLE.items()}

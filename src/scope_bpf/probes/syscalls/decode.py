@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.catalogue.codes import MOST_ERRNO
 from scope_bpf.catalogue.stream import Rows, Tails
 from scope_bpf.probes.syscalls.errors import failure
 from scope_bpf.probes.syscalls.pieces import Layouts, Pieces
 from scope_bpf.probes.syscalls.signatures import CALLS, Call, Signature
 from scope_bpf.probes.syscalls.values import TEXTS, Text, protocol, socket_option
+from scope_catalogue.codes import MOST_ERRNO
 
 _ARGUMENTS = tuple(f"arg{n}" for n in range(6))
 _REGISTERS = Signature(("hex",) * len(_ARGUMENTS))

@@ -5,8 +5,8 @@ import os
 import numpy as np
 import pyarrow as pa
 
-from scope_bpf.catalogue.codes import ERRORS, MOST_ERRNO, RESTARTS
 from scope_bpf.catalogue.stream import Rows
+from scope_catalogue.codes import ERRORS, MOST_ERRNO, RESTARTS
 
 
 def failure(number: int) -> str:

@@ -1,6 +1,6 @@
 """What people should know about the probe `syscalls`."""
 
-from scope_bpf.catalogue.guide import Example, Guide
+from scope_catalogue.guide import Example, Guide
 
 GUIDE = Guide(
     examples=(

@@ -5,9 +5,9 @@ import select
 import socket
 from collections.abc import Callable, Mapping
 
-from scope_bpf.catalogue.codes import SIGNALS
 from scope_bpf.probes.syscalls import names
 from scope_bpf.probes.syscalls.names import bits, numbered, of
+from scope_catalogue.codes import SIGNALS
 
 Text = Callable[[int], str]  # of the register's value, signed 64 bits
 

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.catalogue.shown import Flame
 from scope_bpf.catalogue.stream import Stream
+from scope_catalogue.shown import Flame
 from scope_cli.printable import printable
 
 MOST_STACKS = 100_000  # memory stays bounded: beyond this, the lighter half is added up as one

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.catalogue.shown import Counter, Slices
 from scope_bpf.catalogue.stream import HEADER, PROCESS, Stream
+from scope_catalogue.shown import Counter, Slices
 from scope_cli.trace.groups import Group, groups_of
 from scope_cli.trace.perfetto.messages import Column, Messages
 from scope_cli.trace.perfetto.tracks import NEEDED, SEQUENCE, Tracks

@@ -8,11 +8,11 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from scope_server.store.blocks.layout import FRESH, PACKED, Record, is_list, stored
 from scope_server.store.blocks.packing import BLOCK_ROWS, DAY_US, packed, unpacked
-from scope_server.store.schema.columns import KEYED, StreamTable
+from scope_server.store.schema.columns import KEYED
 from scope_server.store.schema.partitions import Partition, Partitions
 from scope_server.store.writing.connection import DataRefused, WriterConnection, strings
 
@@ -47,10 +47,11 @@ _log = logging.getLogger(__name__)
 
 
 class Compaction:
-    """Packs the fresh blocks of some streams. Its state in memory only saves work. For one thread."""
+    """Packs the fresh blocks of some streams, by name. Its state in memory only saves work. For one thread."""
 
-    def __init__(self, tables: Iterable[StreamTable]) -> None:
-        self._streams = [table.name for table in tables]
+    def __init__(self, tables: Collection[str]) -> None:
+        self._tables = tables
+        self._streams: list[str] = []
         self._not_before: dict[Partition, float] = {}
         self._vacated: Counter[Partition] = Counter()  # rows deleted since the last vacuum
 
@@ -64,6 +65,7 @@ class Compaction:
             StoreUnavailable: the database cannot be used now.
             DataRefused: the database refused, perhaps because a partition was dropped meanwhile; nothing has changed.
         """
+        self._streams += [stream for stream in self._tables if stream not in self._streams]
         for stream in tuple(self._streams):
             try:
                 if self._pack(connection, stream, everything):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from scope_bpf.catalogue.shown import Latest
+from scope_catalogue.shown import Latest
 from scope_server.store.schema.columns import BASE, WHOLE, StoredColumn, StreamTable
 
 # Columns of every table of states besides the stream's own. `ktime_ns` is only in the rows.

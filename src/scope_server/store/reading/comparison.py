@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from scope_bpf.catalogue.condition import IsNull, Matches, OneOf, Ordered, Value
+from scope_catalogue.condition import IsNull, Matches, OneOf, Ordered, Value
 from scope_server.store.schema.columns import Kind
 
 _SIGN = 1 << 63

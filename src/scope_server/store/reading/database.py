@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
@@ -13,8 +13,8 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from scope_server.errors import SchemaConflict, StoreUnavailable
 from scope_server.store.reading.queries import queries
-from scope_server.store.schema.columns import StreamTable
 from scope_server.store.schema.migrate import migrate
+from scope_server.store.schema.tables import Tables
 
 Connection = psycopg.AsyncConnection[DictRow]
 _CONNECT_S = 3.0
@@ -61,14 +61,13 @@ class Database:
     async def __aexit__(self, *_: object) -> None:
         await self._pool.close(timeout=_CONNECT_S)
 
-    async def prepare(self, tables: Iterable[StreamTable]) -> None:
+    async def prepare(self, tables: Tables) -> None:
         """Migrates the database to this server's schema; retries with growing pauses until it can be reached.
 
         Raises:
             SchemaConflict: the schemas of database and server contradict each other, or the database refuses to create
                 the schema.
         """
-        tables = list(tables)
         pause = 0.1
         while self._unprepared:
             try:
@@ -82,7 +81,7 @@ class Database:
             except psycopg.Error as error:
                 raise SchemaConflict(f"the database refuses this server's schema: {_first_line(error)}") from error
 
-    def _migrate(self, tables: list[StreamTable]) -> None:
+    def _migrate(self, tables: Tables) -> None:
         with psycopg.connect(self._conninfo, autocommit=True, connect_timeout=int(_CONNECT_S)) as connection:
             migrate(connection, tables)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from psycopg import sql
 
-from scope_bpf.catalogue.condition import And, Condition, IsNull, Not, Or
+from scope_catalogue.condition import And, Condition, IsNull, Not, Or
 from scope_server.store.reading.comparison import Expression, compared, one_of
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.keys import OF_PROCESS, TEXTS, Comparison, Keys, find_keys

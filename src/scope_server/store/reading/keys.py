@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from psycopg import sql
 
-from scope_bpf.catalogue.condition import And, Condition, IsNull, Matches, Not, OneOf, Or, Ordered
+from scope_catalogue.condition import And, Condition, IsNull, Matches, Not, OneOf, Or, Ordered
 from scope_server.store.reading.comparison import Expression, compared
 from scope_server.store.reading.database import Connection
 from scope_server.store.schema.columns import IN_PROCESS, KEYED, Kind, StreamTable

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from scope_bpf.catalogue.condition import Condition
+from scope_catalogue.condition import Condition
 from scope_server.errors import InvalidQuery
 from scope_server.store.blocks.rows import places, rows_at, within
 from scope_server.store.reading import by_commit

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from psycopg import sql
 
-from scope_bpf.catalogue.nearest import unknown
+from scope_catalogue.nearest import unknown
 from scope_server.errors import InvalidQuery
 from scope_server.store.rollups.packed import EVERY_MACHINE, FRESH, HOURS, MINUTES
 from scope_server.store.schema.columns import StreamTable

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.catalogue.shown import Failed, Rollup
+from scope_catalogue.shown import Failed, Rollup
 from scope_server.store.schema.columns import Kind, StreamTable
 
 Integers = npt.NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Converts a stream's Arrow schema to the columns of its table."""
+"""Converts a described stream to its table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from scope_bpf.catalogue.literal import ColumnType
-from scope_bpf.catalogue.probe import Probe
-from scope_bpf.catalogue.shown import Latest, Rollup
-from scope_bpf.catalogue.stream import Column, Mode, Stream, fingerprint
-from scope_bpf.catalogue.where import filter_columns
+from scope_catalogue.literal import ColumnType
+from scope_catalogue.shown import Latest, Rollup
+from scope_catalogue.stream import Column, DescribedStream, Mode
+from scope_catalogue.where import filter_columns
 from scope_server.errors import SchemaConflict
+from scope_server.store.schema.arrow import NUMBERS, arrow_type
 
 
 class Kind(StrEnum):
@@ -109,21 +109,6 @@ WHOLE = {"smallint": -(1 << 15), "integer": -(1 << 31), "bigint": -(1 << 63)}  #
 RESERVED = (*(set(BASE) - {"ktime_ns"}), *OF_BLOCK, "machine_id", "hostname", "task_id")
 
 _LONGEST_NAME = 54  # maximum length of a table's name; partitions add 9 characters for the day
-_NUMBERS = {
-    pa.int8(): ("smallint", pa.int16()),
-    pa.uint8(): ("smallint", pa.int16()),
-    pa.int16(): ("smallint", pa.int16()),
-    pa.uint16(): ("integer", pa.int32()),
-    pa.int32(): ("integer", pa.int32()),
-    pa.uint32(): ("bigint", pa.int64()),
-    pa.int64(): ("bigint", pa.int64()),
-    pa.uint64(): ("bigint", pa.int64()),
-    pa.float32(): ("real", pa.float32()),
-    pa.float64(): ("double precision", pa.float64()),
-    pa.bool_(): ("boolean", pa.bool_()),
-    pa.string(): ("text", pa.string()),
-    pa.binary(): ("bytea", pa.binary()),
-}
 
 
 def stored_column(name: str, arrow: pa.DataType, stack: bool = False) -> StoredColumn:
@@ -132,57 +117,51 @@ def stored_column(name: str, arrow: pa.DataType, stack: bool = False) -> StoredC
     Raises:
         SchemaConflict: the type cannot be stored.
     """
-    if arrow in _NUMBERS and not stack:
-        sql, stored = _NUMBERS[arrow]
+    if arrow in NUMBERS and not stack:
+        sql, stored = NUMBERS[arrow]
         return StoredColumn(name, arrow, sql, stored, Kind.UNSIGNED if arrow == pa.uint64() else Kind.PLAIN)
     if pa.types.is_dictionary(arrow) and arrow.value_type == pa.string():
         return StoredColumn(name, arrow, "bigint", pa.int64(), Kind.STACK if stack else Kind.NAME)
     is_list = pa.types.is_list(arrow) or pa.types.is_fixed_size_list(arrow)
-    if is_list and arrow.value_type in _NUMBERS and arrow.value_type != pa.binary():
-        sql, stored = _NUMBERS[arrow.value_type]
+    if is_list and arrow.value_type in NUMBERS and arrow.value_type != pa.binary():
+        sql, stored = NUMBERS[arrow.value_type]
         kind = Kind.UNSIGNED_LIST if arrow.value_type == pa.uint64() else Kind.PLAIN
         return StoredColumn(name, arrow, f"{sql}[]", pa.list_(stored), kind)
     raise SchemaConflict(f"column '{name}': Arrow's type {arrow} cannot be stored")
 
 
-def stream_tables(probes: Mapping[str, Probe]) -> dict[str, StreamTable]:
-    """The tables of all streams of these probes, by stream name.
+def stream_table(stream: DescribedStream) -> StreamTable:
+    """The table of a stream.
 
     Raises:
-        SchemaConflict: a column has the name of a common column, or a type that cannot be stored; or a stream's name is
-            too long.
-        NotSupported: a probe's object was not built.
+        SchemaConflict: a column has the name of a common column, or a type that cannot be stored; or the stream's name
+            is too long.
     """
-    found: dict[str, StreamTable] = {}
-    for probe in probes.values():
-        for stream in probe.public_streams:
-            schema, described = probe.schema(stream), stream.described()
-            taken = [name for name in schema.names if name in RESERVED]
-            if taken:
-                raise SchemaConflict(
-                    f"stream '{stream.name}': the name of column '{taken[0]}' is used in every table; choose another"
-                )
-            if len(stream.name) > _LONGEST_NAME:
-                raise SchemaConflict(f"stream '{stream.name}': its name has more than {_LONGEST_NAME} characters")
-            own = [field for field in schema if field.name not in BASE and field.name not in IN_PROCESS]
-            columns = tuple(stored_column(field.name, field.type, described[field.name].stack) for field in own)
-            found[stream.name] = StreamTable(
-                name=stream.name,
-                probe=probe.name,
-                mode=stream.mode,
-                schema=schema,
-                fingerprint=fingerprint(schema),
-                columns=columns,
-                meaning=stream.meaning,
-                meanings={name: _said(column) for name, column in described.items()},
-                types=filter_columns(stream, schema),
-                rollup=_rollup(stream, columns),
-                latest=_latest(stream, columns),
-            )
-    return found
+    if len(stream.name) > _LONGEST_NAME:
+        raise SchemaConflict(f"stream '{stream.name}': its name has more than {_LONGEST_NAME} characters")
+    if taken := [column.name for column in stream.columns if column.name in RESERVED]:
+        raise SchemaConflict(
+            f"stream '{stream.name}': the name of column '{taken[0]}' is used in every table; choose another"
+        )
+    schema = pa.schema([pa.field(column.name, arrow_type(column.type)) for column in stream.columns])
+    own = [column for column in stream.columns if column.name not in BASE and column.name not in IN_PROCESS]
+    columns = tuple(stored_column(column.name, schema.field(column.name).type, column.stack) for column in own)
+    return StreamTable(
+        name=stream.name,
+        probe=stream.probe,
+        mode=stream.mode,
+        schema=schema,
+        fingerprint=stream.fingerprint,
+        columns=columns,
+        meaning=stream.meaning,
+        meanings={column.name: _said(column) for column in stream.columns},
+        types=filter_columns(stream.by_name, schema),
+        rollup=_rollup(stream, columns),
+        latest=_latest(stream, columns),
+    )
 
 
-def _rollup(stream: Stream, columns: tuple[StoredColumn, ...]) -> Rollup:
+def _rollup(stream: DescribedStream, columns: tuple[StoredColumn, ...]) -> Rollup:
     kinds = {column.name: column.kind for column in columns}
     rollup = stream.rollup or Rollup(by=("comm",) if kinds.get("comm") is Kind.NAME else ())
     used = (rollup.count, rollup.measured, rollup.histogram, rollup.failed, rollup.unless)
@@ -193,7 +172,7 @@ def _rollup(stream: Stream, columns: tuple[StoredColumn, ...]) -> Rollup:
     return rollup
 
 
-def _latest(stream: Stream, columns: tuple[StoredColumn, ...]) -> Latest | None:
+def _latest(stream: DescribedStream, columns: tuple[StoredColumn, ...]) -> Latest | None:
     latest = stream.latest
     if latest is None:
         return None

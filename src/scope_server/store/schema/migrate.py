@@ -1,7 +1,7 @@
 """Brings a database to this server's schema: numbered SQL files first, then the catalogue's tables and views."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -14,25 +14,33 @@ from scope_server.store.blocks.layout import FRESH, PACKED, Record, addition, cr
 from scope_server.store.latest import tables as latest
 from scope_server.store.rollups import tables as rollups
 from scope_server.store.schema.columns import StoredColumn, StreamTable
+from scope_server.store.schema.descriptions import recall
+from scope_server.store.schema.tables import Tables
 from scope_server.store.schema.views import comments, digest, function, view
 
 Connection = psycopg.Connection[Any]
 
-_LOCK = 0x5C09E  # servers that start at the same time migrate one after the other
+_LOCK = 0x5C09E
 _log = logging.getLogger(__name__)
 
 
-def migrate(connection: Connection, tables: Iterable[StreamTable]) -> None:
-    """Applies missing migrations, in one transaction.
+def migrate(connection: Connection, tables: Tables) -> None:
+    """Applies missing migrations, in one transaction; adds the streams that agents have described.
 
     Raises:
         SchemaConflict: a newer or a too old server made the database, or a column's type has changed.
     """
     with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        lock(connection)
         _apply_files(connection)
-        for table in tables:
-            _apply_stream(connection, table)
+        recall(connection, tables)
+        for table in tables.values():
+            apply_stream(connection, table)
+
+
+def lock(connection: Connection) -> None:
+    """Waits until no other server changes the schema; until the end of the open transaction, others wait."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
 
 
 def migrations() -> dict[int, str]:
@@ -67,7 +75,12 @@ def _apply_files(connection: Connection) -> None:
             _log.info("schema migrated", extra={"version": version})
 
 
-def _apply_stream(connection: Connection, table: StreamTable) -> None:
+def apply_stream(connection: Connection, table: StreamTable) -> None:
+    """Makes or extends the tables and views of a stream, in the open transaction.
+
+    Raises:
+        SchemaConflict: the type of a column has changed.
+    """
     versions = connection.execute(
         "SELECT version, fingerprint, columns, shown FROM store.streams WHERE stream = %s ORDER BY version",
         [table.name],

@@ -36,7 +36,7 @@ class Chore:
 def chores(conninfo: str, tables: Mapping[str, StreamTable]) -> list[Chore]:
     """The jobs for these streams."""
     merging = _Columnar(conninfo, lambda connection: Merger(connection, tables.values()).step())
-    packing = _Columnar(conninfo, Compaction(tables.values()).step)
+    packing = _Columnar(conninfo, Compaction(tables).step)
     return [Chore("merge", 10.0, merging.step, merging.close), Chore("pack", 30.0, packing.step, packing.close)]
 
 

@@ -17,7 +17,7 @@ SPOOL = "spool"  # the place of gaps; all other places are in an agent's account
 
 @dataclass(frozen=True)
 class Decoded:
-    """Checked rows of a batch, at least one, with the columns of the catalogue.
+    """Checked rows of a batch, at least one, with those columns of the stream that the agent knows.
 
     Attributes:
         first_ns, last_ns: times of the first and last row, in nanoseconds since 1970 UTC.

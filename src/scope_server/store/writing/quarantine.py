@@ -13,7 +13,7 @@ from scope_proto.scope.v1.record_pb2 import Record
 from scope_server.errors import Rejected, StoreUnavailable, UnknownThing
 from scope_server.machine import Machine
 from scope_server.store.reading.queries import queries
-from scope_server.store.schema.columns import StreamTable
+from scope_server.store.schema.tables import Tables
 from scope_server.store.writing.delivery import Delivery
 from scope_server.store.writing.writer import Writer
 
@@ -56,7 +56,7 @@ class Quarantine:
         StoreUnavailable: from all methods, if the database cannot be reached.
     """
 
-    def __init__(self, conninfo: str, tables: Mapping[str, StreamTable], admit: Admit) -> None:
+    def __init__(self, conninfo: str, tables: Tables, admit: Admit) -> None:
         self._conninfo, self._tables, self._admit = conninfo, tables, admit
 
     def entries(self, limit: int = 100) -> list[Quarantined]:
@@ -69,7 +69,6 @@ class Quarantine:
         Raises:
             UnknownThing: there is no such entry, or its bytes were not kept.
             Rejected: the record still cannot be stored; nothing has changed.
-            Deferred: this server is older than the agent.
         """
         found = self._run("quarantined_record", {"id": entry})
         if not found or found[0]["record"] is None:

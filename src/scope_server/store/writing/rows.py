@@ -48,7 +48,9 @@ class StreamRows:
 
     def __init__(self, table: StreamTable, parts: Sequence[Part]) -> None:
         self.table = table
-        self._rows = pa.concat_tables([part.rows for part in parts]).unify_dictionaries().combine_chunks()
+        self._rows = (
+            pa.concat_tables([_completed(part.rows, table) for part in parts]).unify_dictionaries().combine_chunks()
+        )
         self._counts = np.array([part.rows.num_rows for part in parts])
         self._offsets = np.array([part.boot_to_utc_ns for part in parts], np.int64)
         self._machines = np.array([part.machine for part in parts], np.int64)
@@ -120,6 +122,15 @@ class StreamRows:
         if self.table.of_processes:
             return self._whole(name).fill_null(0)  # rows without a process, as in store.processes
         return pa.array(np.zeros(self._rows.num_rows, np.int64))
+
+
+def _completed(rows: pa.Table, table: StreamTable) -> pa.Table:
+    # Not every agent knows all columns: missing ones are null.
+    columns = [
+        rows.column(field.name) if field.name in rows.schema.names else pa.nulls(rows.num_rows, field.type)
+        for field in table.schema
+    ]
+    return pa.table(columns, schema=table.schema)
 
 
 def _coded(column: pa.DictionaryArray, kind: Kind) -> _Coded:

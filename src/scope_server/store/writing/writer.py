@@ -4,8 +4,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from scope_server.errors import GroupFailed, Rejected, StoreUnavailable
-from scope_server.store.schema.columns import StreamTable
+from scope_catalogue.stream import DescribedStream
+from scope_server.errors import GroupFailed, Rejected, SchemaConflict, StoreUnavailable
+from scope_server.store.schema.learning import learn
+from scope_server.store.schema.tables import Tables
 from scope_server.store.writing.connection import DataRefused, WriterConnection
 from scope_server.store.writing.delivery import Batch, Delivery, Outcome, Verdict
 from scope_server.store.writing.rejections import KEPT_BYTES, legible
@@ -23,7 +25,7 @@ class Writer:
         kept_bytes: maximum size of kept rejected records.
     """
 
-    def __init__(self, conninfo: str, tables: Mapping[str, StreamTable], kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, conninfo: str, tables: Tables, kept_bytes: int = KEPT_BYTES) -> None:
         self._conninfo = conninfo
         self._tables = tables
         self._kept_bytes = kept_bytes
@@ -49,6 +51,20 @@ class Writer:
             if len(deliveries) > 1:
                 raise GroupFailed(str(error)) from error
             return [self._alone(deliveries[0], error)]
+
+    def learn(self, stream: DescribedStream) -> None:
+        """Makes the table of a described stream, unless its rows can be stored already.
+
+        Raises:
+            Rejected: no table can be made for it.
+            StoreUnavailable: the database cannot be used now.
+        """
+        try:
+            lacking = self._tables.lack(stream)
+        except SchemaConflict as error:
+            raise Rejected("other_schema", str(error)) from None
+        if lacking:
+            learn(self._conninfo, self._tables, stream)
 
     def retry(self, entry: int, delivery: Delivery) -> None:
         """Stores the delivery of a quarantine entry, and undoes the entry and its counted loss.

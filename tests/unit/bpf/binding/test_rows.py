@@ -9,9 +9,10 @@ import pytest
 from scope_bpf.binding.ffi import ffi
 from scope_bpf.capture.batch import RawBatch
 from scope_bpf.capture.columns import to_arrow
-from scope_bpf.catalogue.stream import Column, Stream
+from scope_bpf.catalogue.stream import Stream
 from scope_bpf.errors import KernelError
 from scope_bpf.layout.fields import Field, Kind, Layout
+from scope_catalogue.stream import Column
 
 _SLICE = np.dtype([("offset", "<u4"), ("length", "<u4")])
 ARROW = {Kind.TEXT: pa.string(), Kind.PATH: pa.string(), Kind.TEXT_LIST: pa.list_(pa.string())}

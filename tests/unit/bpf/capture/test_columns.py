@@ -15,8 +15,9 @@ import pytest
 from scope_bpf.binding.ffi import ffi
 from scope_bpf.capture.batch import RawBatch, raw_batch
 from scope_bpf.capture.columns import to_arrow
-from scope_bpf.catalogue.stream import Column, Derived, Names, Stream, Tails
+from scope_bpf.catalogue.stream import Derived, Names, Stream, Tails
 from scope_bpf.layout.fields import Field, Kind, Layout
+from scope_catalogue.stream import Column
 
 SLICE = np.dtype([("offset", "<u4"), ("length", "<u4")])
 

@@ -7,9 +7,9 @@ import pytest
 from tests.random_filters import SCHEMA, every_comparison, random_filter, random_rows
 
 from scope_bpf.capture.matching import matching
-from scope_bpf.catalogue.condition import columns_read
-from scope_bpf.catalogue.literal import column_type
-from scope_bpf.catalogue.where import read_filter
+from scope_catalogue.condition import columns_read
+from scope_catalogue.literal import column_type
+from scope_catalogue.where import read_filter
 
 COLUMNS = {field.name: column_type(field.type) for field in SCHEMA}
 

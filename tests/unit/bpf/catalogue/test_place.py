@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from scope_bpf.catalogue.options import parse_options, trial
 from scope_bpf.catalogue.place import Place, Symbol
 from scope_bpf.errors import LayoutMismatch
 from scope_bpf.probes import probe_named, probes
+from scope_catalogue.options import parse_options, trial
 
 BTF = probe_named("cuda").btf
 

@@ -12,9 +12,11 @@ import pytest
 from scope_bpf import probes as found
 from scope_bpf.catalogue import probe as catalogue
 from scope_bpf.catalogue.probe import Probe
-from scope_bpf.catalogue.stream import Column, Stream, fingerprint
-from scope_bpf.errors import LayoutMismatch, UnknownProbe
+from scope_bpf.catalogue.stream import Stream
+from scope_bpf.errors import LayoutMismatch
 from scope_bpf.probes import probe_named, probes
+from scope_catalogue.errors import UnknownProbe
+from scope_catalogue.stream import Column, fingerprint
 
 ALL = list(probes().values())
 STREAMS = [(probe, stream) for probe in ALL for stream in probe.streams]

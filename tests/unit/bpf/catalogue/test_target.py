@@ -10,8 +10,9 @@ import pytest
 
 from scope_bpf.catalogue import target as targets
 from scope_bpf.catalogue.target import Target, target_of
-from scope_bpf.errors import InvalidTarget, TargetNotFound
+from scope_bpf.errors import TargetNotFound
 from scope_bpf.probes import probe_named
+from scope_catalogue.errors import InvalidTarget
 
 CONTAINER = "0123456789ab" + "cd" * 26
 

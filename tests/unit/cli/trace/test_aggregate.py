@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from scope_bpf.catalogue.shown import Live
-from scope_bpf.catalogue.stream import Column, Mode, Stream
+from scope_bpf.catalogue.stream import Stream
+from scope_catalogue.shown import Live
+from scope_catalogue.stream import Column, Mode
 from scope_cli.trace import aggregate as aggregate_module
 from scope_cli.trace.aggregate import OTHER, Aggregate
 from scope_cli.trace.durations import Durations

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from scope_bpf.catalogue.codes import Codes
-from scope_bpf.catalogue.stream import Column
+from scope_catalogue.codes import Codes
+from scope_catalogue.stream import Column
 from scope_cli.quantities import aligned
 from scope_cli.trace.cells import cells, is_number
 

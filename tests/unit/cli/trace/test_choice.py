@@ -2,10 +2,10 @@
 
 import pytest
 
-from scope_bpf.catalogue.options import parse_options
 from scope_bpf.catalogue.stream import Stream
-from scope_bpf.errors import InvalidFilter
 from scope_bpf.probes import probe_named
+from scope_catalogue.errors import InvalidFilter
+from scope_catalogue.options import parse_options
 from scope_cli.trace.choice import Choice
 
 

@@ -2,8 +2,9 @@
 
 import pyarrow as pa
 
-from scope_bpf.catalogue.shown import Live
-from scope_bpf.catalogue.stream import Column, Derived, Stream
+from scope_bpf.catalogue.stream import Derived, Stream
+from scope_catalogue.shown import Live
+from scope_catalogue.stream import Column
 from scope_cli.trace.inclusive import Inclusive
 
 WORD = pa.dictionary(pa.int32(), pa.string())

@@ -6,8 +6,9 @@ import re
 import pyarrow as pa
 
 from scope_bpf.capture.account import Account
-from scope_bpf.catalogue.stream import Column, Stream
+from scope_bpf.catalogue.stream import Stream
 from scope_bpf.probes import probes
+from scope_catalogue.stream import Column
 from scope_cli.trace.lines import LinesSink
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from scope_bpf.catalogue.shown import Live
-from scope_bpf.catalogue.stream import Column, Stream
+from scope_bpf.catalogue.stream import Stream
+from scope_catalogue.shown import Live
+from scope_catalogue.stream import Column
 from scope_cli.trace.aggregate import LATEST_ROWS
 from scope_cli.trace.slowest import Slowest
 

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 
 from scope_bpf.catalogue.probe import Probe
-from scope_bpf.catalogue.shown import Live
-from scope_bpf.catalogue.stream import Column, Mode, Stream
+from scope_bpf.catalogue.stream import Stream
 from scope_bpf.probes import probes
+from scope_catalogue.shown import Live
+from scope_catalogue.stream import Column, Mode
 from scope_cli.text_table import width_of
 from scope_cli.trace import aggregate
 from scope_cli.trace.tables import TableSink, Wanted, headings, table_lines

@@ -3,8 +3,8 @@
 import pytest
 
 from scope_bpf.catalogue.place import Pattern, Usdt
-from scope_bpf.errors import InvalidOption
 from scope_bpf.probes.span.declaration import Kept, check, parse
+from scope_catalogue.errors import InvalidOption
 
 
 def test_a_whole_declaration() -> None:

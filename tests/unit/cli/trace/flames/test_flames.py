@@ -9,8 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from scope_bpf.catalogue.shown import Flame, Live
-from scope_bpf.catalogue.stream import Column, Derived, Mode, Stream
+from scope_bpf.catalogue.stream import Derived, Stream
+from scope_catalogue.shown import Flame, Live
+from scope_catalogue.stream import Column, Mode
 from scope_cli.trace.flames.folded import MOST_STACKS, OTHER, Folded
 from scope_cli.trace.flames.sink import FlameSink
 

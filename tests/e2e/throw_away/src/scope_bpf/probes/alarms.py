@@ -1,8 +1,9 @@
 """Alarms: recorded in an interrupt, for the process that set them."""
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Live
-from scope_bpf.catalogue.stream import Column, Stream
+from scope_bpf.catalogue.stream import Stream
+from scope_catalogue.shown import Live
+from scope_catalogue.stream import Column
 
 PROBE = Probe(
     name="alarms",

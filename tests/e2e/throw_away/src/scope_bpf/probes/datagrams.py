@@ -1,8 +1,9 @@
 """Datagrams: a tracepoint whose events have addresses."""
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Live
-from scope_bpf.catalogue.stream import Column, Stream
+from scope_bpf.catalogue.stream import Stream
+from scope_catalogue.shown import Live
+from scope_catalogue.stream import Column
 
 PROBE = Probe(
     name="datagrams",

@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Probe
-from scope_bpf.catalogue.shown import Live
-from scope_bpf.catalogue.stream import Column, Derived, Mode, Stream
+from scope_bpf.catalogue.stream import Derived, Stream
+from scope_catalogue.shown import Live
+from scope_catalogue.stream import Column, Mode
 
 
 class _Sampler:

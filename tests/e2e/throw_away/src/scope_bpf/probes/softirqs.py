@@ -1,8 +1,9 @@
 """Soft interrupts: events without a process, and a summary without processes."""
 
 from scope_bpf.catalogue.probe import Alternative, Probe
-from scope_bpf.catalogue.shown import Live, Rollup
-from scope_bpf.catalogue.stream import Column, Mode, Stream
+from scope_bpf.catalogue.stream import Stream
+from scope_catalogue.shown import Live, Rollup
+from scope_catalogue.stream import Column, Mode
 
 _KIND = {"kind": Column("what for")}
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from scope_bpf.catalogue.options import Option, parse_options
-from scope_bpf.errors import InvalidOption
+from scope_catalogue.errors import InvalidOption
+from scope_catalogue.options import Option, parse_options
 
 NUMBER = Option("size", "integer", 7, "how large", minimum=2, maximum=11)
 FLAG = Option("flag", "boolean", False, "whether")

@@ -11,7 +11,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from scope_bpf.catalogue.codes import Codes
+from scope_catalogue.codes import Codes
 
 if TYPE_CHECKING:
     import pyarrow as pa

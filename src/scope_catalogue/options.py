@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from scope_bpf.catalogue.nearest import meant, unknown
-from scope_bpf.errors import InvalidOption
+from scope_catalogue.errors import InvalidOption
+from scope_catalogue.nearest import meant, unknown
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Option:
     for_lines: str = ""
     makes: Mapping[str, str] = field(default_factory=dict)
     classes: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    check: Callable[[tuple[str, ...]], object] | None = None
+    check: Callable[[tuple[str, ...]], object] | None = field(default=None, metadata={"data": False})
     example: str = ""
     trial: str = ""
     positional: bool = False

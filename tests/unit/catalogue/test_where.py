@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from scope_bpf.catalogue.codes import Codes
-from scope_bpf.catalogue.condition import And, Condition, IsNull, Matches, Not, OneOf, Or, Ordered
-from scope_bpf.catalogue.literal import ColumnType, Kind
-from scope_bpf.catalogue.where import LONGEST, filter_columns, read_filter
-from scope_bpf.errors import InvalidFilter
 from scope_bpf.probes import probes
+from scope_catalogue.codes import Codes
+from scope_catalogue.condition import And, Condition, IsNull, Matches, Not, OneOf, Or, Ordered
+from scope_catalogue.errors import InvalidFilter
+from scope_catalogue.literal import ColumnType, Kind
+from scope_catalogue.where import LONGEST, filter_columns, read_filter
 
 COLUMNS = {
     "ret": ColumnType(Kind.WHOLE),
@@ -214,12 +214,12 @@ def test_every_stream_can_be_filtered() -> None:
     """Every column can be used in a filter. Its type, bounds and unit are those of the catalogue."""
     for probe in probes().values():
         for stream in probe.public_streams:
-            columns = filter_columns(stream, probe.schema(stream))
+            columns = filter_columns(stream.described(), probe.schema(stream))
             assert list(columns) == list(stream.described())
             for name in columns:
                 read_filter(f"{name} is null", columns)
     syscalls = probes()["syscalls"]
-    columns = filter_columns(syscalls.streams[0], syscalls.schema(syscalls.streams[0]))
+    columns = filter_columns(syscalls.streams[0].described(), syscalls.schema(syscalls.streams[0]))
     assert columns["duration_ns"] == ColumnType(Kind.WHOLE, "ns", 0, (1 << 64) - 1)
     assert columns["ret"] == ColumnType(Kind.WHOLE, "", -(1 << 63), (1 << 63) - 1, Codes.ERROR)
     assert columns["name"].kind is Kind.TEXT
@@ -229,8 +229,8 @@ def test_a_filter_is_read_without_arrow() -> None:
     """Reading a filter does not import pyarrow or numpy, which are slow: a wrong filter is refused at once."""
     code = """
 import sys
-from scope_bpf.catalogue.literal import ColumnType, Kind
-from scope_bpf.catalogue.where import read_filter
+from scope_catalogue.literal import ColumnType, Kind
+from scope_catalogue.where import read_filter
 read_filter("comm = git", {"comm": ColumnType(Kind.TEXT)})
 sys.exit("pyarrow" in sys.modules or "numpy" in sys.modules)"""
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

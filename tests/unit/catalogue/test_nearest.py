@@ -1,6 +1,6 @@
 """Messages about unknown names suggest similar names."""
 
-from scope_bpf.catalogue.nearest import meant, unknown
+from scope_catalogue.nearest import meant, unknown
 
 
 def test_the_nearest_are_suggested() -> None:

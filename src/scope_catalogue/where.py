@@ -22,15 +22,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from scope_bpf.catalogue.condition import And, Condition, IsNull, Matches, Not, OneOf, Or, Ordered, Value
-from scope_bpf.catalogue.literal import ColumnType, Kind, column_type, exact, shortened, wanted
-from scope_bpf.catalogue.nearest import meant, unknown
-from scope_bpf.errors import InvalidFilter
+from scope_catalogue.condition import And, Condition, IsNull, Matches, Not, OneOf, Or, Ordered, Value
+from scope_catalogue.errors import InvalidFilter
+from scope_catalogue.literal import ColumnType, Kind, column_type, exact, shortened, wanted
+from scope_catalogue.nearest import meant, unknown
+from scope_catalogue.stream import Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from scope_bpf.catalogue.stream import Stream
 
 LONGEST = 4096  # characters
 _MOST_TERMS = 64
@@ -62,11 +61,10 @@ def read_filter(text: str, columns: Mapping[str, ColumnType]) -> Condition:
     return _Parser(text, columns).whole()
 
 
-def filter_columns(stream: "Stream", schema: "pa.Schema") -> dict[str, ColumnType]:
-    """The columns that a filter on a stream can name, with their types: those of the stream's Arrow schema."""
-    described = stream.described()
+def filter_columns(columns: Mapping[str, Column], schema: "pa.Schema") -> dict[str, ColumnType]:
+    """The columns of an Arrow schema, all of which a filter can name, with their types."""
     return {
-        field.name: column_type(field.type, described[field.name].unit, described[field.name].codes) for field in schema
+        field.name: column_type(field.type, columns[field.name].unit, columns[field.name].codes) for field in schema
     }
 
 

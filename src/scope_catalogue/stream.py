@@ -1,0 +1,96 @@
+"""A stream as data: its columns with their types and meanings, and how its rows are added up.
+
+A column's type is Arrow's name of it, such as `uint64` or `dictionary<values=string, indices=int32, ordered=0>`.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Protocol
+
+from scope_catalogue.codes import Codes
+from scope_catalogue.shown import Latest, Rollup
+
+
+class Mode(StrEnum):
+    """What a stream has one row for: each event, each key and interval, or each sampled object."""
+
+    EVENTS = "events"
+    SUMMARY = "summary"
+    SAMPLES = "samples"
+
+
+@dataclass(frozen=True)
+class Column:
+    """The meaning of a column. `unit` is ns, bytes, ... or empty; with `hex`, values are shown in hexadecimal.
+
+    Attributes:
+        stack: the texts are call stacks: frames separated by semicolons, outermost first.
+        cut_if: a column that is not 0 in rows in which this one lacks the end of its list or the beginning of its path.
+        codes: the names that the numbers have; rows keep the numbers.
+    """
+
+    meaning: str
+    unit: str = ""
+    hex: bool = False
+    stack: bool = False
+    cut_if: str = ""
+    codes: Codes | None = None
+
+    def cut(self, text: str, value: object) -> str:
+        """The text of a value that was cut, with ... where the rest was."""
+        return f"{text}..." if isinstance(value, list) else f"...{text}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypedColumn(Column):
+    """A column with its name and the name of its Arrow type."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class DescribedStream:
+    """A stream whose rows are stored.
+
+    Attributes:
+        columns: in the order of the rows' schema.
+        rollup: how the rows are added up by the minute; None: they are counted, by comm if there is such a column.
+        latest: which states the rows describe; None: none.
+    """
+
+    name: str
+    probe: str
+    mode: Mode
+    meaning: str
+    columns: tuple[TypedColumn, ...]
+    rollup: Rollup | None = None
+    latest: Latest | None = None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The fingerprint of the rows' schema."""
+        return fingerprint(self.columns)
+
+    @property
+    def by_name(self) -> dict[str, TypedColumn]:
+        """The columns by name, in order."""
+        return {column.name: column for column in self.columns}
+
+
+class _Typed(Protocol):
+    # A column of ours, or a field of an Arrow schema.
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def type(self) -> object: ...
+
+
+def fingerprint(columns: Iterable[_Typed]) -> str:
+    """16 hexadecimal digits, which differ if the names, types or order of columns differ; also of an Arrow schema."""
+    text = "\n".join(f"{column.name} {column.type}" for column in columns)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
