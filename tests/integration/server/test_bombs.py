@@ -110,7 +110,7 @@ async def test_an_agent_that_takes_no_answers_is_not_read(line: Line) -> None:
             yield envelope(b"nonsense", read)
             await asyncio.sleep(0)
 
-    replies = upload(endless(), line.machine, line.backlog)
+    replies = upload(endless(), line.machine, line.backlog, line.tables)
     await anext(replies)
     stalled = -1
     while stalled != read:

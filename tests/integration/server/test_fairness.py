@@ -69,7 +69,7 @@ async def _answered(line: Line, records: Sequence[Record], machine: Machine, ver
         for number, record in enumerate(records):
             yield envelope(record, number)
 
-    async with aclosing(upload(stream(), machine, line.backlog)) as replies:
+    async with aclosing(upload(stream(), machine, line.backlog, line.tables)) as replies:
         async for reply in replies:
             verdicts += [answer.verdict for answer in reply.answers]
 

@@ -62,7 +62,7 @@ async def test_what_an_agent_sent_before_it_went_is_stored(line: Line) -> None:
         cut.set()
         await asyncio.Event().wait()
 
-    async with aclosing(upload(stream(), line.machine, line.backlog)) as replies:
+    async with aclosing(upload(stream(), line.machine, line.backlog, line.tables)) as replies:
         listening = asyncio.create_task(anext(replies))
         await cut.wait()
         listening.cancel()
@@ -225,7 +225,7 @@ async def test_a_slow_database_makes_agents_wait(database: str) -> None:
         assert [answer.verdict for answer in await line.send(run.start())] == [STORED]
         with psycopg.connect(database) as blocker:
             blocker.execute("LOCK TABLE store.accounts IN ACCESS EXCLUSIVE MODE")
-            replies = upload(stream(), line.machine, line.backlog)
+            replies = upload(stream(), line.machine, line.backlog, line.tables)
             first = asyncio.create_task(anext(replies))
             held = await until(lambda: _held(line), lambda found: found > limit // SHARE // 2)
             assert held <= limit // SHARE
