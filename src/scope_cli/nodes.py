@@ -38,7 +38,7 @@ def remarks(node: Node, now: datetime | None = None) -> list[str]:
     if spool and spool["records"]:
         said.append(f"spool: {spool['records']:,} records wait, {size(spool['bytes'])} of {size(spool['limit_bytes'])}")
     if spool and spool["deferred_records"]:
-        said.append(f"spool: {spool['deferred_records']:,} of them wait for a newer server")
+        said.append(f"spool: {spool['deferred_records']:,} of them wait: the server could not store them yet")
     if spool and spool["dropped_records"]:
         said.append(f"spool: {spool['dropped_records']:,} records were dropped")
     ahead = node["clock_ahead_ns"]

@@ -89,7 +89,7 @@ def test_a_machine_is_shown_with_what_is_to_be_said(api: Api, scope: Run) -> Non
     assert lines[1].startswith(f"here {MACHINE[:12]} 6.1 2 yes 3 min ago ")
     assert "spool: 1,009 records wait, 3 MiB of 1 GiB" in lines[1]
     assert lines[2:] == [
-        "spool: 3 of them wait for a newer server",
+        "spool: 3 of them wait: the server could not store them yet",
         "spool: 7 records were dropped",
         "clock: 90 s behind the server's",
         "conflict: another agent with this machine's id, on there, was refused 2 h ago",
