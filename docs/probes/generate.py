@@ -15,6 +15,7 @@ from typing import Any
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.stream import HEADER, OF_INTERVAL, PROCESS, SAMPLED, Stream
 from scope_bpf.probes import probes
+from scope_catalogue.catalogue import probe_named
 from scope_catalogue.stream import Column
 from scope_cli.commands.probes import described, type_name
 
@@ -40,7 +41,7 @@ def main() -> None:
 
 def page(probe: Probe) -> str:
     """The page of a probe."""
-    told = described(probe)
+    told = described(probe_named(probe.name))
     return _joined(
         f"# {probe.name}",
         GENERATED.format(f"`src/scope_bpf/probes/{probe.name}`"),
