@@ -12,7 +12,7 @@ from collections import Counter
 import numpy as np
 
 from scope_bpf.code.elf import X86_64, ElfFile
-from scope_bpf.probes.cuda.machine_code import DEEPEST, RDI, Array, calls_from
+from scope_bpf.probes.cuda.machine_code import DEEPEST, RDI, Array, calls_within
 from scope_bpf.probes.cuda.registrations import Kernels, handles_within
 
 GET_KERNEL, LAUNCH = "__cudaGetKernel", "cudaLaunchKernel"
@@ -46,15 +46,18 @@ def _elected(counts: Counter[int]) -> int | None:
 def _launchers(elf: ElfFile, kernels: Kernels, functions: Array, handles: Array) -> Counter[int]:
     """The functions that are called with a host function's address, or jumped to with a handle."""
     launchers: Counter[int] = Counter()
-    for depth in range(DEEPEST):
-        calls = calls_from(elf, functions, depth, kernels.functions)
+    for _ in range(DEEPEST):
+        calls = calls_within(elf, functions, kernels.functions)
         (passed,), (stored,) = (found.T for found in calls.arguments((RDI,)))
-        with_handle = calls.targets[stored & np.isin(passed, handles)]
-        direct = np.isin(calls.passed((RDI,), elf)[:, 0], kernels.functions)
-        launchers.update(calls.targets[direct].tolist())
-        launchers.update(filter(None, (_gone_on_to(elf, target) for target in with_handle.tolist())))
+        with_handle = Counter(calls.targets[stored & np.isin(passed, handles)].tolist())
+        passed[stored] = elf.pointers_at(passed[stored])
+        launchers.update(calls.targets[np.isin(passed, kernels.functions)].tolist())
+        for target, count in with_handle.items():
+            if launcher := _gone_on_to(elf, target):
+                launchers[launcher] += count
         if launchers:
             break
+        functions = np.unique(calls.targets)
     return launchers
 
 
