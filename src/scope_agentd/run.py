@@ -24,6 +24,7 @@ from scope_agentd.pipeline.spool import Spool
 from scope_agentd.run_id import new_run_id
 from scope_agentd.starts import Starts
 from scope_agentd.totals import Totals
+from scope_agentd.wanted import Wanted
 from scope_bpf.binding.statistics import Cost
 from scope_proto.scope.v1 import control_pb2, record_pb2, task_pb2
 
@@ -61,6 +62,7 @@ class Progress:
     """The progress of a run; times are nanoseconds since 1970 UTC, 0: not yet.
 
     Attributes:
+        stopped_by: the person who stopped it; empty: nobody did.
         recorded: whether the run ever recorded; a failed start leaves only its error.
         spooled_bytes: size of its records.
         notes: events that may be missing, as last read.
@@ -68,6 +70,7 @@ class Progress:
 
     state: "task_pb2.TaskState.ValueType" = task_pb2.TASK_STATE_STARTING
     end: "task_pb2.TaskEnd.ValueType" = task_pb2.TASK_END_UNSPECIFIED
+    stopped_by: str = ""
     error: str = ""
     attach_point: str = ""
     started_ns: int = 0
@@ -87,17 +90,15 @@ class Run:
         over: set when the run has ended and its thread has finished.
     """
 
-    def __init__(
-        self, task_id: str, definition: Definition, origin: "task_pb2.Origin.ValueType", surroundings: Surroundings
-    ) -> None:
+    def __init__(self, wanted: Wanted, definition: Definition, surroundings: Surroundings) -> None:
         self.run_id = new_run_id()
         self.definition = definition
         self.progress = Progress()
         self.books = Books(stream.name for stream in definition.probe.public_streams)
         self.failure: Exception | None = None
         self.settled, self.over = asyncio.Event(), asyncio.Event()
-        self._task_id = uuid.UUID(task_id)
-        self._origin, self._surroundings = origin, surroundings
+        self._task_id = uuid.UUID(wanted.task_id)
+        self._wanted, self._surroundings = wanted, surroundings
         self._loop = asyncio.get_running_loop()
         self._stopping = threading.Event()
         self._tracer: Tracer | None = None
@@ -108,11 +109,11 @@ class Run:
         self._thread.start()
         self._surroundings.totals.begin(self.run_id, self.definition.probe.name, self.books)
 
-    def stop(self, end: "task_pb2.TaskEnd.ValueType") -> None:
+    def stop(self, end: "task_pb2.TaskEnd.ValueType", stopped_by: str = "") -> None:
         """Requests the end; everything recorded until then is still spooled. Only the first reason is kept."""
         if self._stopping.is_set() or self.over.is_set():
             return
-        self.progress.end = end
+        self.progress.end, self.progress.stopped_by = end, stopped_by
         if self.progress.state == task_pb2.TASK_STATE_RUNNING:
             self.progress.state = task_pb2.TASK_STATE_STOPPING
         self._stopping.set()
@@ -213,7 +214,10 @@ class Run:
 
     def _start_record(self) -> record_pb2.Record:
         start = record_pb2.RunStart(
-            definition=self.definition.message(), origin=self._origin, attach_point=self.progress.attach_point
+            definition=self.definition.message(),
+            origin=self._wanted.origin,
+            attach_point=self.progress.attach_point,
+            started_by=self._wanted.started_by,
         )
         start.started.FromNanoseconds(self.progress.started_ns or time.time_ns())
         return record_pb2.Record(run_id=self.run_id, task_id=self._task_id.bytes, start=start)
@@ -224,6 +228,7 @@ class Run:
             error=_said(self.failure),
             accounts=batcher.accounts(),
             last_sequences=batcher.last_sequences,
+            stopped_by=self.progress.stopped_by,
         )
         end.ended.GetCurrentTime()
         return batcher.record(end=end)

@@ -28,6 +28,7 @@ class Task:
 
     Attributes:
         unwanted: why the task is no longer wanted; UNSPECIFIED while it is wanted.
+        stopped_by: the person who stopped it; empty: nobody did.
         definition: the definition as checked at the latest try; None if no check has succeeded.
         error: why the latest start or run failed; empty while the task runs.
         next_try_ns: time of the next try, since 1970 UTC; 0: none is due.
@@ -38,6 +39,7 @@ class Task:
     def __init__(self, wanted: Wanted, surroundings: Surroundings, keep: Callable[[], None]) -> None:
         self.wanted = wanted
         self.unwanted: task_pb2.TaskEnd.ValueType = task_pb2.TASK_END_UNSPECIFIED
+        self.stopped_by = ""
         self.definition: Definition | None = None
         self.run: Run | None = None
         self.failure: Exception | None = None
@@ -56,13 +58,13 @@ class Task:
         """Whether a run of the task records now."""
         return self.run is not None and self.run.progress.state == task_pb2.TASK_STATE_RUNNING
 
-    def release(self, end: "task_pb2.TaskEnd.ValueType") -> None:
-        """Marks the task as no longer wanted; only the first reason is kept."""
+    def release(self, end: "task_pb2.TaskEnd.ValueType", stopped_by: str = "") -> None:
+        """Marks the task as no longer wanted; only the first reason is kept, with the person who asked for it."""
         if self.unwanted == task_pb2.TASK_END_UNSPECIFIED:
-            self.unwanted = end
+            self.unwanted, self.stopped_by = end, stopped_by
         self._released.set()
         if self.run:
-            self.run.stop(self.unwanted)
+            self.run.stop(self.unwanted, self.stopped_by)
 
     async def pursue(self) -> None:
         """Runs the task, after failures again with growing pauses, until it is released or its duration is over."""
@@ -116,11 +118,11 @@ class Task:
             return None
         self.definition = await asyncio.to_thread(check_definition, self.wanted.definition)
         self._check_target_is_the_same()
-        run = Run(self.wanted.task_id, self.definition, self.wanted.origin, self._surroundings)
+        run = Run(self.wanted, self.definition, self._surroundings)
         run.start()
         self.run = run
         if self._released.is_set():  # released while the definition was checked
-            run.stop(self.unwanted)
+            run.stop(self.unwanted, self.stopped_by)
         await run.settled.wait()
         return run
 

@@ -96,8 +96,10 @@ class Tasks:
         self._touch()
 
     @asynccontextmanager
-    async def start_own(self, definition: task_pb2.Definition, task_id: str = "") -> AsyncIterator[Task]:
-        """Starts a local task. The block runs when the task records, and sends the answer to the caller.
+    async def start_own(
+        self, definition: task_pb2.Definition, task_id: str = "", started_by: str = ""
+    ) -> AsyncIterator[Task]:
+        """Starts a local task for a person. The block runs when the task records, and sends the answer to the caller.
 
         If a task with this id and definition exists, it is used. If all callers that wait for a task's start are
         cancelled, or their blocks fail, the start is undone: nobody would know of the task.
@@ -112,7 +114,7 @@ class Tasks:
         if task is None:
             self._check_it_goes_on()
             self._callers[task_id] = 0
-            task = self._add(Wanted(task_id, task_pb2.ORIGIN_AGENT, definition))
+            task = self._add(Wanted(task_id, task_pb2.ORIGIN_AGENT, definition, started_by=started_by))
             task.definition = checked
         elif task.wanted.origin != task_pb2.ORIGIN_AGENT or task.wanted.definition != definition:
             raise TaskConflict(f"task '{task_id}' exists with another definition; choose another id")
@@ -132,8 +134,8 @@ class Tasks:
             raise
         self._callers.pop(task_id, None)
 
-    async def stop_own(self, task_id: str) -> Task:
-        """Stops a local task and returns when it has ended; a task that had ended is returned unchanged.
+    async def stop_own(self, task_id: str, stopped_by: str = "") -> Task:
+        """Stops a local task for a person, and returns when it has ended; a task that had ended is returned unchanged.
 
         Raises:
             UnknownTask: there is none.
@@ -142,7 +144,7 @@ class Tasks:
         task = self.get(task_id)
         if task.wanted.origin == task_pb2.ORIGIN_SERVER and not task.over.is_set():
             raise TaskConflict(f"task '{task_id}' belongs to the server; stop it there, with `scope stop`")
-        task.release(task_pb2.TASK_END_REQUEST)
+        task.release(task_pb2.TASK_END_REQUEST, stopped_by)
         self._keep()
         await task.over.wait()
         return task

@@ -24,6 +24,7 @@ class Wanted:
     """A task that is wanted.
 
     Attributes:
+        started_by: the person who started it through AgentControl; empty: the server did.
         deadline_ns: when the duration is over, since 1970 UTC; 0: before the first start, or no duration.
         target_start: for a target pid, when that process started (clock ticks since boot), so that another process with
             the same pid does not match. 0: not known yet.
@@ -36,6 +37,7 @@ class Wanted:
     deadline_ns: int = 0
     target_start: int = 0
     boot: str = ""
+    started_by: str = ""
 
 
 class WantedFile:
@@ -103,6 +105,7 @@ def _to_json(wanted: Wanted) -> dict[str, Any]:
         "deadline_ns": wanted.deadline_ns,
         "target_start": wanted.target_start,
         "boot": wanted.boot,
+        "started_by": wanted.started_by,
     }
 
 
@@ -114,4 +117,5 @@ def _from_json(kept: dict[str, Any]) -> Wanted:
         deadline_ns=int(kept["deadline_ns"]),
         target_start=int(kept["target_start"]),
         boot=str(kept["boot"]),
+        started_by=str(kept.get("started_by", "")),  # of version 0.1.0: absent
     )

@@ -39,7 +39,9 @@ def task_remarks(task: Task, now: datetime | None = None) -> list[str]:
     """What a user should know of a task: whose it is, why it does not run, when it is tried again."""
     said = []
     if task["origin"] == "agent":
-        said.append("started on the machine itself")
+        said.append(f"started on the machine itself{_by(task['started_by'])}")
+    if task["stopped_by"]:
+        said.append(f"stopped on the machine itself{_by(task['stopped_by'])}")
     reason = task["reason"] or task["error"]
     if reason and task["state"] != "running":
         said.append(f"{reason}{_next_try(task['next_try'], now)}")
@@ -53,6 +55,10 @@ def task_lines(tasks: Sequence[Task]) -> list[RenderableType]:
         for task in tasks
         for said in (*task_remarks(task), *task["notes"])
     ]
+
+
+def _by(person: str | None) -> str:
+    return f" by {person}" if person else ""
 
 
 def _next_try(next_try: str | None, now: datetime | None) -> str:

@@ -14,12 +14,13 @@ from enum import StrEnum
 from cryptography import x509
 
 from scope_wire.errors import InvalidCertificate
+from scope_wire.limits import PERSON_LENGTH
 from scope_wire.tls import require_tls_1_3
 
 SERVER_NAME = "server.scope.internal"
 AGENT_NAME = "agent.scope.internal"
 _MACHINE = re.compile(r"[0-9a-f]{32}")
-_PERSON = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_PERSON = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._@-]{{0,{PERSON_LENGTH - 1}}}")
 
 
 class Kind(StrEnum):
@@ -58,7 +59,8 @@ class Identity:
             raise InvalidCertificate("a machine id has 32 hexadecimal digits in lower case")
         if self.kind is Kind.OPERATOR and not _PERSON.fullmatch(self.name):
             raise InvalidCertificate(
-                f"name: {self.name[:64]!r} is not one; use up to 64 letters, digits, . _ @ -, a letter or digit first"
+                f"name: {self.name[:PERSON_LENGTH]!r} is not one; use up to {PERSON_LENGTH} letters, digits, . _ @ -, "
+                "a letter or digit first"
             )
 
     @property

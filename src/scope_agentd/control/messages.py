@@ -37,6 +37,7 @@ def task_message(task: Task) -> control_pb2.Task:
         origin=task.wanted.origin,
         definition=task.definition.message() if task.definition else task.wanted.definition,
         run=_run_message(task),
+        started_by=task.wanted.started_by,
     )
     if task.wanted.deadline_ns:
         message.deadline.FromNanoseconds(task.wanted.deadline_ns)
@@ -51,7 +52,10 @@ def _run_message(task: Task) -> control_pb2.Run:
         state = task_pb2.TASK_STATE_FAILED if task.failure else task_pb2.TASK_STATE_STARTING
         if task.over.is_set() and not task.failure:
             state = task_pb2.TASK_STATE_STOPPED
-        return control_pb2.Run(task_id=task.wanted.task_id, state=state, end=task.unwanted, error=task.error)
+        task_id = task.wanted.task_id
+        return control_pb2.Run(
+            task_id=task_id, state=state, end=task.unwanted, error=task.error, stopped_by=task.stopped_by
+        )
     return _recorded(task.wanted.task_id, run)
 
 
@@ -63,6 +67,7 @@ def _recorded(task_id: str, run: Run) -> control_pb2.Run:
         state=progress.state,
         end=progress.end if run.over.is_set() else task_pb2.TASK_END_UNSPECIFIED,
         error=progress.error,
+        stopped_by=progress.stopped_by,
         attach_point=progress.attach_point,
         accounts=run.books.accounts(),
         sequenced=run.books.sequenced(),

@@ -15,6 +15,7 @@ from scope_bpf.errors import NotSupported, ScopeBpfError, TargetNotFound
 from scope_catalogue.errors import InvalidOption, InvalidTarget, UnknownProbe
 from scope_proto.scope.v1 import control_pb2
 from scope_proto.scope.v1.control_pb2_grpc import AgentControlServicer
+from scope_wire.identity import caller_of
 
 WATCH_EVERY_S = 1.0
 
@@ -49,6 +50,11 @@ def _with_status(method: Callable[..., Awaitable[Answer]]) -> Callable[..., Awai
     return call
 
 
+def _person(context: Any) -> str:
+    """The name of the person who calls."""
+    return caller_of(context.auth_context()).identity.name
+
+
 class ControlService(AgentControlServicer):
     """The service for this machine's tasks."""
 
@@ -67,7 +73,7 @@ class ControlService(AgentControlServicer):
     @_with_status
     async def StartTask(self, request: control_pb2.StartTaskRequest, context: Any) -> control_pb2.Task:
         """Starts a task; answers when the task records. If the caller cancels earlier, no task is started."""
-        async with self._tasks.start_own(request.definition, task_id_of(request)) as task:
+        async with self._tasks.start_own(request.definition, task_id_of(request), _person(context)) as task:
             # gRPC may learn earlier than this coroutine that the caller has gone: then sending fails, or the turn of
             # the loop cancels. After both, only an answer on its way can miss its caller; no server can detect that.
             await context.send_initial_metadata(())
@@ -77,7 +83,7 @@ class ControlService(AgentControlServicer):
     @_with_status
     async def StopTask(self, request: control_pb2.StopTaskRequest, context: Any) -> control_pb2.Task:
         """Stops a task; answers when the task has ended."""
-        return task_message(await self._tasks.stop_own(request.task_id))
+        return task_message(await self._tasks.stop_own(request.task_id, _person(context)))
 
     async def ListTasks(self, request: control_pb2.ListTasksRequest, context: Any) -> control_pb2.ListTasksResponse:
         """All tasks, including recently ended tasks."""

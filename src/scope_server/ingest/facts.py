@@ -13,7 +13,7 @@ from scope_server.ingest.times import Clock
 from scope_server.machine import Machine
 from scope_server.session.reported import definition_json
 from scope_server.store.writing.delivery import INGEST, SPOOL, Account, End, Gap, Loss, ProcessFacts, Span, Start
-from scope_wire.limits import MOST_COUNT
+from scope_wire.limits import MOST_COUNT, PERSON_LENGTH
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")  # of a stream, place or reason
 _MOST_SEQUENCE = 1 << 62
@@ -90,6 +90,7 @@ def start(told: record_pb2.RunStart, clock: Clock) -> Start:
         origin="server" if told.origin == task_pb2.ORIGIN_SERVER else "agent",
         started_ns=clock.told(_ns(told.started)),
         attach_point=_legible(told.attach_point),
+        started_by=_legible(told.started_by)[:PERSON_LENGTH] or None,
     )
 
 
@@ -101,7 +102,8 @@ def end(told: record_pb2.RunEnd, clock: Clock) -> End:
     if any(last > _MOST_SEQUENCE for last in last_sequences.values()):
         raise Rejected("hostile", "a last sequence above 2**62")
     state, why = _ENDS.get(told.end, ("stopped", None))
-    return End(state, why, _legible(told.error), clock.told(_ns(told.ended)), last_sequences)
+    stopped_by = _legible(told.stopped_by)[:PERSON_LENGTH] or None
+    return End(state, why, _legible(told.error), clock.told(_ns(told.ended)), last_sequences, stopped_by)
 
 
 def _process(told: record_pb2.Process) -> ProcessFacts:

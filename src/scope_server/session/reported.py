@@ -13,7 +13,7 @@ from google.protobuf import json_format
 from scope_proto.scope.v1 import control_pb2, task_pb2
 from scope_server.errors import InvalidMessage
 from scope_server.session.hello import moment
-from scope_wire.limits import MOST_COUNT, NAME_LENGTH
+from scope_wire.limits import MOST_COUNT, NAME_LENGTH, PERSON_LENGTH
 
 DEFINITION_BYTES = 32 << 10  # maximum size of a definition as JSON
 _TEXT = 4000  # maximum characters kept of an error
@@ -65,6 +65,7 @@ def reported(message: control_pb2.Task, clock_ahead_ns: int) -> Reported:
         "deadline": ours(message, "deadline", clock_ahead_ns),
         "reason": None if state == "running" else clean(told.error) or None,
         "next_try": ours(message, "next_try", clock_ahead_ns),
+        "started_by": clean(message.started_by)[:PERSON_LENGTH] or None,
     }
     stopped = end == "request"
     if not told.run_id or not told.HasField("started") or state not in _RUN_STATES:
@@ -83,6 +84,7 @@ def _run(told: control_pb2.Run, task_id: str, state: str, end: str) -> dict[str,
         "attach_point": clean(told.attach_point) or None,
         "started": moment(told.started),
         "ended": ((moment(told.ended) if told.HasField("ended") else None) or datetime.now(UTC)) if over else None,
+        "stopped_by": clean(told.stopped_by)[:PERSON_LENGTH] or None,
         "notes": [clean(note) for note in told.notes[:_MOST_NOTES]],
         "sent_bytes": min(told.sent_bytes, MOST_COUNT),
         "cost": json.dumps(

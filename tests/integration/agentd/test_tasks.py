@@ -89,6 +89,27 @@ async def test_a_task_is_recorded_sent_and_accounted_for(start_agent: StartAgent
     assert server.callers == {f"scope:machine/{server.hellos[0].node.machine_id}"}
 
 
+async def test_who_did_it_is_told_and_sent(start_agent: StartAgent, server: StandInServer) -> None:
+    """Tasks and records have the names of the persons who started and stopped them, also after a restart of the agent;
+    only the first stop counts."""
+    ada, bob = (of_person(server.authority, name=name) for name in ("ada", "bob"))
+    async with start_agent() as agent, to_agent(agent.address, ada) as channel:
+        task = await control_of(channel).StartTask(request("process"))
+        assert (task.started_by, task.run.stopped_by) == ("ada", "")
+    async with start_agent() as agent, to_agent(agent.address, bob) as channel:
+        async with asyncio.timeout(60):
+            while (await tasks_of(agent))[task.task_id].run.state != task_pb2.TASK_STATE_RUNNING:
+                await asyncio.sleep(0.05)
+        ended = await control_of(channel).StopTask(control_pb2.StopTaskRequest(task_id=task.task_id))
+        assert (ended.started_by, ended.run.stopped_by) == ("ada", "bob")
+        again = await stop(agent, task.task_id)
+        assert again.run.stopped_by == "bob"
+    runs = [run for run in server.runs.values() if run.task_id == task.task_id]
+    assert [run.start and run.start.started_by for run in runs] == ["ada", "ada"]
+    assert [run.end and run.end.stopped_by for run in runs] == ["", "bob"]
+    assert {told.started_by for told in server.tasks.values()} == {"ada"}
+
+
 async def test_the_agent_answers_while_a_task_detaches(
     start_agent: StartAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from tests.integration.server.records import (
     STORED,
     Line,
     Run,
+    account,
     envelope,
     lined,
     make_machine,
@@ -22,6 +23,7 @@ from tests.integration.server.records import (
 )
 from tests.integration.server.running import until
 
+from scope_proto.scope.v1 import task_pb2
 from scope_proto.scope.v1.record_pb2 import Record
 from scope_proto.scope.v1.session_pb2 import UploadRequest
 from scope_server.ingest.backlog import SHARE
@@ -40,6 +42,21 @@ async def test_a_record_delivered_again_is_stored_once(line: Line) -> None:
     assert {answer.verdict for answer in await line.send(one, two)} == {STORED}
     assert line.query(COUNTED) == [(210, 210)]
     assert line.books() == [(210, 210, 0, 0, False)]
+
+
+async def test_who_started_and_stopped_a_local_task_is_stored(line: Line) -> None:
+    """The persons in a run's first and last records are in the views, also if a batch has made the task before."""
+    run = Run()
+    await line.send(run.batch(1, rows(1), 1))
+    assert line.query("SELECT started_by FROM scope.tasks") == [(None,)]
+    end = run.end({"syscall": 1}, {"syscall": account(1)})
+    end.end.stopped_by = "bob"
+    await line.send(run.start(task_pb2.ORIGIN_AGENT, started_by="ada"), end)
+    assert line.query("SELECT started_by FROM scope.tasks") == [("ada",)]
+    assert line.query("SELECT stopped_by FROM scope.runs") == [("bob",)]
+    other = Run()
+    await line.send(other.start(task_pb2.ORIGIN_AGENT, started_by=1000 * "x" + "\0"))
+    assert {len(text) for (text,) in line.query("SELECT started_by FROM scope.tasks")} == {3, 64}
 
 
 async def test_each_record_is_answered_by_its_position(line: Line) -> None:

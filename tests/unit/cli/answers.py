@@ -22,7 +22,15 @@ def a_task(**fields: Any) -> dict[str, Any]:
     plain = {"task_id": TASK_ID, "node": MACHINE, "hostname": "here", "origin": "server", "probe": "syscalls"}
     plain |= {"target": {}, "options": {}, "duration": None, "wanted": True, "state": "running", "reason": None}
     plain |= {"next_try": None, "error": None, "attach_point": "tp_btf", "sent_bytes": 2048, "cost": None, "notes": []}
-    plain |= {"created": in_seconds(-60), "started": in_seconds(-60), "ended": None, "runs": [], "streams": []}
+    plain |= {
+        "created": in_seconds(-60),
+        "started_by": None,
+        "stopped_by": None,
+        "started": in_seconds(-60),
+        "ended": None,
+        "runs": [],
+        "streams": [],
+    }
     return {**plain, **fields}
 
 

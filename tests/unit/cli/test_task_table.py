@@ -80,6 +80,17 @@ def test_why_a_task_does_not_run_is_shown(api: Api, scope: Run) -> None:
     assert lines[2:-1] == [f"{about} started on the machine itself", f"{about} {reason}; next try in 101 s"]
 
 
+def test_who_did_it_is_shown(api: Api, scope: Run) -> None:
+    """Persons who started or stopped a task on the machine are named."""
+    task = a_task(state="stopped", origin="agent", started_by="ada", stopped_by="bob")
+    api.answer("GET tasks", {"tasks": [task]})
+    about = f"{TASK_ID[:8]} syscalls:"
+    assert [" ".join(line) for line in _lines(scope("tasks"))][2:-1] == [
+        f"{about} started on the machine itself by ada",
+        f"{about} stopped on the machine itself by bob",
+    ]
+
+
 def test_a_machine_is_shown_with_what_is_to_be_said(api: Api, scope: Run) -> None:
     """A machine's line has connection, age and spool; remarks have dropped records, a wrong clock, a duplicate id."""
     spool = {"bytes": 3 << 20, "limit_bytes": 1 << 30, "records": 1009, "dropped_records": 7, "deferred_records": 3}

@@ -89,12 +89,13 @@ SET wanted = (wanted OR CASE definition WHEN '{}' THEN %(origin)s ELSE origin EN
     deadline = coalesce(deadline, %(deadline)s), reason = %(reason)s, next_try = %(next_try)s,
     origin = CASE definition WHEN '{}' THEN %(origin)s ELSE origin END,
     probe = CASE definition WHEN '{}' THEN %(probe)s ELSE probe END,
-    definition = CASE definition WHEN '{}' THEN %(definition)s::jsonb ELSE definition END
+    definition = CASE definition WHEN '{}' THEN %(definition)s::jsonb ELSE definition END,
+    started_by = coalesce(started_by, %(started_by)s)
 WHERE task_id = %(task_id)s AND machine = %(machine)s;
 
 -- name: create_reported_task
-INSERT INTO store.tasks (task_id, machine, origin, probe, definition, wanted)
-VALUES (%(task_id)s, %(machine)s, %(origin)s, %(probe)s, %(definition)s::jsonb, false)
+INSERT INTO store.tasks (task_id, machine, origin, probe, definition, wanted, started_by)
+VALUES (%(task_id)s, %(machine)s, %(origin)s, %(probe)s, %(definition)s::jsonb, false, %(started_by)s)
 ON CONFLICT (task_id) DO NOTHING;
 
 -- An ended run stays ended: its last record may have arrived before a report that it runs.
@@ -103,6 +104,7 @@ UPDATE store.runs r
 SET state = CASE WHEN r.ended IS NULL THEN %(state)s ELSE r.state END, "end" = coalesce(r."end", %(end)s),
     error = coalesce(%(error)s, r.error), attach_point = coalesce(%(attach_point)s, r.attach_point),
     started = coalesce(r.started, %(started)s), ended = coalesce(r.ended, %(ended)s),
+    stopped_by = coalesce(r.stopped_by, %(stopped_by)s),
     sent_bytes = greatest(r.sent_bytes, %(sent_bytes)s), cost = %(cost)s::jsonb, notes = %(notes)s::text[]
 FROM store.tasks t
 WHERE r.run_id = %(run_id)s AND t.id = r.task AND t.machine = %(machine)s;
@@ -275,7 +277,7 @@ SELECT * FROM (
                 WHEN r.ended IS NOT NULL AND d.wanted AND r.state = 'stopped' THEN 'pending'
                 ELSE r.state END AS state,
            d.wanted OR r.state IS NOT NULL AND r.ended IS NULL AS active,
-           t.reason, r.error, t.next_try, t.deadline, t.created, r.cost, coalesce(s.sent_bytes, 0) AS sent_bytes,
+           t.reason, r.error, t.next_try, t.deadline, t.created, t.started_by, r.stopped_by, r.cost, coalesce(s.sent_bytes, 0) AS sent_bytes,
            coalesce(r.notes, '{}') AS notes
     FROM store.tasks t
     JOIN store.machines m ON m.id = t.machine
@@ -283,7 +285,7 @@ SELECT * FROM (
         SELECT t.wanted AND (t.deadline IS NULL OR now() < t.deadline + interval '5 s') AS wanted
     ) d
     LEFT JOIN LATERAL (
-        SELECT state, ended, error, cost, store.notes(id, notes) AS notes
+        SELECT state, ended, error, stopped_by, cost, store.notes(id, notes) AS notes
         FROM store.runs WHERE task = t.id ORDER BY run_id DESC LIMIT 1
     ) r ON true
     LEFT JOIN LATERAL (SELECT sum(sent_bytes) AS sent_bytes FROM store.runs WHERE task = t.id) s ON true

@@ -103,17 +103,22 @@ class Start:
     origin: str
     started_ns: int
     attach_point: str
+    started_by: str | None
 
 
 @dataclass(frozen=True)
 class End:
-    """The end of a run; `end` as in `store.runs`, None for an unknown reason."""
+    """The end of a run; `end` as in `store.runs`, None for an unknown reason.
+
+    Here and in `Start`, a person who did it through AgentControl has a name.
+    """
 
     state: str
     end: str | None
     error: str
     ended_ns: int
     last_sequences: Mapping[str, int]
+    stopped_by: str | None
 
 
 @dataclass(frozen=True)

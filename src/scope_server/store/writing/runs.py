@@ -14,10 +14,10 @@ WHERE task_id = ANY($1::text[]::uuid[])"""
 # A task that this server did not create: a local task of the agent, or one from another database, which is not wanted.
 # After a restore, the key of a machine may be unknown, or that of another machine.
 _MAKE_TASKS = """
-INSERT INTO store.tasks (task_id, machine, origin, probe, definition, wanted)
-SELECT task_id::uuid, w.machine, origin, probe, definition::jsonb, false
-FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[])
-     WITH ORDINALITY w (task_id, machine, origin, probe, definition, machine_id, place)
+INSERT INTO store.tasks (task_id, machine, origin, probe, definition, wanted, started_by)
+SELECT task_id::uuid, w.machine, origin, probe, definition::jsonb, false, started_by
+FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
+     WITH ORDINALITY w (task_id, machine, origin, probe, definition, started_by, machine_id, place)
 JOIN store.machines m ON m.id = w.machine AND m.machine_id = w.machine_id
 ORDER BY place ON CONFLICT DO NOTHING"""
 _MAKE = """
@@ -27,8 +27,9 @@ FROM unnest($1::text[], $2::bigint[], $3::text[]) WITH ORDINALITY w (run_id, tas
 ORDER BY place ON CONFLICT DO NOTHING"""
 # A batch may have created the task with less data.
 _DEFINE = """
-UPDATE store.tasks t SET probe = w.probe, definition = w.definition::jsonb, origin = w.origin
-FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) w (run, probe, definition, origin)
+UPDATE store.tasks t
+SET probe = w.probe, definition = w.definition::jsonb, origin = w.origin, started_by = w.started_by
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[]) w (run, probe, definition, origin, started_by)
 JOIN store.runs r ON r.id = w.run
 WHERE t.id = r.task AND t.definition = '{}'"""
 _BEGIN = """
@@ -41,8 +42,9 @@ _END = """
 UPDATE store.runs r
 SET state = CASE WHEN r.state IN ('stopped', 'failed') THEN r.state ELSE w.state END,
     "end" = coalesce(r."end", w."end"), error = coalesce(r.error, nullif(w.error, '')),
-    ended = coalesce(r.ended, w.ended)
-FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[]) w (run, state, "end", error, ended)
+    ended = coalesce(r.ended, w.ended), stopped_by = coalesce(r.stopped_by, w.stopped_by)
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[])
+     w (run, state, "end", error, ended, stopped_by)
 WHERE r.id = w.run"""
 
 _MOST_REMEMBERED = 10_000
@@ -97,6 +99,7 @@ class Runs:
             "probe": strings(one.probe for one in begun),
             "definition": strings(one.definition for one in begun),
             "origin": strings(one.origin for one in begun),
+            "started_by": strings(one.started_by for one in begun),
         }
         self._connection.query(_DEFINE, {"run": keys, **definitions})
         points = {"attach_point": strings(one.attach_point for one in begun)}
@@ -115,6 +118,7 @@ class Runs:
                 "end": strings(one.end for one in ended),
                 "error": strings(one.error for one in ended),
                 "ended": moments([one.ended_ns for one in ended]),
+                "stopped_by": strings(one.stopped_by for one in ended),
             },
         )
 
@@ -160,6 +164,7 @@ class Runs:
                     for start, one in zip(starts, deliveries, strict=True)
                 ),
                 "definition": strings(start.definition if start else "{}" for start in starts),
+                "started_by": strings(start.started_by if start else None for start in starts),
                 "machine_id": strings(one.machine.machine_id for one in deliveries),
             },
         )
