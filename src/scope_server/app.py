@@ -28,6 +28,7 @@ from scope_server.session.sessions import Sessions
 from scope_server.settings import Settings
 from scope_server.store.latest.reader import States
 from scope_server.store.reading.database import Database, Share
+from scope_server.store.reading.learnt import follow
 from scope_server.store.reading.reader import Reader
 from scope_server.store.retention import Closed, Disk, Retention, Sweep
 from scope_server.store.schema.tables import Tables
@@ -119,6 +120,7 @@ async def serve(
                 "upkeep": upkeep.run,
                 "certificates": partial(register.watch, sessions),
                 "history": partial(restored.watch, sessions),
+                "learnt": partial(follow, database, tables),
             },
             ready,
         )

@@ -110,7 +110,7 @@ class KillUp(KillAgent):
 
 
 class UpgradeAgent(RestartAgent):
-    """The agent restarts as a newer version, which has a column that the server does not know."""
+    """The agent restarts as a newer version, with a column that the server does not know and has to learn."""
 
     def mend(self) -> None:
         self.world.agent.newer = True

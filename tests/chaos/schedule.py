@@ -4,7 +4,7 @@ import random
 import time
 from dataclasses import dataclass
 
-from tests.chaos.faults import FAULTS, Fault, UpgradeAgent
+from tests.chaos.faults import FAULTS, Fault
 from tests.chaos.world import World
 
 LENGTH_S = 6.0
@@ -40,10 +40,6 @@ def play(world: World, planned: list[Planned]) -> None:
         world.say(f"{'strikes' if strikes else 'mends'} {type(one.fault).__name__}")
         (one.fault.strike if strikes else one.fault.mend)()
     time.sleep(max(0.0, began + LENGTH_S - time.monotonic()))
-    if any(isinstance(one.fault, UpgradeAgent) for one in planned) and not world.server.newer:
-        world.say("upgrades the server, too")
-        world.server.newer = True
-        world.server.terminate()
     world.proxy.heal()
     world.start_postgres()
     world.server.start()

@@ -454,3 +454,8 @@ WHERE (serial = %(which)s OR name = %(which)s) AND revoked IS NULL AND expires >
 
 -- name: revoked_certificates
 SELECT serial, kind FROM store.certificates WHERE revoked IS NOT NULL AND expires > now();
+
+-- ---- streams
+
+-- name: descriptions
+SELECT id, description FROM store.descriptions WHERE id > %(after)s ORDER BY id;

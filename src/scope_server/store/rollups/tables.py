@@ -6,23 +6,23 @@ import psycopg
 from psycopg import sql
 
 from scope_server.store.rollups.packed import EVERY_MACHINE, FRESH, HOURS, MINUTES
-from scope_server.store.schema.columns import StreamTable
+from scope_server.store.schema.columns import OF_ROLLUP, StreamTable, keys_of_rollup
 from scope_server.store.schema.functions import show
 
-_BASE = {
-    "hour": ("timestamptz NOT NULL", "start of the hour"),
-    "machine": ("integer NOT NULL", "key in store.machines; 0 in rows for all machines"),
-    "groups": ("integer NOT NULL", "number of groups"),
-    "first_second": ("integer", "second of the hour at which per_second starts"),
-    "level": ("smallint NOT NULL", "0: from one transaction; 1: merged, per minute; 2: merged, per hour"),
-    "minutes": ("smallint[]", "minute of the hour, per group"),
-    "counts": ("bigint[]", "count per group"),
-    "sums": ("bigint[]", "sum per group"),
-    "failed": ("bigint[]", "failures per group"),
-    "bucket_minutes": ("smallint[]", "minute of the hour, per bucket of the histograms"),
-    "buckets": ("smallint[]", "bucket numbers; bucket b has the values from 2**b to 2**(b+1)"),
-    "bucket_counts": ("bigint[]", "count per bucket"),
-    "per_second": ("bigint[]", "count per second"),
+_MEANINGS = {
+    "hour": "start of the hour",
+    "machine": "key in store.machines; 0 in rows for all machines",
+    "groups": "number of groups",
+    "first_second": "second of the hour at which per_second starts",
+    "level": "0: from one transaction; 1: merged, per minute; 2: merged, per hour",
+    "minutes": "minute of the hour, per group",
+    "counts": "count per group",
+    "sums": "sum per group",
+    "failed": "failures per group",
+    "bucket_minutes": "minute of the hour, per bucket of the histograms",
+    "buckets": "bucket numbers; bucket b has the values from 2**b to 2**(b+1)",
+    "bucket_counts": "count per bucket",
+    "per_second": "count per second",
 }
 _OF_TIME = {"since": "timestamptz", "until": "timestamptz DEFAULT 'infinity'"}
 
@@ -35,8 +35,7 @@ def make(connection: psycopg.Connection[Any], table: StreamTable) -> None:
         [table.name],
     ).fetchall()
     there = {name for (name,) in found}
-    wanted = {name: type_ for name, (type_, _) in _BASE.items()}
-    wanted |= {column: "bigint[]" for name in table.rollup.by for column in (name, f"bucket_{name}")}
+    wanted = OF_ROLLUP | {column: "bigint[]" for name in table.rollup.by for column in keys_of_rollup(name)}
     lacking = [
         sql.SQL(f"{{}} {type_}").format(sql.Identifier(name)) for name, type_ in wanted.items() if name not in there
     ]
@@ -57,9 +56,10 @@ def make(connection: psycopg.Connection[Any], table: StreamTable) -> None:
 
 def _comments(table: StreamTable, relation: sql.Identifier) -> list[sql.Composed]:
     about = f"{table.meaning}: totals. Rows have arrays; use scope.{table.name}_minutes(since, until) instead."
-    said = {name: meaning for name, (_, meaning) in _BASE.items()}
+    said = dict(_MEANINGS)
     for name in table.rollup.by:
-        said |= {name: "key in store.names, per group", f"bucket_{name}": "key in store.names, per bucket"}
+        of_groups, of_buckets = keys_of_rollup(name)
+        said |= {of_groups: "key in store.names, per group", of_buckets: "key in store.names, per bucket"}
     return [
         sql.SQL("COMMENT ON TABLE {} IS {}").format(relation, sql.Literal(about)),
         *(
@@ -78,12 +78,15 @@ def _functions(table: StreamTable) -> dict[str, tuple[dict[str, str], sql.Compos
     summed = f"; sum: sum of {rollup.measured}, {_meaning(table, rollup.measured)}" if rollup.measured else ""
     failed = f"; failed: failures by {rollup.failed}" if rollup.failed else ""
     left_out = f"; without rows in which {rollup.unless} is not 0" if rollup.unless else ""
-    about = f"{table.meaning}: totals per %s, machine{''.join(', ' + key for key in keys)}. {counted}{summed}{failed}"
-    about += left_out
+    by = "".join(f", {key}" for key in keys)
+
+    def about(length: str) -> str:
+        return f"{table.meaning}: totals per {length}, machine{by}. {counted}{summed}{failed}{left_out}"
+
     values = dict.fromkeys(("count", "sum", "failed"), "bigint")
     found = {
-        "minutes": ({"minute": "timestamptz", **who, **keys, **values}, _groups(table, MINUTES), about % "minute"),
-        "hours": ({"hour": "timestamptz", **who, **keys, **values}, _groups(table, HOURS), about % "hour"),
+        "minutes": ({"minute": "timestamptz", **who, **keys, **values}, _groups(table, MINUTES), about("minute")),
+        "hours": ({"hour": "timestamptz", **who, **keys, **values}, _groups(table, HOURS), about("hour")),
         "seconds": (
             {"second": "timestamptz", **who, "count": "bigint"},
             _seconds(table),

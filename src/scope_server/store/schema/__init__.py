@@ -1,4 +1,6 @@
-"""The database schema: `columns` from the catalogue, `migrate` creates tables and views, `partitions` one per day.
+"""The database schema: `columns` and `arrow` convert a described stream to a table, `tables` are all known ones.
 
-Numbered files in `migrations/` have the tables that belong to no stream.
+`migrate` creates tables and views, `partitions` one per day. `learning` makes those of streams that agents describe,
+`descriptions` keeps the descriptions, `conflicts` sets aside columns that contradict the catalogue. Numbered files in
+`migrations/` have the tables that belong to no stream.
 """

@@ -105,6 +105,22 @@ OF_GROUP = {
     "held": "integer NOT NULL",
     "day": "date NOT NULL",
 }
+# Columns of a rollup besides its keys (`store/rollups/`).
+OF_ROLLUP = {
+    "hour": "timestamptz NOT NULL",
+    "machine": "integer NOT NULL",
+    "groups": "integer NOT NULL",
+    "first_second": "integer",
+    "level": "smallint NOT NULL",
+    "minutes": "smallint[]",
+    "counts": "bigint[]",
+    "sums": "bigint[]",
+    "failed": "bigint[]",
+    "bucket_minutes": "smallint[]",
+    "buckets": "smallint[]",
+    "bucket_counts": "bigint[]",
+    "per_second": "bigint[]",
+}
 WHOLE = {"smallint": -(1 << 15), "integer": -(1 << 31), "bigint": -(1 << 63)}  # smallest number of each type
 RESERVED = (*(set(BASE) - {"ktime_ns"}), *OF_BLOCK, "machine_id", "hostname", "task_id")
 
@@ -163,10 +179,14 @@ def stream_table(stream: DescribedStream) -> StreamTable:
 
 def _rollup(stream: DescribedStream, columns: tuple[StoredColumn, ...]) -> Rollup:
     kinds = {column.name: column.kind for column in columns}
+    types = {column.name: column.sql for column in columns if column.kind not in KEYED}
     rollup = stream.rollup or Rollup(by=("comm",) if kinds.get("comm") is Kind.NAME else ())
-    used = (rollup.count, rollup.measured, rollup.histogram, rollup.failed, rollup.unless)
-    unknown = [name for name in used if name and name not in kinds]
+    added_up = (rollup.count, rollup.measured, rollup.failed, rollup.unless)
+    unknown = [name for name in added_up if name and types.get(name) not in WHOLE]
+    unknown += [rollup.histogram] if rollup.histogram and types.get(rollup.histogram) != "bigint[]" else []
     unknown += [name for name in rollup.by if kinds.get(name) is not Kind.NAME]
+    keys = [column for name in rollup.by for column in keys_of_rollup(name)]
+    unknown += [name for name in keys if name in OF_ROLLUP or keys.count(name) > 1]
     if unknown:
         raise SchemaConflict(f"stream '{stream.name}': its rollup needs '{unknown[0]}', which is not such a column")
     return rollup
@@ -180,11 +200,18 @@ def _latest(stream: DescribedStream, columns: tuple[StoredColumn, ...]) -> Lates
     used = (*latest.totals, *latest.means, *latest.means.values(), *latest.held, latest.ended)
     unknown = [name for name in used if name and name not in types]
     unknown += [name for name in (*latest.key, *latest.by) if types.get(name) not in WHOLE or name in OF_GROUP]
+    keyed = {column.name for column in columns if column.kind in KEYED}
     unknown += [name for name in latest.totals[:1] if types.get(name) not in WHOLE]
+    unknown += [name for name in (*used, *latest.means.values()) if name in keyed]
     if unknown or not latest.totals:
         lacking = f"'{unknown[0]}', which is not such a column" if unknown else "a total that ranks them"
         raise SchemaConflict(f"stream '{stream.name}': its latest states need {lacking}")
     return latest
+
+
+def keys_of_rollup(name: str) -> tuple[str, str]:
+    """The columns of a rollup for a column that groups its rows: keys per group, and per bucket of the histograms."""
+    return name, f"bucket_{name}"
 
 
 def _said(column: Column) -> str:

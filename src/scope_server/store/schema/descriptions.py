@@ -1,4 +1,4 @@
-"""The descriptions that servers of a database have learnt from agents, kept for all of its servers."""
+"""The descriptions that a database's servers have learnt from agents, kept for all of them."""
 
 import logging
 from typing import Any
@@ -23,19 +23,28 @@ def keep(connection: Connection, stream: DescribedStream) -> None:
     )
 
 
-def recall(connection: Connection, tables: Tables) -> list[str]:
-    """Adds the streams and columns that this or another server of the database has learnt; returns the streams' names.
-
-    A description that contradicts this server's catalogue is left out: its columns stay in the database, unused.
-    """
-    found = []
+def recall(connection: Connection, tables: Tables) -> None:
+    """Adds all streams and columns that this or another server of the database has learnt."""
     for (description,) in connection.execute("SELECT description FROM store.descriptions ORDER BY id"):
-        stream = from_json(DescribedStream, description)
-        try:
-            if tables.lack(stream):
-                tables.add(stream)
-                found.append(stream.name)
-        except SchemaConflict as error:
-            about = {"stream": stream.name, "reason": str(error)}
-            _log.warning("an agent's description contradicts the catalogue", extra=about)
-    return found
+        add(tables, description)
+
+
+def is_learnt(connection: Connection, stream: str, column: str, type_: str) -> bool:
+    """Whether a column of this type was made because an agent described it."""
+    learnt = connection.execute(
+        "SELECT FROM store.descriptions, json_array_elements(description -> 'columns') AS c"
+        " WHERE stream = %s AND c ->> 'name' = %s AND c ->> 'type' = %s",
+        [stream, column, type_],
+    )
+    return learnt.fetchone() is not None
+
+
+def add(tables: Tables, description: Any) -> None:
+    """Adds a kept description. One that contradicts the catalogue is left out: its column stays, set aside."""
+    stream = from_json(DescribedStream, description)
+    try:
+        if tables.lack(stream):
+            tables.add(stream)
+    except SchemaConflict as error:
+        about = {"stream": stream.name, "reason": str(error)}
+        _log.warning("an agent's description contradicts the catalogue", extra=about)

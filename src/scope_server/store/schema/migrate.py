@@ -14,6 +14,7 @@ from scope_server.store.blocks.layout import FRESH, PACKED, Record, addition, cr
 from scope_server.store.latest import tables as latest
 from scope_server.store.rollups import tables as rollups
 from scope_server.store.schema.columns import StoredColumn, StreamTable
+from scope_server.store.schema.conflicts import set_aside
 from scope_server.store.schema.descriptions import recall
 from scope_server.store.schema.tables import Tables
 from scope_server.store.schema.views import comments, digest, function, view
@@ -79,15 +80,17 @@ def apply_stream(connection: Connection, table: StreamTable) -> None:
     """Makes or extends the tables and views of a stream, in the open transaction.
 
     Raises:
-        SchemaConflict: the type of a column has changed.
+        SchemaConflict: the catalogue has changed the type of a column.
     """
     versions = connection.execute(
         "SELECT version, fingerprint, columns, shown FROM store.streams WHERE stream = %s ORDER BY version",
         [table.name],
     ).fetchall()
     version, _, columns, shown = versions[-1] if versions else (0, "", [], "")
-    added = [_record(column) for column in _added(table, columns)]
-    unknown = {column["name"] for column in columns} - {column.name for column in table.columns}
+    columns = set_aside(connection, table, columns)
+    known = {column["name"] for column in columns}
+    added = [_record(column) for column in table.columns if column.name not in known]
+    unknown = known - {column.name for column in table.columns}
     if unknown:
         about = {"stream": table.name, "columns": sorted(unknown)}
         _log.warning("the database has columns that this server does not know; is it older?", extra=about)
@@ -107,18 +110,6 @@ def apply_stream(connection: Connection, table: StreamTable) -> None:
     _show(connection, table, columns, version, shown)
     rollups.make(connection, table)
     latest.make(connection, table)
-
-
-def _added(table: StreamTable, columns: Sequence[Record]) -> list[StoredColumn]:
-    known = {column["name"]: column for column in columns}
-    for column in table.columns:
-        before = known.get(column.name)
-        if before and (before["sql"], before["kind"]) != (column.sql, column.kind.value):
-            raise SchemaConflict(
-                f"stream '{table.name}': column '{column.name}' is {before['type']} ({before['kind']}) in the database "
-                f"and {column.arrow} ({column.kind}) in the catalogue; give the changed column another name"
-            )
-    return [column for column in table.columns if column.name not in known]
 
 
 def _show(connection: Connection, table: StreamTable, columns: Sequence[Record], version: int, shown: str) -> None:

@@ -94,10 +94,15 @@ def comments(table: StreamTable, columns: Sequence[Record]) -> tuple[sql.Compose
     stored = {name: _STORED.get(name) or table.meanings.get(name, "") for name in [*_STORED, "ktime_ns", *own]}
     base = [*_BASE, "ktime_ns", *of_process]
     shown = {name: _BASE.get(name) or table.meanings.get(name, "") for name in [*base, *own]}
-    about = f"{table.meaning}. Rows of probe {table.probe}, {{}}; use the view scope.{table.name} instead."
     of_tables = [
-        _said("TABLE", FRESH, table.name, about.format("in blocks as written"), {**MEANINGS, **stored}),
-        _said("TABLE", PACKED, table.name, about.format("in large, compressed blocks"), {**MEANINGS, **stored}),
+        _said(
+            "TABLE",
+            schema,
+            table.name,
+            f"{table.meaning}. Rows of probe {table.probe}, {kept}; use the view scope.{table.name} instead.",
+            {**MEANINGS, **stored},
+        )
+        for schema, kept in ((FRESH, "in blocks as written"), (PACKED, "in large, compressed blocks"))
     ]
     of_function = sql.SQL("COMMENT ON FUNCTION {} (timestamptz, timestamptz) IS {}").format(
         sql.Identifier("scope", table.name),
