@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from scope_server.api.context import BACKLOG, DATABASE, SESSIONS, WRITERS
+from scope_server.api.context import BACKLOG, DATABASE, REGISTER, SESSIONS, WRITERS
 from scope_server.api.input import Parameters
 from scope_server.errors import StoreUnavailable
 
@@ -10,8 +10,8 @@ CHECK_S = 3.0
 
 
 async def get_health(request: web.Request) -> web.Response:
-    """200 if the database answers and can be written to, else 503; with the state of each part, the bytes that wait to
-    be written, and how long the oldest record has waited."""
+    """200 if the database answers and can be written to, and agents are admitted, else 503; with each part's state,
+    the bytes that wait to be written, and how long the oldest record has waited."""
     Parameters(request, ())
     try:
         await request.app[DATABASE].fetch("ping")
@@ -19,8 +19,9 @@ async def get_health(request: web.Request) -> web.Response:
     except StoreUnavailable as error:
         database = str(error)
     ingest = await request.app[WRITERS].check(CHECK_S)
-    parts = {"database": database or "ok", "ingest": ingest or "ok"}
-    healthy = not database and not ingest
+    sessions = request.app[REGISTER].unknown
+    parts = {"database": database or "ok", "ingest": ingest or "ok", "sessions": sessions or "ok"}
+    healthy = not database and not ingest and not sessions
     backlog = request.app[BACKLOG]
     waiting = {"waiting_bytes": backlog.held_bytes, "oldest_waiting_s": round(backlog.oldest_s, 3)}
     body = {"healthy": healthy, **parts, **waiting, "agents": len(request.app[SESSIONS].all())}

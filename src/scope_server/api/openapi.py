@@ -74,7 +74,13 @@ def document(tables: list[StreamTable]) -> dict[str, Any]:
 def _health() -> dict[str, Any]:
     said = {"type": "string", "description": "ok, or what is wrong"}
     number = {"type": "number"}
-    parts = {"healthy": {"type": "boolean"}, "database": said, "ingest": said, "agents": {"type": "integer"}}
+    parts = {
+        "healthy": {"type": "boolean"},
+        "database": said,
+        "ingest": said,
+        "sessions": said,
+        "agents": {"type": "integer"},
+    }
     return {"type": "object", "properties": {**parts, "waiting_bytes": number, "oldest_waiting_s": number}}
 
 

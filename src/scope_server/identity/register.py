@@ -92,6 +92,11 @@ class Register:
         await self._read()
         return revoked
 
+    @property
+    def unknown(self) -> str:
+        """Why all agents are refused so far; empty once it is known which certificates are revoked."""
+        return "it is not known yet which certificates are revoked" if self._revoked is None else ""
+
     def refusal(self, holder: Holder) -> str:
         """Why this certificate is refused; empty if it is not. What another server revoked is known seconds later.
 
@@ -99,7 +104,7 @@ class Register:
             StoreUnavailable: it is not known yet which are revoked.
         """
         if self._revoked is None:
-            raise StoreUnavailable("it is not known yet which certificates are revoked: the database was away so far")
+            raise StoreUnavailable(f"{self.unknown}: the database was away so far")
         if holder.serial in self._revoked:
             return f"the certificate {holder.serial} was revoked; join again with a new token"
         if holder.expires < datetime.now(UTC):
