@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
@@ -19,10 +20,13 @@ from scope_server.ingest.admit import Admission
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.writers import Writers
 from scope_server.listen import serve_grpc, serve_http
+from scope_server.session.changes import Changes
 from scope_server.session.desired import Desired
+from scope_server.session.directory import LocalDirectory
 from scope_server.session.reconcile import Reconciler
 from scope_server.session.reports import Reports
 from scope_server.session.restored import Restored
+from scope_server.session.seen import Seen
 from scope_server.session.service import SessionService
 from scope_server.session.sessions import Sessions
 from scope_server.settings import Settings
@@ -76,12 +80,14 @@ async def serve(
         limits = {"keep_days": settings.keep_days, "kept_bytes": settings.quarantine_bytes}
         writers = Writers(backlog, conninfo, tables, **limits, disk=disk)
         cleanup.push_async_callback(writers.stop, settings.stop_deadline_s)
-        sessions, reports = Sessions(database, settings.sessions), Reports(share)
+        directory = LocalDirectory(secrets.token_hex(8))
+        sessions = Sessions(database, settings.sessions, directory)
+        reports, seen = Reports(share, directory), Seen(share)
         register = Register(database, authority)
         api = application(token)
         api[context.DATABASE], api[context.READER], api[context.TABLES] = database, Reader(database), tables
         api[context.STATES], api[context.REGISTER] = States(database), register
-        api[context.SESSIONS], api[context.DESIRED] = sessions, Desired(database, sessions, reports)
+        api[context.SESSIONS], api[context.DESIRED] = sessions, Desired(database, directory)
         api[context.BACKLOG], api[context.WRITERS] = backlog, writers
         retention = Retention(disk, settings.keep_days)
         jobs: list[Job] = [retention, Sweep(), Closed(settings.keep_days), *chores(conninfo, tables)]
@@ -92,8 +98,9 @@ async def serve(
         own = authority.issue(Identity(Kind.SERVER))
         http = await serve_http(api, Endpoint.parse(settings.http, "http"), lambda: own, cleanup)
         restored = Restored(share)
-        reconciler = Reconciler(share, reports, backlog, sessions, restored)
-        service = SessionService(register, sessions, reports, reconciler, backlog, tables=tables)
+        changes = Changes(share, conninfo)
+        reconciler = Reconciler(share, changes, reports, backlog, sessions, restored=restored)
+        service = SessionService(register, sessions, reports, seen, reconciler, backlog=backlog, tables=tables)
         ingest = await serve_grpc(
             "ingest",
             partial(add_SessionServicer_to_server, service),
@@ -121,6 +128,9 @@ async def serve(
                 "certificates": partial(register.watch, sessions),
                 "history": partial(restored.watch, sessions),
                 "learnt": partial(follow, database, tables),
+                "wishes": reconciler.run,
+                "changes": changes.listen,
+                "seen": seen.run,
             },
             ready,
         )

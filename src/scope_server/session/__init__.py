@@ -1,3 +1,4 @@
 """Sessions of agents: hello (first message), sessions (connected agents), reported (checks reports), reports (writes
-them to SQL), desired and reconcile (wanted tasks), service (gRPC).
+them to SQL), seen (when they were heard), directory (which server holds which session), desired, changes and reconcile
+(wanted tasks), service (gRPC).
 """

@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import uuid
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from scope_proto.scope.v1.task_pb2 import Definition
 from scope_server.errors import AgentRefused, InvalidQuery, NotOurs
+from scope_server.session.directory import Directory
 from scope_server.session.reported import definition_json
-from scope_server.session.reports import Reports
-from scope_server.session.sessions import Sessions
 from scope_server.store.reading.database import Database
 
 ANSWER_S = 15.0  # how long a request waits for the agent
@@ -19,8 +19,8 @@ _WISH_BYTES = 512 << 10  # of all definitions of a machine: they are sent in one
 class Desired:
     """Changes the wanted tasks of machines."""
 
-    def __init__(self, database: Database, sessions: Sessions, reports: Reports) -> None:
-        self._database, self._sessions, self._reports = database, sessions, reports
+    def __init__(self, database: Database, directory: Directory) -> None:
+        self._database, self._directory = database, directory
 
     async def start(self, machine: int, machine_id: str, definition: Definition) -> str:
         """Creates a task. Returns its id when it records, after a timeout, or at once if the agent is not connected.
@@ -56,35 +56,28 @@ class Desired:
                 f'grpcurl -d \'{{"task_id": "{task_id}"}}\' ... scope.v1.AgentControl/StopTask'
             )
         await self._database.run("unwant_task", {"task_id": task_id})
-        session = self._sessions.get(progress["machine_id"])
-        if session is None:
-            return
-        session.nudged.set()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ANSWER_S):
-                while True:
-                    written = self._reports.next_write(session.machine)
-                    if not (await self._progress(task_id))["open"] or session.reason:
-                        return
-                    await written.wait()
+        await self._progress_when(lambda now: not now["open"], progress["machine_id"], task_id)
 
     async def _until_begun(self, machine_id: str, task_id: str) -> None:
-        session = self._sessions.get(machine_id)
-        if session is None:
-            return
-        session.nudged.set()
-        with contextlib.suppress(TimeoutError):
+        progress = await self._progress_when(
+            lambda now: now["reason"] if now["state"] is None else now["state"] != "starting", machine_id, task_id
+        )
+        if progress and progress["state"] is None:
+            await self._database.run("unwant_task", {"task_id": task_id})
+            raise AgentRefused(progress["reason"])
+
+    async def _progress_when(
+        self, settled: Callable[[Mapping[str, Any]], Any], machine_id: str, task_id: str
+    ) -> Mapping[str, Any] | None:
+        """The progress of a task once it is settled; None: not in time, or the machine's agent is not connected."""
+        with self._directory.news(machine_id) as news, contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_S):
-                while True:
-                    written = self._reports.next_write(session.machine)
+                while await self._directory.holder(machine_id):
                     progress = await self._progress(task_id)
-                    if progress["state"] not in (None, "starting") or session.reason:
-                        return
-                    if progress["state"] is None and progress["reason"]:
-                        await self._database.run("unwant_task", {"task_id": task_id})
-                        session.nudged.set()
-                        raise AgentRefused(progress["reason"])
-                    await written.wait()
+                    if settled(progress):
+                        return progress
+                    await news.wait()
+        return None
 
     async def _progress(self, task_id: str) -> dict[str, Any]:
         (row,) = await self._database.fetch("task_progress", {"task_id": task_id})

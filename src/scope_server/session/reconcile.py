@@ -1,105 +1,207 @@
-"""Reconciles an agent with its wanted tasks: at intervals, and whenever one of the two may have changed."""
+"""Reconciles agents with their wanted tasks: one loop for all sessions. Its statements are for many sessions at once.
+
+Of an agent that does nothing, the database is asked nothing: the loop asks whose wanted tasks changed.
+"""
 
 import asyncio
 import contextlib
 import logging
 import time
+from collections import defaultdict
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
+import psycopg
 from google.protobuf import json_format
 
 from scope_proto.scope.v1 import session_pb2
 from scope_server.errors import NoSession, StoreUnavailable
 from scope_server.ingest.backlog import Backlog
+from scope_server.session.changes import Changes
 from scope_server.session.reports import Reports
-from scope_server.session.restored import Restored
+from scope_server.session.restored import WENT_BACK, Restored
 from scope_server.session.session import Session
 from scope_server.session.sessions import Sessions
 from scope_server.store.reading.database import Share
+from scope_server.store.reading.queries import queries
 
 log = logging.getLogger(__name__)
 
-EVERY_S = 5.0
-_BETWEEN_S = 0.1  # minimum time between two rounds for one agent
+EVERY_S = 1.0
+OVERDUE_EVERY_S = 5.0
+_BETWEEN_S = 0.1  # minimum time between two rounds
+_GROUP = 200  # sessions in a statement: a change of an agent that runs waits for one group of those that begin
 
 
 class Reconciler:
-    """Reconciles sessions; `follow` is called once per session."""
+    """Reconciles sessions from their agents' first report on."""
 
     def __init__(
-        self, database: Share, reports: Reports, backlog: Backlog, sessions: Sessions, restored: Restored
+        self,
+        database: Share,
+        changes: Changes,
+        reports: Reports,
+        backlog: Backlog,
+        sessions: Sessions,
+        *,
+        restored: Restored,
     ) -> None:
-        self._database, self._reports, self._backlog, self._sessions = database, reports, backlog, sessions
-        self._restored = restored
+        self._database, self._changes, self._reports = database, changes, reports
+        self._backlog, self._sessions, self._restored = backlog, sessions, restored
+        self._beginning: dict[Session, None] = {}  # their agents have reported
+        self._due: dict[Session, None] = {}  # their agents may have to be told something else
+        self._forgotten: dict[Session, list[int]] = {}  # open runs that the agent does not know
+        self._overdue_at = 0.0  # time of the loop's clock
 
-    async def follow(self, session: Session) -> None:
-        """Runs from the agent's first report until cancelled."""
-        await session.reported.wait()
-        forgotten: list[int] | None = None
-        told: list[dict[str, Any]] | None = None
+    def begin(self, session: Session) -> None:
+        """Called when the agent's first report has come."""
+        self._beginning[session] = None
+        self._changes.woken.set()
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
         while True:
-            session.nudged.clear()
+            self._changes.woken.clear()
             try:
-                if forgotten is None:
-                    await self._reports.caught_up(session.machine)  # first write which tasks the agent has ended itself
-                    await self._restored.compare(session)
-                    forgotten = await self._find_forgotten(session)
-                told = await self._tell(session, told)
-                forgotten = await self._close(session, forgotten)
+                await self._round()
             except StoreUnavailable as error:
-                machine = session.machine.machine_id
-                log.warning("cannot read the wanted tasks", extra={"machine": machine, "reason": str(error)})
-            except NoSession:
-                await asyncio.Event().wait()  # cancelled when the session ends
+                log.warning("cannot read the wanted tasks", extra={"reason": str(error)})
+            except psycopg.Error:
+                log.exception("the database refuses a question about wanted tasks")
             await asyncio.sleep(_BETWEEN_S)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(EVERY_S - _BETWEEN_S):
-                    await session.nudged.wait()
+            if not self._beginning:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(EVERY_S - _BETWEEN_S):
+                        await self._changes.woken.wait()
 
-    async def _tell(self, session: Session, told: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-        """Sends the wanted tasks if they differ from `told`, those sent last; returns them."""
-        own = [task_id for task_id, origin in session.tasks.items() if origin == "agent"]
-        where = {"machine": session.machine.key, "own": own}
-        await self._database.run("end_overdue", where)
-        wanted = await self._database.fetch("wanted_tasks", where)
-        if wanted != told:
-            # Greater than all numbers sent to this agent before, even if the server's clock was set back.
-            number = max(time.time_ns() // 1_000_000, session.number + 1)
-            await self._restored.tell(session, number)
-            session.number = number
-            session.wish(_message(session.number, wanted, session.clock_ahead_ns))
-        return wanted
+    async def _round(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._overdue_at >= OVERDUE_EVERY_S:
+            await self._end_overdue()
+            self._overdue_at = now
+        changed = await self._changes.since_last()
+        self._due |= dict.fromkeys(
+            session
+            for session in self._sessions.all()
+            if session.takes_records and (changed is None or session.machine.key in changed)
+        )
+        await self._begin_some()
+        for group in _groups(_open(self._due)):
+            await self._tell(group)
+            for session in group:
+                self._due.pop(session, None)
+        self._due.clear()
+        await self._close_forgotten()
 
-    async def _find_forgotten(self, session: Session) -> list[int]:
-        """Open runs of this machine that its agent does not know.
+    async def _end_overdue(self) -> None:
+        async with self._database.connection() as connection:
+            told = [session for session in self._sessions.all() if session.reported]
+            machines = [session.machine.key for session in told]
+            own = [task_id for one in told for task_id, origin in one.tasks.items() if origin == "agent"]
+            await connection.execute(queries()["end_overdue"], {"machines": machines, "own": own})
+
+    async def _begin_some(self) -> None:
+        """Begins with sessions whose first report is written, so that the database knows what their agents ended."""
+        self._beginning = dict.fromkeys(_open(self._beginning))
+        group = [session for session in self._beginning if not self._reports.waiting(session.machine)][:_GROUP]
+        if not group:
+            return
+        machines = [session.machine.key for session in group]
+        stored = await self._database.fetch("wanted_numbers", {"machines": machines})
+        numbers = {row["machine"]: row["wanted_number"] for row in stored}
+        for session in group:
+            session.stored_number = numbers.get(session.machine.key)
+            await self._compare(session)
+        await self._find_forgotten(group, machines)
+        for session in group:
+            del self._beginning[session]
+            self._due[session] = None
+
+    async def _compare(self, session: Session) -> None:
+        try:
+            await self._restored.compare(session)
+        except psycopg.Error:  # caused by what this agent says
+            log.exception("cannot compare what was acknowledged", extra={"machine": session.machine.machine_id})
+            session.end(NoSession("the server cannot compare what it has acknowledged with its database"))
+
+    async def _find_forgotten(self, group: list[Session], machines: list[int]) -> None:
+        """Finds the open runs of machines that their agents do not know.
 
         Records are accepted only after this, so runs that they start are not included.
         """
-        where = {"machine": session.machine.key, "open_runs": list(session.open_runs)}
-        found = [row["id"] for row in await self._database.fetch("forgotten_runs", where)]
-        session.takes_records = True
+        known = [run for session in group for run in session.open_runs]
+        found: dict[int, list[int]] = defaultdict(list)
+        for row in await self._database.fetch("forgotten_runs", {"machines": machines, "open_runs": known}):
+            found[row["machine"]].append(row["id"])
+        for session in group:
+            if session.machine.key in found:
+                self._forgotten[session] = found[session.machine.key]
+            session.takes_records = True
         self._sessions.tell()
-        return found
 
-    async def _close(self, session: Session, forgotten: list[int]) -> list[int]:
-        """Closes forgotten runs that have no records waiting to be written; returns the others."""
-        if not forgotten or self._backlog.holds(session.machine.key):
-            return forgotten
-        for number, run in enumerate(forgotten):
-            try:
-                await self._database.run("close_run", {"run": run})
-            except StoreUnavailable:
-                return forgotten[number:]
-        log.warning("closed runs that no agent knows", extra={"machine": session.machine.machine_id, "runs": forgotten})
-        return []
+    async def _tell(self, group: list[Session]) -> None:
+        """Sends the wanted tasks of each session if they differ from those sent last.
+
+        The database has the number of a message before the agent does. If it has an older one than it had, it was
+        restored, and the session is ended.
+        """
+        wanted: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        machines = [session.machine.key for session in group]
+        for row in await self._database.fetch("wanted_tasks", {"machines": machines}):
+            wanted[row.pop("machine")].append(row)
+        changed = [one for one in group if wanted[one.machine.key] != one.told]
+        if not changed:
+            return
+        # Greater than all numbers sent to an agent before, even if the server's clock was set back.
+        now_ms = time.time_ns() // 1_000_000
+        numbers = [max(now_ms, session.number + 1) for session in changed]
+        columns = {
+            "machine": [session.machine.key for session in changed],
+            "before": [session.stored_number for session in changed],
+            "number": numbers,
+        }
+        kept = {row["machine"] for row in await self._database.fetch("tell_wanted", columns)}
+        for session, number in zip(changed, numbers, strict=True):
+            if session.machine.key not in kept:
+                session.end(NoSession(WENT_BACK))
+                continue
+            session.stored_number = session.number = number
+            session.told = wanted[session.machine.key]
+            session.wish(_message(number, session.told, session.clock_ahead_ns))
+
+    async def _close_forgotten(self) -> None:
+        """Closes forgotten runs of machines that have no records waiting to be written."""
+        for session in list(self._forgotten):
+            if session.reason:
+                del self._forgotten[session]
+            elif not self._backlog.holds(session.machine.key):
+                runs = self._forgotten[session]
+                for run in runs:
+                    await self._database.run("close_run", {"run": run})
+                del self._forgotten[session]
+                machine = session.machine.machine_id
+                log.warning("closed runs that no agent knows", extra={"machine": machine, "runs": runs})
+
+
+def _open(sessions: Collection[Session]) -> list[Session]:
+    return [session for session in sessions if not session.reason]
+
+
+def _groups(sessions: list[Session]) -> list[list[Session]]:
+    return [sessions[first : first + _GROUP] for first in range(0, len(sessions), _GROUP)]
 
 
 def _message(number: int, wanted: list[dict[str, Any]], clock_ahead_ns: int) -> session_pb2.Wanted:
     message = session_pb2.Wanted(number=number)
     for row in wanted:
         task = message.tasks.add(task_id=row["task_id"])
-        json_format.ParseDict(row["definition"], task.definition, ignore_unknown_fields=True)
+        try:
+            json_format.ParseDict(row["definition"], task.definition, ignore_unknown_fields=True)
+        except json_format.ParseError as error:
+            log.error("the database has a task that is none", extra={"task": row["task_id"], "reason": str(error)})
+            del message.tasks[-1]
+            continue
         if (deadline := _theirs(row["deadline"], clock_ahead_ns)) is not None:
             task.deadline.FromDatetime(deadline)
     return message

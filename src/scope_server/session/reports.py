@@ -4,37 +4,28 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
 
 from scope_server.errors import StoreUnavailable
 from scope_server.machine import Machine
+from scope_server.session.directory import Directory
 from scope_server.session.reported import Reported
 from scope_server.store.reading.database import Share
 
 log = logging.getLogger(__name__)
 
-_SEEN_EVERY_S = 5.0
 _BETWEEN_S = 0.1  # minimum time between two rounds of a machine, even if its agent reports without pauses
 _LONGEST_PAUSE_S = 5.0
 
 
 @dataclass(eq=False)
 class _Unwritten:
-    """Unwritten reports of one machine. `seen` has the columns about its last contact, if not written yet."""
+    """Unwritten reports of one machine, by task."""
 
     machine: Machine
     tasks: dict[str, Reported] = field(default_factory=dict)
-    seen: dict[str, Any] | None = None
-    seen_at: float = 0.0  # time of the loop's clock
-    written: asyncio.Event = field(default_factory=asyncio.Event)  # set, and replaced, after each round
-    draining: bool = False
-
-    @property
-    def any(self) -> bool:
-        return bool(self.tasks or self.seen)
 
 
 class Reports:
@@ -43,34 +34,25 @@ class Reports:
     If the database refuses a report, it is dropped and logged as an error, so that it does not block later reports.
     """
 
-    def __init__(self, database: Share) -> None:
-        self._database = database
+    def __init__(self, database: Share, directory: Directory) -> None:
+        self._database, self._directory = database, directory
         self._machines: dict[int, _Unwritten] = {}
         self._woken: asyncio.Queue[_Unwritten] = asyncio.Queue()
 
-    def put(self, machine: Machine, tasks: Iterable[Reported], clock_ahead_ns: int) -> None:
+    def put(self, machine: Machine, tasks: Iterable[Reported]) -> None:
         """Adds reports of a machine; they replace earlier reports of the same tasks."""
-        unwritten = self._of(machine)
-        unwritten.machine = machine
-        for told in tasks:
-            unwritten.tasks[told.task["task_id"]] = told
-        now = asyncio.get_running_loop().time()
-        if now - unwritten.seen_at >= _SEEN_EVERY_S:
-            unwritten.seen_at = now
-            unwritten.seen = {"machine": machine.key, "at": datetime.now(UTC), "clock_ahead_ns": clock_ahead_ns}
-        if unwritten.any and not unwritten.draining:
-            unwritten.draining = True
-            self._woken.put_nowait(unwritten)
+        told = {one.task["task_id"]: one for one in tasks}
+        if not told:
+            return
+        if machine.key not in self._machines:
+            self._machines[machine.key] = _Unwritten(machine)
+            self._woken.put_nowait(self._machines[machine.key])
+        self._machines[machine.key].machine = machine
+        self._machines[machine.key].tasks |= told
 
-    def next_write(self, machine: Machine) -> asyncio.Event:
-        """An event that is set when the next reports of this machine, or all of them, are written."""
-        return self._of(machine).written
-
-    async def caught_up(self, machine: Machine) -> None:
-        """Returns when all reports of this machine so far are written."""
-        unwritten = self._of(machine)
-        while unwritten.any:
-            await unwritten.written.wait()
+    def waiting(self, machine: Machine) -> bool:
+        """Whether a report of this machine is not written yet."""
+        return machine.key in self._machines
 
     async def run(self) -> None:
         """Writes until cancelled: tasks of a machine one after the other, machines in parallel."""
@@ -79,14 +61,9 @@ class Reports:
                 unwritten = await self._woken.get()
                 group.create_task(self._drain(unwritten))
 
-    def _of(self, machine: Machine) -> _Unwritten:
-        if machine.key not in self._machines:
-            self._machines[machine.key] = _Unwritten(machine)
-        return self._machines[machine.key]
-
     async def _drain(self, unwritten: _Unwritten) -> None:
         pause = _BETWEEN_S
-        while unwritten.any:
+        while unwritten.tasks:
             try:
                 await self._write(unwritten)
                 pause = _BETWEEN_S
@@ -94,10 +71,9 @@ class Reports:
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
                 machine = unwritten.machine.machine_id
                 log.warning("reports wait for the database", extra={"machine": machine, "reason": str(error)})
-            unwritten.written.set()
-            unwritten.written = asyncio.Event()
+            self._directory.tell(unwritten.machine.machine_id)
             await asyncio.sleep(pause)
-        unwritten.draining = False
+        del self._machines[unwritten.machine.key]
 
     async def _write(self, unwritten: _Unwritten) -> None:
         for task_id, told in list(unwritten.tasks.items()):
@@ -107,10 +83,6 @@ class Reports:
                 log.exception("a report cannot be written", extra={"task": task_id})
             if unwritten.tasks.get(task_id) is told:
                 del unwritten.tasks[task_id]
-        if seen := unwritten.seen:
-            await self._database.run("seen", seen)
-            if unwritten.seen is seen:
-                unwritten.seen = None
 
     async def _enter(self, machine: Machine, told: Reported) -> None:
         # One row per statement: a transaction that locks two rows could deadlock with a writer.

@@ -36,25 +36,14 @@ class Restored:
         """Books what the agent's records were acknowledged for and the database does not have, and ends the wanted
         tasks that it does not know were stopped. Called when the session's first report is written.
 
+        Args:
+            session: its `stored_number` is what the database has now.
+
         Raises:
             StoreUnavailable: the database cannot be reached.
         """
         await self._book_lacking(session)
         await self._end_stopped(session)
-
-    async def tell(self, session: Session, number: int) -> None:
-        """Stores the number of a message of wanted tasks before it is sent. If the database has an older number than it
-        had, ends the session.
-
-        Raises:
-            NoSession: the session was ended.
-            StoreUnavailable: the database cannot be reached.
-        """
-        where = {"machine": session.machine.key, "before": session.stored_number, "number": number}
-        if not await self._database.run("tell_wanted", where):
-            session.end(NoSession(WENT_BACK))
-            raise NoSession(WENT_BACK)
-        session.stored_number = number
 
     async def watch(self, sessions: Sessions) -> None:
         """Begins all sessions again when the database's history has changed; runs until cancelled."""
@@ -97,11 +86,11 @@ class Restored:
             )
 
     async def _end_stopped(self, session: Session) -> None:
-        (row,) = await self._database.fetch("wanted_number", {"machine": session.machine.key})
-        stored = row["wanted_number"]
+        stored = session.stored_number
         went_back = stored is not None and stored < session.number
+        if not went_back and not session.stopped:
+            return
         sent = datetime.fromtimestamp(min(session.number, _LATEST_MS) / 1000, UTC) if went_back else None
-        session.stored_number = stored
         where = {
             "machine": session.machine.key,
             "sent": sent,

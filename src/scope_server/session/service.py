@@ -30,6 +30,7 @@ from scope_server.session.hello import Caller, ahead, caller_of
 from scope_server.session.reconcile import Reconciler
 from scope_server.session.reported import Reported, reported
 from scope_server.session.reports import Reports
+from scope_server.session.seen import Seen
 from scope_server.session.session import Session
 from scope_server.session.sessions import Sessions
 from scope_server.store.schema.tables import Tables
@@ -66,12 +67,13 @@ class SessionService(SessionServicer):
         register: Register,
         sessions: Sessions,
         reports: Reports,
+        seen: Seen,
         reconciler: Reconciler,
-        backlog: Backlog,
         *,
+        backlog: Backlog,
         tables: Tables,
     ) -> None:
-        self._register, self._sessions, self._reports = register, sessions, reports
+        self._register, self._sessions, self._reports, self._seen = register, sessions, reports, seen
         self._reconciler, self._backlog, self._tables = reconciler, backlog, tables
 
     async def Attend(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
@@ -87,7 +89,7 @@ class SessionService(SessionServicer):
                 self._sessions.close(session)
 
     async def _attend(self, session: Session, requests: AsyncIterator[session_pb2.AttendRequest], context: Any) -> None:
-        async with background(reconcile=self._reconciler.follow(session), read=self._read(session, requests)):
+        async with background(read=self._read(session, requests)):
             async for reply in session.replies():
                 await context.write(reply)
 
@@ -163,14 +165,16 @@ class SessionService(SessionServicer):
         session.tasks |= {one.task["task_id"]: one.task["origin"] for one in told}
         if len(session.tasks) > _MOST_TASKS:
             raise InvalidMessage(f"report.tasks: more than {_MOST_TASKS} tasks")
-        if not session.reported.is_set():
+        first = not session.reported
+        if first:
             session.open_runs = frozenset(_open_runs(report, told))
             session.acknowledged = tuple(acknowledged(one) for one in report.acknowledged)
             session.stopped = frozenset(one.task["task_id"] for one in told if one.stopped)
-        self._reports.put(session.machine, told, session.clock_ahead_ns)
-        session.reported.set()
-        if told:
-            session.nudged.set()
+        self._reports.put(session.machine, told)
+        self._seen.note(session.machine.key, session.clock_ahead_ns)
+        if first:
+            session.reported = True
+            self._reconciler.begin(session)
 
 
 def _sound(report: session_pb2.Report, session: Session) -> Iterator[Reported]:

@@ -5,6 +5,7 @@ import contextlib
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from scope_proto.scope.v1 import control_pb2, session_pb2
 from scope_server.errors import NoSession, SessionError
@@ -25,14 +26,15 @@ class Session:
         life: of the agent's process.
         clock_ahead_ns: the machine's clock minus ours, at the last report.
         spool: size of the agent's spool at the last report.
-        open_runs: open runs in the first report; `reported` is set when it has arrived.
+        reported: whether the first report has arrived.
+        open_runs: open runs in the first report.
         acknowledged: from the first report.
         tasks: the origin of each reported task, by id.
         stopped: ids of the reported tasks that had ended on request.
         number: number of the last Wanted that the agent got, from this server or another.
         stored_number: the number that the database has; None: it has none yet.
+        told: the rows of the wanted tasks that the agent was told last; None: none yet.
         takes_records: whether the agent may upload.
-        nudged: set when the agent's tasks and the wanted tasks may differ.
         gone: set when the session is over and all its work has ended.
     """
 
@@ -46,9 +48,9 @@ class Session:
         self.stopped: frozenset[str] = frozenset()
         self.number = 0
         self.stored_number: int | None = None
+        self.told: list[dict[str, Any]] | None = None
         self.takes_records = False
-        self.reported = asyncio.Event()
-        self.nudged = asyncio.Event()
+        self.reported = False
         self.gone = asyncio.Event()
         self._spoke = asyncio.Event()  # set, and replaced, whenever the agent is heard
         self._end: SessionError | None = None

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from scope_server.errors import MachineTaken, NoSession, TooManySessions
 from scope_server.machine import Machine
+from scope_server.session.directory import Directory
 from scope_server.session.hello import Caller
 from scope_server.session.session import Session
 from scope_server.store.reading.database import Database
@@ -35,14 +36,15 @@ class Sessions:
 
     Args:
         most: maximum number of sessions.
+        directory: is told of them.
 
     Attributes:
         opened: sessions so far.
         refused: agents refused so far because of the same machine id.
     """
 
-    def __init__(self, database: Database, most: int) -> None:
-        self._database, self._most = database, most
+    def __init__(self, database: Database, most: int, directory: Directory) -> None:
+        self._database, self._most, self._directory = database, most, directory
         self._sessions: dict[str, Session] = {}
         self._conflicts: dict[str, Conflict] = {}
         self._changed = asyncio.Event()  # set, and replaced, whenever an Upload may find its session
@@ -87,6 +89,7 @@ class Sessions:
             except TimeoutError:
                 log.error("a replaced session does not end", extra={"machine": caller.machine_id})
         self.opened += 1
+        self._directory.hold(caller.machine_id)
         log.info("agent connected", extra={"machine": caller.machine_id, "hostname": caller.hostname})
         return session
 
@@ -97,6 +100,7 @@ class Sessions:
         machine_id = session.machine.machine_id
         if self._sessions.get(machine_id) is session:
             del self._sessions[machine_id]
+            self._directory.release(machine_id)
             log.info("agent disconnected", extra={"machine": machine_id, "reason": session.reason})
         self.tell()
 

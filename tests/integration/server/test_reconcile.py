@@ -1,5 +1,6 @@
 """Agents and their wanted tasks are reconciled, even if one side sends nothing."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ from tests.integration.server.running import node, until
 from tests.integration.server.stand_in_agent import StandInAgent
 
 from scope_server.session import desired, reconcile, session
+from scope_server.session.changes import Changes
 
 StartServer = Callable[..., Any]
 
@@ -20,11 +22,15 @@ def silent() -> StandInAgent:
     return agent
 
 
+@pytest.mark.parametrize("deaf", [False, True])
 async def test_what_is_wanted_is_looked_at_again(
-    start_server: StartServer, monkeypatch: pytest.MonkeyPatch, silent: StandInAgent
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch, silent: StandInAgent, deaf: bool
 ) -> None:
-    """A change of wanted tasks in the database, such as another server's, reaches the agent without a report."""
-    monkeypatch.setattr(reconcile, "EVERY_S", 0.3)
+    """A change of wanted tasks in the database, such as another server's, reaches the agent without a report: at once,
+    or, if the database's notification is lost, at the next look."""
+    monkeypatch.setattr(reconcile, "EVERY_S", 0.3 if deaf else 3600)
+    if deaf:
+        monkeypatch.setattr(Changes, "listen", lambda _: asyncio.Event().wait())
 
     async def wish() -> list[str]:
         return [task.task_id for task in silent.wishes[-1].tasks]

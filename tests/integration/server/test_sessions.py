@@ -81,7 +81,7 @@ async def test_a_stream_begins_with_a_hello(start_server: StartServer, monkeypat
 
 async def test_a_connected_agent_is_shown(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The API shows whether an agent is connected, its last report, its clock and its spool."""
-    monkeypatch.setattr("scope_server.session.reports._SEEN_EVERY_S", 0.2)
+    monkeypatch.setattr("scope_server.session.seen.EVERY_S", 0.2)
     agent = StandInAgent()
     agent.every_s, agent.ahead_ns = 0.1, 3600 * 10**9
     async with start_server() as server:

@@ -25,10 +25,19 @@ WITH known AS (
 )
 SELECT id FROM known UNION ALL SELECT id FROM added;
 
+-- A row that others lock is left for the next time.
 -- name: seen
-UPDATE store.machines
-SET last_seen = greatest(last_seen, %(at)s), clock_ahead_ns = %(clock_ahead_ns)s
-WHERE id = %(machine)s;
+WITH seen AS (
+    SELECT m.id, s.at, s.clock_ahead_ns
+    FROM store.machines m
+    JOIN unnest(%(machine)s::integer[], %(at)s::timestamptz[], %(clock_ahead_ns)s::bigint[]) s (id, at, clock_ahead_ns)
+        ON s.id = m.id
+    FOR NO KEY UPDATE OF m SKIP LOCKED
+)
+UPDATE store.machines m
+SET last_seen = greatest(m.last_seen, seen.at), clock_ahead_ns = seen.clock_ahead_ns
+FROM seen
+WHERE m.id = seen.id;
 
 -- name: machines
 SELECT machine_id, installation, hostname, kernel, architecture, cpus, memory_bytes, agent_version, booted,
@@ -60,17 +69,30 @@ VALUES (%(task_id)s, %(machine)s, 'server', %(probe)s, %(definition)s::jsonb, tr
 UPDATE store.tasks SET wanted = false, next_try = NULL WHERE task_id = %(task_id)s AND origin = 'server';
 
 -- The agent ends a task at its deadline; a little later, the task is over even if the agent is gone. A local task is
--- over when its agent no longer knows it.
+-- over when its agent no longer knows it. What others lock is left for the next time.
 -- name: end_overdue
 UPDATE store.tasks
 SET wanted = false, next_try = NULL
-WHERE machine = %(machine)s AND wanted
-  AND (origin = 'server' AND deadline < now() - interval '5 s'
-       OR origin = 'agent' AND NOT task_id = ANY(%(own)s::uuid[]));
+WHERE id IN (
+    SELECT id FROM store.tasks
+    WHERE wanted
+      AND (origin = 'server' AND deadline < now() - interval '5 s'
+           OR origin = 'agent' AND machine = ANY(%(machines)s::integer[]) AND NOT task_id = ANY(%(own)s::uuid[]))
+    FOR NO KEY UPDATE SKIP LOCKED
+);
+
+-- The machines whose wanted tasks changed after the snapshot `seen`. After a restore, transactions may have lower
+-- numbers than before; then every machine's may have changed.
+-- name: changed_wishes
+SELECT s.now::text AS now, pg_snapshot_xmax(s.now) < pg_snapshot_xmax(s.seen) AS went_back,
+       ARRAY(SELECT DISTINCT machine FROM store.tasks
+             WHERE changed >= pg_snapshot_xmin(s.seen) AND NOT pg_visible_in_snapshot(changed, s.seen)
+               AND pg_visible_in_snapshot(changed, s.now)) AS machines
+FROM (SELECT pg_current_snapshot() AS now, coalesce(%(seen)s::pg_snapshot, pg_current_snapshot()) AS seen) s;
 
 -- name: wanted_tasks
-SELECT task_id::text, definition, deadline FROM store.tasks
-WHERE machine = %(machine)s AND origin = 'server' AND wanted
+SELECT machine, task_id::text, definition, deadline FROM store.tasks
+WHERE machine = ANY(%(machines)s::integer[]) AND origin = 'server' AND wanted
 ORDER BY id;
 
 -- name: task_progress
@@ -128,9 +150,9 @@ WHERE a.emitted < excluded.emitted AND a.last_sequence IS NULL;
 -- ---- runs that no agent knows any more
 
 -- name: forgotten_runs
-SELECT r.id
+SELECT t.machine, r.id
 FROM store.runs r JOIN store.tasks t ON t.id = r.task
-WHERE t.machine = %(machine)s AND NOT r.run_id = ANY(%(open_runs)s::uuid[])
+WHERE t.machine = ANY(%(machines)s::integer[]) AND NOT r.run_id = ANY(%(open_runs)s::uuid[])
   AND (r.ended IS NULL OR EXISTS (
            SELECT FROM store.accounts a
            WHERE a.run = r.id
@@ -183,12 +205,22 @@ SELECT jsonb_build_array((SELECT system_identifier::text FROM pg_control_system(
                          'store.accounts'::regclass::oid::text)::text AS identity,
        (SELECT last_value FROM store.batch_ids) AS batches;
 
--- name: wanted_number
-SELECT wanted_number FROM store.machines WHERE id = %(machine)s;
+-- name: wanted_numbers
+SELECT id AS machine, wanted_number FROM store.machines WHERE id = ANY(%(machines)s::integer[]);
 
+-- Rows are locked in the order of their keys, so that servers do not deadlock.
 -- name: tell_wanted
-UPDATE store.machines SET wanted_number = %(number)s
-WHERE id = %(machine)s AND coalesce(wanted_number, 0) >= coalesce(%(before)s::bigint, 0);
+WITH told AS (
+    SELECT m.id, t.number
+    FROM store.machines m
+    JOIN unnest(%(machine)s::integer[], %(before)s::bigint[], %(number)s::bigint[]) t (id, before, number)
+        ON t.id = m.id
+    WHERE coalesce(m.wanted_number, 0) >= coalesce(t.before, 0)
+    ORDER BY m.id
+    FOR NO KEY UPDATE OF m
+)
+UPDATE store.machines m SET wanted_number = told.number FROM told WHERE m.id = told.id
+RETURNING m.id AS machine;
 
 -- A task that was created before the agent's last message of wanted tasks, and is not among the agent's tasks, was
 -- stopped before this message.
