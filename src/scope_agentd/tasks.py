@@ -31,7 +31,7 @@ class Tasks:
 
     def __init__(self, file: WantedFile, surroundings: Callable[[Callable[[], None]], Surroundings]) -> None:
         self._file = file
-        self._surroundings = surroundings(self._touch)
+        self._surroundings = surroundings(self.touch)
         self._changed = asyncio.Event()
         self.changes = 0
         self._group: asyncio.TaskGroup | None = None
@@ -93,7 +93,7 @@ class Tasks:
                 self._add(Wanted(task_id, task_pb2.ORIGIN_SERVER, one.definition, deadline_ns))
         self._file.number = wish.number
         self._keep()
-        self._touch()
+        self.touch()
 
     @asynccontextmanager
     async def start_own(
@@ -211,7 +211,8 @@ class Tasks:
             kept = (task for task in self.all() if task.tried.is_set() or task.wanted.task_id not in self._callers)
             self._file.write(task.wanted for task in kept if not task.unwanted)
 
-    def _touch(self) -> None:
+    def touch(self) -> None:
+        """Ends every `wait_for_change`."""
         self.changes += 1
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()

@@ -6,13 +6,12 @@ import grpc
 
 from scope_wire.endpoint import Endpoint
 from scope_wire.keys import Anonymous, Credentials, pem_of
-from scope_wire.limits import KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS, MESSAGE_BYTES
+from scope_wire.limits import CALLER_KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS, LISTENER_KEEPALIVE_MS, MESSAGE_BYTES
 
 Options = list[tuple[str, int]]
 
 # With keepalive, gRPC also sets TCP_USER_TIMEOUT to its timeout: unacknowledged data ends the connection.
 _BOTH: Options = [
-    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),  # default: a minute, whatever keepalive_timeout_ms says
     ("grpc.keepalive_permit_without_calls", 1),
@@ -30,7 +29,12 @@ def open_channel(to: Endpoint, peer: str) -> grpc.aio.Channel:
     if to.credentials is None:
         raise ValueError(f"{to} has no credentials")
     # SCOPE reconnects with a new channel each time, so gRPC's own growing pauses must not add up with ours.
-    options = [*_BOTH, ("grpc.enable_retries", 0), ("grpc.ssl_target_name_override", peer)]
+    options = [
+        *_BOTH,
+        ("grpc.keepalive_time_ms", CALLER_KEEPALIVE_MS),
+        ("grpc.enable_retries", 0),
+        ("grpc.ssl_target_name_override", peer),
+    ]
     return grpc.aio.secure_channel(str(to), channel_credentials(to.credentials()), options=options)
 
 
@@ -86,4 +90,9 @@ def _server_credentials(current: Callable[[], Credentials | Anonymous], of_clien
 
 def server_options() -> Options:
     """For a server."""
-    return [*_BOTH, ("grpc.so_reuseport", 0), ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_MS // 2)]
+    return [
+        *_BOTH,
+        ("grpc.keepalive_time_ms", LISTENER_KEEPALIVE_MS),
+        ("grpc.so_reuseport", 0),
+        ("grpc.http2.min_ping_interval_without_data_ms", CALLER_KEEPALIVE_MS // 2),
+    ]

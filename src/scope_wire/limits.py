@@ -7,8 +7,12 @@ PERSON_LENGTH = 64  # of the name of a person, in a certificate
 NAME_LENGTH = 63  # of a stream, place or reason; PostgreSQL's limit for a table name
 MOST_COUNT = (1 << 53) - 1  # of events; JSON readers lose digits of larger numbers
 
-REPORT_EVERY_S = 5.0  # time between two reports of an agent
-SILENCE_S = 15.0  # after this time without a report, the session is over
+REPORT_EVERY_S = 5.0  # time between two reports of an agent that has tasks or spooled records ...
+IDLE_REPORT_EVERY_S = 60.0  # ... and of one that does nothing: a report costs as much as ten pings
+LATE_S = 10.0  # the session is over if a report is later than this
 
-KEEPALIVE_MS = 10_000  # a silent connection sends a ping after this time ...
-KEEPALIVE_TIMEOUT_MS = 5_000  # ... and ends if the answer takes longer than this
+# A connection on which nothing was received for this time sends a ping, and ends if the answer takes too long. The side
+# that calls pings first: then the other one has received something, and need not.
+CALLER_KEEPALIVE_MS = 9_000
+LISTENER_KEEPALIVE_MS = 10_000
+KEEPALIVE_TIMEOUT_MS = 4_500

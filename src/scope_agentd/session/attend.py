@@ -17,7 +17,7 @@ from scope_agentd.session.stream import write
 from scope_agentd.tasks import Tasks
 from scope_proto.scope.v1 import control_pb2, session_pb2
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
-from scope_wire.limits import MESSAGE_BYTES, REPORT_EVERY_S
+from scope_wire.limits import IDLE_REPORT_EVERY_S, MESSAGE_BYTES, REPORT_EVERY_S
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +58,8 @@ class Attendance:
                 if reply.HasField("wanted"):
                     self._tasks.take_wish(reply.wanted)
                     welcome.set()
+                elif reply.report_asked:
+                    self._tasks.touch()
                 elif reply.HasField("probes_asked"):
                     telling.create_task(self._tell_probes(call, soon=True))
                 elif reply.HasField("revoked"):
@@ -82,15 +84,16 @@ class Attendance:
         report = session_pb2.Report(open_runs=list(self._open_runs()), acknowledged=self._acknowledged.messages())
         while True:
             seen = self._tasks.changes
-            self._fill(report, told)
+            every_s = self._fill(report, told)
             async with self._writing:
                 await write(call, session_pb2.AttendRequest(report=report))
             report = session_pb2.Report()
             await asyncio.sleep(_LEAST_PAUSE_S)
-            await self._tasks.wait_for_change(seen, REPORT_EVERY_S - _LEAST_PAUSE_S)
+            await self._tasks.wait_for_change(seen, every_s - _LEAST_PAUSE_S)
 
-    def _fill(self, report: session_pb2.Report, told: dict[str, control_pb2.Task]) -> None:
-        """Adds the clocks, the spool, and every task that changed since it was last reported."""
+    def _fill(self, report: session_pb2.Report, told: dict[str, control_pb2.Task]) -> float:
+        """Adds the clocks, the spool, and every task that changed since it was last reported; returns in how many
+        seconds the next report is due if nothing changes."""
         room = _MOST_TASKS_BYTES
         for task in self._tasks.all():
             message = task_message(task)
@@ -104,6 +107,10 @@ class Attendance:
         report.spool.deferred_records = held.deferred_records
         report.wanted_number = self._tasks.wanted_number
         report.ktime_ns, report.utc_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns()
+        busy = held.records or any(not task.over.is_set() for task in self._tasks.all())
+        every_s = REPORT_EVERY_S if busy else IDLE_REPORT_EVERY_S
+        report.next_ms = int(1000 * every_s)
+        return every_s
 
     def _open_runs(self) -> set[bytes]:
         """All runs that may still send records."""

@@ -144,11 +144,12 @@ class SessionService(SessionServicer):
     async def _read(self, session: Session, requests: AsyncIterator[session_pb2.AttendRequest]) -> None:
         try:
             async for request in requests:
-                session.heard()
                 if request.HasField("report"):
+                    session.expect(request.report.next_ms / 1000)
                     self._take(session, request.report)
                 elif request.HasField("probes"):
                     session.take_probes(request.probes)
+                session.heard()
             session.end(NoSession("the agent has ended the stream"))
         except SessionError as error:
             session.end(error)

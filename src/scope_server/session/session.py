@@ -13,9 +13,9 @@ from scope_server.machine import Machine
 from scope_server.session.acknowledged import Acknowledged
 from scope_server.session.hello import Caller
 from scope_wire.identity import Holder
-from scope_wire.limits import REPORT_EVERY_S, SILENCE_S
+from scope_wire.limits import IDLE_REPORT_EVERY_S, LATE_S, REPORT_EVERY_S
 
-_LATE_S = 1.0  # for a report on its way
+ANSWER_S = 6.0  # for a report that was asked for, of an agent on a busy machine
 
 
 class Session:
@@ -53,11 +53,13 @@ class Session:
         self.reported = False
         self.gone = asyncio.Event()
         self._spoke = asyncio.Event()  # set, and replaced, whenever the agent is heard
+        self._patience_s = REPORT_EVERY_S + LATE_S
         self._end: SessionError | None = None
         self._silence: asyncio.Timeout | None = None
         self._uploads: set[asyncio.Timeout] = set()
         self._wanted: session_pb2.Wanted | None = None
         self._asked = False  # for its probes
+        self._report_asked = False
         self._revoked: frozenset[str] | None = None
         self._renewal = False
         self._probes = b""  # the agent's last ListProbesResponse, compressed: thousands of sessions have one each
@@ -76,14 +78,14 @@ class Session:
             SessionError: the session was ended, or the agent was silent for too long.
         """
         try:
-            async with asyncio.timeout(SILENCE_S) as self._silence:
+            async with asyncio.timeout(self._patience_s) as self._silence:
                 if self._end:
                     raise self._end
                 yield
         except TimeoutError:
             if not self._silence or not self._silence.expired():
                 raise
-            raise self._end or NoSession(f"nothing was heard from the agent for {SILENCE_S:g} s") from None
+            raise self._end or NoSession(f"nothing was heard from the agent for {self._patience_s:g} s") from None
         finally:
             self._silence = None
 
@@ -109,17 +111,23 @@ class Session:
                 raise
             raise NoSession(self.reason or "another Upload has begun") from None
 
+    def expect(self, next_s: float) -> None:
+        """Notes when the agent says that its next report will come; 0: it does not say it."""
+        self._patience_s = min(next_s or REPORT_EVERY_S, IDLE_REPORT_EVERY_S) + LATE_S
+
     def heard(self) -> None:
         """Notes that the agent was heard."""
         self._spoke.set()
         self._spoke = asyncio.Event()
         if self._silence and not self._end:
-            self._silence.reschedule(asyncio.get_running_loop().time() + SILENCE_S)
+            self._silence.reschedule(asyncio.get_running_loop().time() + self._patience_s)
 
     async def answers(self) -> bool:
-        """Whether the agent is heard from now on; waits for as long as it may be silent between two reports."""
+        """Whether the agent is heard from now on, if it is asked."""
+        self._report_asked = True
+        self._outgoing.set()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(REPORT_EVERY_S + _LATE_S):
+            async with asyncio.timeout(ANSWER_S):
                 await self._spoke.wait()
             return not self._end
         return False
@@ -177,6 +185,9 @@ class Session:
             if self._asked and not asked:
                 asked = True
                 yield session_pb2.AttendReply(probes_asked=1)
+            if self._report_asked:
+                self._report_asked = False
+                yield session_pb2.AttendReply(report_asked=True)
             if self._renewal:
                 self._renewal = False
                 yield session_pb2.AttendReply(renew=True)

@@ -156,10 +156,12 @@ class StandInAgent:
 
     async def _report(self, call: Any) -> None:
         open_runs, acknowledged = self.open_runs, self.acknowledged
+        told: dict[str, bytes] = {}
         while True:
             self._changed.clear()
+            now = {task_id: task.SerializeToString(deterministic=True) for task_id, task in self.tasks.items()}
             report = session_pb2.Report(
-                tasks=self.tasks.values(),
+                tasks=[task for task_id, task in self.tasks.items() if told.get(task_id) != now[task_id]],
                 open_runs=open_runs,
                 acknowledged=acknowledged,
                 wanted_number=self.wishes[-1].number if self.wishes else 0,
@@ -168,7 +170,7 @@ class StandInAgent:
                 utc_ns=time.time_ns() + self.ahead_ns,
             )
             await call.write(session_pb2.AttendRequest(report=report))
-            open_runs, acknowledged = [], []
+            open_runs, acknowledged, told = [], [], now
             try:
                 await asyncio.wait_for(self._changed.wait(), self.every_s)
             except TimeoutError:

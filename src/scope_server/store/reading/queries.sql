@@ -93,6 +93,7 @@ FROM (SELECT pg_current_snapshot() AS now, coalesce(%(seen)s::pg_snapshot, pg_cu
 -- name: wanted_tasks
 SELECT machine, task_id::text, definition, deadline FROM store.tasks
 WHERE machine = ANY(%(machines)s::integer[]) AND origin = 'server' AND wanted
+  AND (deadline IS NULL OR deadline >= now() - interval '5 s')
 ORDER BY id;
 
 -- name: task_progress
@@ -117,7 +118,8 @@ WHERE task_id = %(task_id)s AND machine = %(machine)s;
 
 -- name: create_reported_task
 INSERT INTO store.tasks (task_id, machine, origin, probe, definition, wanted, started_by)
-VALUES (%(task_id)s, %(machine)s, %(origin)s, %(probe)s, %(definition)s::jsonb, false, %(started_by)s)
+VALUES (%(task_id)s, %(machine)s, %(origin)s, %(probe)s, %(definition)s::jsonb, %(origin)s = 'agent' AND NOT %(over)s,
+        %(started_by)s)
 ON CONFLICT (task_id) DO NOTHING;
 
 -- An ended run stays ended: its last record may have arrived before a report that it runs.
