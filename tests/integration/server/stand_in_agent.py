@@ -33,7 +33,8 @@ class StandInAgent:
         renewals: how often the server asked for a new certificate.
         acknowledged: what the agent says was acknowledged, in its next first report.
         wishes: the server's `Wanted` messages, in order.
-        every_s: time between reports if nothing changes, in s; None: no such reports.
+        every_s: time between reports if nothing changes, in s; None: no such reports, also when the server asks.
+        next_ms: when it says that its next report will come; 0: it does not say it.
         ahead_ns: how far the agent's clock is ahead, in ns.
         life: tells its process from others; empty: it is an older agent.
     """
@@ -49,6 +50,7 @@ class StandInAgent:
         self.refusal = ""
         self.renewals = 0
         self.every_s: float | None = 1.0
+        self.next_ms = 0
         self.ahead_ns = 0
         self.life = b""
         self.status: grpc.StatusCode | None = None  # status of the last stream that failed
@@ -135,6 +137,10 @@ class StandInAgent:
                 if reply.renew:
                     self.renewals += 1
                     continue
+                if reply.report_asked:
+                    if self.every_s is not None:
+                        self._changed.set()
+                    continue
                 if reply.HasField("probes_asked"):
                     await call.write(session_pb2.AttendRequest(probes=self.probes))
                     continue
@@ -163,6 +169,7 @@ class StandInAgent:
             report = session_pb2.Report(
                 tasks=[task for task_id, task in self.tasks.items() if told.get(task_id) != now[task_id]],
                 open_runs=open_runs,
+                next_ms=self.next_ms,
                 acknowledged=acknowledged,
                 wanted_number=self.wishes[-1].number if self.wishes else 0,
                 spool=session_pb2.Spool(bytes=11, limit_bytes=1 << 30, records=3),

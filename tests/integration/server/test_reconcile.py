@@ -48,7 +48,8 @@ async def test_an_agent_that_does_nothing_is_asked_again(
 ) -> None:
     """If an agent does not react, its session ends, but its task stays wanted, and starts when the agent reconnects."""
     monkeypatch.setattr(desired, "ANSWER_S", 0.5)
-    monkeypatch.setattr(session, "SILENCE_S", 2.0)
+    monkeypatch.setattr(session, "REPORT_EVERY_S", 1.0)
+    monkeypatch.setattr(session, "LATE_S", 1.0)
     obey = silent._obey
     async with start_server() as server:
         async with silent.attending(server):

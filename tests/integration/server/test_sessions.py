@@ -112,6 +112,21 @@ async def _status(agent: StandInAgent) -> Code | None:
     return agent.status
 
 
+async def test_an_agent_says_when_it_reports_again(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that does nothing may be silent for as long as it said, and no longer."""
+    monkeypatch.setattr(session, "REPORT_EVERY_S", 0.5)
+    monkeypatch.setattr(session, "IDLE_REPORT_EVERY_S", 3.0)
+    monkeypatch.setattr(session, "LATE_S", 0.5)
+    agent = StandInAgent()
+    agent.every_s, agent.next_ms = None, 3_600_000
+    async with start_server() as server, agent.attending(server):
+        began = time.monotonic()
+        await until(lambda: node(server), lambda found: not found["connected"])
+        assert time.monotonic() - began > 3.0
+        await until(lambda: _status(agent), lambda status: status is Code.UNAVAILABLE)
+        assert "nothing was heard from the agent for 3.5 s" in agent.details
+
+
 async def test_two_agents_with_one_machine_id_are_told_apart(start_server: StartServer) -> None:
     """While an agent is connected, another with its machine id is refused with advice, and shown as a conflict."""
     first, second = StandInAgent("original"), StandInAgent("copy")
@@ -155,8 +170,7 @@ async def test_an_agent_that_comes_again_replaces_its_old_session(start_server: 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server waits for a report of a connected agent for less than a second."""
-    monkeypatch.setattr(session, "REPORT_EVERY_S", 0.5)
-    monkeypatch.setattr(session, "_LATE_S", 0.0)
+    monkeypatch.setattr(session, "ANSWER_S", 0.5)
 
 
 @pytest.mark.usefixtures("soon")
