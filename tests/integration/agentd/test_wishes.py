@@ -15,6 +15,7 @@ from tests.integration.agentd.stand_in_server import StandInServer, wanted
 
 from scope_agentd.definition import Definition, check_definition
 from scope_agentd.pins import Pins
+from scope_agentd.session import attend
 from scope_proto.scope.v1 import control_pb2, task_pb2
 
 StartAgent = Callable[..., Any]
@@ -214,9 +215,22 @@ async def test_runs_that_may_still_send_are_told(start_agent: StartAgent, server
         assert uuid.UUID(task.run.run_id).hex in told
 
 
-async def test_reports_come_while_nothing_happens(start_agent: StartAgent, server: StandInServer) -> None:
-    """An idle agent continues to send reports, so that the server knows it is alive."""
+async def test_reports_come_while_nothing_happens(
+    start_agent: StartAgent, server: StandInServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An idle agent continues to send reports, and says when the next one comes, so that the server knows it is alive;
+    they come sooner if it has a task."""
+    monkeypatch.setattr(attend, "IDLE_REPORT_EVERY_S", 0.7)
+    monkeypatch.setattr(attend, "REPORT_EVERY_S", 0.5)
     async with start_agent():
         await until(lambda: len(server.reports) >= 3)
     times = [report.ktime_ns for report in server.reports]
     assert times == sorted(times)
+    assert {report.next_ms for report in server.reports} == {700}
+    server.reports.clear()
+    mine = str(uuid.uuid4())
+    server.want(wanted(mine, definition("sched")))
+    async with start_agent():
+        await until(lambda: state(server, mine) == RUNNING and server.reports[-1].next_ms == 500)
+        server.want()
+        await until(lambda: state(server, mine) == STOPPED and server.reports[-1].next_ms == 700)
