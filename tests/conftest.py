@@ -1,4 +1,7 @@
-"""Prints the host's versions; lets tests skip only for what `scope doctor` reports as missing on this host."""
+"""Prints the host's versions; lets tests skip only for what `scope doctor` reports as missing on this host.
+
+Or for the previous release, where git's history lacks it.
+"""
 
 import os
 import platform
@@ -6,6 +9,7 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
+from tests import previous_release
 from tests.distribution import pytest_xdist_make_scheduler  # noqa: F401  # a hook of pytest-xdist
 
 from scope_bpf.capture.doctor import examine
@@ -77,9 +81,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fails a test run that skipped a test for a reason that `scope doctor` does not report."""
     if hasattr(session.config, "workerinput") or not _skipped:
         return
-    lacking = {f"{feature.name}: {feature.reason}" for feature in features() if not feature.available}
+    missing = {previous_release.lacking() or None} | {
+        f"{feature.name}: {feature.reason}" for feature in features() if not feature.available
+    }
     unexplained = [
-        f"{test}: {reason}" for test, reason in _skipped if reason not in lacking and not _of_a_probe(reason)
+        f"{test}: {reason}" for test, reason in _skipped if reason not in missing and not _of_a_probe(reason)
     ]
     if unexplained:
         print("\n\nskipped, though `scope doctor` says of nothing that it is missing:", *unexplained, sep="\n  ")
