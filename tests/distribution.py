@@ -4,7 +4,11 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 _SPREAD = ("tests/chaos/",)  # each test has a stack of its own
-_TOGETHER = {"tests/e2e/test_gpu_check.py": "tests/e2e/test_wheel.py"}  # both make the wheel
+_OF_UP = "tests/e2e/test_up.py"  # these use one `scope up`
+_TOGETHER = {
+    **{f"tests/e2e/test_{name}.py": _OF_UP for name in ("cuda", "llm", "readme", "span")},
+    "tests/e2e/test_gpu_check.py": "tests/e2e/test_wheel.py",  # both make the wheel
+}
 
 
 class Distribution(LoadFileScheduling):

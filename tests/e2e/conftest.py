@@ -92,9 +92,12 @@ def until(condition: Callable[[], bool], seconds: float = 120) -> None:
         time.sleep(0.2)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def up() -> Iterator[Up]:
-    """One `scope up` for a module's tests. Its folder has a short path, because sockets need one."""
+    """One `scope up` for all tests that only use it: each one records the whole machine as long as it runs.
+
+    Its folder has a short path, because sockets need one.
+    """
     with tempfile.TemporaryDirectory(prefix="scope") as folder:
         running = run_up(Path(folder) / "state")
         yield running

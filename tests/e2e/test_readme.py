@@ -26,6 +26,16 @@ def some_processes() -> Iterator[None]:
     shell.wait()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def tasks_end(up: Up) -> Iterator[None]:
+    """Stops the tasks that the pages start: other tests use the same `scope up`."""
+    before = {task["task_id"] for task in up.client.get("tasks", state="active")["tasks"]}
+    yield
+    for task in up.client.get("tasks", state="active")["tasks"]:
+        if task["task_id"] not in before:
+            up.client.post("tasks", task["task_id"], "stop")
+
+
 @pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
 def test_a_command_of_a_page_works(up: Up, command: str) -> None:
     """Each command succeeds and prints something. The test replaces only paths and ports."""

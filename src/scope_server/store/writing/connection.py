@@ -1,11 +1,15 @@
 """The writers' connection. It uses ADBC, where statements and the ingest of columns share a transaction."""
 
 import contextlib
+import threading
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
+import adbc_driver_postgresql
 import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
+from adbc_driver_manager import AdbcConnection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from scope_server.errors import StoreUnavailable
@@ -46,7 +50,8 @@ class WriterConnection:
 
     def __init__(self, conninfo: str) -> None:
         try:
-            self._connection = adbc.connect(_careful(conninfo), autocommit=False)
+            database = _Database.of(_careful(conninfo))
+            self._connection = adbc.Connection(database, AdbcConnection(database.handle))
             self._cursor = self._connection.cursor()
         except adbc.Error as error:
             raise StoreUnavailable(_said(error)) from error
@@ -154,6 +159,31 @@ def blobs(values: Iterable[bytes | None]) -> pa.Array:
 def moments(values_ns: Sequence[int | None]) -> pa.Array:
     """A parameter of times, given in nanoseconds since 1970 UTC."""
     return pa.array([None if ns is None else ns // 1000 for ns in values_ns], pa.timestamp("us", "UTC"))
+
+
+class _Database:
+    """What the driver knows of a database's types, which takes much longer to read than to connect. All connections to
+    the database that are open at a time share it."""
+
+    _known: ClassVar[WeakValueDictionary[str, "_Database"]] = WeakValueDictionary()
+    _entry = threading.Lock()
+
+    def __init__(self, conninfo: str) -> None:
+        self.handle = adbc_driver_postgresql.connect(conninfo)
+
+    @classmethod
+    def of(cls, conninfo: str) -> "_Database":
+        with cls._entry:
+            if (database := cls._known.get(conninfo)) is None:
+                database = cls._known[conninfo] = cls(conninfo)
+            return database
+
+    def close(self) -> None:
+        """Does nothing. The driver's connection calls it when it is closed, but others may use the database."""
+
+    def __del__(self) -> None:
+        if hasattr(self, "handle"):
+            self.handle.close()
 
 
 def _careful(conninfo: str) -> str:
