@@ -5,12 +5,13 @@ from typing import Any
 
 import grpc
 
-from scope_agentd.identity.membership import keep, key_file
+from scope_agentd.identity.membership import Fleet, keep, key_file
 from scope_agentd.node import machine_id
 from scope_server.identity.authority import Authority
 from scope_wire.channel import open_channel
 from scope_wire.endpoint import Endpoint
 from scope_wire.identity import AGENT_NAME, SERVER_NAME, Identity, Kind, Role
+from scope_wire.join_token import digest_of
 from scope_wire.keys import Anonymous, Credentials
 
 UNEXAMINED_S = 1e6  # examine_after_s: an agent tries no probe unless it is asked to, which would cost every test
@@ -31,7 +32,8 @@ def make_member(state: Path, authority: Authority, server: str) -> None:
     """Makes the machine of an agent's state directory a member of a server at host:port, unless it is one."""
     if not key_file(state).exists():
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        keep(state, of_machine(authority, machine_id(state)), server)
+        fleet = digest_of(authority.certificate).hex()
+        keep(state, of_machine(authority, machine_id(state)), Fleet(fleet, "", (server,), ()))
 
 
 def to_server(address: str, credentials: Credentials | Anonymous) -> grpc.aio.Channel:

@@ -34,7 +34,6 @@ from scope_agentd.totals import Totals
 from scope_agentd.wanted import WantedFile
 from scope_bpf.host import unreadable
 from scope_wire.background import background
-from scope_wire.join_token import digest_of
 
 log = logging.getLogger(__name__)
 
@@ -54,11 +53,11 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
         spool, descriptions, pins = _state(settings, kept)
         membership = Membership(settings.state_dir)
         bus = kept.enter_context(closing(Bus(settings.state_dir)))
-        node = describe_node(settings.state_dir)
+        node = describe_node(settings.state_dir, membership.machine_id)
         totals = Totals()
         memory = TaskMemory(settings.task_bytes)
         tasks = Tasks(
-            WantedFile(settings.state_dir / "tasks.json", digest_of(membership.credentials.authorities[0]).hex()),
+            WantedFile(settings.state_dir / "tasks.json", membership.fleet.fleet),
             lambda changed: Surroundings(
                 spool,
                 descriptions,
@@ -75,7 +74,7 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
         acknowledged = Acknowledged()
         upload = Upload(node, spool, descriptions, acknowledged)
         attendance = Attendance(node, tasks, spool, membership, examination, acknowledged=acknowledged)
-        link = Link(membership.endpoint(settings.server), attendance, upload)
+        link = Link(membership, settings.server, attendance, upload)
         async with AsyncExitStack() as cleanup:
             metrics = MetricsServer(registry(tasks, totals, spool, bus=bus, link=link, upload=upload))
             await metrics.start(settings.metrics)

@@ -48,10 +48,10 @@ def _kept(file: Path, make: Callable[[], str]) -> str:
     return made
 
 
-def describe_node(state_dir: Path) -> control_pb2.Node:
-    """The message that describes this machine."""
+def describe_node(state_dir: Path, machine: str) -> control_pb2.Node:
+    """The message that describes this machine; `machine` is its id in the fleet."""
     node = control_pb2.Node(
-        machine_id=machine_id(state_dir),
+        machine_id=machine,
         installation_id=installation_id(state_dir),
         hostname=socket.gethostname(),
         kernel=platform.release(),

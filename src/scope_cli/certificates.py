@@ -1,4 +1,4 @@
-"""`scope admin join-token | client-cert | certificates | fingerprint | revoke`: who may join, and call agents."""
+"""`scope admin client-cert | certificates | fingerprint`: who may call agents, and whom to trust."""
 
 import argparse
 import base64
@@ -14,14 +14,6 @@ _DATES = ("expires", "revoked")
 
 def register(topics: Any) -> None:
     """Adds the topics to those of `scope admin`."""
-    token = topics.add_parser(
-        "join-token",
-        help="make a token with which one machine joins",
-        description="Prints a token. On the machine: scope agentd --join HOST:PORT --token TOKEN (or in "
-        "SCOPE_JOIN_TOKEN), where HOST:PORT is the server's --enrol address.",
-    )
-    token.add_argument("--valid", type=float, default=3600, metavar="S", help="for how many seconds (default: an hour)")
-    token.set_defaults(run=_make_token)
     person = topics.add_parser(
         "client-cert",
         help="make a certificate for a person, who calls agents",
@@ -37,15 +29,6 @@ def register(topics: Any) -> None:
     listed.set_defaults(run=_list)
     fingerprint = topics.add_parser("fingerprint", help="print the authority's fingerprint, which `scope login` shows")
     fingerprint.set_defaults(run=_fingerprint)
-    revoke = topics.add_parser("revoke", help="revoke certificates: their holders are refused from now on")
-    revoke.add_argument("which", metavar="WHICH", help="a serial number, a machine's id or a person's name")
-    revoke.set_defaults(run=_revoke)
-
-
-def _make_token(arguments: argparse.Namespace) -> None:
-    from scope_cli.client import Client
-
-    print_line(Client().post("join-tokens", body={"valid": arguments.valid})["token"])
 
 
 def _make_client(arguments: argparse.Namespace) -> None:
@@ -91,9 +74,3 @@ def _fingerprint(_: argparse.Namespace) -> None:
     from scope_wire.join_token import fingerprint_of
 
     print_line(fingerprint_of(read_certificate(Client().get("authority")["authority"].encode())))
-
-
-def _revoke(arguments: argparse.Namespace) -> None:
-    from scope_cli.client import Client
-
-    print_line(f"revoked {Client().post('certificates', arguments.which, 'revoke')['revoked']}")

@@ -1,12 +1,15 @@
 """How a command makes this machine a member of a server's fleet."""
 
 import argparse
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 from scope_cli.errors import CommandError, UsageError
 from scope_cli.installation import JOIN_TOKEN
+
+_log = logging.getLogger(__name__)
 
 
 def add_join_flags(parser: argparse.ArgumentParser) -> None:
@@ -44,10 +47,13 @@ def joining(arguments: argparse.Namespace) -> Callable[[Path], None]:
         import asyncio
 
         from scope_agentd.identity.join import join
+        from scope_agentd.identity.membership import key_file
 
         try:
             asyncio.run(join(arguments.join, token, state))
         except AgentError as error:
-            raise CommandError(str(error)) from None
+            if not key_file(state).exists():
+                raise CommandError(str(error)) from None
+            _log.error("could not join again; this machine stays a member as it was", extra={"reason": str(error)})
 
     return join_server

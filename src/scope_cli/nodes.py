@@ -6,10 +6,17 @@ from typing import Any
 
 from rich.console import Group
 
+from scope_cli.labels import shown
 from scope_cli.quantities import age, duration, size
 from scope_cli.terminal import RowTable, plain
 
 CLOCK_TOLERANCE_NS = 10**9
+
+_MEMBERSHIP = {
+    "unconfirmed": "the database does not know that it joined: `scope admin confirm` or `scope admin revoke`",
+    "removed": "it was removed, and needs a new token",
+    "revoked": "it was revoked",
+}
 
 Node = dict[str, Any]
 
@@ -17,7 +24,7 @@ Node = dict[str, Any]
 def node_table(nodes: Sequence[Node], now: datetime | None = None) -> RowTable:
     """A line a machine: what it is, whether its agent is connected, and what is to be said of it."""
     now = now or datetime.now(UTC)
-    table = RowTable("hostname", "machine", "kernel", "cpus", "connected", "last seen", "remarks")
+    table = RowTable("hostname", "machine", "kernel", "cpus", "connected", "last seen", "labels", "remarks")
     for node in nodes:
         table.add_row(
             node["hostname"],
@@ -26,14 +33,15 @@ def node_table(nodes: Sequence[Node], now: datetime | None = None) -> RowTable:
             str(node["cpus"]),
             "yes" if node["connected"] else "no",
             age((now - datetime.fromisoformat(node["last_seen"])).total_seconds()) if node["last_seen"] else "never",
+            shown(node["labels"]),
             Group(*map(plain, remarks(node, now))),
         )
     return table
 
 
 def remarks(node: Node, now: datetime | None = None) -> list[str]:
-    """What a user should know of a machine: records that wait, a wrong clock, another machine with its id."""
-    said = []
+    """What a user should know of a machine: its membership, records that wait, a wrong clock, a copy of it."""
+    said = list(filter(None, [_MEMBERSHIP.get(node["membership"])]))
     spool = node["spool"]
     if spool and spool["records"]:
         said.append(f"spool: {spool['records']:,} records wait, {size(spool['bytes'])} of {size(spool['limit_bytes'])}")

@@ -3,6 +3,8 @@
 import argparse
 from dataclasses import dataclass
 
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
 
 def duration(ns: float) -> str:
     """Nanoseconds with three digits and the unit that fits: 1.23 ms."""
@@ -104,6 +106,22 @@ def bytes_of(text: str) -> int:
     if power < 0 or not (number.isascii() and number.isdecimal() and len(number) < 16):
         raise argparse.ArgumentTypeError(f"'{text}' is no number of bytes; write it as 512M or 2G")
     return int(number) << (10 * power)
+
+
+def seconds_of(text: str) -> float:
+    """A time as people write it, such as 30m, 12h or 1d, in seconds; for argparse.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is none.
+    """
+    unit = _SECONDS.get(text[-1:])
+    try:
+        number = float(text[:-1] if unit else text)
+    except ValueError:
+        number = 0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"'{text}' is no time; write it as 30m, 12h or 1d")
+    return number * (unit or 1)
 
 
 def age(seconds: float) -> str:

@@ -5,6 +5,7 @@ import logging
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from functools import partial
 
 from scope_catalogue.catalogue import streams
@@ -13,8 +14,10 @@ from scope_proto.scope.v1.session_pb2_grpc import add_SessionServicer_to_server
 from scope_server.api import context
 from scope_server.api.application import application
 from scope_server.errors import InvalidSettings
+from scope_server.identity.answer import Answers
 from scope_server.identity.authority import Authority
-from scope_server.identity.enrolment import EnrolmentService, reached_at
+from scope_server.identity.enrolment import EnrolmentService
+from scope_server.identity.members import Members
 from scope_server.identity.register import Register
 from scope_server.ingest.admit import Admission
 from scope_server.ingest.backlog import Backlog
@@ -83,10 +86,13 @@ async def serve(
         directory = LocalDirectory(secrets.token_hex(8))
         sessions = Sessions(database, settings.sessions, directory)
         reports, seen = Reports(share, directory), Seen(share)
-        register = Register(database, authority)
+        members = Members(database, authority, timedelta(days=settings.grace))
+        register = Register(database, authority, members)
+        endpoints: list[Endpoint] = []
+        answers = Answers(authority, lambda: (endpoints[0], endpoints[1]), ())
         api = application(token)
         api[context.DATABASE], api[context.READER], api[context.TABLES] = database, Reader(database), tables
-        api[context.STATES], api[context.REGISTER] = States(database), register
+        api[context.STATES], api[context.MEMBERS], api[context.REGISTER] = States(database), members, register
         api[context.SESSIONS], api[context.DESIRED] = sessions, Desired(database, directory)
         api[context.BACKLOG], api[context.WRITERS] = backlog, writers
         retention = Retention(disk, settings.keep_days)
@@ -100,7 +106,16 @@ async def serve(
         restored = Restored(share)
         changes = Changes(share, conninfo)
         reconciler = Reconciler(share, changes, reports, backlog, sessions, restored=restored)
-        service = SessionService(register, sessions, reports, seen, reconciler, backlog=backlog, tables=tables)
+        service = SessionService(
+            register,
+            answers,
+            sessions,
+            reports=reports,
+            seen=seen,
+            reconciler=reconciler,
+            backlog=backlog,
+            tables=tables,
+        )
         ingest = await serve_grpc(
             "ingest",
             partial(add_SessionServicer_to_server, service),
@@ -111,12 +126,13 @@ async def serve(
         )
         enrol = await serve_grpc(
             "enrol",
-            partial(add_EnrolmentServicer_to_server, EnrolmentService(register, reached_at(ingest))),
+            partial(add_EnrolmentServicer_to_server, EnrolmentService(register, answers)),
             Endpoint.parse(settings.enrol, "enrol").showing(lambda: own),
             cleanup,
             of_clients=False,
             calls=_WAITING,
         )
+        endpoints += [ingest, enrol]
         log.info("server listens", extra={"http": str(http), "ingest": str(ingest), "enrol": str(enrol)})
         listens(str(http), str(ingest), str(enrol))
         store = _store(

@@ -1,5 +1,7 @@
 """The errors of scope_server. All are subclasses of `ScopeServerError`. A message says what to do."""
 
+from scope_server.identity.refusals import Reason
+
 
 class ScopeServerError(Exception):
     """Root of this package's errors."""
@@ -80,7 +82,15 @@ class MachineTaken(SessionError):
 
 
 class NotAdmitted(SessionError, PermissionError):
-    """The caller's certificate or token does not allow this; the message says why."""
+    """The caller's certificate or token does not allow this; the message says why, and what to do.
+
+    Attributes:
+        reason: under which it is counted.
+    """
+
+    def __init__(self, reason: Reason, said: str) -> None:
+        super().__init__(said)
+        self.reason = reason
 
 
 class TooManySessions(SessionError):

@@ -88,6 +88,14 @@ class Settings:
             "the gRPC service for agents that join listens here; port 0: any", unit="HOST:PORT", check=Endpoint.parse
         ),
     ] = "127.0.0.1:8474"
+    grace: Annotated[
+        int,
+        Setting(
+            "how long after the end of its certificate a machine may renew it; later, it needs a new token",
+            unit="days",
+            check=at_least(0),
+        ),
+    ] = 90
     writers: Annotated[
         int, Setting("number of threads that write to the database, each with its own connection", check=above_zero)
     ] = 2

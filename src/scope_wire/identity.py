@@ -5,6 +5,7 @@ scope:operator/ROLE/NAME or scope:server. The DNS names beside it are what the o
 do not depend on addresses, which may change.
 """
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
 from scope_wire.errors import InvalidCertificate
 from scope_wire.limits import PERSON_LENGTH
@@ -100,11 +102,15 @@ class Holder:
     Attributes:
         serial: of the certificate, in hexadecimal digits.
         expires: when the certificate ends, UTC.
+        key: SHA-256 of the public key, as `key_digest` has it.
+        issuer: name of the authority that signed it.
     """
 
     identity: Identity
     serial: str
     expires: datetime
+    key: bytes
+    issuer: str
 
 
 def holder_of(certificate: x509.Certificate) -> Holder:
@@ -121,7 +127,15 @@ def holder_of(certificate: x509.Certificate) -> Holder:
         _only(names.get_values_for_type(x509.UniformResourceIdentifier)),
         f"{certificate.serial_number:x}",
         certificate.not_valid_after_utc,
+        key_digest(certificate),
+        certificate.issuer.rfc4514_string(),
     )
+
+
+def key_digest(of: x509.Certificate | x509.CertificateSigningRequest) -> bytes:
+    """SHA-256 of the public key, as DER: what tells a machine from its copy that joined by itself."""
+    key = of.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(key).digest()
 
 
 def read_certificate(content: bytes) -> x509.Certificate:

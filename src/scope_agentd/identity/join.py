@@ -8,6 +8,7 @@ one. The authority that the server names must have this digest, and must have si
 import asyncio
 import socket
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from scope_agentd.errors import NotJoined, StateUnusable
-from scope_agentd.identity.membership import is_valid, keep
+from scope_agentd.identity.membership import Fleet, Membership, addresses_of, credentials_of, keep
 from scope_agentd.node import machine_id
 from scope_proto.scope.v1.enrolment_pb2 import GetAuthorityRequest, JoinRequest
 from scope_proto.scope.v1.enrolment_pb2_grpc import EnrolmentStub
@@ -27,7 +28,6 @@ from scope_wire.identity import SERVER_NAME, read_certificate
 from scope_wire.join_token import JoinToken, digest_of
 from scope_wire.keys import (
     Anonymous,
-    Credentials,
     Key,
     make_key,
     pem_of,
@@ -41,7 +41,11 @@ _ANSWER_S = 15.0
 
 
 async def join(server: str, token: JoinToken, state_dir: Path) -> None:
-    """Makes this machine a member, unless it is one of this server's authority.
+    """Makes this machine a member, unless it has joined with this token before.
+
+    With another token, a member joins again: with its key if the server refuses this machine otherwise, so that it
+    stays the same machine; else with a new key, since only a copy of a machine has to. If that fails, it stays a
+    member.
 
     Args:
         server: host:port of the server's enrolment service.
@@ -52,11 +56,12 @@ async def join(server: str, token: JoinToken, state_dir: Path) -> None:
         StateUnusable: the state directory cannot be written to.
     """
     to = Endpoint.parse(server, "join")
-    if is_valid(state_dir, token.authority):
+    before = _membership(state_dir)
+    if before and before.fleet.token == token.secret_digest.hex():
         return
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        key = _kept_key(state_dir / "joining.pem")
+        key = _kept_key(state_dir / "joining.pem", before)
         shown = await asyncio.to_thread(_certificate_of, to)
         async with open_channel(to.showing(lambda: Anonymous((shown,))), SERVER_NAME) as channel:
             stub: Any = EnrolmentStub(channel)
@@ -64,14 +69,13 @@ async def join(server: str, token: JoinToken, state_dir: Path) -> None:
             request = JoinRequest(
                 token=str(token),
                 signing_request=signing_request(key),
-                machine_id=machine_id(state_dir),
+                machine_id=before.machine_id if before else machine_id(state_dir),
                 hostname=socket.gethostname(),
             )
             answer = await stub.Join(request, timeout=_ANSWER_S)
-            signed = read_certificate(answer.certificate)
-        told = answer.session_address
-        address = told if not told.startswith(":") else str(to.at(port=int(told[1:])))
-        keep(state_dir, Credentials(key, signed, (authority,)), address)
+        credentials = credentials_of(answer, key, (authority,))
+        fleet = Fleet(token.authority.hex(), token.secret_digest.hex(), *addresses_of(answer, to))
+        keep(state_dir, credentials, fleet)
         (state_dir / "joining.pem").unlink()
     except grpc.aio.AioRpcError as error:
         raise NotJoined(f"{server}: {error.details() or error.code().name}") from None
@@ -83,7 +87,14 @@ async def join(server: str, token: JoinToken, state_dir: Path) -> None:
         raise StateUnusable(f"cannot use the state directory {state_dir}: {error.strerror or error}") from None
 
 
-def _kept_key(file: Path) -> Key:
+def _membership(state_dir: Path) -> Membership | None:
+    try:
+        return Membership(state_dir)
+    except NotJoined:
+        return None
+
+
+def _kept_key(file: Path, before: Membership | None) -> Key:
     """The key to be signed; the same one after a crash, so that the token still holds for it.
 
     Raises:
@@ -94,7 +105,8 @@ def _kept_key(file: Path) -> Key:
     except (InvalidKeyFile, ValueError):
         key = None
     if not isinstance(key, Key):
-        key = make_key()
+        refused = before and (before.fleet.needs_token or before.credentials.holder.expires < datetime.now(UTC))
+        key = before.credentials.key if before and refused else make_key()
         write_private(file, pem_of(key))
     return key
 

@@ -17,6 +17,7 @@ from scope_agentd.session.stream import write
 from scope_agentd.tasks import Tasks
 from scope_proto.scope.v1 import control_pb2, session_pb2
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
+from scope_wire.endpoint import Endpoint
 from scope_wire.limits import IDLE_REPORT_EVERY_S, MESSAGE_BYTES, REPORT_EVERY_S
 
 log = logging.getLogger(__name__)
@@ -42,8 +43,8 @@ class Attendance:
         self._examination, self._acknowledged = examination, acknowledged
         self._writing = asyncio.Lock()  # a stream allows one write at a time
 
-    async def run(self, stub: SessionStub, welcome: asyncio.Event) -> None:
-        """Runs until the stream breaks; sets `welcome` when the server's first Wanted has arrived.
+    async def run(self, stub: SessionStub, at: Endpoint, welcome: asyncio.Event) -> None:
+        """Runs until the stream to the server at an endpoint breaks; sets `welcome` when the first Wanted has arrived.
 
         Raises:
             grpc.aio.AioRpcError: the stream broke, or the server refused it.
@@ -65,7 +66,7 @@ class Attendance:
                 elif reply.HasField("revoked"):
                     telling.create_task(self._take_revoked(frozenset(reply.revoked.serials)))
                 elif reply.renew:
-                    telling.create_task(renew(self._membership, stub))
+                    telling.create_task(renew(self._membership, stub, at))
             raise SessionEnded("the server ended the session")
 
     async def _take_revoked(self, serials: frozenset[str]) -> None:

@@ -9,16 +9,18 @@ import traceback
 import grpc
 
 from scope_agentd.errors import SessionEnded
+from scope_agentd.identity.membership import Membership
+from scope_agentd.identity.renewal import admitted, come_back
 from scope_agentd.session.attend import Attendance
 from scope_agentd.session.upload import Upload
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
 from scope_wire.channel import open_channel
-from scope_wire.endpoint import Endpoint
 from scope_wire.identity import SERVER_NAME
 
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.25, 15.0
+ASK_EVERY_S = 30.0
 _LASTED_S = 5.0  # after a connection that lasted this long, reconnect without a pause
 
 
@@ -26,24 +28,43 @@ class Link:
     """Keeps the agent connected to the server.
 
     Args:
-        server: its session service; shown the machine's newest certificate.
+        server: host:port of its session service, if it is another than the membership knows.
+
+    Raises:
+        NotJoined: the address cannot be used.
     """
 
-    def __init__(self, server: Endpoint, attendance: Attendance, upload: Upload) -> None:
-        self._server = server
+    def __init__(self, membership: Membership, server: str | None, attendance: Attendance, upload: Upload) -> None:
+        self._membership, self._given = membership, server
+        self._server = membership.endpoints(server)[0]
+        self._tries = 0
         self._attendance, self._upload = attendance, upload
         self.connections = 0
         self.connected = False
 
     async def run(self) -> None:
         """Connects and reconnects, until cancelled."""
-        pause_s = FIRST_PAUSE_S
+        pause_s, asked_at = FIRST_PAUSE_S, -ASK_EVERY_S
         while True:
             began = time.monotonic()
+            known = self._membership.endpoints(self._given)
+            self._server = known[self._tries % len(known)]
+            served = self.connections
             reason = await self._until_broken()
             log.warning("no session with the server", extra={"address": str(self._server), "reason": reason})
             pause_s = FIRST_PAUSE_S if time.monotonic() - began > _LASTED_S else min(2 * pause_s, LAST_PAUSE_S)
+            if served == self.connections:
+                self._tries += 1
+                asked_at = await self._ask_why(asked_at)
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+
+    async def _ask_why(self, asked_at: float) -> float:
+        """After a failed try, asks for a new certificate: gRPC does not tell that the server refused the one it saw.
+        Returns when it asked last."""
+        if time.monotonic() - asked_at < ASK_EVERY_S:
+            return asked_at
+        await come_back(self._membership)
+        return time.monotonic()
 
     async def _until_broken(self) -> str:
         """Makes a connection and waits for its end; returns the reason of the end."""
@@ -62,10 +83,11 @@ class Link:
             stub = SessionStub(channel)
             async with asyncio.TaskGroup() as streams:
                 welcome = asyncio.Event()
-                streams.create_task(self._attendance.run(stub, welcome))
+                streams.create_task(self._attendance.run(stub, self._server, welcome))
                 await welcome.wait()  # the server accepts an Upload only after Attend
                 self.connections += 1
                 self.connected = True
+                await admitted(self._membership)
                 log.info("session with the server", extra={"address": str(self._server)})
                 streams.create_task(self._upload.run(stub))
 

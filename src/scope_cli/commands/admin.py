@@ -3,13 +3,14 @@
 import argparse
 from typing import Any
 
-from scope_cli import certificates
+from scope_cli import certificates, members
 
 
 def register(subcommands: Any) -> None:
     """Adds the subcommand."""
     parser = subcommands.add_parser("admin", help="machines and persons that may join; maintenance")
     topics = parser.add_subparsers(metavar="TOPIC", required=True)
+    members.register(topics)
     certificates.register(topics)
     quarantine = topics.add_parser(
         "quarantine",

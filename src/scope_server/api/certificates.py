@@ -5,8 +5,9 @@ from datetime import timedelta
 
 from aiohttp import web
 
-from scope_server.api.context import REGISTER
-from scope_server.api.input import Parameters, fields, number, quoted, text
+from scope_server.api.context import MEMBERS, REGISTER
+from scope_server.api.input import Parameters, fields, number, quoted, text, whole
+from scope_server.api.members import labels_of
 from scope_server.api.output import plain
 from scope_server.errors import InvalidQuery, UnknownThing
 from scope_wire.errors import InvalidCertificate
@@ -15,16 +16,19 @@ from scope_wire.keys import pem_of
 
 LONGEST_TOKEN_S = 30 * 86400.0
 TOKEN_S = 3600.0
+MOST_USES = 100_000
 ROLES = tuple(role.value for role in Role)
 
 
 async def make_token(request: web.Request) -> web.Response:
-    """A token with which one machine joins."""
+    """A token with which machines join."""
     Parameters(request, ())
-    body = await fields(request, ("valid",))
+    body = await fields(request, ("valid", "uses", "labels"))
     valid_s = number(body.get("valid", TOKEN_S), "valid", 0, LONGEST_TOKEN_S)
-    token = await request.app[REGISTER].make_token(timedelta(seconds=valid_s))
-    return web.json_response({"token": str(token), "valid": valid_s}, status=201)
+    uses = whole(body.get("uses", 1), "uses", 1, MOST_USES)
+    labels = labels_of(body.get("labels"), "labels")
+    token = await request.app[MEMBERS].make_token(timedelta(seconds=valid_s), uses, labels)
+    return web.json_response({"token": str(token), "valid": valid_s, "uses": uses, "labels": labels}, status=201)
 
 
 async def get_certificates(request: web.Request) -> web.Response:
@@ -54,13 +58,13 @@ async def sign(request: web.Request) -> web.Response:
 
 
 async def revoke(request: web.Request) -> web.Response:
-    """Revokes the certificate with this serial number, or all of a machine's id or a person's name."""
+    """Revokes a person's certificate with this serial number, or all with this name."""
     Parameters(request, ())
     await fields(request, ())
     which = text(request.match_info["name"], "name", 64)
-    revoked = await request.app[REGISTER].revoke(which)
+    revoked = await request.app[REGISTER].revoke_person(which)
     if not revoked:
-        raise UnknownThing(f"no valid certificate has the serial number, machine id or name {quoted(which)}")
+        raise UnknownThing(f"no valid certificate of a person has the serial number or name {quoted(which)}")
     return web.json_response({"revoked": revoked})
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from scope_server.identity.members import Members
 from scope_server.identity.register import Register
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.writers import Writers
@@ -20,6 +21,7 @@ from scope_server.store.writing.quarantine import Quarantine
 DATABASE = web.AppKey("database", Database)
 READER = web.AppKey("reader", Reader)
 STATES = web.AppKey("states", States)
+MEMBERS = web.AppKey("members", Members)
 REGISTER = web.AppKey("register", Register)
 SESSIONS = web.AppKey("sessions", Sessions)
 DESIRED = web.AppKey("desired", Desired)

@@ -111,8 +111,8 @@ def identity(request: web.Request, name: str) -> str:
         raise UnknownThing(f"{name}: {quoted(given.encode(errors='replace').decode())} is not the id of any") from None
 
 
-async def fields(request: web.Request, names: Iterable[str]) -> dict[str, Any]:
-    """The request's body: a JSON object with only these members; empty if there is no body.
+async def fields(request: web.Request, names: Iterable[str] | None) -> dict[str, Any]:
+    """The request's body: a JSON object with only these members, or any; empty if there is no body.
 
     All numbers are finite, all texts valid, and the nesting is limited.
     """
@@ -129,7 +129,8 @@ async def fields(request: web.Request, names: Iterable[str]) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InvalidQuery("the body must be a JSON object")
     _check(found, "body", 0)
-    _check_names("field", found, names)
+    if names is not None:
+        _check_names("field", found, names)
     return found
 
 
@@ -148,6 +149,13 @@ def number(value: Any, name: str, above: float, most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not above < value <= most:
         raise InvalidQuery(f"{name}: {quoted(value)} is not a number above {above:g} and up to {most:g}")
     return float(value)
+
+
+def whole(value: Any, name: str, least: int, most: int) -> int:
+    """A member of the body: a whole number within bounds."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidQuery(f"{name}: {quoted(value)} is not a whole number from {least} to {most}")
+    return value
 
 
 def _check_names(what: str, given: Iterable[str], names: Iterable[str]) -> None:

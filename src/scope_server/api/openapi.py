@@ -7,7 +7,7 @@ from aiohttp import web
 
 from scope_catalogue.shown import Latest
 from scope_catalogue.where import LONGEST
-from scope_server.api.certificates import LONGEST_TOKEN_S, ROLES, TOKEN_S
+from scope_server.api.certificates import LONGEST_TOKEN_S, MOST_USES, ROLES, TOKEN_S
 from scope_server.api.context import TABLES
 from scope_server.api.input import PID, Parameters
 from scope_server.api.refusals import described_refusals, refusals
@@ -163,7 +163,9 @@ def _operation(
 
 def _certificates() -> dict[str, Any]:
     seconds = {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST_TOKEN_S, "default": TOKEN_S}
-    token = {"type": "object", "properties": {"valid": seconds}}
+    uses = {"type": "integer", "minimum": 1, "maximum": MOST_USES, "default": 1}
+    labels = {"type": "object", "additionalProperties": {"type": "string"}}
+    token = {"type": "object", "properties": {"valid": seconds, "uses": uses, "labels": labels}}
     role = {"enum": list(ROLES), "default": ROLES[0]}
     asked = {"name": {"type": "string"}, "role": role, "signing_request": {"type": "string", "format": "byte"}}
     person = {"type": "object", "required": ["name", "signing_request"], "properties": asked}
@@ -171,13 +173,30 @@ def _certificates() -> dict[str, Any]:
     authority = {"type": "object", "properties": {"authority": {"type": "string", "description": "in PEM"}}}
     return {
         "/authority": {"get": {**_operation("The certificate of the fleet's authority", authority), "security": []}},
-        "/join-tokens": {"post": _operation("A token with which one machine joins", signed, body=token, created=True)},
+        "/join-tokens": {"post": _operation("A token with which machines join", signed, body=token, created=True)},
         "/certificates": {
             "get": _operation("Certificates that have not expired", listed),
             "post": _operation("Sign the key of a person, who calls agents", signed, body=person, created=True),
         },
         "/certificates/{name}/revoke": {
-            "post": _operation("Revoke certificates", signed, [_path("name")], changes=True)
+            "post": _operation("Revoke a person's certificates", signed, [_path("name")], changes=True)
+        },
+        "/nodes/{node}/labels": {
+            "post": _operation(
+                "Change the labels of a machine; null deletes one",
+                labels,
+                [_path("node")],
+                body={"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+                changes=True,
+            )
+        },
+        **{
+            f"/nodes/{{node}}/{verb}": {"post": _operation(summary, signed, [_path("node")], changes=True)}
+            for verb, summary in (
+                ("remove", "End a machine's membership; it may join again"),
+                ("revoke", "End a machine's membership for good"),
+                ("confirm", "Accept a machine of whose joining a restored database does not know"),
+            )
         },
     }
 

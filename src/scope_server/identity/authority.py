@@ -6,6 +6,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from scope_server.errors import InvalidMessage, InvalidSettings
@@ -14,7 +15,7 @@ from scope_wire.identity import Identity, Kind, dns_names
 from scope_wire.keys import Credentials, Key, make_key, pem_of, read_private, signing_request, write_private
 
 CERTIFICATE_FILE = "certificate.pem"  # in the authority's directory
-LIFETIME = timedelta(days=90)  # of the certificate of a machine or person
+LIFETIME = timedelta(days=30)  # of the certificate of a machine or person
 _LONG = timedelta(days=3653)  # of the authority's, and of the server's, which lives in its memory
 _BEGIN = datetime(2020, 1, 1, tzinfo=UTC)  # of all: clocks of machines may be wrong, and must still connect
 _USAGES = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
@@ -41,20 +42,18 @@ class Authority:
         if self.certificate.public_key() != self._key.public_key():
             raise InvalidSettings(f"authority: {directory}/certificate.pem is of another key than key.pem")
 
+    @property
+    def trusted(self) -> tuple[x509.Certificate, ...]:
+        """The certificates of the authorities whose signatures count."""
+        return (self.certificate,)
+
     def sign(self, request: bytes, identity: Identity) -> x509.Certificate:
         """Signs the public key of a request (PKCS #10, DER); all else in the request is ignored.
 
         Raises:
             InvalidMessage: these bytes are no request with an ECDSA key on P-256, signed with it.
         """
-        try:
-            asked = x509.load_der_x509_csr(request)
-            key = asked.public_key()
-            valid = asked.is_signature_valid
-        except (ValueError, x509.InvalidVersion, UnsupportedAlgorithm):
-            raise InvalidMessage("signing_request: these bytes are no signing request") from None
-        if not valid or not isinstance(key, type(self._key.public_key())) or key.curve.name != "secp256r1":
-            raise InvalidMessage("signing_request: it must have an ECDSA key on P-256, and be signed with it")
+        key = read_request(request).public_key()
         names = [x509.UniformResourceIdentifier(identity.uri), *map(x509.DNSName, dns_names(identity))]
         lifetime = _LONG if identity.kind is Kind.SERVER else LIFETIME
         return (
@@ -75,6 +74,23 @@ class Authority:
         """New credentials of this process's own."""
         key = make_key()
         return Credentials(key, self.sign(signing_request(key), identity), (self.certificate,))
+
+
+def read_request(request: bytes) -> x509.CertificateSigningRequest:
+    """A request to sign a key (PKCS #10, DER).
+
+    Raises:
+        InvalidMessage: these bytes are no request with an ECDSA key on P-256, signed with it.
+    """
+    try:
+        asked = x509.load_der_x509_csr(request)
+        key = asked.public_key()
+        valid = asked.is_signature_valid
+    except (ValueError, x509.InvalidVersion, UnsupportedAlgorithm):
+        raise InvalidMessage("signing_request: these bytes are no signing request") from None
+    if not valid or not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp256r1":
+        raise InvalidMessage("signing_request: it must have an ECDSA key on P-256, and be signed with it")
+    return asked
 
 
 def _make(directory: Path) -> None:

@@ -1,21 +1,21 @@
-"""The register of join tokens and certificates, in `store.join_tokens` and `store.certificates`."""
+"""Who is refused, known in memory so that no call waits for it; and the certificates of persons."""
 
 import asyncio
-import hashlib
 import logging
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from scope_server.errors import NotAdmitted, StoreUnavailable
 from scope_server.identity.authority import LIFETIME, Authority
+from scope_server.identity.members import Members, row_of
+from scope_server.identity.refusals import Reason, Refusals
 from scope_server.session.session import Session
 from scope_server.session.sessions import Sessions
 from scope_server.store.reading.database import Database
-from scope_wire.identity import Holder, Identity, Kind, holder_of
-from scope_wire.join_token import JoinToken
+from scope_wire.identity import Holder, Identity
 
 log = logging.getLogger(__name__)
 
@@ -23,126 +23,107 @@ _READ_EVERY_S = 5.0
 
 
 class Register:
-    """Signs certificates and revokes them.
+    """Knows which certificates are refused.
 
     Attributes:
         authority: signs the certificates.
+        members: the machines.
+        refusals: counts refused peers.
     """
 
-    def __init__(self, database: Database, authority: Authority) -> None:
-        self._database, self.authority = database, authority
-        self._revoked: frozenset[str] | None = None  # serial numbers; None: not read yet
-        self._revoked_persons: frozenset[str] = frozenset()
+    def __init__(self, database: Database, authority: Authority, members: Members) -> None:
+        self._database, self.authority, self.members = database, authority, members
+        self.refusals = Refusals()
+        self._ended: Mapping[bytes, Reason] | None = None  # by keys of machines; None: not read yet
+        self._persons: frozenset[str] = frozenset()  # serial numbers
 
-    async def make_token(self, valid: timedelta) -> JoinToken:
-        """A new token, for one machine.
-
-        Raises:
-            StoreUnavailable: the database cannot be reached.
-        """
-        token = JoinToken.make(self.authority.certificate)
-        await self._database.run("make_join_token", {"secret_digest": token.secret_digest, "valid": valid})
-        return token
-
-    async def join(self, token: JoinToken, request: bytes, machine: Identity, hostname: str) -> x509.Certificate:
-        """Signs a machine's first key. The same key may come again with the same token: then the answer was lost.
-
-        Raises:
-            InvalidMessage: the request is not valid.
-            NotAdmitted: the token is not valid, or a machine with this id has a valid certificate.
-            StoreUnavailable: the database cannot be reached.
-        """
-        certificate = self.authority.sign(request, machine)
-        key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        row = _row(certificate, hostname) | {
-            "secret_digest": token.secret_digest,
-            "key_digest": hashlib.sha256(key).digest(),
-        }
-        (found,) = await self._database.fetch("join", row)
-        if found["taken_by"] is not None:
-            raise NotAdmitted(
-                f"a machine with the id {machine.name} has joined already, as '{found['taken_by']}'. If it is this "
-                f"one, installed again: `scope admin revoke {machine.name}` on the server, then join again. If one is "
-                "a copy of the other, give one an /etc/machine-id of its own (remove the file, run "
-                "systemd-machine-id-setup)"
-            )
-        if not found["joined"]:
-            raise NotAdmitted("the token was used or has expired; `scope admin join-token` makes another")
-        log.info("a machine joined", extra={"machine": machine.name, "hostname": hostname})
-        return certificate
-
-    async def sign(self, request: bytes, identity: Identity, hostname: str | None = None) -> x509.Certificate:
-        """Signs a key of somebody who is known.
+    async def sign(self, request: bytes, person: Identity) -> x509.Certificate:
+        """Signs a person's key.
 
         Raises:
             InvalidMessage: the request is not valid.
             StoreUnavailable: the database cannot be reached.
         """
-        certificate = self.authority.sign(request, identity)
-        await self._database.run("keep_certificate", _row(certificate, hostname))
+        certificate = self.authority.sign(request, person)
+        await self._database.run("keep_certificate", row_of(certificate, None))
         return certificate
 
     async def all(self) -> list[dict[str, Any]]:
         """All certificates that have not expired, newest first; with the columns of `store.certificates`."""
         return list(await self._database.fetch("certificates"))
 
-    async def revoke(self, which: str) -> int:
-        """Revokes the certificate with this serial number, or all with this name; returns how many."""
-        revoked = await self._database.run("revoke", {"which": which})
+    async def revoke_person(self, which: str) -> int:
+        """Revokes a person's certificate with this serial number, or all with this name; returns how many."""
+        revoked = await self._database.run("revoke_person", {"which": which})
         await self._read()
         return revoked
 
     @property
     def unknown(self) -> str:
-        """Why all agents are refused so far; empty once it is known which certificates are revoked."""
-        return "it is not known yet which certificates are revoked" if self._revoked is None else ""
+        """Why all agents are refused so far; empty once it is known who may connect."""
+        return "it is not known yet who may connect" if self._ended is None else ""
 
-    def refusal(self, holder: Holder) -> str:
-        """Why this certificate is refused; empty if it is not. What another server revoked is known seconds later.
+    async def end(self, machine_id: str, how: Reason) -> int:
+        """Removes or revokes a machine; returns how many of its keys are refused from now on, and were not before."""
+        ended = await self.members.end(machine_id, how)
+        await self._read()
+        return ended
+
+    def require_member(self, holder: Holder) -> None:
+        """Checks a certificate of a machine. What another server has ended is known seconds later.
 
         Raises:
-            StoreUnavailable: it is not known yet which are revoked.
+            NotAdmitted: it was removed or revoked, or has expired.
+            StoreUnavailable: it is not known yet who was.
         """
-        if self._revoked is None:
-            raise StoreUnavailable(f"{self.unknown}: the database was away so far")
-        if holder.serial in self._revoked:
-            return f"the certificate {holder.serial} was revoked; join again with a new token"
+        self.require_not_ended(holder)
         if holder.expires < datetime.now(UTC):
-            return f"the certificate {holder.serial} has expired; join again with a new token"
-        return ""
+            raise NotAdmitted(Reason.EXPIRED, f"the certificate {holder.serial} has expired; the agent renews it")
+
+    def require_not_ended(self, holder: Holder) -> None:
+        """The same, of a certificate that may have expired.
+
+        Raises:
+            NotAdmitted: it was removed or revoked.
+            StoreUnavailable: it is not known yet who was.
+        """
+        if self._ended is None:
+            raise StoreUnavailable(f"{self.unknown}: the database was away so far")
+        ending = self._ended.get(holder.key)
+        if ending is Reason.REMOVED:
+            raise NotAdmitted(ending, "this machine was removed; join again with a new token")
+        if ending:
+            raise NotAdmitted(
+                ending,
+                f"this machine was revoked; `scope admin remove {holder.identity.name}` on the server lets it join "
+                "again, with a new token",
+            )
+
+    def is_fresh(self, holder: Holder) -> bool:
+        """Whether a certificate needs no renewal yet."""
+        return holder.expires - datetime.now(UTC) > LIFETIME / 2
 
     async def watch(self, sessions: Sessions) -> None:
-        """Reads again and again what was revoked. Ends the sessions of revoked and expired certificates, and has
-        certificates renewed after half of their time: by our clock, since that of a machine may be wrong."""
+        """Reads again and again who was removed or revoked. Ends the sessions of those and of expired certificates, and
+        has certificates renewed after half of their time: by our clock, since that of a machine may be wrong."""
         while True:
             try:
                 await self._read()
                 for session in sessions.all():
                     self._look_at(session)
             except StoreUnavailable as error:
-                log.warning("cannot read which certificates are revoked", extra={"reason": str(error)})
+                log.warning("cannot read who may connect", extra={"reason": str(error)})
             await asyncio.sleep(_READ_EVERY_S)
 
     def _look_at(self, session: Session) -> None:
-        if refusal := self.refusal(session.holder):
-            session.end(NotAdmitted(refusal))
-        elif session.holder.expires - datetime.now(UTC) < LIFETIME / 2:
+        try:
+            self.require_member(session.holder)
+        except NotAdmitted as refusal:
+            session.end(refusal)
+        if not self.is_fresh(session.holder):
             session.ask_to_renew()
-        session.tell_revoked(self._revoked_persons)
+        session.tell_revoked(self._persons)
 
     async def _read(self) -> None:
-        rows = await self._database.fetch("revoked_certificates")
-        self._revoked = frozenset(row["serial"] for row in rows)
-        self._revoked_persons = frozenset(row["serial"] for row in rows if row["kind"] == Kind.OPERATOR)
-
-
-def _row(certificate: x509.Certificate, hostname: str | None) -> dict[str, Any]:
-    holder = holder_of(certificate)
-    return {
-        "serial": holder.serial,
-        "kind": holder.identity.kind.value,
-        "name": holder.identity.name,
-        "role": holder.identity.role and holder.identity.role.value,
-        "hostname": hostname,
-        "expires": holder.expires,
-    }
+        self._ended = await self.members.ended()
+        self._persons = frozenset(row["serial"] for row in await self._database.fetch("revoked_persons"))

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 import grpc
-from cryptography.hazmat.primitives.serialization import Encoding
 
 from scope_proto.scope.v1 import enrolment_pb2, session_pb2
 from scope_proto.scope.v1.session_pb2_grpc import SessionServicer
@@ -22,6 +21,8 @@ from scope_server.errors import (
     StoreUnavailable,
     TooManySessions,
 )
+from scope_server.identity.answer import Answers
+from scope_server.identity.refusals import Reason, Refusals
 from scope_server.identity.register import Register
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.upload import upload
@@ -65,21 +66,24 @@ class SessionService(SessionServicer):
     def __init__(
         self,
         register: Register,
+        answers: Answers,
         sessions: Sessions,
+        *,
         reports: Reports,
         seen: Seen,
         reconciler: Reconciler,
-        *,
         backlog: Backlog,
         tables: Tables,
     ) -> None:
-        self._register, self._sessions, self._reports, self._seen = register, sessions, reports, seen
+        self._register, self._answers = register, answers
+        self._sessions, self._reports, self._seen = sessions, reports, seen
         self._reconciler, self._backlog, self._tables = reconciler, backlog, tables
 
     async def Attend(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
         """See session.proto."""
-        async with _explained(context):
+        async with _explained(context, self._register.refusals):
             caller, holder, requests = await self._enter(request_iterator, context)
+            await self._register.members.know(holder, caller.hostname)
             session = await self._sessions.open(caller, holder)
             try:
                 await context.send_initial_metadata(())
@@ -95,7 +99,7 @@ class SessionService(SessionServicer):
 
     async def Upload(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
         """See session.proto."""
-        async with _explained(context):
+        async with _explained(context, self._register.refusals):
             caller, _, requests = await self._enter(request_iterator, context)
             session = await self._sessions.attending(caller)
             machine = replace(session.machine, boot_to_utc_ns=caller.boot_to_utc_ns)
@@ -106,23 +110,24 @@ class SessionService(SessionServicer):
 
     async def Renew(self, request: Any, context: Any) -> enrolment_pb2.Certificate:
         """See session.proto."""
-        async with _explained(context):
+        async with _explained(context, self._register.refusals):
             holder = self._machine(context)
             session = self._sessions.get(holder.identity.name)
             hostname = session.hostname if session else None
-            signed = await self._register.sign(request.signing_request, holder.identity, hostname)
-            return enrolment_pb2.Certificate(certificate=signed.public_bytes(Encoding.DER))
+            signed = await self._register.members.renew(request.signing_request, holder, hostname)
+            return self._answers.with_certificate(signed)
 
     def _machine(self, context: Any) -> Holder:
         """The machine whose certificate the connection has."""
         try:
             holder = holder_of_call(context.auth_context())
         except InvalidCertificate as error:
-            raise NotAdmitted(str(error)) from None
+            raise NotAdmitted(Reason.NO_CERTIFICATE, str(error)) from None
         if holder.identity.kind is not Kind.MACHINE:
-            raise NotAdmitted(f"the certificate is of {holder.identity.uri}; machines have this service")
-        if refusal := self._register.refusal(holder):
-            raise NotAdmitted(refusal)
+            raise NotAdmitted(
+                Reason.NOT_A_MACHINE, f"the certificate is of {holder.identity.uri}; machines have this service"
+            )
+        self._register.require_member(holder)
         return holder
 
     async def _enter(self, request_iterator: Any, context: Any) -> tuple[Caller, Holder, AsyncIterator[Any]]:
@@ -138,7 +143,10 @@ class SessionService(SessionServicer):
             raise InvalidMessage("hello: the first message must be a Hello")
         caller = caller_of(first.hello)
         if caller.machine_id != holder.identity.name:
-            raise NotAdmitted(f"the machine {caller.machine_id} cannot use the certificate of {holder.identity.name}")
+            raise NotAdmitted(
+                Reason.OTHER_MACHINE,
+                f"the machine {caller.machine_id} cannot use the certificate of {holder.identity.name}",
+            )
         return caller, holder, requests
 
     async def _read(self, session: Session, requests: AsyncIterator[session_pb2.AttendRequest]) -> None:
@@ -196,13 +204,13 @@ def _open_runs(report: session_pb2.Report, told: list[Reported]) -> Iterator[str
 
 
 @asynccontextmanager
-async def _explained(context: Any) -> AsyncIterator[None]:
-    """Turns errors into a gRPC status for the agent."""
+async def _explained(context: Any, refusals: Refusals) -> AsyncIterator[None]:
+    """Turns errors into a gRPC status for the agent, and counts refusals."""
     try:
         yield
     except (SessionError, StoreUnavailable) as error:
         if isinstance(error, NotAdmitted):
-            log.warning("a caller was not admitted", extra={"peer": context.peer(), "reason": str(error)})
+            refusals.note(error.reason, str(error), context.peer())
         code = next(code for kind, code in _CODES if isinstance(error, kind))
         await asyncio.sleep(_BEFORE_REFUSAL_S)
         await context.abort(code, str(error))

@@ -3,16 +3,19 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import grpc
+import psycopg
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
+from tests.chaos.proxy import Proxy
 from tests.fleet import of_machine, of_person, to_server
-from tests.integration.server.running import Server, node, until
+from tests.integration.server.running import Server, until
 from tests.integration.server.stand_in_agent import MACHINE, StandInAgent
 
 from scope_agentd.errors import NotJoined
@@ -37,17 +40,18 @@ StartServer = Callable[..., Any]
 Code = grpc.StatusCode
 
 
-async def token_of(server: Server, valid_s: float = 60) -> JoinToken:
+async def token_of(server: Server, valid_s: float = 60, **more: Any) -> JoinToken:
     """A new token."""
-    status, made = await server.ask("POST", "join-tokens", json={"valid": valid_s})
+    status, made = await server.ask("POST", "join-tokens", json={"valid": valid_s, **more})
     assert status == 201, made
     return JoinToken.read(made["token"])
 
 
-async def renewed(channel: grpc.aio.Channel) -> Any:
+async def renewed(channel: grpc.aio.Channel, member: Membership | None = None) -> Any:
     """Whom the renewed certificate of a channel's caller names."""
     stub: Any = SessionStub(channel)
-    answer = await stub.Renew(session_pb2.RenewRequest(signing_request=signing_request(make_key())), timeout=20)
+    key = member.credentials.key if member else make_key()
+    answer = await stub.Renew(session_pb2.RenewRequest(signing_request=signing_request(key)), timeout=20)
     return holder_of(read_certificate(answer.certificate))
 
 
@@ -59,27 +63,71 @@ async def code_of(call: Any) -> Code:
 
 
 async def test_a_machine_joins_once(start_server: StartServer, tmp_path: Path) -> None:
-    """With a token, it gets a certificate of its id, and the server's address. A used token is of no use to others."""
+    """With a token, it gets a certificate of its id, and the server's addresses. The same token again does
+    nothing, as in the command line of a service, and a used token is of no use to others."""
     async with start_server() as server:
         token = await token_of(server)
         await join(server.enrol, token, tmp_path / "one")
         member = Membership(tmp_path / "one")
-        assert member.credentials.holder.identity.name == machine_id(tmp_path / "one")
-        assert member.server == server.ingest
-        async with to_server(member.server, member.credentials) as channel:
-            assert (await renewed(channel)).identity == member.credentials.holder.identity
+        assert member.machine_id == machine_id(tmp_path / "one")
+        assert (member.fleet.servers, member.fleet.enrolments) == ((server.ingest,), (server.enrol,))
+        async with to_server(server.ingest, member.credentials) as channel:
+            assert (await renewed(channel, member)).identity == member.credentials.holder.identity
         before = member.credentials.certificate
-        await join(server.enrol, token, tmp_path / "one")  # it is a member already
+        await join(server.enrol, token, tmp_path / "one")
         assert Membership(tmp_path / "one").credentials.certificate == before
-        with pytest.raises(NotJoined, match="joined already, as"):
+        with pytest.raises(NotJoined, match="the token was used or has expired"):
             await join(server.enrol, token, tmp_path / "two")
         (listed, first) = (await server.get("certificates"))["certificates"]
-        assert {listed["name"], first["name"]} == {member.credentials.holder.identity.name}
+        assert {listed["name"], first["name"]} == {member.machine_id}
         assert first["hostname"] == socket.gethostname()
 
 
-async def test_a_lost_answer(start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the agent dies before it has kept the certificate, it joins with the same token again."""
+@pytest.fixture
+def proxy_to() -> Iterator[Callable[[str], Proxy]]:
+    """Makes proxies to host:port."""
+    with ExitStack() as made:
+
+        def make(address: str) -> Proxy:
+            proxy = Proxy(Endpoint.parse(address, "proxy").port)
+            made.callback(proxy.close)
+            return proxy
+
+        yield make
+
+
+async def test_a_lost_answer(start_server: StartServer, tmp_path: Path, proxy_to: Callable[[str], Proxy]) -> None:
+    """The connection is cut after the server has signed, before its answer. The same key with the same token gets the
+    same certificate, also after the token's end: one machine results. Another key is refused: the use is spent."""
+    async with start_server() as server:
+        token, proxy = await token_of(server, 5), proxy_to(server.enrol)
+        through = f"127.0.0.1:{proxy.port}"
+        with psycopg.connect(server.conninfo) as held:  # the server waits for it just before it signs
+            held.execute("LOCK TABLE store.members IN EXCLUSIVE MODE")
+            joining = asyncio.create_task(join(through, token, tmp_path / "one"))
+            waits = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            await until(lambda: asyncio.to_thread(server.query, waits), lambda rows: rows[0][0] == 1)
+            proxy.lose_replies(True)
+        signed = "SELECT serial FROM store.certificates"
+        await until(lambda: asyncio.to_thread(server.query, signed), bool)
+        proxy.cut()
+        with pytest.raises(NotJoined):
+            await joining
+        proxy.heal()
+        await asyncio.to_thread(server.query, "UPDATE store.join_tokens SET expires = now()")
+        await join(through, token, tmp_path / "one")
+        found = Membership(tmp_path / "one").credentials.holder
+        assert server.query(signed) == [(found.serial,)]
+        assert server.query("SELECT machine_id, key_digest FROM store.members") == [(found.identity.name, found.key)]
+        assert server.query("SELECT used FROM store.join_tokens") == [(1,)]
+        with pytest.raises(NotJoined, match="the token was used or has expired"):
+            await join(through, token, tmp_path / "two")
+
+
+async def test_an_agent_that_dies_while_it_joins(
+    start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If it dies before it has kept the certificate, it joins with the same token again, as the same machine."""
 
     def dies(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -90,7 +138,7 @@ async def test_a_lost_answer(start_server: StartServer, tmp_path: Path, monkeypa
             changed.setattr(joining, "keep", dies)
             await join(server.enrol, token, tmp_path)
         await join(server.enrol, token, tmp_path)
-        assert Membership(tmp_path).server == server.ingest
+        assert server.query("SELECT machine_id FROM store.members") == [(Membership(tmp_path).machine_id,)]
 
 
 async def test_tokens_end(start_server: StartServer, tmp_path: Path) -> None:
@@ -192,33 +240,6 @@ async def test_only_tls_1_3(start_server: StartServer, tmp_path: Path, version: 
             assert await asyncio.to_thread(shake, address) == expected
 
 
-async def test_revocation(start_server: StartServer) -> None:
-    """A revoked certificate's session ends, and the machine is refused until it has joined again."""
-    async with start_server() as server:
-        agent = StandInAgent()
-        signed = await keep(server)
-        async with to_server(server.ingest, signed) as channel, agent.attending(server, channel):
-            assert (await server.ask("POST", f"certificates/{MACHINE}/revoke"))[1] == {"revoked": 1}
-            await until(lambda: node(server), lambda found: not found["connected"])
-            assert await code_of(renewed(channel)) is Code.PERMISSION_DENIED
-        status, said = await server.ask("POST", f"certificates/{MACHINE}/revoke")
-        assert (status, "no valid certificate has" in said["detail"]) == (404, True)
-
-
-async def keep(server: Server) -> Any:
-    """A machine's credentials that the server knows."""
-    own = of_machine(server.authority, MACHINE)
-    holder = holder_of(own.certificate)
-    await asyncio.to_thread(
-        server.query,
-        "INSERT INTO store.certificates (serial, kind, name, expires) VALUES (%s, 'machine', %s, %s) RETURNING 1",
-        holder.serial,
-        MACHINE,
-        holder.expires,
-    )
-    return own
-
-
 async def test_renewal_and_end(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server asks for a renewal after half of a certificate's time; at its end, the session ends."""
     monkeypatch.setattr(register, "_READ_EVERY_S", 0.1)
@@ -250,9 +271,14 @@ async def test_bad_requests(start_server: StartServer) -> None:
         ):
             status, said = await server.ask("POST", "certificates", json=body)
             assert (status, named in said["detail"]) == (400, True), said
-        for valid in (0, -1, 1e9, "x"):
-            status, said = await server.ask("POST", "join-tokens", json={"valid": valid})
-            assert (status, "valid: " in said["detail"]) == (400, True)
+        for name, values in {
+            "valid": (0, -1, 1e9, "x"),
+            "uses": (0, 1.5, True, 10**9, "x"),
+            "labels": ([], {"": "x"}, {"a b": "x"}, {"a": ""}, {"a": 1}, {"a": None}, {"a": "x" * 64}),
+        }.items():
+            for value in values:
+                status, said = await server.ask("POST", "join-tokens", json={name: value})
+                assert (status, said["detail"].startswith(f"{name}: ")) == (400, True), (name, value, said)
         async with to_server(server.enrol, Anonymous((server.authority.certificate,))) as channel:
             stub: Any = EnrolmentStub(channel)
             for request in (

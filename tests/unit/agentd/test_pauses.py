@@ -4,12 +4,15 @@ import asyncio
 import random
 import time
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from tests.fleet import make_member
 
 from scope_agentd import task
 from scope_agentd.errors import SessionEnded
+from scope_agentd.identity.membership import Membership
 from scope_agentd.run import Surroundings
 from scope_agentd.session import link
 from scope_agentd.session.link import Link
@@ -17,7 +20,7 @@ from scope_agentd.starts import Starts
 from scope_agentd.task import Task
 from scope_agentd.wanted import Wanted
 from scope_proto.scope.v1 import task_pb2
-from scope_wire.endpoint import Endpoint
+from scope_server.identity.authority import Authority
 
 FIRST_S, LAST_S = 0.01, 0.16
 TRIES = 12  # without a limit, the last pause would be 20 s
@@ -68,12 +71,13 @@ def failing_task(monkeypatch: pytest.MonkeyPatch) -> tuple[Task, Tries]:
     return Task(wanted, surroundings, lambda: None), tries
 
 
-def failing_link(monkeypatch: pytest.MonkeyPatch) -> tuple[Link, Tries]:
+def failing_link(monkeypatch: pytest.MonkeyPatch, state: Path) -> tuple[Link, Tries]:
     """A link whose connection can never be made."""
     tries = Tries(SessionEnded("made up"))
     monkeypatch.setattr(Link, "_connection", tries)
     nothing: Any = None  # a connection that is never made uses none of these
-    return Link(Endpoint("127.0.0.1", 1), nothing, nothing), tries
+    make_member(state, Authority(state / "authority"), "127.0.0.1:1")
+    return Link(Membership(state), None, nothing, nothing), tries
 
 
 async def test_a_task_that_never_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,14 +88,16 @@ async def test_a_task_that_never_starts(monkeypatch: pytest.MonkeyPatch) -> None
     assert one.unwanted == task_pb2.TASK_END_UNSPECIFIED
 
 
-async def test_a_server_that_is_never_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_is_never_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A failed connection is tried again, with doubled pauses."""
-    one, tries = failing_link(monkeypatch)
+    one, tries = failing_link(monkeypatch, tmp_path)
     pauses = await pauses_of(one.run(), tries)
     assert all(pause > least for pause, least in zip(pauses, doubled(2 * FIRST_S), strict=False))
 
 
-async def test_what_went_well_for_a_while_begins_with_the_first_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_went_well_for_a_while_begins_with_the_first_pause(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A try that went well resets the pause. Here every try counts as one: doubled pauses would exceed the timeout."""
     monkeypatch.setattr(task, "_RAN_WELL_S", 0.0)
     monkeypatch.setattr(link, "_LASTED_S", 0.0)
@@ -99,5 +105,5 @@ async def test_what_went_well_for_a_while_begins_with_the_first_pause(monkeypatc
         monkeypatch.setattr(module, "LAST_PAUSE_S", 1000.0)
     one, tries = failing_task(monkeypatch)
     await pauses_of(one.pursue(), tries)
-    other, tries = failing_link(monkeypatch)
+    other, tries = failing_link(monkeypatch, tmp_path)
     await pauses_of(other.run(), tries)

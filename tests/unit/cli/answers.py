@@ -39,4 +39,5 @@ def a_node(**fields: Any) -> dict[str, Any]:
     plain = {"machine_id": MACHINE, "hostname": "here", "kernel": "6.1", "architecture": "x86_64", "cpus": 2}
     plain |= {"memory_bytes": 1, "agent_version": "0.1", "booted": in_seconds(-1000), "first_seen": in_seconds(-1000)}
     plain |= {"last_seen": in_seconds(-180), "connected": True, "clock_ahead_ns": 0, "conflict": None, "spool": None}
+    plain |= {"labels": {}, "membership": "joined"}
     return {**plain, **fields}

@@ -92,14 +92,16 @@ def test_who_did_it_is_shown(api: Api, scope: Run) -> None:
 
 
 def test_a_machine_is_shown_with_what_is_to_be_said(api: Api, scope: Run) -> None:
-    """A machine's line has connection, age and spool; remarks have dropped records, a wrong clock, a duplicate id."""
+    """A machine's line has connection, age, labels and spool; remarks have the rest."""
     spool = {"bytes": 3 << 20, "limit_bytes": 1 << 30, "records": 1009, "dropped_records": 7, "deferred_records": 3}
     conflict = {"hostname": "there", "time": in_seconds(-7200)}
-    api.answer("GET nodes", {"nodes": [a_node(clock_ahead_ns=-90 * 10**9, spool=spool, conflict=conflict)]})
+    told = {"labels": {"b": "2", "a": "1"}, "membership": "unconfirmed"}
+    api.answer("GET nodes", {"nodes": [a_node(**told, clock_ahead_ns=-90 * 10**9, spool=spool, conflict=conflict)]})
     lines = [" ".join(line) for line in _lines(scope("nodes"))]
-    assert lines[1].startswith(f"here {MACHINE[:12]} 6.1 2 yes 3 min ago ")
-    assert "spool: 1,009 records wait, 3 MiB of 1 GiB" in lines[1]
+    assert lines[1].startswith(f"here {MACHINE[:12]} 6.1 2 yes 3 min ago a=1 b=2 ")
+    assert "the database does not know that it joined" in lines[1]
     assert lines[2:] == [
+        "spool: 1,009 records wait, 3 MiB of 1 GiB",
         "spool: 3 of them wait: the server could not store them yet",
         "spool: 7 records were dropped",
         "clock: 90 s behind the server's",

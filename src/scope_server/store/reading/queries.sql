@@ -41,8 +41,16 @@ WHERE m.id = seen.id;
 
 -- name: machines
 SELECT machine_id, installation, hostname, kernel, architecture, cpus, memory_bytes, agent_version, booted,
-       clock_ahead_ns, first_seen, last_seen
+       clock_ahead_ns, first_seen, last_seen, coalesce(l.labels, '{}') AS labels, m.membership, m.joined, m.expires
 FROM store.machines
+LEFT JOIN (SELECT machine_id, jsonb_object_agg(name, value) AS labels FROM store.labels GROUP BY machine_id) AS l
+    USING (machine_id)
+LEFT JOIN (
+    SELECT DISTINCT ON (machine_id) machine_id, joined, expires,
+           coalesce(ending, CASE WHEN confirmed THEN 'joined' ELSE 'unconfirmed' END) AS membership
+    FROM store.members
+    ORDER BY machine_id, ended DESC NULLS FIRST, joined DESC
+) AS m USING (machine_id)
 ORDER BY hostname, machine_id;
 
 -- name: find_machines
@@ -445,32 +453,86 @@ SELECT b.id, t.task_id::text AS task_id
 FROM store.batches b JOIN store.runs r ON r.id = b.run JOIN store.tasks t ON t.id = r.task
 WHERE b.id = ANY(%(batches)s::bigint[]) AND b.last_time >= %(since)s;
 
--- ---- certificates
+-- ---- machines that may connect
 
 -- name: make_join_token
-INSERT INTO store.join_tokens (secret_digest, expires) VALUES (%(secret_digest)s, now() + %(valid)s);
+INSERT INTO store.join_tokens (secret_digest, expires, uses, labels)
+VALUES (%(secret_digest)s, now() + %(valid)s, %(uses)s, %(labels)s);
 
--- The token is taken in the statement that keeps the certificate. Another certificate of the machine is of a copy of
--- it, or of an earlier installation; one of the same key only if the answer to this token was lost.
--- name: join
-WITH taken AS (
-    SELECT hostname FROM store.certificates
-    WHERE kind = 'machine' AND name = %(name)s AND revoked IS NULL AND expires > now()
-      AND NOT EXISTS (SELECT FROM store.join_tokens
-                      WHERE secret_digest = %(secret_digest)s AND used_by = %(key_digest)s)
-    LIMIT 1
-), token AS (
-    UPDATE store.join_tokens
-    SET used = coalesce(used, now()), used_by = %(key_digest)s
-    WHERE secret_digest = %(secret_digest)s AND expires > now() AND (used IS NULL OR used_by = %(key_digest)s)
-      AND NOT EXISTS (SELECT FROM taken)
-    RETURNING id
-), kept AS (
-    INSERT INTO store.certificates (serial, kind, name, role, hostname, expires)
-    SELECT %(serial)s, %(kind)s, %(name)s, %(role)s, %(hostname)s, %(expires)s FROM token
-    RETURNING serial
-)
-SELECT (SELECT coalesce(hostname, '') FROM taken) AS taken_by, EXISTS (SELECT FROM kept) AS joined;
+-- name: forget_tokens
+DELETE FROM store.join_tokens WHERE expires < now() - interval '30 days';
+
+-- Joins wait for each other. Others may go on reading.
+-- name: lock_members
+LOCK TABLE store.members IN SHARE ROW EXCLUSIVE MODE;
+
+-- The key that a machine has joined with: the answer to it was lost, or it joins again.
+-- name: member
+SELECT m.machine_id, m.certificate, m.expires, m.ended IS NULL AS active, t.secret_digest
+FROM store.members m LEFT JOIN store.join_tokens t ON t.id = m.token
+WHERE m.key_digest = %(key_digest)s;
+
+-- name: use_token
+UPDATE store.join_tokens SET used = used + 1
+WHERE secret_digest = %(secret_digest)s AND expires > now() AND used < uses
+RETURNING id, labels;
+
+-- Whether others may not take the id of a machine: its own key is not among these.
+-- name: id_taken
+SELECT coalesce(bool_or(ending = 'revoked'), false) AS revoked,
+       coalesce(bool_or(ending IS NULL AND expires + %(grace)s > now() AND key_digest <> %(key_digest)s), false) AS taken
+FROM store.members
+WHERE machine_id = %(machine_id)s OR key_digest = %(key_digest)s;
+
+-- name: keep_member
+INSERT INTO store.members (key_digest, machine_id, hostname, token, certificate, expires, confirmed)
+VALUES (%(key_digest)s, %(machine_id)s, %(hostname)s, %(token)s, %(certificate)s, %(expires)s, true)
+ON CONFLICT (key_digest) DO UPDATE
+SET machine_id = excluded.machine_id, hostname = excluded.hostname, token = excluded.token, joined = now(),
+    certificate = excluded.certificate, expires = excluded.expires, confirmed = true, ended = NULL, ending = NULL;
+
+-- name: renew_member
+INSERT INTO store.members (key_digest, machine_id, hostname, certificate, expires, confirmed)
+SELECT %(key_digest)s, %(machine_id)s, coalesce(max(hostname), ''), %(certificate)s, %(expires)s, true
+FROM store.members WHERE machine_id = %(machine_id)s AND ended IS NULL
+ON CONFLICT (key_digest) DO UPDATE SET certificate = excluded.certificate, expires = excluded.expires
+WHERE members.ended IS NULL;
+
+-- A machine whose certificate is good, and of whose joining the database knows nothing: it was restored.
+-- name: know_again
+INSERT INTO store.members (key_digest, machine_id, hostname, expires, confirmed)
+VALUES (%(key_digest)s, %(machine_id)s, %(hostname)s, %(expires)s, false)
+ON CONFLICT (key_digest) DO NOTHING;
+
+-- name: end_member
+UPDATE store.members SET ended = now(), ending = %(ending)s
+WHERE machine_id = %(machine_id)s AND ending IS DISTINCT FROM %(ending)s;
+
+-- name: confirm_member
+UPDATE store.members SET confirmed = true WHERE machine_id = %(machine_id)s AND ended IS NULL AND NOT confirmed;
+
+-- name: ended_members
+SELECT key_digest, ending FROM store.members WHERE ended IS NOT NULL AND expires + %(grace)s > now();
+
+-- name: find_members
+SELECT machine_id, max(hostname) AS hostname FROM (
+    SELECT machine_id, hostname FROM store.members UNION ALL SELECT machine_id, hostname FROM store.machines
+) AS known
+WHERE machine_id = %(node)s OR hostname = %(node)s
+GROUP BY machine_id;
+
+-- name: put_labels
+INSERT INTO store.labels (machine_id, name, value)
+SELECT %(machine_id)s, key, value FROM jsonb_each_text(%(labels)s)
+ON CONFLICT (machine_id, name) DO UPDATE SET value = excluded.value;
+
+-- name: drop_labels
+DELETE FROM store.labels WHERE machine_id = %(machine_id)s AND name = ANY(%(names)s);
+
+-- name: labels
+SELECT coalesce(jsonb_object_agg(name, value), '{}') AS labels FROM store.labels WHERE machine_id = %(machine_id)s;
+
+-- ---- certificates
 
 -- name: keep_certificate
 INSERT INTO store.certificates (serial, kind, name, role, hostname, expires)
@@ -482,12 +544,15 @@ FROM store.certificates
 WHERE expires > now()
 ORDER BY issued DESC, serial;
 
--- name: revoke
+-- name: revoke_person
 UPDATE store.certificates SET revoked = now()
-WHERE (serial = %(which)s OR name = %(which)s) AND revoked IS NULL AND expires > now();
+WHERE kind = 'operator' AND (serial = %(which)s OR name = %(which)s) AND revoked IS NULL AND expires > now();
 
--- name: revoked_certificates
-SELECT serial, kind FROM store.certificates WHERE revoked IS NOT NULL AND expires > now();
+-- name: revoke_certificates
+UPDATE store.certificates SET revoked = now() WHERE kind = 'machine' AND name = %(machine_id)s AND revoked IS NULL;
+
+-- name: revoked_persons
+SELECT serial FROM store.certificates WHERE kind = 'operator' AND revoked IS NOT NULL AND expires > now();
 
 -- ---- streams
 

@@ -1,0 +1,41 @@
+"""What a machine is told with its certificate: whom to trust, and where the server is."""
+
+from collections.abc import Callable, Sequence
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from scope_proto.scope.v1 import enrolment_pb2
+from scope_server.identity.authority import Authority
+from scope_wire.endpoint import Endpoint
+
+
+class Answers:
+    """Makes the answers to machines.
+
+    Args:
+        where: the endpoints where the session service and the enrolment service listen.
+        advertised: names and addresses of this machine, as others reach it. Empty: where it listens.
+    """
+
+    def __init__(
+        self, authority: Authority, where: Callable[[], tuple[Endpoint, Endpoint]], advertised: Sequence[str]
+    ) -> None:
+        self._authority, self._where, self._advertised = authority, where, advertised
+
+    def with_certificate(self, certificate: x509.Certificate) -> enrolment_pb2.Certificate:
+        """The answer with this certificate."""
+        sessions, enrolments = ([*self._reached(at)] for at in self._where())
+        return enrolment_pb2.Certificate(
+            certificate=certificate.public_bytes(Encoding.DER),
+            session_address=sessions[0],
+            authorities=[each.public_bytes(Encoding.DER) for each in self._authority.trusted],
+            session_addresses=sessions,
+            enrolment_addresses=enrolments,
+        )
+
+    def _reached(self, at: Endpoint) -> list[str]:
+        """The addresses to tell machines: without a host if it listens on all addresses, and none is advertised."""
+        if self._advertised:
+            return [str(at.at(host=host)) for host in self._advertised]
+        return [f":{at.port}"] if at.is_everywhere else [str(at)]
