@@ -13,8 +13,11 @@ import pytest
 from tests.chaos import account
 from tests.chaos.schedule import plan, play
 from tests.chaos.world import World
+from tests.integration.server.tables import migrated
 from tests.left_behind import left_behind, unheld
 from tests.probes.cuda_programs import StandIn
+
+from scope_server.store.postgres import PrivatePostgres
 
 SCHEDULES = int(os.environ.get("SCHEDULES", "25"))
 SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else range(1, SCHEDULES + 1)
@@ -36,6 +39,16 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Path]:
+    """The folder of a stopped PostgreSQL with the schema. Its path is short, because sockets need one."""
+    with tempfile.TemporaryDirectory(prefix="scope", dir="/dev/shm") as folder:
+        with PrivatePostgres(Path(folder) / "p", {"fsync": "off"}) as postgres:
+            migrated(postgres.conninfo())
+            postgres.stop()
+        yield Path(folder) / "p"
+
+
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder with a short path, since it contains a Unix socket."""
@@ -45,13 +58,13 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_event_is_accounted_for(seed: int, programs: Path, folder: Path) -> None:
+def test_every_event_is_accounted_for(seed: int, programs: Path, cluster: Path, folder: Path) -> None:
     """In every run, emitted = stored + lost, and no row is duplicated or wrong. Nothing stays attached.
 
     If no fault ended the agent, every call, allocation and exec of the loads was emitted.
     """
     before = unheld()
-    with World(folder, programs) as world:
+    with World(folder, programs, cluster) as world:
         try:
             _play(world, seed)
         except BaseException as error:

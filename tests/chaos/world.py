@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -149,12 +150,16 @@ def free_port() -> int:
 class World:
     """The stack of a test: starts on entry, ends on exit, whatever state it is in.
 
+    Args:
+        programs: the folder with the compiled loads.
+        cluster: the folder of a stopped PostgreSQL that has the schema; it is copied.
+
     Attributes:
         database_disk, spool_disk: separate file systems, small enough to be filled.
     """
 
-    def __init__(self, folder: Path, programs: Path) -> None:
-        self.folder, self._programs = folder, programs
+    def __init__(self, folder: Path, programs: Path, cluster: Path) -> None:
+        self.folder, self._programs, self._cluster = folder, programs, cluster
         self._cleanup = ExitStack()
         self._parts: list[Part] = []
         self.loads: list[Load] = []
@@ -173,7 +178,9 @@ class World:
 
     def _start(self) -> None:
         self.database_disk, self.spool_disk = self._disk("d", 768), self._disk("a", 48)
-        self.postgres = PrivatePostgres(self.database_disk / "p")
+        (directory := self.database_disk / "p").mkdir(mode=0o700)
+        shutil.copytree(self._cluster / "data", directory / "data")
+        self.postgres = PrivatePostgres(directory)
         self.postgres.start()
         self._cleanup.callback(self._end_postgres)
         library = self._programs / "clock.so"
