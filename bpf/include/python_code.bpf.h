@@ -189,11 +189,16 @@ static __noinline int keep_code(const struct python_offsets *at, __u64 address, 
 	return 0;
 }
 
-/* The number of a code object: of its address, and of what it points to. */
+/*
+ * The number of a code object: of its address, and of what it points to. Code that is made, called and freed again may
+ * leave all addresses to the next one; the hash of the name, which is interned, tells them apart.
+ */
 static __always_inline __u64 code_number(const struct python_offsets *at, __u64 code)
 {
-	__u64 number = mix(mix(code, word_at(code + at->name)), word_at(code + at->lines));
+	__u64 name = word_at(code + at->name);
+	__u64 number = mix(mix(code, name), word_at(code + at->lines));
 
+	number = mix(number, word_at(name + 24)); /* PyASCIIObject.hash, Include/cpython/unicodeobject.h */
 	return mix(mix(number, (__u32)word_at(code + at->first_line)), word_at(code + at->file));
 }
 

@@ -2,11 +2,12 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.probes.recording import Record, Recording
 
 from scope_bpf.binding.map import Map
 from scope_bpf.binding.object import BpfObject
+from scope_bpf.capture.batch import RawBatch
 from scope_bpf.capture.functions import Functions
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.target import Target
@@ -103,40 +105,57 @@ def test_python_frames_are_where_the_interpreter_runs_them(record: Record, pytho
         assert not any(frame.startswith("_PyEval_EvalFrameDefault") for frame in frames)
 
 
+def in_rounds(
+    command: Sequence[str], functions: str, rounds: int, before: Callable[[BpfObject], None] = lambda _: None
+) -> Recording:
+    """Calls of functions by a program that stops itself before each round; the calls of a round are read before the
+    next one. `before` gets the probe's object."""
+    probe, recorded = probe_named("span"), Recording()
+    options = parse_options(probe.options, {"functions": [functions], "stacks": True, "returns": "none"})
+    with stopped(command, Path("/dev/null")) as pid, Tracer(probe, options, Target(pid=pid)) as tracer:
+        tracer.start()
+        assert tracer._programs
+        before(tracer._programs.object)
+        for _ in range(rounds):
+            os.kill(pid, signal.SIGCONT)
+            os.waitpid(pid, os.WUNTRACED)  # until it stops again, or ends
+            while raws := list(tracer.poll(200)):
+                for raw in raws:
+                    assert isinstance(raw, RawBatch)
+                    recorded.add(raw)
+        for raw in tracer.finish():
+            assert isinstance(raw, RawBatch)
+            recorded.add(raw)
+        recorded.accounts, recorded.notes = tracer.accounts(), tracer.notes()
+    return recorded
+
+
 @pytest.fixture
-def paths(runnable: dict[str, str], workload: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> Paths:
-    """`paths(BEFORE)`: the stacks of a program that calls a function by 8 times 1,024 ways, the last four times by the
-    same ways as the first four. The kernel's map has room for 2,048, and so have the texts; BEFORE gets the map."""
+def with_small_maps(runnable: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's maps have room for 2,048 stacks and as many code objects, and so have the texts."""
     if runnable["span"]:
         pytest.skip(runnable["span"])
     prepare = Functions.prepare
 
     def smaller(self: Functions, object_: BpfObject) -> None:
         prepare(self, object_)
-        object_.map("scope_stacks").resize(2048)
+        for name in ("scope_stacks", "python_codes", "python_lines"):
+            object_.map(name).resize(2048)
 
     monkeypatch.setattr(Functions, "prepare", smaller)
     monkeypatch.setattr("scope_bpf.code.kept_stacks._MOST_TEXTS", 2048)
+    monkeypatch.setattr("scope_bpf.code.python.codes._MOST_TEXTS", 2048)
+
+
+@pytest.fixture
+def paths(with_small_maps: None, workload: Callable[[str], str]) -> Paths:
+    """`paths(BEFORE)`: the stacks of a program that calls a function by 8 times 1,024 ways, the last four times by the
+    same ways as the first four; BEFORE gets the map of stacks."""
+    assert with_small_maps is None
 
     def run(before: Callable[[Map], None] = lambda _: None) -> Recording:
-        probe, recorded = probe_named("span"), Recording()
-        options = parse_options(probe.options, {"functions": ["paths:reached"], "stacks": True, "returns": "none"})
-        with (
-            stopped([workload("paths"), "10", "8", "4"], Path("/dev/null")) as pid,
-            Tracer(probe, options, Target(pid=pid)) as tracer,
-        ):
-            tracer.start()
-            assert tracer._programs
-            before(tracer._programs.object.map("scope_stacks"))
-            for _ in range(8):
-                os.kill(pid, signal.SIGCONT)
-                os.waitpid(pid, os.WUNTRACED)  # until it stops again, or ends
-                while raws := list(tracer.poll(200)):
-                    for raw in raws:
-                        recorded.add(raw)
-            for raw in tracer.finish():
-                recorded.add(raw)
-            recorded.accounts, recorded.notes = tracer.accounts(), tracer.notes()
+        command = [workload("paths"), "10", "8", "4"]
+        recorded = in_rounds(command, "paths:reached", 8, lambda object_: before(object_.map("scope_stacks")))
         assert recorded.count("span") == 8 << 10
         return recorded
 
@@ -169,3 +188,24 @@ def test_stacks_that_no_row_tells_make_room(paths: Paths) -> None:
     said = f"{missing:,} of 8,192 stacks are missing ({share:.1%}): the kernel's map had no room ({missing:,})"
     assert [note for note in recorded.notes if "missing" in note] == [said]
     assert recorded.accounts["span"].incomplete == missing
+
+
+@pytest.mark.usefixtures("with_small_maps")
+def test_more_code_objects_than_the_map_has_room_for() -> None:
+    """A machine runs for long, and has ever new Python functions: once they are read, there is room for others; and one
+    that is called again is named again."""
+    script = (
+        "import os, signal\n"
+        "for number in [*range(8), *range(4)]:\n"
+        "    os.kill(os.getpid(), signal.SIGSTOP)\n"
+        "    for one in range(1000 * number, 1000 * (number + 1)):\n"
+        "        names = {'os': os}\n"
+        "        exec(f'def function_{one}(): os.getppid()', names)\n"
+        "        names[f'function_{one}']()\n"
+    )
+    recorded = in_rounds(["/usr/bin/python3", "-S", "-c", script], "libc:getppid", 12)
+    texts = recorded.table("span")["stack"].cast(pa.string()).to_pylist()
+    called = Counter(name for text in texts for name in re.findall(r"function_[0-9]+ ", text or ""))
+    assert len(texts) == 12_000
+    assert called == {f"function_{number} ": 2 if number < 4000 else 1 for number in range(8000)}
+    assert recorded.accounts["span"].incomplete == 0

@@ -141,6 +141,7 @@ class StackNames:
         found = [self._find(rows[index], stream) for index in first.tolist()]
         self._kept.count(stream, rows, np.array([one is not NO_STACK for one in found], bool)[keys.indices.to_numpy()])
         self._kept.make_room()
+        self._codes.make_room()
         return {
             name: pa.array([getattr(one, name) for one in found], pa.string()).take(keys.indices).dictionary_encode()
             for name in wanted
