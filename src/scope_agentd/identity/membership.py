@@ -54,7 +54,7 @@ class Membership:
             )
         try:
             self.credentials = Credentials.read(key_file(state_dir))
-            self.fleet = _read(state_dir)
+            self.fleet = _read(state_dir, self.credentials)
             revoked = _revoked_file(state_dir)
             self.revoked = frozenset(revoked.read_text().split() if revoked.exists() else ())
         except InvalidKeyFile as error:
@@ -187,8 +187,11 @@ def key_file(state_dir: Path) -> Path:
     return state_dir / "agent.pem"
 
 
-def _read(state_dir: Path) -> Fleet:
+def _read(state_dir: Path, credentials: Credentials) -> Fleet:
     file = state_dir / "membership.json"
+    if not file.exists():  # joined by version 0.1.0, which kept the address only; the server tells the rest
+        address = (state_dir / "server-address").read_text().strip()
+        return Fleet(digest_of(credentials.authorities[0]).hex(), "", (address,), ())
     try:
         kept = json.loads(file.read_text())
         lists = {name: tuple(map(str, kept[name])) for name in ("servers", "enrolments")}
