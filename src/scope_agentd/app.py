@@ -7,7 +7,8 @@ from contextlib import AsyncExitStack, ExitStack, closing
 
 from scope_agentd.bus.bus import Bus
 from scope_agentd.control.examination import Examination
-from scope_agentd.control.server import start_server
+from scope_agentd.control.health import Health
+from scope_agentd.control.server import SERVICE, start_server
 from scope_agentd.control.service import ControlService
 from scope_agentd.cost import sample_costs
 from scope_agentd.errors import StateUnusable
@@ -79,11 +80,13 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
             metrics = MetricsServer(registry(tasks, totals, spool, bus=bus, link=link, upload=upload))
             await metrics.start(settings.metrics)
             cleanup.push_async_callback(metrics.stop)
-            server, address = await start_server(settings, membership, ControlService(node, tasks, examination))
+            health = Health(membership, ("", SERVICE))
+            server, address = await start_server(settings, membership, health, ControlService(node, tasks, examination))
             cleanup.push_async_callback(server.stop, 1.0)
             async with background(
                 tasks=tasks.pursue(),
                 session=link.run(),
+                health=health.watch(),
                 costs=sample_costs(tasks),
                 examination=examination.run(),
                 spool=spool.watch(),

@@ -49,6 +49,17 @@ class AgentCollector(Collector):
         yield answers
         yield CounterMetricFamily("scope_agent_connections", "Connections to the server", self._link.connections)
         yield GaugeMetricFamily("scope_agent_connected", "1 while connected to the server", float(self._link.connected))
+        member = self._link.membership
+        yield GaugeMetricFamily(
+            "scope_agent_needs_token",
+            "1 while the server refuses this machine until it joins again",
+            float(bool(member.fleet.needs_token)),
+        )
+        yield GaugeMetricFamily(
+            "scope_agent_certificate_expires_seconds",
+            "When the agent's certificate ends, in seconds since 1970",
+            member.credentials.holder.expires.timestamp(),
+        )
 
     def _of_tasks(self) -> Iterator[Metric]:
         states = Counter(_state(task) for task in self._tasks.all())

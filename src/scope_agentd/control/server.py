@@ -1,10 +1,11 @@
 """The gRPC server of the control service, with health and reflection, so grpcurl needs no .proto files."""
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from scope_agentd.control.auth import RequireRole
+from scope_agentd.control.health import Health
 from scope_agentd.control.service import ControlService
 from scope_agentd.errors import PortTaken
 from scope_agentd.identity.membership import Membership
@@ -18,7 +19,7 @@ SERVICE = control_pb2.DESCRIPTOR.services_by_name["AgentControl"].full_name
 
 
 async def start_server(
-    settings: Settings, membership: Membership, service: ControlService
+    settings: Settings, membership: Membership, health_of_agent: Health, service: ControlService
 ) -> tuple[grpc.aio.Server, str]:
     """Starts the server, on mutual TLS; returns the server and its host:port.
 
@@ -27,10 +28,8 @@ async def start_server(
     """
     server = grpc.aio.server(interceptors=[RequireRole(membership)], options=server_options())
     add_AgentControlServicer_to_server(service, server)
-    status = health.aio.HealthServicer()  # type: ignore[attr-defined]  # missing in the stubs
-    health_pb2_grpc.add_HealthServicer_to_server(status, server)
-    for name in ("", SERVICE):
-        await status.set(name, health_pb2.HealthCheckResponse.SERVING)
+    health_pb2_grpc.add_HealthServicer_to_server(health_of_agent.servicer, server)
+    await health_of_agent.tell()
     names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
     reflection.enable_server_reflection(names, server)
     try:

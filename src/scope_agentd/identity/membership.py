@@ -1,5 +1,6 @@
 """The machine's membership in a server's fleet: key and certificate, where the server is, and what it refused."""
 
+import asyncio
 import json
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -39,6 +40,7 @@ class Membership:
     Attributes:
         credentials: the newest; replaced as a whole, so any thread may read it.
         fleet: replaced as a whole, too.
+        judged: set when the server has accepted or refused this machine.
         revoked: serial numbers of certificates of persons whose calls are refused.
 
     Raises:
@@ -46,7 +48,7 @@ class Membership:
     """
 
     def __init__(self, state_dir: Path) -> None:
-        self._state_dir = state_dir
+        self._state_dir, self.judged = state_dir, asyncio.Event()
         if not key_file(state_dir).exists():
             raise NotJoined(
                 "this machine has not joined a server: make a token there with `scope admin join-token`, then run "

@@ -80,6 +80,7 @@ async def _keep(membership: Membership, answer: Any, at: Endpoint) -> None:
         await asyncio.to_thread(membership.renew, answer, at)
     except OSError as error:  # it is in use until the next start, and then renewed again
         log.warning("the new certificate cannot be kept", extra={"reason": error.strerror})
+    membership.judged.set()
 
 
 async def _refuse(membership: Membership, reason: str) -> None:
@@ -89,6 +90,7 @@ async def _refuse(membership: Membership, reason: str) -> None:
         await asyncio.to_thread(membership.refuse, reason)
     except OSError as error:
         log.warning("cannot keep that the server refuses this machine", extra={"reason": error.strerror})
+    membership.judged.set()
 
 
 def _said(error: Exception) -> str:

@@ -35,7 +35,7 @@ class Link:
     """
 
     def __init__(self, membership: Membership, server: str | None, attendance: Attendance, upload: Upload) -> None:
-        self._membership, self._given = membership, server
+        self.membership, self._given = membership, server
         self._server = membership.endpoints(server)[0]
         self._tries = 0
         self._attendance, self._upload = attendance, upload
@@ -47,7 +47,7 @@ class Link:
         pause_s, asked_at = FIRST_PAUSE_S, -ASK_EVERY_S
         while True:
             began = time.monotonic()
-            known = self._membership.endpoints(self._given)
+            known = self.membership.endpoints(self._given)
             self._server = known[self._tries % len(known)]
             served = self.connections
             reason = await self._until_broken()
@@ -63,7 +63,7 @@ class Link:
         Returns when it asked last."""
         if time.monotonic() - asked_at < ASK_EVERY_S:
             return asked_at
-        await come_back(self._membership)
+        await come_back(self.membership)
         return time.monotonic()
 
     async def _until_broken(self) -> str:
@@ -87,7 +87,7 @@ class Link:
                 await welcome.wait()  # the server accepts an Upload only after Attend
                 self.connections += 1
                 self.connected = True
-                await admitted(self._membership)
+                await admitted(self.membership)
                 log.info("session with the server", extra={"address": str(self._server)})
                 streams.create_task(self._upload.run(stub))
 

@@ -13,22 +13,40 @@ def register(subcommands: Any) -> None:
     """Adds the subcommand."""
     parser = subcommands.add_parser("agentd", help="run the agent: records on this machine, sends to a server")
     add_config_flag(parser, AGENTD)
+    parser.add_argument(
+        "question",
+        nargs="?",
+        choices=["status"],
+        metavar="status",
+        help="say whether the agent here is in order, and end",
+    )
     add_join_flags(parser)
     add_flags(parser, AGENTD)
     parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Runs until SIGINT or SIGTERM."""
+def run(arguments: argparse.Namespace) -> int:
+    """Runs until SIGINT or SIGTERM; or says the agent's status: 0 if it is in order, else 1."""
+    if arguments.question:
+        from scope_cli.agent_status import print_status
+
+        return print_status(_settings(arguments))
     from scope_bpf.binding.statistics import set_admin_aside
 
     set_admin_aside()  # before other threads start
 
     from scope_agentd.app import serve
     from scope_agentd.errors import AgentError
-    from scope_cli.configuration.resolve import load
     from scope_cli.daemon import run_until_signalled
 
-    settings = load(AGENTD, arguments.config, os.environ, given(arguments, AGENTD))
+    settings = _settings(arguments)
     joining(arguments)(settings.state_dir)
     run_until_signalled(lambda stop, notifier: serve(settings, stop, lambda _: notifier.ready()), AgentError)
+    return 0
+
+
+def _settings(arguments: argparse.Namespace) -> Any:
+    """The agent's settings."""
+    from scope_cli.configuration.resolve import load
+
+    return load(AGENTD, arguments.config, os.environ, given(arguments, AGENTD))

@@ -1,6 +1,7 @@
 """Fixtures: one real PostgreSQL for all tests of a process, a database for each test, and a server on it."""
 
 import itertools
+import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -81,3 +82,10 @@ def start_server(database: str, tmp_path: Path) -> Callable[..., AbstractAsyncCo
         return running(Settings(**{"database": database, **anywhere, **files, **changes}), prepared)
 
     return start
+
+
+@pytest.fixture
+def port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
