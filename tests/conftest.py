@@ -6,6 +6,7 @@ Or for the previous release, where git's history lacks it.
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -18,6 +19,9 @@ from scope_bpf.probes import probe_named, probes
 from scope_wire.tls import only_tls_1_3
 
 only_tls_1_3()  # no test has imported gRPC yet
+# Hundreds of `scope` processes, some on an emulated CPU, would otherwise compile each module that they import.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # its handlers end a test's child that a preexec_fn prepares
 
 
