@@ -101,7 +101,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert not placed.exists()
         placed.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, placed)
-    subprocess.run(["make", "catalogue"], cwd=copy, check=True, capture_output=True)
+    subprocess.run(["make", f"PYTHON={sys.executable}", "catalogue"], cwd=copy, check=True, capture_output=True)
     return copy / "src"
 
 

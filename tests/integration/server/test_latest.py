@@ -15,10 +15,12 @@ from tests.integration.server.running import until
 from tests.integration.server.states import HELD, MEMORY, assert_ranks, at_random, by_all_rows, told
 from tests.integration.server.tables import TABLES, migrated
 
+from scope_catalogue.catalogue import streams
 from scope_catalogue.shown import Latest
 from scope_server.store.latest.reader import States
 from scope_server.store.reading.database import Database
 from scope_server.store.retention import Disk, Retention
+from scope_server.store.schema.tables import Tables
 
 BEGIN = datetime.fromtimestamp(BOOT_TO_UTC_NS / 1e9, UTC)
 LONG_AGO = BEGIN - timedelta(days=400)
@@ -229,7 +231,7 @@ async def test_a_short_disk_is_not_filled_by_deleting(line: Line, upkeep: psycop
 async def test_any_stream_can_tell_states(database: str) -> None:
     """Any stream can declare states, also without ended processes; a changed declaration deletes the states."""
     latest = Latest(key=("device", "kind"), by=("comm", "device"), totals=("used_bytes",), held=("used_bytes",))
-    tables = {**TABLES, "gpu_process": replace(TABLES["gpu_process"], latest=latest)}
+    tables = _with_states(latest)
     rows = told("gpu_process", 4, pid=[1, 1, 2, 0], device=[0, 0, 1, 0], used_bytes=[10, 20, 25, 0])
     rows = rows.set_column(
         rows.schema.get_field_index("kind"),
@@ -237,15 +239,19 @@ async def test_any_stream_can_tell_states(database: str) -> None:
         told("gpu_process", 4, kind=["compute", "graphics", "compute", "compute"]).column("kind"),
     )
     async with lined(database, tables=tables) as line, Database(line.conninfo, 2, 20) as queries:
-        await queries.prepare(tables.values())
+        await queries.prepare(tables)
         await line.send(Run().batch(1, rows, stream="gpu_process"))
         found = await States(queries).largest(tables["gpu_process"], since=LONG_AGO, limit=10)
         assert [(row["pid"], row["device"], row["used_bytes"]) for row in found] == [(1, 0, 30), (2, 1, 25)]
         migrated(database, tables)
         assert line.query("SELECT count(*) FROM latest.gpu_process") == [(4,)]
-        migrated(database, {"gpu_process": replace(tables["gpu_process"], latest=replace(latest, by=("comm",)))})
+        migrated(database, _with_states(replace(latest, by=("comm",))))
         assert line.query("SELECT count(*) FROM latest.gpu_process") == [(0,)]
         assert line.query("SELECT count(*) FROM ranked.gpu_process") == [(0,)]
+
+
+def _with_states(latest: Latest) -> Tables:
+    return Tables({**streams(), "gpu_process": replace(streams()["gpu_process"], latest=latest)}.values())
 
 
 async def test_what_is_not_known_is_not_over(line: Line, states: States) -> None:
