@@ -15,7 +15,7 @@ def list_probes() -> control_pb2.ListProbesResponse:
     from scope_bpf.probes import probes
 
     known = list(probes().values())
-    findings = examine_all(known)
+    findings = list(examine_all(known))
     listed = control_pb2.ListProbesResponse(
         probes=[probe_message(probe, finding) for probe, finding in zip(known, findings, strict=True)]
     )

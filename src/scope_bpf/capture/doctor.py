@@ -1,7 +1,7 @@
 """Checks each probe on this host: starts it as a task would, and says which attach point works and why."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -28,10 +28,13 @@ class Finding:
     unseen: tuple[str, ...] = ()
 
 
-def examine_all(probes: Collection[Probe]) -> list[Finding]:
-    """Examines the probes, on all CPUs: most of the work is the kernel's, and done without Python's lock."""
+def examine_all(probes: Iterable[Probe]) -> Iterator[Finding]:
+    """Examines the probes, on all CPUs: most of the work is the kernel's, and done without Python's lock.
+
+    Yields the findings in the order of the probes, each as soon as it is known.
+    """
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        return list(threads.map(examine, probes))
+        yield from threads.map(examine, probes)
 
 
 def examine(probe: Probe) -> Finding:

@@ -2,6 +2,7 @@
 
 import argparse
 import platform
+import sys
 from dataclasses import asdict
 from typing import Any
 
@@ -20,8 +21,8 @@ def run(arguments: argparse.Namespace) -> int:
     from scope_bpf.probes import probes
     from scope_cli.printable import print_json, print_line
 
-    findings = examine_all(probes().values())
     if arguments.json:
+        findings = list(examine_all(probes().values()))
         found = {
             "kernel": platform.release(),
             "architecture": platform.machine(),
@@ -33,11 +34,15 @@ def run(arguments: argparse.Namespace) -> int:
         print_line(f"kernel {platform.release()} on {platform.machine()}")
         for feature in features():
             print_line(f"{'✓' if feature.available else '✗'} {feature.name}: {feature.reason}")
-        for finding in findings:
+        sys.stdout.flush()  # the probes take seconds
+        findings = []
+        for finding in examine_all(probes().values()):
+            findings.append(finding)
             mark = "✓" if finding.available else "–" if finding.no_device else "✗"
             print_line(f"{mark} {finding.probe}: {finding.attach_point or finding.reason}")
             if finding.available:
                 print_line(f"    {finding.reason}")
             if finding.unseen:
                 print_line(f"    does not record {' and '.join(finding.unseen)}")
+            sys.stdout.flush()
     return 0 if all(finding.available or finding.no_device for finding in findings) else 1
