@@ -97,6 +97,18 @@ class TooManySessions(SessionError):
     """The server has reached its limit of connected agents."""
 
 
+class ComeAgain(SessionError):
+    """Too many sessions begin at the same time.
+
+    Attributes:
+        in_s: when the agent is to come again.
+    """
+
+    def __init__(self, in_s: float) -> None:
+        super().__init__(f"too many agents connect at the same time; come again in {1000 * in_s:.0f} ms")
+        self.in_s = in_s
+
+
 class NoSession(SessionError, ConnectionError):
     """The agent has no session or its session is over; it must call Attend before Upload."""
 

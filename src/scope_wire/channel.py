@@ -10,6 +10,8 @@ from scope_wire.limits import CALLER_KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS, LISTENE
 
 Options = list[tuple[str, int]]
 
+PUSHBACK = "grpc-retry-pushback-ms"  # gRPC's trailing metadata of a refused call: when to try it again
+
 # With keepalive, gRPC also sets TCP_USER_TIMEOUT to its timeout: unacknowledged data ends the connection.
 _BOTH: Options = [
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),

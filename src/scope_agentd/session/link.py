@@ -5,23 +5,46 @@ import logging
 import random
 import time
 import traceback
+from typing import Any, Protocol
 
 import grpc
 
 from scope_agentd.errors import SessionEnded
 from scope_agentd.identity.membership import Membership
 from scope_agentd.identity.renewal import admitted, come_back
-from scope_agentd.session.attend import Attendance
-from scope_agentd.session.upload import Upload
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
-from scope_wire.channel import open_channel
+from scope_wire.channel import PUSHBACK, open_channel
+from scope_wire.endpoint import Endpoint
 from scope_wire.identity import SERVER_NAME
 
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.25, 15.0
 ASK_EVERY_S = 30.0
+_LONGEST_PUSHBACK_S = 60.0
 _LASTED_S = 5.0  # after a connection that lasted this long, reconnect without a pause
+
+
+class Attends(Protocol):
+    """The first stream of a connection."""
+
+    async def run(self, stub: SessionStub, at: Endpoint, welcome: asyncio.Event) -> None:
+        """Runs until the stream breaks; sets `welcome` when the server's first Wanted has arrived.
+
+        Raises:
+            grpc.aio.AioRpcError, SessionEnded: it broke.
+        """
+
+
+class Uploads(Protocol):
+    """The stream of records, which begins after the welcome."""
+
+    async def run(self, stub: SessionStub) -> None:
+        """Runs until the stream breaks.
+
+        Raises:
+            grpc.aio.AioRpcError, SessionEnded: it broke.
+        """
 
 
 class Link:
@@ -34,7 +57,7 @@ class Link:
         NotJoined: the address cannot be used.
     """
 
-    def __init__(self, membership: Membership, server: str | None, attendance: Attendance, upload: Upload) -> None:
+    def __init__(self, membership: Membership, server: str | None, attendance: Attends, upload: Uploads) -> None:
         self.membership, self._given = membership, server
         self._server = membership.endpoints(server)[0]
         self._tries = 0
@@ -56,7 +79,7 @@ class Link:
             if served == self.connections:
                 self._tries += 1
                 asked_at = await self._ask_why(asked_at)
-            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+            await asyncio.sleep(pause_s * random.uniform(0.0, 1.0))  # a fleet returns spread over the whole pause
 
     async def _ask_why(self, asked_at: float) -> float:
         """After a failed try, asks for a new certificate: gRPC does not tell that the server refused the one it saw.
@@ -81,6 +104,14 @@ class Link:
     async def _connection(self) -> None:
         async with open_channel(self._server, SERVER_NAME) as channel:
             stub = SessionStub(channel)
+            while (pause_s := await self._streams(stub)) is not None:
+                await asyncio.sleep(pause_s)
+
+    async def _streams(self, stub: SessionStub) -> float | None:
+        """Runs both streams until they break. If the server is busy, returns when to try again, on the same
+        connection: a handshake costs the server as much as the rest."""
+        pause_s: float | None = None
+        try:
             async with asyncio.TaskGroup() as streams:
                 welcome = asyncio.Event()
                 streams.create_task(self._attendance.run(stub, self._server, welcome))
@@ -90,6 +121,12 @@ class Link:
                 await admitted(self.membership)
                 log.info("session with the server", extra={"address": str(self._server)})
                 streams.create_task(self._upload.run(stub))
+        except* grpc.aio.AioRpcError as errors:
+            pause_s = _pushback_s(errors)
+            if pause_s is None:
+                raise
+            _clear_frames(errors)
+        return pause_s
 
 
 def _leaves(errors: BaseExceptionGroup[BaseException]) -> list[BaseException]:
@@ -108,6 +145,16 @@ def _clear_frames(error: BaseException) -> None:
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
             _clear_frames(each)
+
+
+def _pushback_s(errors: BaseExceptionGroup[BaseException]) -> float | None:
+    """After how many seconds the server wants to be called again; None: it does not say so."""
+    for error in _leaves(errors):
+        told: Any = error.trailing_metadata() if isinstance(error, grpc.aio.AioRpcError) else {}
+        value = str(dict(told or {}).get(PUSHBACK, ""))
+        if value.isdecimal():
+            return min(int(value) / 1000, _LONGEST_PUSHBACK_S)
+    return None
 
 
 def _said(error: BaseException) -> str:

@@ -73,7 +73,7 @@ class Load:
     def record(self, piece: Piece) -> Record:
         """A batch as it travels."""
         run = self._runs[piece.machine, piece.stream]
-        columns = self._columns(piece)
+        columns = self.columns(piece)
         batch = Batch(
             stream=piece.stream,
             sequence=piece.sequence,
@@ -82,7 +82,7 @@ class Load:
             last_ktime_ns=piece.last_ns - self.boot_to_utc_ns,
             boot_to_utc_ns=self.boot_to_utc_ns,
             schema_fingerprint=fingerprint(columns.schema),
-            arrow_ipc=_travelling(columns),
+            arrow_ipc=travelling(columns),
             account=Account(emitted=columns.num_rows * piece.sequence),
         )
         return Record(run_id=run.bytes, task_id=run.bytes, batch=batch)
@@ -121,7 +121,8 @@ class Load:
         self._sequences[machine, stream] += 1
         return self._sequences[machine, stream]
 
-    def _columns(self, piece: Piece) -> pa.RecordBatch:
+    def columns(self, piece: Piece) -> pa.RecordBatch:
+        """The rows of a batch."""
         random = np.random.default_rng((piece.machine, piece.sequence, len(piece.stream)))
         schema = stream_table(streams()[piece.stream]).schema
         count = piece.rows
@@ -178,7 +179,8 @@ def _stack(number: int) -> str:
     return ";".join(f"library_{(number >> depth) % 40}::function_{depth}(int, float const*)" for depth in range(24))
 
 
-def _travelling(columns: pa.RecordBatch) -> bytes:
+def travelling(columns: pa.RecordBatch) -> bytes:
+    """Rows as they travel: one Arrow IPC stream, lz4."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, columns.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_batch(columns)

@@ -47,10 +47,54 @@ def register(subcommands: Any) -> None:
     store.add_argument("--dir", type=Path, metavar="DIR", help="create PostgreSQL in this directory")
     store.add_argument("--keep", action="store_true", help="keep the PostgreSQL in --dir afterwards")
     store.add_argument("--json", action="store_true", help="as JSON")
-    store.set_defaults(run=run)
+    store.set_defaults(run=run_store)
+    fleet = what.add_parser(
+        "fleet",
+        help="connect many agents to a server, and measure what they cost and how they return after its restart",
+        epilog="Creates its own PostgreSQL, server and agents, and removes them afterwards. The agents load no probe.",
+    )
+    fleet.add_argument("--agents", type=_count, default=1000, metavar="N", help="number of agents (default: 1,000)")
+    fleet.add_argument(
+        "--rate", type=_count, metavar="R", help="have up to 200 of them record R events/s each, and measure the delay"
+    )
+    fleet.add_argument(
+        "--seconds", type=_count, default=30, metavar="S", help="duration of each measurement (default: 30)"
+    )
+    fleet.add_argument("--json", action="store_true", help="as JSON")
+    fleet.set_defaults(run=run_fleet)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_fleet(arguments: argparse.Namespace) -> int:
+    """Prints a table of measured values and goals; status 1 if a goal was missed."""
+    import asyncio
+    import logging
+
+    from rich.console import Console
+
+    from scope_cli.bench_fleet.run import as_json, measured
+    from scope_cli.printable import print_json
+    from scope_cli.terminal import RowTable
+
+    logging.getLogger("scope_agentd").setLevel(logging.ERROR)  # each agent says that it has lost the server
+    with (
+        tempfile.TemporaryDirectory(prefix="scope") as folder,
+        Console(stderr=True).status("measuring") as status,
+    ):
+        lines = asyncio.run(
+            measured(Path(folder), arguments.agents, arguments.rate, idle_s=arguments.seconds, tell=status.update)
+        )
+    if arguments.json:
+        print_json(as_json(lines))
+    else:
+        table = RowTable("measured", "figure", "goal", "")
+        for line in lines:
+            goal, mark = ("", "") if line.met is None else (f"≤ {line.goal:g}", _MARKS[line.met])
+            table.add_row(line.what, f"{line.value:,.3g} {line.unit}", goal, mark)
+        Console().print(table)
+    return 1 if any(line.met is False for line in lines) else 0
+
+
+def run_store(arguments: argparse.Namespace) -> int:
     """Prints a table of measured values and goals; status 1 if a goal was missed."""
     import asyncio
     import time

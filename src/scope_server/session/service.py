@@ -13,6 +13,7 @@ import grpc
 from scope_proto.scope.v1 import enrolment_pb2, session_pb2
 from scope_proto.scope.v1.session_pb2_grpc import SessionServicer
 from scope_server.errors import (
+    ComeAgain,
     InvalidMessage,
     MachineTaken,
     NoSession,
@@ -27,6 +28,7 @@ from scope_server.identity.register import Register
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.upload import upload
 from scope_server.session.acknowledged import acknowledged
+from scope_server.session.entrance import Entrance
 from scope_server.session.hello import Caller, ahead, caller_of
 from scope_server.session.reconcile import Reconciler
 from scope_server.session.reported import Reported, reported
@@ -36,6 +38,7 @@ from scope_server.session.session import Session
 from scope_server.session.sessions import Sessions
 from scope_server.store.schema.tables import Tables
 from scope_wire.background import background
+from scope_wire.channel import PUSHBACK
 from scope_wire.errors import InvalidCertificate
 from scope_wire.identity import Holder, Kind
 from scope_wire.identity import caller_of as holder_of_call
@@ -52,6 +55,7 @@ _CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (NotAdmitted, grpc.StatusCode.PERMISSION_DENIED),
     (MachineTaken, grpc.StatusCode.ALREADY_EXISTS),
     (TooManySessions, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (ComeAgain, grpc.StatusCode.UNAVAILABLE),
     (NoSession, grpc.StatusCode.UNAVAILABLE),
     (StoreUnavailable, grpc.StatusCode.UNAVAILABLE),
 )
@@ -78,24 +82,24 @@ class SessionService(SessionServicer):
         self._register, self._answers = register, answers
         self._sessions, self._reports, self._seen = sessions, reports, seen
         self._reconciler, self._backlog, self._tables = reconciler, backlog, tables
+        self._entrance = Entrance()
 
     async def Attend(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
         """See session.proto."""
         async with _explained(context, self._register.refusals):
             caller, holder, requests = await self._enter(request_iterator, context)
-            await self._register.members.know(holder, caller.hostname)
-            session = await self._sessions.open(caller, holder)
-            try:
-                await context.send_initial_metadata(())
-                async with session.attended():
-                    await self._attend(session, requests, context)
-            finally:
-                self._sessions.close(session)
-
-    async def _attend(self, session: Session, requests: AsyncIterator[session_pb2.AttendRequest], context: Any) -> None:
-        async with background(read=self._read(session, requests)):
-            async for reply in session.replies():
-                await context.write(reply)
+            with self._entrance.turn() as turn:
+                await self._register.members.know(holder, caller.hostname)
+                session = await self._sessions.open(caller, holder)
+                try:
+                    await context.send_initial_metadata(())
+                    async with session.attended(), background(read=self._read(session, requests)):
+                        async for reply in session.replies():
+                            await context.write(reply)
+                            if reply.HasField("wanted"):
+                                turn.over()
+                finally:
+                    self._sessions.close(session)
 
     async def Upload(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
         """See session.proto."""
@@ -213,4 +217,5 @@ async def _explained(context: Any, refusals: Refusals) -> AsyncIterator[None]:
             refusals.note(error.reason, str(error), context.peer())
         code = next(code for kind, code in _CODES if isinstance(error, kind))
         await asyncio.sleep(_BEFORE_REFUSAL_S)
-        await context.abort(code, str(error))
+        told = ((PUSHBACK, f"{1000 * error.in_s:.0f}"),) if isinstance(error, ComeAgain) else ()
+        await context.abort(code, str(error), told)

@@ -1,15 +1,19 @@
 """Agents and their wanted tasks are reconciled, even if one side sends nothing."""
 
 import asyncio
+import time
+from collections import Counter
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 from tests.integration.server.running import node, until
 from tests.integration.server.stand_in_agent import StandInAgent
 
-from scope_server.session import desired, reconcile, session
+from scope_server.session import desired, reconcile, seen, session
 from scope_server.session.changes import Changes
+from scope_server.store.reading.database import Share
 
 StartServer = Callable[..., Any]
 
@@ -41,6 +45,38 @@ async def test_what_is_wanted_is_looked_at_again(
         for wanted in (False, True, False):
             server.query("UPDATE store.tasks SET wanted = %s", wanted)
             await until(wish, lambda ids, wanted=wanted: ids == [task_id] * wanted, 12)
+
+
+async def test_agents_that_do_nothing_cost_no_statements(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many agents are connected, the database is asked for changes once a second, and is told every 5 s which
+    agents were heard; nothing is asked about one agent."""
+    asked: Counter[str] = Counter()
+    for method in ("fetch", "run"):
+        monkeypatch.setattr(Share, method, _counting(getattr(Share, method), asked))
+    agents = [StandInAgent(f"node-{number}", f"{number:032x}") for number in range(13)]
+    async with AsyncExitStack() as attending:
+        server = await attending.enter_async_context(start_server())
+        for agent in agents:
+            await attending.enter_async_context(agent.attending(server))
+        await until(lambda: server.get("health"), lambda health: health["agents"] == 13)
+        asked.clear()
+        began = time.monotonic()
+        await asyncio.sleep(11)
+        lasted = time.monotonic() - began
+    assert not any(wish.tasks for agent in agents for wish in agent.wishes)
+    assert 0 < asked.pop("changed_wishes") <= lasted / reconcile.EVERY_S + 1
+    assert 0 < asked.pop("seen") <= lasted / seen.EVERY_S + 1
+    assert set(asked) <= {"history"}
+
+
+def _counting(method: Callable[..., Any], asked: Counter[str]) -> Callable[..., Any]:
+    def counting(share: Share, name: str, *arguments: Any) -> Any:
+        asked[name] += 1
+        return method(share, name, *arguments)
+
+    return counting
 
 
 async def test_an_agent_that_does_nothing_is_asked_again(

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import sql
@@ -18,6 +20,7 @@ from scope_server.store.schema.tables import Tables
 
 Connection = psycopg.AsyncConnection[DictRow]
 _CONNECT_S = 3.0
+_FRESH_S = 5.0  # a connection that worked so recently is used without a check, which costs a statement
 _LONGEST_PAUSE_S = 5.0
 _log = logging.getLogger(__name__)
 
@@ -37,6 +40,7 @@ class Database:
         self._conninfo = conninfo
         limit_ms = int(statement_timeout_s * 1000)
         self._unprepared = "not tried yet"
+        self._worked: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()  # when, by time.monotonic
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             conninfo,
             min_size=0,
@@ -44,7 +48,7 @@ class Database:
             open=False,
             timeout=_CONNECT_S,
             reconnect_timeout=_CONNECT_S,
-            check=AsyncConnectionPool.check_connection,
+            check=self._check,
             connection_class=psycopg.AsyncConnection[DictRow],
             kwargs={
                 "autocommit": True,
@@ -81,6 +85,10 @@ class Database:
             except psycopg.Error as error:
                 raise SchemaConflict(f"the database refuses this server's schema: {_first_line(error)}") from error
 
+    async def _check(self, connection: Connection) -> None:
+        if time.monotonic() - self._worked.get(connection, 0.0) > _FRESH_S:
+            await AsyncConnectionPool.check_connection(connection)
+
     def _migrate(self, tables: Tables) -> None:
         with psycopg.connect(self._conninfo, autocommit=True, connect_timeout=int(_CONNECT_S)) as connection:
             migrate(connection, tables)
@@ -98,6 +106,7 @@ class Database:
         try:
             async with self._pool.connection() as connection:
                 yield connection
+                self._worked[connection] = time.monotonic()
         except psycopg.errors.QueryCanceled:
             raise
         except psycopg.errors.LockNotAvailable as error:

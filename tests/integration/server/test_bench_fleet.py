@@ -1,0 +1,45 @@
+"""`scope bench fleet`: real sessions of many agents with one server."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scope_cli.bench_fleet.fleet import Fleet
+from scope_cli.bench_fleet.measure import delays, idle, returned, start_to_run
+from scope_cli.bench_fleet.rows import Rows
+from scope_cli.bench_fleet.server import FleetServer
+
+AGENTS = 31
+PATIENCE_S = 120.0
+
+
+@pytest.fixture
+def server() -> Iterator[FleetServer]:
+    with (
+        tempfile.TemporaryDirectory(prefix="scope", dir="/dev/shm") as folder,
+        FleetServer(Path(folder), AGENTS) as started,
+    ):
+        yield started
+
+
+async def test_a_small_fleet(server: FleetServer, tmp_path: Path) -> None:
+    """All agents are connected, are measured, record, and are all back after a restart."""
+    fleet = Fleet(AGENTS, tmp_path, server.authority, server.ingest, Rows(rate=40, every_s=0.25))
+    async with fleet.running():
+        await fleet.all_served(PATIENCE_S)
+        assert server.client().health()["agents"] == AGENTS
+        found = await idle(server, AGENTS, 0, 10.0)
+        assert min(found.cpu_share, found.statements_a_second, found.bytes_an_agent) > 0
+        task_id, _ = await start_to_run(server, fleet.agents[7])
+        assert [len(agent.tasks) for agent in fleet.agents] == [number == 7 for number in range(AGENTS)]
+        server.client().post("tasks", task_id, "stop")
+        recorded = await delays(server, fleet.agents[:3], 5.0)
+        assert recorded.events_a_second > 0
+        assert 0 < recorded.p50_s <= recorded.p99_s < PATIENCE_S
+        again = await returned(server, fleet, PATIENCE_S)
+        assert again.starts > 0
+        assert server.client().health()["agents"] == AGENTS
+        assert fleet.served == AGENTS
+        assert min(agent.link.connections for agent in fleet.agents) >= 2
