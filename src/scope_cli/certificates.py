@@ -43,9 +43,10 @@ def _make_client(arguments: argparse.Namespace) -> None:
     asked = base64.b64encode(signing_request(key)).decode()
     body = {"name": arguments.name, "role": arguments.role, "signing_request": asked}
     answer = Client().post("certificates", body=body)
-    signed, authority = (x509.load_pem_x509_certificate(answer[name].encode()) for name in ("certificate", "authority"))
+    signed = x509.load_pem_x509_certificate(answer["certificate"].encode())
+    authorities = tuple(x509.load_pem_x509_certificates(answer["authority"].encode()))
     try:
-        Credentials(key, signed, (authority,)).write(arguments.file)
+        Credentials(key, signed, authorities).write(arguments.file)
     except OSError as error:
         raise CommandError(f"cannot write {arguments.file}: {error.strerror}") from None
     until = f"{signed.not_valid_after_utc:%Y-%m-%d}"

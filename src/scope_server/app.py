@@ -45,7 +45,6 @@ from scope_server.store.writing.quarantine import Quarantine
 from scope_wire.background import background
 from scope_wire.endpoint import Endpoint
 from scope_wire.errors import InvalidToken
-from scope_wire.identity import Identity, Kind
 from scope_wire.token import make_token, read_token
 
 log = logging.getLogger(__name__)
@@ -73,7 +72,11 @@ async def serve(
         ExceptionGroup: background work ended; contains a SchemaConflict if the tables contradict the catalogue.
     """
     tables = Tables(streams().values())
-    token, authority, conninfo = _token(settings), Authority(settings.authority), settings.conninfo()
+    token, authority, conninfo = (
+        _token(settings),
+        Authority(settings.authority, settings.given_authority),
+        settings.conninfo(),
+    )
     async with AsyncExitStack() as cleanup:
         database = Database(conninfo, settings.connections, settings.statement_timeout_s)
         await cleanup.enter_async_context(database)
@@ -89,7 +92,7 @@ async def serve(
         members = Members(database, authority, timedelta(days=settings.grace))
         register = Register(database, authority, members)
         endpoints: list[Endpoint] = []
-        answers = Answers(authority, lambda: (endpoints[0], endpoints[1]), ())
+        answers = Answers(authority, lambda: (endpoints[0], endpoints[1]), settings.advertise)
         api = application(token)
         api[context.DATABASE], api[context.READER], api[context.TABLES] = database, Reader(database), tables
         api[context.STATES], api[context.MEMBERS], api[context.REGISTER] = States(database), members, register
@@ -101,8 +104,8 @@ async def serve(
         api[context.DISK], api[context.RETENTION], api[context.UPKEEP] = disk, retention, upkeep
         admission = Admission(tables, settings.keep_days)
         api[context.QUARANTINE] = Quarantine(conninfo, tables, admission)
-        own = authority.issue(Identity(Kind.SERVER))
-        http = await serve_http(api, Endpoint.parse(settings.http, "http"), lambda: own, cleanup)
+        own = partial(authority.own, settings.advertise)
+        http = await serve_http(api, Endpoint.parse(settings.http, "http"), own, cleanup)
         restored = Restored(share)
         changes = Changes(share, conninfo)
         reconciler = Reconciler(share, changes, reports, backlog, sessions, restored=restored)
@@ -119,7 +122,7 @@ async def serve(
         ingest = await serve_grpc(
             "ingest",
             partial(add_SessionServicer_to_server, service),
-            Endpoint.parse(settings.ingest, "ingest").showing(lambda: own),
+            Endpoint.parse(settings.ingest, "ingest").showing(own),
             cleanup,
             of_clients=True,
             calls=2 * settings.sessions + _WAITING,
@@ -127,7 +130,7 @@ async def serve(
         enrol = await serve_grpc(
             "enrol",
             partial(add_EnrolmentServicer_to_server, EnrolmentService(register, answers)),
-            Endpoint.parse(settings.enrol, "enrol").showing(lambda: own),
+            Endpoint.parse(settings.enrol, "enrol").showing(own),
             cleanup,
             of_clients=False,
             calls=_WAITING,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from scope_server.errors import InvalidSettings
-from scope_wire.endpoint import Endpoint
+from scope_wire.endpoint import Endpoint, host_names
 from scope_wire.errors import InvalidSetting
 from scope_wire.setting import Setting, above_zero, at_least, check_all
 
@@ -63,6 +63,26 @@ class Settings:
         ),
     ]
     state_dir: Annotated[Path, Setting("directory for data that outlives the server; made if it is missing")]
+    ca_cert: Annotated[
+        Path | None,
+        Setting(
+            "certificate of an authority from outside, a root in PEM; goes with ca_key",
+            unset="the server's own, in `authority`",
+            example=Path("/etc/scope/ca.pem"),
+        ),
+    ] = None
+    ca_key: Annotated[
+        Path | None,
+        Setting(
+            "key of ca_cert, ECDSA in PEM, mode 0600",
+            unset="the server's own, in `authority`",
+            example=Path("/etc/scope/ca-key.pem"),
+        ),
+    ] = None
+    advertise: Annotated[
+        tuple[str, ...],
+        Setting("names and addresses of this server as machines reach it; its certificate has them", check=host_names),
+    ] = ()
     database_password_file: Annotated[
         Path | None,
         Setting(
@@ -145,6 +165,13 @@ class Settings:
             check_all(self)
         except ValueError as error:
             raise InvalidSettings(str(error)) from None
+        if (self.ca_cert is None) != (self.ca_key is None):
+            raise InvalidSettings("ca_cert: goes with ca_key; give both, or neither")
+
+    @property
+    def given_authority(self) -> tuple[Path, Path] | None:
+        """The files of an authority from outside: certificate and key."""
+        return (self.ca_cert, self.ca_key) if self.ca_cert and self.ca_key else None
 
     def conninfo(self) -> str:
         """The connection string, with the password if there is a file of it.

@@ -1,6 +1,7 @@
 """Where a service is, and what is shown there: one class for both sides of a connection."""
 
 import ipaddress
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -11,6 +12,23 @@ if TYPE_CHECKING:  # cryptography takes 50 ms, and most commands only read an ad
     from scope_wire.keys import Anonymous, Credentials
 
 _MOST_PORT = 65535
+_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*")
+
+
+def host_names(hosts: tuple[str, ...], name: str) -> None:
+    """A check for names and addresses without ports.
+
+    Raises:
+        InvalidAddress: one is neither.
+    """
+    for host in hosts:
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            if not _NAME.fullmatch(host):
+                raise InvalidAddress(
+                    f"{name}: {host!r} is neither a name nor an address, such as scope.example.org; leave out the port"
+                ) from None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from scope_cli import certificates, members
+from scope_cli import certificates, members, rotation
 
 
 def register(subcommands: Any) -> None:
@@ -12,6 +12,7 @@ def register(subcommands: Any) -> None:
     topics = parser.add_subparsers(metavar="TOPIC", required=True)
     members.register(topics)
     certificates.register(topics)
+    rotation.register(topics)
     quarantine = topics.add_parser(
         "quarantine",
         help="records that could not be stored",

@@ -37,7 +37,7 @@ class Kind:
 def kind_of(declared: Any, setting: Setting) -> Kind:
     """The kind of a setting, by its declared type and its unit."""
     if get_origin(declared) is tuple:
-        return _NUMBERS
+        return _TEXTS if get_args(declared)[0] is str else _NUMBERS
     if setting.unit == "bytes":
         return _BYTES
     (wanted,) = (each for each in get_args(declared) or (declared,) if each is not NoneType)
@@ -94,6 +94,12 @@ def _numbers(given: Any) -> tuple[int, ...]:
     return tuple(map(_only_number, given))
 
 
+def _texts(given: Any) -> tuple[str, ...]:
+    if not isinstance(given, list):
+        raise ValueError(f'{_shown(given)} is no list; write it as ["one", "two"]')
+    return tuple(map(_text, given))
+
+
 def _only_number(given: Any) -> int:
     if isinstance(given, str):
         raise ValueError(f"{_shown(given)} is no number; leave out the quotes")
@@ -121,12 +127,17 @@ def _toml_bytes(count: int) -> str:
     return _toml_text(f"{count >> 10 * power}{_BINARY[power]}") if power else str(count)
 
 
+def _toml_texts(texts: Iterable[str]) -> str:
+    return f"[{', '.join(map(_toml_text, texts))}]"
+
+
 def _toml_numbers(numbers: Iterable[int]) -> str:
     return f"[{', '.join(map(str, numbers))}]"
 
 
 _BYTES = Kind("N", _bytes, _bytes, _toml_bytes)
 _NUMBERS = Kind("N", lambda text: tuple(map(_whole_number, text.split(","))), _numbers, _toml_numbers, many=True)
+_TEXTS = Kind("TEXT", lambda text: tuple(map(_text, text.split(","))), _texts, _toml_texts, many=True)
 _KINDS = {
     int: Kind("N", _whole_number, _only_number, str),
     float: Kind("N", _number, _only_float, lambda number: f"{number:g}"),

@@ -53,7 +53,10 @@ async def sign(request: web.Request) -> web.Response:
         raise InvalidQuery("signing_request: it is not base64") from None
     register = request.app[REGISTER]
     signed = await register.sign(asked, identity)
-    answer = {"certificate": pem_of(signed).decode(), "authority": pem_of(register.authority.certificate).decode()}
+    answer = {
+        "certificate": pem_of(signed).decode(),
+        "authority": b"".join(map(pem_of, register.authority.trusted)).decode(),
+    }
     return web.json_response(answer, status=201)
 
 

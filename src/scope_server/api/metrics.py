@@ -9,8 +9,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from scope_server.api.context import BACKLOG, DATABASE, DISK, RETENTION, SESSIONS
+from scope_server.api.context import BACKLOG, DATABASE, DISK, REGISTER, RETENTION, SESSIONS
 from scope_server.errors import StoreUnavailable
+from scope_server.identity.refusals import Reason as Refusal
 from scope_server.ingest.backlog import Backlog
 from scope_server.session.sessions import Sessions
 from scope_server.store.retention import Disk, Reason, Retention
@@ -24,7 +25,16 @@ async def get_metrics(request: web.Request) -> web.Response:
         stored = {}
     registry = CollectorRegistry()
     live = _live(request.app[SESSIONS], request.app[BACKLOG])
-    registry.register(_Snapshot([*live, *_storage(request.app[DISK], request.app[RETENTION]), *_stored(stored)]))
+    registry.register(
+        _Snapshot(
+            [
+                *live,
+                _refusals(request.app[REGISTER].refusals.counts),
+                *_storage(request.app[DISK], request.app[RETENTION]),
+                *_stored(stored),
+            ]
+        )
+    )
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))
     return web.Response(body=encode(registry), headers={"Content-Type": content_type})
 
@@ -80,6 +90,13 @@ def _storage(disk: Disk, retention: Retention) -> Iterator[Metric]:
     yield days
     yield CounterMetricFamily("scope_server_dropped_rows", "Rows of deleted days", retention.dropped_rows)
     yield CounterMetricFamily("scope_server_dropped_bytes", "Bytes of deleted days", retention.dropped_bytes)
+
+
+def _refusals(counts: Mapping[Refusal, int]) -> Metric:
+    family = CounterMetricFamily("scope_server_refused_peers", "Refused peers", labels=["reason"])
+    for reason in Refusal:
+        family.add_metric([reason.value], counts.get(reason, 0))
+    return family
 
 
 def _by_code(name: str, meaning: str, counts: Mapping[str, int]) -> Metric:

@@ -173,6 +173,16 @@ def _certificates() -> dict[str, Any]:
     authority = {"type": "object", "properties": {"authority": {"type": "string", "description": "in PEM"}}}
     return {
         "/authority": {"get": {**_operation("The certificate of the fleet's authority", authority), "security": []}},
+        "/authority/rotation": {
+            "get": _operation("Which machines have the authority's next root", _listed("machines"))
+        },
+        **{
+            f"/authority/rotation/{verb}": {"post": _operation(summary, _listed("machines"), changes=True)}
+            for verb, summary in (
+                ("begin", "Make the authority's next root"),
+                ("finish", "End the trust in the authority's first root"),
+            )
+        },
         "/join-tokens": {"post": _operation("A token with which machines join", signed, body=token, created=True)},
         "/certificates": {
             "get": _operation("Certificates that have not expired", listed),

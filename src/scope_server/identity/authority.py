@@ -1,51 +1,120 @@
-"""The certificate authority: a key and its certificate, in a directory of the server."""
+"""The certificate authority: its root, and the next one while it is being replaced, in a directory of the server."""
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from scope_server.errors import InvalidMessage, InvalidSettings
-from scope_wire.errors import InvalidKeyFile
-from scope_wire.identity import Identity, Kind, dns_names
-from scope_wire.keys import Credentials, Key, make_key, pem_of, read_private, signing_request, write_private
+from scope_server.errors import InvalidMessage, InvalidSettings, NotOurs
+from scope_server.identity.root import Root
+from scope_wire.identity import Holder, Identity, Kind
+from scope_wire.keys import Credentials, make_key, signing_request
 
-CERTIFICATE_FILE = "certificate.pem"  # in the authority's directory
-LIFETIME = timedelta(days=30)  # of the certificate of a machine or person
-_LONG = timedelta(days=3653)  # of the authority's, and of the server's, which lives in its memory
-_BEGIN = datetime(2020, 1, 1, tzinfo=UTC)  # of all: clocks of machines may be wrong, and must still connect
-_USAGES = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
+CERTIFICATE_FILE, KEY_FILE = "certificate.pem", "key.pem"  # in the authority's directory
 
 
 class Authority:
-    """Signs certificates. Servers of one fleet share its directory: `key.pem` and `certificate.pem`.
+    """Signs certificates.
+
+    Servers of one fleet share its directory: a root, and, while it is being replaced, the next root beside it. Then the
+    next one signs for machines and persons, and everybody trusts both. But servers still show certificates of the first
+    one: machines that do not have the next one yet must go on knowing them.
+
+    Args:
+        given: files with certificate and key of an authority from outside, which is not replaced from here.
 
     Raises:
         InvalidSettings: the files cannot be made or used.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, given: tuple[Path, Path] | None = None) -> None:
+        self._directory, self._given = directory, given
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not (directory / "key.pem").exists():
-                _make(directory)
-            self._key = _private_key(read_private(directory / "key.pem"))
-            self.certificate = x509.load_pem_x509_certificate((directory / CERTIFICATE_FILE).read_bytes())
+            if not given:
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if not (directory / KEY_FILE).exists():
+                    Root.make().write(directory / CERTIFICATE_FILE, directory / KEY_FILE)
+            self._root, self._next = self._read()
         except OSError as error:
             raise InvalidSettings(f"authority: cannot use {directory}: {error.strerror}") from None
         except ValueError as error:
-            raise InvalidSettings(f"authority: cannot use {directory}: {error}") from None
-        if self.certificate.public_key() != self._key.public_key():
-            raise InvalidSettings(f"authority: {directory}/certificate.pem is of another key than key.pem")
+            raise InvalidSettings(f"authority: cannot use {given[0].parent if given else directory}: {error}") from None
+        self._own: Credentials | None = None
+
+    def _read(self) -> tuple[Root, Root | None]:
+        if self._given:
+            return Root.read(*self._given), None
+        following = self._directory / f"next-{KEY_FILE}"
+        root = Root.read(self._directory / CERTIFICATE_FILE, self._directory / KEY_FILE)
+        return root, Root.read(self._directory / f"next-{CERTIFICATE_FILE}", following) if following.exists() else None
+
+    @property
+    def certificate(self) -> x509.Certificate:
+        """The root by which servers are known: tokens have its digest."""
+        return self._root.certificate
 
     @property
     def trusted(self) -> tuple[x509.Certificate, ...]:
-        """The certificates of the authorities whose signatures count."""
-        return (self.certificate,)
+        """The roots whose signatures count; the first one signs for machines and persons."""
+        return (self._next.certificate, self._root.certificate) if self._next else (self._root.certificate,)
+
+    @property
+    def rotates(self) -> bool:
+        """Whether the root is being replaced."""
+        return self._next is not None
+
+    def is_newest(self, holder: Holder) -> bool:
+        """Whether the root that signs now has signed this certificate: then its holder trusts this root."""
+        return holder.issuer == self.trusted[0].subject.rfc4514_string()
+
+    def begin_rotation(self) -> None:
+        """Makes the next root.
+
+        Raises:
+            NotOurs: the authority is from outside, or is being replaced already.
+            OSError: the files cannot be written.
+        """
+        if self._given:
+            raise NotOurs(
+                "the authority is from outside, as --ca-cert says: replace these files, and restart the server"
+            )
+        if self._next:
+            raise NotOurs("the authority is being replaced already: `scope admin rotate-ca` shows the progress")
+        following = Root.make()
+        following.write(self._directory / f"next-{CERTIFICATE_FILE}", self._directory / f"next-{KEY_FILE}")
+        self._next = following
+
+    def finish_rotation(self) -> None:
+        """The next root becomes the only one.
+
+        Raises:
+            NotOurs: the authority is not being replaced.
+            OSError: the files cannot be written.
+        """
+        if not self._next:
+            raise NotOurs("the authority is not being replaced; `scope admin rotate-ca --begin` begins")
+        self._next.write(self._directory / CERTIFICATE_FILE, self._directory / KEY_FILE)
+        for name in (KEY_FILE, CERTIFICATE_FILE):
+            (self._directory / f"next-{name}").unlink(missing_ok=True)
+        self._root, self._next = self._next, None
+
+    def reread(self) -> None:
+        """Takes what another server of the fleet has changed. Files that cannot be used change nothing.
+
+        Raises:
+            OSError, ValueError: they cannot be used; the message says why.
+        """
+        self._root, self._next = self._read()
+
+    def own(self, hosts: Sequence[str]) -> Credentials:
+        """This server's credentials, with these names and addresses: new ones after each change of the roots."""
+        if self._own is None or self._own.authorities != self.trusted:
+            key, identity = make_key(), Identity(Kind.SERVER)
+            signed = self._root.sign(key.public_key(), identity, hosts)
+            self._own = Credentials(key, signed, self.trusted)
+        return self._own
 
     def sign(self, request: bytes, identity: Identity) -> x509.Certificate:
         """Signs the public key of a request (PKCS #10, DER); all else in the request is ignored.
@@ -53,27 +122,12 @@ class Authority:
         Raises:
             InvalidMessage: these bytes are no request with an ECDSA key on P-256, signed with it.
         """
-        key = read_request(request).public_key()
-        names = [x509.UniformResourceIdentifier(identity.uri), *map(x509.DNSName, dns_names(identity))]
-        lifetime = _LONG if identity.kind is Kind.SERVER else LIFETIME
-        return (
-            x509.CertificateBuilder()
-            .subject_name(_name(identity.name or identity.kind))
-            .issuer_name(self.certificate.subject)
-            .public_key(key)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(_BEGIN)
-            .not_valid_after(datetime.now(UTC) + lifetime)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName(names), critical=False)
-            .add_extension(x509.ExtendedKeyUsage(_USAGES), critical=False)
-            .sign(self._key, hashes.SHA256())
-        )
+        return (self._next or self._root).sign(read_request(request).public_key(), identity)
 
     def issue(self, identity: Identity) -> Credentials:
-        """New credentials of this process's own."""
+        """New credentials."""
         key = make_key()
-        return Credentials(key, self.sign(signing_request(key), identity), (self.certificate,))
+        return Credentials(key, self.sign(signing_request(key), identity), self.trusted)
 
 
 def read_request(request: bytes) -> x509.CertificateSigningRequest:
@@ -91,32 +145,3 @@ def read_request(request: bytes) -> x509.CertificateSigningRequest:
     if not valid or not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp256r1":
         raise InvalidMessage("signing_request: it must have an ECDSA key on P-256, and be signed with it")
     return asked
-
-
-def _make(directory: Path) -> None:
-    key = make_key()
-    name = _name("SCOPE authority")
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(_BEGIN)
-        .not_valid_after(datetime.now(UTC) + _LONG)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    write_private(directory / CERTIFICATE_FILE, pem_of(certificate))
-    write_private(directory / "key.pem", pem_of(key))  # last: it says that both are there
-
-
-def _private_key(pem: bytes) -> Key:
-    key = serialization.load_pem_private_key(pem, None)
-    if not isinstance(key, Key):
-        raise InvalidKeyFile("key.pem is not an ECDSA key")
-    return key
-
-
-def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])

@@ -9,9 +9,10 @@ from typing import Any
 from cryptography import x509
 
 from scope_server.errors import NotAdmitted, StoreUnavailable
-from scope_server.identity.authority import LIFETIME, Authority
+from scope_server.identity.authority import Authority
 from scope_server.identity.members import Members, row_of
 from scope_server.identity.refusals import Reason, Refusals
+from scope_server.identity.root import LIFETIME
 from scope_server.session.session import Session
 from scope_server.session.sessions import Sessions
 from scope_server.store.reading.database import Database
@@ -100,17 +101,21 @@ class Register:
             )
 
     def is_fresh(self, holder: Holder) -> bool:
-        """Whether a certificate needs no renewal yet."""
-        return holder.expires - datetime.now(UTC) > LIFETIME / 2
+        """Whether a certificate needs no renewal yet: half of its time is left, and the newest root has signed it."""
+        return holder.expires - datetime.now(UTC) > LIFETIME / 2 and self.authority.is_newest(holder)
 
     async def watch(self, sessions: Sessions) -> None:
         """Reads again and again who was removed or revoked. Ends the sessions of those and of expired certificates, and
         has certificates renewed after half of their time: by our clock, since that of a machine may be wrong."""
+        trusted = self.authority.trusted
         while True:
             try:
                 await self._read()
+                trusted_before, trusted = trusted, await self._roots()
                 for session in sessions.all():
                     self._look_at(session)
+                    if trusted != trusted_before:
+                        session.ask_to_renew()
             except StoreUnavailable as error:
                 log.warning("cannot read who may connect", extra={"reason": str(error)})
             await asyncio.sleep(_READ_EVERY_S)
@@ -123,6 +128,14 @@ class Register:
         if not self.is_fresh(session.holder):
             session.ask_to_renew()
         session.tell_revoked(self._persons)
+
+    async def _roots(self) -> tuple[x509.Certificate, ...]:
+        """The roots, also if another server has changed them."""
+        try:
+            await asyncio.to_thread(self.authority.reread)
+        except (OSError, ValueError) as error:
+            log.error("cannot read the authority", extra={"reason": str(error)})
+        return self.authority.trusted
 
     async def _read(self) -> None:
         self._ended = await self.members.ended()

@@ -27,8 +27,8 @@ from scope_proto.scope.v1 import enrolment_pb2, session_pb2
 from scope_proto.scope.v1.enrolment_pb2 import JoinRequest
 from scope_proto.scope.v1.enrolment_pb2_grpc import EnrolmentServicer, EnrolmentStub, add_EnrolmentServicer_to_server
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
-from scope_server.identity import authority as signing
 from scope_server.identity import register
+from scope_server.identity import root as signing
 from scope_server.identity.authority import Authority
 from scope_wire.channel import listen
 from scope_wire.endpoint import Endpoint

@@ -18,8 +18,8 @@ from scope_agentd.errors import NotJoined
 from scope_agentd.identity.join import join
 from scope_agentd.identity.membership import Membership
 from scope_agentd.identity.renewal import come_back
-from scope_server.identity import authority as signing
 from scope_server.identity import register
+from scope_server.identity import root as signing
 from scope_wire.keys import Credentials
 
 StartServer = Callable[..., Any]

@@ -514,6 +514,11 @@ UPDATE store.members SET confirmed = true WHERE machine_id = %(machine_id)s AND 
 -- name: ended_members
 SELECT key_digest, ending FROM store.members WHERE ended IS NOT NULL AND expires + %(grace)s > now();
 
+-- name: member_certificates
+SELECT DISTINCT ON (machine_id) machine_id, hostname, certificate
+FROM store.members WHERE ended IS NULL
+ORDER BY machine_id, expires DESC;
+
 -- name: find_members
 SELECT machine_id, max(hostname) AS hostname FROM (
     SELECT machine_id, hostname FROM store.members UNION ALL SELECT machine_id, hostname FROM store.machines

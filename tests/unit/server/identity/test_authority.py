@@ -9,7 +9,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from scope_server.errors import InvalidMessage, InvalidSettings
-from scope_server.identity.authority import LIFETIME, Authority
+from scope_server.identity.authority import Authority
+from scope_server.identity.root import LIFETIME
 from scope_wire.identity import Identity, Kind, Role, holder_of
 from scope_wire.keys import make_key, signing_request
 

@@ -1,0 +1,131 @@
+"""The fleet's authority is replaced while agents are connected, or comes from outside; a server has several names."""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from cryptography import x509
+from tests.fleet import to_server
+from tests.integration.server.running import Server, node, until
+from tests.integration.server.stand_in_agent import StandInAgent
+from tests.integration.server.test_absence import agent, connected
+from tests.integration.server.test_enrolment import code_of, renewed, token_of
+from tests.integration.server.test_members import joined
+
+from scope_agentd.errors import NotJoined
+from scope_agentd.identity.join import _certificate_of, join
+from scope_agentd.identity.membership import Membership
+from scope_server.errors import InvalidSettings
+from scope_server.identity import register
+from scope_server.identity.authority import Authority
+from scope_server.identity.root import Root
+from scope_wire.endpoint import Endpoint
+
+StartServer = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(register, "_READ_EVERY_S", 0.2)
+
+
+async def progress(server: Server) -> dict[str, bool]:
+    """Which machines have the next root, by hostname."""
+    found = await server.get("authority", "rotation")
+    return {one["hostname"]: one["has_next"] for one in found["machines"]}
+
+
+async def test_the_authority_is_replaced(start_server: StartServer, tmp_path: Path, port: int) -> None:
+    """Both roots overlap. Connected agents get the next one by themselves; one that does not keeps the replacement from
+    being finished. After that, the agent is connected as before, and certificates of the first root are refused."""
+    here, state = socket.gethostname(), tmp_path / "agent"
+    async with start_server() as server:
+        before = await joined(server, state)
+        slow = await joined(server, tmp_path / "slow")
+        old_token = await token_of(server)
+        async with agent(state, port):
+            await until(lambda: server.get("nodes"), lambda found: any(one["connected"] for one in found["nodes"]))
+            stand_in = StandInAgent("slow", slow.machine_id)
+            async with to_server(server.ingest, slow.credentials) as channel, stand_in.attending(server, channel):
+                status, said = await server.ask("POST", "authority/rotation/begin")
+                assert (status, said["rotates"]) == (200, True)
+                assert (await server.ask("POST", "authority/rotation/begin"))[0] == 409
+                await until(lambda: progress(server), lambda found: found == {here: True, "slow": False})
+                status, said = await server.ask("POST", "authority/rotation/finish")
+                assert (status, "1 connected agents lack the next root: slow" in said["detail"]) == (409, True)
+                between = await joined(server, tmp_path / "between")
+                assert between.credentials.authorities == Membership(state).credentials.authorities
+                assert len(between.credentials.authorities) == 2
+            await until(lambda: server.get("nodes"), lambda found: sum(one["connected"] for one in found["nodes"]) == 1)
+            assert (await server.ask("POST", "authority/rotation/finish"))[0] == 200
+            assert (await server.ask("POST", "authority/rotation/finish"))[0] == 409
+            after = await until(
+                lambda: asyncio.to_thread(Membership, state), lambda found: len(found.credentials.authorities) == 1
+            )
+            await until(lambda: server.get("nodes"), lambda found: any(one["connected"] for one in found["nodes"]))
+        assert after.machine_id == before.machine_id
+        assert after.credentials.authorities != before.credentials.authorities
+        assert after.fleet.fleet == before.fleet.fleet
+        async with to_server(server.ingest, after.credentials) as channel:
+            assert (await renewed(channel, after)).identity.name == after.machine_id
+        for credentials in (before.credentials, slow.credentials):
+            async with to_server(server.ingest, credentials) as channel:
+                assert await code_of(renewed(channel)) is grpc.StatusCode.UNAVAILABLE
+        with pytest.raises(NotJoined, match="this is not the server that made the token"):
+            await join(server.enrol, old_token, tmp_path / "late")
+        await joined(server, tmp_path / "later")
+
+
+async def test_servers_of_one_fleet_replace_it_together(tmp_path: Path) -> None:
+    """A server takes the roots that another one has written."""
+    one, other = Authority(tmp_path), Authority(tmp_path)
+    for step in (one.begin_rotation, one.finish_rotation):
+        step()
+        other.reread()
+        assert other.trusted == one.trusted
+        assert (other.certificate, other.rotates) == (one.certificate, one.rotates)
+
+
+async def test_an_authority_from_outside(start_server: StartServer, tmp_path: Path) -> None:
+    """It signs, and is not replaced from here. What is no root is refused at the start, by name."""
+    files = tmp_path / "ca.pem", tmp_path / "ca-key.pem"
+    root = Root.make()
+    root.write(*files)
+    async with start_server(ca_cert=files[0], ca_key=files[1]) as server:
+        member = await joined(server, tmp_path / "agent")
+        assert member.credentials.authorities == (root.certificate,)
+        status, said = await server.ask("POST", "authority/rotation/begin")
+        assert (status, "--ca-cert" in said["detail"]) == (409, True)
+    leaf = member.credentials
+    leaf.write(tmp_path / "leaf.pem")
+    with pytest.raises(InvalidSettings, match=r"ca\.pem is of another key than leaf\.pem"):
+        Authority(tmp_path / "authority", (files[0], tmp_path / "leaf.pem"))
+    with pytest.raises(InvalidSettings, match="goes with ca_key"):
+        async with start_server(ca_cert=files[0]):
+            pass
+
+
+async def test_a_server_of_several_names(start_server: StartServer, tmp_path: Path, port: int) -> None:
+    """Its certificate has all of them, and machines know all: an agent connects by the second if nobody has the
+    first. A server that is renamed tells it with the next certificate, and is the same to its machines meanwhile."""
+    state = tmp_path / "agent"
+    async with start_server(advertise=("127.1.2.3", "127.0.0.1", "scope.example")) as server:
+        member = await joined(server, state)
+        ingest = Endpoint.parse(server.ingest, "ingest").port
+        assert member.fleet.servers == (f"127.1.2.3:{ingest}", f"127.0.0.1:{ingest}", f"scope.example:{ingest}")
+        shown = await asyncio.to_thread(_certificate_of, Endpoint.parse(server.enrol, "enrol"))
+        names = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert "scope.example" in names.get_values_for_type(x509.DNSName)
+        assert ipaddress.ip_address("127.1.2.3") in names.get_values_for_type(x509.IPAddress)
+        async with agent(state, port):
+            await connected(server)
+            assert (await node(server))["machine_id"] == member.machine_id
+        for name in ("http://x", "a:1", "", "a b", "-" * 64):
+            with pytest.raises(InvalidSettings, match=r"advertise: .* is neither a name nor an address"):
+                async with start_server(advertise=(name,)):
+                    pass
