@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from scope_wire.errors import InvalidCertificate
@@ -123,13 +124,12 @@ def holder_of(certificate: x509.Certificate) -> Holder:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, ValueError):
         raise InvalidCertificate("the certificate has no name that SCOPE gives") from None
-    return Holder(
-        _only(names.get_values_for_type(x509.UniformResourceIdentifier)),
-        f"{certificate.serial_number:x}",
-        certificate.not_valid_after_utc,
-        key_digest(certificate),
-        certificate.issuer.rfc4514_string(),
-    )
+    identity = _only(names.get_values_for_type(x509.UniformResourceIdentifier))
+    try:
+        issuer, key = certificate.issuer.rfc4514_string(), key_digest(certificate)
+    except (ValueError, UnsupportedAlgorithm):
+        raise InvalidCertificate("the certificate has a key or an issuer that cannot be read") from None
+    return Holder(identity, f"{certificate.serial_number:x}", certificate.not_valid_after_utc, key, issuer)
 
 
 def key_digest(of: x509.Certificate | x509.CertificateSigningRequest) -> bytes:
