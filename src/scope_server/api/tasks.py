@@ -5,7 +5,7 @@ from typing import Any
 from aiohttp import web
 from google.protobuf import json_format
 
-from scope_catalogue.catalogue import probe_named
+from scope_catalogue.catalogue import probe_named, probes
 from scope_catalogue.errors import CatalogueError, InvalidTarget
 from scope_catalogue.options import parse_options
 from scope_catalogue.target import check_target
@@ -14,7 +14,7 @@ from scope_server.api.context import DATABASE, DESIRED, SESSIONS
 from scope_server.api.input import PID, Parameters, fields, identity, number, only, quoted, text
 from scope_server.api.nodes import find_machine
 from scope_server.api.task_view import shown
-from scope_server.errors import InvalidQuery, UnknownThing
+from scope_server.errors import AgentUnavailable, InvalidQuery, UnknownThing
 
 MOST_TASKS = 1000
 STATES = ("pending", "starting", "running", "stopping", "stopped", "failed", "active")
@@ -39,8 +39,8 @@ async def start_task(request: web.Request) -> web.Response:
     """Creates a task. Answers when it records, or at once if its machine is not connected."""
     Parameters(request, ())
     body = await fields(request, _FIELDS)
-    definition = _definition(body)
     node = None if body.get("node") is None else text(body["node"], "node")
+    definition = _definition(body, newer=await _of_newer_agent(request, node, body.get("probe")))
     machine, machine_id = await find_machine(request, node)
     task_id = await request.app[DESIRED].start(machine, machine_id, definition)
     return web.json_response(await _task(request, task_id), status=201)
@@ -55,13 +55,27 @@ async def stop_task(request: web.Request) -> web.Response:
     return web.json_response(await _task(request, task["task_id"]))
 
 
-def _definition(body: dict[str, Any]) -> Definition:
+async def _of_newer_agent(request: web.Request, node: str | None, probe: object) -> bool:
+    """Whether this server does not know a probe, but the machine's agent has told that it has it."""
+    if not isinstance(probe, str) or probe in probes():
+        return False
+    try:
+        _, machine_id = await find_machine(request, node)
+    except (InvalidQuery, UnknownThing, AgentUnavailable):
+        return False
+    session = request.app[SESSIONS].get(machine_id)
+    told = session.probes() if session else None
+    return any(one.name == probe for one in told.probes) if told else False
+
+
+def _definition(body: dict[str, Any], *, newer: bool) -> Definition:
+    """The definition of a task. With `newer`, only the agent can check the probe's options."""
     name = text(body.get("probe", ""), "probe")
     options = body.get("options") or {}
     if not isinstance(options, dict):
         raise InvalidQuery("options: must be an object")
     try:
-        checked = parse_options(probe_named(name).options, options)
+        checked = options if newer else parse_options(probe_named(name).options, options)
         given = {option: checked[option] for option in options}
         definition = Definition(probe=name)
         json_format.ParseDict(

@@ -48,6 +48,21 @@ async def test_a_task_is_answered_when_it_records(start_server: StartServer) -> 
         assert (told.task_id, told.definition.duration.ToNanoseconds()) == (task["task_id"], 3_600_500_000_000)
 
 
+async def test_a_probe_that_only_the_agent_knows(start_server: StartServer) -> None:
+    """A newer agent's probe can be started once the agent has told it; the agent checks the options."""
+    agent = StandInAgent()
+    agent.probes.probes.add(name="oracle", available=True)
+    wanted = {"probe": "oracle", "options": {"depth": 3, "words": ["a", "b"]}}
+    async with start_server() as server, agent.attending(server):
+        status, problem = await server.ask("POST", "tasks", json=wanted)
+        assert (status, "no probe named 'oracle'" in problem["detail"]) == (400, True)
+        await until(lambda: server.ask("GET", "probes"), lambda answer: answer[0] == 200)
+        status, task = await server.ask("POST", "tasks", json=wanted)
+        assert (status, task["probe"], task["options"]) == (201, "oracle", {"depth": 3, "words": ["a", "b"]})
+        (told,) = agent.wishes[-1].tasks
+        assert told.definition.probe == "oracle"
+
+
 async def test_what_a_run_may_not_have_seen_is_told(start_server: StartServer) -> None:
     """A task and its run show the agent's notes: at most 16, without NUL characters."""
     agent = StandInAgent()
