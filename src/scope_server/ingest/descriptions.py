@@ -11,7 +11,7 @@ from scope_proto.scope.v1.session_pb2 import StreamDescription
 from scope_server.errors import Rejected
 from scope_server.store.schema.tables import Tables
 
-MOST = 256  # per upload: kept descriptions
+KEPT_BYTES = 1 << 20  # per upload; the descriptions of all of today's streams have 0.2 MiB
 _log = logging.getLogger(__name__)
 
 
@@ -29,6 +29,7 @@ class Descriptions:
     def __init__(self, tables: Tables, machine_id: str) -> None:
         self._tables, self._machine_id = tables, machine_id
         self._kept: dict[tuple[str, str], Description] = {}
+        self._kept_bytes = 0
         self._complained = False
 
     def take(self, message: StreamDescription) -> None:
@@ -37,8 +38,8 @@ class Descriptions:
         if known and known.fingerprint == message.schema_fingerprint:
             return
         try:
-            if len(self._kept) >= MOST:
-                raise InvalidDescription(f"more than {MOST} descriptions in an upload")
+            if self._kept_bytes + len(message.description) > KEPT_BYTES:
+                raise InvalidDescription(f"an upload's descriptions have more than {KEPT_BYTES} bytes")
             stream = read(message.description)
         except InvalidDescription as error:
             if not self._complained:  # one log line an upload
@@ -46,6 +47,7 @@ class Descriptions:
                 _log.warning("an agent's description of a stream is not valid", extra=about)
             self._complained = True
             return
+        self._kept_bytes += len(message.description)
         self._kept[stream.name, stream.fingerprint] = Description(stream)
 
     def of(self, batch: Batch) -> Description | None:

@@ -15,13 +15,16 @@ from tests.integration.server.running import Server, until
 from tests.integration.server.tables import described_with
 
 from scope_catalogue.catalogue import streams
-from scope_catalogue.description import read
+from scope_catalogue.description import read, written
 from scope_catalogue.encoding import to_json
 from scope_catalogue.shown import Latest
-from scope_server.ingest.descriptions import MOST
+from scope_server.errors import Rejected
+from scope_server.ingest.admit import Admission
+from scope_server.ingest.descriptions import KEPT_BYTES
 from scope_server.store.retention.days import measure
 from scope_server.store.schema import learning
 from scope_server.store.schema.tables import Tables
+from scope_server.store.writing.quarantine import Quarantine
 
 _CATALOGUE = """
 SELECT nspname || '.' || relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
@@ -190,6 +193,20 @@ async def test_a_description_that_is_not_valid_changes_nothing(line: Line, data:
     assert line.query(_CATALOGUE) == before
 
 
+async def test_rows_without_a_description_wait_in_the_quarantine(line: Line) -> None:
+    """Rows that came without a description are kept, and stored by a retry once the stream is known."""
+    answers = await line.send(Run().batch(1, rows(11), emitted=11, stream=FUTURE.name))
+    assert [answer.verdict for answer in answers] == [REFUSED]
+    quarantine = Quarantine(line.conninfo, line.tables, Admission(line.tables, 30))
+    (entry,) = await asyncio.to_thread(quarantine.entries)
+    with pytest.raises(Rejected, match="is unknown and not described"):
+        await asyncio.to_thread(quarantine.retry, entry.id)
+    await line.upload([description(FUTURE), envelope(Run().batch(1, rows(13), emitted=13, stream=FUTURE.name), 1)])
+    await asyncio.to_thread(quarantine.retry, entry.id)
+    assert line.query("SELECT count(*) FROM scope.from_the_future") == [(24,)]
+    assert {book[:4] for book in line.books(FUTURE.name)} == {(11, 11, 0, 0), (13, 13, 0, 0)}
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -274,9 +291,10 @@ async def test_a_machine_cannot_make_tables_without_end(line: Line, monkeypatch:
         requests += [description(described), envelope(run.batch(number, named), number)]
     answers = await line.upload([*requests, envelope(run.batch(4, rows(5)), 4)])
     assert [answer.verdict for answer in answers] == [STORED, REFUSED, REFUSED, STORED]
-    kept = [description(replace(FUTURE, name=f"other_{number}")) for number in range(MOST + 1)]
-    late = envelope(Run().batch(1, rows(3), stream=f"other_{MOST}"), 1)
-    assert (await line.upload([*kept, late]))[0].reason == f"stream 'other_{MOST}' is unknown and not described"
+    most = KEPT_BYTES // len(written(replace(FUTURE, name="other_0"))) + 1
+    kept = [description(replace(FUTURE, name=f"other_{number}")) for number in range(most)]
+    late = envelope(Run().batch(1, rows(3), stream=f"other_{most - 1}"), 1)
+    assert (await line.upload([*kept, late]))[0].reason == f"stream 'other_{most - 1}' is unknown and not described"
 
 
 async def test_a_locked_table_is_no_reason_to_refuse(line: Line) -> None:
