@@ -1,0 +1,219 @@
+"""Peers that may not connect, or that send what nobody should: each is refused and counted, and disturbs nobody."""
+
+import asyncio
+import re
+import resource
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from tests.fleet import of_machine, of_person, to_server
+from tests.integration.server.running import Server, until
+from tests.integration.server.stand_in_agent import MACHINE, StandInAgent
+from tests.integration.server.test_members import joined, signed_days_ago
+
+from scope_agentd.errors import NotJoined
+from scope_agentd.identity.join import join
+from scope_proto.scope.v1 import enrolment_pb2, session_pb2
+from scope_proto.scope.v1.enrolment_pb2_grpc import EnrolmentStub
+from scope_server.identity import register
+from scope_server.identity.authority import Authority
+from scope_wire.endpoint import Endpoint
+from scope_wire.join_token import JoinToken
+from scope_wire.keys import Anonymous, make_key, signing_request
+
+StartServer = Callable[..., Any]
+Code = grpc.StatusCode
+METHODS = tuple(session_pb2.DESCRIPTOR.services_by_name["Session"].methods)
+HALF_OPEN = 1009
+PATIENCE_S = 60
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(register, "_READ_EVERY_S", 0.2)
+
+
+def call(channel: Any, method: Any, messages: list[bytes]) -> Any:
+    """A call of any method of the session service, with these serialized messages."""
+    path = f"/{method.containing_service.full_name}/{method.name}"
+    if not method.client_streaming:
+        return channel.unary_unary(path)(messages[0], timeout=PATIENCE_S)
+
+    async def sent() -> AsyncIterator[bytes]:
+        for message in messages:
+            yield message
+        await asyncio.sleep(PATIENCE_S)
+
+    return channel.stream_stream(path)(sent(), timeout=PATIENCE_S)
+
+
+def first_message(method: Any, agent: StandInAgent) -> bytes:
+    """What an honest caller of a method sends first."""
+    if method.name == "Renew":
+        return session_pb2.RenewRequest(signing_request=signing_request(make_key())).SerializeToString()
+    kind: Any = {"Attend": session_pb2.AttendRequest, "Upload": session_pb2.UploadRequest}[method.name]
+    return bytes(kind(hello=agent.hello()).SerializeToString())
+
+
+async def refused(channel: Any, method: Any, message: bytes) -> Code:
+    """The status of a call that is refused."""
+    started = call(channel, method, [message])
+    if method.client_streaming:
+        return Code(await started.code())
+    with pytest.raises(grpc.aio.AioRpcError) as failed:
+        await started
+    return failed.value.code()
+
+
+async def counted(server: Server, reason: str) -> int:
+    """How many peers were refused for this reason."""
+    text = await asyncio.to_thread(_metrics, server)
+    found = re.search(rf'^scope_server_refused_peers_total{{reason="{reason}"}} (\S+)$', text, re.MULTILINE)
+    return int(float(found[1])) if found else -1
+
+
+def _metrics(server: Server) -> str:
+    from urllib.request import Request, urlopen
+
+    asked = Request(f"http://{server.http}/metrics", headers={"Authorization": server.authorization})
+    with urlopen(asked, timeout=PATIENCE_S) as answer:
+        return str(answer.read().decode())
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+async def test_no_call_without_a_valid_certificate(
+    start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: Any
+) -> None:
+    """Without a certificate, with one of another authority, an expired one or in plain text there is no connection; a
+    person, a revoked, a removed and another machine are refused by name, and counted."""
+    agent = StandInAgent()
+    message = first_message(method, agent)
+    async with start_server() as server:
+        with signed_days_ago(monkeypatch, 31):
+            expired = of_machine(server.authority, MACHINE)
+        strangers = (
+            Anonymous((server.authority.certificate,)),
+            of_machine(Authority(tmp_path / "other"), MACHINE),
+            expired,
+        )
+        for shown in strangers:
+            async with to_server(server.ingest, shown) as channel:
+                assert await refused(channel, method, message) is Code.UNAVAILABLE
+        async with grpc.aio.insecure_channel(server.ingest) as channel:
+            assert await refused(channel, method, message) is Code.UNAVAILABLE
+        async with to_server(server.ingest, of_person(server.authority)) as channel:
+            assert await refused(channel, method, message) is Code.PERMISSION_DENIED
+        assert await counted(server, "not_a_machine") == 1
+        if method.client_streaming:
+            async with to_server(server.ingest, of_machine(server.authority, "f" * 32)) as channel:
+                assert await refused(channel, method, message) is Code.PERMISSION_DENIED
+            assert await counted(server, "another_machine") == 1
+        for verb in ("remove", "revoke"):
+            member = await joined(server, tmp_path / verb)
+            assert (await server.ask("POST", f"nodes/{member.machine_id}/{verb}"))[0] == 200
+            async with to_server(server.ingest, member.credentials) as channel:
+                assert await refused(channel, method, message) is Code.PERMISSION_DENIED
+            assert await counted(server, f"{verb.removesuffix('e')}ed") == 1
+        assert server.query("SELECT count(*) FROM store.machines") == [(0,)]
+
+
+async def test_tokens_of_others(start_server: StartServer, tmp_path: Path) -> None:
+    """A token of another server is refused before its secret is told; a made-up secret is refused and counted."""
+    other = Authority(tmp_path / "other")
+    async with start_server() as server:
+        with pytest.raises(NotJoined, match="this is not the server that made the token"):
+            await join(server.enrol, JoinToken.make(other.certificate), tmp_path / "state")
+        for _ in range(3):
+            with pytest.raises(NotJoined, match="was used or has expired"):
+                await join(server.enrol, JoinToken.make(server.authority.certificate), tmp_path / "state")
+        assert await counted(server, "token") == 3
+
+
+@pytest.mark.parametrize("service", ["enrol", "ingest"])
+async def test_what_is_no_message(start_server: StartServer, service: str) -> None:
+    """Messages that are too large or cannot be read end their call with an error. Others go on."""
+    async with start_server() as server:
+        own = of_machine(server.authority, MACHINE)
+        shown: Any = Anonymous((server.authority.certificate,)) if service == "enrol" else own
+        async with to_server(server.enrol if service == "enrol" else server.ingest, shown) as channel:
+            if service == "enrol":
+                paths = ("/scope.v1.Enrolment/Join", "/scope.v1.Enrolment/Return")
+                calls: list[Any] = [
+                    lambda message, path=path: channel.unary_unary(path)(message, timeout=PATIENCE_S) for path in paths
+                ]
+            else:
+                calls = [lambda message, method=method: call(channel, method, [message]) for method in METHODS]
+            for made in calls:
+                for message in (b"\xff" * 1009, b"\x0a\xff\xff\xff\xff\x0f", b"\0" * (8 << 20)):
+                    started = made(message)
+                    code = await started.code()
+                    assert code in (Code.INTERNAL, Code.UNKNOWN, Code.RESOURCE_EXHAUSTED, Code.INVALID_ARGUMENT), code
+        async with StandInAgent().attending(server):
+            pass
+
+
+async def test_a_stream_without_end(start_server: StartServer) -> None:
+    """One that sends messages forever keeps its own stream busy, and no other."""
+    loud, quiet = StandInAgent("loud", "e" * 32), StandInAgent("quiet")
+    greeting = session_pb2.AttendRequest(hello=loud.hello()).SerializeToString()
+
+    async def forever() -> AsyncIterator[bytes]:
+        while True:
+            yield greeting
+            await asyncio.sleep(0)
+
+    async with start_server() as server, server.channel(loud.machine_id) as channel:
+        started = channel.stream_stream("/scope.v1.Session/Attend")(forever(), timeout=PATIENCE_S)
+        async with asyncio.timeout(PATIENCE_S), quiet.attending(server):
+            task = await server.start(node=quiet.machine_id)
+            await until(lambda: server.task(task), lambda found: found["state"] == "running", PATIENCE_S)
+        started.cancel()
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """As many open files as half-open connections need, at both of their ends."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if before[1] < 8 * HALF_OPEN:
+        pytest.skip(f"needs {8 * HALF_OPEN} open files; raise the hard limit (ulimit -Hn)")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.usefixtures("many_files")
+async def test_half_open_connections(start_server: StartServer, tmp_path: Path) -> None:
+    """A thousand that connect and then say nothing, or half a greeting, keep no machine from joining and working."""
+    hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"  # the beginning of a ClientHello
+    async with start_server() as server:
+        with ExitStack() as opened:
+            for number in range(HALF_OPEN):
+                at = Endpoint.parse(server.enrol if number % 2 else server.ingest, "server")
+                half = opened.enter_context(socket.create_connection((at.host, at.port), PATIENCE_S))
+                if number % 3:
+                    half.sendall(hello)
+                await asyncio.sleep(0)
+            async with asyncio.timeout(PATIENCE_S):
+                member = await joined(server, tmp_path)
+            agent = StandInAgent("here", member.machine_id)
+            async with to_server(server.ingest, member.credentials) as channel, agent.attending(server, channel):
+                task = await server.start(node="here")
+                await until(lambda: server.task(task), lambda found: found["state"] == "running", PATIENCE_S)
+
+
+async def test_answers_to_a_return_are_of_use_to_the_key_only(start_server: StartServer) -> None:
+    """What is no certificate, or of another authority, gets no certificate, and is counted."""
+    async with start_server() as server:
+        async with to_server(server.enrol, Anonymous((server.authority.certificate,))) as channel:
+            stub: Any = EnrolmentStub(channel)
+            for certificate in (b"", b"x" * 1009):
+                request = enrolment_pb2.ReturnRequest(certificate=certificate, signing_request=b"y")
+                with pytest.raises(grpc.aio.AioRpcError) as failed:
+                    await stub.Return(request, timeout=PATIENCE_S)
+                assert failed.value.code() is Code.INVALID_ARGUMENT
+        assert await counted(server, "invalid") == 2
