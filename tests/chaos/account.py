@@ -74,6 +74,13 @@ def check_calls(world: World, load: Load, lived_on: bool) -> None:
         assert emitted == load.calls, f"{emitted} emitted, {load.calls} made"
 
 
+def check_learnt(world: World) -> None:
+    """Checks the column that only newer versions have (`newer/`): where an agent sent it, it has the right value."""
+    there = "SELECT FROM information_schema.columns WHERE table_name = 'syscall' AND column_name = 'failed'"
+    if world.query(there):
+        assert world.query("SELECT count(*) FROM scope.syscall WHERE failed <> (ret < 0)") == [(0,)]
+
+
 def check_allocations(world: World, load: Load, lived_on: bool) -> None:
     """Checks that no allocation is stored twice or with a wrong stack: its size is its number and implies its stack."""
     rows, distinct, last = world.query(

@@ -96,6 +96,7 @@ def _play(world: World, seed: int) -> None:
     world.eventually(lambda: account.all_closed(world), "the books of every run close")
     lived_on = not any(one.fault.ends_agent for one in planned)
     account.check_books(world)
+    account.check_learnt(world)
     for load in loads:
         account.check_calls(world, load, lived_on)
         account.check_programs(world, load, lived_on)
