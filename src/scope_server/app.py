@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import resource
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
@@ -71,6 +72,7 @@ async def serve(
         AddressTaken: another program listens on one of the addresses.
         ExceptionGroup: background work ended; contains a SchemaConflict if the tables contradict the catalogue.
     """
+    _allow_descriptors()
     tables = Tables(streams().values())
     token, authority, conninfo = (
         _token(settings),
@@ -168,6 +170,12 @@ async def _store(
     ready()
     async with background(**{name: begin() for name, begin in work.items()}):
         await writers.watch()
+
+
+def _allow_descriptors() -> None:
+    """Raises the limit of open files as far as it may be: each agent needs one, and shells give 1,024."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _token(settings: Settings) -> str:

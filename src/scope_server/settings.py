@@ -152,7 +152,7 @@ class Settings:
         ),
     ] = None
     connections: Annotated[int, Setting("maximum number of database connections for queries", check=above_zero)] = 8
-    sessions: Annotated[int, Setting("maximum number of connected agents", check=above_zero)] = 1000
+    sessions: Annotated[int, Setting("maximum number of connected agents", check=above_zero)] = 5000
     statement_timeout_s: Annotated[
         float, Setting("how long a query of the API may take", unit="s", check=above_zero)
     ] = 20.0

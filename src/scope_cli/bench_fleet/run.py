@@ -58,6 +58,7 @@ async def measured(
         tell("making certificates")
         rows = Rows(rate, _BATCH_EVERY_S) if rate else None
         fleet = Fleet(agents, folder / "agents", server.authority, server.ingest, rows)
+        server.enrol(agent.membership.credentials.holder for agent in fleet.agents)
         async with fleet.running():
             tell("connecting")
             cpu_s = server.cpu_s

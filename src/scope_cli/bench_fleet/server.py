@@ -2,6 +2,7 @@
 
 import socket
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from pathlib import Path
 from types import TracebackType
@@ -17,9 +18,12 @@ from scope_cli.stack.child import Child
 from scope_server.identity.authority import Authority
 from scope_server.store.postgres import PrivatePostgres
 from scope_wire.endpoint import Endpoint
+from scope_wire.identity import Holder
 
 _READY_S = 60.0
 _TICKS_A_SECOND = 100  # USER_HZ, see proc(5)
+_JOINED = """
+INSERT INTO store.members (key_digest, machine_id, hostname, expires, confirmed) VALUES (%s, %s, '', %s, true)"""
 _TRANSACTIONS = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
 
 
@@ -76,6 +80,11 @@ class FleetServer:
         if self._child:
             self._child.stop(self._flag)
             self._child = None
+
+    def enrol(self, members: Iterable[Holder]) -> None:
+        """Enters machines as having joined."""
+        with psycopg.connect(self.conninfo, autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.executemany(_JOINED, [(one.key, one.identity.name, one.expires) for one in members])
 
     def client(self) -> Client:
         """Its API."""

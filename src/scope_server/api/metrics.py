@@ -52,6 +52,11 @@ def _live(sessions: Sessions, backlog: Backlog) -> Iterator[Metric]:
     yield GaugeMetricFamily("scope_server_sessions", "Connected agents", len(sessions.all()))
     yield CounterMetricFamily("scope_server_sessions_opened", "Sessions opened", sessions.opened)
     yield CounterMetricFamily(
+        "scope_server_sessions_postponed",
+        "Agents told to come again, because too many connected at the same time",
+        sessions.entrance.sent_away,
+    )
+    yield CounterMetricFamily(
         "scope_server_conflicts", "Agents refused because another has the same id", sessions.refused
     )
     yield GaugeMetricFamily(

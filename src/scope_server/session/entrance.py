@@ -3,6 +3,7 @@
 An agent that has to wait is told for how long. It keeps its connection, so that it needs no other handshake.
 """
 
+import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +11,10 @@ from contextlib import contextmanager
 from scope_server.errors import ComeAgain
 
 MOST = 200  # agents whose sessions begin at the same time
-_FIRST_PACE_S = 0.005
-_LEAST_PACE_S, _MOST_PACE_S = 0.0005, 0.1
-_WEIGHT = 0.05  # of the newest interval in the average
-_LEAST_WAIT_S, _MOST_WAIT_S = 0.25, 60.0
+_FIRST_PACE_S = 0.002
+_LEAST_PACE_S, _MOST_PACE_S = 0.0005, 0.02
+_WEIGHT = 0.02  # of the newest interval in the average
+_LEAST_WAIT_S, _MOST_WAIT_S = 0.25, 15.0
 
 
 class Turn:
@@ -38,8 +39,8 @@ class Entrance:
 
     def __init__(self, most: int = MOST) -> None:
         self._most, self._inside = most, 0
-        self._pace_s = _FIRST_PACE_S  # average time between two sessions that begin, while others wait
-        self._left_at: float | None = None  # when the last session began, while others wait
+        self._pace_s = _FIRST_PACE_S  # time between two agents that come again
+        self._left_at: float | None = None  # when the last turn was over, while all places are taken
         self._next = 0.0  # when the agent that was sent away last comes again
         self.sent_away = 0
 
@@ -62,17 +63,19 @@ class Entrance:
     def leave(self) -> None:
         """Notes that a turn is over."""
         now = time.monotonic()
+        full = self._inside >= self._most
         self._inside -= 1
-        if self._next > now:  # others wait, so the pace is the server's, not that of the agents
-            if self._left_at is not None:
-                interval = max(_LEAST_PACE_S, min(_MOST_PACE_S, now - self._left_at))
-                self._pace_s += _WEIGHT * (interval - self._pace_s)
-            self._left_at = now
-        else:
-            self._left_at = None
+        interval = _LEAST_PACE_S  # with free places, it is the agents that are slow: they may come faster
+        if full and self._left_at is not None:
+            interval = max(_LEAST_PACE_S, min(_MOST_PACE_S, now - self._left_at))
+        self._left_at = now if full else None
+        self._pace_s += _WEIGHT * (interval - self._pace_s)
 
     def _later(self) -> ComeAgain:
         now = time.monotonic()
         self.sent_away += 1
-        self._next = min(max(self._next + self._pace_s, now + _LEAST_WAIT_S), now + _MOST_WAIT_S)
+        self._next = max(self._next + self._pace_s, now + _LEAST_WAIT_S)
+        if self._next > now + _MOST_WAIT_S:
+            self._next = now + _MOST_WAIT_S
+            return ComeAgain(_MOST_WAIT_S * random.uniform(0.5, 1.0))
         return ComeAgain(self._next - now)

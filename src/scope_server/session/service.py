@@ -28,7 +28,6 @@ from scope_server.identity.register import Register
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.upload import upload
 from scope_server.session.acknowledged import acknowledged
-from scope_server.session.entrance import Entrance
 from scope_server.session.hello import Caller, ahead, caller_of
 from scope_server.session.reconcile import Reconciler
 from scope_server.session.reported import Reported, reported
@@ -82,13 +81,12 @@ class SessionService(SessionServicer):
         self._register, self._answers = register, answers
         self._sessions, self._reports, self._seen = sessions, reports, seen
         self._reconciler, self._backlog, self._tables = reconciler, backlog, tables
-        self._entrance = Entrance()
 
     async def Attend(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
         """See session.proto."""
         async with _explained(context, self._register.refusals):
             caller, holder, requests = await self._enter(request_iterator, context)
-            with self._entrance.turn() as turn:
+            with self._sessions.entrance.turn() as turn:
                 await self._register.members.know(holder, caller.hostname)
                 session = await self._sessions.open(caller, holder)
                 try:

@@ -10,6 +10,7 @@ from typing import NoReturn
 from scope_server.errors import MachineTaken, NoSession, TooManySessions
 from scope_server.machine import Machine
 from scope_server.session.directory import Directory
+from scope_server.session.entrance import Entrance
 from scope_server.session.hello import Caller
 from scope_server.session.session import Session
 from scope_server.store.reading.database import Database
@@ -39,6 +40,7 @@ class Sessions:
         directory: is told of them.
 
     Attributes:
+        entrance: through which agents come whose sessions begin.
         opened: sessions so far.
         refused: agents refused so far because of the same machine id.
     """
@@ -48,6 +50,7 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         self._conflicts: dict[str, Conflict] = {}
         self._changed = asyncio.Event()  # set, and replaced, whenever an Upload may find its session
+        self.entrance = Entrance()
         self.opened = self.refused = 0
 
     def all(self) -> list[Session]:

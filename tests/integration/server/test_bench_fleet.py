@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from scope_cli.bench_fleet.fleet import Fleet
@@ -27,9 +28,13 @@ def server() -> Iterator[FleetServer]:
 async def test_a_small_fleet(server: FleetServer, tmp_path: Path) -> None:
     """All agents are connected, are measured, record, and are all back after a restart."""
     fleet = Fleet(AGENTS, tmp_path, server.authority, server.ingest, Rows(rate=40, every_s=0.25))
+    server.enrol(agent.membership.credentials.holder for agent in fleet.agents)
     async with fleet.running():
         await fleet.all_served(PATIENCE_S)
         assert server.client().health()["agents"] == AGENTS
+        with psycopg.connect(server.conninfo) as connection:
+            members = connection.execute("SELECT count(*) FILTER (WHERE confirmed), count(*) FROM store.members")
+            assert members.fetchone() == (AGENTS, AGENTS)
         found = await idle(server, AGENTS, 0, 10.0)
         assert min(found.cpu_share, found.statements_a_second, found.bytes_an_agent) > 0
         task_id, _ = await start_to_run(server, fleet.agents[7])

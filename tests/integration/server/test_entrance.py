@@ -9,7 +9,7 @@ from tests.integration.server.running import until
 
 from scope_agentd.session import link
 from scope_cli.bench_fleet.fleet import Fleet
-from scope_server.session import service
+from scope_server.session import sessions
 from scope_server.session.entrance import Entrance
 from scope_wire import channel
 from scope_wire.endpoint import Endpoint
@@ -22,7 +22,7 @@ async def test_all_get_in(start_server: StartServer, monkeypatch: pytest.MonkeyP
     """With room for one session that begins, all agents of a fleet that come at once are served, over one connection
     each, and the server counts how often it sent agents away."""
     entrance = Entrance(most=1)
-    monkeypatch.setattr(service, "Entrance", lambda: entrance)
+    monkeypatch.setattr(sessions, "Entrance", lambda: entrance)
     channels: list[Endpoint] = []
 
     def open_channel(to: Endpoint, peer: str) -> Any:

@@ -36,19 +36,26 @@ def test_the_others_come_one_after_the_other() -> None:
 
 
 def test_the_pace_is_the_servers(now: list[float]) -> None:
-    """If sessions begin slowly while others wait, the others are told to come at longer intervals; never beyond a
-    minute."""
+    """If sessions begin slowly while all places are taken, the others are told to come at longer intervals, within
+    limits; if there are free places again, at shorter ones."""
     entrance = Entrance(most=1)
     apart: list[float] = []
     for _ in range(200):
         with entrance.turn():
-            apart.append(_wait(entrance) - _wait(entrance))
-            now[0] += 0.05
-    fast, slow = -apart[0], -apart[-1]
-    assert fast == pytest.approx(0.005)
-    assert slow == pytest.approx(0.05, rel=0.1)
+            first, second = _wait(entrance), _wait(entrance)
+            apart.append(second - first)
+            now[0] += 0.01
+    assert apart[0] == pytest.approx(0.002)
+    assert apart[-1] == pytest.approx(0.01, rel=0.1)
     with entrance.turn():
-        assert max(_wait(entrance) for _ in range(10_000)) == 60.0
+        assert max(_wait(entrance) for _ in range(10_000)) <= 15.0
+    roomy = Entrance(most=2)
+    for _ in range(200):
+        with roomy.turn():
+            now[0] += 0.01
+    with roomy.turn(), roomy.turn():
+        first, second = _wait(roomy), _wait(roomy)
+    assert second - first == pytest.approx(0.0005, rel=0.1)
 
 
 def test_a_failed_beginning_frees_its_place() -> None:
