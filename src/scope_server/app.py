@@ -89,7 +89,7 @@ async def serve(
         writers = Writers(backlog, conninfo, tables, **limits, disk=disk)
         cleanup.push_async_callback(writers.stop, settings.stop_deadline_s)
         directory = LocalDirectory(secrets.token_hex(8))
-        sessions = Sessions(database, settings.sessions, directory)
+        sessions = Sessions(Share(database, max(1, settings.connections // 4)), settings.sessions, directory)
         reports, seen = Reports(share, directory), Seen(share)
         members = Members(database, authority, timedelta(days=settings.grace))
         register = Register(database, authority, members)

@@ -30,7 +30,10 @@ class Fleet:
     """
 
     def __init__(self, count: int, folder: Path, authority: Authority, server: Endpoint, rows: Rows | None) -> None:
-        self.agents = [_agent(number, folder / str(number), authority, server, rows) for number in range(count)]
+        self.agents = []
+        for number in range(count):
+            join(number, folder / str(number), authority, server)
+            self.agents.append(agent_of(number, folder / str(number), rows))
 
     @property
     def served(self) -> int:
@@ -62,7 +65,15 @@ class Fleet:
         return loop.time() - began
 
 
-def _agent(number: int, state: Path, authority: Authority, server: Endpoint, rows: Rows | None) -> Agent:
+def join(number: int, state: Path, authority: Authority, server: Endpoint) -> None:
+    """Makes a machine a member, with a certificate in its state directory."""
+    state.mkdir(parents=True)
+    joined = Joined(digest_of(authority.certificate).hex(), "", (str(server),), ())
+    keep(state, authority.issue(Identity(Kind.MACHINE, f"{number:032x}")), joined)
+
+
+def agent_of(number: int, state: Path, rows: Rows | None) -> Agent:
+    """The agent of a member."""
     node = control_pb2.Node(
         machine_id=f"{number:032x}",
         installation_id=str(uuid.UUID(int=number)),
@@ -73,7 +84,4 @@ def _agent(number: int, state: Path, authority: Authority, server: Endpoint, row
         memory_bytes=32 << 30,
         agent_version=version("scope-observe"),
     )
-    state.mkdir(parents=True)
-    joined = Joined(digest_of(authority.certificate).hex(), "", (str(server),), ())
-    keep(state, authority.issue(Identity(Kind.MACHINE, node.machine_id)), joined)
     return Agent(node, Membership(state), rows)

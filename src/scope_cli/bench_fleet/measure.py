@@ -1,13 +1,17 @@
 """The measurements: an idle fleet, rows until they can be queried, and the return of all after a restart."""
 
 import asyncio
+import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import psycopg
 
+from scope_agentd.identity.membership import Membership
 from scope_cli.bench_fleet.agent import Agent
-from scope_cli.bench_fleet.fleet import Fleet
+from scope_cli.bench_fleet.control import start_to_run
+from scope_cli.bench_fleet.fleet import Fleet, join
 from scope_cli.bench_fleet.server import FleetServer
 
 _LOOK_S = 0.05
@@ -71,54 +75,43 @@ async def idle(server: FleetServer, agents: int, empty_bytes: int, seconds: floa
     return Idle((server.resident_bytes - empty_bytes) / agents, cpu_s / lasted, transactions / lasted)
 
 
-async def start_to_run(server: FleetServer, agent: Agent) -> tuple[str, float]:
-    """Starts a task through the API; returns its id, and how many seconds it took until it ran."""
-    began = time.monotonic()
-    body = {"node": agent.node.machine_id, "probe": "syscalls"}
-    client = server.client()
-    task = await asyncio.to_thread(client.post, "tasks", body=body)
-    while task["state"] != "running":
-        await asyncio.sleep(_LOOK_S)
-        task = await asyncio.to_thread(client.get, "tasks", task["task_id"])
-    return str(task["task_id"]), time.monotonic() - began
+async def returned(server: FleetServer, fleet: Fleet, folder: Path, within_s: float) -> Returned:
+    """Restarts the server, and starts tasks on one more agent while the fleet returns.
 
-
-async def returned(server: FleetServer, fleet: Fleet, within_s: float) -> Returned:
-    """Restarts the server, and starts tasks while the fleet returns.
+    Args:
+        folder: for what this agent keeps of its membership.
 
     Raises:
         TimeoutError: not all are served in time.
     """
+    number = len(fleet.agents)
+    join(number, folder, server.authority, server.ingest)
+    server.enrol([Membership(folder).credentials.holder])
     began = time.monotonic()
     await asyncio.to_thread(server.stop)
-    await asyncio.to_thread(server.start)
-    down_s = time.monotonic() - began
-    waits: list[float] = []
-    starting = asyncio.create_task(_start_again_and_again(server, fleet, waits))
-    served_s = await fleet.all_served(within_s)
-    while not waits:  # at least the one that was under way
-        await asyncio.sleep(_LOOK_S)
-    starting.cancel()
-    await asyncio.gather(starting, return_exceptions=True)
+    command = [sys.executable, "-m", "scope_cli.bench_fleet.control", str(number), str(folder)]
+    starting = await asyncio.create_subprocess_exec(
+        *command, server.url, str(server.token), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        await asyncio.to_thread(server.start)
+        down_s = time.monotonic() - began
+        served_s = await fleet.all_served(within_s)
+        assert starting.stdout
+        async with asyncio.timeout(within_s):
+            first = await starting.stdout.readline()
+    finally:
+        starting.terminate()
+    waits = [float(line) for line in (first + await starting.stdout.read()).split()]
+    await starting.wait()
     return Returned(down_s, served_s, len(waits), max(waits))
-
-
-async def _start_again_and_again(server: FleetServer, fleet: Fleet, waits: list[float]) -> None:
-    client = server.client()
-    while True:
-        back = next((agent for agent in fleet.agents if agent.served), None)
-        if back:
-            task_id, wait_s = await start_to_run(server, back)
-            waits.append(wait_s)
-            await asyncio.to_thread(client.post, "tasks", task_id, "stop")
-        await asyncio.sleep(_LOOK_S)
 
 
 async def delays(server: FleetServer, agents: list[Agent], seconds: float) -> Delays:
     """Has these agents record, for so many seconds."""
-    tasks = [(await start_to_run(server, agent))[0] for agent in agents]
-    found = await asyncio.to_thread(_delays, server.conninfo, seconds)
     client = server.client()
+    tasks = [(await start_to_run(client, agent.node.machine_id))[0] for agent in agents]
+    found = await asyncio.to_thread(_delays, server.conninfo, seconds)
     for task_id in tasks:
         await asyncio.to_thread(client.post, "tasks", task_id, "stop")
     return found

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from scope_cli.bench_fleet.control import start_to_run
 from scope_cli.bench_fleet.fleet import Fleet
-from scope_cli.bench_fleet.measure import Idle, Returned, delays, idle, returned, start_to_run
+from scope_cli.bench_fleet.measure import Idle, Returned, delays, idle, returned
 from scope_cli.bench_fleet.rows import Rows
 from scope_cli.bench_fleet.server import FleetServer
 from scope_cli.bench_fleet.tls import costs
@@ -53,7 +54,7 @@ async def measured(
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # also of the server, which inherits it
     tell("starting the server")
-    with FleetServer(folder, agents) as server:
+    with FleetServer(folder, agents + 1) as server:
         empty_bytes = server.resident_bytes
         tell("making certificates")
         rows = Rows(rate, _BATCH_EVERY_S) if rate else None
@@ -70,7 +71,11 @@ async def measured(
                 Line("all connected and served for the first time", connected_s, "s"),
                 Line("... CPU of the server, an agent", 1000 * cpu_s / agents, "ms"),
                 *_idle_lines(await idle(server, agents, empty_bytes, idle_s)),
-                Line("idle: a start to a running task", (await start_to_run(server, fleet.agents[0]))[1], "s"),
+                Line(
+                    "idle: a start to a running task",
+                    (await start_to_run(server.client(), fleet.agents[0].node.machine_id))[1],
+                    "s",
+                ),
             ]
             if rate:
                 tell("recording")
@@ -82,7 +87,7 @@ async def measured(
                     Line("... event to queryable: p99", found.p99_s, "s", 2.0),
                 ]
             tell("restarting the server")
-            lines += _returned_lines(await returned(server, fleet, _PATIENCE_S))
+            lines += _returned_lines(await returned(server, fleet, folder / "agents" / "one-more", _PATIENCE_S))
             agents_told = (await asyncio.to_thread(server.client().health))["agents"]
             lines.append(Line("agents that the server has after its restart", agents_told, ""))
         tell("TLS")

@@ -33,6 +33,7 @@ class FleetServer:
     Attributes:
         authority: signs the certificates of its agents.
         ingest: where its session service listens.
+        url, token: of its API, and the file with its token.
     """
 
     def __init__(self, folder: Path, sessions: int) -> None:
@@ -42,6 +43,7 @@ class FleetServer:
         self._sessions = sessions
         self.authority = Authority(folder / "server" / "authority")
         self.ingest = Endpoint("127.0.0.1", self._ports["ingest"])
+        self.url, self.token = f"http://127.0.0.1:{self._ports['http']}", folder / "server" / "token"
         self._cleanup = ExitStack()
         self._child: Child | None = None
 
@@ -88,7 +90,7 @@ class FleetServer:
 
     def client(self) -> Client:
         """Its API."""
-        return Client(installed(f"http://127.0.0.1:{self._ports['http']}", self._folder / "server" / "token", None))
+        return Client(installed(self.url, self.token, None))
 
     @property
     def conninfo(self) -> str:

@@ -86,7 +86,7 @@ class SessionService(SessionServicer):
         """See session.proto."""
         async with _explained(context, self._register.refusals):
             caller, holder, requests = await self._enter(request_iterator, context)
-            with self._sessions.entrance.turn() as turn:
+            async with self._sessions.entrance.turn() as turn:
                 await self._register.members.know(holder, caller.hostname)
                 session = await self._sessions.open(caller, holder)
                 try:

@@ -13,7 +13,7 @@ from scope_server.session.directory import Directory
 from scope_server.session.entrance import Entrance
 from scope_server.session.hello import Caller
 from scope_server.session.session import Session
-from scope_server.store.reading.database import Database
+from scope_server.store.reading.database import Share
 from scope_wire.identity import Holder
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class Sessions:
         refused: agents refused so far because of the same machine id.
     """
 
-    def __init__(self, database: Database, most: int, directory: Directory) -> None:
+    def __init__(self, database: Share, most: int, directory: Directory) -> None:
         self._database, self._most, self._directory = database, most, directory
         self._sessions: dict[str, Session] = {}
         self._conflicts: dict[str, Conflict] = {}

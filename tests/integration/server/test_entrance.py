@@ -21,7 +21,7 @@ AGENTS = 13
 async def test_all_get_in(start_server: StartServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With room for one session that begins, all agents of a fleet that come at once are served, over one connection
     each, and the server counts how often it sent agents away."""
-    entrance = Entrance(most=1)
+    entrance = Entrance(most=1, line=1)
     monkeypatch.setattr(sessions, "Entrance", lambda: entrance)
     channels: list[Endpoint] = []
 
