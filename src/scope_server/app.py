@@ -19,6 +19,7 @@ from scope_server.identity.answer import Answers
 from scope_server.identity.authority import Authority
 from scope_server.identity.enrolment import EnrolmentService
 from scope_server.identity.members import Members
+from scope_server.identity.refusals import Refusals
 from scope_server.identity.register import Register
 from scope_server.ingest.admit import Admission
 from scope_server.ingest.backlog import Backlog
@@ -58,6 +59,7 @@ async def serve(
     stop: asyncio.Event,
     listens: Callable[[str, str, str], None] = lambda *_: None,
     ready: Callable[[], None] = lambda: None,
+    refusals: Refusals | None = None,
 ) -> None:
     """Runs the server until `stop` is set.
 
@@ -66,6 +68,7 @@ async def serve(
     Args:
         listens: called with the addresses of the API, ingest and enrolment.
         ready: called when the database has this server's schema.
+        refusals: counts refused peers.
 
     Raises:
         InvalidSettings: the token file, the password file or the authority cannot be used.
@@ -92,7 +95,7 @@ async def serve(
         sessions = Sessions(Share(database, max(1, settings.connections // 4)), settings.sessions, directory)
         reports, seen = Reports(share, directory), Seen(share)
         members = Members(database, authority, timedelta(days=settings.grace))
-        register = Register(database, authority, members)
+        register = Register(database, authority, members, refusals or Refusals())
         endpoints: list[Endpoint] = []
         answers = Answers(authority, lambda: (endpoints[0], endpoints[1]), settings.advertise)
         api = application(token)

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+from contextlib import nullcontext
 from typing import Any
 
 from scope_cli.configuration.daemons import SERVER
@@ -21,6 +22,13 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Runs until SIGINT or SIGTERM."""
+    from scope_server.identity.handshakes import VERBOSITY, read_standard_error
+    from scope_server.identity.refusals import Reason, Refusals
+
+    reads = os.environ.get("GRPC_VERBOSITY") == "NONE"  # else somebody wants to see what gRPC says
+    if reads:
+        os.environ["GRPC_VERBOSITY"] = VERBOSITY
+
     from scope_cli.configuration.resolve import load
     from scope_cli.daemon import run_until_signalled
     from scope_server.app import serve
@@ -35,6 +43,12 @@ def run(arguments: argparse.Namespace) -> None:
             tell_url(settings.state_dir, url_of(Endpoint.parse(http, "http")), settings.authority / CERTIFICATE_FILE)
             notifier.waiting("the database")
 
-        await serve(settings, stop, listens, notifier.ready)
+        refusals, loop = Refusals(), asyncio.get_running_loop()
+
+        def note(reason: Reason, said: str) -> None:
+            loop.call_soon_threadsafe(refusals.note, reason, said)
+
+        with read_standard_error(note) if reads else nullcontext():
+            await serve(settings, stop, listens, notifier.ready, refusals)
 
     run_until_signalled(run_server, ScopeServerError)

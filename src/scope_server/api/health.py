@@ -11,7 +11,7 @@ CHECK_S = 3.0
 
 async def get_health(request: web.Request) -> web.Response:
     """200 if the database answers and can be written to, and agents are admitted, else 503; with each part's state,
-    the bytes that wait to be written, and how long the oldest record has waited."""
+    the bytes that wait to be written, how long the oldest record has waited, and refused peers by reason."""
     Parameters(request, ())
     try:
         await request.app[DATABASE].fetch("ping")
@@ -24,7 +24,9 @@ async def get_health(request: web.Request) -> web.Response:
     healthy = not database and not ingest and not sessions
     backlog = request.app[BACKLOG]
     waiting = {"waiting_bytes": backlog.held_bytes, "oldest_waiting_s": round(backlog.oldest_s, 3)}
-    body = {"healthy": healthy, **parts, **waiting, "agents": len(request.app[SESSIONS].all())}
+    refused = {reason.value: count for reason, count in request.app[REGISTER].refusals.counts.items()}
+    agents = len(request.app[SESSIONS].all())
+    body = {"healthy": healthy, **parts, **waiting, "agents": agents, "refused_peers": refused}
     return web.json_response(body, status=200 if healthy else 503)
 
 

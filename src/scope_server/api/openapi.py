@@ -80,6 +80,7 @@ def _health() -> dict[str, Any]:
         "ingest": said,
         "sessions": said,
         "agents": {"type": "integer"},
+        "refused_peers": {"type": "object", "additionalProperties": {"type": "integer"}},
     }
     return {"type": "object", "properties": {**parts, "waiting_bytes": number, "oldest_waiting_s": number}}
 

@@ -18,6 +18,7 @@ class Reason(StrEnum):
     EXPIRED = "expired"
     REVOKED = "revoked"
     REMOVED = "removed"
+    PLAIN_TEXT = "plain_text"
     OTHER_MACHINE = "another_machine"
     NOT_A_MACHINE = "not_a_machine"
     TOKEN = "token"
@@ -36,10 +37,10 @@ class Refusals:
         self.counts: Counter[Reason] = Counter()
         self._told: dict[Reason, tuple[float, int]] = {}  # when it was logged last, and the count then
 
-    def note(self, reason: Reason, said: str, peer: str) -> None:
+    def note(self, reason: Reason, said: str, peer: str = "") -> None:
         """Counts a refusal; logs it, unless another one with its reason was logged just before."""
-        self.counts[reason] += 1
         now = time.monotonic()
+        self.counts[reason] += 1
         at, count = self._told.get(reason, (-_EACH_S, 0))
         if now - at < _EACH_S:
             return

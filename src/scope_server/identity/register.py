@@ -32,9 +32,9 @@ class Register:
         refusals: counts refused peers.
     """
 
-    def __init__(self, database: Database, authority: Authority, members: Members) -> None:
+    def __init__(self, database: Database, authority: Authority, members: Members, refusals: Refusals) -> None:
         self._database, self.authority, self.members = database, authority, members
-        self.refusals = Refusals()
+        self.refusals = refusals
         self._ended: Mapping[bytes, Reason] | None = None  # by keys of machines; None: not read yet
         self._persons: frozenset[str] = frozenset()  # serial numbers
 

@@ -1,11 +1,14 @@
 """Peers that may not connect, or that send what nobody should: each is refused and counted, and disturbs nobody."""
 
 import asyncio
+import os
 import re
 import resource
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -217,3 +220,45 @@ async def test_answers_to_a_return_are_of_use_to_the_key_only(start_server: Star
                     await stub.Return(request, timeout=PATIENCE_S)
                 assert failed.value.code() is Code.INVALID_ARGUMENT
         assert await counted(server, "invalid") == 2
+
+
+async def test_failed_handshakes_are_counted(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`scope server` counts peers that got no connection, by reason: gRPC says it only on standard error. Its own log
+    goes on, with one line for each reason."""
+    ports = {name: free_port() for name in ("http", "ingest", "enrol")}
+    words = [word for name, port in ports.items() for word in (f"--{name}", f"127.0.0.1:{port}")]
+    authority = Authority(tmp_path / "authority")
+    with signed_days_ago(monkeypatch, 31):
+        expired = of_machine(authority, MACHINE)
+    command = [sys.executable, "-m", "scope_cli.main", "server", "--state-dir", str(tmp_path), "--database", database]
+    environment = {name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"}
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        process = await asyncio.create_subprocess_exec(*command, *words, stderr=out, env=environment)
+    address = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
+    try:
+        server = Server(address["http"], address["ingest"], address["enrol"], tmp_path / "token", authority, database)
+        await until(lambda: asyncio.sleep(0, (tmp_path / "api-url").exists()), bool, PATIENCE_S)
+        other = of_machine(Authority(tmp_path / "other"), MACHINE)
+        stranger = replace(other, authorities=(*other.authorities, authority.certificate))  # it accepts the server
+        for shown in (Anonymous((authority.certificate,)), stranger, expired):
+            for _ in range(3):
+                async with to_server(server.ingest, shown) as channel:
+                    message = first_message(METHODS[0], StandInAgent())
+                    assert await refused(channel, METHODS[0], message) is Code.UNAVAILABLE
+        async with grpc.aio.insecure_channel(server.ingest) as channel:
+            assert await refused(channel, METHODS[0], first_message(METHODS[0], StandInAgent())) is Code.UNAVAILABLE
+        for reason, least in {"no_certificate": 3, "wrong_authority": 3, "expired": 3, "plain_text": 1}.items():
+            await until(lambda reason=reason: counted(server, reason), lambda found, least=least: found >= least, 20)
+    finally:
+        process.terminate()
+        await process.wait()
+    text = log.read_text()
+    for reason in ("no_certificate", "wrong_authority", "expired", "plain_text"):
+        assert len([line for line in text.splitlines() if "a peer was refused" in line and reason in line]) == 1, text
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
