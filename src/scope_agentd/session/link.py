@@ -5,6 +5,7 @@ import logging
 import random
 import time
 import traceback
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import grpc
@@ -67,7 +68,7 @@ class Link:
 
     async def run(self) -> None:
         """Connects and reconnects, until cancelled."""
-        pause_s, asked_at = FIRST_PAUSE_S, -ASK_EVERY_S
+        pause_s, ask_at = FIRST_PAUSE_S, self._first_ask_at()
         while True:
             began = time.monotonic()
             known = self.membership.endpoints(self._given)
@@ -76,18 +77,20 @@ class Link:
             reason = await self._until_broken()
             log.warning("no session with the server", extra={"address": str(self._server), "reason": reason})
             pause_s = FIRST_PAUSE_S if time.monotonic() - began > _LASTED_S else min(2 * pause_s, LAST_PAUSE_S)
-            if served == self.connections:
+            if served != self.connections:
+                ask_at = self._first_ask_at()
+            else:
                 self._tries += 1
-                asked_at = await self._ask_why(asked_at)
+                if time.monotonic() >= ask_at:  # gRPC does not tell that the server refused the certificate
+                    await come_back(self.membership)
+                    ask_at = time.monotonic() + ASK_EVERY_S
             await asyncio.sleep(pause_s * random.uniform(0.0, 1.0))  # a fleet returns spread over the whole pause
 
-    async def _ask_why(self, asked_at: float) -> float:
-        """After a failed try, asks for a new certificate: gRPC does not tell that the server refused the one it saw.
-        Returns when it asked last."""
-        if time.monotonic() - asked_at < ASK_EVERY_S:
-            return asked_at
-        await come_back(self.membership)
-        return time.monotonic()
+    def _first_ask_at(self) -> float:
+        """When to ask first for another certificate: at once if it seems to have expired, else after a while, since a
+        server that was away would be asked by all its agents."""
+        expired = self.membership.credentials.holder.expires < datetime.now(UTC)
+        return time.monotonic() + (0.0 if expired else ASK_EVERY_S)
 
     async def _until_broken(self) -> str:
         """Makes a connection and waits for its end; returns the reason of the end."""
