@@ -8,7 +8,7 @@ NAME_LENGTH = 63  # of a stream, place or reason; PostgreSQL's limit for a table
 MOST_COUNT = (1 << 53) - 1  # of events; JSON readers lose digits of larger numbers
 
 REPORT_EVERY_S = 5.0  # time between two reports of an agent that has tasks or spooled records ...
-IDLE_REPORT_EVERY_S = 60.0  # ... and of one that does nothing: a report costs as much as ten pings
+IDLE_REPORT_EVERY_S = 60.0  # ... and of one that does nothing: a report costs as much as three to five pings
 LATE_S = 10.0  # the session is over if a report is later than this
 
 # A connection on which nothing was received for this time sends a ping, and ends if the answer takes too long. The side
