@@ -141,8 +141,8 @@ class Sessions:
                 caller,
                 live,
                 f"'{caller.hostname}' and '{live.hostname}' have the same machine id, and '{live.hostname}' is "
-                "connected: one is a copy of the other. Give one of them an /etc/machine-id of its own (remove the "
-                "file, run systemd-machine-id-setup) and restart its agent",
+                "connected: one is a copy of the other. On one of them, join again with a new token: it gets an id of "
+                "its own",
             )
 
     async def _check_alone(self, caller: Caller) -> None:

@@ -136,7 +136,7 @@ async def test_two_agents_with_one_machine_id_are_told_apart(start_server: Start
                 async with second.attending(server):
                     pass
             assert refused.value.code() is Code.ALREADY_EXISTS
-            for said in ("'original'", "'copy'", "/etc/machine-id"):
+            for said in ("'original'", "'copy'", "join again with a new token"):
                 assert said in (refused.value.details() or "")
             found = await node(server)
             assert (found["connected"], found["hostname"], found["conflict"]["hostname"]) == (True, "original", "copy")
