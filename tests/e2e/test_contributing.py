@@ -30,7 +30,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "reaps.h").write_text(_dedented(header))
     (folder / "reaps.bpf.c").write_text(_dedented(program))
     (copy / "src" / "scope_bpf" / "probes" / "reaps.py").write_text(_dedented(module))
-    subprocess.run(["make", "objects"], cwd=copy, check=True, capture_output=True)
+    make = ["make", "objects", "catalogue", f"BIN={Path(sys.executable).parent}"]
+    subprocess.run(make, cwd=copy, check=True, capture_output=True)
     return copy / "src"
 
 
