@@ -14,8 +14,10 @@ Objects = set[tuple[str, int]]  # kind and id
 
 def unheld() -> Objects:
     """Every BPF program and map that no other process than this one holds."""
-    listed = {kind: subprocess.check_output(["bpftool", "-j", kind], text=True) for kind in ("prog", "map")}
-    return {(kind, item["id"]) for kind, text in listed.items() for item in json.loads(text)} - _held()
+    listed = {kind: json.loads(subprocess.check_output(["bpftool", "-j", kind])) for kind in ("prog", "map")}
+    held = _held()
+    outer = [item["id"] for item in listed["map"] if item["type"].endswith("_of_maps") and ("map", item["id"]) in held]
+    return {(kind, item["id"]) for kind, items in listed.items() for item in items} - held - _within(outer)
 
 
 def left_behind(before: Objects) -> Objects:
@@ -29,6 +31,17 @@ def left_behind(before: Objects) -> Objects:
         time.sleep(0.1)
         left &= unheld()
     return left
+
+
+def _within(outer: list[int]) -> Objects:
+    """The maps in these maps, which nobody else may hold."""
+    found = set()
+    for number in outer:
+        told = subprocess.run(["bpftool", "-j", "map", "dump", "id", str(number)], capture_output=True)
+        for entry in json.loads(told.stdout) if told.returncode == 0 else ():  # it has gone meanwhile
+            if isinstance(entry.get("value"), list):
+                found.add(("map", int.from_bytes(bytes(int(byte, 16) for byte in entry["value"]), "little")))
+    return found
 
 
 def _held() -> Objects:

@@ -195,13 +195,13 @@ async def test_a_copy_of_a_running_agent_leaves_its_runs_alone(
             shutil.copytree(state, copy, ignore=sockets)
             async with start_agent(state_dir=copy) as second:
                 assert not await tasks_of(second)
+                await until(lambda: len({hello.node.installation_id for hello in server.hellos}) == 2)
             caller.call(4001)
             await stop(agent, task.task_id)
             await until(lambda: server.of(task.task_id).closed)
     run = server.of(task.task_id)
     assert run.end and run.end.end == task_pb2.TASK_END_REQUEST
     assert (run.stream("syscall").stored, run.stream("syscall").lost) == (9004, {})
-    assert len({hello.node.installation_id for hello in server.hellos}) == 2
 
 
 async def test_the_books_of_a_killed_agent_close(tmp_path: Path, server: StandInServer) -> None:

@@ -29,6 +29,8 @@ OTHER = "SHA256:" + 43 * "A"
 async def server(start_server: StartServer) -> AsyncIterator[Server]:
     """A server that other machines reach."""
     async with start_server(prepared=False, http="0.0.0.0:0") as started:
+        token = started.token.read_text().strip()
+        await until(lambda: _asked(started, "https", trusting(started), token), lambda status: status == 200)
         yield started
 
 
@@ -60,10 +62,15 @@ async def scope(home: Path, *words: str) -> tuple[int | None, str, str]:
     return process.returncode, out.decode(), said.decode()
 
 
-async def _asked(server: Server, scheme: str, context: ssl.SSLContext | None) -> int:
-    """The status of a request without a token."""
+def trusting(server: Server) -> ssl.SSLContext:
+    """For a client that trusts the server's authority."""
+    return calling(pem_of(server.authority.certificate).decode())
+
+
+async def _asked(server: Server, scheme: str, context: ssl.SSLContext | None, token: str = "") -> int:
+    """The status of a request with this token."""
     address = f"{scheme}://127.0.0.1:{server.http.rpartition(':')[2]}/api/v1/nodes"
-    async with aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session:
         given: dict[str, Any] = {"ssl": context, "server_hostname": SERVER_NAME} if context else {}
         async with session.get(address, **given) as answer:
             return answer.status
@@ -71,8 +78,7 @@ async def _asked(server: Server, scheme: str, context: ssl.SSLContext | None) ->
 
 async def test_others_reach_it_by_tls_1_3_only(server: Server) -> None:
     """Off loopback, the API is served with TLS 1.3, by a certificate of the authority; there is no plain text."""
-    trusting = calling(pem_of(server.authority.certificate).decode())
-    assert await _asked(server, "https", trusting) == 401
+    assert await _asked(server, "https", trusting(server)) == 401
     with pytest.raises(aiohttp.ClientError):
         await _asked(server, "http", None)
     old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -86,8 +92,9 @@ async def test_a_login_lasts(server: Server, home: Path) -> None:
     """With the right fingerprint and token, all later commands ask this server, until a logout."""
     right = fingerprint_of(server.authority.certificate)
     words = ("login", url_of(server), "--fingerprint", right, "--token-file", str(server.token))
-    said = await until(lambda: scope(home, *words), lambda found: found[0] == 0)
-    assert said[1] == f"commands now ask {url_of(server)}; `scope logout` ends this\n"
+    status, said, _ = await scope(home, *words)
+    assert status == 0
+    assert said == f"commands now ask {url_of(server)}; `scope logout` ends this\n"
     assert await scope(home, "nodes", "--json") == (0, "[]\n", "")
     assert await scope(home, "admin", "fingerprint") == (0, f"{right}\n", "")
     assert (await scope(home, "logout"))[:2] == (0, "logged out\n")
@@ -149,7 +156,7 @@ async def test_another_server_in_its_place_is_refused(server: Server, home: Path
     """A server of another authority than the login's gets no token, at the same address or not."""
     right, url = fingerprint_of(server.authority.certificate), url_of(server)
     words = ("login", url, "--fingerprint", right, "--token-file", str(server.token))
-    await until(lambda: scope(home, *words), lambda found: found[0] == 0)
+    assert (await scope(home, *words))[0] == 0
     file = home / "scope" / "login.json"
     other = pem_of(Authority(tmp_path / "other").certificate).decode()
     file.write_text(json.dumps(json.loads(file.read_text()) | {"authority": other}))

@@ -153,7 +153,7 @@ async def test_a_task_stopped_after_the_copy_stays_stopped(
         async with agent.attending(server):
             stopped, running = await server.start(), await server.start()
             await asyncio.to_thread(copy)
-            await server.stop(stopped)
+            await until(lambda: server.ask("POST", f"tasks/{stopped}/stop"), lambda answer: answer[0] == 200)
             await asyncio.to_thread(copy, back=True)
             await ended(agent)
         if forgotten:
