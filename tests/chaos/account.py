@@ -133,6 +133,8 @@ def open_files(world: World) -> Counter[tuple[str, str]]:
                 kind = str(entry.readlink())
                 if kind.startswith("socket:"):
                     kind = "TCP" if kind.strip("socket:[]") in tcp else ""
+                if kind.startswith("pipe:"):
+                    kind = "pipe"  # of whatever number
                 if kind and not kind.endswith(".segment"):
                     found[part.name, kind] += 1
     return found
