@@ -9,15 +9,25 @@ from contextlib import suppress
 from pathlib import Path
 
 _PATIENCE_S = 120.0
+_PINS = Path("/sys/fs/bpf/scope")  # has a folder for each installation
 Objects = set[tuple[str, int]]  # kind and id
 
 
 def unheld() -> Objects:
-    """Every BPF program and map that no other process than this one holds."""
-    listed = {kind: json.loads(subprocess.check_output(["bpftool", "-j", kind])) for kind in ("prog", "map")}
+    """Every BPF program and map that no other process than this one holds.
+
+    Leaves out pinned maps: the counts of a killed agent's runs wait there for its next life, see `pins_of`.
+    """
+    listed = {kind: json.loads(subprocess.check_output(["bpftool", "-f", "-j", kind])) for kind in ("prog", "map")}
     held = _held()
     outer = [item["id"] for item in listed["map"] if item["type"].endswith("_of_maps") and ("map", item["id"]) in held]
-    return {(kind, item["id"]) for kind, items in listed.items() for item in items} - held - _within(outer)
+    found = {(kind, item["id"]) for kind, items in listed.items() for item in items if not item.get("pinned")}
+    return found - held - _within(outer)
+
+
+def pins_of(installation: str) -> list[Path]:
+    """The pinned counts of runs of an agent."""
+    return list((_PINS / installation).glob("*"))
 
 
 def left_behind(before: Objects) -> Objects:
@@ -46,9 +56,17 @@ def _within(outer: list[int]) -> Objects:
 
 def _held() -> Objects:
     found = set()
-    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
-        with suppress(OSError):  # the process or the descriptor has gone meanwhile
-            if descriptor.parts[2] != str(os.getpid()) and str(descriptor.readlink()).startswith("anon_inode:bpf"):
-                text = (descriptor.parents[1] / "fdinfo" / descriptor.name).read_text()
-                found |= {(kind, int(number)) for kind, number in re.findall(r"(?m)^(prog|map)_id:\t(\d+)$", text)}
+    for process in Path("/proc").glob("[0-9]*"):
+        if process.name != str(os.getpid()):
+            with suppress(OSError):  # the process has gone meanwhile
+                for descriptor in (process / "fd").iterdir():
+                    found |= _held_by(descriptor)
     return found
+
+
+def _held_by(descriptor: Path) -> Objects:
+    with suppress(OSError):  # it was closed meanwhile
+        if str(descriptor.readlink()).startswith("anon_inode:bpf"):
+            text = (descriptor.parents[1] / "fdinfo" / descriptor.name).read_text()
+            return {(kind, int(number)) for kind, number in re.findall(r"(?m)^(prog|map)_id:\t(\d+)$", text)}
+    return set()

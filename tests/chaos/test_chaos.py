@@ -14,7 +14,7 @@ from tests.chaos import account
 from tests.chaos.schedule import plan, play
 from tests.chaos.world import World
 from tests.integration.server.tables import migrated
-from tests.left_behind import left_behind, unheld
+from tests.left_behind import left_behind, pins_of, unheld
 from tests.probes.cuda_programs import StandIn
 
 from scope_server.store.postgres import PrivatePostgres
@@ -67,12 +67,14 @@ def test_every_event_is_accounted_for(seed: int, programs: Path, cluster: Path, 
     with World(folder, programs, cluster) as world:
         try:
             _play(world, seed)
+            installation = (folder / "a" / "installation-id").read_text().strip()
         except BaseException as error:
             error.add_note(f"seed {seed}:\n" + "\n".join(world.log))
             error.add_note(f"server: {world.server.said()}\nagent: {world.agent.said()}")
             raise
     assert not account.processes_of(folder)
     assert left_behind(before) == set()
+    assert not pins_of(installation)
 
 
 def _play(world: World, seed: int) -> None:

@@ -1,6 +1,7 @@
 """A complete SCOPE on this machine: `scope up` with its own directory and ports."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -92,13 +93,33 @@ def until(condition: Callable[[], bool], seconds: float = 120) -> None:
         time.sleep(0.2)
 
 
+_shared: list[Up] = []  # the one that runs, if one does
+
+
 @pytest.fixture(scope="session")
 def up() -> Iterator[Up]:
     """One `scope up` for all tests that only use it: each one records the whole machine as long as it runs.
 
     Its folder has a short path, because sockets need one.
     """
-    with tempfile.TemporaryDirectory(prefix="scope") as folder:
-        running = run_up(Path(folder) / "state")
-        yield running
+    _shared.append(run_up(Path(tempfile.mkdtemp(prefix="scope")) / "state"))
+    yield _shared[0]
+    _end_shared()
+
+
+def _end_shared() -> None:
+    if _shared:
+        running = _shared.pop()
         running.stop()
+        shutil.rmtree(running.state.parent)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Function, nextitem: pytest.Function | None) -> None:
+    """In a worker, which gets the files that use it one after the other, ends it after the last one."""
+    if _shared and nextitem and hasattr(item.config, "workerinput"):
+        tests = (
+            each for each in item.session.items if each.path == nextitem.path and isinstance(each, pytest.Function)
+        )
+        if not any("up" in each.fixturenames for each in tests):
+            _end_shared()
