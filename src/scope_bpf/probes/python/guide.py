@@ -5,11 +5,11 @@ from scope_catalogue.guide import Example, Guide
 GUIDE = Guide(
     examples=(
         Example(
-            "scope trace python -- python3 -c 'import json; json.loads(\"[1]\")'",
+            "scope trace python -- python3 -m timeit 'sum(range(1000))'",
             "calls by function, with file, line, total and own time, or samples",
         ),
         Example(
-            "scope trace python --mode summary -- python3 -c 'import json'",
+            "scope trace python --mode summary -- python3 -m timeit 'sum(range(1000))'",
             "calls counted in the kernel",
         ),
         Example(
