@@ -7,6 +7,7 @@ import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 _PATIENCE_S = 120.0
 _PINS = Path("/sys/fs/bpf/scope")  # has a folder for each installation
@@ -18,11 +19,18 @@ def unheld() -> Objects:
 
     Leaves out pinned maps: the counts of a killed agent's runs wait there for its next life, see `pins_of`.
     """
-    listed = {kind: json.loads(subprocess.check_output(["bpftool", "-f", "-j", kind])) for kind in ("prog", "map")}
+    listed = {kind: _listed(kind) for kind in ("prog", "map")}
     held = _held()
     outer = [item["id"] for item in listed["map"] if item["type"].endswith("_of_maps") and ("map", item["id"]) in held]
     found = {(kind, item["id"]) for kind, items in listed.items() for item in items if not item.get("pinned")}
     return found - held - _within(outer)
+
+
+def _listed(kind: str) -> list[dict[str, Any]]:
+    """What bpftool lists; names of processes among it may be any bytes."""
+    told = subprocess.check_output(["bpftool", "-f", "-j", kind], encoding="utf-8", errors="replace")
+    listed: list[dict[str, Any]] = json.loads(told)
+    return listed
 
 
 def pins_of(installation: str) -> list[Path]:

@@ -275,7 +275,9 @@ def opened_once_read(fifo: Path) -> int:
 
 
 @pytest.mark.parametrize("times", [1, 4])
-@pytest.mark.parametrize("target", [None, Target()], ids=["family", "everybody"])
+@pytest.mark.parametrize(
+    "target", [pytest.param(None, id="family"), pytest.param(Target(), id="everybody", marks=pytest.mark.alone)]
+)
 def test_a_transient_refusal_is_tried_again(
     workload: Callable[[str], str],
     library: Path,

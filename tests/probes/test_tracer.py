@@ -142,7 +142,8 @@ def _held() -> set[tuple[str, int]]:
 
 def _in_kernel() -> set[tuple[str, int]]:
     """All programs and maps in the kernel, of any process, by kind and id."""
-    listed = {kind: subprocess.check_output(["bpftool", "-j", kind], text=True) for kind in ("prog", "map")}
+    tools = {kind: ["bpftool", "-j", kind] for kind in ("prog", "map")}
+    listed = {kind: subprocess.check_output(one, encoding="utf-8", errors="replace") for kind, one in tools.items()}
     return {(kind, item["id"]) for kind, text in listed.items() for item in json.loads(text)}
 
 
