@@ -124,7 +124,7 @@ def test_nothing_is_left_behind() -> None:
             assert {kind for kind, _ in held} == {"prog", "map"}
             ours |= held
             tracer.finish()
-    assert not ours & _held()
+    assert not _held()
     patience = time.monotonic() + 10
     while ours & _in_kernel() and time.monotonic() < patience:
         time.sleep(0.1)  # the kernel frees them a moment after their last user is gone
