@@ -1,5 +1,6 @@
 """Starting and ending a tracer: alternatives, refusals, cleanup."""
 
+import errno
 import json
 import os
 import platform
@@ -26,7 +27,7 @@ from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.stream import Stream
 from scope_bpf.catalogue.target import Target
-from scope_bpf.errors import LayoutMismatch, NotSupported, VerifierError
+from scope_bpf.errors import KernelError, LayoutMismatch, NotSupported, VerifierError
 from scope_bpf.probes import probe_named, probes
 from scope_catalogue.errors import InvalidOption
 from scope_catalogue.options import parse_options, trial
@@ -129,6 +130,23 @@ def test_nothing_is_left_behind() -> None:
     while ours & _in_kernel() and time.monotonic() < patience:
         time.sleep(0.1)  # the kernel frees them a moment after their last user is gone
     assert not ours & _in_kernel()
+
+
+def test_nothing_is_left_behind_when_the_last_counts_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is raised, and everything is freed nevertheless."""
+
+    def refuse(_: Tracer) -> dict[str, Account]:
+        raise KernelError("cannot read the books", errno.EIO)
+
+    tracer = Tracer(probe_named("process"), parse_options(probe_named("process").options, {}))
+    tracer.start()
+    assert _held()
+    with monkeypatch.context() as broken:
+        broken.setattr(Tracer, "accounts", refuse)
+        with pytest.raises(KernelError, match="cannot read the books"):
+            tracer.close()
+    assert not _held()
+    tracer.close()
 
 
 def _held() -> set[tuple[str, int]]:

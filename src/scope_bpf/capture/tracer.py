@@ -293,10 +293,12 @@ class Tracer:
             if not self._parts:
                 return
             self._detach()
-            self._last_accounts = self.accounts()
             functions = self._functions
-            self._free()
-            self._functions = functions  # still answers questions about its files
+            try:
+                self._last_accounts = self.accounts()
+            finally:
+                self._free()
+                self._functions = functions  # still answers questions about its files
 
     def __enter__(self) -> Self:
         return self
