@@ -17,7 +17,7 @@ T = TypeVar("T")
 _MOST_SHOWN = 60  # characters
 
 
-def to_json(value: Any) -> Any:  # noqa: PLR0911
+def to_json(value: Any) -> Any:  # noqa: PLR0911  # one return for each kind of value
     """The value as dicts, lists, texts, numbers, booleans and None."""
     if is_dataclass(value):
         given = {field.name: getattr(value, field.name) for field in _fields(type(value))}
@@ -61,7 +61,7 @@ def from_json(kind: type[T], value: Any, at: str = "") -> T:
     return kind(**given)
 
 
-def _read(kind: Any, value: Any, at: str) -> Any:  # noqa: PLR0911
+def _read(kind: Any, value: Any, at: str) -> Any:  # noqa: PLR0911  # one return for each kind of field
     origin, inner = get_origin(kind), get_args(kind)
     if kind is Any:
         return tuple(value) if isinstance(value, list) else value

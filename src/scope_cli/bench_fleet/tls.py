@@ -57,7 +57,7 @@ async def costs(authority: Authority) -> Cost:
 
 
 class _Sink(SessionServicer):
-    async def Attend(self, requests: Any, context: Any) -> None:  # type: ignore[override]
+    async def Attend(self, requests: Any, context: Any) -> None:  # type: ignore[override]  # the stub is of blocking calls
         """Nobody attends."""
 
     async def Renew(self, request: Any, context: Any) -> Any:
