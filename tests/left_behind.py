@@ -75,6 +75,6 @@ def _held() -> Objects:
 def _held_by(descriptor: Path) -> Objects:
     with suppress(OSError):  # it was closed meanwhile
         if str(descriptor.readlink()).startswith("anon_inode:bpf"):
-            text = (descriptor.parents[1] / "fdinfo" / descriptor.name).read_text()
+            text = (descriptor.parents[1] / "fdinfo" / descriptor.name).read_text(errors="replace")  # has paths
             return {(kind, int(number)) for kind, number in re.findall(r"(?m)^(prog|map)_id:\t(\d+)$", text)}
     return set()

@@ -396,7 +396,7 @@ def test_a_program_that_recording_slows_is_told(
 ) -> None:
     """A note names the function whose calls take much of the program's CPU time, and none if they are few."""
     monkeypatch.setattr(slowdown, "EVERY_S", 0.1)
-    often = record("span", [workload("spans"), "fib", "24"], functions=["spans:fib"], min_duration_ns=10**9)
+    often = record("span", [workload("spans"), "fib", "29"], functions=["spans:fib"], min_duration_ns=10**9)
     (note,) = [note for note in often.notes if note.startswith("recording slows the watched programs: about ")]
     assert "most at spans:fib; choose functions" in note
     seldom = record("span", [workload("spans"), "fib", "24"], functions=["spans:main"])

@@ -154,7 +154,7 @@ def _held() -> set[tuple[str, int]]:
     texts = []
     for descriptor in Path("/proc/self/fdinfo").iterdir():
         with suppress(OSError):  # the listing's own descriptor is closed
-            texts.append(descriptor.read_text())
+            texts.append(descriptor.read_text(errors="replace"))  # a link's has its file's path, which may be any bytes
     return {(kind, int(id_)) for text in texts for kind, id_ in re.findall(r"(?m)^(prog|map)_id:\s*(\d+)", text)}
 
 
