@@ -67,6 +67,7 @@ def test_graphs_of_tokens(record: Record, model: Path, tmp_path: Path) -> None:
     assert recorded.accounts["ggml_graph"].lost == {}
 
 
+@pytest.mark.alone  # its threads wait for each other in loops: minutes on a busy machine
 def test_graphs_of_a_server(record: Record, model: Path, tmp_path: Path) -> None:
     """A newer llama.cpp has as many graphs as batches; all its host memory is freed."""
     command = serving(model, "1", "0", "-", "20*30")

@@ -114,6 +114,7 @@ def test_c_and_python_must_name_the_same_fields(thing: "type[Probe]", columns: t
         start(thing(columns=columns))
 
 
+@pytest.mark.alone  # all probes attach to all that the other tests run and map
 def test_nothing_is_left_behind() -> None:
     """After close, no program, map or descriptor of the tracer is left."""
     ours: set[tuple[str, int]] = set()

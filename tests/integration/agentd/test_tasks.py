@@ -397,6 +397,7 @@ async def test_an_agent_that_is_told_to_end_while_tasks_start_exits_well(tmp_pat
     assert not await asyncio.to_thread(left_behind, before)
 
 
+@pytest.mark.alone  # all probes attach to all that the other tests run and map: minutes
 async def test_a_stopped_agent_leaves_nothing_in_the_kernel(start_agent: StartAgent) -> None:
     """Stopping the agent stops its tasks, detaches every program, frees every map and removes every pin."""
     before = unheld()
