@@ -131,3 +131,23 @@ class UnknownThing(ScopeServerError, LookupError):
 
 class NotOurs(ScopeServerError):
     """A request of the API that this server may not fulfil; the message says who may."""
+
+
+class NotAuthenticated(ScopeServerError, PermissionError):
+    """The request does not show whose it is."""
+
+
+class Forbidden(ScopeServerError, PermissionError):
+    """Whose request it is may not do this."""
+
+
+class TooManyRequests(ScopeServerError):
+    """It was asked too often.
+
+    Attributes:
+        wait_s: after which it may be asked again.
+    """
+
+    def __init__(self, wait_s: float) -> None:
+        super().__init__(f"too many attempts; try again in {max(1, round(wait_s))} s")
+        self.wait_s = wait_s

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from scope_server.errors import InvalidMessage, InvalidSettings, NotOurs
 from scope_server.identity.root import Root
@@ -107,6 +109,13 @@ class Authority:
             OSError, ValueError: they cannot be used; the message says why.
         """
         self._root, self._next = self._read()
+
+    def secret(self, purpose: str) -> bytes:
+        """32 bytes that servers with this authority have in common, and nobody else can know; others when the root is
+        replaced."""
+        scalar = self._root.key.private_numbers().private_value
+        of_key = scalar.to_bytes((self._root.key.key_size + 7) // 8, "big")
+        return HKDF(hashes.SHA256(), 32, salt=None, info=f"scope {purpose}".encode()).derive(of_key)
 
     def own(self, hosts: Sequence[str]) -> Credentials:
         """This server's credentials, with these names and addresses: new ones after each change of the roots."""

@@ -563,3 +563,141 @@ SELECT serial FROM store.certificates WHERE kind = 'operator' AND revoked IS NOT
 
 -- name: descriptions
 SELECT id, description FROM store.descriptions WHERE id > %(after)s ORDER BY id;
+
+-- ---- accounts
+
+-- name: add_user
+INSERT INTO store.users (email, password, role) VALUES (%(email)s, %(password)s, %(role)s)
+ON CONFLICT (email) DO NOTHING
+RETURNING id::text;
+
+-- name: users
+SELECT u.id::text, u.email, u.role, u.disabled, u.created,
+       (SELECT max(l.used) FROM store.logins l WHERE l.user_id = u.id) AS seen
+FROM store.users u
+ORDER BY u.email;
+
+-- name: user_named
+SELECT u.id::text, u.email, u.password, u.role, u.disabled IS NOT NULL AS disabled,
+       EXISTS (SELECT FROM store.logins l WHERE l.user_id = u.id AND l.address = %(address)s
+               AND l.reason IS DISTINCT FROM 'reuse') AS known_address
+FROM store.users u
+WHERE u.email = %(email)s;
+
+-- name: user_of
+SELECT id::text, email, password, role FROM store.users WHERE id = %(user)s::uuid;
+
+-- At least one other admin must stay: who changes admins waits for others who do.
+-- name: lock_admins
+SELECT id::text FROM store.users WHERE role = 'admin' AND disabled IS NULL ORDER BY id FOR UPDATE;
+
+-- name: change_user
+UPDATE store.users
+SET role = coalesce(%(role)s, role), password = coalesce(%(password)s, password),
+    disabled = CASE WHEN %(disabled)s THEN coalesce(disabled, now())
+                    WHEN NOT %(disabled)s THEN NULL ELSE disabled END
+WHERE email = %(email)s
+RETURNING id::text;
+
+-- name: keep_password
+UPDATE store.users SET password = %(password)s WHERE id = %(user)s::uuid AND password = %(before)s;
+
+-- name: begin_login
+WITH login AS (
+    INSERT INTO store.logins (user_id, address, program, expires)
+    VALUES (%(user)s::uuid, %(address)s, %(program)s, now() + %(valid)s)
+    RETURNING id
+), token AS (
+    INSERT INTO store.refresh_tokens (digest, login) SELECT %(digest)s, id FROM login
+)
+SELECT id::text FROM login;
+
+-- name: lock_refresh
+SELECT r.spent, l.id::text AS login, l.ended, l.expires < now() AS expired, u.id::text AS user_id, u.email,
+       u.disabled IS NOT NULL AS disabled, now() - r.spent AS since
+FROM store.refresh_tokens r
+JOIN store.logins l ON l.id = r.login
+JOIN store.users u ON u.id = l.user_id
+WHERE r.digest = %(digest)s
+FOR UPDATE OF r, l;
+
+-- name: spend_refresh
+WITH spent AS (
+    UPDATE store.refresh_tokens SET spent = now() WHERE digest = %(digest)s RETURNING login
+), next AS (
+    INSERT INTO store.refresh_tokens (digest, login) SELECT %(next)s, login FROM spent
+)
+UPDATE store.logins l SET used = now(), expires = now() + %(valid)s FROM spent WHERE l.id = spent.login;
+
+-- name: end_login
+UPDATE store.logins SET ended = now(), reason = %(reason)s WHERE id = %(login)s::uuid AND ended IS NULL;
+
+-- name: end_logins
+UPDATE store.logins SET ended = now(), reason = %(reason)s
+WHERE user_id = %(user)s::uuid AND ended IS NULL AND id::text <> %(but)s;
+
+-- name: login
+SELECT u.id::text, u.email, u.role
+FROM store.logins l JOIN store.users u ON u.id = l.user_id
+WHERE l.id = %(login)s::uuid AND u.id = %(user)s::uuid AND l.ended IS NULL AND u.disabled IS NULL;
+
+-- name: forget_logins
+DELETE FROM store.logins WHERE expires < now() - interval '30 days';
+
+-- name: make_api_token
+INSERT INTO store.api_tokens (digest, user_id, name, role, expires)
+VALUES (%(digest)s, %(user)s::uuid, %(name)s, %(role)s, now() + %(valid)s)
+ON CONFLICT (user_id, name) DO NOTHING
+RETURNING id::text;
+
+-- name: api_token
+SELECT u.id::text, u.email, u.role, t.role AS token_role, t.name
+FROM store.api_tokens t JOIN store.users u ON u.id = t.user_id
+WHERE t.digest = %(digest)s AND t.revoked IS NULL AND t.expires > now() AND u.disabled IS NULL;
+
+-- name: api_tokens
+SELECT t.id::text, t.name, u.email AS owner, t.role, t.created, t.expires, t.revoked
+FROM store.api_tokens t JOIN store.users u ON u.id = t.user_id
+WHERE %(user)s::text IS NULL OR u.id::text = %(user)s
+ORDER BY t.created DESC;
+
+-- name: revoke_api_token
+UPDATE store.api_tokens SET revoked = now()
+WHERE id = %(token)s::uuid AND revoked IS NULL AND (%(user)s::text IS NULL OR user_id::text = %(user)s);
+
+-- name: invite
+INSERT INTO store.invitations (digest, email, role, expires)
+VALUES (%(digest)s, %(email)s, %(role)s, now() + %(valid)s);
+
+-- name: use_invitation
+DELETE FROM store.invitations WHERE digest = %(digest)s AND email = %(email)s AND expires > now() RETURNING role;
+
+-- name: forget_invitations
+DELETE FROM store.invitations WHERE expires < now();
+
+-- name: lock_audit
+SELECT number, digest FROM store.audit_head FOR UPDATE;
+
+-- name: append_audit
+WITH entry AS (
+    INSERT INTO store.audit (number, time, actor, address, act, object, detail, digest)
+    VALUES (%(number)s, %(time)s, %(actor)s, %(address)s, %(act)s, %(object)s, %(detail)s, %(digest)s)
+)
+UPDATE store.audit_head SET number = %(number)s, digest = %(digest)s;
+
+-- name: audit_head
+SELECT number, digest FROM store.audit_head;
+
+-- name: audit_after
+SELECT number, time, actor, address, act, object, detail::text AS detail, digest
+FROM store.audit
+WHERE number > %(number)s
+ORDER BY number
+LIMIT %(most)s;
+
+-- name: audit_before
+SELECT number, time, actor, address, act, object, detail
+FROM store.audit
+WHERE number < coalesce(%(number)s, 9223372036854775807)
+ORDER BY number DESC
+LIMIT %(most)s;

@@ -1,0 +1,81 @@
+"""Tokens for scripts: made by a person, shown once, and never worth more than that person's account."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from scope_server.accounts import secret
+from scope_server.accounts.audit import Act, Audit
+from scope_server.accounts.caller import Caller, Role
+from scope_server.errors import Forbidden, InvalidQuery, NotAuthenticated, UnknownThing
+from scope_server.store.reading.database import Database
+from scope_server.store.reading.queries import queries
+
+LONGEST = timedelta(days=366)
+_NAME = 64  # characters
+
+
+class ApiTokens:
+    """The tokens for scripts."""
+
+    def __init__(self, database: Database, audit: Audit) -> None:
+        self._database, self._audit = database, audit
+
+    async def make(self, by: Caller, address: str, name: str, role: Role, valid: timedelta) -> str:
+        """A new token of the caller. It is not kept and cannot be shown again.
+
+        Raises:
+            Forbidden: it would be allowed more than the caller, or the caller has no account.
+            InvalidQuery: the name or time is not valid, or the caller has a token of this name.
+            StoreUnavailable: the database cannot be reached.
+        """
+        if not by.user:
+            raise Forbidden("a token belongs to an account; log in")
+        if not by.role.includes(role):
+            raise Forbidden(f"role: a token of {by.name} may not be {role}")
+        if not 0 < len(name) <= _NAME or not timedelta() < valid <= LONGEST:
+            raise InvalidQuery(f"name: from 1 to {_NAME} characters; valid: at most {LONGEST.days} days")
+        token = secret.make("token")
+        row = {"digest": secret.digest(token), "user": by.user, "name": name, "role": role.value, "valid": valid}
+        async with self._database.connection() as connection, connection.transaction():
+            if not await (await connection.execute(queries()["make_api_token"], row)).fetchone():
+                raise InvalidQuery(f"name: there is a token of {by.name} named {name!r}; take another name")
+            detail = {"role": role.value, "valid_s": int(valid.total_seconds())}
+            await self._audit.append(connection, Act(by.name, address, "token.make", name, detail))
+        return token
+
+    async def all(self, by: Caller) -> list[dict[str, Any]]:
+        """The caller's tokens; an admin sees everybody's."""
+        return list(await self._database.fetch("api_tokens", {"user": _of(by)}))
+
+    async def revoke(self, by: Caller, address: str, token: UUID) -> None:
+        """Revokes a token of the caller; an admin may revoke everybody's.
+
+        Raises:
+            UnknownThing: there is none that is valid.
+            StoreUnavailable: the database cannot be reached.
+        """
+        async with self._database.connection() as connection, connection.transaction():
+            row = {"token": token, "user": _of(by)}
+            if not (await connection.execute(queries()["revoke_api_token"], row)).rowcount:
+                raise UnknownThing(f"token: {token} is not the id of any, or it was revoked before")
+            await self._audit.append(connection, Act(by.name, address, "token.revoke", str(token), {}))
+
+    async def caller(self, token: str) -> Caller:
+        """Whose token this is.
+
+        Raises:
+            NotAuthenticated: it is not valid.
+            StoreUnavailable: the database cannot be reached.
+        """
+        rows = await self._database.fetch("api_token", {"digest": secret.digest(token)})
+        if not rows:
+            raise NotAuthenticated("the token is not valid, has expired or was revoked")
+        (row,) = rows
+        owners, tokens = Role(row["role"]), Role(row["token_role"])
+        return Caller(row["email"], tokens if owners.includes(tokens) else owners, row["id"])
+
+
+def _of(by: Caller) -> str | None:
+    """Whose tokens a caller may see; None: everybody's."""
+    return None if by.role is Role.ADMIN else by.user

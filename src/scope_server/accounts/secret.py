@@ -1,0 +1,14 @@
+"""Secrets that are given to somebody once, and kept only as digests."""
+
+import hashlib
+import secrets
+
+
+def make(kind: str) -> str:
+    """A new secret; its beginning says what it is, for people and for scanners of leaked secrets."""
+    return f"scope_{kind}_{secrets.token_urlsafe(32)}"
+
+
+def digest(secret: str) -> bytes:
+    """What is kept of a secret: enough, because nobody can guess 256 bits."""
+    return hashlib.sha256(secret.encode(errors="replace")).digest()

@@ -1,0 +1,65 @@
+"""The audit log: complete, in order, and what is changed or removed shows."""
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+from tests.integration.server.accounts.house import HERE, House
+
+from scope_server.accounts.audit import Act
+
+HOSTILE = "a\x1b[2J\n', 1); DROP TABLE store.audit; --\u2028é"
+
+
+@pytest.fixture
+async def noted(house: House) -> House:
+    """A house with a log of several entries."""
+    for number in range(5):
+        await house.audit.note(Act("ada@example.org", HERE, "task.start", f"task {number}", {"probe": "syscalls"}))
+    return house
+
+
+async def test_an_untouched_log_is_right(noted: House) -> None:
+    """Whatever is written into it."""
+    await noted.audit.note(Act(HOSTILE, HOSTILE, "task.start", HOSTILE, {HOSTILE: [1e300, None, HOSTILE], "b": 1.0}))
+    verdict = await noted.audit.verify()
+    assert (verdict.entries, verdict.fault) == (7, "")
+
+
+async def test_entries_of_many_at_once_are_in_one_order(noted: House) -> None:
+    """Numbers have no gaps, and the chain is whole."""
+    await asyncio.gather(*(noted.audit.note(Act(f"{who}", HERE, "node.remove", "", {})) for who in range(100)))
+    verdict = await noted.audit.verify()
+    assert (verdict.entries, verdict.fault) == (106, "")
+    assert len(await noted.acts()) == 106
+
+
+@pytest.mark.parametrize(
+    ("change", "entries", "fault"),
+    [
+        ("UPDATE store.audit SET actor = 'eve' WHERE number = 3", 2, "entry 3 was changed"),
+        ("UPDATE store.audit SET detail = '{}' WHERE number = 3", 2, "entry 3 was changed"),
+        ("UPDATE store.audit SET time = time + interval '1 us' WHERE number = 3", 2, "entry 3 was changed"),
+        ("UPDATE store.audit SET digest = 'x' WHERE number = 3", 2, "entry 3 was changed"),
+        ("DELETE FROM store.audit WHERE number = 3", 2, "entry 3 is missing"),
+        ("DELETE FROM store.audit WHERE number = 1", 0, "entry 1 is missing"),
+        ("DELETE FROM store.audit WHERE number = 6", 5, "entries after 5 are missing"),
+        ("DELETE FROM store.audit", 0, "entries after 0 are missing"),
+        (
+            "UPDATE store.audit a SET object = b.object FROM store.audit b WHERE a.number + b.number = 7 "
+            "AND a.number IN (3, 4)",
+            2,
+            "entry 3 was changed",
+        ),
+    ],
+    ids=["actor", "detail", "time", "digest", "removed", "first", "last", "all", "exchanged"],
+)
+async def test_what_was_done_to_the_log_shows(
+    noted: House, database: str, change: Any, entries: int, fault: str
+) -> None:
+    """The first entry that is wrong is named."""
+    with psycopg.connect(database) as connection:
+        connection.execute(change)
+    verdict = await noted.audit.verify()
+    assert (verdict.entries, verdict.fault) == (entries, fault)
