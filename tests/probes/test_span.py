@@ -131,6 +131,7 @@ PARTS = ("on_cpu_ns", "run_queue_ns", "blocked_ns", "stopped_ns", "unknown_ns")
 MS = 1_000_000
 
 
+@pytest.mark.alone  # a virtual CPU that the host takes away is not the program's time
 def test_where_the_time_of_a_call_went(record: Record, workload: Callable[[str], str]) -> None:
     """With where=true a call's time is split into parts that add up: a sleep is blocked, a loop is on a CPU, two loops
     on one CPU wait for it, and page faults have a time. Without the option, nothing is said."""
@@ -142,7 +143,7 @@ def test_where_the_time_of_a_call_went(record: Record, workload: Callable[[str],
     assert slept[0]["blocked_ns"] + slept[0]["run_queue_ns"] >= 19 * MS
     assert slept[0]["on_cpu_ns"] < slept[0]["blocked_ns"]
     on_cpu = [row["on_cpu_ns"] + row["unknown_ns"] for row in burnt]  # less what the host took from a virtual CPU
-    assert [ns >= 0.8 * ms * MS for ns, ms in zip(on_cpu, (20, 30, 30), strict=True)] == [True] * 3
+    assert [ns >= 0.99 * ms * MS for ns, ms in zip(on_cpu, (20, 30, 30), strict=True)] == [True] * 3
     assert 0 < faulted[0]["page_fault_ns"] < faulted[0]["duration_ns"]
     assert faulted[0]["page_fault_ns"] > max(row["page_fault_ns"] for row in burnt)
     competing = [row for row in rows if row["function"] == "competes"]
@@ -198,6 +199,7 @@ def _detach(object_: BpfObject, program: str) -> None:
             link.close()
 
 
+@pytest.mark.alone  # likewise
 def test_a_summary_says_where_the_time_went(record: Record, workload: Callable[[str], str]) -> None:
     """The parts of a summary are sums over the calls, and add up to their durations."""
     command, declared = [workload("spans"), "where"], ["spans:sleeps", "spans:burns"]
@@ -205,7 +207,7 @@ def test_a_summary_says_where_the_time_went(record: Record, workload: Callable[[
     rows = {row["function"]: row for row in recorded.rows("span_summary")}
     assert {name: (row["count"], row["explained"]) for name, row in rows.items()} == {"sleeps": (1, 1), "burns": (3, 3)}
     assert all(sum(row[part] for part in PARTS) == row["total_ns"] for row in rows.values())
-    assert rows["burns"]["on_cpu_ns"] + rows["burns"]["unknown_ns"] >= 64 * MS
+    assert rows["burns"]["on_cpu_ns"] + rows["burns"]["unknown_ns"] >= 79 * MS
 
 
 def test_one_in_many(record: Record, workload: Callable[[str], str]) -> None:
