@@ -9,8 +9,9 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,7 +103,7 @@ def test_all_count_the_same_calls(tmp_path: Path, program: Callable[[Path], list
 
 def _compare_times(folder: Path) -> None:
     """A sleep's duration equals perf's within 1 % or 1 ms. It is never above strace's, which includes its stops."""
-    rows = map(json.loads, (folder / "scope").read_text().splitlines())
+    rows = _rows(folder / "scope")
     ours = {row["tid"]: row["duration_ns"] / 1e9 for row in rows if row["name"] == SLEEP and row["comm"] == "sleep"}
     straced = re.findall(rf"^(\d+) +{SLEEP}\(.*<([\d.]+)>$", (folder / "strace").read_text(), re.M)
     seen = re.findall(
@@ -133,7 +134,7 @@ def _run(folder: Path, command: Sequence[str]) -> dict[str, Calls]:
     finally:
         counting.terminate()
         counting.wait()
-    names = {row["nr"]: row["name"] for row in map(json.loads, files["scope"].read_text().splitlines())}
+    names = {row["nr"]: row["name"] for row in _rows(files["scope"])}
     straced = _of_strace(files["strace"])
     return {
         "strace": straced,
@@ -141,6 +142,10 @@ def _run(folder: Path, command: Sequence[str]) -> dict[str, Calls]:
         "bpftrace": _of_bpftrace(files["bpftrace"], names),
         "scope": _of_scope(files["scope"]),
     }
+
+
+def _rows(file: Path) -> Iterator[dict[str, Any]]:
+    return (row for row in map(json.loads, file.read_text().splitlines()) if row["type"] == "syscall")
 
 
 def _of_strace(file: Path) -> Calls:
@@ -154,9 +159,8 @@ def _of_strace(file: Path) -> Calls:
 
 
 def _of_scope(file: Path) -> Calls:
-    rows = map(json.loads, file.read_text().splitlines())
     return Counter(
-        (row["tid"], row["name"]) for row in rows if row["comm"] != "strace" and row["name"] not in UNRETURNED
+        (row["tid"], row["name"]) for row in _rows(file) if row["comm"] != "strace" and row["name"] not in UNRETURNED
     )
 
 

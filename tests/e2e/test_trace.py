@@ -95,15 +95,16 @@ def test_each_probe_has_its_tables() -> None:
 
 
 def test_rows_can_be_had_in_several_ways_at_once(tmp_path: Path) -> None:
-    """One trace can write JSON and Parquet files of the same rows, and print tables."""
+    """One trace can write JSON and Parquet files of the same rows, and print tables. The files say since when."""
     files = ["--json", str(tmp_path / "a.json"), "--parquet", str(tmp_path / "a.parquet")]
     traced = scope("trace", "syscalls", *files, "--", "true")
-    rows = [json.loads(line) for line in (tmp_path / "a.json").read_text().splitlines()]
+    first, *rows = [json.loads(line) for line in (tmp_path / "a.json").read_text().splitlines()]
     table = pq.read_table(tmp_path / "a.parquet")
     assert table["ktime_ns"].to_pylist() == [row["ktime_ns"] for row in rows]
     assert "\nsyscall: " in traced.stdout
     began = table.schema.metadata[b"began"].decode()
-    assert f"{tmp_path}/a.json: {len(rows)} rows since 20" in traced.stderr
+    assert first.keys() == {"type", "time"} and first["type"] == "began"
+    assert f"{tmp_path}/a.json: {len(rows)} rows since {first['time']}" in traced.stderr
     assert f"{tmp_path}/a.parquet: {len(rows)} rows since {began}" in traced.stderr
 
 

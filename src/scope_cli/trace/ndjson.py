@@ -1,7 +1,7 @@
 """A trace as NDJSON: a JSON object a line."""
 
 import io
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -17,13 +17,16 @@ class NdjsonSink:
 
     Rows are in order of arrival, not of time.
 
-    Where rows were lost, the next line is `{"type":"loss","stream":...,"reason":...,"count":...}`.
+    Where rows were lost, the next line is `{"type":"loss","stream":...,"reason":...,"count":...}`. A file begins with
+    `{"type":"began","time":...}`: what the program did before that time is not in the file.
     """
 
     def __init__(self, file: BinaryIO, accounts: Accounts, name: str = "") -> None:
         self._file, self._is_file, self.name = file, bool(name), name or "standard output"
         self._losses, self._clock = Losses(accounts), WallClock()
         self._rows, self._began = 0, now_rfc3339()  # every probe is attached when outputs are opened
+        if self._is_file:
+            self._write_line({"type": "began", "time": self._began})
 
     def columns(self, stream: Stream) -> Collection[str] | None:
         """All."""
@@ -59,8 +62,10 @@ class NdjsonSink:
         return [f"{self.name}: {self._rows:,} rows since {self._began}"]
 
     def _tell_losses(self) -> None:
+        for stream, reason, count in self._losses.new():
+            self._write_line({"type": "loss", "stream": stream, "reason": reason, "count": count})
+
+    def _write_line(self, told: Mapping[str, str | int]) -> None:
         import json
 
-        for stream, reason, count in self._losses.new():
-            told = {"type": "loss", "stream": stream, "reason": reason, "count": count}
-            self._file.write(f"{json.dumps(told, separators=(',', ':'))}\n".encode())
+        self._file.write(f"{json.dumps(told, separators=(',', ':'))}\n".encode())
