@@ -11,8 +11,9 @@ import pyarrow as pa
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
 from bench.measure import Result, median_of
+from scope_bpf.catalogue.described import described_stream
 from scope_bpf.probes import probe_named
-from scope_cli.trace.perfetto.sink import PerfettoSink
+from scope_cli.trace.perfetto import PerfettoSink
 
 ROWS, BATCH = 30_000, 3_000
 ROUNDS = 3
@@ -32,7 +33,7 @@ def _batches() -> tuple[Any, list[pa.RecordBatch]]:
         row |= {"ktime_ns": 10**13 + number * 3000, "duration_ns": 1000 + draw, "pid": 7, "start_ns": 1}
         rows.append(row | {"tid": 7 + draw % 2, "kernel": kernels[draw % 17], "stream": 0, "device": 0, "nested": 0})
     table = pa.Table.from_pylist(rows, probe.schema(stream))
-    return stream, table.to_batches(BATCH)
+    return described_stream(probe, stream), table.to_batches(BATCH)
 
 
 def _written(stream: Any, batches: list[pa.RecordBatch]) -> tuple[float, bytes]:

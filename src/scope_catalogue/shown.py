@@ -106,6 +106,11 @@ class Timeline:
     slices: tuple[Slices, ...] = ()
     counters: tuple[Counter, ...] = ()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of the stream is shown."""
+        return not self.slices and not self.counters
+
 
 @dataclass(frozen=True)
 class Flame:
@@ -124,6 +129,24 @@ class Flame:
     below: tuple[str, ...] = ()
     unless: str = ""
     title: str = ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How people see a stream's rows.
+
+    Attributes:
+        tables: each is shown if it has rows.
+        line: what is printed of a row as a line of text, after its time and thread: columns, or texts with columns in
+            braces, such as `{name}({args})`. The longest comes last. Empty: as the first table says.
+        timeline: what a timeline of the stream shows.
+        flame: how its rows make a flame graph; None: they have no stacks.
+    """
+
+    tables: tuple[Live, ...] = ()
+    line: tuple[str, ...] = ()
+    timeline: Timeline = field(default_factory=Timeline)
+    flame: Flame | None = None
 
 
 class Failed(StrEnum):

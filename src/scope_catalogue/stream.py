@@ -5,13 +5,17 @@ A column's type is Arrow's name of it, such as `uint64` or `dictionary<values=st
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import Protocol
 
 from scope_catalogue.codes import Codes
-from scope_catalogue.shown import Latest, Rollup
+from scope_catalogue.shown import Latest, Rollup, Shown
+
+COMMON = frozenset(
+    ("ktime_ns", "interval_ns", "start_ns", "cgroup_id", "pid", "tid", "uid", "cpu", "comm")
+)  # columns that streams of many probes have, with the same meaning
 
 
 class Mode(StrEnum):
@@ -60,6 +64,8 @@ class DescribedStream:
         columns: in the order of the rows' schema.
         rollup: how the rows are added up by the minute; None: they are counted, by comm if there is such a column.
         latest: which states the rows describe; None: none.
+        gauge: a row is the present state of something; the next row with the same key takes its place.
+        shown: how the rows are shown.
     """
 
     name: str
@@ -69,13 +75,15 @@ class DescribedStream:
     columns: tuple[TypedColumn, ...]
     rollup: Rollup | None = None
     latest: Latest | None = None
+    gauge: bool = False
+    shown: Shown = field(default_factory=Shown)
 
     @cached_property
     def fingerprint(self) -> str:
         """The fingerprint of the rows' schema."""
         return fingerprint(self.columns)
 
-    @property
+    @cached_property
     def by_name(self) -> dict[str, TypedColumn]:
         """The columns by name, in order."""
         return {column.name: column for column in self.columns}

@@ -9,8 +9,8 @@ from rich.columns import Columns
 from rich.console import Group, RenderableType
 
 from scope_cli.client import Client
-from scope_cli.quantities import duration
 from scope_cli.terminal import RowTable, plain
+from scope_views.quantities import duration
 
 SHOWN = 8
 _WINDOW = timedelta(minutes=1)  # and the part of a minute before, because rollups have whole minutes

@@ -18,7 +18,8 @@ import scope_cli
 import scope_cli.commands
 from scope_cli import logs
 from scope_cli.errors import CommandError
-from scope_cli.printable import print_line, print_remark, printable
+from scope_cli.printable import print_line, print_remark
+from scope_views.printable import printable
 from scope_wire.tls import only_tls_1_3
 
 

@@ -8,9 +8,10 @@ from rich.cells import cell_len
 from scope_catalogue.catalogue import streams
 from scope_catalogue.nearest import unknown
 from scope_cli.errors import UsageError
-from scope_cli.printable import print_remark, printable
+from scope_cli.printable import print_remark
 from scope_cli.quantities import quantity
 from scope_cli.terminal import RowTable, console, plain
+from scope_views.printable import printable
 
 FIRST = ("time", "comm", "pid")
 LAST = ("tid", "uid", "cpu")  # of every stream: behind what is its own

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scope_cli.errors import UsageError
-from scope_cli.printable import printable
+from scope_views.printable import printable
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 

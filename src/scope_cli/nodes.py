@@ -7,8 +7,9 @@ from typing import Any
 from rich.console import Group
 
 from scope_cli.labels import shown
-from scope_cli.quantities import age, duration, size
+from scope_cli.quantities import age
 from scope_cli.terminal import RowTable, plain
+from scope_views.quantities import duration, size
 
 CLOCK_TOLERANCE_NS = 10**9
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from scope_cli.quantities import size
+from scope_views.quantities import size
 
 _LIMITS = ("limit", "floor")  # reasons to drop a day before it is old
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from scope_cli.quantities import size
 from scope_cli.terminal import RowTable, plain
+from scope_views.quantities import size
 
 Task = dict[str, Any]
 

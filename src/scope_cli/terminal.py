@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scope_cli.printable import printable
+from scope_views.printable import printable
 
 _WIDTH_OF_A_FILE = 10_000  # nothing is wrapped
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from scope_cli.printable import printable
+from scope_views.printable import printable
 
 GAP = 2  # blanks between columns
 EXTRA = 100

@@ -10,8 +10,9 @@ from tests.llm.node import node_folder
 from tests.llm.runs import CACHE, recorded_run, serving
 from tests.probes.recording import Record
 
+from scope_bpf.catalogue.described import described_stream
 from scope_bpf.probes import probe_named
-from scope_cli.trace.flames.folded import Folded
+from scope_views.flames.folded import Folded
 
 SCHEDULED, ON_CPU = "backend_sched_graph_compute_async", "graph_compute"
 PARTS = ("on_cpu_ns", "run_queue_ns", "blocked_ns")
@@ -106,7 +107,8 @@ def test_memory_by_stack(record: Record, tmp_path: Path) -> None:
         (row["stack"].split(";")[-1], row["allocations"], row["live_count"], row["live_bytes"]) for row in latest
     }
     assert unfreed == {("weights", 3, 3, 3 * 1009), ("weights", 3, 3, 3 * 4001), ("scratch", 5, 0, 0)}
-    drawn = {stream.name: Folded(stream, stream.flame) for stream in probe_named("ggml").streams if stream.flame}
+    ggml = probe_named("ggml")
+    drawn = {stream.name: Folded(described_stream(ggml, stream)) for stream in ggml.public_streams if stream.flame}
     for name, of_stream in drawn.items():
         for batch in recorded.batches[name]:
             of_stream.add(batch)

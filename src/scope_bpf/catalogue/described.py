@@ -3,6 +3,7 @@
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.stream import Stream
 from scope_catalogue.probe import DescribedProbe
+from scope_catalogue.shown import Live, Shown
 from scope_catalogue.stream import DescribedStream, TypedColumn
 
 
@@ -23,4 +24,15 @@ def described_stream(probe: Probe, stream: Stream) -> DescribedStream:
         TypedColumn(name=name, type=str(schema.field(name).type), **vars(column))
         for name, column in stream.described().items()
     )
-    return DescribedStream(stream.name, probe.name, stream.mode, stream.meaning, columns, stream.rollup, stream.latest)
+    tables = tuple(table for table in (stream.live, *stream.also_live) if table != Live())
+    return DescribedStream(
+        name=stream.name,
+        probe=probe.name,
+        mode=stream.mode,
+        meaning=stream.meaning,
+        columns=columns,
+        rollup=stream.rollup,
+        latest=stream.latest,
+        gauge=stream.gauge,
+        shown=Shown(tables, stream.line, stream.timeline, stream.flame),
+    )

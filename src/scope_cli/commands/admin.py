@@ -52,7 +52,7 @@ def run_quarantine(arguments: argparse.Namespace) -> None:
 
 def _described(entry: dict[str, Any]) -> tuple[str, str]:
     """Two lines: the record's run and size, then why it was refused."""
-    from scope_cli.quantities import size
+    from scope_views.quantities import size
 
     what = f"{entry['stream']} {entry['sequence']}, {entry['events']:,} events" if entry["stream"] else "no rows"
     kept = size(entry["bytes"]) if entry["kept"] else "bytes not kept"

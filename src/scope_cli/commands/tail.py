@@ -27,7 +27,7 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints rows until Ctrl-C or the limit."""
-    from scope_bpf.probes import probes
+    from scope_catalogue.catalogue import streams
     from scope_catalogue.nearest import unknown
     from scope_cli.errors import UsageError
     from scope_cli.installation import running_state_dir
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise UsageError("give --local; for events that a server has stored, use `scope events STREAM --follow`")
     if arguments.limit is not None and arguments.limit < 1:
         raise UsageError(f"--limit {arguments.limit} is not above 0")
-    known = {stream.name: stream for probe in probes().values() for stream in probe.public_streams}
+    known = streams()
     if strange := [name for name in arguments.stream if name not in known]:
         raise UsageError(unknown("stream", strange[0], known))
     wanted = arguments.stream or (list(known) if arguments.task else [])

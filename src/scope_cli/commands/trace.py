@@ -176,7 +176,7 @@ def _trace(tracing: "Tracing", outputs: "Outputs", duration: float | None) -> No
 
     opened = outputs.open(tracing.streams, tracing.accounts)  # no file is overwritten where nothing can be recorded
     sink = Sinks(opened)
-    recording = Recording(tracing.tracers, sink, tracing.choice)
+    recording = Recording(tracing.tracers, [stream for stream, _ in tracing.streams], sink, tracing.choice)
     ending = Ending(tracing, recording, duration)
     began = ended = time.monotonic()
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 
-from scope_bpf.catalogue.stream import Stream
+from scope_catalogue.stream import DescribedStream
 from scope_cli.errors import CommandError
 from scope_cli.printable import print_remark
 from scope_cli.tail.reader import Reader, rows_of
@@ -22,7 +22,7 @@ class Tailing:
         limit: number of rows after which it ends; None: none.
     """
 
-    def __init__(self, reader: Reader, known: Mapping[str, Stream], sink: Sinks, limit: int | None) -> None:
+    def __init__(self, reader: Reader, known: Mapping[str, DescribedStream], sink: Sinks, limit: int | None) -> None:
         self._reader, self._known, self._sink, self._limit = reader, known, sink, limit
         self._rows, self._began = 0, time.monotonic()
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scope_catalogue.stream import Column
-from scope_cli.printable import printable
 from scope_cli.quantities import SCALES, Scale
+from scope_views.printable import printable
 
 _ABSENT = "-"
 _UNPRINTABLE = r"[\p{C}\p{Zl}\p{Zp}]"
@@ -33,16 +33,6 @@ def cells(values: pa.Array, column: Column) -> pa.Array:
     else:
         texts = values.cast(pa.string())
     return pc.fill_null(_printable(texts), _ABSENT)
-
-
-def cut_marked(texts: pa.Array, batch: pa.RecordBatch, name: str, column: Column) -> pa.Array:
-    """The texts of a batch's column, with ... where the rest was cut."""
-    if not column.cut_if:
-        return texts
-    values = batch[name]
-    marked = (texts, "...") if pa.types.is_list(values.type) else ("...", texts)
-    is_cut = pc.and_(values.is_valid(), pc.not_equal(batch[column.cut_if], 0))
-    return pc.if_else(is_cut, pc.binary_join_element_wise(*marked, ""), texts)
 
 
 def _each(values: pa.Array, text_of: Callable[[int], str]) -> pa.Array:

@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Probe
-from scope_bpf.catalogue.stream import Stream
 from scope_catalogue.condition import And, Condition, OneOf, Value, columns_read
 from scope_catalogue.errors import InvalidFilter
 from scope_catalogue.nearest import unknown
 from scope_catalogue.options import Option
+from scope_catalogue.stream import DescribedStream
 
 
 class Choice:
@@ -24,7 +24,9 @@ class Choice:
         InvalidFilter: the filter suits none of the streams.
     """
 
-    def __init__(self, where: str, streams: Sequence[tuple[Stream, pa.Schema]], made: Collection[str] = ()) -> None:
+    def __init__(
+        self, where: str, streams: Sequence[tuple[DescribedStream, pa.Schema]], made: Collection[str] = ()
+    ) -> None:
         self._made = set(made)
         self._conditions: dict[str, Condition] = {}
         self._where = where
@@ -32,13 +34,13 @@ class Choice:
         if where:
             self._read(where, streams)
 
-    def _read(self, where: str, streams: Sequence[tuple[Stream, pa.Schema]]) -> None:
+    def _read(self, where: str, streams: Sequence[tuple[DescribedStream, pa.Schema]]) -> None:
         from scope_catalogue.where import filter_columns, read_filter
 
         refused: list[InvalidFilter] = []
         for stream, schema in streams:
             try:
-                self._conditions[stream.name] = read_filter(where, filter_columns(stream.described(), schema))
+                self._conditions[stream.name] = read_filter(where, filter_columns(stream.by_name, schema))
             except InvalidFilter as error:
                 self._not_shown.append(stream.name)
                 refused.append(error)
@@ -69,7 +71,7 @@ class Choice:
                 narrowed[option.name] = max(needed, key=option.choices.index)
         return narrowed
 
-    def columns(self, stream: Stream, wanted: Collection[str] | None) -> Collection[str] | None:
+    def columns(self, stream: DescribedStream, wanted: Collection[str] | None) -> Collection[str] | None:
         """The wanted columns and those that the filter reads; None: all."""
         if wanted is None or stream.name not in self._conditions:
             return wanted
@@ -81,13 +83,13 @@ class Choice:
             return []
         return [f"no rows of {', '.join(self._not_shown)} are shown: they have no column for the filter"]
 
-    def of(self, stream: Stream, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def of(self, stream: DescribedStream, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that are wanted."""
         if not self._where:
             return batch
         if stream.name not in self._conditions:
             return batch.slice(0, 0)
-        from scope_bpf.capture.matching import matching
+        from scope_views.matching import matching
 
         return batch.filter(matching(self._conditions[stream.name], batch))
 

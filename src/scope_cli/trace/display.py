@@ -7,8 +7,8 @@ from typing import Any
 
 from scope_cli.printable import print_line
 from scope_cli.text_table import Part
-from scope_cli.trace.aggregate import Aggregate
 from scope_cli.trace.tables import Wanted, table_lines
+from scope_views.tables.aggregate import Aggregate
 
 REDRAWS_PER_SECOND = 2
 _STYLES = {Part.HEADING: "bold", Part.TOTAL: "bold"}

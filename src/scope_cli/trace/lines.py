@@ -8,12 +8,14 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.catalogue.stream import Stream
-from scope_cli.printable import printable
-from scope_cli.trace.cells import cells, cut_marked, is_number
+from scope_catalogue.shown import Live
+from scope_catalogue.stream import DescribedStream
+from scope_cli.trace.cells import cells, is_number
 from scope_cli.trace.headings import headings_of
 from scope_cli.trace.sink import Accounts, Losses
 from scope_cli.trace.times import WallClock
+from scope_views.cut import cut_marked
+from scope_views.printable import printable
 
 _GATHERED_S = 0.15  # so long lines are gathered, so that those of several streams are in order of time
 _WIDEST = 40  # of a text that others follow; longer ones push their line to the right
@@ -35,13 +37,13 @@ class LinesSink:
         self._gathered: list[tuple[pa.Array, pa.Array]] = []
         self._due = 0.0
 
-    def columns(self, stream: Stream) -> Collection[str] | None:
+    def columns(self, stream: DescribedStream) -> Collection[str] | None:
         """Those of a line."""
         shown = {*_first(stream), *(name for part in _parts(stream) for name in _columns_of(part))}
-        described = stream.described()
+        described = stream.by_name
         return {"ktime_ns", *shown, *(flag for name in shown if (flag := described[name].cut_if))}
 
-    def write(self, stream: Stream, batch: pa.RecordBatch) -> None:
+    def write(self, stream: DescribedStream, batch: pa.RecordBatch) -> None:
         """Makes lines of a batch."""
         if not batch.num_rows:
             return
@@ -54,7 +56,7 @@ class LinesSink:
             self._gathered.append((earliest, pa.array([self._headings(stream, batch)])))
         self._gathered.append((batch["ktime_ns"], lines))
 
-    def _lines(self, stream: Stream, batch: pa.RecordBatch) -> pa.Array:
+    def _lines(self, stream: DescribedStream, batch: pa.RecordBatch) -> pa.Array:
         parts = (*_first(stream), *_parts(stream))
         headings = _headings(parts)
         made = [pc.strftime(_local(self._clock.times(batch)), "%H:%M:%S")]
@@ -62,7 +64,7 @@ class LinesSink:
             made.append(self._padded(stream, batch, part, headings[part], last=index == len(parts) - 1))
         return pc.binary_join_element_wise(*made, "  ")
 
-    def _lines_of_several(self, stream: Stream, batch: pa.RecordBatch) -> pa.Array:
+    def _lines_of_several(self, stream: DescribedStream, batch: pa.RecordBatch) -> pa.Array:
         made = [pc.strftime(_local(self._clock.times(batch)), "%H:%M:%S")]
         made.append(pa.array([stream.name.ljust(self._stream_width)] * batch.num_rows))
         made += [self._padded(stream, batch, part, part) for part in _first(stream)]
@@ -73,7 +75,9 @@ class LinesSink:
             made.append(texts)
         return pc.binary_join_element_wise(*made, "  ")
 
-    def _padded(self, stream: Stream, batch: pa.RecordBatch, part: str, heading: str, last: bool = False) -> pa.Array:
+    def _padded(
+        self, stream: DescribedStream, batch: pa.RecordBatch, part: str, heading: str, last: bool = False
+    ) -> pa.Array:
         """Texts as wide as this column's have been so far; numbers to the right, the last ones as they are."""
         texts = _texts(stream, batch, part)
         longest = pc.max(pc.utf8_length(texts)).as_py()
@@ -84,7 +88,7 @@ class LinesSink:
             return pc.utf8_lpad(texts, width)
         return texts if last else pc.utf8_rpad(texts, width)
 
-    def _headings(self, stream: Stream, batch: pa.RecordBatch) -> str:
+    def _headings(self, stream: DescribedStream, batch: pa.RecordBatch) -> str:
         words = ["time".ljust(len("12:00:00.000000"))]
         for part, heading in _headings((*_first(stream), *_parts(stream))).items():
             width = self._widths[part]
@@ -121,13 +125,14 @@ class LinesSink:
         return []
 
 
-def _first(stream: Stream) -> tuple[str, ...]:
-    return tuple(name for name in _FIRST if name in stream.described())
+def _first(stream: DescribedStream) -> tuple[str, ...]:
+    return tuple(name for name in _FIRST if name in stream.by_name)
 
 
-def _parts(stream: Stream) -> tuple[str, ...]:
+def _parts(stream: DescribedStream) -> tuple[str, ...]:
     """Columns and templates of a line, in order."""
-    own = stream.line or stream.live.latest or (*stream.live.by, *stream.live.totals)
+    table = next(iter(stream.shown.tables), Live())
+    own = stream.shown.line or table.latest or (*table.by, *table.totals)
     return tuple(dict.fromkeys(name for name in own if name not in _FIRST))
 
 
@@ -145,7 +150,7 @@ def _headings(parts: Sequence[str]) -> dict[str, str]:
     return {part: headed.get(part, part.replace("{", "").replace("}", "")) for part in parts}
 
 
-def _texts(stream: Stream, batch: pa.RecordBatch, part: str) -> pa.Array:
+def _texts(stream: DescribedStream, batch: pa.RecordBatch, part: str) -> pa.Array:
     if not _is_template(part):
         return _cells(stream, batch, part)
     pieces: list[Any] = []
@@ -154,14 +159,14 @@ def _texts(stream: Stream, batch: pa.RecordBatch, part: str) -> pa.Array:
     return pc.binary_join_element_wise(*pieces, "")
 
 
-def _cells(stream: Stream, batch: pa.RecordBatch, name: str) -> pa.Array:
+def _cells(stream: DescribedStream, batch: pa.RecordBatch, name: str) -> pa.Array:
     """A column as texts, with ... for what was cut."""
-    column = stream.described()[name]
+    column = stream.by_name[name]
     return cut_marked(cells(batch[name], column), batch, name, column)
 
 
-def _is_number(stream: Stream, batch: pa.RecordBatch, part: str) -> bool:
-    return not _is_template(part) and is_number(batch[part], stream.described()[part])
+def _is_number(stream: DescribedStream, batch: pa.RecordBatch, part: str) -> bool:
+    return not _is_template(part) and is_number(batch[part], stream.by_name[part])
 
 
 def _local(times: pa.Array) -> pa.Array:

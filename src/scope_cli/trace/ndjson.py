@@ -1,15 +1,14 @@
 """A trace as NDJSON: a JSON object a line."""
 
-import io
-from collections.abc import Collection, Mapping
-from typing import Any, BinaryIO
+from collections.abc import Collection
+from typing import BinaryIO
 
 import pyarrow as pa
 
-from scope_bpf.catalogue.stream import Stream
-from scope_cli.printable import printable_json
+from scope_catalogue.stream import DescribedStream
 from scope_cli.trace.sink import Accounts, Losses
-from scope_cli.trace.times import WallClock, now_rfc3339, rfc3339
+from scope_cli.trace.times import WallClock, now_rfc3339
+from scope_views.ndjson import began, loss, ndjson
 
 
 class NdjsonSink:
@@ -26,31 +25,23 @@ class NdjsonSink:
         self._losses, self._clock = Losses(accounts), WallClock()
         self._rows, self._began = 0, now_rfc3339()  # every probe is attached when outputs are opened
         if self._is_file:
-            self._write_line({"type": "began", "time": self._began})
+            file.write(began(self._began))
 
-    def columns(self, stream: Stream) -> Collection[str] | None:
+    def columns(self, stream: DescribedStream) -> Collection[str] | None:
         """All."""
         return None
 
-    def write(self, stream: Stream, batch: pa.RecordBatch) -> None:
+    def write(self, stream: DescribedStream, batch: pa.RecordBatch) -> None:
         """Writes a batch."""
-        import polars
-
         if not batch.num_rows:
             return
-        frame: Any = polars.from_arrow(batch)
-        time = polars.from_arrow(rfc3339(self._clock.times(batch)))
-        frame = frame.select(polars.lit(stream.name).alias("type"), polars.lit(time).alias("time"), polars.all())
-        lines = io.BytesIO()  # polars would report a closed pipe as an error of its own
-        frame.write_ndjson(lines)
-        text = lines.getvalue()
-        is_plain = text.isascii() and b"\x7f" not in text  # polars escapes the other control characters itself
-        self._file.write(text if is_plain else printable_json(text.decode()).encode())
+        self._file.write(ndjson(stream, self._clock.times(batch), batch))
         self._rows += batch.num_rows
 
     def flush(self) -> None:
         """Tells what was lost meanwhile."""
-        self._tell_losses()
+        for stream, reason, count in self._losses.new():
+            self._file.write(loss(stream, reason, count))
         self._file.flush()
 
     def close(self) -> list[str]:
@@ -60,12 +51,3 @@ class NdjsonSink:
             return []
         self._file.close()
         return [f"{self.name}: {self._rows:,} rows since {self._began}"]
-
-    def _tell_losses(self) -> None:
-        for stream, reason, count in self._losses.new():
-            self._write_line({"type": "loss", "stream": stream, "reason": reason, "count": count})
-
-    def _write_line(self, told: Mapping[str, str | int]) -> None:
-        import json
-
-        self._file.write(f"{json.dumps(told, separators=(',', ':'))}\n".encode())

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from scope_bpf.catalogue.stream import Stream
 from scope_catalogue.nearest import unknown
+from scope_catalogue.stream import DescribedStream
 from scope_cli.errors import CommandError, UsageError
 from scope_cli.trace import STDOUT
 from scope_cli.trace.sink import Accounts, Sink
-from scope_cli.trace.tables import TableSink, Wanted, headings, takes_groups
+from scope_cli.trace.tables import TableSink, Wanted, headings
+from scope_views.tables.tables import takes_groups
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Outputs:
         """Whether standard output is for the tables."""
         return not self.lines and self.json != STDOUT
 
-    def check(self, streams: Sequence[tuple[Stream, pa.Schema]]) -> None:
+    def check(self, streams: Sequence[tuple[DescribedStream, pa.Schema]]) -> None:
         """Checks that these streams have what the outputs need, before anything is recorded.
 
         Raises:
@@ -60,11 +61,11 @@ class Outputs:
         only = [stream for stream, _ in streams]
         if self.tables.sort and self.tables.sort not in (known := sorted(headings(only, self.tables.by))):
             raise UsageError(f"--sort: {unknown('column', self.tables.sort, known)}")
-        if self.perfetto and not any(stream.timeline.slices or stream.timeline.counters for stream in only):
+        if self.perfetto and not any(not stream.shown.timeline.is_empty for stream in only):
             names = ", ".join(stream.name for stream in only)
             raise UsageError(f"--perfetto: a timeline is made of events, and summaries ({names}) have none")
 
-        if (self.flamegraph or self.folded) and not any(stream.flame for stream in only):
+        if (self.flamegraph or self.folded) and not any(stream.shown.flame for stream in only):
             names = ", ".join(stream.name for stream in only)
             raise UsageError(f"a flame graph is made of stacks, and {names} have none; `scope trace profile` has")
 
@@ -79,7 +80,7 @@ class Outputs:
         if by and not any({*schema.names} >= {*by} for schema in schemas):
             raise UsageError(f"--by: no table has all of {', '.join(by)}; name columns of one stream")
 
-    def open(self, streams: Sequence[tuple[Stream, pa.Schema]], accounts: Accounts) -> list[Sink]:
+    def open(self, streams: Sequence[tuple[DescribedStream, pa.Schema]], accounts: Accounts) -> list[Sink]:
         """The sinks; files are overwritten.
 
         Raises:
@@ -91,7 +92,7 @@ class Outputs:
         except OSError as error:
             raise CommandError(f"cannot write {error.filename}: {error.strerror}") from None
 
-    def _files(self, streams: Sequence[tuple[Stream, pa.Schema]], accounts: Accounts) -> list[Sink]:
+    def _files(self, streams: Sequence[tuple[DescribedStream, pa.Schema]], accounts: Accounts) -> list[Sink]:
         sinks: list[Sink] = []
         if self.lines:
             from scope_cli.trace.lines import LinesSink
@@ -108,12 +109,12 @@ class Outputs:
 
             sinks.append(ParquetSink(self.parquet, streams))
         if self.perfetto:
-            from scope_cli.trace.perfetto.sink import PerfettoSink
+            from scope_cli.trace.perfetto import PerfettoSink
 
             sinks.append(PerfettoSink(self.perfetto, accounts))
         for file, as_text in ((self.flamegraph, False), (self.folded, True)):
             if file:
-                from scope_cli.trace.flames.sink import FlameSink
+                from scope_cli.trace.flames import FlameSink
 
                 sinks.append(FlameSink(file, [stream for stream, _ in streams], as_text=as_text))
         return sinks

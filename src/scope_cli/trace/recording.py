@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from scope_bpf.capture.batch import Batch
 from scope_bpf.capture.columns import to_arrow
 from scope_bpf.capture.tracer import Tracer
+from scope_catalogue.stream import DescribedStream
 from scope_cli.trace.choice import Choice
 from scope_cli.trace.sink import Sinks
 
@@ -15,11 +16,17 @@ POLL_MS = 100
 class Recording:
     """A thread per tracer; the sink takes one batch at a time.
 
+    Args:
+        streams: those of the tracers whose rows leave them.
+
     Attributes:
         error: why a thread ended early; the others go on until `stop`.
     """
 
-    def __init__(self, tracers: Sequence[Tracer], sink: Sinks, choice: Choice) -> None:
+    def __init__(
+        self, tracers: Sequence[Tracer], streams: Sequence[DescribedStream], sink: Sinks, choice: Choice
+    ) -> None:
+        self._streams = {stream.name: stream for stream in streams}
         self._tracers, self._sink, self._choice = tracers, sink, choice
         self._lock = threading.Lock()  # around the sink and the counts
         self._stopped = threading.Event()
@@ -55,13 +62,14 @@ class Recording:
 
     def _write(self, batches: Sequence[Batch]) -> None:
         for batch in batches:
-            columns = self._sink.columns(batch.stream)
-            arrow = to_arrow(batch, self._choice.columns(batch.stream, columns))
-            chosen = self._choice.of(batch.stream, arrow)
+            stream = self._streams[batch.stream.name]
+            columns = self._sink.columns(stream)
+            arrow = to_arrow(batch, self._choice.columns(stream, columns))
+            chosen = self._choice.of(stream, arrow)
             with self._lock:
                 self._rows += batch.count
                 self._chosen += chosen.num_rows if arrow.num_columns else batch.count
-                self._sink.write(batch.stream, chosen)
+                self._sink.write(stream, chosen)
         with self._lock:
             self._sink.flush()
 

@@ -7,7 +7,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from scope_bpf.capture.account import Account
-from scope_bpf.catalogue.stream import Stream
+from scope_catalogue.stream import DescribedStream
 from scope_cli.errors import CommandError
 
 Accounts = Callable[[], Mapping[str, Account]]  # the books of every stream, as they stand
@@ -22,10 +22,10 @@ class Sink(Protocol):
 
     name: str
 
-    def columns(self, stream: Stream) -> Collection[str] | None:
+    def columns(self, stream: DescribedStream) -> Collection[str] | None:
         """The columns it reads of a stream; None: all."""
 
-    def write(self, stream: Stream, batch: pa.RecordBatch) -> None:
+    def write(self, stream: DescribedStream, batch: pa.RecordBatch) -> None:
         """Takes a batch, which may have more columns."""
 
     def flush(self) -> None:
@@ -44,7 +44,7 @@ class Sinks:
     def __init__(self, sinks: Iterable[Sink]) -> None:
         self._sinks = tuple(sinks)
 
-    def columns(self, stream: Stream) -> Collection[str] | None:
+    def columns(self, stream: DescribedStream) -> Collection[str] | None:
         """All that any of them reads."""
         wanted: set[str] = set()
         for sink in self._sinks:
@@ -54,7 +54,7 @@ class Sinks:
             wanted.update(columns)
         return wanted
 
-    def write(self, stream: Stream, batch: pa.RecordBatch) -> None:
+    def write(self, stream: DescribedStream, batch: pa.RecordBatch) -> None:
         """Hands the batch to each."""
         for sink in self._sinks:
             with _naming(sink):
@@ -102,7 +102,7 @@ class Losses:
         self._told: dict[tuple[str, str], int] = {}
 
     def new(self) -> list[tuple[str, str, int]]:
-        """Stream, reason and number of rows."""
+        """DescribedStream, reason and number of rows."""
         found = []
         for stream, account in self._accounts().items():
             for reason, count in account.lost.items():

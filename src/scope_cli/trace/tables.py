@@ -2,22 +2,22 @@
 
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from scope_bpf.catalogue.stream import Stream
-from scope_catalogue.shown import Live
 from scope_catalogue.stream import Column as StreamColumn
+from scope_catalogue.stream import DescribedStream
 from scope_cli.quantities import aligned
 from scope_cli.text_table import EXTRA, Column, Layout, Part, laid_out
-from scope_cli.trace.aggregate import Aggregate, Sums
-from scope_cli.trace.durations import Durations
-from scope_cli.trace.groups import Group
 from scope_cli.trace.headings import headings_of
-from scope_cli.trace.inclusive import INCLUSIVE, Inclusive
-from scope_cli.trace.slowest import Slowest
+from scope_views.groups import Group
+from scope_views.tables.aggregate import Aggregate, Sums
+from scope_views.tables.durations import Durations
+from scope_views.tables.inclusive import INCLUSIVE
+from scope_views.tables.slowest import Slowest
+from scope_views.tables.tables import Tables
 
 SHOWN_GROUPS = 20
 _SHOWN_FRAMES = 8
@@ -49,25 +49,22 @@ class TableSink:
         by: the columns that make a group in the tables of every stream that has them; empty: as each stream says.
     """
 
-    def __init__(self, streams: Sequence[Stream], by: tuple[str, ...] = ()) -> None:
+    def __init__(self, streams: Sequence[DescribedStream], by: tuple[str, ...] = ()) -> None:
         self.name = "the tables"
-        self.aggregates = [
-            _aggregate(stream, live if live.slowest else _grouped(stream, live, by))
-            for stream in streams
-            for live in (stream.live, *stream.also_live)
-        ]
+        self._tables = Tables(streams, by)
 
-    def columns(self, stream: Stream) -> Collection[str] | None:
+    @property
+    def aggregates(self) -> Sequence[Aggregate]:
+        """What was added up so far, a table each."""
+        return self._tables.aggregates
+
+    def columns(self, stream: DescribedStream) -> Collection[str] | None:
         """The columns that its tables read."""
-        return {name for aggregate in self._of(stream) for name in aggregate.columns}
+        return self._tables.columns(stream)
 
-    def write(self, stream: Stream, batch: pa.RecordBatch) -> None:
+    def write(self, stream: DescribedStream, batch: pa.RecordBatch) -> None:
         """Takes a batch."""
-        for aggregate in self._of(stream):
-            aggregate.add(batch)
-
-    def _of(self, stream: Stream) -> list[Aggregate]:
-        return [aggregate for aggregate in self.aggregates if aggregate.stream is stream]
+        self._tables.add(stream, batch)
 
     def flush(self) -> None:
         """Nothing: whoever shows the tables asks for them."""
@@ -77,23 +74,7 @@ class TableSink:
         return []
 
 
-def _aggregate(stream: Stream, live: Live) -> Aggregate:
-    if live.slowest:
-        return Slowest(stream, live)
-    return Inclusive(stream, live) if live.inclusive and "function" in live.by else Aggregate(stream, live)
-
-
-def _grouped(stream: Stream, live: Live, by: tuple[str, ...]) -> Live:
-    has = by and takes_groups(stream) and stream.described().keys() >= {*by}
-    return replace(live, by=by) if has and live.by else live
-
-
-def takes_groups(stream: Stream) -> bool:
-    """Whether the tables of a stream can have other groups. States have groups of their own."""
-    return bool(stream.live.by) and not stream.gauge
-
-
-def headings(streams: Sequence[Stream], by: tuple[str, ...] = ()) -> set[str]:
+def headings(streams: Sequence[DescribedStream], by: tuple[str, ...] = ()) -> set[str]:
     """The headings by which the tables of these streams can be sorted."""
     grouped = [aggregate for aggregate in TableSink(streams, by).aggregates if aggregate.live.by]
     return {heading for one in grouped for heading in (*one.live.by, *(figure.heading for figure in _figures(one)))}
@@ -157,7 +138,7 @@ class _Figure:
 
 def _figures(aggregate: Aggregate, sums: Sums | None = None) -> list[_Figure]:
     """What is shown of a group beside its name."""
-    live, units = aggregate.live, {name: column.unit for name, column in aggregate.stream.described().items()}
+    live, units = aggregate.live, {name: column.unit for name, column in aggregate.stream.by_name.items()}
     units[INCLUSIVE] = units.get(aggregate.ranked_by[-1] if aggregate.ranked_by else "", "")
     numbers = sums.numbers if sums else [None] * len(aggregate.numbers)
     headed = headings_of(aggregate.numbers)
@@ -247,13 +228,21 @@ def _of_slowest(aggregate: Slowest, width: int | None, room: int) -> tuple[Layou
     columns = [
         *_columns(aggregate, rows),
         Column("over median", longer, number=True),
-        Column("what took longer", [aggregate.reason(row) for row in rows]),
+        Column("what took longer", [_reason(aggregate, row) for row in rows]),
     ]
     return laid_out(columns, width), []
 
 
+def _reason(aggregate: Slowest, row: dict[str, Any]) -> str:
+    """What slowed the row, then what took longer; `-` if neither is known."""
+    headings = headings_of(aggregate.live.parts)
+    longer = aggregate.longer_parts(row).items()
+    parts = ", ".join(f"{headings[name]} +{aligned(ns, 'ns').strip()}" for name, ns in longer)
+    return ": ".join(filter(None, (", ".join(aggregate.causes(row)), parts))) or "-"
+
+
 def _columns(aggregate: Aggregate, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
-    live, described = aggregate.live, aggregate.stream.described()
+    live, described = aggregate.live, aggregate.stream.by_name
     numeric = {name for name in live.latest if any(isinstance(row[name], int | float) for row in rows)}
     headed = headings_of(live.latest)
     return [

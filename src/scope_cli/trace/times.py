@@ -1,4 +1,4 @@
-"""The clock of people beside that of events: the column `time`, which the files of a trace have first."""
+"""This machine's clock of people beside that of events."""
 
 import time
 
@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scope_bpf.capture.clock import boot_to_utc_ns
+from scope_views.times import TIME, rfc3339
 
-TIME = pa.field("time", pa.timestamp("ns", "UTC"))
 _OFFSET_S = 1.0  # so long an offset between the clocks is good
 
 
@@ -23,12 +23,6 @@ class WallClock:
         if now >= self._until:
             self._offset_ns, self._until = boot_to_utc_ns(), now + _OFFSET_S
         return pc.add(batch["ktime_ns"].cast(pa.int64()), self._offset_ns).cast(TIME.type)
-
-
-def rfc3339(times: pa.Array) -> pa.Array:
-    """As texts: 2026-01-31T12:00:00.123456789Z."""
-    texts = times.cast(pa.timestamp("ns")).cast(pa.string())
-    return pc.binary_join_element_wise(pc.utf8_replace_slice(texts, 10, 11, "T"), "Z", "")
 
 
 def now_rfc3339() -> str:

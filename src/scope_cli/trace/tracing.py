@@ -11,6 +11,7 @@ from scope_bpf.capture.account import Account
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.events import WAITING_BYTES
 from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.described import described_stream
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.target import Target
 from scope_bpf.host import memory_bytes
@@ -49,7 +50,7 @@ class Tracing:
     ) -> None:
         parsed = [(probe, parse_options(probe.options, _own(probe, probes, options))) for probe in probes]
         self.streams = [
-            (stream, probe.schema(stream))
+            (described_stream(probe, stream), probe.schema(stream))
             for probe, chosen in parsed
             for stream in probe.streams_of(probe.mode_of(chosen))
             if not stream.internal

@@ -14,14 +14,13 @@ import pytest
 from rich.console import Console
 from tests.unit.cli.answers import MACHINE, a_node, a_stream, a_task, in_seconds
 from tests.unit.cli.conftest import STORAGE, Api
+from tests.unit.views.streams import stream
 
-from scope_bpf.catalogue.stream import Stream
-from scope_catalogue.shown import Live
+from scope_catalogue.shown import Live, Shown
 from scope_catalogue.stream import Column
 from scope_cli.client import Client
 from scope_cli.logs import FieldsFormatter
 from scope_cli.overview import Overview
-from scope_cli.printable import printable, printable_json
 from scope_cli.tail.losses import Losses
 from scope_cli.tail.tailing import Tailing
 from scope_cli.trace.display import Display
@@ -30,6 +29,7 @@ from scope_cli.trace.ndjson import NdjsonSink
 from scope_cli.trace.sink import Sinks
 from scope_cli.trace.tables import TableSink, Wanted
 from scope_cli.voice import Voice
+from scope_views.printable import printable, printable_json
 from scope_wire.bus.columns import packed, type_name
 from scope_wire.bus.message import Message, packed_schema, unpacked_schema
 
@@ -137,8 +137,8 @@ def test_the_view_of_scope_up_is_harmless(hostile_api: Api, capsys: pytest.Captu
     """`scope up` shows and tells hostile texts escaped."""
     hostile_api.answer("GET health", {"healthy": False, "database": HOSTILE, "ingest": "ok"}, status=503)
     groups = [{"comm": HOSTILE, "name": HOSTILE, "count": 1, "sum": 5}]
-    for stream in ("sched_summary", "sched_process_summary", "syscall_summary"):
-        hostile_api.answer(f"GET rollups/{stream}", {"since": TIME, "groups": groups})
+    for name in ("sched_summary", "sched_process_summary", "syscall_summary"):
+        hostile_api.answer(f"GET rollups/{name}", {"since": TIME, "groups": groups})
     overview = Overview(Client(), HOSTILE, lambda: [f"server ended ({HOSTILE})"])
     overview.ask()
     console = Console(file=io.StringIO(), width=300, force_terminal=False)
@@ -150,13 +150,10 @@ def test_the_view_of_scope_up_is_harmless(hostile_api: Api, capsys: pytest.Captu
     assert capsys.readouterr().out == f"{SHOWN}\n"
 
 
-STREAM = Stream(
-    "exec",
-    "an exec",
-    {"filename": Column(""), "args": Column("")},
-    live=Live(by=("comm", "filename")),
-    line=("filename", "args"),
-    also_live=(Live(latest=("comm", "filename", "args")),),
+STREAM = stream(
+    {name: Column("") for name in ("comm", "pid", "filename", "args")},
+    name="exec",
+    shown=Shown((Live(by=("comm", "filename")), Live(latest=("comm", "filename", "args"))), line=("filename", "args")),
 )
 REASON = HOSTILE.replace("/", "")  # behind a place
 TRACED = HOSTILE.encode(errors="replace").decode()  # Arrow has no half pairs

@@ -16,7 +16,7 @@ from scope_bpf.catalogue.stream import Stream
 from scope_bpf.errors import LayoutMismatch
 from scope_bpf.probes import probe_named, probes
 from scope_catalogue.errors import UnknownProbe
-from scope_catalogue.stream import Column, fingerprint
+from scope_catalogue.stream import COMMON, Column, fingerprint
 
 ALL = list(probes().values())
 STREAMS = [(probe, stream) for probe in ALL for stream in probe.streams]
@@ -68,6 +68,12 @@ def test_a_stream_is_what_its_struct_is(probe: Probe, stream: Stream) -> None:
     assert all(column.meaning for column in stream.described().values())
     assert not set(stream.hidden) & set(schema.names)
     assert re.fullmatch(r"[a-z][a-z0-9_]*", stream.name)
+
+
+@every_stream
+def test_common_columns_are_known_as_such(probe: Probe, stream: Stream) -> None:
+    """The catalogue's data names all columns that streams have in common."""
+    assert {*probe.schema(stream).names[: len(stream.implied)]} <= COMMON
 
 
 @every_stream

@@ -2,16 +2,22 @@
 
 import pytest
 
-from scope_bpf.catalogue.stream import Stream
+from scope_bpf.catalogue.described import described_stream
 from scope_bpf.probes import probe_named
 from scope_catalogue.errors import InvalidFilter
 from scope_catalogue.options import parse_options
+from scope_catalogue.stream import DescribedStream
 from scope_cli.trace.choice import Choice
 
 
-def _streams(*probes: str) -> list[tuple[Stream, object]]:
+def _streams(*probes: str) -> list[tuple[DescribedStream, object]]:
     chosen = [probe_named(name) for name in probes]
-    return [(stream, probe.schema(stream)) for probe in chosen for stream in probe.event_streams if not stream.internal]
+    return [
+        (described_stream(probe, stream), probe.schema(stream))
+        for probe in chosen
+        for stream in probe.event_streams
+        if not stream.internal
+    ]
 
 
 def test_streams_without_the_columns_are_not_shown() -> None:

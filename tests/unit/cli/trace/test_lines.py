@@ -4,19 +4,20 @@ import io
 import re
 
 import pyarrow as pa
+from tests.unit.views.streams import stream
 
 from scope_bpf.capture.account import Account
-from scope_bpf.catalogue.stream import Stream
 from scope_bpf.probes import probes
-from scope_catalogue.stream import Column
+from scope_catalogue.shown import Shown
+from scope_catalogue.stream import Column, DescribedStream
 from scope_cli.trace.lines import LinesSink
 
 
-def _lines(stream: Stream, rows: list[dict[str, object]]) -> list[str]:
+def _lines(of: DescribedStream, rows: list[dict[str, object]]) -> list[str]:
     """The lines without their times and without the heading."""
     file = io.BytesIO()
-    sink = LinesSink(file, lambda: {}, [stream.name])
-    sink.write(stream, pa.RecordBatch.from_pylist(rows))
+    sink = LinesSink(file, lambda: {}, [of.name])
+    sink.write(of, pa.RecordBatch.from_pylist(rows))
     sink.close()
     return [re.sub(r"^[\d:.]+ +", "", line) for line in file.getvalue().decode().splitlines()[1:]]
 
@@ -29,23 +30,23 @@ def test_what_was_cut_is_marked() -> None:
         "args_truncated": Column(""),
         "path_truncated": Column(""),
     }
-    stream = Stream("some", "something", columns, line=("path", "args"))
+    some = stream({"comm": Column(""), "pid": Column(""), **columns}, shown=Shown(line=("path", "args")))
     whole = {"ktime_ns": 1, "comm": "a", "pid": 7, "path": "/x", "args": ["ls", "/"]}
     rows = [
         whole | {"path_truncated": 0, "args_truncated": 0},
         whole | {"path_truncated": 1, "args_truncated": 1},
         whole | {"path_truncated": 1, "args_truncated": 1, "path": None, "args": None},
     ]
-    assert _lines(stream, rows) == ["a       7  /x     ls /", "a       7  .../x  ls /...", "a       7  -      -"]
-    read = LinesSink(io.BytesIO(), lambda: {}, [stream.name]).columns(stream)
+    assert _lines(some, rows) == ["a       7  /x     ls /", "a       7  .../x  ls /...", "a       7  -      -"]
+    read = LinesSink(io.BytesIO(), lambda: {}, [some.name]).columns(some)
     assert read and {"path_truncated", "args_truncated"} <= {*read}
 
 
 def test_lines_are_in_order_of_time_and_complete() -> None:
     """Rows are printed in order of time, each as a whole line."""
-    stream = Stream("some", "something", {"n": Column("")}, line=("n",))
+    some = stream({name: Column("") for name in ("comm", "pid", "n")}, shown=Shown(line=("n",)))
     rows = [{"ktime_ns": number, "comm": "ä", "pid": 7, "n": number} for number in (3, 1, 2)]
-    assert _lines(stream, rows) == [f"ä       7  {number}" for number in (1, 2, 3)]
+    assert _lines(some, rows) == [f"ä       7  {number}" for number in (1, 2, 3)]
 
 
 def test_losses_are_told_once_with_or_without_rows() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 import pyarrow as pa
 import pytest
 
-from scope_bpf.catalogue.stream import Stream
+from scope_catalogue.stream import DescribedStream
 from scope_cli.errors import CommandError
 from scope_cli.trace.sink import Sinks
 
@@ -19,10 +19,10 @@ class _Ended:
     def __init__(self, error: OSError | None = None) -> None:
         self.error, self.closed = error, 0
 
-    def columns(self, stream: Stream) -> Collection[str] | None:
+    def columns(self, stream: DescribedStream) -> Collection[str] | None:
         return ()
 
-    def write(self, stream: Stream, batch: pa.RecordBatch) -> None: ...
+    def write(self, stream: DescribedStream, batch: pa.RecordBatch) -> None: ...
 
     def flush(self) -> None: ...
 

@@ -10,15 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.unit.views.streams import stream
 
+from scope_bpf.catalogue.described import described_stream
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.stream import Stream
 from scope_bpf.probes import probes
 from scope_catalogue.shown import Live
-from scope_catalogue.stream import Column, Mode
+from scope_catalogue.stream import Column, DescribedStream, Mode
 from scope_cli.text_table import width_of
-from scope_cli.trace import aggregate
 from scope_cli.trace.tables import TableSink, Wanted, headings, table_lines
+from scope_views.tables import aggregate
 
 PICTURES = Path(__file__).parent / "pictures"
 WIDTHS = (80, 140, None)
@@ -32,29 +34,30 @@ TEXTS = {
 
 
 @pytest.mark.parametrize(
-    ("probe", "stream"),
+    ("probe", "of"),
     [(probe, stream) for probe in probes().values() for stream in probe.public_streams],
     ids=lambda value: value.name,
 )
-def test_each_stream_looks_as_it_did(probe: Probe, stream: Stream) -> None:
+def test_each_stream_looks_as_it_did(probe: Probe, of: Stream) -> None:
     """Each table equals its stored picture, in a pipe and in terminals of 80 and 140 columns, and fits the width."""
-    sink = TableSink([stream])
+    described = described_stream(probe, of)
+    sink = TableSink([described])
     for seed in range(3):
-        sink.write(stream, _rows(stream, probe.schema(stream), seed))
+        sink.write(described, _rows(described, probe.schema(of), seed))
     pictures = []
     for width in WIDTHS:
         lines = [line for _, line in table_lines(sink.aggregates, Wanted(top=7), width)]
         assert width is None or max(map(width_of, lines)) <= width
         pictures.append(f"== {width or 'pipe'}\n" + "".join(f"{line}\n" for line in lines))
-    kept = PICTURES / f"{stream.name}.txt"
+    kept = PICTURES / f"{of.name}.txt"
     if os.environ.get("SCOPE_KEEP_PICTURES"):
         kept.write_text("".join(pictures))
     assert kept.read_text() == "".join(pictures)
 
 
-def _rows(stream: Stream, schema: pa.Schema, seed: int) -> pa.RecordBatch:
-    chance = random.Random(f"{stream.name} {seed}")
-    described = stream.described()
+def _rows(of: DescribedStream, schema: pa.Schema, seed: int) -> pa.RecordBatch:
+    chance = random.Random(f"{of.name} {seed}")
+    described = of.by_name
     columns = [[_value(field, described[field.name], chance) for _ in range(53)] for field in schema]
     return pa.RecordBatch.from_arrays(
         [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
@@ -76,11 +79,11 @@ def _value(field: pa.Field, column: Column, chance: random.Random) -> Any:
     return chance.choice([0, 0, 1, 2, -2 if pa.types.is_signed_integer(kind) else 7])
 
 
-def _sink(live: Live, columns: dict[str, Column], rows: list[dict[str, Any]]) -> tuple[TableSink, Stream]:
-    stream = Stream("some", "something", columns, mode=Mode.EVENTS, live=live)
-    sink = TableSink([stream])
-    sink.write(stream, pa.RecordBatch.from_pylist(rows))
-    return sink, stream
+def _sink(live: Live, columns: dict[str, Column], rows: list[dict[str, Any]]) -> tuple[TableSink, DescribedStream]:
+    shown = stream(columns, live)
+    sink = TableSink([shown])
+    sink.write(shown, pa.RecordBatch.from_pylist(rows))
+    return sink, shown
 
 
 def _shown(sink: TableSink, wanted: Wanted, width: int | None = None) -> list[str]:
@@ -111,18 +114,18 @@ def test_groups_are_sorted_by_a_column(sort: str, order: list[str]) -> None:
     live = Live(by=("comm",), totals=("weight",), quantiles=("duration_ns",))
     rows = [("a", 1, 2), ("a", 1, 3), ("b", 5, 7), ("c", 9, 1)]
     named = [{"comm": comm, "duration_ns": ns, "weight": weight} for comm, ns, weight in rows]
-    sink, stream = _sink(live, columns, named)
+    sink, shown = _sink(live, columns, named)
     assert [line.split()[0] for line in _shown(sink, Wanted(sort=sort))[1:4]] == order
-    assert sort in headings([stream]) | {""}
+    assert sort in headings([shown]) | {""}
 
 
 def test_states_that_are_dropped_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """To limit memory, only the largest states stay; a remark says how many were dropped."""
     monkeypatch.setattr(aggregate, "MOST_GROUPS", 10)
     live = Live(by=("n",), totals=("size",))
-    stream = Stream("some", "something", {"size": Column("")}, mode=Mode.SUMMARY, live=live, gauge=True)
-    sink = TableSink([stream])
-    sink.write(stream, pa.RecordBatch.from_pylist([{"n": number, "size": number} for number in range(1, 14)]))
+    states = stream({"size": Column("")}, live, mode=Mode.SUMMARY, gauge=True)
+    sink = TableSink([states])
+    sink.write(states, pa.RecordBatch.from_pylist([{"n": number, "size": number} for number in range(1, 14)]))
     heading, largest, *_, remark = _shown(sink, Wanted())
     assert (heading.split()[:2], largest.split()[:2]) == (["n", "size"], ["13", "13"])
     assert remark == "too many groups for a table: the 8 smallest were dropped; see --json"

@@ -7,8 +7,8 @@ from hashlib import blake2b
 from importlib.resources import files
 from xml.sax.saxutils import escape
 
-from scope_cli.quantities import duration, size
-from scope_cli.trace.flames.folded import Folded
+from scope_views.flames.folded import Folded
+from scope_views.quantities import duration, size
 
 _WIDTH = 1200.0  # px
 _ROW = 17  # px

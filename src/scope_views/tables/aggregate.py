@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.catalogue.stream import Stream
 from scope_catalogue.shown import Live
-from scope_catalogue.stream import Mode
-from scope_cli.trace.cells import cut_marked
-from scope_cli.trace.durations import Durations
-from scope_cli.trace.groups import Group, groups_of
+from scope_catalogue.stream import DescribedStream, Mode
+from scope_views.cut import cut_marked
+from scope_views.groups import Group, groups_of
+from scope_views.tables.durations import Durations
 
 LATEST_ROWS = 12
 MOST_GROUPS = 20_000  # memory stays bounded: beyond this, the smaller half becomes one group
@@ -61,7 +60,7 @@ class Aggregate:
         dropped: how many groups of a gauge were dropped to bound the memory.
     """
 
-    stream: Stream
+    stream: DescribedStream
     live: Live
     rows: int = 0
     groups: dict[Group, Sums] = field(default_factory=dict)
@@ -69,7 +68,7 @@ class Aggregate:
     dropped: int = 0
 
     def __post_init__(self) -> None:
-        self._described = self.stream.described()
+        self._described = self.stream.by_name
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
-from scope_cli.trace.perfetto.messages import Messages
+from scope_views.perfetto.messages import Messages
 
 
 def _read(messages: Messages) -> "list[proto.TracePacket]":

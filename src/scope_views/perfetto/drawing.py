@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.catalogue.stream import HEADER, PROCESS, Stream
 from scope_catalogue.shown import Counter, Slices
-from scope_cli.trace.groups import Group, groups_of
-from scope_cli.trace.perfetto.messages import Column, Messages
-from scope_cli.trace.perfetto.tracks import NEEDED, SEQUENCE, Tracks
+from scope_catalogue.stream import COMMON, DescribedStream
+from scope_views.groups import Group, groups_of
+from scope_views.perfetto.messages import Column, Messages
+from scope_views.perfetto.tracks import NEEDED, SEQUENCE, Tracks
 
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4  # TrackEvent.Type
 _NAMES, _ARGUMENTS, _VALUES = "event_names", "debug_annotation_names", "debug_annotation_string_values"
@@ -32,7 +32,7 @@ _NAMELESS = _Name("", 0)
 class Drawing:
     """Draws a batch with rows. New tracks and texts are described to `tracks`."""
 
-    def __init__(self, tracks: Tracks, stream: Stream, batch: pa.RecordBatch) -> None:
+    def __init__(self, tracks: Tracks, stream: DescribedStream, batch: pa.RecordBatch) -> None:
         self._tracks, self._stream, self._batch = tracks, stream, batch
 
     def packets(self) -> list[Messages]:
@@ -41,7 +41,7 @@ class Drawing:
         The importer sorts packets by time and keeps the order of those with the same time. Where one slice of a track
         ends as the next one begins, the end has to come first; so all ends come first.
         """
-        timeline = self._stream.timeline
+        timeline = self._stream.shown.timeline
         drawn = [self._slices(slices) for slices in timeline.slices]
         packets = [ends for ends, _ in drawn] + [begins for _, begins in drawn]
         packets += [self._counter(counter) for counter in timeline.counters]
@@ -111,7 +111,7 @@ class Drawing:
         """A track in one of the outer columns' values; 0 where the innermost is absent."""
         if values[-1] is None:
             return 0
-        described = self._stream.described()
+        described = self._stream.by_name
         for number, (name, value) in enumerate(zip(names, values, strict=True)):
             shown = "unknown" if value is None else f"{value:#x}" if described[name].hex else str(value)
             innermost = number == len(values) - 1
@@ -130,7 +130,7 @@ class Drawing:
             words = ", ".join(f"{name} {value}" for name, value in named if value is not None)
             of_thread = "tid" in self._batch.schema.names
             process = self._process(key[0], key[1], "" if of_thread else name.text) if of else 0
-            unit = self._stream.described()[counter.column].unit
+            unit = self._stream.by_name[counter.column].unit
             return self._tracks.counter(process, f"{counter.column}: {words}", unit)
 
         tracks = self._tracks_of((*of, *counter.by), describe)
@@ -144,8 +144,8 @@ class Drawing:
 
     def _arguments(self, slices: Slices) -> Messages:
         """The rest of the columns, as TrackEvents that have nothing else."""
-        skipped = {*HEADER, *PROCESS, slices.lasting, *slices.named[:1]}
-        described = {name: column for name, column in self._stream.described().items() if name not in skipped}
+        skipped = {*COMMON, slices.lasting, *slices.named[:1]}
+        described = {name: column for name, column in self._stream.by_name.items() if name not in skipped}
         numbers = dict(zip(described, self._tracks.texts(_ARGUMENTS, described), strict=True))
         events = Messages(self._batch.num_rows)
         for name, column in described.items():

@@ -7,10 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_cli.quantities import aligned
-from scope_cli.trace.aggregate import LATEST_ROWS, Aggregate
-from scope_cli.trace.durations import Durations
-from scope_cli.trace.headings import headings_of
+from scope_views.tables.aggregate import LATEST_ROWS, Aggregate
+from scope_views.tables.durations import Durations
 
 _WORTH_TELLING = 0.1  # of what the row took longer
 
@@ -48,14 +46,15 @@ class Slowest(Aggregate):
         """How much longer a part of a row, or the whole row, took than the median."""
         return float(row[name] or 0) - (self._seen[name].quantile(0.5) or 0)
 
-    def reason(self, row: dict[str, Any]) -> str:
-        """What slowed the row, then what took longer, the most first; `-` if neither is known."""
-        causes = ", ".join(dict.fromkeys(text for name, text in self.live.causes.items() if row[name]))
+    def causes(self, row: dict[str, Any]) -> list[str]:
+        """What slowed the row, as far as its columns say."""
+        return list(dict.fromkeys(text for name, text in self.live.causes.items() if row[name]))
+
+    def longer_parts(self, row: dict[str, Any]) -> dict[str, float]:
+        """Which parts took longer, by how many ns, the most first; none if a part is not known."""
         if any(row[name] is None for name in self.live.parts):
-            return causes or "-"
-        headings = headings_of(self.live.parts)
+            return {}
         longer = {name: self.longer_ns(row, name) for name in self.live.parts}
-        told = [name for name in longer if longer[name] >= _WORTH_TELLING * max(1, *longer.values())]
-        told.sort(key=lambda name: -longer[name])
-        parts = ", ".join(f"{headings[name]} +{aligned(longer[name], 'ns').strip()}" for name in told)
-        return ": ".join(filter(None, (causes, parts)))
+        least = _WORTH_TELLING * max(1, *longer.values())
+        told = {name: ns for name, ns in longer.items() if ns >= least}
+        return dict(sorted(told.items(), key=lambda item: -item[1]))

@@ -2,7 +2,7 @@
 
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
-from scope_cli.trace.perfetto.tracks import Tracks
+from scope_views.perfetto.tracks import Tracks
 
 
 def test_a_thread_has_its_latest_name() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from scope_cli.trace.aggregate import Aggregate, Sums
-from scope_cli.trace.durations import Durations
-from scope_cli.trace.groups import Group, groups_of
+from scope_views.groups import Group, groups_of
+from scope_views.tables.aggregate import Aggregate, Sums
+from scope_views.tables.durations import Durations
 
 INCLUSIVE = "inclusive"
 _CUT = "[cut]"  # no function: where frames are missing

@@ -7,25 +7,35 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_bpf.catalogue.stream import Stream
-from scope_catalogue.shown import Flame
-from scope_cli.printable import printable
+from scope_catalogue.shown import Live
+from scope_catalogue.stream import DescribedStream
+from scope_views.errors import NothingToShow
+from scope_views.printable import printable
 
 MOST_STACKS = 100_000  # memory stays bounded: beyond this, the lighter half is added up as one
 OTHER = "(other)"
 
 
 class Folded:
-    """The stacks of one stream. Work is per batch and per distinct stack; of states, per row, and the latest weighs."""
+    """The stacks of one stream. Work is per batch and per distinct stack; of states, per row, and the latest weighs.
 
-    def __init__(self, stream: Stream, flame: Flame) -> None:
+    Raises:
+        NothingToShow: the stream has no stacks.
+    """
+
+    def __init__(self, stream: DescribedStream) -> None:
+        flame = stream.shown.flame
+        if flame is None:
+            raise NothingToShow(f"a flame graph is made of stacks, and {stream.name} has none")
         self._flame = flame
         self.title = flame.title or stream.meaning
-        self.unit = stream.described()[flame.weight].unit if flame.weight else ""
+        self.unit = stream.by_name[flame.weight].unit if flame.weight else ""
         self._weights: Counter[tuple[str, ...]] = Counter()
-        live = stream.live
+        table = next(iter(stream.shown.tables), Live())
         # Tells states apart; the text of a stack may change, while it is the same state.
-        apart = [name for name in (*live.by, *live.told_apart) if name != "stack" or "stack_id" not in live.told_apart]
+        apart = [
+            name for name in (*table.by, *table.told_apart) if name != "stack" or "stack_id" not in table.told_apart
+        ]
         self._state = ("pid", "start_ns", *apart) if stream.gauge else ()
         self._states: dict[tuple[Any, ...], tuple[tuple[str, ...], int]] = {}
 

@@ -5,20 +5,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.unit.views.streams import stream
 
-from scope_bpf.catalogue.stream import Stream
 from scope_catalogue.shown import Live
 from scope_catalogue.stream import Column, Mode
-from scope_cli.trace import aggregate as aggregate_module
-from scope_cli.trace.aggregate import OTHER, Aggregate
-from scope_cli.trace.durations import Durations
-from scope_cli.trace.groups import Group
+from scope_views.groups import Group
+from scope_views.tables import aggregate as aggregate_module
+from scope_views.tables.aggregate import OTHER, Aggregate
+from scope_views.tables.durations import Durations
 
 
 def _aggregate(live: Live, gauge: bool = False) -> Aggregate:
     columns = {name: Column("") for name in live.totals}
-    stream = Stream("some", "something", columns, mode=Mode.SUMMARY if gauge else Mode.EVENTS, live=live, gauge=gauge)
-    return Aggregate(stream, live)
+    return Aggregate(stream(columns, live, mode=Mode.SUMMARY if gauge else Mode.EVENTS, gauge=gauge), live)
 
 
 def _shown(aggregate: Aggregate) -> list[tuple[Group, list[Any]]]:
@@ -45,7 +44,7 @@ def test_what_was_cut_is_another_group() -> None:
     """A path whose beginning was cut begins with ... in its group, and is not added to the absolute path."""
     columns = {"path": Column("", cut_if="path_truncated"), "path_truncated": Column("")}
     live = Live(by=("comm", "path"))
-    aggregate = Aggregate(Stream("some", "something", columns, live=live), live)
+    aggregate = Aggregate(stream(columns, live), live)
     assert "path_truncated" in aggregate.columns
     rows = {"comm": ["a"] * 4, "path": ["/x", "/x", "/x", None], "path_truncated": [0, 1, 1, 1]}
     aggregate.add(pa.RecordBatch.from_pydict(rows))
@@ -86,7 +85,7 @@ def test_what_failed_moves_no_bytes() -> None:
     """A failed row counts with its duration, but without its bytes."""
     live = Live(by=("comm",), totals=("bytes", "duration_ns"), failed="result")
     columns = {name: Column("", unit) for name, unit in (("bytes", "bytes"), ("duration_ns", "ns"))}
-    aggregate = Aggregate(Stream("some", "something", columns, live=live), live)
+    aggregate = Aggregate(stream(columns, live), live)
     rows = [{"comm": "a", "bytes": 1 << 41, "duration_ns": 5, "result": 2}]
     rows += [{"comm": "a", "bytes": 7, "duration_ns": 11, "result": 0}]
     aggregate.add(pa.RecordBatch.from_pylist(rows))
@@ -130,8 +129,7 @@ def test_quantiles_of_histograms_are_about_right(share: float) -> None:
     values = np.random.default_rng(7).lognormal(10, 2, 20_000).astype(np.uint64)
     octaves = np.bincount(np.log2(np.maximum(values, 1)).astype(int), minlength=40).tolist()
     live = Live(by=("comm",), totals=("count",), quantiles=("latency",))
-    stream = Stream("some", "", {"count": Column("")}, mode=Mode.SUMMARY, live=live)
-    aggregate = Aggregate(stream, live)
+    aggregate = Aggregate(stream({"count": Column("")}, live, mode=Mode.SUMMARY), live)
     histograms = pa.FixedSizeListArray.from_arrays(pa.array(octaves * 2, pa.uint64()), 40)
     aggregate.add(pa.RecordBatch.from_pydict({"comm": ["a", "a"], "count": [20_000] * 2, "latency": histograms}))
     ((_, sums),) = aggregate.shown()

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 from tests.random_filters import SCHEMA, every_comparison, random_filter, random_rows
 
-from scope_bpf.capture.matching import matching
 from scope_catalogue.condition import columns_read
 from scope_catalogue.literal import column_type
 from scope_catalogue.where import read_filter
+from scope_views.matching import matching
 
 COLUMNS = {field.name: column_type(field.type) for field in SCHEMA}
 

@@ -4,12 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pytest
+from tests.unit.views.streams import stream
 
-from scope_bpf.catalogue.stream import Stream
 from scope_catalogue.shown import Live
 from scope_catalogue.stream import Column
-from scope_cli.trace.aggregate import LATEST_ROWS
-from scope_cli.trace.slowest import Slowest
+from scope_views.tables.aggregate import LATEST_ROWS
+from scope_views.tables.slowest import Slowest
 
 MS = 1_000_000
 LIVE = Live(latest=("number", "all_ns"), slowest="all_ns", parts=("here_ns", "there_ns"), only="number", unless="odd")
@@ -30,7 +31,7 @@ def _batch(first: int, rows: list[tuple[int | None, int | None]], odd: int = 0) 
 
 def _slowest(*batches: pa.RecordBatch) -> Slowest:
     columns = {name: Column("", "ns") for name in LIVE.parts}
-    slowest = Slowest(Stream("some", "something", columns, live=LIVE), LIVE)
+    slowest = Slowest(stream(columns, LIVE), LIVE)
     for batch in batches:
         slowest.add(batch.select(list(slowest.columns)))
     return slowest
@@ -59,20 +60,27 @@ def test_what_took_longer_is_told_the_most_first() -> None:
     usual = [(MS, MS)] * 99
     rows: list[tuple[int | None, int | None]] = [(7 * MS, MS), (6 * MS, 21 * MS), (101 * MS, 2 * MS), (None, 300 * MS)]
     slowest = _slowest(_batch(1, [*usual, *rows]))
-    told = {row["number"]: slowest.reason(row) for row in slowest.latest[:4]}
-    assert [text.split(" +")[0] for text in told[100].split(", ")] == ["here"]
-    assert [text.split(" +")[0] for text in told[101].split(", ")] == ["there", "here"]
-    assert told[102].startswith("here +")
-    assert "there" not in told[102]
-    assert told[103] == "-"
+    told = {row["number"]: slowest.longer_parts(row) for row in slowest.latest[:4]}
+    assert {number: list(parts) for number, parts in told.items()} == {
+        100: ["here_ns"],
+        101: ["there_ns", "here_ns"],
+        102: ["here_ns"],
+        103: [],
+    }
+    assert told[101]["there_ns"] == pytest.approx(20 * MS, rel=0.05)
 
 
 def test_what_slowed_a_row_is_told_first() -> None:
     """A column that is not 0 names its cause, even if the row's parts are unknown."""
     live = replace(LIVE, unless="", causes={"odd": "another prompt", "there_ns": "a stop"})
-    slowest = Slowest(Stream("some", "something", {}, live=live), live)
+    slowest = Slowest(stream({}, live), live)
     slowest.add(_batch(1, [(MS, 0)] * 99))
     slowest.add(_batch(100, [(7 * MS, 0), (None, 8 * MS)], odd=3))
     slowest.add(_batch(102, [(MS, 6 * MS), (9 * MS, 0)]))
-    told = {row["number"]: slowest.reason(row).split(" +")[0] for row in slowest.latest[:4]}
-    assert told == {100: "another prompt: here", 101: "another prompt, a stop", 102: "a stop: there", 103: "here"}
+    told = {row["number"]: (slowest.causes(row), list(slowest.longer_parts(row))) for row in slowest.latest[:4]}
+    assert told == {
+        100: (["another prompt"], ["here_ns"]),
+        101: (["another prompt", "a stop"], []),
+        102: (["a stop"], ["there_ns"]),
+        103: ([], ["here_ns"]),
+    }

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from scope_bpf.catalogue.stream import Stream
-from scope_cli.trace.flames.folded import Folded
-from scope_cli.trace.flames.svg import picture
+from scope_catalogue.stream import DescribedStream
+from scope_views.flames.folded import Folded
+from scope_views.flames.svg import picture
+from scope_views.flames.text import folded_lines
 
 
 class FlameSink:
@@ -21,16 +22,16 @@ class FlameSink:
         OSError: the file cannot be written.
     """
 
-    def __init__(self, path: Path, streams: Iterable[Stream], *, as_text: bool) -> None:
+    def __init__(self, path: Path, streams: Iterable[DescribedStream], *, as_text: bool) -> None:
         self._file, self.name, self._as_text = path.open("w", encoding="utf-8"), str(path), as_text
-        self._folded = {stream.name: Folded(stream, stream.flame) for stream in streams if stream.flame}
+        self._folded = {stream.name: Folded(stream) for stream in streams if stream.shown.flame}
 
-    def columns(self, stream: Stream) -> Collection[str] | None:
+    def columns(self, stream: DescribedStream) -> Collection[str] | None:
         """The stack and its weight."""
         folded = self._folded.get(stream.name)
         return folded.columns if folded else ("ktime_ns",)
 
-    def write(self, stream: Stream, batch: pa.RecordBatch) -> None:
+    def write(self, stream: DescribedStream, batch: pa.RecordBatch) -> None:
         """Adds the rows of a batch."""
         if folded := self._folded.get(stream.name):
             folded.add(batch)
@@ -43,15 +44,8 @@ class FlameSink:
         found = {name: folded for name, folded in self._folded.items() if folded.total}
         with self._file as file:
             if self._as_text:
-                file.writelines(_lines(found))
+                file.writelines(folded_lines(found))
             else:
                 file.write(picture(list(found.values())))
         count = sum(1 for folded in found.values() for _ in folded.stacks())
         return [f"{self.name}: {count:,} stacks"]
-
-
-def _lines(found: dict[str, Folded]) -> Iterable[str]:
-    for name, folded in found.items():
-        begin = [name] if len(found) > 1 else []
-        for frames, weight in folded.stacks():
-            yield f"{';'.join([*begin, *frames])} {weight}\n"

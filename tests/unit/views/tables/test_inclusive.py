@@ -1,20 +1,18 @@
 """Functions with their own time, and with that of the functions that they call."""
 
 import pyarrow as pa
+from tests.unit.views.streams import stream
 
-from scope_bpf.catalogue.stream import Derived, Stream
 from scope_catalogue.shown import Live
 from scope_catalogue.stream import Column
-from scope_cli.trace.inclusive import Inclusive
-
-WORD = pa.dictionary(pa.int32(), pa.string())
+from scope_views.tables.inclusive import Inclusive
 
 
 def test_a_function_has_the_time_of_what_it_calls() -> None:
     """Over batches; once a row, however often it is in the stack. Functions that only call others come last."""
     live = Live(by=("comm", "function"), totals=("ns",), inclusive="stack")
-    made = {name: Derived(Column(name), WORD) for name in ("function", "stack")}
-    table = Inclusive(Stream("sample", "samples", {"ns": Column("time", "ns")}, derived=made, live=live), live)
+    columns = {"function": Column(""), "stack": Column(""), "ns": Column("time", "ns")}
+    table = Inclusive(stream(columns, live), live)
     for stacks, times in ((["main;a;b", "main;a"], [5, 2]), (["[cut];a;b;a;b", None], [3, 7])):
         table.add(
             pa.RecordBatch.from_pydict(

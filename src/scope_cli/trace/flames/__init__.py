@@ -1,1 +1,0 @@
-"""Flame graphs: folded (stacks with their weights, added up), svg (one picture of them), sink (both as files)."""

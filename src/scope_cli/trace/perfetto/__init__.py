@@ -1,1 +1,0 @@
-"""Traces for Perfetto (ui.perfetto.dev): threads, streams and devices on one timeline."""

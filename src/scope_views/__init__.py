@@ -1,0 +1,7 @@
+"""Rows as what people look at: Arrow in, bytes or columns out. No terminal, no database, no clock of this machine.
+
+Both sides of the catalogue's data use it: the command line for local traces, the server for answers. A view knows a
+stream only as `scope_catalogue` describes it. matching (rows that meet a condition), groups (rows by equal values);
+then one room for each view: tables/, flames/, perfetto/, ndjson and parquet. What every text needs: printable,
+quantities, times.
+"""

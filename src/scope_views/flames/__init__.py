@@ -1,0 +1,1 @@
+"""Flame graphs: folded (stacks with their weights, added up), text (for other tools), svg (a picture for a browser)."""
