@@ -99,6 +99,10 @@ class Attacher:
         """Number of functions attached in files that watched processes have used."""
         return self._attachments.functions
 
+    def left_out(self) -> list[str]:
+        """For people: in which files functions may not have been found."""
+        return [f"functions not looked for: {path}: {text}" for path, text in self._attachments.left_out.copy().items()]
+
     @property
     def late(self) -> list[Late]:
         """The latest files that were attached after a watched process had mapped them."""

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 _LATE_KEPT = 64
 _LATE_NS = 1_000_000  # shorter delays are not reported
+_MOST_TOLD = 20  # files in notes
 _DETACHING = 8  # files at once: the kernel needs 50 ms for one file, and no longer for eight
 
 
@@ -39,6 +40,7 @@ class Attachments:
         late_count: number of all such files.
         refused: number of files in which the kernel refused to attach.
         functions: number of functions attached in files that watched processes have used.
+        left_out: what of files was not read when functions were looked for, as text, by path.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Attachments:
         self.late: deque[Late] = deque(maxlen=_LATE_KEPT)
         self.late_count = self.refused = 0
         self.functions = 0
+        self.left_out: dict[str, str] = {}
         self.is_closed = False
 
     def __contains__(self, module: object) -> bool:
@@ -133,6 +136,8 @@ class Attachments:
         if detaching := self._detaching.get(module.inode):
             detaching.result()  # otherwise a call would be recorded twice
         attached = uprobes.attach(module, found)
+        if (left_out := module.elf.left_out) and len(self.left_out) < _MOST_TOLD:
+            self.left_out[module.path] = ", ".join(left_out.values())
         if not attached and not wanted:
             del self._uprobes[module]
         if not attached:

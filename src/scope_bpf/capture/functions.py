@@ -139,6 +139,7 @@ class Functions(Part):
         elif self._wanted and self.attached and not any(place.hits for place in places):
             said.append(f"attached to {self.attached:,} functions; no watched process has called one")
         said += self._slowdown.notes() if self._slowdown else []
+        said += self._attacher.left_out() if self._attacher else []
         return said + (self.resolver.notes() if self.resolver else []) + self.missed.notes(self.late)
 
     def poll(self) -> list[Any]:

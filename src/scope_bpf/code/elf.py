@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from scope_bpf.code.content import Content, Source
+from scope_bpf.code.effort import Effort
 from scope_bpf.code.symbols import MOST_SYMBOLS, Symbols
 from scope_bpf.layout.elf_headers import SYMBOL, Headers, table_at
 
@@ -75,7 +76,8 @@ class ElfFile:
         segments: the mapped parts.
         size: size of the file in bytes.
         read: reads bytes at an offset, see `Content.read`.
-        left_out: what of the file is too large to be read, as text, by section.
+        left_out: what of the file is too large to be read, as text, by section; or takes too long.
+        effort: bounds the CPU time that reading the tables takes.
 
     Raises:
         NotElf: the file is not such a file, or is damaged.
@@ -86,6 +88,7 @@ class ElfFile:
         content = Content(file)
         self.size, self.read = content.size, content.read
         self.left_out: dict[str, str] = {}
+        self.effort = Effort(self.left_out)
         headers = Headers(self.read)
         self.machine, self._parts, self._sections = headers.machine, headers.parts, headers.sections
         loaded = self._parts[self._parts["type"] == _PT_LOAD]
@@ -179,7 +182,7 @@ class ElfFile:
             return None
         if (count := symbols[1] // SYMBOL.itemsize) > MOST_SYMBOLS:
             self.left_out[table] = f"{table}: all but {MOST_SYMBOLS:,} of {count:,} symbols"
-        return Symbols(self.read, symbols, strings)
+        return Symbols(self.read, symbols, strings, self.effort)
 
     def _content(self, name: str) -> tuple[int, int]:
         """Offset and size of a section's content; size 0 if there is no such section."""
@@ -287,7 +290,7 @@ class ElfFile:
         for name in (".rela.dyn", ".rela.plt"):
             offset, size = self._content(name)
             count = min(size // _RELOCATION.itemsize, _MOST_RELOCATIONS)
-            for begin in range(0, count, _PIECE):
+            for begin in self.effort.on(range(0, count, _PIECE)):
                 at = offset + begin * _RELOCATION.itemsize
                 yield table_at(self.read, at, min(_PIECE, count - begin), _RELOCATION)
 

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from scope_bpf.code.effort import Effort
 from scope_bpf.layout.elf_headers import SYMBOL, Array, table_at
 
 _FUNC, _GNU_IFUNC = 2, 10  # STT_FUNC, STT_GNU_IFUNC
@@ -30,9 +31,17 @@ class Symbols:
         read: reads bytes at an offset in the file; returns fewer at its end.
         table: offset and size of the table.
         names: offset and size of the names.
+        effort: bounds the CPU time; when it is spent, what is not yet read is left out.
     """
 
-    def __init__(self, read: Callable[[int, int], bytes], table: tuple[int, int], names: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        read: Callable[[int, int], bytes],
+        table: tuple[int, int],
+        names: tuple[int, int],
+        effort: Effort,
+    ) -> None:
+        self._effort = effort
         self._read, (self._table, size), (self._names, self._names_size) = read, table, names
         self._count = min(size // SYMBOL.itemsize, MOST_SYMBOLS)
         self._names_size = min(self._names_size, _MOST_NAMES)
@@ -48,10 +57,10 @@ class Symbols:
         found: list[tuple[int, str]] = []
         keys = np.sort(self._keys(defined_functions=True))
         starts = (keys >> np.uint64(32)).astype(np.int64)
-        begin, wanted, room = 0, literal.encode(), _MOST_FOUND
-        while room > 0 and begin < len(keys) and (first := int(starts[begin])) < self._names_size:
-            text = self._read(self._names + first, min(_NAMES + _LONGEST, self._names_size - first))
-            end = int(np.searchsorted(starts, first + _NAMES))
+        wanted, room = literal.encode(), _MOST_FOUND
+        for begin, end, first, text in self._texts(starts):
+            if room <= 0:
+                break
             for number in self._naming(text, starts[begin:end] - first, wanted):
                 at = int(starts[begin + number]) - first
                 ends = text.find(b"\0", at, at + _LONGEST)
@@ -59,7 +68,6 @@ class Symbols:
                     room -= ends - at
                     index = int(keys[begin + number] & np.uint64(0xFFFFFFFF))
                     found.append((index, text[at:ends].decode(errors="backslashreplace")))
-            begin = end
         addresses = self.addresses_at(np.array([index for index, _ in found], np.int64)).tolist()
         return [(name, address) for (_, name), address in zip(found, addresses, strict=True)]
 
@@ -143,9 +151,20 @@ class Symbols:
 
     def _pieces(self) -> Iterator[tuple[int, Array]]:
         """The table in pieces: the index of the first symbol, and the symbols."""
-        for begin in range(0, self._count, _PIECE):
+        for begin in self._effort.on(range(0, self._count, _PIECE)):
             at = self._table + begin * SYMBOL.itemsize
             yield begin, table_at(self._read, at, min(_PIECE, self._count - begin), SYMBOL)
+
+    def _texts(self, starts: Array) -> Iterator[tuple[int, int, int, bytes]]:
+        """The names in pieces: which of the sorted `starts` are in it, from and until; its place, and its bytes."""
+        return self._effort.on(self._all_texts(starts))
+
+    def _all_texts(self, starts: Array) -> Iterator[tuple[int, int, int, bytes]]:
+        begin = 0
+        while begin < len(starts) and (first := int(starts[begin])) < self._names_size:
+            end = int(np.searchsorted(starts, first + _NAMES))
+            yield begin, end, first, self._read(self._names + first, min(_NAMES + _LONGEST, self._names_size - first))
+            begin = end
 
     def _find(self, names: Collection[str], defined_functions: bool) -> dict[str, Array]:
         """Indices of symbols by name; names without a symbol are left out."""
@@ -154,11 +173,9 @@ class Symbols:
         begins = np.array(list({int(np.frombuffer(text, _BEGIN, 1)[0]) for text in wanted}), _BEGIN)
         found: dict[str, list[int]] = {}
         keys = np.sort(self._keys(defined_functions))  # in the order of the names in the file
-        begin = 0
-        while begin < len(keys) and (first := int(keys[begin] >> np.uint64(32))) < self._names_size:
-            text = self._read(self._names + first, min(_NAMES + _LONGEST, self._names_size - first))
-            end = int(np.searchsorted(keys, np.uint64((first + _NAMES) << 32)))
-            places = (keys[begin:end] >> np.uint64(32)).astype(np.int64) - first
+        starts = (keys >> np.uint64(32)).astype(np.int64)
+        for begin, end, first, text in self._texts(starts):
+            places = starts[begin:end] - first
             places = places[places < len(text) - _BEGIN.itemsize]
             unaligned = np.ndarray(max(0, len(text) - 1), _BEGIN, text, strides=(1,))
             for number in np.flatnonzero(np.isin(unaligned[places], begins)).tolist():
@@ -166,7 +183,6 @@ class Symbols:
                 name = wanted.get(text[place : text.find(b"\0", place, place + longest) + 1])
                 if name is not None:
                     found.setdefault(name, []).append(int(keys[begin + number] & np.uint64(0xFFFFFFFF)))
-            begin = end
         return {name: np.array(sorted(indices), np.int64) for name, indices in found.items()}
 
     def _keys(self, defined_functions: bool) -> Array:

@@ -95,7 +95,7 @@ def sites(elf: ElfFile) -> list[Site]:
     room = _MOST_BYTES
     for _, notes in elf.sections(NOTES):
         read, room = notes[:room], max(0, room - len(notes))
-        for text in _texts(read):
+        for text in elf.effort.on(_texts(read)):
             site = _site(elf, base, text, variable)
             if site:
                 found.setdefault((site.offset, site.provider, site.name), site)

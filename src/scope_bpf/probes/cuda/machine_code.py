@@ -309,7 +309,7 @@ def pieces(elf: ElfFile) -> Iterator[Piece]:
     for part in elf.code:
         size = min(part.size, left)
         left -= size
-        for begin in range(0, size, _CHUNK):
+        for begin in elf.effort.on(range(0, size, _CHUNK)):
             first = max(0, begin - _WINDOW)
             data = elf.read(part.offset + first, min(begin + _CHUNK + _CALL - 1, size) - first)
             code = np.frombuffer(bytes(_WINDOW - begin + first) + data, np.uint8)

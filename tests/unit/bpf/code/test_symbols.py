@@ -1,22 +1,26 @@
 """Symbol tables: names may share bytes, and large tables need little memory."""
 
+import time
 import tracemalloc
 
 import numpy as np
+import pytest
 
+from scope_bpf.code import effort as effort_module
+from scope_bpf.code.effort import Effort
 from scope_bpf.code.symbols import SYMBOL, Symbols
 
 FUNCTION, OBJECT, INDIRECT = 0x12, 0x11, 0x1A  # st_info of global symbols
 
 
-def symbols_of(table: np.ndarray, names: bytes) -> Symbols:
+def symbols_of(table: np.ndarray, names: bytes, effort: Effort | None = None) -> Symbols:
     """A table, with its names right after it, as in a file."""
     whole = table.tobytes() + names
 
     def read(offset: int, size: int) -> bytes:
         return whole[offset : offset + size]
 
-    return Symbols(read, (0, table.nbytes), (table.nbytes, len(names)))
+    return Symbols(read, (0, table.nbytes), (table.nbytes, len(names)), effort or Effort({}))
 
 
 def test_names_that_share_their_end() -> None:
@@ -117,3 +121,22 @@ def test_names_without_an_end() -> None:
     assert symbols.addresses(["ab" * 8]) == {}
     ended = symbols_of(table, b"ab" * (count * 8 - 1) + b"\0\0")
     assert {len(name) for name, _ in ended.containing("ab")} <= set(range(4096))
+
+
+def test_a_table_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file gets so much CPU time, however often its table is searched; then the rest is left out, and that is said.
+    Later there is time again, but less."""
+    count = 1 << 20
+    table = np.zeros(count, SYMBOL)
+    table["name"], table["info"], table["section"], table["size"] = np.arange(count) * 4 + 1, FUNCTION, 1, 1
+    table["value"] = np.arange(count)
+    left_out: dict[str, str] = {}
+    symbols = symbols_of(table, b"\0" + b"abc\0" * count, Effort(left_out))
+    monkeypatch.setattr(effort_module, "MOST_S", 0.2)
+    before = time.thread_time()
+    for number in range(1000):
+        symbols.indices(f"name {number}")
+    assert time.thread_time() - before < 5
+    assert left_out == {"effort": "what is left after 0 s of CPU time"}
+    monkeypatch.setattr(effort_module, "MOST_S", 100.0)
+    assert len(symbols.containing("abc")) == count
