@@ -75,12 +75,16 @@ class Backlog:
                 del self._arrivals[pending]
                 self._let_in()
 
-    def take(self, lane: int) -> list[Pending]:
-        """For threads: takes the next group of a lane; waits for a record. Empty: closed and drained."""
+    def take(self, lane: int, within_s: float | None = None) -> list[Pending] | None:
+        """For threads: takes the next group of a lane; waits for a record. Empty: closed and drained.
+
+        Args:
+            within_s: how long it waits at most, in s; then it returns None.
+        """
         turns = self._lanes[lane]
         with self._changed:
-            while not turns and not self._closed:
-                self._changed.wait()
+            if not self._changed.wait_for(lambda: turns or self._closed, within_s):
+                return None
             return turns.take()
 
     def put_back(self, lane: int, group: Sequence[Pending]) -> None:

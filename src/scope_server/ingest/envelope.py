@@ -6,8 +6,9 @@ format/Message.fbs, and https://flatbuffers.dev/internals/.
 """
 
 import struct
-from collections.abc import Iterator
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from scope_server.errors import Rejected
@@ -16,6 +17,10 @@ _RECORD_BATCH = 3  # MessageHeader in Message.fbs
 _DICTIONARY_BATCH = 2
 _MOST_MESSAGES = 256  # a schema, a few dictionaries, a batch
 _MOST_BUFFERS = 4096
+_PREFIX = 8  # bytes of a compressed buffer: its decompressed length
+
+_Integers = npt.NDArray[np.int64]
+_NONE: _Integers = np.array([], np.int64)
 
 
 def declared_bytes(arrow_ipc: bytes) -> int:
@@ -29,12 +34,13 @@ def declared_bytes(arrow_ipc: bytes) -> int:
         for number, message in enumerate(pa.ipc.MessageReader.open_stream(arrow_ipc)):
             if number == _MOST_MESSAGES:
                 raise Rejected("too_large", f"an Arrow stream of more than {_MOST_MESSAGES} messages")
-            metadata, body = message.metadata.to_pybytes(), message.body
-            for declared in _batch(metadata, memoryview(body)) if body is not None else ():
-                total += declared
-                buffers += 1
-                if buffers > _MOST_BUFFERS:
-                    raise Rejected("too_large", f"an Arrow stream of more than {_MOST_BUFFERS} buffers")
+            if message.body is None:
+                continue
+            declared = _declared(message.metadata.to_pybytes(), np.frombuffer(message.body, np.uint8))
+            total += sum(declared.tolist())  # of Python's integers, which do not overflow
+            buffers += len(declared)
+            if buffers > _MOST_BUFFERS:
+                raise Rejected("too_large", f"an Arrow stream of more than {_MOST_BUFFERS} buffers")
     except Rejected:
         raise
     except (pa.ArrowException, OSError, struct.error, IndexError, ValueError) as error:
@@ -66,34 +72,40 @@ class _Table:
         return _Table(self.data, at + _read("<I", self.data, at))
 
 
-def _batch(metadata: bytes, body: memoryview) -> Iterator[int]:
+def _declared(metadata: bytes, body: npt.NDArray[np.uint8]) -> _Integers:
     message = _Table(metadata, _read("<I", metadata, 0))
     kind_at = message.field(1)
     kind = metadata[kind_at] if kind_at is not None else 0
     if kind not in (_RECORD_BATCH, _DICTIONARY_BATCH):
-        return
+        return _NONE
     batch = message.table(2)
     if kind == _DICTIONARY_BATCH:
         batch = batch.table(1)
     compressed = batch.field(3) is not None
     vector = batch.field(2)
     if vector is None:
-        return
+        return _NONE
     vector += _read("<I", metadata, vector)
-    for index in range(min(_read("<I", metadata, vector), _MOST_BUFFERS + 1)):
-        offset, length = struct.unpack_from("<qq", metadata, vector + 4 + 16 * index)
-        if length == 0:
-            yield 0
-            continue
-        if offset < 0 or length < 0 or offset + length > len(body):
-            raise ValueError("a buffer lies outside of its message")
-        declared = _read("<q", body, offset) if compressed else length
-        if declared < -1:
+    count = min(_read("<I", metadata, vector), _MOST_BUFFERS + 1)
+    places = np.frombuffer(metadata, "<i8", 2 * count, vector + 4).reshape(-1, 2)
+    # All at once: a batch has a hundred buffers, and this runs in the event loop.
+    some = places[:, 1] != 0
+    offsets, lengths = places[some].T
+    if np.any((offsets < 0) | (lengths < 0) | (offsets > len(body)) | (lengths > len(body) - offsets)):
+        raise ValueError("a buffer lies outside of its message")
+    declared = np.zeros(count, np.int64)
+    if compressed:
+        if np.any(lengths < _PREFIX):
+            raise ValueError("a buffer is too short")
+        told = body[offsets[:, None] + np.arange(_PREFIX)].view("<i8")[:, 0]
+        if np.any(told < -1):
             raise ValueError("a buffer has a negative length")
-        yield length if declared == -1 else declared  # -1: this buffer is not compressed
+        lengths = np.where(told == -1, lengths, told)  # -1: this buffer is not compressed
+    declared[some] = lengths
+    return declared
 
 
-def _read(kind: str, data: bytes | memoryview, at: int) -> int:
+def _read(kind: str, data: bytes, at: int) -> int:
     if at < 0:
         raise ValueError("an offset points before the message")
     return int(struct.unpack_from(kind, data, at)[0])

@@ -23,6 +23,7 @@ _T = TypeVar("_T")
 
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 5.0
+_REST_S = 1.0  # without records; then the thread gives memory back
 _SLOW_S = 30.0  # a group normally takes a fraction of a second
 _log = logging.getLogger(__name__)
 
@@ -84,14 +85,21 @@ class Lane:
 
     def _run(self) -> None:
         try:
-            while not self._stopping.is_set() and (group := self._backlog.take(self._number)):
+            while not self._stopping.is_set() and (group := self._next()):
                 self._busy_since = time.monotonic()
                 self._write(group)
                 self._busy_since = None
-                # The memory that Arrow keeps in each thread is half of what an idle server uses.
-                pa.default_memory_pool().release_unused()
         finally:
             self._writer.close()
+
+    def _next(self) -> list[Pending] | None:
+        group = self._backlog.take(self._number, _REST_S)
+        if group is None:
+            # The memory that Arrow keeps in each thread is half of what an idle server uses. A busy one would only get
+            # it back from the kernel, page by page.
+            pa.default_memory_pool().release_unused()
+            group = self._backlog.take(self._number)
+        return group
 
     def _write(self, group: Sequence[Pending]) -> None:
         try:

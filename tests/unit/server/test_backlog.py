@@ -27,7 +27,7 @@ def _sequence(pending: Pending) -> int:
 
 
 async def _take(backlog: Backlog, lane: int) -> list[Pending]:
-    return await asyncio.to_thread(backlog.take, lane)
+    return await asyncio.to_thread(backlog.take, lane) or []
 
 
 async def _settle(backlog: Backlog, group: list[Pending]) -> None:
@@ -177,6 +177,17 @@ async def test_it_knows_of_which_machines_it_holds_records() -> None:
     assert backlog.holds(OTHER.key)
     await _settle(backlog, group)
     assert not backlog.holds(OTHER.key)
+
+
+async def test_a_thread_is_told_that_nothing_came_in_time() -> None:
+    """take() returns None when its time is over, which is not the empty group of a closed backlog."""
+    backlog = Backlog(1 << 20, lanes=1)
+    assert await asyncio.to_thread(backlog.take, 0, 0.01) is None
+    pending = _pending()
+    await backlog.put(pending)
+    assert await asyncio.to_thread(backlog.take, 0, 0.01) == [pending]
+    backlog.close()
+    assert await asyncio.to_thread(backlog.take, 0, 0.01) == []
 
 
 async def test_when_closed_what_waits_is_still_taken() -> None:

@@ -47,6 +47,14 @@ def test_a_negative_length_is_no_length(claim: int) -> None:
         declared_bytes(data[:at] + struct.pack("<q", claim) + data[at + 8 :])
 
 
+def test_buffers_without_values_count() -> None:
+    """A stream of thousands of empty buffers is refused, and one empty buffer takes no bytes."""
+    assert declared_bytes(_stream(pa.record_batch({"n": pa.array([], pa.int64())}))) == 0
+    empty = pa.record_batch([pa.array([], pa.int64())] * 3_000, names=[str(n) for n in range(3_000)])
+    with pytest.raises(Rejected, match="buffers"):
+        declared_bytes(_stream(empty))
+
+
 def test_damage_is_refused_wherever_it_is() -> None:
     """A cut or a changed byte gives a size or a rejection, never another error."""
     data = _stream(_batch(101))

@@ -126,6 +126,8 @@ class StreamRows:
 
 def _completed(rows: pa.Table, table: StreamTable) -> pa.Table:
     # Not every agent knows all columns: missing ones are null.
+    if rows.schema.equals(table.schema):
+        return rows
     columns = [
         rows.column(field.name) if field.name in rows.schema.names else pa.nulls(rows.num_rows, field.type)
         for field in table.schema
