@@ -1,10 +1,14 @@
 """Where functions without symbols begin: `.eh_frame`, which stripped files keep, describes each function."""
 
+from typing import Any
+
 import numpy as np
 
 from scope_bpf.binding.unwind import functions_in
 from scope_bpf.code.elf import ElfFile
 from scope_bpf.errors import KernelError
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class FunctionStarts:
@@ -20,6 +24,11 @@ class FunctionStarts:
         for start, end in elf.spans(".plt"):
             found = found[(found["end"] <= start) | (found["start"] >= end)]
         self._starts, self._ends = found["start"].copy(), found["end"].copy()
+
+    @property
+    def spans(self) -> tuple[Array, Array]:
+        """Addresses at which each function begins and ends, in order of the begins."""
+        return self._starts, self._ends
 
     def start_of(self, address: int) -> int | None:
         """Where the function with the code at an address begins; None if this is not known."""

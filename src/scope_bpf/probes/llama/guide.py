@@ -45,6 +45,8 @@ GUIDE = Guide(
         "over HTTP.",
         "Operators are told by samples of the calling thread (`-o rate=499` a second), by the names of ggml's "
         "functions. A single short token has few samples; many tokens together have enough.",
+        "In stripped builds such as Debian's, a function without a name counts for the operators that call it; with "
+        "llama.cpp 0.7.0 from Debian, 1 to 10 % of the time on a CPU is `other_ns`: building graphs, and libraries.",
         "A token is a reading of the output of a batch: programs that sample several times from one output have "
         "one row. A token that belongs to several sequences, as in a prompt that they share, counts for the first "
         "one.",

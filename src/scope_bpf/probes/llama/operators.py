@@ -15,6 +15,7 @@ from scope_bpf.code.modules import Module
 from scope_bpf.code.symbols import Symbols
 from scope_bpf.errors import KernelError
 from scope_bpf.layout.records import enum_values, record_dtype
+from scope_bpf.probes.llama.nameless import kinds_by_callers
 
 # Of a symbol, mangled or not; the first kind that fits. Read in ggml-cpu of 2024 to 2026.
 _KINDS = {
@@ -54,9 +55,14 @@ def ranges_of(module: Module) -> list[tuple[int, str]]:
     if whole or not symbols:
         return [(0, whole or _OTHER)]
     kinds = {address: kind_of(name) for name, address in symbols.containing("")}
+    spans = list(zip(*(part.tolist() for part in symbols.spans), strict=True))
     nameless_next = module.elf.symbols is None  # a compiler emits static functions before those that call them
+    if nameless_next:
+        nameless = kinds_by_callers(module.elf, kinds, _OTHER)
+        kinds |= {start: kind for (start, _), kind in nameless.items()}
+        spans = sorted([*spans, *nameless])
     found, end = [(0, _OTHER)], 0
-    for start, past in zip(*(part.tolist() for part in symbols.spans), strict=True):
+    for start, past in spans:
         offset = module.elf.offset_of(start)
         if offset is None or start < end:  # another name of the same function
             continue

@@ -141,3 +141,25 @@ def test_a_function_without_a_name_is_of_the_kind_of_the_next_one(tmp_path: Path
     offset = module.elf.offset_of(at + 32)
     assert offset is not None
     assert [kind for start, kind in ranges_of(module) if start <= offset][-1] == "MATMUL"
+
+
+def test_a_function_without_a_name_is_of_the_kind_of_its_callers(tmp_path: Path, opened: Opened) -> None:
+    """Whatever lies behind it, and also if its caller has no name either."""
+    source = """
+    #define KEPT __attribute__((noinline, noclone, used))
+    static volatile int sink;
+    static KEPT void inner(void) { REPEATED }
+    static KEPT void outer(void) { REPEATED inner(); sink++; }
+    KEPT void ggml_compute_forward_dup(void) { sink++; }
+    KEPT void ggml_compute_forward_flash_attn_ext(void) { outer(); sink--; }
+    """.replace("REPEATED", "sink *= 3; " * 40)
+    library = tmp_path / "library.so"
+    build = ["gcc", "-O1", "-fno-toplevel-reorder", "-shared", "-fPIC", "-x", "c", "-o", library, "-"]
+    subprocess.run(build, input=source, text=True, check=True)
+    told = subprocess.run(["nm", library], capture_output=True, text=True, check=True).stdout
+    hidden = [int(line.split()[0], 16) for line in told.splitlines() if line.endswith((" inner", " outer"))]
+    subprocess.run(["strip", library], check=True)
+    module = opened(library)
+    offsets = [module.elf.offset_of(at + 32) for at in hidden]
+    kinds = [[kind for start, kind in ranges_of(module) if start <= offset][-1] for offset in offsets if offset]
+    assert kinds == ["ATTENTION"] * 2
