@@ -154,5 +154,5 @@ async def test_hashes_follow_the_recommended_parameters(house: House) -> None:
     await house.database.run("change_user", row)
     await house.login()
     (user,) = await house.database.fetch("user_named", {"email": ADA, "address": HERE})
-    assert user["password"].startswith("$argon2id$v=19$m=65536,t=3,p=4$")
+    assert user["password"].startswith("$argon2id$v=19$m=19456,t=2,p=1$")
     await house.login()
