@@ -25,6 +25,8 @@ from scope_server.ingest.admit import Admission
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.writers import Writers
 from scope_server.listen import serve_grpc, serve_http
+from scope_server.live.committed import Committed
+from scope_server.live.hub import Hub
 from scope_server.session.changes import Changes
 from scope_server.session.desired import Desired
 from scope_server.session.directory import LocalDirectory
@@ -88,8 +90,16 @@ async def serve(
         share = Share(database, max(1, settings.connections // 2))
         backlog = Backlog(settings.backlog_bytes, settings.writers)
         disk = Disk(settings.free_floor, settings.keep_bytes)
-        limits = {"keep_days": settings.keep_days, "kept_bytes": settings.quarantine_bytes}
-        writers = Writers(backlog, conninfo, tables, **limits, disk=disk)
+        committed = Committed()
+        writers = Writers(
+            backlog,
+            conninfo,
+            tables,
+            settings.keep_days,
+            kept_bytes=settings.quarantine_bytes,
+            committed=committed.tell,
+            disk=disk,
+        )
         cleanup.push_async_callback(writers.stop, settings.stop_deadline_s)
         directory = LocalDirectory(secrets.token_hex(8))
         sessions = Sessions(Share(database, max(1, settings.connections // 4)), settings.sessions, directory)
@@ -99,7 +109,9 @@ async def serve(
         endpoints: list[Endpoint] = []
         answers = Answers(authority, lambda: (endpoints[0], endpoints[1]), settings.advertise)
         api = application(token)
-        api[context.DATABASE], api[context.READER], api[context.TABLES] = database, Reader(database), tables
+        reader = Reader(database)
+        hub = Hub(reader, committed)
+        api[context.DATABASE], api[context.READER], api[context.TABLES] = database, reader, tables
         api[context.STATES], api[context.MEMBERS], api[context.REGISTER] = States(database), members, register
         api[context.SESSIONS], api[context.DESIRED] = sessions, Desired(database, directory)
         api[context.BACKLOG], api[context.WRITERS] = backlog, writers
@@ -155,6 +167,7 @@ async def serve(
                 "wishes": reconciler.run,
                 "changes": changes.listen,
                 "seen": seen.run,
+                "live": hub.run,
             },
             ready,
         )

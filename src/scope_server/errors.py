@@ -148,6 +148,6 @@ class TooManyRequests(ScopeServerError):
         wait_s: after which it may be asked again.
     """
 
-    def __init__(self, wait_s: float) -> None:
-        super().__init__(f"too many attempts; try again in {max(1, round(wait_s))} s")
+    def __init__(self, wait_s: float, what: str = "attempts") -> None:
+        super().__init__(f"too many {what}; try again in {max(1, round(wait_s))} s")
         self.wait_s = wait_s

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -41,14 +41,22 @@ class Lane:
 
     Args:
         number: number of the lane.
+        committed: called with the streams of which rows were committed.
         disk: while its free space is too low, nothing is written.
     """
 
     def __init__(
-        self, number: int, backlog: Backlog, admission: Admission, writer: Writer, disk: Disk | None = None
+        self,
+        number: int,
+        backlog: Backlog,
+        admission: Admission,
+        writer: Writer,
+        *,
+        committed: Callable[[Collection[str]], None],
+        disk: Disk | None = None,
     ) -> None:
         self._number, self._backlog, self._admission, self._writer = number, backlog, admission, writer
-        self._disk = disk
+        self._committed, self._disk = committed, disk
         self._stopping = threading.Event()
         self._held: _Held | None = None
         self._busy_since: float | None = None
@@ -123,9 +131,10 @@ class Lane:
             return [Outcome(Verdict.LATER, f"the server failed: {error}", "failed")] * len(group)
         if written is None:
             return None
-        for one in deliveries:
-            if isinstance(one.content, Batch) and one.content.redated:
-                self._backlog.counts.redate()
+        batches = [one.content for one in deliveries if isinstance(one.content, Batch)]
+        for _ in filter(lambda batch: batch.redated, batches):
+            self._backlog.counts.redate()
+        self._committed({batch.stream for batch in batches})
         return written
 
     def _admitted(self, pending: Pending) -> Delivery:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Callable, Collection
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -28,6 +29,7 @@ class Writers:
         tables: the known streams by name.
         keep_days: older rows are refused.
         kept_bytes: maximum size of kept refused records.
+        committed: called, in one of the threads, with the streams of which rows were committed.
         disk: while its free space is too low, nothing is written.
     """
 
@@ -39,12 +41,13 @@ class Writers:
         keep_days: int = 30,
         *,
         kept_bytes: int = KEPT_BYTES,
+        committed: Callable[[Collection[str]], None] = lambda _: None,
         disk: Disk | None = None,
     ) -> None:
         self._backlog, self._conninfo, self._disk = backlog, conninfo, disk
         admission = Admission(tables, keep_days)
         self._lanes = [
-            Lane(number, backlog, admission, Writer(conninfo, tables, kept_bytes), disk)
+            Lane(number, backlog, admission, Writer(conninfo, tables, kept_bytes), committed=committed, disk=disk)
             for number in range(backlog.lanes)
         ]
 

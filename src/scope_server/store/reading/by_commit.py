@@ -37,6 +37,13 @@ WHERE stream = %(stream)s AND xact >= pg_snapshot_xmin(%(seen)s::pg_snapshot)
   AND (%(until)s::timestamptz IS NULL OR first_time < %(until)s)
 ORDER BY b.xact, b.id  -- the column, not the text of the result
 LIMIT %(most)s"""
+_LEFT_OUT = """
+SELECT coalesce(sum(event_count), 0)::bigint AS events
+FROM store.batches
+WHERE stream = %(stream)s AND xact >= pg_snapshot_xmin(%(seen)s::pg_snapshot)
+  AND (xact, id) > (%(xact)s::xid8, %(batch)s)
+  AND NOT pg_visible_in_snapshot(xact, %(seen)s::pg_snapshot) AND pg_visible_in_snapshot(xact, %(upto)s::pg_snapshot)
+  AND (%(machines)s::integer[] IS NULL OR machine = ANY(%(machines)s))"""
 
 Row = dict[str, Any]
 
@@ -62,13 +69,38 @@ class Place:
         return encoded([self.seen, self.upto, self.xact, self.batch, self.ordinal])
 
 
+def age_of(snapshot: str) -> tuple[int, int]:
+    """Orders the snapshots of one database: a later one has every transaction that an earlier one has."""
+    _, end, running = snapshot.split(":")
+    return int(end), -len([number for number in running.split(",") if number])
+
+
 @dataclass(frozen=True)
 class Followed:
-    """Rows in their stored form, the place where they end, and whether more rows may be there already."""
+    """Rows in their stored form, the place where they end, and whether more rows may be there already.
+
+    Attributes:
+        transactions: of the rows' batches, by their ids.
+    """
 
     rows: list[Row]
     place: Place
     more: bool
+    transactions: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """The place of now, and how many events were stored since another one."""
+
+    place: Place
+    events: int
+
+
+def is_visible(transaction: int, snapshot: str) -> bool:
+    """Whether a snapshot has a transaction's rows, as PostgreSQL's pg_visible_in_snapshot."""
+    first, end, running = snapshot.split(":")
+    return transaction < int(first) or (transaction < int(end) and str(transaction) not in running.split(","))
 
 
 def place_of(cursor: str) -> Place:
@@ -116,20 +148,40 @@ async def rows_since(
     }
     batches = await _fetched(connection, _NEW, asked)
     taken = _enough(batches)
+    transactions = {one["id"]: int(one["xact"]) for one in taken}
     if not taken:
-        return Followed([], Place(upto), upto != now)
+        return Followed([], Place(upto), upto != now, transactions)
     of_rows, _ = within(*(sql.Literal(time) if time else None for time in (since, until)))
     begun = sql.SQL("(batch <> {} OR ordinal > {})").format(sql.Literal(after.batch), sql.Literal(after.ordinal))
     rows = await _fetched(connection, _statement(table, wanted, [*of_rows, begun], taken, limit), {})
     if len(rows) > limit:
         rows = rows[:limit]
         batch, ordinal = rows[-1]["batch"], rows[-1]["ordinal"]
-        xact = next(int(one["xact"]) for one in taken if one["id"] == batch)
-        return Followed(rows, Place(after.seen, upto, xact, batch, ordinal), True)
+        return Followed(rows, Place(after.seen, upto, transactions[batch], batch, ordinal), True, transactions)
     if len(taken) < len(batches) or len(batches) == _MOST_BATCHES:
         last = taken[-1]
-        return Followed(rows, Place(after.seen, upto, int(last["xact"]), last["id"], LAST_ORDINAL), True)
-    return Followed(rows, Place(upto), upto != now)
+        place = Place(after.seen, upto, transactions[last["id"]], last["id"], LAST_ORDINAL)
+        return Followed(rows, place, True, transactions)
+    return Followed(rows, Place(upto), upto != now, transactions)
+
+
+async def skip(connection: Connection, table: StreamTable, after: Place, machines: Sequence[int] | None) -> Skipped:
+    """The place of now. The number of events does not regard conditions on rows, and is of whole batches.
+
+    Raises:
+        psycopg.Error: the database refused a query.
+    """
+    now = (await _fetched(connection, _NOW, {}))[0]["now"]
+    asked = {
+        "stream": table.name,
+        "seen": after.seen,
+        "xact": str(after.xact),
+        "batch": after.batch,
+        "machines": None if machines is None else list(machines),
+        "upto": now,
+    }
+    (found,) = await _fetched(connection, _LEFT_OUT, asked)
+    return Skipped(Place(now), found["events"])
 
 
 def _enough(batches: Sequence[Row]) -> list[Row]:

@@ -1,6 +1,7 @@
 """Pages of events: composed queries over blocks, joined to text only for the page."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -76,6 +77,22 @@ class Page:
     more: bool
 
 
+@dataclass(frozen=True)
+class Followed:
+    """Rows as dicts of JSON's types, in the order of their commits.
+
+    Attributes:
+        transactions: of each row.
+        place: where they end.
+        more: whether more rows may be there already.
+    """
+
+    rows: list[dict[str, Any]]
+    transactions: Sequence[int]
+    place: by_commit.Place
+    more: bool
+
+
 class Reader:
     """Reads events."""
 
@@ -89,17 +106,56 @@ class Reader:
             InvalidQuery: the cursor is none; it takes too long.
             StoreUnavailable: the database cannot be reached.
         """
-        read = _by_commit if query.order is Order.STORED else _by_time
+        if query.order is Order.STORED:
+            found = await self.follow(query, by_commit.place_of(query.cursor) if query.cursor else None)
+            return Page(found.rows, found.place.cursor(), found.more)
+        async with self._snapshot() as connection:
+            page = await _by_time(connection, query)
+        return Page(await self._presented(query.table, page.events), page.next, page.more)
+
+    async def follow(self, query: EventQuery, after: by_commit.Place | None) -> Followed:
+        """The next rows in the order of their commits, see `rows_since`.
+
+        Raises:
+            InvalidQuery: it takes too long.
+            StoreUnavailable: the database cannot be reached.
+        """
+        async with self._snapshot() as connection:
+            wanted = await conditions(connection, query.table, query.where, query.machines)
+            found = await by_commit.rows_since(
+                connection,
+                query.table,
+                wanted,
+                after,
+                since=query.since,
+                until=query.until,
+                machines=query.machines,
+                limit=query.limit,
+            )
+        transactions = [found.transactions[row["batch"]] for row in found.rows]
+        return Followed(await self._presented(query.table, found.rows), transactions, found.place, found.more)
+
+    async def skip(self, query: EventQuery, after: by_commit.Place) -> by_commit.Skipped:
+        """The place of now, see `by_commit.skip`.
+
+        Raises:
+            InvalidQuery: it takes too long.
+            StoreUnavailable: the database cannot be reached.
+        """
+        async with self._snapshot() as connection:
+            return await by_commit.skip(connection, query.table, after, query.machines)
+
+    @asynccontextmanager
+    async def _snapshot(self) -> AsyncIterator[Connection]:
+        """A transaction in which keys, batches and rows are read from one snapshot."""
         try:
             async with self._database.connection() as connection, connection.transaction():
-                # Keys, batches and rows are read from one snapshot.
                 await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                page = await read(connection, query)
+                yield connection
         except psycopg.errors.QueryCanceled:
             raise InvalidQuery("the query takes too long; narrow it with since, until or where") from None
         except psycopg.DataError as error:
             raise InvalidQuery(str(error).splitlines()[0]) from None
-        return Page(await self._presented(query.table, page.events), page.next, page.more)
 
     async def _presented(self, table: StreamTable, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if not rows:
@@ -116,22 +172,6 @@ class Reader:
                 if row[name] is not None and row[name] < 0:
                     row[name] += 1 << 64
         return rows
-
-
-async def _by_commit(connection: Connection, query: EventQuery) -> Page:
-    after = by_commit.place_of(query.cursor) if query.cursor else None
-    wanted = await conditions(connection, query.table, query.where, query.machines)
-    found = await by_commit.rows_since(
-        connection,
-        query.table,
-        wanted,
-        after,
-        since=query.since,
-        until=query.until,
-        machines=query.machines,
-        limit=query.limit,
-    )
-    return Page(found.rows, found.place.cursor(), found.more)
 
 
 async def _by_time(connection: Connection, query: EventQuery) -> Page:

@@ -1,0 +1,1 @@
+"""What is stored, shown as it is stored: to many viewers with one query."""
