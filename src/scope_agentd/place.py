@@ -1,6 +1,6 @@
 """Notices that a state directory is a copy of one that an agent was using, such as that of a cloned machine.
 
-    STATE/place     which directory this is, while an agent uses it: boot id, device, inode
+    STATE/place     which directory this is, while an agent uses it: boot id, device, inode, machine
     STATE/copied/   what was in a copied directory when an agent started in it
 
 The runs, tasks and records in a copy belong to the agent of the original, which may go on with them. If the copy's
@@ -8,7 +8,8 @@ agent ended or sent them, events would be counted as lost that are not. So it be
 installation.
 
 The file is deleted when an agent ends in order, so a directory without a running agent may be copied and moved freely.
-After a restart of the machine only the inode must be the same, since devices may be numbered otherwise.
+After a restart of the machine only the inode must be the same, since devices may be numbered otherwise. The files of a
+cloned disk have the same inodes, but a virtual machine that is made of it has another UUID (SMBIOS, Type 1).
 """
 
 import logging
@@ -18,6 +19,8 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_MACHINE = Path("/sys/class/dmi/id/product_uuid")  # for root, where there is firmware with SMBIOS
+_UNKNOWN = "-"
 _OF_THE_AGENT = ("installation-id", "spool", "runs", "tasks.json")  # the membership stays: the server judges it
 
 
@@ -31,7 +34,7 @@ class Place:
     def __init__(self, state_dir: Path) -> None:
         self._state_dir, self._file = state_dir, state_dir / "place"
         directory = state_dir.stat()
-        self._here = [_BOOT_ID.read_text().strip(), str(directory.st_dev), str(directory.st_ino)]
+        self._here = [_BOOT_ID.read_text().strip(), str(directory.st_dev), str(directory.st_ino), _machine()]
 
     def claim(self) -> None:
         """Notes that an agent uses the directory. If it is a copy, first sets aside what is not this agent's."""
@@ -55,10 +58,12 @@ class Place:
 
     def _is_copy(self) -> bool:
         try:
-            boot, device, inode = self._file.read_text().split()
+            boot, device, inode, machine = self._file.read_text().split()
         except (FileNotFoundError, ValueError):  # an agent ended in order here, or a power cut damaged the file
             return False
-        return inode != self._here[2] or (boot == self._here[0] and device != self._here[1])
+        here = self._here
+        is_another_machine = machine != here[3] and _UNKNOWN not in (machine, here[3])
+        return is_another_machine or inode != here[2] or (boot == here[0] and device != here[1])
 
     def _set_aside(self) -> None:
         aside = self._state_dir / "copied"
@@ -73,3 +78,10 @@ class Place:
             "them back",
             extra={"directory": str(self._state_dir), "set_aside": str(aside)},
         )
+
+
+def _machine() -> str:
+    try:
+        return "".join(_MACHINE.read_text().split()) or _UNKNOWN
+    except (OSError, UnicodeError):
+        return _UNKNOWN

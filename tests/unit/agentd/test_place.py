@@ -72,6 +72,26 @@ def test_after_a_restart_devices_may_differ(
     assert ("copied" in entries(state)) == copied
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "copied"),
+    [("1A-B", "1A-C", True), ("1A-B", "1A-B", False), ("1A-B", "", False), ("", "1A", False)],
+)
+def test_a_cloned_disk(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, now: str, copied: bool
+) -> None:
+    """A clone of the disk has the same inodes, but it is in another virtual machine; one that is not known decides
+    nothing."""
+    uuid, boot = tmp_path / "product_uuid", tmp_path / "boot_id"
+    monkeypatch.setattr(place, "_MACHINE", uuid)
+    uuid.write_text(f"{before}\n")
+    Place(state).claim()
+    monkeypatch.setattr(place, "_BOOT_ID", boot)
+    boot.write_text("another\n")
+    uuid.write_text(f"{now}\n")
+    Place(state).claim()
+    assert ("copied" in entries(state)) == copied
+
+
 def test_a_full_disk_stops_no_agent(
     state: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
