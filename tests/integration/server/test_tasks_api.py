@@ -195,6 +195,23 @@ async def test_time_without_an_agent_is_told(start_server: StartServer) -> None:
         await server.stop(task_id)
 
 
+async def test_a_task_stopped_without_its_agent(start_server: StartServer) -> None:
+    """What was not recorded until the stop is told, if the agent was away then; a task that ran until it was stopped
+    has no such time."""
+    agent = StandInAgent()
+    async with start_server() as server:
+        async with agent.attending(server):
+            task_id, other = await server.start(), await server.start()
+            assert (await server.stop(other))["state"] == "stopped"
+            run = agent.change(task_id, STOPPED, end=task_pb2.TASK_END_SHUTDOWN).run
+            await until(lambda: server.task(task_id), lambda found: found["notes"])
+        await until(lambda: server.get("nodes"), lambda found: not found["nodes"][0]["connected"])
+        (note,) = (await server.stop(task_id))["notes"]
+        began = f"{run.ended.ToDatetime():%Y-%m-%d %H:%M:%S}"
+        assert note.startswith(f"not recorded from {began} to 20") and note.endswith(" UTC: its agent was stopped")
+        assert (await server.task(other))["notes"] == []
+
+
 async def test_a_wish_is_said_again_above_what_the_agent_knows(start_server: StartServer) -> None:
     """A message number is above the one that the agent knows, even if the server's clock was set back."""
     agent = StandInAgent()

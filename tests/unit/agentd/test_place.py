@@ -73,21 +73,21 @@ def test_after_a_restart_devices_may_differ(
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "copied"),
-    [("1A-B", "1A-C", True), ("1A-B", "1A-B", False), ("1A-B", "", False), ("", "1A", False)],
+    ("uuids", "copied"),
+    [(("1A-B", "1A-C"), True), (("1A-B", "1A-B"), False), (("1A-B", ""), False), (("", "1A"), False)],
 )
 def test_a_cloned_disk(
-    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, now: str, copied: bool
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uuids: tuple[str, str], copied: bool
 ) -> None:
     """A clone of the disk has the same inodes, but it is in another virtual machine; one that is not known decides
     nothing."""
     uuid, boot = tmp_path / "product_uuid", tmp_path / "boot_id"
     monkeypatch.setattr(place, "_MACHINE", uuid)
-    uuid.write_text(f"{before}\n")
+    uuid.write_text(uuids[0] + "\n")
     Place(state).claim()
     monkeypatch.setattr(place, "_BOOT_ID", boot)
     boot.write_text("another\n")
-    uuid.write_text(f"{now}\n")
+    uuid.write_text(uuids[1] + "\n")
     Place(state).claim()
     assert ("copied" in entries(state)) == copied
 
