@@ -79,6 +79,10 @@ $(STUBS): $(PROTOS)
 docs: build ## write the pages in docs/probes/ from the catalogue
 	@$(BIN)/python docs/probes/generate.py
 
+.PHONY: client
+client: build ## write the command line's calls of the API from the table of routes
+	@$(BIN)/python tools/generate_client.py
+
 .PHONY: pictures
 pictures: build ## draw the pictures of README.md (as root, with tmux)
 	@$(BIN)/python docs/pictures/make.py

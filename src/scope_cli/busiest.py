@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from rich.columns import Columns
 from rich.console import Group, RenderableType
@@ -23,7 +23,7 @@ class _Ranking:
     title: str
     stream: str
     by: tuple[str, ...]
-    order: str = "sum"
+    order: Literal["count", "sum"] = "sum"
 
 
 _RANKINGS = (
@@ -53,7 +53,7 @@ class Busiest:
         """
         since = (datetime.now(UTC) - _WINDOW).isoformat()
         answers = [
-            client.get("rollups", one.stream, since=since, by=",".join(one.by), order=one.order, top=SHOWN)
+            client.get_rollup(one.stream, since=since, by=",".join(one.by), order=one.order, top=SHOWN)
             for one in _RANKINGS
         ]
         return cls(datetime.fromisoformat(answers[0]["since"]), [answer["groups"] for answer in answers])

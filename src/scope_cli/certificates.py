@@ -9,8 +9,6 @@ from typing import Any
 from scope_cli.errors import CommandError, UsageError
 from scope_cli.printable import print_json, print_line
 
-_DATES = ("expires", "revoked")
-
 
 def register(topics: Any) -> None:
     """Adds the topics to those of `scope admin`."""
@@ -41,8 +39,7 @@ def _make_client(arguments: argparse.Namespace) -> None:
         raise UsageError(f"{arguments.file} exists; name a file that does not")
     key = make_key()
     asked = base64.b64encode(signing_request(key)).decode()
-    body = {"name": arguments.name, "role": arguments.role, "signing_request": asked}
-    answer = Client().post("certificates", body=body)
+    answer = Client().sign_certificate({"name": arguments.name, "role": arguments.role, "signing_request": asked})
     signed = x509.load_pem_x509_certificate(answer["certificate"].encode())
     authorities = tuple(x509.load_pem_x509_certificates(answer["authority"].encode()))
     try:
@@ -57,14 +54,14 @@ def _list(arguments: argparse.Namespace) -> None:
     from scope_cli.client import Client
     from scope_cli.terminal import RowTable, console
 
-    rows = Client().get("certificates")["certificates"]
+    rows = Client().get_certificates()["certificates"]
     if arguments.json:
         print_json(rows)
         return
     table = RowTable("kind", "name", "role", "hostname", "expires", "revoked", "serial")
     for row in rows:
-        dates = [datetime.fromisoformat(row[name]).strftime("%Y-%m-%d") if row[name] else "" for name in _DATES]
-        texts = [row[name] or "" for name in ("kind", "name", "role", "hostname")]
+        dates = [day and f"{datetime.fromisoformat(day):%Y-%m-%d}" for day in (row["expires"], row["revoked"] or "")]
+        texts = [row["kind"], row["name"], row["role"] or "", row["hostname"] or ""]
         table.add_row(*texts, *dates, row["serial"])
     console().print(table)
 
@@ -74,4 +71,4 @@ def _fingerprint(_: argparse.Namespace) -> None:
     from scope_wire.identity import read_certificate
     from scope_wire.join_token import fingerprint_of
 
-    print_line(fingerprint_of(read_certificate(Client().get("authority")["authority"].encode())))
+    print_line(fingerprint_of(read_certificate(Client().get_authority()["authority"].encode())))

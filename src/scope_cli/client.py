@@ -9,14 +9,14 @@ from urllib.parse import quote, urlencode
 from urllib.request import Request
 
 from scope_cli.access import Access, found
+from scope_cli.api import Api
 from scope_cli.errors import CommandError, ServerUnreachable, UsageError
 from scope_cli.https import opener
 
-_UNAVAILABLE = 503
-_KINDS: dict[int, type[CommandError]] = {400: UsageError, _UNAVAILABLE: ServerUnreachable}
+_KINDS: dict[int, type[CommandError]] = {400: UsageError, 503: ServerUnreachable}
 
 
-class Client:
+class Client(Api):
     """Calls a server.
 
     Args:
@@ -42,20 +42,13 @@ class Client:
         """Of the server, without a slash at its end."""
         return self._access.url
 
-    def get(self, *path: str, **query: Any) -> Any:
-        """The answer to GET /api/v1/PATH; None and empty values of `query` are left out."""
+    def get(self, *path: str, **query: object) -> Any:  # noqa: D102  # as in Api
         return self._call("GET", path, query, None)
 
-    def post(self, *path: str, body: Any = None) -> Any:
-        """The answer to POST /api/v1/PATH with a JSON body."""
+    def post(self, *path: str, body: object = None) -> Any:  # noqa: D102  # as in Api
         return self._call("POST", path, {}, body if body is not None else {})
 
-    def health(self) -> dict[str, Any]:
-        """The answer to GET /api/v1/health, of a server that is not healthy as well."""
-        answer = self._call("GET", ("health",), {}, None, accepted=_UNAVAILABLE)
-        return answer if isinstance(answer, dict) else {}
-
-    def _call(self, method: str, path: tuple[str, ...], query: dict[str, Any], body: Any, accepted: int = 0) -> Any:
+    def _call(self, method: str, path: tuple[str, ...], query: dict[str, object], body: object) -> Any:
         pairs = [(name, value) for name, value in query.items() if value not in (None, "")]
         address = f"{self.url}/api/v1/{'/'.join(quote(part, safe='') for part in path)}"
         request = Request(
@@ -70,8 +63,6 @@ class Client:
         except HTTPError as error:
             with error:
                 said = _json_of(error)
-            if error.code == accepted and said is not None:
-                return said
             raise _KINDS.get(error.code, CommandError)(_problem(error, said)) from None
         except (URLError, TimeoutError, OSError, HTTPException, ValueError) as error:
             raise _unreachable(self.url, getattr(error, "reason", error)) from None

@@ -38,7 +38,7 @@ def met(url: str, fingerprint: str | None, token_file: Path | None) -> Access:
     url = _checked(url)
     authority = None if fingerprint is None and _is_trusted(url) else _trusted(url, fingerprint)
     access = Access(url, _token(token_file), authority)
-    Client(access, _ANSWER_S).get("nodes")
+    Client(access, _ANSWER_S).get_nodes()
     return access
 
 

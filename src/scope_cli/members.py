@@ -56,21 +56,24 @@ def register(topics: Any) -> None:
 def _make_token(arguments: argparse.Namespace) -> None:
     from scope_cli.client import Client
 
-    body = {"valid": arguments.expires, "uses": arguments.uses, "labels": dict(arguments.label)}
-    print_line(Client().post("join-tokens", body=body)["token"])
+    made = Client().make_join_token(
+        {"valid": arguments.expires, "uses": arguments.uses, "labels": dict(arguments.label)}
+    )
+    print_line(made["token"])
 
 
 def _end(arguments: argparse.Namespace) -> None:
     from scope_cli.client import Client
 
-    found = Client().post("nodes", arguments.node, arguments.verb)
-    print_line(f"{arguments.verb.removesuffix('e')}ed {found['machine_id']}")
+    client = Client()
+    end = client.remove_node if arguments.verb == "remove" else client.confirm_node
+    print_line(f"{arguments.verb.removesuffix('e')}ed {end(arguments.node)['machine_id']}")
 
 
 def _revoke(arguments: argparse.Namespace) -> None:
     from scope_cli.client import Client
 
     if arguments.person:
-        print_line(f"revoked {Client().post('certificates', arguments.person, 'revoke')['revoked']}")
+        print_line(f"revoked {Client().revoke_certificate(arguments.person)['revoked']}")
     else:
-        print_line(f"revoked {Client().post('nodes', arguments.node, 'revoke')['machine_id']}")
+        print_line(f"revoked {Client().revoke_node(arguments.node)['machine_id']}")

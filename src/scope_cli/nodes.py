@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from rich.console import Group
 
+from scope_cli.api import Node
 from scope_cli.labels import shown
 from scope_cli.quantities import age
 from scope_cli.terminal import RowTable, plain
@@ -18,8 +18,6 @@ _MEMBERSHIP = {
     "removed": "it was removed, and needs a new token",
     "revoked": "it was revoked",
 }
-
-Node = dict[str, Any]
 
 
 def node_table(nodes: Sequence[Node], now: datetime | None = None) -> RowTable:
@@ -42,7 +40,7 @@ def node_table(nodes: Sequence[Node], now: datetime | None = None) -> RowTable:
 
 def remarks(node: Node, now: datetime | None = None) -> list[str]:
     """What a user should know of a machine: its membership, records that wait, a wrong clock, a copy of it."""
-    said = list(filter(None, [_MEMBERSHIP.get(node["membership"])]))
+    said = list(filter(None, [_MEMBERSHIP.get(node["membership"] or "")]))
     spool = node["spool"]
     if spool and spool["records"]:
         said.append(f"spool: {spool['records']:,} records wait, {size(spool['bytes'])} of {size(spool['limit_bytes'])}")

@@ -4,10 +4,10 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from rich.console import Group
 
+from scope_cli.api import Node, Server, Storage, Task
 from scope_cli.busiest import Busiest
 from scope_cli.client import Client
 from scope_cli.errors import CommandError
@@ -28,12 +28,12 @@ _log = logging.getLogger(__name__)
 class _Answers:
     """What the API said last."""
 
-    tasks: Sequence[dict[str, Any]] = ()
-    nodes: Sequence[dict[str, Any]] = ()
+    tasks: Sequence[Task] = ()
+    nodes: Sequence[Node] = ()
     busiest: Busiest | None = None
     rates: Rates = field(default_factory=dict)
-    health: dict[str, Any] = field(default_factory=dict)
-    storage: dict[str, Any] = field(default_factory=dict)
+    server: Server | None = None
+    storage: Storage | None = None
     problem: str = ""  # why there is no newer answer
 
 
@@ -61,14 +61,14 @@ class Overview:
     def ask(self) -> None:
         """Asks the API once. What it does not answer is shown as it was, with the reason."""
         try:
-            tasks = self._client.get("tasks", state="active")["tasks"]
+            tasks = self._client.get_tasks(state="active")["tasks"]
             self._answers = _Answers(
                 tasks,
-                self._client.get("nodes")["nodes"],
+                self._client.get_nodes()["nodes"],
                 self._busiest(),
                 self._rates(tasks),
-                self._client.health(),
-                self._client.get("storage"),
+                self._client.get_server(),
+                self._client.get_storage(),
             )
         except CommandError as error:
             self._stay(str(error))
@@ -79,7 +79,7 @@ class Overview:
             self._stay(problem)
 
     def _stay(self, problem: str) -> None:
-        self._answers = replace(self._answers, rates={}, health={}, problem=problem)
+        self._answers = replace(self._answers, rates={}, server=None, problem=problem)
 
     def render(self) -> Group:
         """The view as of now; asks nobody."""
@@ -106,7 +106,7 @@ class Overview:
         self._ranked_at = time.monotonic()
         return found
 
-    def _rates(self, tasks: Sequence[dict[str, Any]]) -> Rates:
+    def _rates(self, tasks: Sequence[Task]) -> Rates:
         now, rates = time.monotonic(), {}
         for task in tasks:
             for stream in task["streams"]:
@@ -121,6 +121,7 @@ class Overview:
 def _problems(answers: _Answers) -> list[str]:
     if answers.problem:
         return [f"as it was when the server answered last: {answers.problem}"]
-    if answers.health.get("healthy", True):
+    server = answers.server
+    if server is None or server["healthy"]:
         return []
-    return [f"{name}: {state}" for name, state in answers.health.items() if name in ("database", "ingest")]
+    return [f"database: {server['database']}", f"ingest: {server['ingest']}"]

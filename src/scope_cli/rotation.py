@@ -25,8 +25,9 @@ def register(topics: Any) -> None:
 def _rotate(arguments: argparse.Namespace) -> None:
     from scope_cli.client import Client
 
-    path = ("authority", "rotation")
-    found = Client().post(*path, arguments.step) if arguments.step else Client().get(*path)
+    client = Client()
+    steps = {"begin": client.begin_rotation, "finish": client.finish_rotation, None: client.get_rotation}
+    found = steps[arguments.step]()
     if arguments.json:
         print_json(found)
         return

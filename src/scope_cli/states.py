@@ -27,5 +27,4 @@ def ask(stream: str, arguments: argparse.Namespace, **instead: int) -> list[dict
     from scope_cli.client import Client
 
     wanted = {name: getattr(arguments, name) for name in ("pid", "node", "hours", "limit")}
-    groups: list[dict[str, Any]] = Client().get("states", stream, **(wanted | instead))["groups"]
-    return groups
+    return Client().get_states(stream, **(wanted | instead))["groups"]

@@ -1,14 +1,10 @@
 """What is stored, in one line."""
 
-from collections.abc import Mapping
-from typing import Any
-
+from scope_cli.api import Storage
 from scope_views.quantities import size
 
-_LIMITS = ("limit", "floor")  # reasons to drop a day before it is old
 
-
-def storage_line(storage: Mapping[str, Any]) -> str:
+def storage_line(storage: Storage) -> str:
     """How much is stored of how much may be, since when, which days had to go, and what is wrong.
 
     Args:
@@ -20,7 +16,8 @@ def storage_line(storage: Mapping[str, Any]) -> str:
         line += f" ({size(storage['wal_bytes'])} of it write-ahead log)"
     if storage["oldest_day"]:
         line += f", since {storage['oldest_day']}"
-    dropped = {reason: count for reason in _LIMITS if (count := storage["dropped_days"][reason])}
+    counts = storage["dropped_days"]
+    dropped = {reason: count for reason, count in (("limit", counts["limit"]), ("floor", counts["floor"])) if count}
     if dropped:
         days = sum(dropped.values())
         line += f"; {days} {'day' if days == 1 else 'days'} dropped ({', '.join(dropped)})"

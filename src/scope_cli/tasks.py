@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from rich.console import RenderableType
 
+from scope_cli.api import Books, Task
 from scope_cli.terminal import RowTable, plain
 from scope_views.quantities import size
 
-Task = dict[str, Any]
-
-_NOTHING_YET = {"stream": "-", "emitted": 0, "stored": 0, "under_way": 0, "lost": ()}
+_NOTHING_YET: Books = {"stream": "-", "emitted": 0, "stored": 0, "under_way": 0, "lost": []}
 
 
 def task_table(tasks: Sequence[Task], rates: Mapping[tuple[str, str], float] | None = None) -> RowTable:
@@ -27,8 +25,8 @@ def task_table(tasks: Sequence[Task], rates: Mapping[tuple[str, str], float] | N
         table.add_column(name, justify="right")
     for task in tasks:
         head = [task["task_id"][:8], task["probe"], task["state"]]
-        cost = task["cost"] or {}
-        tail = [size(task["sent_bytes"] or 0), f"{cost.get('cpu_share', 0):.2%}"]
+        cpu_share = task["cost"]["cpu_share"] if task["cost"] else 0
+        tail = [size(task["sent_bytes"] or 0), f"{cpu_share:.2%}"]
         for stream in task["streams"] or [_NOTHING_YET]:
             table.add_row(*head, *_cells(task, stream, rates), *tail)
             head, tail = ["", "", ""], ["", ""]
@@ -68,9 +66,7 @@ def _next_try(next_try: str | None, now: datetime | None) -> str:
     return f"; next try in {seconds:.0f} s" if seconds > 0 else "; next try now"
 
 
-def _cells(
-    task: Task, stream: Mapping[str, Any], rates: Mapping[tuple[str, str], float] | None
-) -> list[RenderableType]:
+def _cells(task: Task, stream: Books, rates: Mapping[tuple[str, str], float] | None) -> list[RenderableType]:
     lost = ", ".join(f"{loss['count']:,} {loss['place']}/{loss['reason']}" for loss in stream["lost"])
     rate = (rates or {}).get((task["task_id"], stream["stream"]))
     return [

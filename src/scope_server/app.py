@@ -14,6 +14,7 @@ from scope_proto.scope.v1.enrolment_pb2_grpc import add_EnrolmentServicer_to_ser
 from scope_proto.scope.v1.session_pb2_grpc import add_SessionServicer_to_server
 from scope_server.api import context
 from scope_server.api.application import application
+from scope_server.api.token import by_token
 from scope_server.errors import InvalidSettings
 from scope_server.identity.answer import Answers
 from scope_server.identity.authority import Authority
@@ -108,7 +109,7 @@ async def serve(
         register = Register(database, authority, members, refusals or Refusals())
         endpoints: list[Endpoint] = []
         answers = Answers(authority, lambda: (endpoints[0], endpoints[1]), settings.advertise)
-        api = application(token)
+        api = application(by_token(token))
         reader = Reader(database)
         hub = Hub(reader, committed)
         api[context.DATABASE], api[context.READER], api[context.TABLES] = database, reader, tables

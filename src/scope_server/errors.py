@@ -1,5 +1,8 @@
 """The errors of scope_server. All are subclasses of `ScopeServerError`. A message says what to do."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from scope_server.identity.refusals import Reason
 
 
@@ -121,8 +124,34 @@ class AgentRefused(ScopeServerError, ValueError):
     """The agent refused a task; the message is its reason."""
 
 
+@dataclass(frozen=True)
+class Fault:
+    """A wrong part of a request.
+
+    Attributes:
+        parameter: its name, if it is a parameter.
+        pointer: where it is in the body, if it is a field: a JSON pointer, such as `/target/pid`.
+    """
+
+    detail: str
+    parameter: str = ""
+    pointer: str = ""
+
+
 class InvalidQuery(ScopeServerError, ValueError):
-    """A request of the API has an invalid parameter or field; the message names it."""
+    """A request of the API has an invalid parameter or field.
+
+    Args:
+        detail: what is wrong. The message has the parameter's name before it; for a field, `detail` names it itself.
+
+    Attributes:
+        faults: the wrong parts; empty if it is the request as a whole.
+    """
+
+    def __init__(self, detail: str, *, parameter: str = "", pointer: str = "", faults: Sequence[Fault] = ()) -> None:
+        super().__init__(f"{parameter}: {detail}" if parameter else detail)
+        own = [Fault(detail, parameter, pointer)] if parameter or pointer else []
+        self.faults = (*own, *faults)
 
 
 class UnknownThing(ScopeServerError, LookupError):
@@ -151,3 +180,7 @@ class TooManyRequests(ScopeServerError):
     def __init__(self, wait_s: float, what: str = "attempts") -> None:
         super().__init__(f"too many {what}; try again in {max(1, round(wait_s))} s")
         self.wait_s = wait_s
+
+
+class NotHealthy(ScopeServerError):
+    """The server cannot work now."""

@@ -203,7 +203,7 @@ class World:
         words += ["--spool-bytes", str(32 << 20), "--exclude-pid", str(os.getpid()), *UNEXAMINED]
         self.agent = Part("agentd", words, self.folder, library)
         self._begin(self.agent)
-        self.eventually(lambda: self.client.get("health")["agents"] == 1, "the agent attends")
+        self.eventually(lambda: self.client.get("server")["agents"] == 1, "the agent attends")
 
     def _begin(self, part: Part) -> None:
         self._parts.append(part)

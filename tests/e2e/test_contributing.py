@@ -72,7 +72,7 @@ def test_table_api_and_books_find_the_example(source: Path) -> None:
     assert books["emitted"] == books["stored"] == len(events) == len(view) >= 5
     assert sorted(event["child_pid"] for event in events) == sorted(child for (child,) in view)
     assert {event["pid"] for event in events} == {command.pid}
-    assert "/events/reap" in paths
+    assert "/api/v1/events/reap" in paths
 
 
 def _dedented(block: str) -> str:

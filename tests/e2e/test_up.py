@@ -82,7 +82,7 @@ def test_a_task_from_start_to_stop(up: Up) -> None:
 def test_nodes_tasks_and_health(up: Up) -> None:
     """Machines, tasks, probes and health are listed."""
     well = {"healthy": True, "database": "ok", "ingest": "ok", "agents": 1}
-    assert well.items() <= up.client.get("health").items()
+    assert well.items() <= up.client.get("server").items()
     nodes = up.scope("nodes", "--json")
     assert [node["connected"] for node in json.loads(nodes.stdout)] == [True]
     until(lambda: "syscall_summary" in up.scope("tasks").stdout)  # a stream is listed from its first rows on
@@ -192,7 +192,7 @@ def test_bad_input_is_told(up: Up, arguments: list[str], status: int, said: str)
 
 def test_without_the_token_the_api_is_closed(up: Up) -> None:
     """Every API path requires the token. Only the owner can read the token's file."""
-    for path in ("health", "tasks", "events/exec", "openapi.json", "nonsense"):
+    for path in ("server", "tasks", "events/exec", "openapi.json", "nonsense"):
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"http://{up.http}/api/v1/{path}")
         assert refused.value.code == 401
@@ -206,7 +206,9 @@ def test_the_api_describes_itself(up: Up) -> None:
     openapi = pytest.importorskip("openapi_spec_validator")
     document = up.client.get("openapi.json")
     openapi.validate(document)
-    assert {"/tasks", "/events/syscall", "/events/exec", "/events/file_summary"} <= set(document["paths"])
+    assert {f"/api/v1/{path}" for path in ("tasks", "events/syscall", "events/exec", "events/file_summary")} <= set(
+        document["paths"]
+    )
 
 
 def test_a_second_one_in_the_same_place_is_refused(up: Up) -> None:

@@ -21,11 +21,11 @@ _LOOK_S = 0.05
 async def start_to_run(client: Client, machine_id: str) -> tuple[str, float]:
     """Starts a task through the API; returns its id, and how many seconds it took until it ran."""
     began = time.monotonic()
-    task = await asyncio.to_thread(client.post, "tasks", body={"node": machine_id, "probe": "syscalls"})
+    task = await asyncio.to_thread(client.start_task, {"node": machine_id, "probe": "syscalls"})
     while task["state"] != "running":
         await asyncio.sleep(_LOOK_S)
-        task = await asyncio.to_thread(client.get, "tasks", task["task_id"])
-    return str(task["task_id"]), time.monotonic() - began
+        task = await asyncio.to_thread(client.get_task, task["task_id"])
+    return task["task_id"], time.monotonic() - began
 
 
 async def _start_again_and_again(number: int, state: Path, client: Client) -> None:
@@ -39,7 +39,7 @@ async def _start_again_and_again(number: int, state: Path, client: Client) -> No
                 task_id, wait_s = await start_to_run(client, agent.node.machine_id)
                 sys.stdout.write(f"{wait_s:.3f}\n")
                 sys.stdout.flush()
-                await asyncio.to_thread(client.post, "tasks", task_id, "stop")
+                await asyncio.to_thread(client.stop_task, task_id)
             except CommandError as error:  # the server is away
                 logging.getLogger(__name__).warning("a start failed: %s", error)
 

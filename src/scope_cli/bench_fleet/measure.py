@@ -113,7 +113,7 @@ async def delays(server: FleetServer, agents: list[Agent], seconds: float) -> De
     tasks = [(await start_to_run(client, agent.node.machine_id))[0] for agent in agents]
     found = await asyncio.to_thread(_delays, server.conninfo, seconds)
     for task_id in tasks:
-        await asyncio.to_thread(client.post, "tasks", task_id, "stop")
+        await asyncio.to_thread(client.stop_task, task_id)
     return found
 
 

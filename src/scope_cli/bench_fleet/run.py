@@ -88,7 +88,7 @@ async def measured(
                 ]
             tell("restarting the server")
             lines += _returned_lines(await returned(server, fleet, folder / "agents" / "one-more", _PATIENCE_S))
-            agents_told = (await asyncio.to_thread(server.client().health))["agents"]
+            agents_told = (await asyncio.to_thread(server.client().get_server))["agents"]
             lines.append(Line("agents that the server has after its restart", agents_told, ""))
         tell("TLS")
         found_tls = await costs(server.authority)

@@ -124,7 +124,7 @@ class FleetServer:
 
     def _healthy(self) -> bool:
         try:
-            return bool(self.client().health().get("healthy"))
+            return self.client().get_server()["healthy"]
         except (ServerUnreachable, CommandError):
             return False
 

@@ -13,7 +13,7 @@ from scope_cli.bench_store.load import COMMON, HELD, RARE, Load
 from scope_server.store.latest.reader import States
 from scope_server.store.reading.database import Database
 from scope_server.store.reading.reader import MOST_ROWS, EventQuery, Reader
-from scope_server.store.rollups.query import checked
+from scope_server.store.rollups.query import Every, Ranked, checked
 from scope_server.store.rollups.reader import Rollups
 from scope_server.store.schema.columns import StreamTable
 
@@ -109,10 +109,10 @@ class _Asked:
     def _rollup(
         self,
         hours: int,
-        every: str | None = None,
+        every: Every | None = None,
         by: tuple[str, ...] = (),
         machines: list[int] | None = None,
-        order: str = "count",
+        order: Ranked = "count",
     ) -> Ask:
         query = checked(
             self._table,

@@ -1,9 +1,12 @@
 """`scope admin`: maintenance by an operator, and who may join."""
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scope_cli import certificates, members, rotation
+
+if TYPE_CHECKING:
+    from scope_cli.api import Entry
 
 
 def register(subcommands: Any) -> None:
@@ -33,13 +36,15 @@ def run_quarantine(arguments: argparse.Namespace) -> None:
     from scope_cli.printable import print_json, print_line
 
     client = Client()
-    for verb, past in (("retry", "stored"), ("drop", "dropped")):
-        entry = getattr(arguments, verb)
-        if entry is not None:
-            client.post("quarantine", str(entry), verb)
-            print_line(f"{past} {entry}")
-            return
-    entries = client.get("quarantine", limit=arguments.limit)["quarantine"]
+    if arguments.retry is not None:
+        client.retry_record(str(arguments.retry))
+        print_line(f"stored {arguments.retry}")
+        return
+    if arguments.drop is not None:
+        client.drop_record(str(arguments.drop))
+        print_line(f"dropped {arguments.drop}")
+        return
+    entries = client.get_quarantine(limit=arguments.limit)["quarantine"]
     if arguments.json:
         print_json(entries)
         return
@@ -50,7 +55,7 @@ def run_quarantine(arguments: argparse.Namespace) -> None:
         print_line("the quarantine is empty")
 
 
-def _described(entry: dict[str, Any]) -> tuple[str, str]:
+def _described(entry: "Entry") -> tuple[str, str]:
     """Two lines: the record's run and size, then why it was refused."""
     from scope_views.quantities import size
 

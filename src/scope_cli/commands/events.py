@@ -88,7 +88,7 @@ def _printer(arguments: argparse.Namespace) -> Callable[[Rows], None]:
 def _pages(client: "Client", stream: str, query: dict[str, Any], limit: int) -> Iterator[Rows]:
     cursor = None
     while limit > 0:
-        page = client.get("events", stream, **query, limit=min(PAGE, limit), cursor=cursor)
+        page = client.get_events(stream, **query, limit=min(PAGE, limit), cursor=cursor)
         yield page["events"]
         cursor, limit = page["next"], limit - len(page["events"])
         if not cursor:
@@ -104,7 +104,7 @@ def _followed(client: "Client", stream: str, query: dict[str, Any]) -> Iterator[
     cursor, pause, away = None, _SHORTEST_PAUSE_S, False
     while True:
         try:
-            page = client.get("events", stream, **query, order="stored", limit=PAGE, cursor=cursor)
+            page = client.get_events(stream, **query, order="stored", limit=PAGE, cursor=cursor)
         except ServerUnreachable as error:
             if cursor is None:
                 raise

@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> None:
     from scope_cli.printable import print_json
     from scope_cli.terminal import console
 
-    nodes = Client().get("nodes")["nodes"]
+    nodes = Client().get_nodes()["nodes"]
     if arguments.json:
         print_json(nodes)
     else:
@@ -40,4 +40,4 @@ def run_label(arguments: argparse.Namespace) -> None:
     from scope_cli.labels import shown
     from scope_cli.printable import print_line
 
-    print_line(shown(Client().post("nodes", arguments.node, "labels", body=dict(arguments.changes))["labels"]))
+    print_line(shown(Client().label_node(arguments.node, dict(arguments.changes))["labels"]))

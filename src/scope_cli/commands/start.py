@@ -1,9 +1,12 @@
 """`scope start`: starts a task on a machine."""
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from scope_cli.definition import add_options, add_target, given_options, given_target, positional_option
+
+if TYPE_CHECKING:
+    from scope_cli.api import Target, TaskWish
 
 
 def register(subcommands: Any) -> None:
@@ -28,12 +31,16 @@ def run(arguments: argparse.Namespace) -> None:
     from scope_cli.printable import print_line, print_remark
     from scope_cli.tasks import task_remarks
 
-    body = {"probe": arguments.probe, "target": given_target(arguments), "options": given_options(arguments)}
+    body: TaskWish = {
+        "probe": arguments.probe,
+        "target": cast("Target", given_target(arguments)),
+        "options": given_options(arguments),
+    }
     if arguments.node != "local":
         body["node"] = arguments.node
     if arguments.duration is not None:
         body["duration"] = arguments.duration
-    task = Client().post("tasks", body=body)  # answers when the task records, or with the reason why it does not yet
+    task = Client().start_task(body)  # answers when the task records, or with the reason why it does not yet
     print_line(task["task_id"])
     if task["state"] in ("pending", "starting"):
         why = "; ".join(task_remarks(task)) or "the machine has not started it yet"

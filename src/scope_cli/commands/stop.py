@@ -18,9 +18,9 @@ def run(arguments: argparse.Namespace) -> None:
     from scope_cli.printable import print_line
 
     client = Client()
-    active = [task["task_id"] for task in client.get("tasks", state="active")["tasks"]]
+    active = [task["task_id"] for task in client.get_tasks(state="active")["tasks"]]
     matching = [task for task in active if task.startswith(arguments.task)]
     if len(matching) != 1:
         found = "the ids of several tasks begin" if matching else "no active task's id begins"
         raise UsageError(f"{found} with '{arguments.task}'; `scope tasks` lists them")
-    print_line(client.post("tasks", matching[0], "stop")["task_id"])
+    print_line(client.stop_task(matching[0])["task_id"])

@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> None:
     from scope_cli.terminal import console, plain
 
     client = Client()
-    tasks = client.get("tasks", state=None if arguments.all else "active")["tasks"]
+    tasks = client.get_tasks(state=None if arguments.all else "active")["tasks"]
     if arguments.json:
         print_json(tasks)
     else:
@@ -33,4 +33,4 @@ def run(arguments: argparse.Namespace) -> None:
         output.print(task_table(tasks))
         for line in task_lines(tasks):
             output.print(line, soft_wrap=True)
-        output.print(plain(storage_line(client.get("storage")), "dim"), soft_wrap=True)
+        output.print(plain(storage_line(client.get_storage()), "dim"), soft_wrap=True)

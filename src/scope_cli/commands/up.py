@@ -16,11 +16,12 @@ from scope_cli.flag import Flag
 from scope_cli.installation import state_dir, token_file, told_running
 
 if TYPE_CHECKING:
+    from scope_cli.api import TaskWish
     from scope_cli.client import Client
     from scope_cli.stack import Stack
     from scope_cli.voice import Voice
 
-DEFAULT_TASKS: tuple[dict[str, Any], ...] = (
+DEFAULT_TASKS: "tuple[TaskWish, ...]" = (
     {"probe": "process"},
     {"probe": "syscalls", "options": {"mode": "summary"}},
     {"probe": "sched", "options": {"mode": "summary", "interval_ms": 5000}},
@@ -114,10 +115,10 @@ def _ensure_tasks(client: "Client", say: Callable[[str], None], stop: Flag) -> N
     said = ""
     while not stop.is_set():
         try:
-            recording = {task["probe"] for task in client.get("tasks", state="active")["tasks"]}
+            recording = {task["probe"] for task in client.get_tasks(state="active")["tasks"]}
             for task in DEFAULT_TASKS:
                 if task["probe"] not in recording:
-                    client.post("tasks", body=task)
+                    client.start_task(task)
             return
         except CommandError as error:
             if str(error) != said:

@@ -164,6 +164,6 @@ class Stack:
     def _agents(self) -> int | None:
         """Number of connected agents; None while the server does not answer."""
         try:
-            return int(self.client(ANSWER_S).health()["agents"])
+            return self.client(ANSWER_S).get_server()["agents"]
         except (CommandError, KeyError, TypeError):
             return None

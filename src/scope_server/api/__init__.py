@@ -1,1 +1,1 @@
-"""The REST API under /api/v1: input (checks requests), one module per resource, output and problems (answers)."""
+"""The REST API: routing (what a route is), resources (what there is), table (all routes), description (OpenAPI)."""

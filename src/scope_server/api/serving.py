@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
-from scope_server.api.problems import problem
+from scope_server.api.routing.problems import problem
 
 log = logging.getLogger(__name__)
 

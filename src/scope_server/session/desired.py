@@ -33,7 +33,7 @@ class Desired:
         text = definition_json(definition)
         (load,) = await self._database.fetch("wanted_bytes", {"machine": machine})
         if load["bytes"] + len(text.encode()) > _WISH_BYTES:
-            raise InvalidQuery("node: this machine has the maximum number of tasks; stop some")
+            raise InvalidQuery("node: this machine has the maximum number of tasks; stop some", pointer="/node")
         task_id = str(uuid.uuid4())
         row = {"task_id": task_id, "machine": machine, "probe": definition.probe, "definition": text}
         await self._database.run("want_task", row)

@@ -100,7 +100,7 @@ async def test_what_was_not_answered_is_stored_by_the_next_server(start_server: 
         unanswered = asyncio.create_task(answers(call, *batches[3:]))
         await until(lambda: metric(server, "scope_server_held_bytes"), lambda bytes_: bytes_ > 0)
         waited = await until(lambda: metric(server, "scope_server_oldest_record_seconds"), lambda seconds: seconds > 0)
-        health = await server.get("health")
+        health = await server.get("server")
         assert (health["oldest_waiting_s"] >= waited, health["waiting_bytes"] > 0) == (True, True)
     with pytest.raises(grpc.aio.AioRpcError):
         await unanswered
@@ -200,9 +200,12 @@ async def test_health_is_whether_it_can_write(start_server: StartServer) -> None
     async with start_server() as server:
         with psycopg.connect(server.conninfo) as blocker:
             blocker.execute("LOCK TABLE store.pulse IN ACCESS EXCLUSIVE MODE")
-            status, health = await server.ask("GET", "health")
-        assert (status, health["database"], health["agents"]) == (503, "ok", 0)
-        assert "did not write" in health["ingest"]
+            status, problem = await server.ask("GET", "health")
+            parts = await server.get("server")
+        assert (status, problem["title"]) == (503, "Not healthy")
+        assert "did not write" not in problem["detail"]
+        assert (parts["healthy"], parts["database"], parts["agents"]) == (False, "ok", 0)
+        assert "did not write" in parts["ingest"]
         assert (await server.ask("GET", "health"))[0] == 200
 
 
@@ -221,12 +224,15 @@ async def test_held_memory_is_told_by_stack(start_server: StartServer) -> None:
         assert (await server.get("states", "cuda_live", pid=4712))["groups"] == []
 
 
+STATES = "/api/v1/states/"
+
+
 async def test_every_stream_of_states_is_asked_in_the_same_way(start_server: StartServer) -> None:
     """The API documents and answers each stream of states; for any other stream, the error lists these streams."""
     gauges = {stream.name for probe in probes().values() for stream in probe.public_streams if stream.gauge}
     async with start_server() as server:
         paths = (await server.get("openapi.json"))["paths"]
-        assert {path.removeprefix("/states/") for path in paths if path.startswith("/states/")} == gauges
+        assert {path.removeprefix(STATES) for path in paths if path.startswith(STATES)} == gauges
         for stream in gauges:
             assert await server.get("states", stream) == {"groups": []}
         for stream in ("syscall", "nonsense"):

@@ -32,7 +32,7 @@ async def test_a_small_fleet(server: FleetServer, tmp_path: Path) -> None:
     server.enrol(agent.membership.credentials.holder for agent in fleet.agents)
     async with fleet.running():
         await fleet.all_served(PATIENCE_S)
-        assert server.client().health()["agents"] == AGENTS
+        assert server.client().get_server()["agents"] == AGENTS
         with psycopg.connect(server.conninfo) as connection:
             members = connection.execute("SELECT count(*) FILTER (WHERE confirmed), count(*) FROM store.members")
             assert members.fetchone() == (AGENTS, AGENTS)
@@ -46,6 +46,6 @@ async def test_a_small_fleet(server: FleetServer, tmp_path: Path) -> None:
         assert 0 < recorded.p50_s <= recorded.p99_s < PATIENCE_S
         again = await returned(server, fleet, tmp_path / "one-more", PATIENCE_S)
         assert again.starts > 0
-        assert server.client().health()["agents"] in (AGENTS, AGENTS + 1)  # one more was there, and has gone
+        assert server.client().get_server()["agents"] in (AGENTS, AGENTS + 1)  # one more was there, and has gone
         assert fleet.served == AGENTS
         assert min(agent.link.connections for agent in fleet.agents) >= 2

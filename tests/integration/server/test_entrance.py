@@ -36,4 +36,4 @@ async def test_all_get_in(start_server: StartServer, monkeypatch: pytest.MonkeyP
             await fleet.all_served(120)
             assert len(channels) == AGENTS
             assert entrance.sent_away > 0
-            await until(lambda: server.get("health"), lambda health: health["agents"] == AGENTS)
+            await until(lambda: server.get("server"), lambda found: found["agents"] == AGENTS)

@@ -45,11 +45,11 @@ async def test_what_is_dropped_stays_booked_as_lost(line: Line, start_server: Ca
 
 @pytest.mark.parametrize("entry", ["0", "-1", "x", "9" * 30, "1e3", "%00"])
 async def test_an_entry_is_a_number(start_server: Callable[..., Any], entry: str) -> None:
-    """An entry's id is a positive number; any other text is a 400."""
+    """An entry's id is a positive number; any other text is no entry's: a 404."""
     async with start_server() as server:
         for verb in ("retry", "drop"):
             status, problem = await server.ask("POST", f"quarantine/{entry}/{verb}")
-            assert (status, problem["status"]) == (400, 400)
+            assert (status, problem["status"]) == (404, 404)
 
 
 async def test_the_command_line_lists_what_there_is(

@@ -60,7 +60,7 @@ async def test_agents_that_do_nothing_cost_no_statements(
         server = await attending.enter_async_context(start_server())
         for agent in agents:
             await attending.enter_async_context(agent.attending(server))
-        await until(lambda: server.get("health"), lambda health: health["agents"] == 13)
+        await until(lambda: server.get("server"), lambda found: found["agents"] == 13)
         asked.clear()
         began = time.monotonic()
         await asyncio.sleep(11)

@@ -48,26 +48,70 @@ async def test_a_filter_of_the_greatest_length_is_taken(start_server: StartServe
 async def test_every_refusal_is_described(start_server: StartServer) -> None:
     """OpenAPI describes, for each operation, the refusals with their status, and the document that they have."""
     refused = (
-        ("GET", "/events/syscall", "events/syscall?where=nonsense", 400),
-        ("GET", "/events/syscall", "events/syscall?machine=nonsense", 404),
-        ("GET", "/tasks/{task_id}", "tasks/nonsense", 404),
-        ("GET", "/probes", "probes", 503),
-        ("POST", "/tasks", "tasks", 413),
-        ("POST", "/tasks/{task_id}/stop", "tasks/nonsense/stop", 404),
-        ("POST", "/quarantine/{id}/retry", "quarantine/1/retry", 404),
+        ("GET", "events/syscall", "events/syscall?where=nonsense", 400),
+        ("GET", "events/syscall", "events/syscall?machine=nonsense", 404),
+        ("GET", "tasks/{task_id}", "tasks/nonsense", 404),
+        ("GET", "probes", "probes", 503),
+        ("POST", "tasks", "tasks", 413),
+        ("POST", "tasks/{task_id}/stop", "tasks/nonsense/stop", 404),
+        ("POST", "quarantine/{id}/retry", "quarantine/1/retry", 404),
     )
     async with start_server() as server:
         described = await server.get("openapi.json")
-        (schema,) = described["components"]["schemas"].values()
+        properties = described["components"]["schemas"]["Problem"]["properties"]
         for method, path, asked, expected in refused:
             body = {"data": b" " * (65 << 10)} if expected == 413 else {}
             status, problem = await server.ask(method, asked, **body)
             assert status == expected, problem
-            assert set(problem) == set(schema["required"]) == set(schema["properties"])
-            assert _document(described, method, path, status) == {"$ref": "#/components/schemas/Problem"}
+            assert set(problem) == set(properties)
+            assert _document(described, method, f"/api/v1/{path}", status) == {"$ref": "#/components/schemas/Problem"}
         for path, operations in described["paths"].items():
-            for method in operations:
-                assert _document(described, method, path, 401), path
+            for method, operation in operations.items():
+                assert operation["x-role"] == "public" or _document(described, method, path, 401), path
+
+
+@pytest.mark.parametrize(
+    ("method", "asked", "body", "expected"),
+    [
+        ("GET", "events/syscall?limit=0&order=up", None, [{"parameter": "limit"}, {"parameter": "order"}]),
+        ("GET", "events/syscall?pid=1", None, [{"parameter": "pid"}]),
+        ("GET", "events/syscall?cursor=AAAA", None, [{"parameter": "cursor"}]),
+        ("GET", "events/syscall?where=a%00b", None, [{"parameter": "where"}]),
+        ("GET", "events/syscall?where=nonsense%3D1", None, [{"parameter": "where"}]),
+        ("GET", "rollups/syscall?by=nonsense", None, [{"parameter": "by"}]),
+        ("POST", "tasks", {"probe": "nonsense"}, [{"pointer": "#/probe"}]),
+        ("POST", "tasks", {"prob": "cuda"}, [{"pointer": "#/probe"}, {"pointer": "#/prob"}]),
+        ("POST", "tasks", {"probe": "cuda", "options": {"a/b": "\0"}}, [{"pointer": "#/options/a~1b"}]),
+        (
+            "POST",
+            "tasks",
+            {"probe": "cuda", "target": {"pid": "x", "com": 1}, "duration": -1},
+            [{"pointer": "#/target/pid"}, {"pointer": "#/target/com"}, {"pointer": "#/duration"}],
+        ),
+        ("POST", "join-tokens", {"labels": {"-": "x"}, "uses": 0}, [{"pointer": "#/uses"}, {"pointer": "#/labels/-"}]),
+    ],
+)
+async def test_each_wrong_part_is_named(
+    start_server: StartServer, method: str, asked: str, body: Any, expected: list[dict[str, str]]
+) -> None:
+    """A problem document names every wrong parameter, and every wrong field by a JSON pointer, with what is wrong."""
+    async with start_server() as server:
+        status, problem = await server.ask(method, asked, json=body)
+        assert status == 400
+        assert [{name: one[name] for name in one if name != "detail"} for one in problem["errors"]] == expected
+        assert all(one["detail"] for one in problem["errors"])
+
+
+async def test_what_was_meant_is_told(start_server: StartServer) -> None:
+    """A parameter, field or choice that is not known is answered with the nearest one that is."""
+    async with start_server() as server:
+        for method, asked, body, meant in (
+            ("GET", "events/syscall?machin=x", None, "(did you mean 'machine'?)"),
+            ("GET", "events/syscall?order=ascc", None, "(did you mean 'asc'"),
+            ("POST", "tasks", {"probe": "cuda", "target": {"com": "x"}}, "(did you mean 'comm'?)"),
+        ):
+            _, problem = await server.ask(method, asked, json=body)
+            assert meant in problem["detail"]
 
 
 def _document(described: Any, method: str, path: str, status: int) -> Any:

@@ -125,12 +125,6 @@ def test_a_proxy_is_for_others(api: Api, monkeypatch: pytest.MonkeyPatch) -> Non
     assert Client().get("nodes") == {"nodes": []}
 
 
-def test_an_unhealthy_server_is_heard(api: Api) -> None:
-    """The body of a 503 from /health is returned: it says what is wrong."""
-    api.answer("GET health", {"healthy": False, "database": "away", "agents": 0}, status=503)
-    assert Client().health()["database"] == "away"
-
-
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]"])
 def test_an_answer_that_is_none_is_told(api: Api, body: bytes) -> None:
     """A 503 without a JSON problem in its body is reported by its status."""

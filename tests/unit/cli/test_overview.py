@@ -62,7 +62,7 @@ RED, BOLD_RED = "\x1b[31m", "\x1b[1;31m"
 
 def test_all_that_is_recorded_is_shown(answering: Api) -> None:
     """The view shows tasks with their counts, the storage and the busiest programs; nothing is red."""
-    answering.answer("GET health", HEALTHY)
+    answering.answer("GET server", HEALTHY)
     overview = _asked(answering, a_task(streams=[a_stream()]))
     assert "1,009" in _line(overview, TASK_ID[:8])
     assert "storage: 3 GiB of 20 GiB" in _line(overview, "storage")
@@ -73,11 +73,11 @@ def test_all_that_is_recorded_is_shown(answering: Api) -> None:
 
 def test_the_busiest_are_asked_of_rollups(answering: Api) -> None:
     """Programs are ranked by the server over all rows of the last minute, and not again at every look."""
-    answering.answer("GET health", HEALTHY)
+    answering.answer("GET server", HEALTHY)
     overview = _asked(answering)
     overview.ask()
     asked = [path.partition("&")[2] for _, path, _ in answering.asked if path.startswith("rollups")]
-    assert asked == ["by=comm&order=sum&top=8", "by=comm&order=sum&top=8", "by=comm%2Cname&order=count&top=8"]
+    assert asked == ["by=comm&top=8&order=sum", "by=comm&top=8&order=sum", "by=comm%2Cname&top=8&order=count"]
 
 
 @pytest.mark.usefixtures("answering")
@@ -91,7 +91,7 @@ def test_a_part_that_ended_is_red() -> None:
 def test_what_the_server_cannot_do_is_said(answering: Api) -> None:
     """The server's reason for not storing is shown, though the server still answers requests."""
     away = "only 100 MiB are free on the database's disk (floor 512 MiB)"
-    answering.answer("GET health", {**HEALTHY, "healthy": False, "ingest": away}, status=503)
+    answering.answer("GET server", {**HEALTHY, "healthy": False, "ingest": away})
     overview = _asked(answering)
     assert BOLD_RED in _line(overview, f"ingest: {away}")
 
@@ -99,13 +99,13 @@ def test_what_the_server_cannot_do_is_said(answering: Api) -> None:
 def test_what_is_wrong_with_the_storage_is_said(answering: Api) -> None:
     """A storage problem is shown in the line of the storage."""
     answering.answers["GET storage"] = [(200, {**STORAGE, "problem": "record less, or raise --keep-bytes"})]
-    answering.answer("GET health", HEALTHY)
+    answering.answer("GET server", HEALTHY)
     assert "raise --keep-bytes" in _line(_asked(answering), "storage")
 
 
 def test_a_server_that_is_away_is_said(answering: Api) -> None:
     """While the server is away, its last answer stays, marked as old; the mark goes when it answers again."""
-    answering.answer("GET health", HEALTHY)
+    answering.answer("GET server", HEALTHY)
     answering.answer("GET tasks", {"tasks": [a_task()]})
     answering.answer("GET tasks", {"title": "no", "detail": "the database is away"}, status=503)
     answering.answer("GET tasks", {"tasks": [a_task()]})
@@ -124,7 +124,7 @@ def test_an_unexpected_answer_does_not_freeze_the_view(
     answering: Api, nonsense: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The view reports an unexpected answer and logs it once; the next good answer removes the report."""
-    answering.answer("GET health", HEALTHY)
+    answering.answer("GET server", HEALTHY)
     answering.answer("GET tasks", nonsense, nonsense, {"tasks": [a_task()]})
     overview, stop = _view(), Flag()
     overview.ask()

@@ -135,7 +135,7 @@ def test_errors_are_one_harmless_line(api: Api, scope: Scope) -> None:
 
 def test_the_view_of_scope_up_is_harmless(hostile_api: Api, capsys: pytest.CaptureFixture[str]) -> None:
     """`scope up` shows and tells hostile texts escaped."""
-    hostile_api.answer("GET health", {"healthy": False, "database": HOSTILE, "ingest": "ok"}, status=503)
+    hostile_api.answer("GET server", {"healthy": False, "database": HOSTILE, "ingest": "ok"})
     groups = [{"comm": HOSTILE, "name": HOSTILE, "count": 1, "sum": 5}]
     for name in ("sched_summary", "sched_process_summary", "syscall_summary"):
         hostile_api.answer(f"GET rollups/{name}", {"since": TIME, "groups": groups})

@@ -33,7 +33,7 @@ def decoded(cursor: str, checked: Callable[[Any], Place]) -> Place:
             raise ValueError
         return checked(json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))))
     except (binascii.Error, ValueError, TypeError, OverflowError, RecursionError):
-        raise InvalidQuery("cursor: not a cursor; copy `next` of the page before") from None
+        raise InvalidQuery("not a cursor; copy `next` of the page before", parameter="cursor") from None
 
 
 def is_id(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Literal, get_args
 
 from psycopg import sql
 
@@ -11,8 +12,18 @@ from scope_server.errors import InvalidQuery
 from scope_server.store.rollups.packed import EVERY_MACHINE, FRESH, HOURS, MINUTES
 from scope_server.store.schema.columns import StreamTable
 
-EVERY = {"1s": 1, "1m": 60, "5m": 300, "15m": 900, "1h": 3600, "6h": 6 * 3600, "1d": 24 * 3600}  # seconds
-ORDERS = ("count", "sum", "p99")
+Every = Literal["1s", "1m", "5m", "15m", "1h", "6h", "1d"]
+Ranked = Literal["count", "sum", "p99"]
+ORDERS: tuple[Ranked, ...] = get_args(Ranked)
+EVERY: dict[Every, int] = {
+    "1s": 1,
+    "1m": 60,
+    "5m": 300,
+    "15m": 900,
+    "1h": 3600,
+    "6h": 6 * 3600,
+    "1d": 24 * 3600,
+}  # seconds
 MOST_GROUPS = 100
 MACHINE = "machine"
 _MOST_POINTS = 2000
@@ -61,10 +72,10 @@ def checked(
     *,
     since: datetime | None,
     until: datetime | None,
-    every: str | None,
+    every: Every | None,
     by: Sequence[str],
     machines: Sequence[int] | None,
-    order: str,
+    order: Ranked,
     top: int,
 ) -> RollupQuery:
     """The checked query. Default of `until`: now; of `since`: an hour before `until`.
@@ -75,25 +86,25 @@ def checked(
     keys = (*table.rollup.by, MACHINE)
     others = [name for name in by if name not in keys]
     if others:
-        raise InvalidQuery(f"by: {unknown(f'key of the rollup of {table.name}', others[0], keys)}")
+        raise InvalidQuery(unknown(f"key of the rollup of {table.name}", others[0], keys), parameter="by")
     if len(set(by)) < len(by):
-        raise InvalidQuery("by: a key is given twice")
+        raise InvalidQuery("a key is given twice", parameter="by")
     if order != "count" and not table.rollup.measured:
-        raise InvalidQuery(f"order: {table.name} has no measured column; only order=count is possible")
+        raise InvalidQuery(f"{table.name} has no measured column; only order=count is possible", parameter="order")
     every_s = EVERY[every] if every else None
     end = until or datetime.now(UTC)
     begin = since or max(end - timedelta(hours=1), _EARLIEST) if end >= _EARLIEST else end
     if not _EARLIEST <= begin < end <= _LATEST:
-        raise InvalidQuery("since, until: since must be before until, both from 1970 to 2200")
+        raise InvalidQuery("it must be before until, both from 1970 to 2200", parameter="since")
     if every_s == 1 and (end - begin > _LONGEST_BY_SECOND or set(by) - {MACHINE} or order != "count"):
         raise InvalidQuery(
-            "every: per second there are only counts, grouped by machine or not at all, for at most 2 hours"
+            "per second there are only counts, grouped by machine or not at all, for at most 2 hours", parameter="every"
         )
     step = min(every_s or 60, 24 * _HOUR)
     first, last = int((begin - _EARLIEST).total_seconds()) // step, -(-(end - _EARLIEST) // timedelta(seconds=step))
     if every_s and every_s > 1 and last - first > _MOST_POINTS:
         raise InvalidQuery(
-            f"every: {last - first} points are too many; the maximum is {_MOST_POINTS}, use longer steps"
+            f"{last - first} points are too many; the maximum is {_MOST_POINTS}, use longer steps", parameter="every"
         )
     begin, end = (_EARLIEST + timedelta(seconds=step * number) for number in (first, last))
     return RollupQuery(table, begin, end, every_s, tuple(by), machines, order, top)

@@ -1,42 +1,53 @@
-"""GET /metrics: the server's metrics for Prometheus. Counters start at 0 with the server and never decrease."""
+"""The server's metrics for Prometheus. Counters start at 0 with the server and never decrease."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from scope_server.accounts.caller import Role
 from scope_server.api.context import BACKLOG, DATABASE, DISK, REGISTER, RETENTION, SESSIONS
+from scope_server.api.routing.call import Call
+from scope_server.api.routing.models import Text
+from scope_server.api.routing.route import Routes
 from scope_server.errors import StoreUnavailable
 from scope_server.identity.refusals import Reason as Refusal
 from scope_server.ingest.backlog import Backlog
 from scope_server.session.sessions import Sessions
 from scope_server.store.retention import Disk, Reason, Retention
 
+ROUTES = Routes()
 
-async def get_metrics(request: web.Request) -> web.Response:
-    """Text format, or OpenMetrics if requested. Without the database, only the server's own metrics."""
+
+class Exposition(Text):
+    """Metrics for Prometheus."""
+
+    MEDIA = ("text/plain", "application/openmetrics-text")
+
+
+@ROUTES.get("/metrics", Role.VIEWER)
+async def get_metrics(call: Call) -> Exposition:
+    """Metrics for Prometheus: text format, or OpenMetrics if requested. Without the database, only the server's own."""
     try:
-        (stored,) = await request.app[DATABASE].fetch("store_metrics")
+        (stored,) = await call[DATABASE].fetch("store_metrics")
     except StoreUnavailable:
         stored = {}
     registry = CollectorRegistry()
-    live = _live(request.app[SESSIONS], request.app[BACKLOG])
     registry.register(
         _Snapshot(
             [
-                *live,
-                _refusals(request.app[REGISTER].refusals.counts),
-                *_storage(request.app[DISK], request.app[RETENTION]),
+                *_live(call[SESSIONS], call[BACKLOG]),
+                _refusals(call[REGISTER].refusals.counts),
+                *_storage(call[DISK], call[RETENTION]),
                 *_stored(stored),
             ]
         )
     )
-    encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-    return web.Response(body=encode(registry), headers={"Content-Type": content_type})
+    encode, content_type = choose_encoder(call.accept)
+    return Exposition(content=encode(registry), content_type=content_type)
 
 
 class _Snapshot(Collector):
@@ -120,6 +131,3 @@ def _stored(row: Mapping[str, Any]) -> Iterator[Metric]:
     ):
         if row:
             yield GaugeMetricFamily(f"scope_server_{name}", meaning, float(row[name]))
-
-
-ROUTES = [web.get("/metrics", get_metrics)]

@@ -1,0 +1,639 @@
+"""Calls of the server's API, with the types of bodies and answers.
+
+DO NOT EDIT: made by `make client` from the routes in src/scope_server/api.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal, NotRequired, TypedDict
+
+
+class AuthorityCertificate(TypedDict):
+    """The certificate of the fleet's authority."""
+
+    authority: str
+
+
+class Loss(TypedDict):
+    """Lost events."""
+
+    place: str
+    reason: str
+    count: int
+
+
+class Certificate(TypedDict):
+    """A certificate that the authority has signed."""
+
+    serial: str
+    kind: str
+    name: str
+    role: str | None
+    hostname: str | None
+    issued: str
+    expires: str
+    revoked: str | None
+
+
+class Conflict(TypedDict):
+    """An agent that was refused because another has its machine id."""
+
+    hostname: str
+    time: str
+
+
+class Cost(TypedDict):
+    """What a task's BPF programs cost, by the kernel's statistics."""
+
+    cpu_share: float
+    ns_per_run: float
+    runs_per_second: float
+
+
+class Day(TypedDict):
+    """A day that is stored."""
+
+    day: str
+    bytes: int
+
+
+class Document(TypedDict):
+    """An OpenAPI document."""
+
+    openapi: str
+    info: dict[str, Any]
+    servers: list[dict[str, Any]]
+    security: list[dict[str, Any]]
+    components: dict[str, Any]
+    paths: dict[str, Any]
+
+
+class Dropped(TypedDict):
+    """The record is deleted."""
+
+    dropped: bool
+
+
+class DroppedDay(TypedDict):
+    """A deleted day."""
+
+    day: str
+    reason: Literal["age", "limit", "floor"]
+    rows: int
+    bytes: int
+    dropped_at: str
+
+
+class DroppedDays(TypedDict):
+    """Numbers of deleted days by reason."""
+
+    age: int
+    limit: int
+    floor: int
+
+
+class Entry(TypedDict):
+    """A record that could not be stored."""
+
+    id: int
+    run_id: str
+    machine_id: str
+    hostname: str
+    stream: str | None
+    sequence: int | None
+    events: int
+    code: str
+    reason: str
+    received: str
+    bytes: int
+    kept: bool
+
+
+class NotRecorded(TypedDict):
+    """A time at which a task of the stream was wanted, but did not record. Nobody knows how many events there were."""
+
+    place: Literal["agent"]
+    reason: Literal["not_recorded"]
+    count: None
+    task_id: str
+    machine_id: str
+    hostname: str
+    since: str
+    until: str | None
+    run_ended_by: str
+
+
+class Health(TypedDict):
+    """The server works; otherwise the answer is a problem document."""
+
+    healthy: bool
+
+
+class JoinToken(TypedDict):
+    """A token with which machines join; it is shown this once."""
+
+    token: str
+    valid: float
+    uses: int
+    labels: dict[str, str]
+
+
+LabelChanges = dict[str, Any]
+
+
+class Labelled(TypedDict):
+    """All labels of a machine."""
+
+    labels: dict[str, str]
+
+
+class Member(TypedDict):
+    """The machine that was meant."""
+
+    machine_id: str
+
+
+class Spool(TypedDict):
+    """What waits on a machine to be sent."""
+
+    bytes: int
+    limit_bytes: int
+    records: int
+    dropped_records: int
+    deferred_records: int
+
+
+class ProbeOption(TypedDict):
+    """An option of a probe."""
+
+    name: str
+    type: str
+    default: bool | float | str | list[str] | None
+    meaning: str
+    choices: list[str]
+    minimum: float | None
+    maximum: float | None
+
+
+class ProbeColumn(TypedDict):
+    """A column of a stream."""
+
+    name: str
+    type: str
+    unit: str
+    meaning: str
+
+
+class Revoked(TypedDict):
+    """How many certificates were revoked."""
+
+    revoked: int
+
+
+Role = Literal["viewer", "operator"]
+
+
+class Rollup(TypedDict):
+    """The top groups of a stream."""
+
+    since: str
+    until: str
+    every: str | None
+    counted: str
+    measured: str | None
+    quantiles: str | None
+    groups: list[dict[str, Any]]
+
+
+class RotatingMachine(TypedDict):
+    """A machine while the authority is replaced."""
+
+    machine_id: str
+    hostname: str
+    connected: bool
+    has_next: bool
+
+
+class Server(TypedDict):
+    """The state of the server's parts: `ok`, or what is wrong."""
+
+    healthy: bool
+    database: str
+    ingest: str
+    sessions: str
+    waiting_bytes: int
+    oldest_waiting_s: float
+    agents: int
+    refused_peers: dict[str, int]
+
+
+class Signed(TypedDict):
+    """A person's certificate."""
+
+    certificate: str
+    authority: str
+
+
+class States(TypedDict):
+    """Groups of states that have not ended, the largest first; groups of ended processes last."""
+
+    groups: list[dict[str, Any]]
+
+
+class Stored(TypedDict):
+    """The record is stored."""
+
+    stored: bool
+
+
+class Target(TypedDict):
+    """The processes that a task watches. All fields that are given must match; none: the whole machine."""
+
+    pid: NotRequired[int | None]
+    comm: NotRequired[str | None]
+    exe: NotRequired[str | None]
+    cgroup: NotRequired[str | None]
+    container: NotRequired[str | None]
+
+
+class TokenWish(TypedDict):
+    """A token with which machines may join."""
+
+    valid: NotRequired[float]
+    uses: NotRequired[int]
+    labels: NotRequired[dict[str, Any]]
+
+
+class Books(TypedDict):
+    """Event counts of a stream: emitted = stored + lost + under way."""
+
+    stream: str
+    emitted: int
+    stored: int
+    under_way: int
+    lost: list[Loss]
+
+
+class Certificates(TypedDict):
+    """Certificates."""
+
+    certificates: list[Certificate]
+
+
+class Run(TypedDict):
+    """An execution of a task in one life of its agent."""
+
+    run_id: str
+    state: Literal["starting", "running", "stopping", "stopped", "failed"]
+    end: Literal["request", "lease", "failure", "shutdown", "killed"] | None
+    error: str | None
+    attach_point: str | None
+    started: str | None
+    ended: str | None
+    sent_bytes: int
+    cost: Cost | None
+    notes: list[str]
+
+
+class Storage(TypedDict):
+    """What is stored. Sizes are as last measured, at most a minute ago; null if not measured yet, or unknown."""
+
+    bytes: int | None
+    wal_bytes: int | None
+    limit_bytes: int
+    free_bytes: int | None
+    floor_bytes: int
+    oldest_day: str | None
+    days: list[Day]
+    dropped_days: DroppedDays
+    dropped: list[DroppedDay]
+    problem: str | None
+
+
+class Entries(TypedDict):
+    """Records that could not be stored."""
+
+    quarantine: list[Entry]
+
+
+class EventPage(TypedDict):
+    """A page of events, with what was lost of the stream in its time."""
+
+    events: list[dict[str, Any]]
+    next: str | None
+    more: bool
+    losses: list[Loss | NotRecorded]
+
+
+class Node(TypedDict):
+    """A machine."""
+
+    machine_id: str
+    installation: str
+    hostname: str
+    kernel: str
+    architecture: str
+    cpus: int
+    memory_bytes: int
+    agent_version: str
+    booted: str | None
+    clock_ahead_ns: int
+    first_seen: str
+    last_seen: str
+    labels: dict[str, str]
+    membership: Literal["joined", "unconfirmed", "removed", "revoked"] | None
+    joined: str | None
+    expires: str | None
+    connected: bool
+    spool: Spool | None
+    conflict: Conflict | None
+
+
+class ProbeStream(TypedDict):
+    """A stream of a probe."""
+
+    name: str
+    meaning: str
+    mode: str
+    columns: list[ProbeColumn]
+    schema_fingerprint: str
+
+
+class Signing(TypedDict):
+    """A person's key to be signed."""
+
+    name: str
+    role: NotRequired[Role]
+    signing_request: str
+
+
+class Rotation(TypedDict):
+    """How far the authority's replacement is."""
+
+    rotates: bool
+    machines: list[RotatingMachine]
+
+
+class TaskWish(TypedDict):
+    """The definition of a task."""
+
+    probe: str
+    node: NotRequired[str | None]
+    target: NotRequired[Target | None]
+    options: NotRequired[dict[str, bool | float | str | list[str]] | None]
+    duration: NotRequired[float | None]
+
+
+class Task(TypedDict):
+    """A task."""
+
+    task_id: str
+    node: str
+    hostname: str
+    origin: Literal["server", "agent"]
+    probe: str
+    wanted: bool
+    state: Literal["pending", "starting", "running", "stopping", "stopped", "failed"]
+    reason: str | None
+    error: str | None
+    next_try: str | None
+    deadline: str | None
+    created: str
+    started_by: str | None
+    stopped_by: str | None
+    cost: Cost | None
+    sent_bytes: int
+    notes: list[str]
+    target: dict[str, int | str]
+    options: dict[str, bool | float | str | list[str]]
+    duration: float | None
+    streams: list[Books]
+    runs: list[Run]
+
+
+class Nodes(TypedDict):
+    """Machines."""
+
+    nodes: list[Node]
+
+
+class Probe(TypedDict):
+    """A probe of an agent."""
+
+    name: str
+    meaning: str
+    streams: list[ProbeStream]
+    options: list[ProbeOption]
+    available: bool
+    attach_point: str
+    reason: str
+
+
+class Tasks(TypedDict):
+    """Tasks, the newest first."""
+
+    tasks: list[Task]
+
+
+class Probes(TypedDict):
+    """Probes of an agent."""
+
+    probes: list[Probe]
+    examined: str | None
+
+
+class Api(ABC):
+    """A method for each route."""
+
+    @abstractmethod
+    def get(self, *path: str, **query: object) -> Any:
+        """The answer to GET /api/v1/PATH; None and empty values of `query` are left out."""
+
+    @abstractmethod
+    def post(self, *path: str, body: object = None) -> Any:
+        """The answer to POST /api/v1/PATH with a JSON body."""
+
+    def get_health(self) -> Health:
+        """Whether the server works: the database answers and can be written to, and agents are admitted."""
+        answer: Health = self.get("health")
+        return answer
+
+    def get_server(self) -> Server:
+        """The state of each part of the server, what waits to be written, and refused peers by reason."""
+        answer: Server = self.get("server")
+        return answer
+
+    def get_storage(self) -> Storage:
+        """Storage used, and the days deleted to stay within the limits."""
+        answer: Storage = self.get("storage")
+        return answer
+
+    def get_nodes(self) -> Nodes:
+        """All known machines, whether their agents are connected, and the size of their spools."""
+        answer: Nodes = self.get("nodes")
+        return answer
+
+    def get_probes(self, *, node: str | None = None) -> Probes:
+        """The probes of a machine's agent, with their availability on its host when the agent examined it."""
+        answer: Probes = self.get("probes", node=node)
+        return answer
+
+    def label_node(self, node: str, body: LabelChanges) -> Labelled:
+        """Set labels of a machine, and delete those that are null; answers with all labels of the machine."""
+        answer: Labelled = self.post("nodes", node, "labels", body=body)
+        return answer
+
+    def remove_node(self, node: str) -> Member:
+        """End the membership of a machine. It may join again, with a new token."""
+        answer: Member = self.post("nodes", node, "remove")
+        return answer
+
+    def revoke_node(self, node: str) -> Member:
+        """End the membership of a machine for good. It may not join again before it was removed."""
+        answer: Member = self.post("nodes", node, "revoke")
+        return answer
+
+    def confirm_node(self, node: str) -> Member:
+        """Accept a machine that is known only by its certificate, because the database was restored."""
+        answer: Member = self.post("nodes", node, "confirm")
+        return answer
+
+    def get_tasks(
+        self,
+        *,
+        state: Literal["pending", "starting", "running", "stopping", "stopped", "failed", "active"] | None = None,
+    ) -> Tasks:
+        """Tasks with their event counts, the newest first."""
+        answer: Tasks = self.get("tasks", state=state)
+        return answer
+
+    def get_task(self, task_id: str) -> Task:
+        """A task."""
+        answer: Task = self.get("tasks", task_id)
+        return answer
+
+    def start_task(self, body: TaskWish) -> Task:
+        """Start a task. Answers when it records, or at once if its machine is not connected."""
+        answer: Task = self.post("tasks", body=body)
+        return answer
+
+    def stop_task(self, task_id: str) -> Task:
+        """Stop a task. Answers when it has ended; recorded rows are kept."""
+        answer: Task = self.post("tasks", task_id, "stop")
+        return answer
+
+    def get_events(
+        self,
+        stream: str,
+        *,
+        where: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        machine: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        order: Literal["asc", "desc", "stored"] | None = None,
+    ) -> EventPage:
+        """Rows of a stream, with what was lost of it in their time."""
+        answer: EventPage = self.get(
+            "events",
+            stream,
+            where=where,
+            since=since,
+            until=until,
+            machine=machine,
+            limit=limit,
+            cursor=cursor,
+            order=order,
+        )
+        return answer
+
+    def get_rollup(
+        self,
+        stream: str,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        every: Literal["1s", "1m", "5m", "15m", "1h", "6h", "1d"] | None = None,
+        by: str | None = None,
+        machine: str | None = None,
+        top: int | None = None,
+        order: Literal["count", "sum", "p99"] | None = None,
+    ) -> Rollup:
+        """The top groups of a stream with their totals and, with `every`, a point for each step."""
+        answer: Rollup = self.get(
+            "rollups", stream, since=since, until=until, every=every, by=by, machine=machine, top=top, order=order
+        )
+        return answer
+
+    def get_states(
+        self,
+        stream: str,
+        *,
+        node: str | None = None,
+        hours: int | None = None,
+        limit: int | None = None,
+        pid: int | None = None,
+    ) -> States:
+        """Groups of states that have not ended, the largest first; groups of ended processes last."""
+        answer: States = self.get("states", stream, node=node, hours=hours, limit=limit, pid=pid)
+        return answer
+
+    def get_quarantine(self, *, limit: int | None = None) -> Entries:
+        """Records that could not be stored, newest first: their run, the reason, and whether the record was kept."""
+        answer: Entries = self.get("quarantine", limit=limit)
+        return answer
+
+    def retry_record(self, id: str) -> Stored:
+        """Try again to store a record. On success, its events no longer count as lost."""
+        answer: Stored = self.post("quarantine", id, "retry")
+        return answer
+
+    def drop_record(self, id: str) -> Dropped:
+        """Delete a record. Its events stay counted as lost."""
+        answer: Dropped = self.post("quarantine", id, "drop")
+        return answer
+
+    def get_authority(self) -> AuthorityCertificate:
+        """The certificate of the fleet's authority."""
+        answer: AuthorityCertificate = self.get("authority")
+        return answer
+
+    def get_rotation(self) -> Rotation:
+        """Whether the authority is being replaced, and which machines have the next root."""
+        answer: Rotation = self.get("authority", "rotation")
+        return answer
+
+    def begin_rotation(self) -> Rotation:
+        """Make the authority's next root. Connected agents get it within seconds, others when they connect."""
+        answer: Rotation = self.post("authority", "rotation", "begin")
+        return answer
+
+    def finish_rotation(self) -> Rotation:
+        """End the trust in the authority's first root, unless a connected agent lacks the next one."""
+        answer: Rotation = self.post("authority", "rotation", "finish")
+        return answer
+
+    def make_join_token(self, body: TokenWish) -> JoinToken:
+        """Make a token with which machines join."""
+        answer: JoinToken = self.post("join-tokens", body=body)
+        return answer
+
+    def get_certificates(self) -> Certificates:
+        """The certificates that have not expired, newest first."""
+        answer: Certificates = self.get("certificates")
+        return answer
+
+    def sign_certificate(self, body: Signing) -> Signed:
+        """Sign the key of a person, for calls of agents."""
+        answer: Signed = self.post("certificates", body=body)
+        return answer
+
+    def revoke_certificate(self, name: str) -> Revoked:
+        """Revoke a person's certificate with this serial number, or all with this name."""
+        answer: Revoked = self.post("certificates", name, "revoke")
+        return answer
+
+    def get_openapi(self) -> Document:
+        """This description, in OpenAPI 3.1."""
+        answer: Document = self.get("openapi.json")
+        return answer

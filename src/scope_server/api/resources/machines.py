@@ -1,0 +1,69 @@
+"""Finds the machines that a request names."""
+
+from datetime import UTC, datetime
+
+from scope_catalogue.nearest import meant
+from scope_server.api.context import DATABASE, SESSIONS
+from scope_server.api.routing.call import Call
+from scope_server.api.routing.input import quoted
+from scope_server.errors import AgentUnavailable, InvalidQuery, UnknownThing
+
+
+async def machines_named(call: Call, machine: str | None) -> list[int] | None:
+    """The keys of the machines with this hostname or id; None for all.
+
+    Raises:
+        UnknownThing: no machine has this hostname or id.
+    """
+    if machine is None:
+        return None
+    rows = await call[DATABASE].fetch("find_machines", {"node": machine})
+    if not rows:
+        raise UnknownThing(f"machine: {await no_machine(call, machine)}")
+    return [row["id"] for row in rows]
+
+
+async def find_machine(call: Call, node: str | None) -> tuple[int, str]:
+    """Key and id of the machine with this hostname or id; without a name, of the only connected or known machine.
+
+    Raises:
+        UnknownThing: no machine has this hostname or id.
+        InvalidQuery: several machines match.
+        AgentUnavailable: no machine was named and none is connected.
+    """
+    if not node:
+        connected = [session.machine for session in call[SESSIONS].all()]
+        if len(connected) > 1:
+            raise InvalidQuery("node: several machines are connected; name one")
+        if connected:
+            return connected[0].key, connected[0].machine_id
+        known = [row["machine_id"] for row in await call[DATABASE].fetch("machines")]
+        if len(known) != 1:
+            raise AgentUnavailable(f"no agent is connected; {await last_heard(call)}")
+        node = known[0]
+    rows = await call[DATABASE].fetch("find_machines", {"node": node})
+    if not rows:
+        raise UnknownThing(f"node: {await no_machine(call, node)}")
+    if len(rows) > 1:
+        raise InvalidQuery(f"node: several machines have the hostname {quoted(node)}; give the machine's id")
+    return rows[0]["id"], rows[0]["machine_id"]
+
+
+async def last_heard(call: Call, machine_id: str = "") -> str:
+    """When the agent of this machine, or of any, was last heard, and what that means."""
+    rows = await call[DATABASE].fetch("machines")
+    heard = [row for row in rows if machine_id in ("", row["machine_id"])]
+    if not heard:
+        return "is `scope agentd` running?"
+    last = max(heard, key=lambda row: row["last_seen"])
+    ago = (datetime.now(UTC) - last["last_seen"]).total_seconds()
+    return (
+        f"'{last['hostname']}' was last heard {max(ago, 0):.0f} s ago. If it is only busy, it connects again by "
+        "itself; otherwise, is `scope agentd` running there?"
+    )
+
+
+async def no_machine(call: Call, name: str) -> str:
+    """A message about a name that no machine has."""
+    hostnames = [row["hostname"] for row in await call[DATABASE].fetch("machines")]
+    return f"no machine has the hostname or id {quoted(name)}{meant(name, hostnames)}; /api/v1/nodes lists them"

@@ -1,0 +1,155 @@
+"""The machines, and the probes of a machine."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from google.protobuf import json_format
+from pydantic import Field
+
+from scope_server.accounts.caller import Role
+from scope_server.api.context import DATABASE, SESSIONS
+from scope_server.api.resources.machines import find_machine, last_heard
+from scope_server.api.routing.call import Call
+from scope_server.api.routing.models import Answer, Names, NodeName, Option, Parameters
+from scope_server.api.routing.route import PREFIX, Routes
+from scope_server.errors import AgentUnavailable
+from scope_server.session.reported import ours
+from scope_server.session.sessions import Sessions
+
+ROUTES = Routes()
+
+
+class Spool(Answer):
+    """What waits on a machine to be sent."""
+
+    bytes: int
+    limit_bytes: int
+    records: int
+    dropped_records: int
+    deferred_records: int = Field(description="records that the server could not store yet")
+
+
+class Conflict(Answer):
+    """An agent that was refused because another has its machine id."""
+
+    hostname: str
+    time: datetime
+
+
+class Node(Answer):
+    """A machine."""
+
+    machine_id: str
+    installation: str = Field(description="of the agent")
+    hostname: str
+    kernel: str
+    architecture: str
+    cpus: int
+    memory_bytes: int
+    agent_version: str
+    booted: datetime | None
+    clock_ahead_ns: int = Field(description="the machine's clock minus the server's")
+    first_seen: datetime
+    last_seen: datetime
+    labels: Names
+    membership: Literal["joined", "unconfirmed", "removed", "revoked"] | None
+    joined: datetime | None
+    expires: datetime | None = Field(description="when its certificate expires")
+    connected: bool
+    spool: Spool | None
+    conflict: Conflict | None
+
+
+class Nodes(Answer):
+    """Machines."""
+
+    nodes: list[Node]
+
+
+class ProbesQuery(Parameters):
+    """Whose probes."""
+
+    node: NodeName | None = None
+
+
+class ProbeColumn(Answer):
+    """A column of a stream."""
+
+    name: str
+    type: str = Field(description="as Arrow names it")
+    unit: str = Field(description="such as ns or bytes")
+    meaning: str
+
+
+class ProbeStream(Answer):
+    """A stream of a probe."""
+
+    name: str
+    meaning: str
+    mode: str
+    columns: list[ProbeColumn]
+    schema_fingerprint: str
+
+
+class ProbeOption(Answer):
+    """An option of a probe."""
+
+    name: str
+    type: str = Field(description="integer, boolean, choice or names")
+    default: Option | None = None
+    meaning: str
+    choices: list[str]
+    minimum: float | None = None
+    maximum: float | None = None
+
+
+class Probe(Answer):
+    """A probe of an agent."""
+
+    name: str
+    meaning: str
+    streams: list[ProbeStream]
+    options: list[ProbeOption]
+    available: bool
+    attach_point: str = Field(description="the alternative that this host uses")
+    reason: str = Field(description="why this alternative, or why none")
+
+
+class Probes(Answer):
+    """Probes of an agent."""
+
+    probes: list[Probe]
+    examined: datetime | None = Field(description="when the agent tried them")
+
+
+@ROUTES.get(f"{PREFIX}/nodes", Role.VIEWER)
+async def get_nodes(call: Call) -> Nodes:
+    """All known machines, whether their agents are connected, and the size of their spools."""
+    rows = await call[DATABASE].fetch("machines")
+    return Nodes(nodes=[Node(**row, **_live(call[SESSIONS], row["machine_id"])) for row in rows])
+
+
+@ROUTES.get(f"{PREFIX}/probes", Role.VIEWER)
+async def get_probes(call: Call, query: ProbesQuery) -> Probes:
+    """The probes of a machine's agent, with their availability on its host when the agent examined it."""
+    _, machine_id = await find_machine(call, query.node)
+    session = call[SESSIONS].get(machine_id)
+    if session is None:
+        raise AgentUnavailable(f"the agent of {machine_id} is not connected; {await last_heard(call, machine_id)}")
+    told = session.probes()
+    if told is None:
+        raise AgentUnavailable(f"the agent of {machine_id} has begun to try its probes; ask again in a minute")
+    answer = json_format.MessageToDict(
+        told, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    return Probes(**answer | {"examined": ours(told, "examined", session.clock_ahead_ns)})
+
+
+def _live(sessions: Sessions, machine_id: str) -> dict[str, Any]:
+    session, conflict = sessions.get(machine_id), sessions.conflict(machine_id)
+    spool = session.spool if session else None
+    return {
+        "connected": session is not None,
+        "spool": Spool(**{name: getattr(spool, name) for name in Spool.model_fields}) if spool else None,
+        "conflict": Conflict(hostname=conflict.hostname, time=conflict.time) if conflict else None,
+    }

@@ -1,0 +1,67 @@
+"""Whether the server can read and write, checked now."""
+
+from pydantic import Field
+
+from scope_server.accounts.caller import Role
+from scope_server.api.context import BACKLOG, DATABASE, REGISTER, SESSIONS, WRITERS
+from scope_server.api.routing.call import Call
+from scope_server.api.routing.models import Answer
+from scope_server.api.routing.route import PREFIX, Routes
+from scope_server.errors import NotHealthy, StoreUnavailable
+
+ROUTES = Routes()
+
+CHECK_S = 3.0
+
+
+class Health(Answer):
+    """The server works; otherwise the answer is a problem document."""
+
+    healthy: bool
+
+
+class Server(Answer):
+    """The state of the server's parts: `ok`, or what is wrong."""
+
+    healthy: bool = Field(description="all parts are ok")
+    database: str
+    ingest: str
+    sessions: str
+    waiting_bytes: int = Field(description="bytes that wait to be written")
+    oldest_waiting_s: float = Field(description="how long the oldest record has waited")
+    agents: int = Field(description="connected agents")
+    refused_peers: dict[str, int] = Field(description="by reason")
+
+
+@ROUTES.get(f"{PREFIX}/health", None)
+async def get_health(call: Call) -> Health:
+    """Whether the server works: the database answers and can be written to, and agents are admitted."""
+    if any([await _database(call), await call[WRITERS].check(CHECK_S), call[REGISTER].unknown]):
+        raise NotHealthy("the server does not work now; with a login, /api/v1/server says why")
+    return Health(healthy=True)
+
+
+@ROUTES.get(f"{PREFIX}/server", Role.VIEWER)
+async def get_server(call: Call) -> Server:
+    """The state of each part of the server, what waits to be written, and refused peers by reason."""
+    database, ingest = await _database(call), await call[WRITERS].check(CHECK_S)
+    sessions, backlog = call[REGISTER].unknown, call[BACKLOG]
+    return Server(
+        healthy=not (database or ingest or sessions),
+        database=database or "ok",
+        ingest=ingest or "ok",
+        sessions=sessions or "ok",
+        waiting_bytes=backlog.held_bytes,
+        oldest_waiting_s=round(backlog.oldest_s, 3),
+        agents=len(call[SESSIONS].all()),
+        refused_peers={reason.value: count for reason, count in call[REGISTER].refusals.counts.items()},
+    )
+
+
+async def _database(call: Call) -> str:
+    """Why the database does not answer; empty if it does."""
+    try:
+        await call[DATABASE].fetch("ping")
+    except StoreUnavailable as error:
+        return str(error)
+    return ""

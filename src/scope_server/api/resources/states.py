@@ -1,0 +1,85 @@
+"""The current states of a stream, in groups."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic import Field, SkipValidation, create_model
+
+from scope_catalogue.nearest import unknown
+from scope_server.accounts.caller import Role
+from scope_server.api.context import DATABASE, STATES, TABLES
+from scope_server.api.resources.machines import find_machine
+from scope_server.api.resources.streams import OF_MACHINE, StreamPath, columns_of, row_model, texts, title
+from scope_server.api.routing.call import Call
+from scope_server.api.routing.models import PID, Answer, NodeName, Parameters, Whole
+from scope_server.api.routing.route import PREFIX, OfStream, Routes
+from scope_server.errors import InvalidQuery, UnknownThing
+from scope_server.store.schema.columns import IN_PROCESS, StreamTable
+
+ROUTES = Routes()
+
+MOST = 1000
+LONGEST_H = 10 * 366 * 24
+
+
+class MachineStatesQuery(Parameters):
+    """Which states."""
+
+    node: NodeName | None = None
+    hours: Whole = Field(24, ge=1, le=LONGEST_H, description="only what was seen in the last hours")
+    limit: Whole = Field(100, ge=1, le=MOST)
+
+
+class StatesQuery(MachineStatesQuery):
+    """Which states of processes."""
+
+    pid: Whole | None = Field(None, ge=1, le=PID)
+
+
+class States(Answer):
+    """Groups of states that have not ended, the largest first; groups of ended processes last."""
+
+    groups: SkipValidation[list[dict[str, Any]]]
+
+
+def _of_stream(table: StreamTable) -> OfStream | None:
+    latest = table.latest
+    if latest is None:
+        return None
+    columns: dict[str, Any] = texts(OF_MACHINE) | {"time": (datetime, "when the newest state was read")}
+    columns |= columns_of(table, (*(IN_PROCESS if table.of_processes else ()), *latest.by))
+    columns |= columns_of(table, (*latest.totals, *latest.means))
+    columns |= {latest.ended: (bool, table.meanings.get(latest.ended, ""))} if latest.ended else {}
+    group = row_model(title(table, "StateGroup"), columns)
+    answer = create_model(title(table, "States"), __base__=States, groups=(list[group], ...))  # type: ignore[valid-type]
+    query = StatesQuery if table.of_processes else MachineStatesQuery
+    return OfStream(f"Current states: {table.meaning}", answer, query)
+
+
+@ROUTES.get(f"{PREFIX}/states/{{stream}}", Role.VIEWER, of_stream=_of_stream)
+async def get_states(call: Call, path: StreamPath, query: StatesQuery) -> States:
+    """Groups of states that have not ended, the largest first; groups of ended processes last."""
+    table = _table(call, path, query)
+    machine = None if query.node is None else (await find_machine(call, query.node))[0]
+    processes = None
+    if query.pid is not None:
+        of = {"pid": query.pid, "start_ns": None, "machines": None if machine is None else [machine]}
+        processes = [row["id"] for row in await call[DATABASE].fetch("find_processes", of)]
+    groups = await call[STATES].largest(
+        table,
+        since=datetime.now(UTC) - timedelta(hours=query.hours),
+        limit=query.limit,
+        machine=machine,
+        processes=processes,
+    )
+    return States(groups=groups)
+
+
+def _table(call: Call, path: StreamPath, query: StatesQuery) -> StreamTable:
+    tables = call[TABLES]
+    of_states = sorted(name for name, table in tables.items() if table.latest)
+    if path.stream not in of_states:
+        raise UnknownThing(f"there is {unknown('stream of states', path.stream, of_states)}")
+    if query.pid is not None and not tables[path.stream].of_processes:
+        raise InvalidQuery(f"the states of stream '{path.stream}' belong to no process", parameter="pid")
+    return tables[path.stream]
