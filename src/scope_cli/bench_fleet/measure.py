@@ -15,9 +15,13 @@ from scope_cli.bench_fleet.fleet import Fleet, join
 from scope_cli.bench_fleet.server import FleetServer
 
 _LOOK_S = 0.05
+_SETTLE_S = 5.0
+# The batches that were committed since an earlier look.
 _STORED = """
-SELECT id, extract(epoch FROM clock_timestamp() - first_time)::float8, event_count
-FROM store.batches WHERE id > %s"""
+SELECT pg_current_snapshot()::text, coalesce(max(id), %(newest)s), coalesce(sum(event_count), 0)::bigint,
+       coalesce(array_agg(extract(epoch FROM clock_timestamp() - first_time)::float8), '{}')
+FROM store.batches WHERE id > %(newest)s - %(late)s AND NOT pg_visible_in_snapshot(xmin::text::xid8, %(seen)s)"""
+_NEWEST = "SELECT pg_current_snapshot()::text, coalesce(max(id), 0) FROM store.batches"
 _LATE_IDS = 5_000  # ids are drawn before the commit, so a lower one may come later
 
 
@@ -38,11 +42,17 @@ class Idle:
 
 @dataclass(frozen=True)
 class Delays:
-    """The time from a batch's first event until its rows can be queried, in s, and how many events a second."""
+    """The time from a batch's first event until its rows can be queried.
+
+    Attributes:
+        server_cpu, agents_cpu: share of a CPU of the server, and of all agents.
+    """
 
     p50_s: float
     p99_s: float
     events_a_second: float
+    server_cpu: float
+    agents_cpu: float
 
 
 @dataclass(frozen=True)
@@ -111,26 +121,27 @@ async def delays(server: FleetServer, agents: list[Agent], seconds: float) -> De
     """Has these agents record, for so many seconds."""
     client = server.client()
     tasks = [(await start_to_run(client, agent.node.machine_id))[0] for agent in agents]
-    found = await asyncio.to_thread(_delays, server.conninfo, seconds)
+    await asyncio.sleep(_SETTLE_S)
+    server_s, agents_s, began = server.cpu_s, time.process_time(), time.monotonic()
+    waits, events = await asyncio.to_thread(_waits, server.conninfo, seconds)
+    server_s, agents_s = server.cpu_s - server_s, time.process_time() - agents_s
+    lasted = time.monotonic() - began
     for task_id in tasks:
         await asyncio.to_thread(client.stop_task, task_id)
-    return found
+    at = {share: waits[int(share * len(waits))] if waits else float("inf") for share in (0.5, 0.99)}
+    return Delays(at[0.5], at[0.99], events / lasted, server_s / lasted, agents_s / lasted)
 
 
-def _delays(conninfo: str, seconds: float) -> Delays:
+def _waits(conninfo: str, seconds: float) -> tuple[list[float], int]:
+    """How long each batch took that was stored during so many seconds, sorted; and how many events."""
+    waits, events = [], 0
     with psycopg.connect(conninfo, autocommit=True) as connection:
-        known = {row[0] for row in connection.execute(_STORED, [0]).fetchall()}
-        newest, events = max(known, default=0), 0
-        waits: list[float] = []
+        seen, newest = connection.execute(_NEWEST).fetchall()[0]
         began = time.monotonic()
-        while (lasted := time.monotonic() - began) < seconds:
-            for number, wait_s, count in connection.execute(_STORED, [newest - _LATE_IDS]).fetchall():
-                if number not in known:
-                    known.add(number)
-                    waits.append(wait_s)
-                    newest, events = max(newest, number), events + count
+        while time.monotonic() - began < seconds:
             time.sleep(_LOOK_S)
-    waits.sort()
-    if not waits:
-        return Delays(float("inf"), float("inf"), 0.0)
-    return Delays(waits[len(waits) // 2], waits[int(len(waits) * 0.99)], events / lasted)
+            since = {"newest": newest, "late": _LATE_IDS, "seen": seen}
+            seen, newest, some, new = connection.execute(_STORED, since).fetchall()[0]
+            waits += new
+            events += some
+    return sorted(waits), events

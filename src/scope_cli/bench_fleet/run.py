@@ -83,6 +83,8 @@ async def measured(
                 found = await delays(server, some, idle_s)
                 lines += [
                     Line(f"{len(some)} agents at {rate:,} events/s: stored events/s", found.events_a_second, ""),
+                    Line("... CPU of the server, share of a core", 100 * found.server_cpu, "%"),
+                    Line("... CPU of the agents, share of a core", 100 * found.agents_cpu, "%"),
                     Line("... event to queryable: median", found.p50_s, "s"),
                     Line("... event to queryable: p99", found.p99_s, "s", 2.0),
                 ]

@@ -42,7 +42,10 @@ async def test_a_small_fleet(server: FleetServer, tmp_path: Path) -> None:
         assert [len(agent.tasks) for agent in fleet.agents] == [number == 7 for number in range(AGENTS)]
         server.client().post("tasks", task_id, "stop")
         recorded = await delays(server, fleet.agents[:3], 5.0)
-        assert recorded.events_a_second > 0
+        with psycopg.connect(server.conninfo) as connection:
+            (stored,) = connection.execute("SELECT sum(event_count) FROM store.batches").fetchall()[0]
+        assert 0 < 5.0 * recorded.events_a_second <= stored  # each batch counts once
+        assert min(recorded.server_cpu, recorded.agents_cpu) > 0
         assert 0 < recorded.p50_s <= recorded.p99_s < PATIENCE_S
         again = await returned(server, fleet, tmp_path / "one-more", PATIENCE_S)
         assert again.starts > 0
