@@ -9,12 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from scope_catalogue.codes import Codes
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _NUMBER = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)(.*)", re.S)
 _LONGEST = 40  # characters of a number
@@ -51,6 +47,14 @@ class Kind(StrEnum):
     LIST = "a list"
 
 
+_WHOLE = re.compile(r"(u?)int(8|16|32|64)")
+_KINDS = {
+    "string": Kind.TEXT,
+    "bool": Kind.TRUTH,
+    **dict.fromkeys(("halffloat", "float", "double"), Kind.NUMBER),
+}
+
+
 @dataclass(frozen=True)
 class ColumnType:
     """What the filter grammar needs to know about a column.
@@ -68,22 +72,21 @@ class ColumnType:
     codes: Codes | None = None
 
 
-def column_type(arrow: "pa.DataType", unit: str = "", codes: Codes | None = None) -> ColumnType:
-    """The type of an Arrow column. Every type that is not text, number or boolean counts as a list."""
-    import pyarrow as pa  # noqa: PLC0415  # importing pyarrow is slow, and reading a filter does not need it
+def column_type(arrow: object, unit: str = "", codes: Codes | None = None) -> ColumnType:
+    """The type of an Arrow column. Every type that is not text, number or boolean counts as a list.
 
-    if pa.types.is_dictionary(arrow):
-        arrow = arrow.value_type
-    if pa.types.is_integer(arrow):
-        if pa.types.is_signed_integer(arrow):
-            half = 1 << (arrow.bit_width - 1)
-            return ColumnType(Kind.WHOLE, unit, -half, half - 1, codes)
-        return ColumnType(Kind.WHOLE, unit, 0, (1 << arrow.bit_width) - 1, codes)
-    if pa.types.is_floating(arrow):
-        return ColumnType(Kind.NUMBER, unit)
-    if pa.types.is_boolean(arrow):
-        return ColumnType(Kind.TRUTH, unit)
-    return ColumnType(Kind.TEXT if pa.types.is_string(arrow) else Kind.LIST, unit)
+    Args:
+        arrow: the type, or Arrow's name of it.
+    """
+    name = str(arrow)
+    if name.startswith("dictionary<"):
+        name = name.removeprefix("dictionary<values=").partition(",")[0]
+    if whole := _WHOLE.fullmatch(name):
+        bits = int(whole[2])
+        if whole[1]:
+            return ColumnType(Kind.WHOLE, unit, 0, (1 << bits) - 1, codes)
+        return ColumnType(Kind.WHOLE, unit, -(1 << bits - 1), (1 << bits - 1) - 1, codes)
+    return ColumnType(_KINDS.get(name, Kind.LIST), unit)
 
 
 def exact(word: str, type_: ColumnType) -> Fraction | None:

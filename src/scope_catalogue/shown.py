@@ -1,55 +1,12 @@
-"""How a stream's rows are shown and added up: declared beside the stream, read by command line, server and console."""
+"""How a stream's rows are shown and added up: declared beside the stream, read by command line, server and console.
+
+Conditions (`where`) are filters of scope_catalogue.where, such as `draft = 0`; empty: all rows.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
-
-@dataclass(frozen=True)
-class Live:
-    """A table of a stream's rows: one line per group or, if `by` is empty, the latest or the slowest rows.
-
-    Attributes:
-        by: the columns whose values make a group.
-        totals: columns that are added up per group. Of a gauge: columns whose latest values are shown.
-        ranked_by: columns of `totals`; groups are sorted by the sum of these columns, the largest first, and each
-            group's share is its share of that sum. Empty: the last total or, without totals, the number of rows.
-        quantiles: columns of durations whose median, 99th percentile and maximum are shown per group; of a summary,
-            columns with histograms.
-        parts: columns of `totals` that are parts of the sum of `ranked_by`; also shown as shares of it. With `slowest`:
-            columns of durations that it is the sum of.
-        told_apart: further columns that make a gauge's group, but are not shown.
-        failures: a column that is negative in rows of failed calls, which are counted apart.
-        latest: the columns of the latest rows, or of the slowest ones.
-        slowest: a column of durations: the table shows the rows with the longest ones, and which of `parts` took longer
-            in them than in the median row.
-        causes: columns that are not 0 in rows that something slowed, with what that was: told before what took longer.
-        unless: a column; rows in which it is not 0 are left out.
-        only: a column; rows in which it is absent or 0 are left out.
-        failed: a column; rows in which it is not 0 add no bytes to the totals.
-        rate: a column of bytes per second; shown is the sum of `bytes` over the sum of `duration_ns` of the rows that
-            have it.
-        inclusive: a column of stacks, where `by` has `function`, their innermost frame: each function also gets the
-            sum of the last total over all rows with it anywhere in the stack.
-        title: what the table shows; empty: the stream's meaning.
-    """
-
-    by: tuple[str, ...] = ()
-    totals: tuple[str, ...] = ()
-    ranked_by: tuple[str, ...] = ()
-    quantiles: tuple[str, ...] = ()
-    parts: tuple[str, ...] = ()
-    told_apart: tuple[str, ...] = ()
-    failures: str = ""
-    latest: tuple[str, ...] = ()
-    slowest: str = ""
-    causes: Mapping[str, str] = field(default_factory=dict)
-    unless: str = ""
-    only: str = ""
-    failed: str = ""
-    rate: str = ""
-    inclusive: str = ""
-    title: str = ""
+from scope_catalogue.tables import AnyTable
 
 
 @dataclass(frozen=True)
@@ -66,8 +23,7 @@ class Slices:
         of_machine: the tracks of `on` belong to the machine; otherwise to the row's process.
         below: the name of a track below the thread's, or below those of `on`. Empty: the slice is on that track itself,
             where slices that begin at the same time as others do not belong.
-        unless: a column; rows in which it is not 0 have no slice.
-        only: a column with texts, then texts; rows with other texts have no slice.
+        where: which rows have a slice.
     """
 
     named: tuple[str, ...] = ()
@@ -78,8 +34,7 @@ class Slices:
     on: tuple[str, ...] = ()
     of_machine: bool = False
     below: str = ""
-    unless: str = ""
-    only: tuple[str, ...] = ()
+    where: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,13 +44,13 @@ class Counter:
     Attributes:
         column: the counter's values.
         by: columns that tell counters apart.
-        zero_if: a column; where it is not 0 the counter falls to 0.
+        zero_where: in which rows the counter falls to 0.
         after: a column with the time between the row's time and the moment that the value holds from.
     """
 
     column: str
     by: tuple[str, ...] = ()
-    zero_if: str = ""
+    zero_where: str = ""
     after: str = ""
 
 
@@ -120,14 +75,14 @@ class Flame:
         weight: the column that is added up; empty: rows are counted.
         by: columns of text whose values are the outermost frames.
         below: columns of text whose values are called by the innermost frame.
-        unless: a column; rows in which it is not 0 are left out.
+        where: which rows count.
         title: what the graph shows; empty: the stream's meaning.
     """
 
     weight: str = ""
     by: tuple[str, ...] = ("comm",)
     below: tuple[str, ...] = ()
-    unless: str = ""
+    where: str = ""
     title: str = ""
 
 
@@ -143,18 +98,10 @@ class Shown:
         flame: how its rows make a flame graph; None: they have no stacks.
     """
 
-    tables: tuple[Live, ...] = ()
+    tables: tuple[AnyTable, ...] = ()
     line: tuple[str, ...] = ()
     timeline: Timeline = field(default_factory=Timeline)
     flame: Flame | None = None
-
-
-class Failed(StrEnum):
-    """How a column tells that a row failed."""
-
-    BELOW_ZERO = "below_zero"  # such as -errno
-    NOT_ZERO = "not_zero"
-    COUNTED = "counted"  # of a summary: the number of failed events
 
 
 @dataclass(frozen=True)
@@ -166,17 +113,17 @@ class Rollup:
         count: of a summary, the column with the number of events of a row; empty: one event.
         measured: the column that is added up; of a summary, the column is a sum already.
         histogram: of a summary, the column with the histogram of `measured`.
-        failed: a column that tells which rows failed, as `failed_if` says.
-        unless: a column; rows in which it is not 0 are left out.
+        failures: of a summary, the column with the number of failed events; empty: the rows that failed, by the
+            stream's `failed`.
+        where: which rows are added up; it can only compare numbers.
     """
 
     by: tuple[str, ...] = ("comm",)
     count: str = ""
     measured: str = ""
     histogram: str = ""
-    failed: str = ""
-    failed_if: Failed = Failed.BELOW_ZERO
-    unless: str = ""
+    failures: str = ""
+    where: str = ""
 
 
 @dataclass(frozen=True)

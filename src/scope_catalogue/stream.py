@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Protocol
 
 from scope_catalogue.codes import Codes
+from scope_catalogue.literal import ColumnType, column_type
 from scope_catalogue.shown import Latest, Rollup, Shown
 
 COMMON = frozenset(
@@ -64,8 +65,8 @@ class DescribedStream:
         columns: in the order of the rows' schema.
         rollup: how the rows are added up by the minute; None: they are counted, by comm if there is such a column.
         latest: which states the rows describe; None: none.
-        gauge: a row is the present state of something; the next row with the same key takes its place.
-        shown: how the rows are shown.
+        failed: which rows failed, a filter of numbers such as `ret < 0`; empty: none.
+        shown: how the rows are shown. A description that this version cannot read shows nothing, and is stored.
     """
 
     name: str
@@ -75,8 +76,8 @@ class DescribedStream:
     columns: tuple[TypedColumn, ...]
     rollup: Rollup | None = None
     latest: Latest | None = None
-    gauge: bool = False
-    shown: Shown = field(default_factory=Shown)
+    failed: str = ""
+    shown: Shown = field(default_factory=Shown, metadata={"lenient": True})
 
     @cached_property
     def fingerprint(self) -> str:
@@ -87,6 +88,11 @@ class DescribedStream:
     def by_name(self) -> dict[str, TypedColumn]:
         """The columns by name, in order."""
         return {column.name: column for column in self.columns}
+
+    @cached_property
+    def types(self) -> dict[str, ColumnType]:
+        """The types of the columns, all of which a filter can name."""
+        return {column.name: column_type(column.type, column.unit, column.codes) for column in self.columns}
 
 
 class _Typed(Protocol):

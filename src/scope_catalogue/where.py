@@ -20,16 +20,11 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from scope_catalogue.condition import And, Condition, IsNull, Matches, Not, OneOf, Or, Ordered, Value
 from scope_catalogue.errors import InvalidFilter
-from scope_catalogue.literal import ColumnType, Kind, column_type, exact, shortened, wanted
+from scope_catalogue.literal import ColumnType, Kind, exact, shortened, wanted
 from scope_catalogue.nearest import meant, unknown
-from scope_catalogue.stream import Column
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 LONGEST = 4096  # characters
 _MOST_TERMS = 64
@@ -59,13 +54,6 @@ def read_filter(text: str, columns: Mapping[str, ColumnType]) -> Condition:
     if len(text) > LONGEST:
         raise InvalidFilter(f"where: {len(text)} characters are too many; at most {LONGEST} are taken")
     return _Parser(text, columns).whole()
-
-
-def filter_columns(columns: Mapping[str, Column], schema: "pa.Schema") -> dict[str, ColumnType]:
-    """The columns of an Arrow schema, all of which a filter can name, with their types."""
-    return {
-        field.name: column_type(field.type, columns[field.name].unit, columns[field.name].codes) for field in schema
-    }
 
 
 @dataclass(frozen=True)

@@ -6,4 +6,8 @@ class ViewError(Exception):
 
 
 class NothingToShow(ViewError):
-    """None of the streams has what a view is made of, such as stacks."""
+    """A stream does not have what a view is made of, such as stacks."""
+
+
+class InvalidView(ViewError):
+    """A stream's description says to show columns that it lacks, or rows by a filter that is not valid."""

@@ -16,8 +16,8 @@ _ORDERS: dict[str, Callable[[pa.Array, pa.Scalar], pa.BooleanArray]] = {
 }
 
 
-def matching(condition: Condition, batch: pa.RecordBatch) -> pa.BooleanArray:
-    """The rows of a batch that meet a condition, as a mask for `batch.filter`: boolean, shape (rows,), without nulls.
+def matching(condition: Condition, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray | pa.ChunkedArray:
+    """The rows of a batch or table that meet a condition, as a mask for its `filter`: boolean, shape (rows,), no nulls.
 
     Args:
         condition: from `read_filter`; the batch must have the columns that it reads (`columns_read`).
@@ -25,7 +25,7 @@ def matching(condition: Condition, batch: pa.RecordBatch) -> pa.BooleanArray:
     return _truth(condition, batch).fill_null(False)
 
 
-def _truth(condition: Condition, batch: pa.RecordBatch) -> pa.BooleanArray:
+def _truth(condition: Condition, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
     """The condition for each row: true, false or null."""
     match condition:
         case Not(term):

@@ -108,7 +108,9 @@ def test_memory_by_stack(record: Record, tmp_path: Path) -> None:
     }
     assert unfreed == {("weights", 3, 3, 3 * 1009), ("weights", 3, 3, 3 * 4001), ("scratch", 5, 0, 0)}
     ggml = probe_named("ggml")
-    drawn = {stream.name: Folded(described_stream(ggml, stream)) for stream in ggml.public_streams if stream.flame}
+    drawn = {
+        stream.name: Folded(described_stream(ggml, stream)) for stream in ggml.public_streams if stream.shown.flame
+    }
     for name, of_stream in drawn.items():
         for batch in recorded.batches[name]:
             of_stream.add(batch)

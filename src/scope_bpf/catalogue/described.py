@@ -3,7 +3,6 @@
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.stream import Stream
 from scope_catalogue.probe import DescribedProbe
-from scope_catalogue.shown import Live, Shown
 from scope_catalogue.stream import DescribedStream, TypedColumn
 
 
@@ -24,7 +23,6 @@ def described_stream(probe: Probe, stream: Stream) -> DescribedStream:
         TypedColumn(name=name, type=str(schema.field(name).type), **vars(column))
         for name, column in stream.described().items()
     )
-    tables = tuple(table for table in (stream.live, *stream.also_live) if table != Live())
     return DescribedStream(
         name=stream.name,
         probe=probe.name,
@@ -33,6 +31,6 @@ def described_stream(probe: Probe, stream: Stream) -> DescribedStream:
         columns=columns,
         rollup=stream.rollup,
         latest=stream.latest,
-        gauge=stream.gauge,
-        shown=Shown(tables, stream.line, stream.timeline, stream.flame),
+        failed=stream.failed,
+        shown=stream.shown,
     )

@@ -14,7 +14,7 @@ import pyarrow as pa
 from scope_bpf.errors import LayoutMismatch
 from scope_bpf.layout.btf import Btf, Struct
 from scope_bpf.layout.fields import Layout, layout_of
-from scope_catalogue.shown import Flame, Latest, Live, Rollup, Timeline
+from scope_catalogue.shown import Latest, Rollup, Shown
 from scope_catalogue.stream import Column, Mode
 
 Rows = np.ndarray[Any, np.dtype[Any]]
@@ -121,12 +121,8 @@ class Stream:
         derived: columns that `derive` computes from a structured array of the rows; for samples, all columns.
         hidden: members that only `derive` and `null_unless` use; they are no columns.
         null_unless: column -> member; the column is null in rows where the member is 0.
-        live: what a live table of the stream shows.
-        also_live: further tables; each is shown if it has rows.
-        line: what is printed of a row as a line of text, after its time and thread: columns, or texts with columns in
-            braces, such as `{name}({args})`. The longest comes last.
-        timeline: what a timeline of the stream shows.
-        flame: how its rows make a flame graph; None: they have no stacks.
+        shown: how the rows are shown.
+        failed: which rows failed, a filter such as `ret < 0`; empty: none.
         names: text columns joined from another stream.
         internal: only used for `names`; its rows never leave the tracer.
         decoded: columns that `decode` computes from the rows and their tails; its last argument names the wanted ones.
@@ -157,11 +153,8 @@ class Stream:
     resolved: Mapping[str, Derived] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
     null_unless: Mapping[str, str] = field(default_factory=dict)
-    live: Live = field(default_factory=Live)
-    also_live: tuple[Live, ...] = ()
-    line: tuple[str, ...] = ()
-    timeline: Timeline = field(default_factory=Timeline)
-    flame: Flame | None = None
+    shown: Shown = field(default_factory=Shown)
+    failed: str = ""
     names: Names | None = None
     internal: bool = False
     of_processes: bool = True

@@ -9,8 +9,9 @@ from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import by_number
 from scope_catalogue.codes import Codes
 from scope_catalogue.guide import Example, Guide
-from scope_catalogue.shown import Failed, Live, Rollup, Slices, Timeline
+from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
 from scope_catalogue.stream import Column, Mode
+from scope_catalogue.tables import Count, Failed, Quantiles, Sum, Table
 
 _CALLS = {
     "open": "CALL_OPEN",  # arm64 has no open and no creat
@@ -75,16 +76,19 @@ PROBE = Probe(
             },
             hidden=("path_read",),
             null_unless={"path": "path_read"},
-            live=Live(
-                by=("comm", "path"),
-                totals=("duration_ns",),
-                quantiles=("duration_ns",),
-                failures="ret",
-                title="opens by program and file",
+            failed="ret < 0",
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "path"),
+                        (Count(), Failed(), Sum("duration_ns"), Quantiles("duration_ns")),
+                        title="opens by program and file",
+                    ),
+                ),
+                line=("duration_ns", "ret", "path"),
+                timeline=Timeline(slices=(Slices(named=("path",), below="open"),)),
             ),
-            line=("duration_ns", "ret", "path"),
-            timeline=Timeline(slices=(Slices(named=("path",), below="open"),)),
-            rollup=Rollup(measured="duration_ns", failed="ret"),
+            rollup=Rollup(measured="duration_ns"),
         ),
         Stream(
             "file_name",
@@ -111,19 +115,25 @@ PROBE = Probe(
                 "write_latency": Column("histogram of write durations, in powers of two", "ns"),
             },
             mode=Mode.SUMMARY,
-            live=Live(
-                by=("comm", "path"),
-                totals=("reads", "read_bytes", "read_ns", "writes", "write_bytes", "write_ns"),
-                ranked_by=("read_ns", "write_ns"),
-                quantiles=("read_latency", "write_latency"),
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "path"),
+                        (
+                            Sum("reads"),
+                            Sum("read_bytes"),
+                            Sum("read_ns"),
+                            Sum("writes"),
+                            Sum("write_bytes"),
+                            Sum("write_ns"),
+                            Quantiles("read_latency"),
+                            Quantiles("write_latency"),
+                        ),
+                        ranked_by=("read_ns", "write_ns"),
+                    ),
+                )
             ),
-            rollup=Rollup(
-                count="reads",
-                measured="read_ns",
-                histogram="read_latency",
-                failed="read_errors",
-                failed_if=Failed.COUNTED,
-            ),
+            rollup=Rollup(count="reads", measured="read_ns", histogram="read_latency", failures="read_errors"),
             names=Names(
                 "file_name",
                 ("device", "inode"),

@@ -7,8 +7,9 @@ from scope_bpf.catalogue.stream import Stream
 from scope_bpf.probes.syscalls import NUMBERS
 from scope_catalogue.codes import Codes
 from scope_catalogue.guide import Example, Guide
-from scope_catalogue.shown import Live, Rollup, Slices, Timeline
+from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
 from scope_catalogue.stream import Column
+from scope_catalogue.tables import LatestRows, Table
 
 _ALWAYS = ("exec_done", "fork_done", "exit_done")
 
@@ -62,10 +63,13 @@ PROBE = Probe(
             },
             hidden=("filename_read", "args_read"),
             null_unless={"filename": "filename_read", "args": "args_read"},
-            live=Live(latest=("pid", "ppid", "comm", "ret", "filename", "args")),
-            line=("ppid", "ret", "filename", "args"),
-            timeline=Timeline(slices=(Slices(named=("filename",), lasting="", below="process"),)),
-            rollup=Rollup(failed="ret"),
+            failed="ret < 0",
+            shown=Shown(
+                tables=(LatestRows(("pid", "ppid", "comm", "ret", "filename", "args")),),
+                line=("ppid", "ret", "filename", "args"),
+                timeline=Timeline(slices=(Slices(named=("filename",), lasting="", below="process"),)),
+            ),
+            rollup=Rollup(),
             describes={"exe": "filename", "cmdline": "args", "parent_pid": "ppid", "failed": "ret"},
         ),
         Stream(
@@ -76,9 +80,11 @@ PROBE = Probe(
                 "child_tid": Column("tid of the child"),
                 "child_start_ns": Column("when the child's process started, CLOCK_BOOTTIME", "ns"),
             },
-            live=Live(by=("comm",), title="new processes and threads by parent"),
-            line=("tid", "child_pid", "child_tid"),
-            timeline=Timeline(slices=(Slices(text="fork", lasting="", below="process"),)),
+            shown=Shown(
+                tables=(Table(("comm",), title="new processes and threads by parent"),),
+                line=("tid", "child_pid", "child_tid"),
+                timeline=Timeline(slices=(Slices(text="fork", lasting="", below="process"),)),
+            ),
         ),
         Stream(
             "exit",
@@ -97,11 +103,17 @@ PROBE = Probe(
                 "read_bytes": Column("bytes read from storage, as in /proc/PID/io", "bytes"),
                 "write_bytes": Column("bytes written to storage, as in /proc/PID/io", "bytes"),
             },
-            live=Live(
-                latest=("pid", "comm", "exit_code", "signal", "lifetime_ns", "user_ns", "system_ns", "peak_rss_bytes")
+            shown=Shown(
+                tables=(
+                    LatestRows(
+                        ("pid", "comm", "exit_code", "signal", "lifetime_ns", "user_ns", "system_ns", "peak_rss_bytes")
+                    ),
+                ),
+                line=("lifetime_ns", "user_ns", "system_ns", "peak_rss_bytes", "signal", "exit_code"),
+                timeline=Timeline(
+                    slices=(Slices(named=("comm",), lasting="lifetime_ns", ending=True, below="lifetime"),)
+                ),
             ),
-            line=("lifetime_ns", "user_ns", "system_ns", "peak_rss_bytes", "signal", "exit_code"),
-            timeline=Timeline(slices=(Slices(named=("comm",), lasting="lifetime_ns", ending=True, below="lifetime"),)),
             rollup=Rollup(measured="lifetime_ns"),
         ),
     ),

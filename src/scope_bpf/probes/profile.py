@@ -1,7 +1,6 @@
 """Where threads spend their time: samples of their stacks on a CPU, and their stacks whenever they leave it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +12,9 @@ from scope_bpf.catalogue.stream import Derived, Rows, Stream
 from scope_bpf.layout.records import enum_values
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.options import Option
-from scope_catalogue.shown import Flame, Live, Rollup, Slices, Timeline
+from scope_catalogue.shown import Flame, Rollup, Shown, Slices, Timeline
 from scope_catalogue.stream import Column, Mode
+from scope_catalogue.tables import Cell, Count, Inclusive, Sum, Table
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
@@ -49,14 +49,20 @@ def _resolver(object_: "BpfObject", modules: "Modules", _options: Mapping[str, A
 
 _PART = Derived(Column("on_cpu; run_queue: runnable, waiting for a CPU; blocked"), _WORD)
 
-_BY_FUNCTION = Live(
-    by=("comm", "part", "function"),
-    inclusive="stack",
-    title="time by function: its own, and inclusive",
-)
-_BY_LINE = Live(by=("comm", "part", "python"), only="python", title="time by Python line")
-_BY_STACK = Live(by=("comm", "part", "stack"), only="stack", title="time by stack")
-_TOTALS = ("count", "total_ns")
+
+def _tables(time: str, *cells: Cell) -> tuple[Table, ...]:
+    """By function, line and stack, with these cells.
+
+    Args:
+        time: the column of the time that a row stands for.
+    """
+    functions = (*cells, Inclusive("stack", time))
+    return (
+        Table(("comm", "part", "function"), functions, title="time by function: its own, and inclusive"),
+        Table(("comm", "part", "python"), cells, where="python is not null", title="time by Python line"),
+        Table(("comm", "part", "stack"), cells, where="stack is not null", title="time by stack"),
+    )
+
 
 GUIDE = Guide(
     examples=(
@@ -101,17 +107,18 @@ PROBE = Probe(
             derived={"part": _PART},
             derive=_derive,
             resolved=stacks.COLUMNS,
-            live=replace(_BY_FUNCTION, totals=("duration_ns",)),
-            also_live=tuple(replace(live, totals=("duration_ns",)) for live in (_BY_LINE, _BY_STACK)),
-            line=("part", "duration_ns", "stack"),
-            timeline=Timeline(
-                slices=(
-                    Slices(named=("function",), lasting="", below="samples", only=("part", "on_cpu")),
-                    Slices(named=("part",), below="off a CPU", only=("part", "run_queue", "blocked")),
-                )
+            shown=Shown(
+                tables=_tables("duration_ns", Count(), Sum("duration_ns")),
+                line=("part", "duration_ns", "stack"),
+                timeline=Timeline(
+                    slices=(
+                        Slices(named=("function",), lasting="", below="samples", where="part = on_cpu"),
+                        Slices(named=("part",), below="off a CPU", where="part in (run_queue, blocked)"),
+                    )
+                ),
+                flame=Flame(weight="duration_ns", by=("comm", "part"), title="time, by stack"),
             ),
             rollup=Rollup(by=("comm", "part"), measured="duration_ns"),
-            flame=Flame(weight="duration_ns", by=("comm", "part"), title="time, by stack"),
         ),
         Stream(
             "profile_summary",
@@ -127,10 +134,11 @@ PROBE = Probe(
             derived={"part": _PART},
             derive=_derive,
             resolved=stacks.COLUMNS,
-            live=replace(_BY_FUNCTION, totals=_TOTALS),
-            also_live=tuple(replace(live, totals=_TOTALS) for live in (_BY_LINE, _BY_STACK)),
+            shown=Shown(
+                tables=_tables("total_ns", Sum("count"), Sum("total_ns")),
+                flame=Flame(weight="total_ns", by=("comm", "part"), title="time, by stack"),
+            ),
             rollup=Rollup(by=("comm", "part"), count="count", measured="total_ns"),
-            flame=Flame(weight="total_ns", by=("comm", "part"), title="time, by stack"),
         ),
     ),
     ring_bytes=4 << 20,

@@ -3,8 +3,9 @@
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.stream import HEADER, Stream
 from scope_catalogue.guide import Example, Guide
-from scope_catalogue.shown import Live, Rollup, Slices, Timeline
+from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
 from scope_catalogue.stream import Column, Mode
+from scope_catalogue.tables import Count, Quantiles, Sum, Table
 
 _TIMES = {
     "on_cpu_count": Column("times the thread left a CPU"),
@@ -85,33 +86,36 @@ PROBE = Probe(
                 "off_cpu_ns": "off_cpu_ns",
                 **dict.fromkeys(("waker_pid", "waker_tid", "waker_comm"), "woken"),
             },
-            live=Live(
-                by=("comm", "pid"),
-                totals=("involuntary", "on_cpu_ns", "run_queue_ns"),
-                quantiles=("run_queue_ns",),
-                only="on_cpu_ns",
-                title="time on a CPU and waiting for one, by process",
-            ),
-            line=("tid", "cpu", "run_queue_ns", "on_cpu_ns", "prev_state", "next_tid", "next_comm", "waker_comm"),
-            timeline=Timeline(
-                slices=(
-                    Slices(named=("comm",), lasting="on_cpu_ns", ending=True, on=("cpu",), of_machine=True),
-                    Slices(text="on a CPU", lasting="on_cpu_ns", ending=True, below="CPU"),
-                    Slices(
-                        text="waits for a CPU",
-                        lasting="run_queue_ns",
-                        ending=True,
-                        followed_by=("on_cpu_ns",),
-                        below="CPU",
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "pid"),
+                        (Count(), Sum("involuntary"), Sum("on_cpu_ns"), Sum("run_queue_ns"), Quantiles("run_queue_ns")),
+                        where="on_cpu_ns > 0",
+                        title="time on a CPU and waiting for one, by process",
                     ),
-                    Slices(
-                        text="asleep",
-                        lasting="off_cpu_ns",
-                        ending=True,
-                        followed_by=("run_queue_ns", "on_cpu_ns"),
-                        below="CPU",
-                    ),
-                )
+                ),
+                line=("tid", "cpu", "run_queue_ns", "on_cpu_ns", "prev_state", "next_tid", "next_comm", "waker_comm"),
+                timeline=Timeline(
+                    slices=(
+                        Slices(named=("comm",), lasting="on_cpu_ns", ending=True, on=("cpu",), of_machine=True),
+                        Slices(text="on a CPU", lasting="on_cpu_ns", ending=True, below="CPU"),
+                        Slices(
+                            text="waits for a CPU",
+                            lasting="run_queue_ns",
+                            ending=True,
+                            followed_by=("on_cpu_ns",),
+                            below="CPU",
+                        ),
+                        Slices(
+                            text="asleep",
+                            lasting="off_cpu_ns",
+                            ending=True,
+                            followed_by=("run_queue_ns", "on_cpu_ns"),
+                            below="CPU",
+                        ),
+                    )
+                ),
             ),
             rollup=Rollup(measured="run_queue_ns"),
         ),
@@ -120,7 +124,9 @@ PROBE = Probe(
             "time per thread: on a CPU, waiting for a CPU, asleep",
             columns={"tid": HEADER["tid"], "thread_comm": Column("name of the thread")} | _TIMES,
             mode=Mode.SUMMARY,
-            live=Live(by=("comm", "pid", "thread_comm", "tid"), totals=_SUMS, quantiles=("run_queue",)),
+            shown=Shown(
+                tables=(Table(("comm", "pid", "thread_comm", "tid"), (*map(Sum, _SUMS), Quantiles("run_queue"))),)
+            ),
             rollup=Rollup(by=("comm", "thread_comm"), count="on_cpu_count", measured="on_cpu_ns", histogram="on_cpu"),
         ),
         Stream(
@@ -128,7 +134,7 @@ PROBE = Probe(
             "time per process, the sum of its threads: on a CPU, waiting for a CPU, asleep",
             columns=_TIMES,
             mode=Mode.SUMMARY,
-            live=Live(by=("comm", "pid"), totals=_SUMS, quantiles=("run_queue",)),
+            shown=Shown(tables=(Table(("comm", "pid"), (*map(Sum, _SUMS), Quantiles("run_queue"))),)),
             adds_up="sched_summary",
             rollup=Rollup(count="run_queue_count", measured="run_queue_ns", histogram="run_queue"),
         ),

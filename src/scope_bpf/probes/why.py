@@ -15,8 +15,9 @@ from scope_bpf.layout.records import enum_values
 from scope_bpf.probes.syscalls import TABLE, by_number
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.options import Option
-from scope_catalogue.shown import Flame, Live, Rollup
+from scope_catalogue.shown import Flame, Rollup, Shown
 from scope_catalogue.stream import Column, Mode
+from scope_catalogue.tables import Quantiles, Share, Sum, Table
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
@@ -94,11 +95,10 @@ _SHARES = {
     "blocked_ns": Column("time blocked, as part of total_ns", "ns"),
 }
 _PARTS = ("on_cpu_ns", "run_queue_ns", "blocked_ns")
-_BY_THREAD = Live(
-    by=("comm", "pid", "thread_comm", "tid"),
-    totals=("total_ns", *_PARTS),
+_BY_THREAD = Table(
+    ("comm", "pid", "thread_comm", "tid"),
+    (Sum("total_ns"), *map(Sum, _PARTS), *map(Share, _PARTS)),
     ranked_by=("total_ns",),
-    parts=_PARTS,
     title="wall time by thread",
 )
 
@@ -147,8 +147,12 @@ PROBE = Probe(
             "wall time by process: the sum over its threads",
             columns={"total_ns": Column("sum of the wall times of the process's threads", "ns"), **_SHARES},
             mode=Mode.SUMMARY,
-            line=("total_ns", *_PARTS),
-            live=replace(_BY_THREAD, by=("comm", "pid"), title="wall time by process, summed over its threads"),
+            shown=Shown(
+                tables=(
+                    replace(_BY_THREAD, by=("comm", "pid"), title="wall time by process, summed over its threads"),
+                ),
+                line=("total_ns", *_PARTS),
+            ),
             adds_up="why_summary",
             rollup=Rollup(measured="on_cpu_ns"),
         ),
@@ -205,31 +209,31 @@ PROBE = Probe(
                 ),
             ),
             settled_by="why_settle",
-            line=("tid", "part", "total_ns", "count", "blocked_in", "file_kind", "path"),
-            live=_BY_THREAD,
-            also_live=(
-                Live(
-                    by=("comm", "blocked_in"),
-                    totals=("count", "blocked_ns"),
-                    quantiles=("duration",),
-                    only="blocked_ns",
-                    title="calls in which programs are blocked",
+            shown=Shown(
+                tables=(
+                    _BY_THREAD,
+                    Table(
+                        ("comm", "blocked_in"),
+                        (Sum("count"), Sum("blocked_ns"), Quantiles("duration")),
+                        where="blocked_ns > 0",
+                        title="calls in which programs are blocked",
+                    ),
+                    Table(
+                        ("thread_comm", "tid", "blocked_in", "file_kind", "path"),
+                        (Sum("count"), Sum("blocked_ns"), Quantiles("duration")),
+                        where="blocked_ns > 0",
+                        title="calls in which threads are blocked, by file",
+                    ),
+                    Table(
+                        ("comm", "blocked_in", "stack"),
+                        (Sum("count"), Sum("blocked_ns")),
+                        where="stack is not null",
+                        title="stacks of blocked threads",
+                    ),
                 ),
-                Live(
-                    by=("thread_comm", "tid", "blocked_in", "file_kind", "path"),
-                    totals=("count", "blocked_ns"),
-                    quantiles=("duration",),
-                    only="blocked_ns",
-                    title="calls in which threads are blocked, by file",
-                ),
-                Live(
-                    by=("comm", "blocked_in", "stack"),
-                    totals=("count", "blocked_ns"),
-                    only="stack",
-                    title="stacks of blocked threads",
-                ),
+                line=("tid", "part", "total_ns", "count", "blocked_in", "file_kind", "path"),
+                flame=Flame(weight="blocked_ns", below=("blocked_in",), title="time blocked, by stack"),
             ),
-            flame=Flame(weight="blocked_ns", below=("blocked_in",), title="time blocked, by stack"),
             rollup=Rollup(by=("comm", "part", "blocked_in"), count="count", measured="total_ns", histogram="duration"),
         ),
         Stream(
@@ -244,9 +248,15 @@ PROBE = Probe(
                 "duration": Column("histogram of the faults' durations, in powers of two", "ns"),
             },
             mode=Mode.SUMMARY,
-            line=("tid", "kind", "count", "total_ns"),
-            live=Live(
-                by=("comm", "pid", "kind"), totals=("count", "total_ns"), quantiles=("duration",), title="page faults"
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "pid", "kind"),
+                        (Sum("count"), Sum("total_ns"), Quantiles("duration")),
+                        title="page faults",
+                    ),
+                ),
+                line=("tid", "kind", "count", "total_ns"),
             ),
             rollup=Rollup(by=("comm", "kind"), count="count", measured="total_ns", histogram="duration"),
         ),

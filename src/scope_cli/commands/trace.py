@@ -185,7 +185,7 @@ def _trace(tracing: "Tracing", outputs: "Outputs", duration: float | None) -> No
         status = tracing.command.poll() if tracing.command else None
         return summary_line(recording.rows, recording.chosen, seconds, tracing.accounts(), status)
 
-    tables = [aggregate for one in opened if isinstance(one, TableSink) for aggregate in one.aggregates]
+    tables = [view for one in opened if isinstance(one, TableSink) for view in one.views]
     is_live = bool(tables) and sys.stdout.isatty() and not tracing.command  # a command has the terminal for itself
     display = Display(tables, outputs.tables, line, is_live)  # before rows come, whom its imports would hold up
     recording.start()

@@ -35,12 +35,12 @@ class Choice:
             self._read(where, streams)
 
     def _read(self, where: str, streams: Sequence[tuple[DescribedStream, pa.Schema]]) -> None:
-        from scope_catalogue.where import filter_columns, read_filter
+        from scope_catalogue.where import read_filter
 
         refused: list[InvalidFilter] = []
-        for stream, schema in streams:
+        for stream, _ in streams:
             try:
-                self._conditions[stream.name] = read_filter(where, filter_columns(stream.by_name, schema))
+                self._conditions[stream.name] = read_filter(where, stream.types)
             except InvalidFilter as error:
                 self._not_shown.append(stream.name)
                 refused.append(error)

@@ -1,15 +1,15 @@
 """A trace as lines of text, one per row, appended while it is recorded."""
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from string import Formatter
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_catalogue.shown import Live
 from scope_catalogue.stream import DescribedStream
+from scope_catalogue.tables import AnyTable, Sum, Table
 from scope_cli.trace.cells import cells, is_number
 from scope_cli.trace.headings import headings_of
 from scope_cli.trace.sink import Accounts, Losses
@@ -131,9 +131,14 @@ def _first(stream: DescribedStream) -> tuple[str, ...]:
 
 def _parts(stream: DescribedStream) -> tuple[str, ...]:
     """Columns and templates of a line, in order."""
-    table = next(iter(stream.shown.tables), Live())
-    own = stream.shown.line or table.latest or (*table.by, *table.totals)
+    own = stream.shown.line or tuple(name for table in stream.shown.tables[:1] for name in _of_table(table))
     return tuple(dict.fromkeys(name for name in own if name not in _FIRST))
+
+
+def _of_table(table: AnyTable) -> Iterable[str]:
+    if not isinstance(table, Table):
+        return table.columns
+    return (*table.by, *(cell.column for cell in table.cells if isinstance(cell, Sum)))
 
 
 def _is_template(part: str) -> bool:

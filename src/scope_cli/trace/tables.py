@@ -9,15 +9,16 @@ import pyarrow as pa
 
 from scope_catalogue.stream import Column as StreamColumn
 from scope_catalogue.stream import DescribedStream
+from scope_catalogue.tables import Cell, Count, Failed, Inclusive, Quantiles, Rate, Share, Sum
 from scope_cli.quantities import aligned
 from scope_cli.text_table import EXTRA, Column, Layout, Part, laid_out
 from scope_cli.trace.headings import headings_of
 from scope_views.groups import Group
-from scope_views.tables.aggregate import Aggregate, Sums
+from scope_views.tables.aggregate import Aggregate
 from scope_views.tables.durations import Durations
-from scope_views.tables.inclusive import INCLUSIVE
+from scope_views.tables.latest import Latest
 from scope_views.tables.slowest import Slowest
-from scope_views.tables.tables import Tables
+from scope_views.tables.tables import Tables, View
 
 SHOWN_GROUPS = 20
 _SHOWN_FRAMES = 8
@@ -54,9 +55,9 @@ class TableSink:
         self._tables = Tables(streams, by)
 
     @property
-    def aggregates(self) -> Sequence[Aggregate]:
-        """What was added up so far, a table each."""
-        return self._tables.aggregates
+    def views(self) -> Sequence[View]:
+        """What was added up so far, a view a table."""
+        return self._tables.views
 
     def columns(self, stream: DescribedStream) -> Collection[str] | None:
         """The columns that its tables read."""
@@ -76,12 +77,12 @@ class TableSink:
 
 def headings(streams: Sequence[DescribedStream], by: tuple[str, ...] = ()) -> set[str]:
     """The headings by which the tables of these streams can be sorted."""
-    grouped = [aggregate for aggregate in TableSink(streams, by).aggregates if aggregate.live.by]
-    return {heading for one in grouped for heading in (*one.live.by, *(figure.heading for figure in _figures(one)))}
+    grouped = [view for view in Tables(streams, by).views if isinstance(view, Aggregate)]
+    return {heading for one in grouped for heading in (*one.table.by, *(figure.heading for figure in _figures(one)))}
 
 
 def table_lines(
-    aggregates: Sequence[Aggregate], wanted: Wanted, width: int | None, height: int | None = None
+    views: Sequence[View], wanted: Wanted, width: int | None, height: int | None = None
 ) -> Iterator[tuple[Part | None, str]]:
     """The lines of every table that has something to show, each with its part of a table; None: a title or a remark.
 
@@ -89,17 +90,18 @@ def table_lines(
         width: of the terminal; None: there is nothing to fit into.
         height: the number of lines that there is room for; None: any number.
     """
-    busy = [aggregate for aggregate in aggregates if aggregate.latest or aggregate.shown()]
+    busy = [view for view in views if (view.shown() if isinstance(view, Aggregate) else view.rows)]
     room = wanted.top if height is None else max(3, min(wanted.top, height // max(1, len(busy)) - 6))
-    for aggregate in busy:
+    for view in busy:
         yield None, ""
-        yield from _remark(f"{aggregate.stream.name}: {aggregate.live.title or aggregate.stream.meaning}", width)
-        if aggregate.live.by:
-            layout, remarks = _of_groups(aggregate, wanted, width, room)
-        elif isinstance(aggregate, Slowest):
-            layout, remarks = _of_slowest(aggregate, width, room)
-        else:
-            layout, remarks = _of_latest(aggregate, width, room)
+        yield from _remark(f"{view.stream.name}: {view.table.title or view.stream.meaning}", width)
+        match view:
+            case Aggregate():
+                layout, remarks = _of_groups(view, wanted, width, room)
+            case Slowest():
+                layout, remarks = _of_slowest(view, width, room)
+            case Latest():
+                layout, remarks = _of_latest(view, width, room)
         yield from layout.lines
         if layout.left_out:
             remarks.append(f"no room for: {', '.join(layout.left_out)}; use a wider terminal, or a pipe")
@@ -136,37 +138,53 @@ class _Figure:
         return not number, -self.value if number else str(self.value)
 
 
-def _figures(aggregate: Aggregate, sums: Sums | None = None) -> list[_Figure]:
+def _figures(aggregate: Aggregate, values: Sequence[Any] | None = None) -> list[_Figure]:
     """What is shown of a group beside its name."""
-    live, units = aggregate.live, {name: column.unit for name, column in aggregate.stream.by_name.items()}
-    units[INCLUSIVE] = units.get(aggregate.ranked_by[-1] if aggregate.ranked_by else "", "")
-    numbers = sums.numbers if sums else [None] * len(aggregate.numbers)
-    headed = headings_of(aggregate.numbers)
-    found = [
-        _Figure(headed[name], number, units.get(name, ""))
-        for name, number in zip(aggregate.numbers, numbers, strict=True)
-    ]
-    whole = aggregate.rank(sums) if sums else 0
-    for name in live.parts:
-        part = (numbers[aggregate.numbers.index(name)] or 0) / whole if whole else None
-        found.append(_Figure(f"% {headed[name]}", part, _SHARE))
-    for index, name in enumerate(live.quantiles):
-        spent = sums.durations[index] if sums else Durations()
-        of = "" if _is_alone(aggregate, name) else f" {name.removesuffix('_ns')}"
-        if not spent.exact and spent.buckets.total() == 1 and sums:
-            spent = Durations(spent.buckets, sums.numbers[-1])  # the only one is the total
-        about, most = ("", "") if spent.exact or not spent.buckets else ("≈", "≤")
-        found += [_Figure(label + of, spent.quantile(share), "ns", about) for label, share in _QUANTILES.items()]
-        found.append(_Figure(f"max{of}", spent.longest if spent.buckets else None, "ns", most))
-    if live.rate:
-        found.append(_Figure(live.rate, sums.rate if sums else None, units[live.rate]))
+    cells = aggregate.table.cells
+    headed = headings_of(name for cell in cells if (name := _named(cell)))
+    units = {name: column.unit for name, column in aggregate.stream.by_name.items()}
+    whole = aggregate.rank(values) if values else 0
+    found = []
+    for cell, value in zip(cells, values or [None] * len(cells), strict=True):
+        match cell:
+            case Share(column):
+                share = (value or 0) / whole if whole else None
+                found.append(_Figure(f"% {headed.get(column, column)}", share, _SHARE))
+            case Quantiles(column):
+                found += _quantiles(aggregate, column, value or Durations(), values)
+            case Rate(amount, name=name):
+                unit = "B/s" if units[amount] == "bytes" else "1/s"
+                found.append(_Figure(name, value.per_second if value else None, unit))
+            case Inclusive(column=column) | Sum(column):
+                found.append(_Figure(headed[_named(cell)], value, units.get(column, "")))
+            case Count() | Failed():
+                found.append(_Figure(headed[_named(cell)], value, ""))
     return found
 
 
-def _is_alone(aggregate: Aggregate, name: str) -> bool:
-    """Whether the table shows no durations of anything else."""
-    totals = {other for other in aggregate.live.totals if other.endswith("_ns")}
-    return aggregate.live.quantiles == (name,) and len(totals) <= 1
+def _named(cell: Cell) -> str:
+    """The name of a cell with a number; empty: it has none of its own."""
+    match cell:
+        case Sum(column):
+            return column
+        case Count() | Failed() | Inclusive():
+            return type(cell).__name__.lower()
+        case _:
+            return ""
+
+
+def _quantiles(aggregate: Aggregate, name: str, spent: Durations, values: Sequence[Any] | None) -> Iterator[_Figure]:
+    cells = aggregate.table.cells
+    times = {place: cell.column for place, cell in enumerate(cells) if isinstance(cell, Sum)}
+    alone = sum(isinstance(cell, Quantiles) for cell in cells) == 1
+    unnamed = alone and sum(column.endswith("_ns") for column in times.values()) <= 1
+    of = "" if unnamed else f" {name.removesuffix('_ns')}"
+    if values and alone and times and not spent.exact and spent.buckets.total() == 1:
+        spent = Durations(spent.buckets, values[max(times)])  # the only one is the total
+    about, most = ("", "") if spent.exact or not spent.buckets else ("≈", "≤")
+    for label, share in _QUANTILES.items():
+        yield _Figure(label + of, spent.quantile(share), "ns", about)
+    yield _Figure(f"max{of}", spent.longest if spent.buckets else None, "ns", most)
 
 
 def _of_groups(aggregate: Aggregate, wanted: Wanted, width: int | None, room: int) -> tuple[Layout, list[str]]:
@@ -174,17 +192,17 @@ def _of_groups(aggregate: Aggregate, wanted: Wanted, width: int | None, room: in
     shown, total = groups[:room], aggregate.total()
     columns = [
         Column(name, [_shown(name, group[index]) for group, _ in shown], "total" if total and not index else None)
-        for index, name in enumerate(aggregate.live.by)
+        for index, name in enumerate(aggregate.table.by)
     ]
-    rows = [_figures(aggregate, sums) for _, sums in shown]
-    headed = headings_of(aggregate.numbers)
+    rows = [_figures(aggregate, values) for _, values in shown]
+    headed = headings_of(name for cell in aggregate.table.cells if (name := _named(cell)))
     ranking = [headed[name] for name in aggregate.ranked_by]
     for place, (figures, last) in enumerate(zip(zip(*rows, strict=True), _figures(aggregate, total), strict=True), 1):
         left_out = 0 if last.heading in ranking[:_KEPT] else _LEFT_OUT.get(last.heading.partition(" ")[0], place)
         columns.append(Column(last.heading, list(map(str, figures)), str(last) if total else None, True, left_out))
     if total:
         whole = aggregate.rank(total) or 1
-        shares = [f"{aggregate.rank(sums) / whole:.1%}" for _, sums in shown]
+        shares = [f"{aggregate.rank(values) / whole:.1%}" for _, values in shown]
         columns.append(Column(f"share of {' + '.join(ranking)}", shares, None, True, _LEFT_OUT["share"]))
     remarks = []
     if hidden := len(groups) - len(shown):
@@ -194,8 +212,8 @@ def _of_groups(aggregate: Aggregate, wanted: Wanted, width: int | None, room: in
     return laid_out(columns, width), remarks
 
 
-def _sorted(aggregate: Aggregate, heading: str) -> list[tuple[Group, Sums]]:
-    groups, by = aggregate.shown(), aggregate.live.by
+def _sorted(aggregate: Aggregate, heading: str) -> list[tuple[Group, list[Any]]]:
+    groups, by = aggregate.shown(), aggregate.table.by
     if heading in by:
         return sorted(groups, key=lambda item: str(item[0][by.index(heading)]))
     if heading not in {figure.heading for figure in _figures(aggregate)}:
@@ -215,36 +233,36 @@ def _shown(name: str, key: object) -> str:
     return " < ".join([*frames[:_SHOWN_FRAMES], *([".."] if len(frames) > _SHOWN_FRAMES else [])])
 
 
-def _of_latest(aggregate: Aggregate, width: int | None, room: int) -> tuple[Layout, list[str]]:
-    rows = list(aggregate.latest)[-room:]
-    hidden = aggregate.rows - len(rows)
-    said = [f"the latest {len(rows)} of {aggregate.rows:,} rows; --lines shows each"] if hidden else []
-    return laid_out(_columns(aggregate, rows), width), said
+def _of_latest(latest: Latest, width: int | None, room: int) -> tuple[Layout, list[str]]:
+    rows = latest.rows[-room:]
+    hidden = latest.count - len(rows)
+    said = [f"the latest {len(rows)} of {latest.count:,} rows; --lines shows each"] if hidden else []
+    return laid_out(_columns(latest, rows), width), said
 
 
-def _of_slowest(aggregate: Slowest, width: int | None, room: int) -> tuple[Layout, list[str]]:
-    rows, slowest = aggregate.latest[:room], aggregate.live.slowest
-    longer = [aligned(aggregate.longer_ns(row, slowest), "ns") for row in rows]
+def _of_slowest(slowest: Slowest, width: int | None, room: int) -> tuple[Layout, list[str]]:
+    rows = slowest.rows[:room]
+    longer = [aligned(slowest.longer_ns(row, slowest.table.duration), "ns") for row in rows]
     columns = [
-        *_columns(aggregate, rows),
+        *_columns(slowest, rows),
         Column("over median", longer, number=True),
-        Column("what took longer", [_reason(aggregate, row) for row in rows]),
+        Column("what took longer", [_reason(slowest, row) for row in rows]),
     ]
     return laid_out(columns, width), []
 
 
-def _reason(aggregate: Slowest, row: dict[str, Any]) -> str:
+def _reason(slowest: Slowest, row: dict[str, Any]) -> str:
     """What slowed the row, then what took longer; `-` if neither is known."""
-    headings = headings_of(aggregate.live.parts)
-    longer = aggregate.longer_parts(row).items()
+    headings = headings_of(slowest.table.parts)
+    longer = slowest.longer_parts(row).items()
     parts = ", ".join(f"{headings[name]} +{aligned(ns, 'ns').strip()}" for name, ns in longer)
-    return ": ".join(filter(None, (", ".join(aggregate.causes(row)), parts))) or "-"
+    return ": ".join(filter(None, (", ".join(slowest.causes(row)), parts))) or "-"
 
 
-def _columns(aggregate: Aggregate, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
-    live, described = aggregate.live, aggregate.stream.by_name
-    numeric = {name for name in live.latest if any(isinstance(row[name], int | float) for row in rows)}
-    headed = headings_of(live.latest)
+def _columns(view: Latest | Slowest, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
+    names, described = view.table.columns, view.stream.by_name
+    numeric = {name for name in names if any(isinstance(row[name], int | float) for row in rows)}
+    headed = headings_of(names)
     return [
         Column(
             headed[name],
@@ -252,7 +270,7 @@ def _columns(aggregate: Aggregate, rows: Sequence[Mapping[str, Any]]) -> list[Co
             number=name in numeric,
             left_out=place if name in numeric else 0,
         )
-        for place, name in enumerate(live.latest)
+        for place, name in enumerate(names)
     ]
 
 

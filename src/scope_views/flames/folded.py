@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_catalogue.shown import Live
 from scope_catalogue.stream import DescribedStream
+from scope_views.chosen import Chosen
 from scope_views.errors import NothingToShow
 from scope_views.printable import printable
 
@@ -21,6 +21,7 @@ class Folded:
 
     Raises:
         NothingToShow: the stream has no stacks.
+        InvalidView: a filter does not suit the stream.
     """
 
     def __init__(self, stream: DescribedStream) -> None:
@@ -28,29 +29,25 @@ class Folded:
         if flame is None:
             raise NothingToShow(f"a flame graph is made of stacks, and {stream.name} has none")
         self._flame = flame
-        self.title = flame.title or stream.meaning
+        self.title = printable(flame.title or stream.meaning)
         self.unit = stream.by_name[flame.weight].unit if flame.weight else ""
         self._weights: Counter[tuple[str, ...]] = Counter()
-        table = next(iter(stream.shown.tables), Live())
+        self._chosen = Chosen(stream, flame.where)
         # Tells states apart; the text of a stack may change, while it is the same state.
-        apart = [
-            name for name in (*table.by, *table.told_apart) if name != "stack" or "stack_id" not in table.told_apart
-        ]
-        self._state = ("pid", "start_ns", *apart) if stream.gauge else ()
+        self._state = ("pid", "start_ns", *stream.latest.key) if stream.latest else ()
         self._states: dict[tuple[Any, ...], tuple[tuple[str, ...], int]] = {}
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns it reads."""
         flame = self._flame
-        return (*self._state, *flame.by, "stack", *flame.below, *filter(None, (flame.weight, flame.unless)))
+        weight = (flame.weight,) if flame.weight else ()
+        return (*self._state, *flame.by, "stack", *flame.below, *weight, *self._chosen.columns)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds the rows that have a stack."""
         flame = self._flame
-        chosen = pc.is_valid(batch["stack"])
-        if flame.unless:
-            chosen = pc.and_(chosen, pc.fill_null(pc.equal(batch[flame.unless], 0), True))
+        chosen = pc.and_(pc.is_valid(batch["stack"]), self._chosen.mask(batch))
         names = (*flame.by, "stack", *flame.below)
         texts = [pc.fill_null(pc.cast(batch[name], pa.string()), "") for name in names]
         table = pa.table([*texts, self._weight(batch)], [*names, "weight"]).filter(chosen)

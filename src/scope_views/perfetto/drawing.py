@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from scope_catalogue.shown import Counter, Slices
 from scope_catalogue.stream import COMMON, DescribedStream
+from scope_views.chosen import Chosen
 from scope_views.groups import Group, groups_of
 from scope_views.perfetto.messages import Column, Messages
 from scope_views.perfetto.tracks import NEEDED, SEQUENCE, Tracks
@@ -63,12 +63,14 @@ class Drawing:
         there = np.ones(self._batch.num_rows, bool)
         if slices.lasting:
             there &= self._batch[slices.lasting].is_valid().to_numpy(zero_copy_only=False)
-        if slices.unless:
-            there &= self._numbers(slices.unless) == 0
-        if slices.only:
-            column, *values = slices.only
-            there &= pc.is_in(self._batch[column].cast(pa.string()), pa.array(values)).to_numpy(zero_copy_only=False)
+        if slices.where:
+            there &= self._chosen(slices.where)
         return there
+
+    def _chosen(self, where: str) -> Column:
+        """Whether a filter selects each row, shape (rows,)."""
+        mask: Column = Chosen(self._stream, where).mask(self._batch).to_numpy(zero_copy_only=False)
+        return mask
 
     def _times(self, slices: Slices) -> tuple[Column, Column]:
         """When slices begin and end, in ns, shape (rows,) each."""
@@ -121,8 +123,8 @@ class Drawing:
     def _counter(self, counter: Counter) -> Messages:
         here = np.flatnonzero(self._batch[counter.column].is_valid().to_numpy(zero_copy_only=False))
         values = self._numbers(counter.column)
-        if counter.zero_if:
-            values = np.where(self._numbers(counter.zero_if) != 0, 0, values)
+        if counter.zero_where:
+            values = np.where(self._chosen(counter.zero_where), 0, values)
         of = _PROCESS if "pid" in self._batch.schema.names else ()
 
         def describe(key: Group, name: _Name) -> int:

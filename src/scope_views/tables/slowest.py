@@ -1,46 +1,66 @@
 """The slowest rows of a stream, and what took longer in them than in the median row."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_views.tables.aggregate import LATEST_ROWS, Aggregate
+from scope_catalogue.stream import DescribedStream
+from scope_catalogue.tables import SlowestRows
+from scope_views.chosen import Chosen, check_columns
 from scope_views.tables.durations import Durations
 
+MOST_ROWS = 12
 _WORTH_TELLING = 0.1  # of what the row took longer
+_CAUSES = "causes of the slow row"  # a key that is no column's name
 
 
-@dataclass
-class Slowest(Aggregate):
-    """What a table of the slowest rows shows: they are in `latest`, the slowest first."""
+class Slowest:
+    """What a table of the slowest rows shows. Rows without a duration are left out.
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._seen = {name: Durations() for name in (self.live.slowest, *self.live.parts)}
+    Attributes:
+        rows: the slowest ones, the slowest first.
+        count: of all rows that the table is about.
+
+    Raises:
+        InvalidView: the stream lacks a column, or a filter does not suit it.
+    """
+
+    def __init__(self, stream: DescribedStream, table: SlowestRows) -> None:
+        self.stream, self.table = stream, table
+        self.rows: list[dict[str, Any]] = []
+        self.count = 0
+        check_columns(stream, (*table.columns, table.duration, *table.parts))
+        self._chosen = Chosen(stream, table.where)
+        self._causes = [(Chosen(stream, where), text) for where, text in table.causes.items()]
+        self._seen = {name: Durations() for name in (table.duration, *table.parts)}
+        flags = (stream.by_name[name].cut_if for name in table.columns)
+        self._kept = list(dict.fromkeys((*table.columns, *filter(None, flags), *self._seen)))
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> set[str]:
         """The columns it reads."""
-        chosen = filter(None, (self.live.unless, self.live.only))
-        return tuple(dict.fromkeys((*self.live.latest, *self._seen, *self.live.causes, *chosen)))
+        return {*self._kept}.union(self._chosen.columns, *(cause.columns for cause, _ in self._causes))
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds a batch of the stream; it needs no more than `columns`."""
-        batch = self._chosen(batch)
-        self.rows += batch.num_rows
+        duration = self.table.duration
+        batch = self._chosen.of(batch)
+        batch = batch.filter(batch[duration].is_valid())
+        self.count += batch.num_rows
         if not batch.num_rows:
             return
         together = np.zeros(batch.num_rows, np.int64)
         for name, seen in self._seen.items():
             (found,) = Durations.by_group(batch[name], together, 1)
             seen.add(found)
-        slowest = self.live.slowest
-        longest = pc.select_k_unstable(batch, LATEST_ROWS, [(slowest, "descending")])
-        rows = batch.take(longest).select(list(self.columns)).to_pylist()
-        self.latest = sorted((*self.latest, *rows), key=lambda row: -int(row[slowest]))[:LATEST_ROWS]
+        slowest = batch.take(pc.select_k_unstable(batch, MOST_ROWS, [(duration, "descending")]))
+        rows = [{**row, _CAUSES: []} for row in slowest.select(self._kept).to_pylist()]
+        for cause, text in self._causes:
+            for row, applies in zip(rows, cause.mask(slowest).to_pylist(), strict=True):
+                row[_CAUSES] += [text] if applies and text not in row[_CAUSES] else []
+        self.rows = sorted((*self.rows, *rows), key=lambda row: -int(row[duration]))[:MOST_ROWS]
 
     def longer_ns(self, row: dict[str, Any], name: str) -> float:
         """How much longer a part of a row, or the whole row, took than the median."""
@@ -48,13 +68,14 @@ class Slowest(Aggregate):
 
     def causes(self, row: dict[str, Any]) -> list[str]:
         """What slowed the row, as far as its columns say."""
-        return list(dict.fromkeys(text for name, text in self.live.causes.items() if row[name]))
+        found: list[str] = row[_CAUSES]
+        return found
 
     def longer_parts(self, row: dict[str, Any]) -> dict[str, float]:
         """Which parts took longer, by how many ns, the most first; none if a part is not known."""
-        if any(row[name] is None for name in self.live.parts):
+        if any(row[name] is None for name in self.table.parts):
             return {}
-        longer = {name: self.longer_ns(row, name) for name in self.live.parts}
+        longer = {name: self.longer_ns(row, name) for name in self.table.parts}
         least = _WORTH_TELLING * max(1, *longer.values())
         told = {name: ns for name, ns in longer.items() if ns >= least}
         return dict(sorted(told.items(), key=lambda item: -item[1]))

@@ -218,6 +218,9 @@ async def test_rows_without_a_description_wait_in_the_quarantine(line: Line) -> 
         ({"rollup": {"by": ["nonsense"]}}, "its rollup needs 'nonsense'"),
         ({"rollup": {"by": ["comm", "comm"]}}, "its rollup needs 'comm'"),
         ({"rollup": {"by": [], "measured": "comm"}}, "its rollup needs 'comm'"),
+        ({"rollup": {"by": [], "where": "nonsense = 0"}}, "its rollup needs a filter that is not valid"),
+        ({"rollup": {"by": [], "where": "comm = a"}}, "its rollup's filter compares 'comm', which is no number"),
+        ({"failed": "comm is null"}, "its rollup's filter compares 'comm', which is no number"),
         ({"latest": {"key": ["tid"], "by": [], "totals": ["comm"]}}, "its latest states need 'comm'"),
         (
             {"columns": _columns({**_TEXT, "name": "minute", "type": _NAMES}), "rollup": {"by": ["minute"]}},

@@ -12,6 +12,7 @@ from scope_bpf.probes import probes as live
 from scope_catalogue.catalogue import probe_named, probes, streams
 from scope_catalogue.encoding import from_json, to_json
 from scope_catalogue.errors import InvalidDescription, UnknownProbe
+from scope_catalogue.shown import Rollup, Shown
 from scope_catalogue.stream import DescribedStream, fingerprint
 
 
@@ -73,3 +74,29 @@ def test_json_of_another_form_is_refused(changed: dict[str, object], said: str) 
         from_json(DescribedStream, to_json(streams()["syscall"]) | changed)
     with pytest.raises(InvalidDescription, match="the description is not an object"):
         from_json(DescribedStream, [])
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {"tables": [{"by": ["comm"]}]},
+        {"tables": [{"Pie": {"by": ["comm"]}}]},
+        {"tables": [{"Table": {"by": ["comm"], "cells": [{"Median": {"column": "ret"}}]}}]},
+        {"tables": [{"Table": {}}]},
+        ["nothing"],
+        7,
+    ],
+)
+def test_what_cannot_be_shown_is_stored(shown: object) -> None:
+    """A description of another version may show rows in ways that this one does not know: it shows none."""
+    told = to_json(streams()["syscall"])
+    read = from_json(DescribedStream, told | {"shown": shown})
+    assert read == replace(streams()["syscall"], shown=Shown())
+
+
+def test_older_ways_to_show_rows_are_left_out() -> None:
+    """Before, failures and filters of totals were told in other words; the rest of such a description counts."""
+    told = to_json(streams()["cuda_call"])
+    told["rollup"] = {"by": ["comm"], "measured": "duration_ns", "failed": "result", "failed_if": "not_zero"}
+    told["rollup"]["unless"] = "nested"
+    assert from_json(DescribedStream, told).rollup == Rollup(by=("comm",), measured="duration_ns")

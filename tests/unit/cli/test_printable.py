@@ -16,8 +16,9 @@ from tests.unit.cli.answers import MACHINE, a_node, a_stream, a_task, in_seconds
 from tests.unit.cli.conftest import STORAGE, Api
 from tests.unit.views.streams import stream
 
-from scope_catalogue.shown import Live, Shown
+from scope_catalogue.shown import Shown
 from scope_catalogue.stream import Column
+from scope_catalogue.tables import LatestRows, Table
 from scope_cli.client import Client
 from scope_cli.logs import FieldsFormatter
 from scope_cli.overview import Overview
@@ -153,7 +154,7 @@ def test_the_view_of_scope_up_is_harmless(hostile_api: Api, capsys: pytest.Captu
 STREAM = stream(
     {name: Column("") for name in ("comm", "pid", "filename", "args")},
     name="exec",
-    shown=Shown((Live(by=("comm", "filename")), Live(latest=("comm", "filename", "args"))), line=("filename", "args")),
+    shown=Shown((Table(("comm", "filename")), LatestRows(("comm", "filename", "args"))), line=("filename", "args")),
 )
 REASON = HOSTILE.replace("/", "")  # behind a place
 TRACED = HOSTILE.encode(errors="replace").decode()  # Arrow has no half pairs
@@ -192,7 +193,7 @@ def test_tables_of_a_trace_are_harmless(capsys: pytest.CaptureFixture[str]) -> N
     """Tables of a trace, at its end and while they are redrawn, have a line a row."""
     sink = TableSink([STREAM])
     sink.write(STREAM, _batch())
-    display = Display(sink.aggregates, Wanted(), lambda: HOSTILE, is_live=False)
+    display = Display(sink.views, Wanted(), lambda: HOSTILE, is_live=False)
     display.show()
     console = Console(file=io.StringIO(), width=80, force_terminal=False)
     with console.capture() as capture:

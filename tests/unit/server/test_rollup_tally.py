@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 from scope_catalogue.catalogue import streams
-from scope_catalogue.shown import Failed, Rollup
+from scope_catalogue.shown import Rollup
 from scope_server.errors import SchemaConflict
 from scope_server.store.rollups.packed import FRESH, HOURS, packed, unpacked
 from scope_server.store.rollups.tally import LARGEST, added_up, joined, tally, without
@@ -119,8 +119,8 @@ def test_rows_that_are_left_out() -> None:
 def test_every_stream_has_a_rollup() -> None:
     """A stream that declares no rollup is counted by comm, if it has that column."""
     tables = Tables(streams().values())
-    assert tables["syscall"].rollup == Rollup(by=("comm", "name"), measured="duration_ns", failed="ret")
-    assert tables["syscall_summary"].rollup.failed_if is Failed.COUNTED
+    assert tables["syscall"].rollup == Rollup(by=("comm", "name"), measured="duration_ns")
+    assert (tables["syscall"].failures, tables["syscall_summary"].failures) == ("ret < 0", "errors")
     assert tables["cuda_memory"].rollup == Rollup(by=("comm",))
     assert tables["gpu_error"].rollup == Rollup(by=())
 

@@ -17,8 +17,9 @@ from scope_bpf.probes.cuda import results
 from scope_bpf.probes.cuda.functions import BY_ADDRESS, D2D, FUNCTIONS, RUNTIME
 from scope_bpf.probes.cuda.guide import GUIDE
 from scope_catalogue.options import Option
-from scope_catalogue.shown import Counter, Failed, Flame, Latest, Live, Rollup, Slices, Timeline
+from scope_catalogue.shown import Counter, Flame, Latest, Rollup, Shown, Slices, Timeline
 from scope_catalogue.stream import Column, Mode
+from scope_catalogue.tables import Count, Quantiles, Rate, Sum, Table
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
@@ -158,21 +159,15 @@ _LIVE_NOW = {
 }
 _ENDED = Column("1 in the last row of a process: the process has ended, and its memory is free")
 
-_CALLS = Rollup(
-    by=("comm", "function"),
-    measured="duration_ns",
-    failed="result",
-    failed_if=Failed.NOT_ZERO,
-    unless="nested",
-)
+_CALLS = Rollup(by=("comm", "function"), measured="duration_ns", where="nested = 0")
 _SUMMED = replace(
     _CALLS,
     count="count",
     measured="total_ns",
     histogram="latency",
-    failed="errors",
-    failed_if=Failed.COUNTED,
+    failures="errors",
 )
+_FAILED = "result != 0"
 _STREAMS, _HELD_BY = ("device", "stream"), ("memory", "device")
 
 _CALL = Stream(
@@ -208,42 +203,49 @@ _CALL = Stream(
         "live_bytes": "has_live",
         "result": "returned",
     },
-    live=Live(
-        by=("comm", "function"),
-        totals=("bytes", "duration_ns"),
-        quantiles=("duration_ns",),
-        unless="nested",
-        failed="result",
-        title="calls by function",
-    ),
-    also_live=(
-        Live(
-            title="copies by direction",
-            by=("comm", "kind"),
-            totals=("duration_ns", "bytes"),
-            quantiles=("duration_ns",),
-            unless="nested",
-            only="kind",
-            failed="result",
-            rate="bandwidth",
+    failed=_FAILED,
+    shown=Shown(
+        tables=(
+            Table(
+                ("comm", "function"),
+                (Count(), Sum("bytes"), Sum("duration_ns"), Quantiles("duration_ns")),
+                where="nested = 0",
+                title="calls by function",
+            ),
+            Table(
+                ("comm", "kind"),
+                (
+                    Count(),
+                    Sum("duration_ns"),
+                    Sum("bytes"),
+                    Quantiles("duration_ns"),
+                    Rate("bytes", "duration_ns", where="bandwidth is not null", name="bandwidth"),
+                ),
+                where="nested = 0 and kind is not null",
+                title="copies by direction",
+            ),
+            Table(
+                ("comm", "function"),
+                (Count(), Sum("wait_ns"), Quantiles("wait_ns")),
+                where="nested = 0 and wait_ns > 0",
+                title="waits for the device",
+            ),
+            Table(("comm", "function", "result_name"), where="nested = 0 and result != 0", title="errors"),
         ),
-        Live(
-            title="waits for the device",
-            by=("comm", "function"),
-            totals=("wait_ns",),
-            quantiles=("wait_ns",),
-            unless="nested",
-            only="wait_ns",
+        line=("duration_ns", "result_name", "kind", "bytes", "function"),
+        timeline=Timeline(
+            slices=(Slices(named=("function",)), Slices(named=("function", "kind"), on=_STREAMS, where="nested = 0")),
+            # Memory is there when the call returns.
+            counters=(Counter("live_bytes", by=_HELD_BY, after="duration_ns"),),
         ),
-        Live(title="errors", by=("comm", "function", "result_name"), unless="nested", only="result"),
-    ),
-    line=("duration_ns", "result_name", "kind", "bytes", "function"),
-    timeline=Timeline(
-        slices=(Slices(named=("function",)), Slices(named=("function", "kind"), on=_STREAMS, unless="nested")),
-        counters=(Counter("live_bytes", by=_HELD_BY, after="duration_ns"),),  # memory is there when the call returns
+        flame=Flame(
+            weight="bytes",
+            below=("memory", "function"),
+            where="result = 0 or result is null",
+            title="memory allocated, by stack",
+        ),
     ),
     rollup=replace(_CALLS, by=("comm", "function", "kind")),
-    flame=Flame(weight="bytes", below=("memory", "function"), unless="result", title="memory allocated, by stack"),
 )
 
 _LAUNCH = Stream(
@@ -267,22 +269,26 @@ _LAUNCH = Stream(
     resolved=_KERNEL | _STACK,
     hidden=("function_id", "inode", "name", "stack_id", "has_device", "returned"),
     null_unless={"device": "has_device", "offset": "inode", "result": "returned"},
-    live=Live(
-        by=("comm", "kernel", "result_name"),
-        totals=("duration_ns",),
-        quantiles=("duration_ns",),
-        unless="nested",
-        title="launches by kernel",
-    ),
-    line=(
-        *("duration_ns", "result_name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),
-        *("shared_bytes", "kernel"),
-    ),
-    timeline=Timeline(
-        slices=(Slices(named=("function",)), Slices(named=("kernel",), on=_STREAMS, unless="nested")),
+    failed=_FAILED,
+    shown=Shown(
+        tables=(
+            Table(
+                ("comm", "kernel", "result_name"),
+                (Count(), Sum("duration_ns"), Quantiles("duration_ns")),
+                where="nested = 0",
+                title="launches by kernel",
+            ),
+        ),
+        line=(
+            *("duration_ns", "result_name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),
+            *("shared_bytes", "kernel"),
+        ),
+        timeline=Timeline(
+            slices=(Slices(named=("function",)), Slices(named=("kernel",), on=_STREAMS, where="nested = 0")),
+        ),
+        flame=Flame(below=("kernel",), where="nested = 0", title="launches, by stack"),
     ),
     rollup=replace(_CALLS, by=("comm", "kernel")),
-    flame=Flame(below=("kernel",), unless="nested", title="launches, by stack"),
 )
 
 _CALL_SUMMARY = Stream(
@@ -293,11 +299,14 @@ _CALL_SUMMARY = Stream(
     derived=_DESCRIBED,
     derive=_described,
     hidden=("function_id",),
-    live=Live(
-        by=("comm", "function"),
-        totals=("count", "errors", "bytes", "total_ns"),
-        quantiles=("latency",),
-        unless="nested",
+    shown=Shown(
+        tables=(
+            Table(
+                ("comm", "function"),
+                (Sum("count"), Sum("errors"), Sum("bytes"), Sum("total_ns"), Quantiles("latency")),
+                where="nested = 0",
+            ),
+        )
     ),
     rollup=_SUMMED,
 )
@@ -311,7 +320,15 @@ _LAUNCH_SUMMARY = Stream(
     derive=_described,
     resolved=_KERNEL,
     hidden=("function_id", "inode", "offset", "name", "handle"),
-    live=Live(by=("comm", "kernel"), totals=("count", "errors", "total_ns"), quantiles=("latency",), unless="nested"),
+    shown=Shown(
+        tables=(
+            Table(
+                ("comm", "kernel"),
+                (Sum("count"), Sum("errors"), Sum("total_ns"), Quantiles("latency")),
+                where="nested = 0",
+            ),
+        )
+    ),
     rollup=replace(_SUMMED, by=("comm", "kernel")),
 )
 
@@ -331,8 +348,10 @@ _MEMORY_HELD = Stream(
     derived=_HELD,
     derive=_derive_held,
     hidden=("device_id", "memory_id"),
-    live=Live(by=("comm", "pid", "device", "memory"), totals=("live_count", "peak_bytes", "live_bytes")),
-    timeline=Timeline(counters=(Counter("live_bytes", by=_HELD_BY, zero_if="ended"),)),
+    shown=Shown(
+        tables=(Table(("comm", "pid", "device", "memory"), (Sum("live_count"), Sum("peak_bytes"), Sum("live_bytes"))),),
+        timeline=Timeline(counters=(Counter("live_bytes", by=_HELD_BY, zero_where="ended != 0"),)),
+    ),
     gauge=True,
     latest=Latest(
         key=_HELD_BY,
@@ -356,12 +375,10 @@ _LIVE = Stream(
     derive=_derive_live,
     resolved=_STACK,
     hidden=("device_id", "memory_id", "since_us"),
-    live=Live(
-        by=("comm", "pid", "memory", "stack"),
-        totals=("live_count", "mean_age_ns", "live_bytes"),
-        told_apart=("device", "stack_id"),
+    shown=Shown(
+        tables=(Table(("comm", "pid", "memory", "stack"), (Sum("live_count"), Sum("mean_age_ns"), Sum("live_bytes"))),),
+        flame=Flame(weight="live_bytes", below=("memory",), title="memory not freed yet, by stack"),
     ),
-    flame=Flame(weight="live_bytes", below=("memory",), title="memory not freed yet, by stack"),
     gauge=True,
     latest=Latest(
         key=(*_HELD_BY, "stack_id"),

@@ -15,8 +15,9 @@ from scope_bpf.catalogue.stream import Derived, Stream
 from scope_bpf.probes.ggml.functions import places
 from scope_bpf.probes.ggml.guide import GUIDE
 from scope_catalogue.options import Option
-from scope_catalogue.shown import Counter, Flame, Latest, Live, Rollup, Slices, Timeline
+from scope_catalogue.shown import Counter, Flame, Latest, Rollup, Shown, Slices, Timeline
 from scope_catalogue.stream import Column, Mode
+from scope_catalogue.tables import Count, Quantiles, Sum, Table
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
@@ -71,17 +72,20 @@ PROBE = Probe(
                 **dict.fromkeys(("nodes", "leafs"), "has_shape"),
                 "result": "has_result",
             },
-            live=Live(
-                by=("comm", "pid", "function", "nodes"),
-                totals=("duration_ns", *spent.PARTS),
-                ranked_by=("duration_ns",),
-                quantiles=("duration_ns",),
-                unless="nested",
-                title="graphs by function and size",
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "pid", "function", "nodes"),
+                        (Count(), Sum("duration_ns"), *map(Sum, spent.PARTS), Quantiles("duration_ns")),
+                        ranked_by=("duration_ns",),
+                        where="nested = 0",
+                        title="graphs by function and size",
+                    ),
+                ),
+                line=("tid", "duration_ns", "function", "nodes", "leafs", "result"),
+                timeline=Timeline(slices=(Slices(named=("function", "nodes")),)),
             ),
-            line=("tid", "duration_ns", "function", "nodes", "leafs", "result"),
-            timeline=Timeline(slices=(Slices(named=("function", "nodes")),)),
-            rollup=Rollup(by=("comm", "function"), measured="duration_ns", unless="nested"),
+            rollup=Rollup(by=("comm", "function"), measured="duration_ns", where="nested = 0"),
         ),
         Stream(
             "ggml_operation",
@@ -97,26 +101,25 @@ PROBE = Probe(
             resolved=_TENSOR,
             hidden=("size0", "size1", "size2", "size3", "op_id", "type_id", "names", "has_tensor", "has_device"),
             null_unless={"device": "has_device"},
-            live=Live(
-                by=("comm", "pid", "function", "op"),
-                totals=("duration_ns",),
-                quantiles=("duration_ns",),
-                unless="nested",
-                title="operations on GPUs by function",
-            ),
-            also_live=(
-                Live(
-                    by=("comm", "op", "data_type", "ne0", "ne1", "ne2", "ne3"),
-                    totals=("duration_ns",),
-                    quantiles=("duration_ns",),
-                    unless="nested",
-                    only="op",
-                    title="operations on GPUs by shape of the result",
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "pid", "function", "op"),
+                        (Count(), Sum("duration_ns"), Quantiles("duration_ns")),
+                        where="nested = 0",
+                        title="operations on GPUs by function",
+                    ),
+                    Table(
+                        ("comm", "op", "data_type", "ne0", "ne1", "ne2", "ne3"),
+                        (Count(), Sum("duration_ns"), Quantiles("duration_ns")),
+                        where="nested = 0 and op is not null",
+                        title="operations on GPUs by shape of the result",
+                    ),
                 ),
+                line=("tid", "duration_ns", "function", "op", "data_type", "ne0", "ne1", "ne2", "ne3", "tensor"),
+                timeline=Timeline(slices=(Slices(named=("function", "tensor")),)),
             ),
-            line=("tid", "duration_ns", "function", "op", "data_type", "ne0", "ne1", "ne2", "ne3", "tensor"),
-            timeline=Timeline(slices=(Slices(named=("function", "tensor")),)),
-            rollup=Rollup(by=("comm", "function"), measured="duration_ns", unless="nested"),
+            rollup=Rollup(by=("comm", "function"), measured="duration_ns", where="nested = 0"),
         ),
         Stream(
             "ggml_allocation",
@@ -129,10 +132,12 @@ PROBE = Probe(
             resolved={"stack": stacks.STACK},
             hidden=("stack_id", "has_bytes"),
             null_unless={"bytes": "has_bytes"},
-            live=Live(by=("comm", "pid", "function"), totals=("bytes",), title="allocations and frees"),
-            line=("tid", "function", "bytes", "address"),
+            shown=Shown(
+                tables=(Table(("comm", "pid", "function"), (Count(), Sum("bytes")), title="allocations and frees"),),
+                line=("tid", "function", "bytes", "address"),
+                flame=Flame(weight="bytes", below=("function",), title="memory allocated, by stack"),
+            ),
             rollup=Rollup(by=("comm", "function"), measured="bytes"),
-            flame=Flame(weight="bytes", below=("function",), title="memory allocated, by stack"),
         ),
         Stream(
             "ggml_memory",
@@ -149,8 +154,10 @@ PROBE = Probe(
                 "ended": Column("1 in the last row of a process"),
             },
             mode=Mode.SUMMARY,
-            live=Live(by=("comm", "pid", "memory"), totals=("live_count", "peak_bytes", "live_bytes")),
-            timeline=Timeline(counters=(Counter("live_bytes", by=("memory",), zero_if="ended"),)),
+            shown=Shown(
+                tables=(Table(("comm", "pid", "memory"), (Sum("live_count"), Sum("peak_bytes"), Sum("live_bytes"))),),
+                timeline=Timeline(counters=(Counter("live_bytes", by=("memory",), zero_where="ended != 0"),)),
+            ),
             gauge=True,
             latest=Latest(
                 key=("memory",),
@@ -175,10 +182,10 @@ PROBE = Probe(
             },
             mode=Mode.SUMMARY,
             resolved={"stack": stacks.STACK},
-            live=Live(
-                by=("comm", "pid", "memory", "stack"), totals=("live_count", "live_bytes"), told_apart=("stack_id",)
+            shown=Shown(
+                tables=(Table(("comm", "pid", "memory", "stack"), (Sum("live_count"), Sum("live_bytes"))),),
+                flame=Flame(weight="live_bytes", below=("memory",), title="memory not freed yet, by stack"),
             ),
-            flame=Flame(weight="live_bytes", below=("memory",), title="memory not freed yet, by stack"),
             gauge=True,
             latest=Latest(
                 key=("memory", "stack_id"),

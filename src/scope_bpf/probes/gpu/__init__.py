@@ -5,8 +5,9 @@ import pyarrow as pa
 from scope_bpf.catalogue.probe import Probe, Sampler
 from scope_bpf.catalogue.stream import PROCESS, Derived, Stream
 from scope_bpf.probes.gpu.guide import GUIDE
-from scope_catalogue.shown import Counter, Latest, Live, Timeline
+from scope_catalogue.shown import Counter, Latest, Shown, Timeline
 from scope_catalogue.stream import Column, Mode
+from scope_catalogue.tables import LatestRows, Sum, Table
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 
@@ -52,20 +53,41 @@ _GPU = Stream(
         "ecc_uncorrected": Derived(Column("uncorrected memory errors since the driver was loaded"), pa.uint64()),
         "xid_errors": Derived(Column("XID errors that the driver reported since the task started"), pa.uint64()),
     },
-    live=Live(
-        by=("device", "name"),
-        totals=(
-            *("gpu_percent", "memory_percent", "temperature_celsius", "power_watts", "sm_clock_mhz", "slowed_by"),
-            *("pcie_received", "pcie_sent", "xid_errors", "memory_used_bytes", "memory_total_bytes"),
+    shown=Shown(
+        tables=(
+            Table(
+                ("device", "name"),
+                (
+                    Sum("gpu_percent"),
+                    Sum("memory_percent"),
+                    Sum("temperature_celsius"),
+                    Sum("power_watts"),
+                    Sum("sm_clock_mhz"),
+                    Sum("slowed_by"),
+                    Sum("pcie_received"),
+                    Sum("pcie_sent"),
+                    Sum("xid_errors"),
+                    Sum("memory_used_bytes"),
+                    Sum("memory_total_bytes"),
+                ),
+                ranked_by=("memory_used_bytes",),
+            ),
         ),
-        ranked_by=("memory_used_bytes",),
-    ),
-    line=("device", "gpu_percent", "memory_percent", "memory_used_bytes", "power_watts", "temperature_celsius", "name"),
-    timeline=Timeline(
-        counters=tuple(
-            Counter(name, by=("device",))
-            for name in ("gpu_percent", "memory_used_bytes", "power_watts", "sm_clock_mhz")
-        )
+        line=(
+            "device",
+            "gpu_percent",
+            "memory_percent",
+            "memory_used_bytes",
+            "power_watts",
+            "temperature_celsius",
+            "name",
+        ),
+        timeline=Timeline(
+            counters=tuple(
+                Counter(name, by=("device",))
+                for name in ("gpu_percent", "memory_used_bytes", "power_watts", "sm_clock_mhz")
+            )
+        ),
     ),
     gauge=True,
     labels=("device", "uuid", "name"),
@@ -101,9 +123,11 @@ _GPU_PROCESS = Stream(
         "kind": Derived(Column("compute or graphics"), _NAME),
         "used_bytes": Derived(Column("device memory", "bytes"), pa.uint64()),
     },
-    live=Live(by=("comm", "pid", "device", "kind"), totals=("used_bytes",)),
-    line=("used_bytes", "device", "kind"),
-    timeline=Timeline(counters=(Counter("used_bytes", by=("device", "kind")),)),
+    shown=Shown(
+        tables=(Table(("comm", "pid", "device", "kind"), (Sum("used_bytes"),)),),
+        line=("used_bytes", "device", "kind"),
+        timeline=Timeline(counters=(Counter("used_bytes", by=("device", "kind")),)),
+    ),
     gauge=True,
     labels=("device", "uuid", "kind", "pid", "comm"),
     latest=Latest(
@@ -125,8 +149,7 @@ _GPU_ERROR = Stream(
         "xid": Derived(Column("XID number, as in the kernel log"), pa.uint64()),
         "meaning": Derived(Column("meaning of the XID number"), _NAME),
     },
-    live=Live(latest=("device", "kind", "xid", "meaning")),
-    line=("device", "kind", "xid", "meaning"),
+    shown=Shown(tables=(LatestRows(("device", "kind", "xid", "meaning")),), line=("device", "kind", "xid", "meaning")),
 )
 
 PROBE = Probe(

@@ -12,8 +12,9 @@ from scope_bpf.catalogue.stream import Derived, Rows, Stream
 from scope_bpf.probes.llama.functions import places
 from scope_bpf.probes.llama.guide import GUIDE
 from scope_catalogue.options import Option
-from scope_catalogue.shown import Live, Rollup, Slices, Timeline
+from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
 from scope_catalogue.stream import Column
+from scope_catalogue.tables import Count, LatestRows, Quantiles, Share, SlowestRows, Sum, Table
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
@@ -110,15 +111,18 @@ PROBE = Probe(
                 "outputs": "has_outputs",
                 "result": "has_result",
             },
-            live=Live(
-                by=("comm", "function", "tokens"),
-                totals=("duration_ns", *spent.PARTS),
-                ranked_by=("duration_ns",),
-                quantiles=("duration_ns",),
-                title="batches by size",
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "function", "tokens"),
+                        (Count(), Sum("duration_ns"), *map(Sum, spent.PARTS), Quantiles("duration_ns")),
+                        ranked_by=("duration_ns",),
+                        title="batches by size",
+                    ),
+                ),
+                line=("tid", "duration_ns", "function", "tokens", "outputs", "result"),
+                timeline=Timeline(slices=(Slices(named=("function",)),)),
             ),
-            line=("tid", "duration_ns", "function", "tokens", "outputs", "result"),
-            timeline=Timeline(slices=(Slices(named=("function",)),)),
             rollup=Rollup(by=("comm", "function"), measured="duration_ns"),
         ),
         Stream(
@@ -152,59 +156,65 @@ PROBE = Probe(
             null_unless=dict.fromkeys(("decode_ns", "wait_ns", "outside_ns", *_SPLIT), "has_parts")
             | dict.fromkeys(_OUTSIDE, "has_outside")
             | {"others_run_queue_ns": "has_others"},
-            live=Live(
-                by=("comm", "pid", "sequence"),
-                totals=("duration_ns", "decode_ns", "wait_ns", "outside_ns"),
-                ranked_by=("duration_ns",),
-                quantiles=("duration_ns",),
-                parts=("decode_ns", "wait_ns", "outside_ns"),
-                unless="draft",
-                title="tokens by sequence",
-            ),
-            also_live=(
-                Live(
-                    by=("comm", "pid", "sequence"),
-                    totals=(*_WHERE, "page_fault_ns"),
-                    ranked_by=_WHERE,
-                    parts=_WHERE,
-                    only="on_cpu_ns",
-                    unless="draft",
-                    title="tokens: where the time in calls of llama.cpp went",
-                ),
-                Live(
-                    by=("comm", "pid", "sequence"),
-                    totals=("on_cpu_ns", *_OPERATORS),
-                    ranked_by=("on_cpu_ns",),
-                    only="on_cpu_ns",
-                    unless="draft",
-                    title="tokens: the time on a CPU in calls of llama.cpp, by operator",
-                ),
-                Live(
-                    latest=(
-                        "comm",
-                        "pid",
-                        "sequence",
-                        "request",
-                        "number",
-                        "batch_tokens",
-                        "others_run_queue_ns",
-                        "duration_ns",
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "pid", "sequence"),
+                        (
+                            Count(),
+                            Sum("duration_ns"),
+                            Sum("decode_ns"),
+                            Sum("wait_ns"),
+                            Sum("outside_ns"),
+                            Share("decode_ns"),
+                            Share("wait_ns"),
+                            Share("outside_ns"),
+                            Quantiles("duration_ns"),
+                        ),
+                        ranked_by=("duration_ns",),
+                        where="draft = 0",
+                        title="tokens by sequence",
                     ),
-                    slowest="duration_ns",
-                    parts=(*_OPERATORS, *_WHERE[1:], *_OUTSIDE),
-                    causes={
-                        "others_prompt_tokens": "another request's prompt",
-                        "stopped_ns": "stopped by a signal",
-                        "outside_stopped_ns": "stopped by a signal",
-                    },
-                    only="number",
-                    unless="draft",
-                    title="the slowest tokens after the first, and what took longer than in the median one",
+                    Table(
+                        ("comm", "pid", "sequence"),
+                        (Count(), *map(Sum, _WHERE), Sum("page_fault_ns"), *map(Share, _WHERE)),
+                        ranked_by=_WHERE,
+                        where="draft = 0 and on_cpu_ns > 0",
+                        title="tokens: where the time in calls of llama.cpp went",
+                    ),
+                    Table(
+                        ("comm", "pid", "sequence"),
+                        (Count(), Sum("on_cpu_ns"), *map(Sum, _OPERATORS)),
+                        ranked_by=("on_cpu_ns",),
+                        where="draft = 0 and on_cpu_ns > 0",
+                        title="tokens: the time on a CPU in calls of llama.cpp, by operator",
+                    ),
+                    SlowestRows(
+                        (
+                            "comm",
+                            "pid",
+                            "sequence",
+                            "request",
+                            "number",
+                            "batch_tokens",
+                            "others_run_queue_ns",
+                            "duration_ns",
+                        ),
+                        duration="duration_ns",
+                        parts=(*_OPERATORS, *_WHERE[1:], *_OUTSIDE),
+                        causes={
+                            "others_prompt_tokens > 0": "another request's prompt",
+                            "stopped_ns > 0": "stopped by a signal",
+                            "outside_stopped_ns > 0": "stopped by a signal",
+                        },
+                        where="draft = 0 and number > 0",
+                        title="the slowest tokens after the first, and what took longer than in the median one",
+                    ),
                 ),
+                line=("tid", "duration_ns", "sequence", "request", "number", "decode_ns", "wait_ns", "outside_ns"),
+                timeline=Timeline(slices=(Slices(text="token", ending=True, on=_OF_SEQUENCE, below="tokens"),)),
             ),
-            line=("tid", "duration_ns", "sequence", "request", "number", "decode_ns", "wait_ns", "outside_ns"),
-            timeline=Timeline(slices=(Slices(text="token", ending=True, on=_OF_SEQUENCE, below="tokens"),)),
-            rollup=Rollup(by=("comm",), measured="duration_ns", unless="draft"),
+            rollup=Rollup(by=("comm",), measured="duration_ns", where="draft = 0"),
         ),
         Stream(
             "llama_request",
@@ -242,25 +252,41 @@ PROBE = Probe(
                 "generation_ns": "has_tokens",
             },
             settled_by="llama_settle",
-            live=Live(
-                by=("comm", "pid"),
-                totals=("prompt_tokens", "generated_tokens", "duration_ns"),
-                quantiles=("ttft_ns", "duration_ns"),
-                unless="draft",
-                title="requests",
-            ),
-            also_live=(
-                Live(
-                    latest=(
-                        *("comm", "pid", "sequence", "request", "prompt_tokens", "cached_tokens", "generated_tokens"),
-                        *("ttft_ns", "duration_ns", "prompt_rate", "token_rate", "ended"),
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "pid"),
+                        (
+                            Count(),
+                            Sum("prompt_tokens"),
+                            Sum("generated_tokens"),
+                            Sum("duration_ns"),
+                            Quantiles("ttft_ns"),
+                            Quantiles("duration_ns"),
+                        ),
+                        where="draft = 0",
+                        title="requests",
                     ),
-                    title="latest requests",
+                    LatestRows(
+                        (
+                            *(
+                                "comm",
+                                "pid",
+                                "sequence",
+                                "request",
+                                "prompt_tokens",
+                                "cached_tokens",
+                                "generated_tokens",
+                            ),
+                            *("ttft_ns", "duration_ns", "prompt_rate", "token_rate", "ended"),
+                        ),
+                        title="latest requests",
+                    ),
                 ),
+                line=("duration_ns", "sequence", "request", "prompt_tokens", "generated_tokens", "ttft_ns", "ended"),
+                timeline=Timeline(slices=(Slices(text="request", on=_OF_SEQUENCE),)),
             ),
-            line=("duration_ns", "sequence", "request", "prompt_tokens", "generated_tokens", "ttft_ns", "ended"),
-            timeline=Timeline(slices=(Slices(text="request", on=_OF_SEQUENCE),)),
-            rollup=Rollup(by=("comm",), measured="duration_ns", unless="draft"),
+            rollup=Rollup(by=("comm",), measured="duration_ns", where="draft = 0"),
         ),
     ),
     alternatives=(

@@ -13,8 +13,9 @@ from scope_bpf.probes.ollama.calls import FUNCTIONS, call_table, places
 from scope_bpf.probes.ollama.guide import GUIDE
 from scope_bpf.probes.ollama.paths import PATHS, constants
 from scope_catalogue.options import Option
-from scope_catalogue.shown import Live, Rollup, Slices, Timeline
+from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
 from scope_catalogue.stream import Column
+from scope_catalogue.tables import Count, LatestRows, Quantiles, Sum, Table
 
 _CONNECTION = Column("number of the socket's inode, which identifies the connection")
 _REQUEST = Column("number of the request since recording began, from 1")
@@ -96,23 +97,30 @@ PROBE = Probe(
                 **dict.fromkeys(("peer_port", "port"), "has_peer"),
             },
             settled_by="ollama_settle",
-            live=Live(
-                by=("comm", "method", "path", "status"),
-                totals=("response_bytes", "duration_ns"),
-                quantiles=("first_body_ns", "duration_ns"),
-                title="requests by path and status",
-            ),
-            also_live=(
-                Live(
-                    latest=(
-                        *("comm", "pid", "method", "path", "status", "ended", "response_bytes", "writes"),
-                        *("first_body_ns", "longest_gap_ns", "duration_ns"),
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "method", "path", "status"),
+                        (
+                            Count(),
+                            Sum("response_bytes"),
+                            Sum("duration_ns"),
+                            Quantiles("first_body_ns"),
+                            Quantiles("duration_ns"),
+                        ),
+                        title="requests by path and status",
                     ),
-                    title="latest requests",
+                    LatestRows(
+                        (
+                            *("comm", "pid", "method", "path", "status", "ended", "response_bytes", "writes"),
+                            *("first_body_ns", "longest_gap_ns", "duration_ns"),
+                        ),
+                        title="latest requests",
+                    ),
                 ),
+                line=("duration_ns", "status", "ended", "writes", "first_body_ns", "longest_gap_ns", "{method} {path}"),
+                timeline=Timeline(slices=(Slices(named=("method", "path"), on=("connection",)),)),
             ),
-            line=("duration_ns", "status", "ended", "writes", "first_body_ns", "longest_gap_ns", "{method} {path}"),
-            timeline=Timeline(slices=(Slices(named=("method", "path"), on=("connection",)),)),
             rollup=Rollup(by=("comm", "path"), measured="duration_ns"),
         ),
         Stream(
@@ -125,15 +133,18 @@ PROBE = Probe(
                 "connection": _CONNECTION,
                 "request": _REQUEST,
             },
-            live=Live(
-                by=("comm", "pid"),
-                totals=("bytes", "duration_ns"),
-                quantiles=("duration_ns",),
-                only="number",
-                title="gaps between the pieces of responses",
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "pid"),
+                        (Count(), Sum("bytes"), Sum("duration_ns"), Quantiles("duration_ns")),
+                        where="number > 0",
+                        title="gaps between the pieces of responses",
+                    ),
+                ),
+                line=("tid", "duration_ns", "request", "number", "bytes"),
+                timeline=Timeline(slices=(Slices(text="write", lasting="", on=("connection",)),)),
             ),
-            line=("tid", "duration_ns", "request", "number", "bytes"),
-            timeline=Timeline(slices=(Slices(text="write", lasting="", on=("connection",)),)),
             rollup=Rollup(measured="duration_ns"),
         ),
         Stream(
@@ -160,12 +171,16 @@ PROBE = Probe(
             hidden=("has_path",),
             null_unless={"path": "has_path"},
             settled_by="ollama_settle_loads",
-            live=Live(
-                latest=("comm", "pid", "path", "file_bytes", "mapped_bytes", "read_bytes", "duration_ns"),
-                title="loaded models",
+            shown=Shown(
+                tables=(
+                    LatestRows(
+                        ("comm", "pid", "path", "file_bytes", "mapped_bytes", "read_bytes", "duration_ns"),
+                        title="loaded models",
+                    ),
+                ),
+                line=("duration_ns", "file_bytes", "mapped_bytes", "read_bytes", "path"),
+                timeline=Timeline(slices=(Slices(named=("path",), below="model"),)),
             ),
-            line=("duration_ns", "file_bytes", "mapped_bytes", "read_bytes", "path"),
-            timeline=Timeline(slices=(Slices(named=("path",), below="model"),)),
             rollup=Rollup(by=("comm",), measured="duration_ns"),
         ),
         Stream(
@@ -187,10 +202,14 @@ PROBE = Probe(
             derive=_derive_log,
             hidden=("source", "has_level", "has_text"),
             null_unless={"level": "has_level", "text": "has_text"},
-            live=Live(by=("comm", "pid", "function", "level"), title="log by level"),
-            also_live=(Live(latest=("comm", "pid", "level", "text"), title="latest log"),),
-            line=("tid", "level", "text"),
-            timeline=Timeline(slices=(Slices(named=("level", "text"), lasting="", below="log"),)),
+            shown=Shown(
+                tables=(
+                    Table(("comm", "pid", "function", "level"), title="log by level"),
+                    LatestRows(("comm", "pid", "level", "text"), title="latest log"),
+                ),
+                line=("tid", "level", "text"),
+                timeline=Timeline(slices=(Slices(named=("level", "text"), lasting="", below="log"),)),
+            ),
             rollup=Rollup(by=("comm",)),
         ),
     ),

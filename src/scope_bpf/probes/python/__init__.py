@@ -14,8 +14,9 @@ from scope_bpf.code.python.versions import EVALUATED, EVALUATES, OFFSETS, Versio
 from scope_bpf.probes.python.guide import GUIDE
 from scope_catalogue.errors import InvalidOption
 from scope_catalogue.options import Option
-from scope_catalogue.shown import Flame, Live, Rollup, Slices, Timeline
+from scope_catalogue.shown import Flame, Rollup, Shown, Slices, Timeline
 from scope_catalogue.stream import Column, Mode
+from scope_catalogue.tables import Count, Quantiles, Sum, Table
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
@@ -31,7 +32,11 @@ _FILE = Column("file of the function's code, as Python names it; absent if unrea
 _PROGRAMS = ("calls_exit", "calls_exec")
 _SAMPLED = {"stack": stacks.STACK, "python": stacks.COLUMNS["python"]}
 _STACK_ID = Column("number of the stack, unique within the process; 0: no Python function ran, or not kept", hex=True)
-_BY_LINE = Live(by=("comm", "python"), title="sampled time by line, of interpreters whose calls are not recorded")
+_BY_LINE = Table(
+    ("comm", "python"),
+    (Count(), Sum("duration_ns")),
+    title="sampled time by line, of interpreters whose calls are not recorded",
+)
 
 
 def _check(what: str, longest: int) -> Any:
@@ -122,14 +127,17 @@ PROBE = Probe(
             },
             hidden=("has_function", "has_file"),
             null_unless={"function": "has_function", "file": "has_file"},
-            live=Live(
-                by=("comm", "file", "function"),
-                totals=("duration_ns", "self_ns"),
-                quantiles=("duration_ns",),
-                title="calls by function",
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "file", "function"),
+                        (Count(), Sum("duration_ns"), Sum("self_ns"), Quantiles("duration_ns")),
+                        title="calls by function",
+                    ),
+                ),
+                line=("tid", "duration_ns", "self_ns", "{function} {file}:{line}"),
+                timeline=Timeline(slices=(Slices(named=("function",)),)),
             ),
-            line=("tid", "duration_ns", "self_ns", "{function} {file}:{line}"),
-            timeline=Timeline(slices=(Slices(named=("function",)),)),
             rollup=Rollup(measured="duration_ns"),
         ),
         Stream(
@@ -152,11 +160,14 @@ PROBE = Probe(
             },
             mode=Mode.SUMMARY,
             names=Names("python_code", ("start_ns", "pid", "code"), "function", _FUNCTION, {"file": _FILE}),
-            live=Live(
-                by=("comm", "file", "function"),
-                totals=("calls", "total_ns", "self_ns"),
-                ranked_by=("self_ns",),
-                quantiles=("latency",),
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "file", "function"),
+                        (Sum("calls"), Sum("total_ns"), Sum("self_ns"), Quantiles("latency")),
+                        ranked_by=("self_ns",),
+                    ),
+                )
             ),
             rollup=Rollup(count="calls", measured="total_ns", histogram="latency"),
         ),
@@ -165,11 +176,13 @@ PROBE = Probe(
             "one row per sample of a thread on a CPU, only of interpreters whose calls cannot be recorded",
             columns={"duration_ns": Column("the time between two samples", "ns"), "stack_id": _STACK_ID},
             resolved=_SAMPLED,
-            live=replace(_BY_LINE, totals=("duration_ns",)),
-            line=("duration_ns", "python"),
-            timeline=Timeline(slices=(Slices(named=("python",), lasting="", below="samples"),)),
+            shown=Shown(
+                tables=(_BY_LINE,),
+                line=("duration_ns", "python"),
+                timeline=Timeline(slices=(Slices(named=("python",), lasting="", below="samples"),)),
+                flame=Flame(weight="duration_ns", title="sampled time, by Python stack"),
+            ),
             rollup=Rollup(measured="duration_ns"),
-            flame=Flame(weight="duration_ns", title="sampled time, by Python stack"),
         ),
         Stream(
             "python_sample_summary",
@@ -181,9 +194,11 @@ PROBE = Probe(
             },
             mode=Mode.SUMMARY,
             resolved=_SAMPLED,
-            live=replace(_BY_LINE, totals=("count", "total_ns")),
+            shown=Shown(
+                tables=(replace(_BY_LINE, cells=(Sum("count"), Sum("total_ns"))),),
+                flame=Flame(weight="total_ns", title="sampled time, by Python stack"),
+            ),
             rollup=Rollup(count="count", measured="total_ns"),
-            flame=Flame(weight="total_ns", title="sampled time, by Python stack"),
         ),
     ),
     ring_bytes=8 << 20,

@@ -23,8 +23,9 @@ from scope_bpf.probes.span.declaration import (
 )
 from scope_bpf.probes.span.guide import GUIDE
 from scope_catalogue.options import Option
-from scope_catalogue.shown import Flame, Live, Rollup, Slices, Timeline
+from scope_catalogue.shown import Flame, Rollup, Shown, Slices, Timeline
 from scope_catalogue.stream import Column, Mode
+from scope_catalogue.tables import Count, Quantiles, Share, Sum, Table
 
 if TYPE_CHECKING:
     from scope_bpf.binding.object import BpfObject
@@ -92,16 +93,18 @@ _FUNCTION = {
     "file": Derived(Column("file that contains the function"), _WORD),
 }
 
-_BY_STACK = Live(
-    by=("comm", "function", "stack"), totals=("duration_ns",), only="stack", title="calls by the stack that made them"
+_BY_STACK = Table(
+    ("comm", "function", "stack"),
+    (Count(), Sum("duration_ns")),
+    where="stack is not null",
+    title="calls by the stack that made them",
 )
 
-_WHERE_BY_FUNCTION = Live(
-    by=("comm", "function"),
-    totals=tuple(spent.COLUMNS),
+_WHERE_BY_FUNCTION = Table(
+    ("comm", "function"),
+    (Count(), *map(Sum, spent.COLUMNS), *map(Share, spent.PARTS)),
     ranked_by=spent.PARTS,
-    parts=spent.PARTS,
-    only="on_cpu_ns",
+    where="on_cpu_ns > 0",
     title="where the time of calls went",
 )
 
@@ -149,16 +152,20 @@ PROBE = Probe(
                 "text": "has_text",
                 **dict.fromkeys(spent.COLUMNS, "has_where"),
             },
-            live=Live(
-                by=("comm", "function"),
-                totals=("duration_ns",),
-                quantiles=("duration_ns",),
-                title="calls by function",
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "function"),
+                        (Count(), Sum("duration_ns"), Quantiles("duration_ns")),
+                        title="calls by function",
+                    ),
+                    _BY_STACK,
+                    _WHERE_BY_FUNCTION,
+                ),
+                line=("tid", "duration_ns", "function", "args", "text"),
+                timeline=Timeline(slices=(Slices(named=("function",)),)),
+                flame=Flame(below=("function",), title="calls, by stack"),
             ),
-            also_live=(_BY_STACK, _WHERE_BY_FUNCTION),
-            line=("tid", "duration_ns", "function", "args", "text"),
-            timeline=Timeline(slices=(Slices(named=("function",)),)),
-            flame=Flame(below=("function",), title="calls, by stack"),
             rollup=Rollup(by=("comm", "function"), measured="duration_ns"),
         ),
         Stream(
@@ -178,8 +185,15 @@ PROBE = Probe(
             resolved=_FUNCTION,
             hidden=("address", "place"),
             null_unless={"total_ns": "timed", **dict.fromkeys(spent.COLUMNS, "explained")},
-            live=Live(by=("comm", "function"), totals=("count", "total_ns"), quantiles=("latency",)),
-            also_live=(replace(_WHERE_BY_FUNCTION, totals=("explained", *spent.COLUMNS)),),
+            shown=Shown(
+                tables=(
+                    Table(("comm", "function"), (Sum("count"), Sum("total_ns"), Quantiles("latency"))),
+                    replace(
+                        _WHERE_BY_FUNCTION,
+                        cells=(Sum("explained"), *map(Sum, spent.COLUMNS), *map(Share, spent.PARTS)),
+                    ),
+                )
+            ),
             rollup=Rollup(by=("comm", "function"), count="count", measured="total_ns", histogram="latency"),
         ),
     ),

@@ -19,8 +19,9 @@ from scope_bpf.probes.syscalls.guide import GUIDE
 from scope_bpf.probes.syscalls.readings import LEVELS, MOST_DATA_BYTES, NOTHING, reading_table
 from scope_catalogue.codes import Codes
 from scope_catalogue.options import Option
-from scope_catalogue.shown import Failed, Live, Rollup, Slices, Timeline
+from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
 from scope_catalogue.stream import Column, Mode
+from scope_catalogue.tables import Count, Failed, Quantiles, Sum, Table
 
 TABLE = syscall_table.ARM64 if os.uname().machine == "aarch64" else syscall_table.X86_64
 NUMBERS = {name: number for number, name in TABLE.items()}
@@ -111,17 +112,19 @@ _DECODED = {
 }
 
 _RUNNING, _WAITING = "calls that did not wait", "calls that waited (the thread gave up its CPU)"
+_WAITED_HERE = "waited != 0"
 # Calls that sleep until something happens would be above all that keep a CPU busy.
-_CALLS = Live(
-    by=("comm", "name"),
-    totals=("duration_ns",),
-    quantiles=("duration_ns",),
-    failures="ret",
-    unless="waited",
+_CALLS = Table(
+    ("comm", "name"),
+    (Count(), Failed(), Sum("duration_ns"), Quantiles("duration_ns")),
+    where="waited = 0",
     title=_RUNNING,
 )
-_SUMS = Live(
-    by=("comm", "name"), totals=("count", "errors", "total_ns"), quantiles=("latency",), unless="waited", title=_RUNNING
+_SUMS = Table(
+    ("comm", "name"),
+    (Sum("count"), Sum("errors"), Sum("total_ns"), Quantiles("latency")),
+    where="waited = 0",
+    title=_RUNNING,
 )
 _WAITED = Column("1 if the thread gave up its CPU during the call to wait for something")
 
@@ -145,11 +148,13 @@ PROBE = Probe(
             decode=_decode,
             hidden=("compat", "returned", "decoded"),
             null_unless={"ret": "returned"},
-            live=_CALLS,
-            also_live=(replace(_CALLS, title=_WAITING, unless="", only="waited"),),
-            line=("tid", "duration_ns", "{name}({args}) = {result}"),
-            timeline=Timeline(slices=(Slices(named=("name",)),)),
-            rollup=Rollup(by=("comm", "name"), measured="duration_ns", failed="ret"),
+            failed="ret < 0",
+            shown=Shown(
+                tables=(_CALLS, replace(_CALLS, title=_WAITING, where=_WAITED_HERE)),
+                line=("tid", "duration_ns", "{name}({args}) = {result}"),
+                timeline=Timeline(slices=(Slices(named=("name",)),)),
+            ),
+            rollup=Rollup(by=("comm", "name"), measured="duration_ns"),
         ),
         Stream(
             "syscall_summary",
@@ -166,15 +171,9 @@ PROBE = Probe(
             derived={"name": _NAME},
             derive=_derive_name,
             hidden=("compat",),
-            live=_SUMS,
-            also_live=(replace(_SUMS, title=_WAITING, unless="", only="waited"),),
+            shown=Shown(tables=(_SUMS, replace(_SUMS, title=_WAITING, where=_WAITED_HERE))),
             rollup=Rollup(
-                by=("comm", "name"),
-                count="count",
-                measured="total_ns",
-                histogram="latency",
-                failed="errors",
-                failed_if=Failed.COUNTED,
+                by=("comm", "name"), count="count", measured="total_ns", histogram="latency", failures="errors"
             ),
         ),
     ),

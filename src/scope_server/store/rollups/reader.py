@@ -103,7 +103,7 @@ def _place(query: RollupQuery, row: Row) -> tuple[int, ...]:
 
 def _values(query: RollupQuery, row: Row, quantiles: bool = True) -> dict[str, Any]:
     found: dict[str, Any] = {"count": row["count"]}
-    if query.table.rollup.failed:
+    if query.table.failures:
         found["failed"] = row["failed"]
     if query.table.rollup.measured:
         total = int(row["sum"])

@@ -76,8 +76,8 @@ def _functions(table: StreamTable) -> dict[str, tuple[dict[str, str], sql.Compos
     who = {"machine_id": "text", "hostname": "text"}
     counted = f"count: {_meaning(table, rollup.count) if rollup.count else 'rows'}"
     summed = f"; sum: sum of {rollup.measured}, {_meaning(table, rollup.measured)}" if rollup.measured else ""
-    failed = f"; failed: failures by {rollup.failed}" if rollup.failed else ""
-    left_out = f"; without rows in which {rollup.unless} is not 0" if rollup.unless else ""
+    failed = f"; failed: failures by {table.failures}" if table.failures else ""
+    left_out = f"; only rows with {rollup.where}" if rollup.where else ""
     by = "".join(f", {key}" for key in keys)
 
     def about(length: str) -> str:

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scope_catalogue.shown import Failed, Rollup
 from scope_server.store.schema.columns import Kind, StreamTable
+from scope_views.matching import matching
 
 Integers = npt.NDArray[np.int64]
 
@@ -39,8 +39,8 @@ class Tally:
 def tally(table: StreamTable, rows: pa.Table) -> Tally:
     """Adds up rows in their stored form, at least one."""
     rollup = table.rollup
-    if rollup.unless:
-        rows = rows.filter(pc.equal(rows.column(rollup.unless), 0))
+    if table.added_up:
+        rows = rows.filter(matching(table.added_up, rows))
     micros = _numbers(rows, "time", pa.int64())
     keys = {
         "machine": _numbers(rows, "machine", pa.int64()),
@@ -50,7 +50,7 @@ def tally(table: StreamTable, rows: pa.Table) -> Tally:
     counts = np.maximum(_numbers(rows, rollup.count, pa.int64()), 0) if rollup.count else ones
     measured = _measured(table, rows)
     by_minute = keys | {"minute": micros // _MINUTE_US}
-    values = {"counts": counts, "sums": np.maximum(measured, 0), "failed": _failed(rollup, rows)}
+    values = {"counts": counts, "sums": np.maximum(measured, 0), "failed": _failed(table, rows)}
     if rollup.histogram:
         groups, buckets = added_up(by_minute, values), _unfolded(by_minute, rows.column(rollup.histogram))
     else:
@@ -162,13 +162,12 @@ def _measured(table: StreamTable, rows: pa.Table) -> Integers:
     return np.where(nulls, -1, values)
 
 
-def _failed(rollup: Rollup, rows: pa.Table) -> Integers:
-    if not rollup.failed:
+def _failed(table: StreamTable, rows: pa.Table) -> Integers:
+    if table.rollup.failures:
+        return np.maximum(_numbers(rows, table.rollup.failures, pa.int64()), 0)
+    if table.failed is None:
         return np.zeros(len(rows), np.int64)
-    values = _numbers(rows, rollup.failed, pa.int64())
-    if rollup.failed_if is Failed.COUNTED:
-        return np.maximum(values, 0)
-    return (values < 0 if rollup.failed_if is Failed.BELOW_ZERO else values != 0).astype(np.int64)
+    return np.asarray(matching(table.failed, rows).to_numpy(), np.int64)
 
 
 def _log2(values: Integers) -> Integers:

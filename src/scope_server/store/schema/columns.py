@@ -6,10 +6,12 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from scope_catalogue.condition import Condition, columns_read
+from scope_catalogue.errors import InvalidFilter
 from scope_catalogue.literal import ColumnType
 from scope_catalogue.shown import Latest, Rollup
 from scope_catalogue.stream import Column, DescribedStream, Mode
-from scope_catalogue.where import filter_columns
+from scope_catalogue.where import read_filter
 from scope_server.errors import SchemaConflict
 from scope_server.store.schema.arrow import NUMBERS, arrow_type
 
@@ -48,6 +50,9 @@ class StreamTable:
         meanings: meanings of the columns in the catalogue, with units.
         types: types of the columns, for `read_filter`.
         rollup: how its rows are added up.
+        added_up: which rows are; None: all.
+        failed: which of them failed; None: the rollup's column of failures says how many, or none did.
+        failures: what tells failures, for people; empty: nothing does.
         latest: which states its rows describe, if any.
     """
 
@@ -61,6 +66,9 @@ class StreamTable:
     meanings: Mapping[str, str]
     types: Mapping[str, ColumnType]
     rollup: Rollup
+    added_up: Condition | None = None
+    failed: Condition | None = None
+    failures: str = ""
     latest: Latest | None = None
 
     @property
@@ -171,8 +179,11 @@ def stream_table(stream: DescribedStream) -> StreamTable:
         columns=columns,
         meaning=stream.meaning,
         meanings={column.name: _said(column) for column in stream.columns},
-        types=filter_columns(stream.by_name, schema),
-        rollup=_rollup(stream, columns),
+        types=stream.types,
+        rollup=(rollup := _rollup(stream, columns)),
+        added_up=_condition(stream, columns, rollup.where),
+        failed=None if rollup.failures else _condition(stream, columns, stream.failed),
+        failures=rollup.failures or stream.failed,
         latest=_latest(stream, columns),
     )
 
@@ -181,7 +192,7 @@ def _rollup(stream: DescribedStream, columns: tuple[StoredColumn, ...]) -> Rollu
     kinds = {column.name: column.kind for column in columns}
     types = {column.name: column.sql for column in columns if column.kind not in KEYED}
     rollup = stream.rollup or Rollup(by=("comm",) if kinds.get("comm") is Kind.NAME else ())
-    added_up = (rollup.count, rollup.measured, rollup.failed, rollup.unless)
+    added_up = (rollup.count, rollup.measured, rollup.failures)
     unknown = [name for name in added_up if name and types.get(name) not in WHOLE]
     unknown += [rollup.histogram] if rollup.histogram and types.get(rollup.histogram) != "bigint[]" else []
     unknown += [name for name in rollup.by if kinds.get(name) is not Kind.NAME]
@@ -190,6 +201,22 @@ def _rollup(stream: DescribedStream, columns: tuple[StoredColumn, ...]) -> Rollu
     if unknown:
         raise SchemaConflict(f"stream '{stream.name}': its rollup needs '{unknown[0]}', which is not such a column")
     return rollup
+
+
+def _condition(stream: DescribedStream, columns: tuple[StoredColumn, ...], where: str) -> Condition | None:
+    """A filter on rows in their stored form, which have keys in place of texts: it can only compare whole numbers."""
+    if not where:
+        return None
+    try:
+        condition = read_filter(where, stream.types)
+    except InvalidFilter as error:
+        raise SchemaConflict(f"stream '{stream.name}': its rollup needs a filter that is not valid: {error}") from None
+    whole = {column.name for column in columns if column.kind not in KEYED and column.sql in WHOLE}
+    if strange := columns_read(condition) - whole:
+        raise SchemaConflict(
+            f"stream '{stream.name}': its rollup's filter compares '{min(strange)}', which is no number"
+        )
+    return condition
 
 
 def _latest(stream: DescribedStream, columns: tuple[StoredColumn, ...]) -> Latest | None:

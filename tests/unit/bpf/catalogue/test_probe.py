@@ -11,12 +11,16 @@ import pytest
 
 from scope_bpf import probes as found
 from scope_bpf.catalogue import probe as catalogue
+from scope_bpf.catalogue.described import described_stream
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.stream import Stream
 from scope_bpf.errors import LayoutMismatch
 from scope_bpf.probes import probe_named, probes
 from scope_catalogue.errors import UnknownProbe
 from scope_catalogue.stream import COMMON, Column, fingerprint
+from scope_views.chosen import Chosen
+from scope_views.flames.folded import Folded
+from scope_views.tables.tables import Tables
 
 ALL = list(probes().values())
 STREAMS = [(probe, stream) for probe in ALL for stream in probe.streams]
@@ -86,14 +90,23 @@ def test_a_unit_is_in_the_name(probe: Probe, stream: Stream) -> None:
 
 
 @every_stream
-def test_a_live_table_shows_columns_of_its_own(probe: Probe, stream: Stream) -> None:
-    """Every column that a live table or a label uses exists in the stream."""
-    for live in (stream.live, *stream.also_live):
-        single = {live.failures, live.unless, live.only, live.failed, live.rate} - {""}
-        assert {*live.by, *live.totals, *live.latest, *live.told_apart, *live.quantiles, *single} <= set(
-            probe.schema(stream).names
-        )
-    assert set(stream.labels) <= set(probe.schema(stream).names)
+def test_what_is_shown_suits_the_stream(probe: Probe, stream: Stream) -> None:
+    """Every column and filter of its tables, graph, timeline and lines, and every label, is one of the stream."""
+    described = described_stream(probe, stream)
+    names = set(described.by_name)
+    assert {name for view in Tables([described]).views for name in view.columns} <= names
+    shown = stream.shown
+    if shown.flame:
+        assert set(Folded(described).columns) - {"pid", "start_ns"} <= names
+    for slices in shown.timeline.slices:
+        used = {*slices.named, *slices.followed_by, *slices.on, *filter(None, (slices.lasting,))}
+        assert used | Chosen(described, slices.where).columns <= names
+    for counter in shown.timeline.counters:
+        used = {counter.column, *counter.by, *filter(None, (counter.after,))}
+        assert used | Chosen(described, counter.zero_where).columns <= names
+    assert Chosen(described, stream.failed).columns <= names
+    columns = {name for part in shown.line if "{" not in part for name in (part,)}
+    assert columns | set(stream.labels) <= names
 
 
 def test_c_and_python_name_the_same_fields() -> None:

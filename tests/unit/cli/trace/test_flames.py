@@ -8,10 +8,9 @@ import pytest
 from tests.unit.views.streams import stream
 
 from scope_catalogue.shown import Flame
-from scope_catalogue.stream import Column
 from scope_cli.trace.flames import FlameSink
 
-STREAMS = [stream({"ns": Column("")}, flame=Flame(by=()), name=name) for name in ("one", "two", "empty")]
+STREAMS = [stream(("stack",), flame=Flame(by=()), name=name) for name in ("one", "two", "empty")]
 ROWS = pa.RecordBatch.from_pydict({"stack": ["main;a", "main"]})
 
 

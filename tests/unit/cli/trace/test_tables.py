@@ -16,8 +16,9 @@ from scope_bpf.catalogue.described import described_stream
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.stream import Stream
 from scope_bpf.probes import probes
-from scope_catalogue.shown import Live
+from scope_catalogue.shown import Latest
 from scope_catalogue.stream import Column, DescribedStream, Mode
+from scope_catalogue.tables import AnyTable, Count, LatestRows, Quantiles, Sum, Table
 from scope_cli.text_table import width_of
 from scope_cli.trace.tables import TableSink, Wanted, headings, table_lines
 from scope_views.tables import aggregate
@@ -46,7 +47,7 @@ def test_each_stream_looks_as_it_did(probe: Probe, of: Stream) -> None:
         sink.write(described, _rows(described, probe.schema(of), seed))
     pictures = []
     for width in WIDTHS:
-        lines = [line for _, line in table_lines(sink.aggregates, Wanted(top=7), width)]
+        lines = [line for _, line in table_lines(sink.views, Wanted(top=7), width)]
         assert width is None or max(map(width_of, lines)) <= width
         pictures.append(f"== {width or 'pipe'}\n" + "".join(f"{line}\n" for line in lines))
     kept = PICTURES / f"{of.name}.txt"
@@ -79,22 +80,24 @@ def _value(field: pa.Field, column: Column, chance: random.Random) -> Any:
     return chance.choice([0, 0, 1, 2, -2 if pa.types.is_signed_integer(kind) else 7])
 
 
-def _sink(live: Live, columns: dict[str, Column], rows: list[dict[str, Any]]) -> tuple[TableSink, DescribedStream]:
-    shown = stream(columns, live)
+def _sink(table: AnyTable, columns: dict[str, Column], rows: list[dict[str, Any]]) -> tuple[TableSink, DescribedStream]:
+    shown = stream(columns, table)
     sink = TableSink([shown])
     sink.write(shown, pa.RecordBatch.from_pylist(rows))
     return sink, shown
 
 
 def _shown(sink: TableSink, wanted: Wanted, width: int | None = None) -> list[str]:
-    return [line for _, line in table_lines(sink.aggregates, wanted, width)][2:]
+    return [line for _, line in table_lines(sink.views, wanted, width)][2:]
 
 
 def test_numbers_and_headings_are_never_cut() -> None:
     """In a narrow terminal texts are cut, and whole columns are left out and named; a path keeps its end."""
     columns = {"path": Column(""), "bytes": Column("", "bytes"), "duration_ns": Column("", "ns")}
-    live = Live(by=("path",), totals=("bytes", "duration_ns"), quantiles=("duration_ns",))
-    sink, _ = _sink(live, columns, [{"path": "/a/rather/long/path/to/a.file", "bytes": 1 << 40, "duration_ns": 10**18}])
+    table = Table(("path",), (Count(), Sum("bytes"), Sum("duration_ns"), Quantiles("duration_ns")))
+    sink, _ = _sink(
+        table, columns, [{"path": "/a/rather/long/path/to/a.file", "bytes": 1 << 40, "duration_ns": 10**18}]
+    )
     assert _shown(sink, Wanted(), 50) == [
         "path          count     bytes             duration",
         "…h/to/a.file      1  1.00 TiB  1,000,000,000.00 s",
@@ -111,10 +114,10 @@ def test_numbers_and_headings_are_never_cut() -> None:
 def test_groups_are_sorted_by_a_column(sort: str, order: list[str]) -> None:
     """Groups are sorted by the table's ranking or by any heading: the largest number first, texts in order."""
     columns = {"comm": Column(""), "duration_ns": Column("", "ns"), "weight": Column("")}
-    live = Live(by=("comm",), totals=("weight",), quantiles=("duration_ns",))
+    table = Table(("comm",), (Count(), Sum("weight"), Quantiles("duration_ns")))
     rows = [("a", 1, 2), ("a", 1, 3), ("b", 5, 7), ("c", 9, 1)]
     named = [{"comm": comm, "duration_ns": ns, "weight": weight} for comm, ns, weight in rows]
-    sink, shown = _sink(live, columns, named)
+    sink, shown = _sink(table, columns, named)
     assert [line.split()[0] for line in _shown(sink, Wanted(sort=sort))[1:4]] == order
     assert sort in headings([shown]) | {""}
 
@@ -122,8 +125,7 @@ def test_groups_are_sorted_by_a_column(sort: str, order: list[str]) -> None:
 def test_states_that_are_dropped_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """To limit memory, only the largest states stay; a remark says how many were dropped."""
     monkeypatch.setattr(aggregate, "MOST_GROUPS", 10)
-    live = Live(by=("n",), totals=("size",))
-    states = stream({"size": Column("")}, live, mode=Mode.SUMMARY, gauge=True)
+    states = stream(("n", "size"), Table(("n",), (Sum("size"),)), mode=Mode.SUMMARY, latest=Latest(("n",), (), ()))
     sink = TableSink([states])
     sink.write(states, pa.RecordBatch.from_pylist([{"n": number, "size": number} for number in range(1, 14)]))
     heading, largest, *_, remark = _shown(sink, Wanted())
@@ -133,10 +135,10 @@ def test_states_that_are_dropped_are_said(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_what_is_left_out_is_said() -> None:
     """A remark says how many groups, or how many rows before the latest, are not shown."""
-    sink, _ = _sink(Live(by=("n",)), {"n": Column("")}, [{"n": number} for number in range(1234)])
+    sink, _ = _sink(Table(("n",)), {"n": Column("")}, [{"n": number} for number in range(1234)])
     assert _shown(sink, Wanted(top=3))[-1] == "1,231 more groups; --top 1234 shows all"
     rows = [{"n": number, "ktime_ns": 1000 - abs(number - 1000)} for number in range(1234)]
-    sink, _ = _sink(Live(latest=("n",)), {"n": Column("")}, rows)
+    sink, _ = _sink(LatestRows(("n",)), {"n": Column("")}, rows)
     *latest, remark = _shown(sink, Wanted())
     assert latest[-1].strip() == "1000", "the latest by time, in whatever order rows come"
     assert remark == "the latest 12 of 1,234 rows; --lines shows each"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.unit.views.streams import stream as described
 
-from scope_catalogue.shown import Flame, Live
+from scope_catalogue.shown import Flame, Latest
 from scope_catalogue.stream import Column, DescribedStream, Mode
 from scope_views.errors import NothingToShow
 from scope_views.flames.folded import MOST_STACKS, OTHER, Folded
@@ -20,10 +20,12 @@ from scope_views.flames.text import folded_lines
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def stream(name: str = "sample", flame: Flame | None = None, *tables: Live, **given: Any) -> DescribedStream:
+def stream(name: str = "sample", flame: Flame | None = None, **given: Any) -> DescribedStream:
     columns = {"ns": Column("time", "ns"), "nested": Column("not to be counted"), "kernel": Column("kernel")}
-    flame = flame or Flame(weight="ns", by=("comm",), unless="nested")
-    return described({**columns, "stack": Column("stack", stack=True)}, *tables, flame=flame, name=name, **given)
+    flame = flame or Flame(weight="ns", by=("comm",), where="nested = 0")
+    return described(
+        {"comm": Column(""), **columns, "stack": Column("stack", stack=True)}, flame=flame, name=name, **given
+    )
 
 
 def batch(*rows: tuple[str | None, int, int], kernel: str | None = "k") -> pa.RecordBatch:
@@ -70,7 +72,7 @@ def test_rows_are_counted_where_nothing_weighs() -> None:
 
 def test_states_weigh_what_they_weigh_last() -> None:
     """Each row of a state replaces the one before; a state that has ended weighs nothing."""
-    of = stream("sample", None, Live(by=("stack",), totals=("ns",)), mode=Mode.SUMMARY, gauge=True)
+    of = stream(mode=Mode.SUMMARY, latest=Latest(("stack",), (), ("ns",)))
     first = batch(("main;a", 5, 0), ("main;b", 2, 0), ("main;c", 7, 0))
     later = batch(("main;a", 3, 0), ("main;b", 0, 0))
     one, other = (

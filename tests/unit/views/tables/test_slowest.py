@@ -7,13 +7,14 @@ import pyarrow as pa
 import pytest
 from tests.unit.views.streams import stream
 
-from scope_catalogue.shown import Live
-from scope_catalogue.stream import Column
-from scope_views.tables.aggregate import LATEST_ROWS
-from scope_views.tables.slowest import Slowest
+from scope_catalogue.tables import SlowestRows
+from scope_views.tables.slowest import MOST_ROWS, Slowest
 
 MS = 1_000_000
-LIVE = Live(latest=("number", "all_ns"), slowest="all_ns", parts=("here_ns", "there_ns"), only="number", unless="odd")
+TABLE = SlowestRows(
+    ("number", "all_ns"), duration="all_ns", parts=("here_ns", "there_ns"), where="number > 0 and odd = 0"
+)
+STREAM = stream(("number", "all_ns", "here_ns", "there_ns", "odd"), TABLE)
 
 
 def _batch(first: int, rows: list[tuple[int | None, int | None]], odd: int = 0) -> pa.RecordBatch:
@@ -30,15 +31,14 @@ def _batch(first: int, rows: list[tuple[int | None, int | None]], odd: int = 0) 
 
 
 def _slowest(*batches: pa.RecordBatch) -> Slowest:
-    columns = {name: Column("", "ns") for name in LIVE.parts}
-    slowest = Slowest(stream(columns, LIVE), LIVE)
+    slowest = Slowest(STREAM, TABLE)
     for batch in batches:
-        slowest.add(batch.select(list(slowest.columns)))
+        slowest.add(batch.select(sorted(slowest.columns)))
     return slowest
 
 
 def _numbers(slowest: Slowest) -> list[Any]:
-    return [row["number"] for row in slowest.latest]
+    return [row["number"] for row in slowest.rows]
 
 
 def test_the_slowest_rows_of_all_batches_are_kept() -> None:
@@ -51,8 +51,8 @@ def test_the_slowest_rows_of_all_batches_are_kept() -> None:
         _batch(300, [(800 * MS, MS)], odd=1),
     )
     assert _numbers(slowest)[:2] == [200, 51]
-    assert len(slowest.latest) == LATEST_ROWS
-    assert slowest.rows == 102
+    assert len(slowest.rows) == MOST_ROWS
+    assert slowest.count == 102
 
 
 def test_what_took_longer_is_told_the_most_first() -> None:
@@ -60,7 +60,7 @@ def test_what_took_longer_is_told_the_most_first() -> None:
     usual = [(MS, MS)] * 99
     rows: list[tuple[int | None, int | None]] = [(7 * MS, MS), (6 * MS, 21 * MS), (101 * MS, 2 * MS), (None, 300 * MS)]
     slowest = _slowest(_batch(1, [*usual, *rows]))
-    told = {row["number"]: slowest.longer_parts(row) for row in slowest.latest[:4]}
+    told = {row["number"]: slowest.longer_parts(row) for row in slowest.rows[:4]}
     assert {number: list(parts) for number, parts in told.items()} == {
         100: ["here_ns"],
         101: ["there_ns", "here_ns"],
@@ -72,15 +72,23 @@ def test_what_took_longer_is_told_the_most_first() -> None:
 
 def test_what_slowed_a_row_is_told_first() -> None:
     """A column that is not 0 names its cause, even if the row's parts are unknown."""
-    live = replace(LIVE, unless="", causes={"odd": "another prompt", "there_ns": "a stop"})
-    slowest = Slowest(stream({}, live), live)
+    causes = {"odd != 0": "another prompt", "there_ns > 0": "a stop"}
+    slowest = Slowest(STREAM, replace(TABLE, where="", causes=causes))
     slowest.add(_batch(1, [(MS, 0)] * 99))
     slowest.add(_batch(100, [(7 * MS, 0), (None, 8 * MS)], odd=3))
     slowest.add(_batch(102, [(MS, 6 * MS), (9 * MS, 0)]))
-    told = {row["number"]: (slowest.causes(row), list(slowest.longer_parts(row))) for row in slowest.latest[:4]}
+    told = {row["number"]: (slowest.causes(row), list(slowest.longer_parts(row))) for row in slowest.rows[:4]}
     assert told == {
         100: (["another prompt"], ["here_ns"]),
         101: (["another prompt", "a stop"], []),
         102: (["a stop"], ["there_ns"]),
         103: ([], ["here_ns"]),
     }
+
+
+def test_rows_without_a_duration_are_left_out() -> None:
+    """A row that has not ended has no duration yet."""
+    batch = _batch(1, [(MS, MS), (2 * MS, MS)])
+    durations = pa.array([None, 3 * MS], pa.uint64())
+    slowest = _slowest(batch.set_column(batch.schema.get_field_index("all_ns"), "all_ns", durations))
+    assert (_numbers(slowest), slowest.count) == ([2], 1)

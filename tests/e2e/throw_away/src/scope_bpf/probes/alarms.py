@@ -2,8 +2,9 @@
 
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.stream import Stream
-from scope_catalogue.shown import Live
+from scope_catalogue.shown import Shown
 from scope_catalogue.stream import Column
+from scope_catalogue.tables import Table
 
 PROBE = Probe(
     name="alarms",
@@ -13,7 +14,7 @@ PROBE = Probe(
             "alarm",
             "an alarm that a process has set rings",
             columns={"interrupted_pid": Column("the process that ran on the CPU, 0 if none did")},
-            live=Live(by=("comm",)),
+            shown=Shown(tables=(Table(("comm",)),)),
         ),
     ),
     alternatives=(Alternative("tp_btf: itimer_expire, itimer_state", ("alarm_rings", "alarm_set")),),

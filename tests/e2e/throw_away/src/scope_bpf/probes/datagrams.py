@@ -2,8 +2,9 @@
 
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.stream import Stream
-from scope_catalogue.shown import Live
+from scope_catalogue.shown import Shown
 from scope_catalogue.stream import Column
+from scope_catalogue.tables import Table
 
 PROBE = Probe(
     name="datagrams",
@@ -17,7 +18,7 @@ PROBE = Probe(
                 "destination": Column("address of the receiver"),
                 "port": Column("the receiver's"),
             },
-            live=Live(by=("comm", "destination")),
+            shown=Shown(tables=(Table(("comm", "destination")),)),
         ),
     ),
     alternatives=(Alternative("tp_btf: net_dev_queue", ("datagram_sent",)),),

@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.stream import Derived, Stream
-from scope_catalogue.shown import Live
+from scope_catalogue.shown import Shown
 from scope_catalogue.stream import Column, Mode
+from scope_catalogue.tables import LatestRows
 
 
 class _Sampler:
@@ -37,7 +38,7 @@ PROBE = Probe(
                 "one_minute": Derived(Column("of the last minute"), pa.float64()),
                 "tasks": Derived(Column("threads there are"), pa.uint32()),
             },
-            live=Live(latest=("one_minute", "tasks")),
+            shown=Shown(tables=(LatestRows(("one_minute", "tasks")),)),
         ),
     ),
     sampler=_Sampler,

@@ -2,8 +2,9 @@
 
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.stream import Stream
-from scope_catalogue.shown import Live, Rollup
+from scope_catalogue.shown import Rollup, Shown
 from scope_catalogue.stream import Column, Mode
+from scope_catalogue.tables import Sum, Table
 
 _KIND = {"kind": Column("what for")}
 
@@ -12,7 +13,11 @@ PROBE = Probe(
     meaning="soft interrupts by kind",
     streams=(
         Stream(
-            "softirq", "a soft interrupt begins", columns=_KIND, live=Live(by=("kind",)), rollup=Rollup(by=("kind",))
+            "softirq",
+            "a soft interrupt begins",
+            columns=_KIND,
+            shown=Shown(tables=(Table(("kind",)),)),
+            rollup=Rollup(by=("kind",)),
         ),
         Stream(
             "softirq_summary",
@@ -20,7 +25,7 @@ PROBE = Probe(
             columns=_KIND | {"count": Column("how many began")},
             mode=Mode.SUMMARY,
             of_processes=False,
-            live=Live(by=("kind",), totals=("count",)),
+            shown=Shown(tables=(Table(("kind",), (Sum("count"),)),)),
             rollup=Rollup(by=("kind",), count="count"),
         ),
     ),
