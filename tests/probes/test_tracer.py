@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,13 +25,13 @@ from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.doctor import examine
 from scope_bpf.capture.events import BUFFER_BYTES
 from scope_bpf.capture.tracer import Tracer
-from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.probe import Alternative, Hooks, Probe
 from scope_bpf.catalogue.stream import Stream
 from scope_bpf.catalogue.target import Target
 from scope_bpf.errors import KernelError, LayoutMismatch, NotSupported, VerifierError
 from scope_bpf.probes import probe_named, probes
 from scope_catalogue.errors import InvalidOption
-from scope_catalogue.options import parse_options, trial
+from scope_catalogue.options import Option, parse_options, trial
 from scope_catalogue.stream import Column, Mode
 
 PROGRAM = """
@@ -80,6 +81,31 @@ def test_the_first_alternative_that_works_is_taken(thing: "type[Probe]") -> None
     finding = examine(probe)
     assert finding.available
     assert (finding.attach_point, "no_such_tracepoint" in finding.reason) == ("the other way", True)
+
+
+def test_options_that_load_other_programs_are_tried(thing: "type[Probe]") -> None:
+    """If it is asked for, each value of an option that loads other programs is tried, and the reason of a failure told;
+    one that changes no program is not."""
+
+    def hooks(options: Mapping[str, Any]) -> Hooks:
+        return Hooks(programs=("refused",)) if options["way"] == "bad" else Hooks()
+
+    ways = Option("way", "choice", "default", "", choices=("default", "same", "bad"))
+    also = Option("also", "boolean", False, "")
+    probe = replace(
+        thing(section="tp_btf/no_such_tracepoint"),
+        alternatives=thing().alternatives[1:],
+        extra_options=(ways, also),
+        hooks=hooks,
+        constants=lambda options: {"is_also": options["also"]},
+    )
+    assert examine(probe).tried == ()
+    finding = examine(probe, options=True)
+    assert finding.available
+    assert [one.option for one in finding.tried] == ["way=bad", "also=true"]
+    assert "no_such_tracepoint" in finding.tried[0].reason
+    whole = examine(probe_named("profile"), options=True)
+    assert {one.option: one.reason for one in whole.tried} == {"mode=summary": "", "record=off_cpu": ""}
 
 
 def test_the_best_alternative_is_taken_where_it_works(thing: "type[Probe]") -> None:

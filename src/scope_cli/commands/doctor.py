@@ -11,18 +11,24 @@ def register(subcommands: Any) -> None:
     """Adds the subcommand."""
     parser = subcommands.add_parser("doctor", help="say which probes can run here, where they attach, and why")
     parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument(
+        "--options",
+        action="store_true",
+        help="also try each option that loads other programs; takes three times as long",
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Checks every probe; status 1 if one cannot run, unless the host has no device for it."""
+    """Checks every probe; status 1 if one cannot run, with an option that was tried or without, unless the host has no
+    device for it."""
     from scope_bpf.capture.doctor import examine_all
     from scope_bpf.host import features
     from scope_bpf.probes import probes
     from scope_cli.printable import print_json, print_line
 
     if arguments.json:
-        findings = list(examine_all(probes().values()))
+        findings = list(examine_all(probes().values(), options=arguments.options))
         found = {
             "kernel": platform.release(),
             "architecture": platform.machine(),
@@ -36,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
             print_line(f"{'✓' if feature.available else '✗'} {feature.name}: {feature.reason}")
         sys.stdout.flush()  # the probes take seconds
         findings = []
-        for finding in examine_all(probes().values()):
+        for finding in examine_all(probes().values(), options=arguments.options):
             findings.append(finding)
             mark = "✓" if finding.available else "–" if finding.no_device else "✗"
             print_line(f"{mark} {finding.probe}: {finding.attach_point or finding.reason}")
@@ -44,5 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
                 print_line(f"    {finding.reason}")
             if finding.unseen:
                 print_line(f"    does not record {' and '.join(finding.unseen)}")
+            for tried in finding.tried:
+                print_line(f"    {'✗' if tried.reason else '✓'} -o {tried.option}{tried.reason and ': '}{tried.reason}")
             sys.stdout.flush()
-    return 0 if all(finding.available or finding.no_device for finding in findings) else 1
+        if not arguments.options:
+            print_line("each was tried with its default options; `scope doctor --options` tries the others, too")
+    works = (one.available and not any(tried.reason for tried in one.tried) for one in findings if not one.no_device)
+    return 0 if all(works) else 1
