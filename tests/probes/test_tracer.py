@@ -94,15 +94,14 @@ def test_options_that_load_other_programs_are_tried(thing: "type[Probe]") -> Non
     also = Option("also", "boolean", False, "")
     probe = replace(
         thing(section="tp_btf/no_such_tracepoint"),
-        alternatives=thing().alternatives[1:],
+        alternatives=(Alternative("the other way", ("taken",)),),
         extra_options=(ways, also),
         hooks=hooks,
-        constants=lambda options: {"is_also": options["also"]},
     )
     assert examine(probe).tried == ()
     finding = examine(probe, options=True)
     assert finding.available
-    assert [one.option for one in finding.tried] == ["way=bad", "also=true"]
+    assert [one.option for one in finding.tried] == ["way=bad"]
     assert "no_such_tracepoint" in finding.tried[0].reason
     whole = examine(probe_named("profile"), options=True)
     assert {one.option: one.reason for one in whole.tried} == {"mode=summary": "", "record=off_cpu": ""}
