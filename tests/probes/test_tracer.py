@@ -103,8 +103,12 @@ def test_options_that_load_other_programs_are_tried(thing: "type[Probe]") -> Non
     assert finding.available
     assert [one.option for one in finding.tried] == ["way=bad"]
     assert "no_such_tracepoint" in finding.tried[0].reason
-    whole = examine(probe_named("profile"), options=True)
-    assert {one.option: one.reason for one in whole.tried} == {"mode=summary": "", "record=off_cpu": ""}
+
+
+def test_the_options_of_a_probe_that_are_tried() -> None:
+    """Modes, and what else is attached."""
+    finding = examine(probe_named("profile"), options=True)
+    assert {one.option: one.reason for one in finding.tried} == {"mode=summary": "", "record=off_cpu": ""}
 
 
 def test_the_best_alternative_is_taken_where_it_works(thing: "type[Probe]") -> None:
