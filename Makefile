@@ -76,8 +76,9 @@ $(STUBS): $(PROTOS)
 	$(or $(wildcard $(BIN)/python),$(PYTHON)) deploy/generate_stubs.py $(PROTOS)
 
 .PHONY: docs
-docs: build ## write the pages in docs/probes/ from the catalogue
+docs: build ## write the pages in docs/probes/ from the catalogue, and docs/api.md from the table of routes
 	@$(BIN)/python docs/probes/generate.py
+	@$(BIN)/python tools/generate_api_page.py
 
 .PHONY: client
 client: build ## write the command line's calls of the API from the table of routes

@@ -20,9 +20,9 @@ _WHY = {"shutdown": "its agent was stopped", "killed": "its agent was killed", "
 class Cost(Answer):
     """What a task's BPF programs cost, by the kernel's statistics."""
 
-    cpu_share: float = Field(0.0, description="of one CPU")
-    ns_per_run: float = 0.0
-    runs_per_second: float = 0.0
+    cpu_share: float = Field(description="of one CPU")
+    ns_per_run: float
+    runs_per_second: float
 
 
 class Run(Answer):

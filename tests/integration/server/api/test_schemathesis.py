@@ -1,0 +1,52 @@
+"""schemathesis: requests made from the OpenAPI document, good and bad; every answer must be as the document says."""
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.integration.server.records import rows, stacks
+from tests.integration.server.running import Server, until
+from tests.integration.server.stand_in_agent import StandInAgent
+from tests.integration.server.test_app import STORED, answers, recorded, uploading
+
+StartServer = Callable[..., Any]
+PATIENCE_S = 300
+EXAMPLES = 3  # of each operation, besides those of each limit in the document
+
+
+async def test_answers_are_as_described(start_server: StartServer, tmp_path: Path) -> None:
+    """No request, however strange, gets an answer that the document does not have: status, media type, schema.
+
+    A request that is valid by its schema may be refused: a filter, for example, is a language of its own.
+    """
+    agent = StandInAgent()
+    async with start_server() as server, agent.attending(server) as channel, uploading(agent, channel) as call:
+        await until(lambda: server.ask("GET", "probes"), lambda answer: answer[0] == 200)
+        run = await recorded(server, agent)
+        held = stacks(["main;small", "main;large"], live_count=[1, 3], live_bytes=[100, 700])
+        sent = [run.batch(1, rows(101), 108, {("ring", "ring_full"): 7}), run.batch(1, held, stream="cuda_live")]
+        assert await answers(call, *sent) == [STORED, STORED]
+        described = await server.get("openapi.json")
+        (tmp_path / "openapi.json").write_text(json.dumps(described))
+        ran = await asyncio.to_thread(_run, server, tmp_path)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    tested = re.search(r"Tested: (\d+)", ran.stdout)
+    assert tested
+    assert int(tested[1]) == sum(map(len, described["paths"].values()))
+
+
+def _run(server: Server, folder: Path) -> "subprocess.CompletedProcess[str]":
+    command = [
+        *(sys.executable, "-m", "schemathesis.cli", "run", "openapi.json", "--url", f"http://{server.http}"),
+        *("--header", f"Authorization: {server.authorization}", "--phases", "coverage,fuzzing"),
+        *("--generation-deterministic", "--max-examples", str(EXAMPLES), "--request-timeout", "60"),
+        *("--exclude-checks", "positive_data_acceptance", "--no-color", "--continue-on-failure"),
+    ]
+    environment = {**os.environ, "COLUMNS": "160", "HYPOTHESIS_STORAGE_DIRECTORY": str(folder)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
