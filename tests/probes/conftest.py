@@ -15,7 +15,7 @@ from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.tracer import Tracer
 from scope_bpf.catalogue.probe import Probe
 from scope_bpf.catalogue.target import Target
-from scope_bpf.errors import NotSupported
+from scope_bpf.errors import NotSupported, ScopeBpfError
 from scope_bpf.host import require_bpf
 from scope_bpf.probes import probe_named
 from scope_catalogue.options import parse_options
@@ -45,16 +45,19 @@ def record(runnable: dict[str, str]) -> Record:
         hold: float = 0,
         **options: Any,
     ) -> Recording:
-        if isinstance(probe, str):
-            if runnable[probe]:
-                pytest.skip(runnable[probe])
-            probe = probe_named(probe)
+        is_thrown_away = not isinstance(probe, str)
+        probe = probe_named(probe) if isinstance(probe, str) else probe
         held = HeldCommand(command)
         recording = Recording(held.pid)
         try:
             target = target or Target(pid=held.pid)
             with Tracer(probe, parse_options(probe.options, options), target, command=held.path) as tracer:
-                tracer.start()
+                try:
+                    tracer.start()
+                except ScopeBpfError:  # only now, because examining a probe takes long on a busy machine
+                    if not is_thrown_away and (reason := runnable[probe.name]):
+                        pytest.skip(reason)
+                    raise
                 if tracer._functions and tracer._functions.resolver:
                     tracer._functions.resolver.settle(60)
                 time.sleep(hold)
