@@ -18,9 +18,8 @@ class Slices:
         text: the name of every slice, where no column names it.
         lasting: the column with the slice's length; rows without it have no slice. Empty: the slice is a moment.
         ending: the row's time is the end of the slice; otherwise its start.
-        followed_by: columns that add up to the time between the end of the slice and the row's time.
-        on: columns whose values name tracks, each below the one before; rows without the last value have no slice.
-        of_machine: the tracks of `on` belong to the machine; otherwise to the row's process.
+        on: columns whose values name tracks of the process, each below the one before; rows without the last value
+            have no slice.
         below: the name of a track below the thread's, or below those of `on`. Empty: the slice is on that track itself,
             where slices that begin at the same time as others do not belong.
         where: which rows have a slice.
@@ -30,9 +29,7 @@ class Slices:
     text: str = ""
     lasting: str = "duration_ns"
     ending: bool = False
-    followed_by: tuple[str, ...] = ()
     on: tuple[str, ...] = ()
-    of_machine: bool = False
     below: str = ""
     where: str = ""
 
@@ -55,16 +52,40 @@ class Counter:
 
 
 @dataclass(frozen=True)
+class Switches:
+    """Rows that are switches of threads, each timed when its thread left the CPU: tracks of CPUs and states of threads.
+
+    Attributes:
+        state: a column with why the thread left, in TASK_* bits; 0: it is runnable.
+        next: a column with the tid of the thread that got the CPU.
+        lasted: a column with the thread's time on the CPU.
+        waited: a column with the time that it had waited for the CPU before.
+        waker: a column with the tid of the thread that had woken it.
+        waker_process: a column with the waker's pid.
+        waker_name: a column with the waker's name.
+    """
+
+    state: str
+    next: str
+    lasted: str
+    waited: str
+    waker: str
+    waker_process: str
+    waker_name: str
+
+
+@dataclass(frozen=True)
 class Timeline:
     """What of a stream is shown on a timeline."""
 
     slices: tuple[Slices, ...] = ()
     counters: tuple[Counter, ...] = ()
+    switches: Switches | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing of the stream is shown."""
-        return not self.slices and not self.counters
+        return self == Timeline()
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 from tests.e2e.conftest import SCOPE
+from tests.scheduling import Scheduling, scheduling
 
 WORDS = ["copies", "contexts", "device", "allocate", "end"]
 SOURCE = Path(__file__).parents[1] / "probes/workloads/cuda_contexts.c"
@@ -25,11 +26,13 @@ class Timeline:
         tracks: the last descriptor of each uuid.
         slices: (track, name, begin, duration, arguments).
         counters: (track, time, value).
+        scheduling: times on CPUs, and wakeups.
     """
 
     tracks: dict[int, Any] = field(default_factory=dict)
     slices: list[tuple[int, str, int, int, dict[str, Any]]] = field(default_factory=list)
     counters: list[tuple[int, int, int]] = field(default_factory=list)
+    scheduling: Scheduling = field(default_factory=Scheduling)
 
     def path(self, track: int) -> tuple[str, ...]:
         """Names from the outermost track to this one."""
@@ -56,6 +59,7 @@ def _read(path: Path) -> Timeline:
         if packet.HasField("track_event"):
             assert packet.track_event.track_uuid in timeline.tracks, "a track is described before it is used"
             events.append((packet.timestamp, packet.track_event))
+    timeline.scheduling = scheduling(packets)
     open_slices: dict[int, list[tuple[str, int, dict[str, Any]]]] = {}
     for time, event in sorted(events, key=lambda one: one[0]):  # as the importer does: equal times keep their order
         stack = open_slices.setdefault(event.track_uuid, [])
@@ -226,7 +230,7 @@ def test_every_probe_has_a_timeline(tmp_path: Path) -> None:
     timeline, rows = _read(path), [json.loads(line) for line in file.read_text().splitlines()]
     found: dict[str, Counter[str]] = {}
     for track, name, *_ in timeline.slices:
-        found.setdefault(re.sub(r"cpu \d+", "cpu", timeline.path(track)[-1]), Counter())[name] += 1
+        found.setdefault(timeline.path(track)[-1], Counter())[name] += 1
 
     def expected(kind: str, column: str) -> Counter[str]:
         return Counter(row[column] for row in rows if row["type"] == kind)
@@ -236,33 +240,28 @@ def test_every_probe_has_a_timeline(tmp_path: Path) -> None:
     assert found["open"] == expected("open", "path")
     assert found["process"] == expected("exec", "filename") + Counter({"fork": 2})
     assert found["lifetime"] == expected("exit", "comm")
-    switches = [row for row in rows if row["type"] == "switch"]
-    assert found["cpu"] == Counter(row["comm"] for row in switches if row["on_cpu_ns"] is not None)
-    assert found["CPU"] == Counter(
-        {
-            "on a CPU": sum(row["on_cpu_ns"] is not None for row in switches),
-            "waits for a CPU": sum(row["run_queue_ns"] is not None for row in switches),
-            "asleep": sum(row["off_cpu_ns"] is not None for row in switches),
-        }
-    )
+    switches = [row for row in rows if row["type"] == "switch" and row["on_cpu_ns"] is not None]
+    assert Counter(tid for _, tid, *_ in timeline.scheduling.slices) == Counter(row["tid"] for row in switches)
 
 
-def test_slices_have_the_times_of_their_rows(tmp_path: Path) -> None:
-    """Slices that follow each other without a gap, or begin at the same time on other tracks, keep their lengths."""
+def test_scheduling_is_that_of_the_rows(tmp_path: Path) -> None:
+    """Times on a CPU and wakeups are those of the rows, on their CPUs, to the nanosecond."""
     path, file = tmp_path / "a.pftrace", tmp_path / "a.json"
     command = [*SCOPE, "trace", "sched", "--perfetto", str(path), "--json", str(file), "--"]
     loop = "for i in 1 2 3 4 5; do sleep 0.01 & i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done; done; wait"
     subprocess.run([*command, "sh", "-c", f"({loop}) & ({loop}) & ({loop}) & wait"], capture_output=True, check=True)
-    timeline = _read(path)
-    switches = [row for row in map(json.loads, file.read_text().splitlines()) if row["type"] == "switch"]
-    lengths: dict[str, Counter[int]] = {}
-    for track, name, _, duration_ns, _ in timeline.slices:
-        if timeline.path(track)[-1] == "CPU":
-            lengths.setdefault(name, Counter())[duration_ns] += 1
-    columns = {"on a CPU": "on_cpu_ns", "waits for a CPU": "run_queue_ns", "asleep": "off_cpu_ns"}
-    assert lengths == {
-        name: Counter(row[column] for row in switches if row[column] is not None) for name, column in columns.items()
-    }
+    found = _read(path).scheduling
+    rows = [row for row in map(json.loads, file.read_text().splitlines()) if row["type"] == "switch"]
+    ran = [row for row in rows if row["on_cpu_ns"] is not None]
+    assert len(ran) >= 19, "each process leaves its CPU when it ends"
+    assert sorted((cpu, tid, begin + ns, ns) for cpu, tid, begin, ns, _ in found.slices) == sorted(
+        (row["cpu"], row["tid"], row["ktime_ns"], row["on_cpu_ns"]) for row in ran
+    )
+    assert sorted(found.wakeups) == sorted(
+        (row["ktime_ns"] - row["on_cpu_ns"] - row["run_queue_ns"], row["tid"], row["waker_tid"])
+        for row in ran
+        if row["waker_tid"] is not None and row["run_queue_ns"] is not None
+    )
 
 
 def test_the_same_is_in_json(timeline: Timeline, program: Path) -> None:

@@ -3,7 +3,7 @@
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.stream import HEADER, Stream
 from scope_catalogue.guide import Example, Guide
-from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
+from scope_catalogue.shown import Rollup, Shown, Switches, Timeline
 from scope_catalogue.stream import Column, Mode
 from scope_catalogue.tables import Count, Quantiles, Sum, Table
 
@@ -97,23 +97,14 @@ PROBE = Probe(
                 ),
                 line=("tid", "cpu", "run_queue_ns", "on_cpu_ns", "prev_state", "next_tid", "next_comm", "waker_comm"),
                 timeline=Timeline(
-                    slices=(
-                        Slices(named=("comm",), lasting="on_cpu_ns", ending=True, on=("cpu",), of_machine=True),
-                        Slices(text="on a CPU", lasting="on_cpu_ns", ending=True, below="CPU"),
-                        Slices(
-                            text="waits for a CPU",
-                            lasting="run_queue_ns",
-                            ending=True,
-                            followed_by=("on_cpu_ns",),
-                            below="CPU",
-                        ),
-                        Slices(
-                            text="asleep",
-                            lasting="off_cpu_ns",
-                            ending=True,
-                            followed_by=("run_queue_ns", "on_cpu_ns"),
-                            below="CPU",
-                        ),
+                    switches=Switches(
+                        state="prev_state",
+                        next="next_tid",
+                        lasted="on_cpu_ns",
+                        waited="run_queue_ns",
+                        waker="waker_tid",
+                        waker_process="waker_pid",
+                        waker_name="waker_comm",
                     )
                 ),
             ),

@@ -45,8 +45,9 @@ class PerfettoSink:
 
     def close(self) -> list[str]:
         """Ends the file."""
-        with self._file:
+        with self._file as file:
             self._tell_losses()
+            file.write(self._trace.end())
         return [f"{self.name}: {self._rows:,} rows on the timeline; open it at https://ui.perfetto.dev"]
 
     def _tell_losses(self) -> None:

@@ -47,6 +47,10 @@ class Drawing:
         packets += [self._counter(counter) for counter in timeline.counters]
         return [messages for messages in packets if messages.count]
 
+    def describe_threads(self) -> None:
+        """Describes the threads of all rows, also where nothing is drawn on their tracks."""
+        self._tracks_of(_THREAD, self._thread)
+
     def _slices(self, slices: Slices) -> tuple[Messages, Messages]:
         """Ends, and begins or moments, of the rows that have a slice. A slice without a length is a moment."""
         tracks = self._tracks_of_slices(slices)
@@ -75,8 +79,6 @@ class Drawing:
     def _times(self, slices: Slices) -> tuple[Column, Column]:
         """When slices begin and end, in ns, shape (rows,) each."""
         at_ns = self._numbers("ktime_ns")
-        for column in slices.followed_by:
-            at_ns = at_ns - self._numbers(column)
         if not slices.lasting:
             return at_ns, at_ns
         length_ns = self._numbers(slices.lasting)
@@ -92,9 +94,6 @@ class Drawing:
     def _tracks_of_slices(self, slices: Slices) -> Column:
         """Tracks, shape (rows,); 0: none."""
 
-        def of_machine(values: Group, _: _Name) -> int:
-            return self._below(0, slices.on, values, None)
-
         def of_process(key: Group, _: _Name) -> int:
             pid, start_ns, tid, *values = key
             track = self._below(self._process(pid, start_ns), slices.on, values, tid)
@@ -103,8 +102,6 @@ class Drawing:
         def below_thread(key: Group, name: _Name) -> int:
             return self._tracks.named(self._thread(key, name), slices.below)
 
-        if slices.of_machine:
-            return self._tracks_of(slices.on, of_machine)
         if slices.on:
             return self._tracks_of((*_THREAD, *slices.on), of_process)
         return self._tracks_of(_THREAD, below_thread if slices.below else self._thread)

@@ -1,21 +1,27 @@
 """The bytes of a trace in Perfetto's protobuf format, piece by piece."""
 
-import pyarrow as pa
+from collections.abc import Sequence
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from scope_catalogue.shown import Switches
 from scope_catalogue.stream import DescribedStream
+from scope_views.groups import groups_of
 from scope_views.perfetto.drawing import Drawing
 from scope_views.perfetto.messages import Messages
+from scope_views.perfetto.scheduling import Scheduling
 from scope_views.perfetto.tracks import Tracks
 
 
 class PerfettoTrace:
-    """Slices and counters, as the streams' timelines say. The pieces, one behind the other, are the trace.
+    """Slices, counters and scheduling, as the streams' timelines say. The pieces, one behind the other, are the trace.
 
     Packets may come in any order of time; Perfetto sorts them.
     """
 
     def __init__(self) -> None:
-        self._tracks = Tracks()
+        self._tracks, self._scheduling = Tracks(), Scheduling()
 
     def begin(self, boottime_ns: int, realtime_ns: int) -> bytes:
         """The first piece: times are by CLOCK_BOOTTIME, and CLOCK_REALTIME was this at that time."""
@@ -27,10 +33,27 @@ class PerfettoTrace:
         if stream.shown.timeline.is_empty or not batch.num_rows:
             return b""
         packets = Drawing(self._tracks, stream, batch).packets()
-        encoded = [Messages(each.count).message(1, each).encoded() for each in packets]
-        return b"".join([self._tracks.taken(), *encoded])
+        if switches := stream.shown.timeline.switches:
+            Drawing(self._tracks, stream, batch.filter(pc.not_equal(batch["tid"], 0))).describe_threads()
+            self._describe_wakers(switches, batch)
+            packets += self._scheduling.packets(switches, batch)
+        return self._tracks.taken() + _encoded(packets)
+
+    def _describe_wakers(self, switches: Switches, batch: pa.RecordBatch) -> None:
+        names = (switches.waker, switches.waker_process, switches.waker_name)
+        for tid, pid, name in groups_of(batch, names)[0]:
+            if tid:
+                self._tracks.other_thread(tid, pid, name or "")
+
+    def end(self) -> bytes:
+        """The last piece."""
+        return _encoded(self._scheduling.rest())
 
     def loss(self, stream: str, told: str, begin_ns: int, end_ns: int) -> bytes:
         """A slice that says, in that time, which rows are missing."""
         self._tracks.slice(self._tracks.named(0, f"lost: {stream}"), told, begin_ns, end_ns)
         return self._tracks.taken()
+
+
+def _encoded(packets: Sequence[Messages]) -> bytes:
+    return b"".join(Messages(each.count).message(1, each).encoded() for each in packets if each.count)

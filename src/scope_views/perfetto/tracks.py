@@ -18,6 +18,7 @@ class Tracks:
         self._numbers: dict[Hashable, int] = {}
         self._texts: dict[tuple[str, str], int] = {}
         self._named: set[tuple[int, int]] = set()  # processes
+        self._others: set[int] = set()  # threads without a track
         self._names: dict[int, tuple[str, int]] = {}  # of threads, each with when it had the name
 
     def begin(self, boottime_ns: int, realtime_ns: int) -> None:
@@ -55,6 +56,13 @@ class Tracks:
         if at_ns >= since_ns:
             self._names[number] = name, at_ns
         return number
+
+    def other_thread(self, tid: int, pid: int, name: str) -> None:
+        """The name and process of a thread that has no track, such as a waker."""
+        if tid not in self._others:
+            self._others.add(tid)
+            packet = self._trace.packet.add(trusted_packet_sequence_id=SEQUENCE)
+            packet.process_tree.threads.add(tid=tid, tgid=pid, name=name)
 
     def named(self, parent: int, name: str, apart: Hashable = None) -> int:
         """A track under another; those that only differ in `apart` are shown as one, with rows as needed."""

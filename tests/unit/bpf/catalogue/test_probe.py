@@ -99,11 +99,13 @@ def test_what_is_shown_suits_the_stream(probe: Probe, stream: Stream) -> None:
     if shown.flame:
         assert set(Folded(described).columns) - {"pid", "start_ns"} <= names
     for slices in shown.timeline.slices:
-        used = {*slices.named, *slices.followed_by, *slices.on, *filter(None, (slices.lasting,))}
+        used = {*slices.named, *slices.on, *filter(None, (slices.lasting,))}
         assert used | Chosen(described, slices.where).columns <= names
     for counter in shown.timeline.counters:
         used = {counter.column, *counter.by, *filter(None, (counter.after,))}
         assert used | Chosen(described, counter.zero_where).columns <= names
+    if switches := shown.timeline.switches:
+        assert set(vars(switches).values()) <= names
     assert Chosen(described, stream.failed).columns <= names
     columns = {name for part in shown.line if "{" not in part for name in (part,)}
     assert columns | set(stream.labels) <= names
