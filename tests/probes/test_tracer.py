@@ -19,7 +19,9 @@ import pytest
 from tests.probes.recording import Compile, Record
 
 from scope_bpf import host
+from scope_bpf.binding.object import BpfObject
 from scope_bpf.binding.statistics import KernelStatistics
+from scope_bpf.capture import uprobe
 from scope_bpf.capture.account import Account
 from scope_bpf.capture.command import HeldCommand
 from scope_bpf.capture.doctor import examine
@@ -81,6 +83,27 @@ def test_the_first_alternative_that_works_is_taken(thing: "type[Probe]") -> None
     finding = examine(probe)
     assert finding.available
     assert (finding.attach_point, "no_such_tracepoint" in finding.reason) == ("the other way", True)
+
+
+def test_a_kernel_that_attaches_one_by_one_loads_programs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the kernel cannot attach to many functions at once, that is known before programs are loaded for it."""
+    loaded: list[BpfObject] = []
+    load = BpfObject.load
+
+    def refuse(_: int) -> None:
+        raise KernelError("cannot attach to many functions at once", errno.EINVAL)
+
+    def counted(object_: BpfObject) -> None:
+        loaded.append(object_)
+        load(object_)
+
+    uprobe.require_together.cache_clear()
+    monkeypatch.setattr(uprobe, "try_together", refuse)
+    monkeypatch.setattr(BpfObject, "load", counted)
+    finding = examine(probe_named("span"))
+    assert finding.attach_point == "uprobe: the declared functions"
+    assert "cannot attach to many functions at once" in finding.reason
+    assert len(loaded) == 1
 
 
 def test_options_that_load_other_programs_are_tried(thing: "type[Probe]") -> None:

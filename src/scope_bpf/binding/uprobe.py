@@ -12,6 +12,15 @@ EXTENSION = extension_file  # a loaded file whose code nobody calls: used to try
 NO_COUNTERS: Mapping[int, int] = {}
 
 
+def try_together(offset: int) -> None:
+    """Attaches a program that does nothing, as `multi` does, to an offset in `EXTENSION`, and detaches it.
+
+    Raises:
+        KernelError: the kernel does not support this (before Linux 6.6).
+    """
+    check(lib.scope_try_uprobes(str(EXTENSION).encode(), offset), "cannot attach to many functions at once")
+
+
 class UprobeLinks:
     """Attaches loaded programs until `close`.
 

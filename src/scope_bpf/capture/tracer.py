@@ -23,6 +23,7 @@ from scope_bpf.capture.settling import Settling
 from scope_bpf.capture.states import States
 from scope_bpf.capture.summaries import Summaries
 from scope_bpf.capture.unseen import Unseen
+from scope_bpf.capture.uprobe import require_together
 from scope_bpf.catalogue.probe import Alternative, Probe
 from scope_bpf.catalogue.target import Target
 from scope_bpf.errors import KernelError, NotSupported, ScopeBpfError, VerifierError
@@ -126,6 +127,8 @@ class Tracer:
             self._samples, self._parts = samples, [samples]
 
     def _start(self, alternative: Alternative) -> None:
+        if alternative.uprobe_multi:
+            require_together()
         programs = Programs(self.probe, alternative, self._target)
         with self._lock:
             self._programs, self._parts = programs, self._make_parts(alternative, programs)

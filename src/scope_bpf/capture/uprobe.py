@@ -1,11 +1,11 @@
 """A probe's places in user space: their data for programs, attaching file by file, and counts of each place."""
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 from scope_bpf.binding.map import read_per_cpu
 from scope_bpf.binding.object import BpfObject
-from scope_bpf.binding.uprobe import EXTENSION, UprobeLinks
+from scope_bpf.binding.uprobe import EXTENSION, UprobeLinks, try_together
 from scope_bpf.capture.account import PlaceAccount
 from scope_bpf.capture.kernel_books import loss_reasons
 from scope_bpf.capture.patterns import Match, Patterns
@@ -30,6 +30,24 @@ def make_room(object_: BpfObject, places: Sequence[Place], multi: bool) -> None:
         object_.map(Sites.MAP).resize(Sites.MOST)
     if multi:
         object_.expect_uprobes({program for place in places for program in place.programs})
+
+
+@cache
+def _unused_function() -> int:
+    """Offset of a function in this package's extension that nobody calls any more."""
+    with EXTENSION.open("rb", buffering=0) as file:
+        ((_, offset),) = ElfFile(file).functions(["PyInit__native"]).items()
+    return offset
+
+
+@cache
+def require_together() -> None:
+    """Checks that the kernel attaches to many functions at once, before large programs are loaded in vain.
+
+    Raises:
+        KernelError: it does not.
+    """
+    try_together(_unused_function())
 
 
 class Places:
@@ -70,14 +88,12 @@ class Places:
         Raises:
             KernelError: the kernel does not support this way to attach.
         """
-        with EXTENSION.open("rb", buffering=0) as file:
-            ((_, offset),) = ElfFile(file).functions(["PyInit__native"]).items()
         programs = {(place.leave, True) for place in self.places if place.leave}
         programs |= {(name, False) for place in self.places for name in (place.entry, place.begins_only) if name}
         links = self.links()
         try:
             for program, at_return in programs:
-                links.attach(program, str(EXTENSION), {offset: _NOBODYS}, at_return=at_return)
+                links.attach(program, str(EXTENSION), {_unused_function(): _NOBODYS}, at_return=at_return)
         except KernelError:
             links.close()
             raise

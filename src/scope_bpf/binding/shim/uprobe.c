@@ -36,14 +36,10 @@ int scope_expect_uprobes(struct bpf_program *program)
 	return bpf_program__set_expected_attach_type(program, UPROBE_MULTI);
 }
 
-/*
- * Attaches to many places at once; returns the link's descriptor. EINVAL on kernels before 6.6. While attached, the
- * kernel keeps the 16-bit counters at the offsets `counters` in the file higher by one; 0: none.
- */
-int scope_attach_uprobes(const struct bpf_program *program, const char *path, const uint64_t *offsets,
-			 const uint64_t *cookies, const uint64_t *counters, uint32_t count, bool at_return)
+static int attach_uprobes(int program_fd, const char *path, const uint64_t *offsets, const uint64_t *cookies,
+			  const uint64_t *counters, uint32_t count, bool at_return)
 {
-	struct uprobe_multi_link link = {.program_fd = bpf_program__fd(program), .attach_type = UPROBE_MULTI};
+	struct uprobe_multi_link link = {.program_fd = program_fd, .attach_type = UPROBE_MULTI};
 	int fd;
 
 	link.path = (uintptr_t)path;
@@ -54,6 +50,37 @@ int scope_attach_uprobes(const struct bpf_program *program, const char *path, co
 	link.flags = at_return ? UPROBE_MULTI_RETURN : 0;
 	fd = syscall(SYS_bpf, BPF_LINK_CREATE, &link, sizeof(link));
 	return fd < 0 ? -errno : fd;
+}
+
+/*
+ * Attaches to many places at once; returns the link's descriptor. EINVAL on kernels before 6.6. While attached, the
+ * kernel keeps the 16-bit counters at the offsets `counters` in the file higher by one; 0: none.
+ */
+int scope_attach_uprobes(const struct bpf_program *program, const char *path, const uint64_t *offsets,
+			 const uint64_t *cookies, const uint64_t *counters, uint32_t count, bool at_return)
+{
+	return attach_uprobes(bpf_program__fd(program), path, offsets, cookies, counters, count, at_return);
+}
+
+/* Can a program be attached to many places at once? Tries it at this one, with a program that does nothing. */
+int scope_try_uprobes(const char *path, uint64_t offset)
+{
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = UPROBE_MULTI);
+	const struct bpf_insn nothing[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	uint64_t cookie = 0;
+	int program, fd;
+
+	program = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "scope_try", "GPL", nothing, 2, &options);
+	if (program < 0)
+		return program;
+	fd = attach_uprobes(program, path, &offset, &cookie, NULL, 1, false);
+	close(program);
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 ? fd : 0;
 }
 
 /* Attaches to one place, through a perf event; NULL and errno on failure. */
