@@ -1,9 +1,9 @@
 """What was recorded, page by page."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, SkipValidation, create_model
+from pydantic import ConfigDict, Field, create_model
 
 from scope_catalogue.condition import Condition
 from scope_catalogue.errors import InvalidFilter
@@ -11,7 +11,16 @@ from scope_catalogue.where import LONGEST, read_filter
 from scope_server.accounts.caller import Role
 from scope_server.api.context import DATABASE, READER
 from scope_server.api.resources.machines import machines_named
-from scope_server.api.resources.streams import OF_MACHINE, StreamPath, columns_of, row_model, stream_named, texts, title
+from scope_server.api.resources.streams import (
+    OF_MACHINE,
+    Rows,
+    StreamPath,
+    columns_of,
+    row_model,
+    stream_named,
+    texts,
+    title,
+)
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, Moment, NodeName, Parameters, Whole
 from scope_server.api.routing.route import PREFIX, OfStream, Routes
@@ -69,7 +78,7 @@ class EventPage(Answer):
 
     model_config = ConfigDict(ser_json_bytes="base64")
 
-    events: SkipValidation[list[dict[str, Any]]]
+    events: Rows
     next: str | None = Field(description="the next page's cursor; null on the last page")
     more: bool = Field(description="whether more rows may be there already")
     losses: list[Loss | NotRecorded]

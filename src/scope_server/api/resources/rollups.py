@@ -3,12 +3,12 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, SkipValidation, create_model
+from pydantic import BaseModel, Field, create_model
 
 from scope_server.accounts.caller import Role
 from scope_server.api.context import DATABASE
 from scope_server.api.resources.machines import machines_named
-from scope_server.api.resources.streams import OF_MACHINE, StreamPath, stream_named, title
+from scope_server.api.resources.streams import OF_MACHINE, Rows, StreamPath, stream_named, title
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, Moment, NodeName, Parameters, Whole
 from scope_server.api.routing.route import PREFIX, OfStream, Routes
@@ -66,7 +66,7 @@ class Rollup(Answer):
     counted: str = Field(description="what is counted")
     measured: str | None = Field(description="what is added up")
     quantiles: str | None = Field(description="how exact percentiles are")
-    groups: SkipValidation[list[dict[str, Any]]]
+    groups: Rows
 
 
 def _of_stream(table: StreamTable) -> OfStream:

@@ -3,13 +3,13 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pydantic import Field, SkipValidation, create_model
+from pydantic import Field, create_model
 
 from scope_catalogue.nearest import unknown
 from scope_server.accounts.caller import Role
 from scope_server.api.context import DATABASE, STATES, TABLES
 from scope_server.api.resources.machines import find_machine
-from scope_server.api.resources.streams import OF_MACHINE, StreamPath, columns_of, row_model, texts, title
+from scope_server.api.resources.streams import OF_MACHINE, Rows, StreamPath, columns_of, row_model, texts, title
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import PID, Answer, NodeName, Parameters, Whole
 from scope_server.api.routing.route import PREFIX, OfStream, Routes
@@ -39,7 +39,7 @@ class StatesQuery(MachineStatesQuery):
 class States(Answer):
     """Groups of states that have not ended, the largest first; groups of ended processes last."""
 
-    groups: SkipValidation[list[dict[str, Any]]]
+    groups: Rows
 
 
 def _of_stream(table: StreamTable) -> OfStream | None:

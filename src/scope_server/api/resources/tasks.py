@@ -57,7 +57,7 @@ class Target(Body):
 class TaskWish(Body):
     """The definition of a task."""
 
-    probe: str
+    probe: str = Field(examples=["syscalls"], description="its name, as /api/v1/probes lists it")
     node: NodeName | None = Field(None, description="a machine: its hostname or id; none: the only one")
     target: Target | None = None
     options: dict[str, Option] | None = Field(None, description="values by name, as /api/v1/probes lists them")
