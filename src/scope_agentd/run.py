@@ -146,9 +146,8 @@ class Run:
     def _run(self) -> None:
         try:
             self._trace()
-        except Exception as error:
+        except Exception as error:  # the task logs it
             self.failure = error
-            log.exception("a run failed", extra={"task": str(self._task_id), "probe": self.definition.probe.name})
         self._loop.call_soon_threadsafe(self._end)
 
     def _trace(self) -> None:

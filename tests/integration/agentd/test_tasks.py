@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import logging
 import os
 import shutil
 import sys
@@ -309,9 +310,11 @@ async def test_what_cannot_run_is_refused(
         assert not await tasks_of(agent)
 
 
-async def test_a_task_beyond_the_memory_for_tasks_is_refused(start_agent: StartAgent) -> None:
-    """A task whose rings and maps would need more memory than is left is refused with the numbers; the others record,
-    and after they are stopped there is room."""
+async def test_a_task_beyond_the_memory_for_tasks_is_refused(
+    start_agent: StartAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A task whose rings and maps would need more memory than is left is refused with the numbers, and a line in the
+    log; the others record, and after they are stopped there is room."""
     large, probe = request("process", pid=os.getpid(), ring_bytes=1 << 20), probe_named("process")
     with Tracer(probe, parse_options(probe.options, {"ring_bytes": 1 << 20})) as tracer:
         tracer.start()
@@ -324,6 +327,7 @@ async def test_a_task_beyond_the_memory_for_tasks_is_refused(start_agent: StartA
         assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         said = f"running tasks (1) have {own / 1e6:.1f} MB, and all may have {1.5 * own / 1e6:.1f} MB: stop tasks"
         assert said in (refused.value.details() or "")
+        assert [record.exc_info for record in caplog.records if record.levelno >= logging.WARNING] == [None]
         tasks = await tasks_of(agent)
         assert [(task.task_id, task.run.state) for task in tasks.values() if not task.run.error] == [
             (first.task_id, task_pb2.TASK_STATE_RUNNING)
