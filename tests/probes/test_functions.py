@@ -2,11 +2,14 @@
 
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.probes.cuda_programs import WORKLOADS, StandIn
 from tests.probes.recording import Record
+
+from scope_bpf.code import effort
 
 SYMBOLS = 200_000
 TIMES = 100_000
@@ -37,3 +40,14 @@ def test_a_large_library_is_attached_to_under_full_load(record: Record, large_li
     counts = Counter(row["function"] for row in calls if not row["nested"])
     assert (counts["cudaMalloc"], counts["cudaFree"]) == (TIMES, TIMES)
     assert 0 < counts["cudaSetDevice"] <= 1000, "the large library's, once it was attached to"
+
+
+def test_files_that_take_too_long_are_told(
+    record: Record, workload: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file whose tables cost more CPU time than a file gets is named: functions in it may be missing."""
+    program = workload("spin")
+    assert not [note for note in record("llama", [program, "3"]).notes if "not looked for" in note]
+    monkeypatch.setattr(effort, "MOST_S", -1e9)
+    notes = record("llama", [program, "3"]).notes
+    assert [note for note in notes if note.startswith(f"functions not looked for: {program}: what is left after ")]
