@@ -5,7 +5,6 @@ from typing import Any
 from uuid import UUID
 
 from scope_server.accounts import secret
-from scope_server.accounts.audit import Act, Audit
 from scope_server.accounts.caller import Caller, Role
 from scope_server.errors import Forbidden, InvalidQuery, NotAuthenticated, UnknownThing
 from scope_server.store.reading.database import Database
@@ -18,10 +17,10 @@ _NAME = 64  # characters
 class ApiTokens:
     """The tokens for scripts."""
 
-    def __init__(self, database: Database, audit: Audit) -> None:
-        self._database, self._audit = database, audit
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    async def make(self, by: Caller, address: str, name: str, role: Role, valid: timedelta) -> str:
+    async def make(self, by: Caller, name: str, role: Role, valid: timedelta) -> str:
         """A new token of the caller. It is not kept and cannot be shown again.
 
         Raises:
@@ -40,15 +39,13 @@ class ApiTokens:
         async with self._database.connection() as connection, connection.transaction():
             if not await (await connection.execute(queries()["make_api_token"], row)).fetchone():
                 raise InvalidQuery(f"name: there is a token of {by.name} named {name!r}; take another name")
-            detail = {"role": role.value, "valid_s": int(valid.total_seconds())}
-            await self._audit.append(connection, Act(by.name, address, "token.make", name, detail))
         return token
 
     async def all(self, by: Caller) -> list[dict[str, Any]]:
         """The caller's tokens; an admin sees everybody's."""
         return list(await self._database.fetch("api_tokens", {"user": _of(by)}))
 
-    async def revoke(self, by: Caller, address: str, token: UUID) -> None:
+    async def revoke(self, by: Caller, token: UUID) -> None:
         """Revokes a token of the caller; an admin may revoke everybody's.
 
         Raises:
@@ -59,7 +56,6 @@ class ApiTokens:
             row = {"token": token, "user": _of(by)}
             if not (await connection.execute(queries()["revoke_api_token"], row)).rowcount:
                 raise UnknownThing(f"token: {token} is not the id of any, or it was revoked before")
-            await self._audit.append(connection, Act(by.name, address, "token.revoke", str(token), {}))
 
     async def caller(self, token: str) -> Caller:
         """Whose token this is.

@@ -75,6 +75,14 @@ class Audit:
         row |= {"number": number, "time": time, "digest": digest, "detail": Json(None, dumps=lambda _: detail)}
         await connection.execute(queries()["append_audit"], row)
 
+    async def before(self, number: int | None, most: int) -> list[dict[str, Any]]:
+        """At most so many entries, the newest first: those with a smaller number, or all.
+
+        Raises:
+            StoreUnavailable: the database cannot be reached.
+        """
+        return list(await self._database.fetch("audit_before", {"number": number, "most": most}))
+
     async def verify(self) -> Verdict:
         """Checks all entries.
 

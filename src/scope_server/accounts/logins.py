@@ -8,6 +8,8 @@ import logging
 from dataclasses import dataclass
 from datetime import timedelta
 
+from psycopg.rows import DictRow
+
 from scope_server.accounts import secret
 from scope_server.accounts.access_token import LIFETIME, AccessTokens
 from scope_server.accounts.audit import Act, Audit
@@ -22,6 +24,7 @@ log = logging.getLogger(__name__)
 
 VALID = timedelta(days=30)  # of a refresh token
 GRACE = timedelta(seconds=10)  # in which a spent refresh token is no theft
+_EMAIL = 254  # characters kept of an email that may be none
 _PROGRAM = 200  # characters kept of a User-Agent
 _WRONG = "no account has this email and password"
 
@@ -54,6 +57,22 @@ class Logins:
             TooManyRequests: too many passwords were tried.
             StoreUnavailable: the database cannot be reached.
         """
+        user = await self._with_password(email, password, address)
+        email = user["email"]
+        if self._passwords.is_outdated(user["password"]):
+            fresh = {"password": await self._passwords.hash(password), "before": user["password"]}
+            await self._database.run("keep_password", {"user": user["id"], **fresh})
+        return await self._begin(user["id"], email, address, program)
+
+    async def require_password(self, email: str, password: str, address: str) -> None:
+        """Checks the password of an account, as a login does.
+
+        Raises:
+            NotAuthenticated, TooManyRequests, StoreUnavailable: as for `begin`.
+        """
+        await self._with_password(email, password, address)
+
+    async def _with_password(self, email: str, password: str, address: str) -> DictRow:
         self._throttle.address(address)
         email = email.strip().lower()
         rows = await self._database.fetch("user_named", {"email": email, "address": address})
@@ -61,13 +80,10 @@ class Logins:
         self._throttle.account(email, address, known_address=bool(user and user["known_address"]))
         matches = await self._passwords.matches(user["password"] if user else None, password)
         if user is None or not matches or user["disabled"]:
-            await self._audit.note(Act(email[:254], address, "login.refuse", "", {}))
+            await self._audit.note(Act(email[:_EMAIL], address, "login.refuse", "", {}))
             raise NotAuthenticated(_WRONG)
         self._throttle.succeeded(email, address)
-        if self._passwords.is_outdated(user["password"]):
-            fresh = {"password": await self._passwords.hash(password), "before": user["password"]}
-            await self._database.run("keep_password", {"user": user["id"], **fresh})
-        return await self._begin(user["id"], email, address, program)
+        return user
 
     async def _begin(self, user: str, email: str, address: str, program: str) -> Pair:
         refresh = secret.make("refresh")

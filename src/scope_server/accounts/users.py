@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 from scope_server.accounts import secret
-from scope_server.accounts.audit import Act, Audit
 from scope_server.accounts.caller import Caller, Role
 from scope_server.accounts.passwords import Passwords
 from scope_server.errors import Forbidden, InvalidQuery, NotAuthenticated, UnknownThing
@@ -33,15 +32,15 @@ class Users:
         open_registration: whether anybody may register, as a viewer.
     """
 
-    def __init__(self, database: Database, passwords: Passwords, audit: Audit, *, open_registration: bool) -> None:
-        self._database, self._passwords, self._audit = database, passwords, audit
+    def __init__(self, database: Database, passwords: Passwords, *, open_registration: bool) -> None:
+        self._database, self._passwords = database, passwords
         self._open = open_registration
 
     async def all(self) -> list[dict[str, Any]]:
         """All accounts, with when they were last active; without their passwords."""
         return list(await self._database.fetch("users"))
 
-    async def add(self, by: Caller, address: str, email: str, password: str, role: Role) -> str:
+    async def add(self, email: str, password: str, role: Role) -> str:
         """Makes an account; returns its id.
 
         Raises:
@@ -54,10 +53,9 @@ class Users:
             user = await self._add(connection, email, hashed, role)
             if user is None:
                 raise InvalidQuery(f"email: there is an account of {email}")
-            await self._audit.append(connection, Act(by.name, address, "user.add", email, {"role": role.value}))
         return user
 
-    async def invite(self, by: Caller, address: str, email: str, role: Role) -> str:
+    async def invite(self, email: str, role: Role) -> str:
         """Makes an invitation; returns it. It is not kept and cannot be shown again.
 
         Raises:
@@ -69,11 +67,10 @@ class Users:
         async with self._database.connection() as connection, connection.transaction():
             await connection.execute(queries()["forget_invitations"])
             await connection.execute(queries()["invite"], row)
-            await self._audit.append(connection, Act(by.name, address, "user.invite", email, {"role": role.value}))
         return invitation
 
-    async def register(self, address: str, email: str, password: str, invitation: str) -> None:
-        """Makes an account for who was invited, or for anybody if registration is open.
+    async def register(self, email: str, password: str, invitation: str) -> str:
+        """Makes an account for who was invited, or for anybody if registration is open; returns its email.
 
         Raises:
             InvalidQuery: the email or password is not valid.
@@ -90,9 +87,9 @@ class Users:
             role = Role(found["role"]) if found else Role.VIEWER
             if await self._add(connection, email, hashed, role) is None:
                 raise NotAuthenticated("this email cannot be registered; ask an admin")
-            await self._audit.append(connection, Act(email, address, "user.register", email, {"role": role.value}))
+        return email
 
-    async def change(self, by: Caller, address: str, email: str, change: Change) -> None:
+    async def change(self, by: Caller, email: str, change: Change) -> None:
         """Changes an account. A new password or a disabled account ends all its logins, but for the caller's own.
 
         Raises:
@@ -103,8 +100,8 @@ class Users:
         """
         email = email.strip().lower()
         hashed = await self._passwords.hash(change.password) if change.password is not None else None
-        row = {"email": email, "role": change.role, "disabled": change.disabled, "password": hashed}
-        detail = {"role": change.role, "disabled": change.disabled, "password": "changed" if hashed else None}
+        role = change.role.value if change.role else None
+        row = {"email": email, "role": role, "disabled": change.disabled, "password": hashed}
         async with self._database.connection() as connection, connection.transaction():
             before = await (await connection.execute(queries()["lock_admins"])).fetchone()
             found = await (await connection.execute(queries()["change_user"], row)).fetchone()
@@ -116,10 +113,6 @@ class Users:
                 reason = "password" if hashed else "revoked"
                 end = {"user": found["id"], "reason": reason, "but": by.login}
                 await connection.execute(queries()["end_logins"], end)
-            act = Act(
-                by.name, address, "user.change", email, {name: to for name, to in detail.items() if to is not None}
-            )
-            await self._audit.append(connection, act)
 
     async def _add(self, connection: Connection, email: str, hashed: str, role: Role) -> str | None:
         row = {"email": email, "password": hashed, "role": role.value}

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.integration.server.accounts.house import ADA, LOCAL, PASSWORD, House
+from tests.integration.server.accounts.house import ADA, PASSWORD, House
 
 from scope_server.accounts.caller import Role
 from scope_server.store.reading.database import Database
@@ -16,5 +16,5 @@ async def house(database: str) -> AsyncIterator[House]:
     async with Database(database, 8, 20) as opened:
         await opened.prepare(Tables([]))
         made = House(opened)
-        await made.users.add(LOCAL, "", ADA, PASSWORD, Role.OPERATOR)
+        await made.users.add(ADA, PASSWORD, Role.OPERATOR)
         yield made

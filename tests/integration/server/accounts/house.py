@@ -23,8 +23,8 @@ class House:
         self.audit = Audit(database)
         tokens = AccessTokens(lambda purpose: purpose.ljust(64).encode())
         self.logins = Logins(database, passwords, tokens, self.audit)
-        self.tokens = ApiTokens(database, self.audit)
-        self.users = Users(database, passwords, self.audit, open_registration=False)
+        self.tokens = ApiTokens(database)
+        self.users = Users(database, passwords, open_registration=False)
 
     async def login(self, password: str = PASSWORD, email: str = ADA, address: str = HERE) -> Pair:
         """Logs in."""

@@ -24,15 +24,15 @@ async def test_an_untouched_log_is_right(noted: House) -> None:
     """Whatever is written into it."""
     await noted.audit.note(Act(HOSTILE, HOSTILE, "task.start", HOSTILE, {HOSTILE: [1e300, None, HOSTILE], "b": 1.0}))
     verdict = await noted.audit.verify()
-    assert (verdict.entries, verdict.fault) == (7, "")
+    assert (verdict.entries, verdict.fault) == (6, "")
 
 
 async def test_entries_of_many_at_once_are_in_one_order(noted: House) -> None:
     """Numbers have no gaps, and the chain is whole."""
     await asyncio.gather(*(noted.audit.note(Act(f"{who}", HERE, "node.remove", "", {})) for who in range(100)))
     verdict = await noted.audit.verify()
-    assert (verdict.entries, verdict.fault) == (106, "")
-    assert len(await noted.acts()) == 106
+    assert (verdict.entries, verdict.fault) == (105, "")
+    assert len(await noted.acts()) == 105
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ async def test_entries_of_many_at_once_are_in_one_order(noted: House) -> None:
         ("UPDATE store.audit SET digest = 'x' WHERE number = 3", 2, "entry 3 was changed"),
         ("DELETE FROM store.audit WHERE number = 3", 2, "entry 3 is missing"),
         ("DELETE FROM store.audit WHERE number = 1", 0, "entry 1 is missing"),
-        ("DELETE FROM store.audit WHERE number = 6", 5, "entries after 5 are missing"),
+        ("DELETE FROM store.audit WHERE number = 5", 4, "entries after 4 are missing"),
         ("DELETE FROM store.audit", 0, "entries after 0 are missing"),
         (
             "UPDATE store.audit a SET object = b.object FROM store.audit b WHERE a.number + b.number = 7 "

@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from tests.integration.server.accounts.house import ADA, HERE, LOCAL, PASSWORD, House
+from tests.integration.server.accounts.house import ADA, LOCAL, PASSWORD, House
 
 from scope_server.accounts.caller import Role
 from scope_server.accounts.passwords import Passwords
@@ -21,40 +21,40 @@ async def role_of(house: House, email: str) -> Role:
 
 async def test_an_invitation_makes_one_account(house: House) -> None:
     """With its role; for its email, in whichever case; once."""
-    invitation = await house.users.invite(LOCAL, HERE, EVE, Role.OPERATOR)
+    invitation = await house.users.invite(EVE, Role.OPERATOR)
     with pytest.raises(NotAuthenticated, match="needs an invitation"):
-        await house.users.register(HERE, "mallory@example.org", PASSWORD, invitation)
-    await house.users.register(HERE, EVE.upper(), PASSWORD, invitation)
+        await house.users.register("mallory@example.org", PASSWORD, invitation)
+    await house.users.register(EVE.upper(), PASSWORD, invitation)
     assert await role_of(house, EVE) is Role.OPERATOR
     with pytest.raises(NotAuthenticated, match="needs an invitation"):
-        await house.users.register(HERE, EVE, PASSWORD, invitation)
+        await house.users.register(EVE, PASSWORD, invitation)
 
 
 async def test_an_invitation_ends(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """After its time it is as if there were none."""
     monkeypatch.setattr("scope_server.accounts.users.INVITATION", timedelta(seconds=-1))
-    invitation = await house.users.invite(LOCAL, HERE, EVE, Role.OPERATOR)
+    invitation = await house.users.invite(EVE, Role.OPERATOR)
     with pytest.raises(NotAuthenticated, match="needs an invitation"):
-        await house.users.register(HERE, EVE, PASSWORD, invitation)
+        await house.users.register(EVE, PASSWORD, invitation)
 
 
 async def test_an_invitation_makes_no_second_account(house: House) -> None:
     """It does not take over an account either, and stays valid."""
-    invitation = await house.users.invite(LOCAL, HERE, ADA, Role.ADMIN)
+    invitation = await house.users.invite(ADA, Role.ADMIN)
     with pytest.raises(NotAuthenticated, match="cannot be registered"):
-        await house.users.register(HERE, ADA, "staple staple staple", invitation)
+        await house.users.register(ADA, "staple staple staple", invitation)
     assert await role_of(house, ADA) is Role.OPERATOR
 
 
 async def test_registration_is_closed_unless_it_is_opened(house: House) -> None:
     """Opened, it makes viewers."""
     with pytest.raises(NotAuthenticated, match="needs an invitation"):
-        await house.users.register(HERE, EVE, PASSWORD, "")
-    opened = Users(house.database, Passwords(), house.audit, open_registration=True)
-    await opened.register(HERE, EVE, PASSWORD, "")
+        await house.users.register(EVE, PASSWORD, "")
+    opened = Users(house.database, Passwords(), open_registration=True)
+    await opened.register(EVE, PASSWORD, "")
     assert await role_of(house, EVE) is Role.VIEWER
     with pytest.raises(NotAuthenticated, match="needs an invitation"):
-        await opened.register(HERE, "other@example.org", PASSWORD, "scope_invitation_made-up")
+        await opened.register("other@example.org", PASSWORD, "scope_invitation_made-up")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ async def test_what_makes_no_account(house: House, email: str, password: str, re
     """The error names the field, and no account is made."""
     before = await house.users.all()
     with pytest.raises(InvalidQuery, match=reason):
-        await house.users.add(LOCAL, HERE, email, password, Role.VIEWER)
+        await house.users.add(email, password, Role.VIEWER)
     assert await house.users.all() == before
     assert not [row for row in before if "password" in row]
 
@@ -82,39 +82,38 @@ async def test_what_makes_no_account(house: House, email: str, password: str, re
 async def test_the_last_admin_stays(house: House) -> None:
     """Two admins who demote each other at the same time: one succeeds."""
     for email in ("one@example.org", "two@example.org"):
-        await house.users.add(LOCAL, HERE, email, PASSWORD, Role.ADMIN)
+        await house.users.add(email, PASSWORD, Role.ADMIN)
     demote = [
-        house.users.change(LOCAL, HERE, email, Change(role=Role.VIEWER))
-        for email in ("one@example.org", "two@example.org")
+        house.users.change(LOCAL, email, Change(role=Role.VIEWER)) for email in ("one@example.org", "two@example.org")
     ]
     answers = await asyncio.gather(*demote, return_exceptions=True)
     assert sorted(type(answer).__name__ for answer in answers) == ["Forbidden", "NoneType"]
     (admin,) = [row["email"] for row in await house.users.all() if row["role"] == "admin"]
     with pytest.raises(Forbidden, match="no admin would be left"):
-        await house.users.change(LOCAL, HERE, admin, Change(disabled=True))
+        await house.users.change(LOCAL, admin, Change(disabled=True))
 
 
 async def test_an_unknown_account_is_named(house: House) -> None:
     """Nothing is noted of what did not happen."""
     before = await house.acts()
     with pytest.raises(UnknownThing, match="'nobody'"):
-        await house.users.change(LOCAL, HERE, "Nobody", Change(disabled=True))
+        await house.users.change(LOCAL, "Nobody", Change(disabled=True))
     assert await house.acts() == before
 
 
 async def test_tokens_for_scripts(house: House) -> None:
     """They may do what they were made for, never more than their owner; revoked or over, nothing."""
     caller = await house.logins.caller((await house.login()).access_token)
-    token = await house.tokens.make(caller, HERE, "ci", Role.OPERATOR, timedelta(days=1))
-    reads = await house.tokens.make(caller, HERE, "reads", Role.VIEWER, timedelta(days=1))
-    over = await house.tokens.make(caller, HERE, "over", Role.VIEWER, timedelta(microseconds=1))
+    token = await house.tokens.make(caller, "ci", Role.OPERATOR, timedelta(days=1))
+    reads = await house.tokens.make(caller, "reads", Role.VIEWER, timedelta(days=1))
+    over = await house.tokens.make(caller, "over", Role.VIEWER, timedelta(microseconds=1))
     assert (await house.tokens.caller(token)).role is Role.OPERATOR
     assert (await house.tokens.caller(reads)).role is Role.VIEWER
-    await house.users.change(LOCAL, HERE, ADA, Change(role=Role.VIEWER))
+    await house.users.change(LOCAL, ADA, Change(role=Role.VIEWER))
     assert (await house.tokens.caller(token)).role is Role.VIEWER
     (listed,) = [row for row in await house.tokens.all(caller) if row["name"] == "ci"]
     assert "digest" not in listed
-    await house.tokens.revoke(caller, HERE, listed["id"])
+    await house.tokens.revoke(caller, listed["id"])
     for ended in (token, over, "scope_token_made-up", "", "\udcff"):
         with pytest.raises(NotAuthenticated):
             await house.tokens.caller(ended)
@@ -122,17 +121,17 @@ async def test_tokens_for_scripts(house: House) -> None:
 
 async def test_tokens_of_others_are_theirs(house: House) -> None:
     """A person neither sees nor revokes them; an admin does. Nobody makes a token that may do more than they."""
-    await house.users.add(LOCAL, HERE, EVE, PASSWORD, Role.VIEWER)
-    await house.users.add(LOCAL, HERE, "root@example.org", PASSWORD, Role.ADMIN)
+    await house.users.add(EVE, PASSWORD, Role.VIEWER)
+    await house.users.add("root@example.org", PASSWORD, Role.ADMIN)
     ada, eve, root = [
         await house.logins.caller((await house.login(email=email)).access_token)
         for email in (ADA, EVE, "root@example.org")
     ]
-    await house.tokens.make(ada, HERE, "ci", Role.OPERATOR, timedelta(days=1))
+    await house.tokens.make(ada, "ci", Role.OPERATOR, timedelta(days=1))
     (listed,) = await house.tokens.all(ada)
     assert await house.tokens.all(eve) == []
     with pytest.raises(UnknownThing):
-        await house.tokens.revoke(eve, HERE, listed["id"])
+        await house.tokens.revoke(eve, listed["id"])
     refused: list[tuple[str, Role, timedelta, type[ScopeServerError]]] = [
         ("more", Role.ADMIN, timedelta(days=1), Forbidden),
         ("ci", Role.VIEWER, timedelta(days=1), InvalidQuery),
@@ -141,5 +140,5 @@ async def test_tokens_of_others_are_theirs(house: House) -> None:
     ]
     for name, role, valid, error in refused:
         with pytest.raises(error):
-            await house.tokens.make(ada, HERE, name, role, valid)
-    await house.tokens.revoke(root, HERE, listed["id"])
+            await house.tokens.make(ada, name, role, valid)
+    await house.tokens.revoke(root, listed["id"])
