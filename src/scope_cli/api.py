@@ -7,6 +7,44 @@ from abc import ABC, abstractmethod
 from typing import Any, Literal, NotRequired, TypedDict
 
 
+class Added(TypedDict):
+    """The account is there."""
+
+    id: str
+
+
+class ApiToken(TypedDict):
+    """A token for scripts, without the token itself."""
+
+    id: str
+    name: str
+    owner: str
+    role: str
+    created: str
+    expires: str
+    revoked: str | None
+
+
+class AuditEntry(TypedDict):
+    """What somebody did."""
+
+    number: int
+    time: str
+    actor: str
+    address: str
+    act: str
+    object: str
+    detail: dict[str, Any]
+
+
+class AuditVerdict(TypedDict):
+    """Whether the log is as it was written."""
+
+    entries: int
+    digest: str
+    fault: str
+
+
 class AuthorityCertificate(TypedDict):
     """The certificate of the fleet's authority."""
 
@@ -34,6 +72,12 @@ class Certificate(TypedDict):
     revoked: str | None
 
 
+class Changed(TypedDict):
+    """The account is changed."""
+
+    email: str
+
+
 class Conflict(TypedDict):
     """An agent that was refused because another has its machine id."""
 
@@ -47,6 +91,13 @@ class Cost(TypedDict):
     cpu_share: float
     ns_per_run: float
     runs_per_second: float
+
+
+class Credentials(TypedDict):
+    """Who logs in."""
+
+    email: str
+    password: str
 
 
 class Day(TypedDict):
@@ -65,6 +116,12 @@ class Document(TypedDict):
     security: list[dict[str, Any]]
     components: dict[str, Any]
     paths: dict[str, Any]
+
+
+class Done(TypedDict):
+    """It is done."""
+
+    done: bool
 
 
 class Dropped(TypedDict):
@@ -122,10 +179,29 @@ class NotRecorded(TypedDict):
     run_ended_by: str
 
 
+class Gone(TypedDict):
+    """The token is refused from now on."""
+
+    id: str
+
+
 class Health(TypedDict):
     """The server works; otherwise the answer is a problem document."""
 
     healthy: bool
+
+
+class Invitation(TypedDict):
+    """An invitation. It is shown only here."""
+
+    invitation: str
+
+
+class Inviting(TypedDict):
+    """Who is invited."""
+
+    email: str
+    role: NotRequired[Literal["viewer", "operator", "admin"]]
 
 
 class JoinToken(TypedDict):
@@ -146,10 +222,40 @@ class Labelled(TypedDict):
     labels: dict[str, str]
 
 
+class Me(TypedDict):
+    """Who calls."""
+
+    name: str
+    role: str
+
+
 class Member(TypedDict):
     """The machine that was meant."""
 
     machine_id: str
+
+
+class NewPassword(TypedDict):
+    """A new password of the caller."""
+
+    password: str
+    new_password: str
+
+
+class NewToken(TypedDict):
+    """What a token is for."""
+
+    name: str
+    role: NotRequired[Literal["viewer", "operator", "admin"]]
+    valid: NotRequired[float]
+
+
+class NewUser(TypedDict):
+    """A new account."""
+
+    email: str
+    password: str
+    role: NotRequired[Literal["viewer", "operator", "admin"]]
 
 
 class Spool(TypedDict):
@@ -181,6 +287,26 @@ class ProbeColumn(TypedDict):
     type: str
     unit: str
     meaning: str
+
+
+class Refreshing(TypedDict):
+    """A refresh token."""
+
+    refresh_token: str
+
+
+class Registered(TypedDict):
+    """The account is there; it can log in."""
+
+    email: str
+
+
+class Registration(TypedDict):
+    """A new account."""
+
+    email: str
+    password: str
+    invitation: NotRequired[str]
 
 
 class Revoked(TypedDict):
@@ -255,12 +381,58 @@ class Target(TypedDict):
     container: NotRequired[str | None]
 
 
+class Token(TypedDict):
+    """A token. It is shown only here."""
+
+    token: str
+
+
 class TokenWish(TypedDict):
     """A token with which machines may join."""
 
     valid: NotRequired[float]
     uses: NotRequired[int]
     labels: NotRequired[dict[str, Any]]
+
+
+class Tokens(TypedDict):
+    """What a login gives."""
+
+    access_token: str
+    refresh_token: str
+    expires_in: int
+    token_type: str
+
+
+class User(TypedDict):
+    """An account."""
+
+    id: str
+    email: str
+    role: str
+    created: str
+    seen: str | None
+    disabled: str | None
+
+
+class UserChange(TypedDict):
+    """What to change; what is left out stays."""
+
+    role: NotRequired[Literal["viewer", "operator", "admin"] | None]
+    disabled: NotRequired[bool | None]
+    password: NotRequired[str | None]
+
+
+class ApiTokens(TypedDict):
+    """Tokens for scripts."""
+
+    tokens: list[ApiToken]
+
+
+class AuditEntries(TypedDict):
+    """Entries, the newest first."""
+
+    entries: list[AuditEntry]
 
 
 class Books(TypedDict):
@@ -381,6 +553,12 @@ class TaskWish(TypedDict):
     target: NotRequired[Target | None]
     options: NotRequired[dict[str, bool | float | str | list[str]] | None]
     duration: NotRequired[float | None]
+
+
+class Users(TypedDict):
+    """Accounts."""
+
+    users: list[User]
 
 
 class Task(TypedDict):
@@ -631,6 +809,81 @@ class Api(ABC):
     def revoke_certificate(self, name: str) -> Revoked:
         """Revoke a person's certificate with this serial number, or all with this name."""
         answer: Revoked = self.post("certificates", name, "revoke")
+        return answer
+
+    def login(self, body: Credentials) -> Tokens:
+        """Log in with a password. An unknown email and a wrong password get the same answer."""
+        answer: Tokens = self.post("auth", "login", body=body)
+        return answer
+
+    def refresh(self, body: Refreshing) -> Tokens:
+        """The next tokens of a login. A refresh token that comes again ends the login: it may be stolen."""
+        answer: Tokens = self.post("auth", "refresh", body=body)
+        return answer
+
+    def logout(self) -> Done:
+        """Log out: the login's tokens are refused from now on."""
+        answer: Done = self.post("auth", "logout")
+        return answer
+
+    def register(self, body: Registration) -> Registered:
+        """Make an account for who was invited, or for anybody if the server allows it."""
+        answer: Registered = self.post("auth", "register", body=body)
+        return answer
+
+    def change_password(self, body: NewPassword) -> Done:
+        """Change the caller's password. All other logins of the account end."""
+        answer: Done = self.post("auth", "password", body=body)
+        return answer
+
+    def who_am_i(self) -> Me:
+        """Who the caller is, and what they may do."""
+        answer: Me = self.get("auth", "me")
+        return answer
+
+    def get_users(self) -> Users:
+        """All accounts."""
+        answer: Users = self.get("users")
+        return answer
+
+    def add_user(self, body: NewUser) -> Added:
+        """Make an account."""
+        answer: Added = self.post("users", body=body)
+        return answer
+
+    def invite_user(self, body: Inviting) -> Invitation:
+        """Invite somebody to register."""
+        answer: Invitation = self.post("invitations", body=body)
+        return answer
+
+    def change_user(self, email: str, body: UserChange) -> Changed:
+        """Change an account. Disabled, or with a new password, all its logins end."""
+        answer: Changed = self.post("users", email, body=body)
+        return answer
+
+    def get_tokens(self) -> ApiTokens:
+        """The caller's tokens; an admin sees everybody's."""
+        answer: ApiTokens = self.get("tokens")
+        return answer
+
+    def make_token(self, body: NewToken) -> Token:
+        """Make a token for scripts, which may do no more than the caller."""
+        answer: Token = self.post("tokens", body=body)
+        return answer
+
+    def revoke_token(self, id: str) -> Gone:
+        """Revoke a token."""
+        answer: Gone = self.post("tokens", id, "revoke")
+        return answer
+
+    def get_audit(self, *, before: int | None = None, limit: int | None = None) -> AuditEntries:
+        """What people did: each start and stop, login, token, account, machine and setting."""
+        answer: AuditEntries = self.get("audit", before=before, limit=limit)
+        return answer
+
+    def verify_audit(self) -> AuditVerdict:
+        """Check the whole log: a removed or changed entry shows."""
+        answer: AuditVerdict = self.get("audit", "verdict")
         return answer
 
     def get_openapi(self) -> Document:

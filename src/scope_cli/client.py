@@ -8,12 +8,12 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import Request
 
-from scope_cli.access import Access, found
+from scope_cli.access import Access, found, refreshed
 from scope_cli.api import Api
-from scope_cli.errors import CommandError, ServerUnreachable, UsageError
-from scope_cli.https import opener
+from scope_cli.errors import CommandError, NotLoggedIn, ServerUnreachable, UsageError
+from scope_cli.https import opener, socket_opener
 
-_KINDS: dict[int, type[CommandError]] = {400: UsageError, 503: ServerUnreachable}
+_KINDS: dict[int, type[CommandError]] = {400: UsageError, 401: NotLoggedIn, 503: ServerUnreachable}
 
 
 class Client(Api):
@@ -32,8 +32,9 @@ class Client(Api):
     def __init__(self, access: Access | None = None, timeout_s: float = 30.0) -> None:
         self._access = access or found()
         self._timeout_s = timeout_s
+        socket = self._access.socket
         try:
-            self._opener = opener(self._access.authority)
+            self._opener = socket_opener(socket) if socket else opener(self._access.authority)
         except ssl.SSLError:
             raise CommandError("the file with the authority's certificate has none") from None
 
@@ -49,13 +50,28 @@ class Client(Api):
         return self._call("POST", path, {}, body if body is not None else {})
 
     def _call(self, method: str, path: tuple[str, ...], query: dict[str, object], body: object) -> Any:
+        try:
+            return self._asked(method, path, query, body)
+        except NotLoggedIn:
+            if not self._access.refresh_token:
+                raise
+        self._access = refreshed(self._access, self._refresh)
+        return self._asked(method, path, query, body)
+
+    def _refresh(self, token: str) -> tuple[str, str]:
+        fresh = self._asked("POST", ("auth", "refresh"), {}, {"refresh_token": token})
+        return fresh["access_token"], fresh["refresh_token"]
+
+    def _asked(self, method: str, path: tuple[str, ...], query: dict[str, object], body: object) -> Any:
         pairs = [(name, value) for name, value in query.items() if value not in (None, "")]
-        address = f"{self.url}/api/v1/{'/'.join(quote(part, safe='') for part in path)}"
+        base = "http://localhost" if self._access.socket else self.url
+        address = f"{base}/api/v1/{'/'.join(quote(part, safe='') for part in path)}"
+        shown = {"Authorization": f"Bearer {self._access.token}"} if self._access.token else {}
         request = Request(
             f"{address}?{urlencode(pairs)}" if pairs else address,
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {self._access.token}", "Content-Type": "application/json"},
+            headers={**shown, "Content-Type": "application/json"},
         )
         try:
             with self._opener.open(request, timeout=self._timeout_s) as answer:
@@ -65,7 +81,7 @@ class Client(Api):
                 said = _json_of(error)
             raise _KINDS.get(error.code, CommandError)(_problem(error, said)) from None
         except (URLError, TimeoutError, OSError, HTTPException, ValueError) as error:
-            raise _unreachable(self.url, getattr(error, "reason", error)) from None
+            raise _unreachable(self._access.socket or self.url, getattr(error, "reason", error)) from None
 
 
 def _unreachable(url: str, reason: object) -> CommandError:

@@ -35,3 +35,7 @@ class NotRun(CommandError):
     def __init__(self, reason: str, status: int) -> None:
         super().__init__(reason)
         self.status = status
+
+
+class NotLoggedIn(CommandError):
+    """The server does not know who asks."""

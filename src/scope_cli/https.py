@@ -2,10 +2,26 @@
 
 import ssl
 from http.client import HTTPConnection, HTTPSConnection
+from pathlib import Path
 from typing import Any
-from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
+from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 from scope_wire.identity import SERVER_NAME
+from scope_wire.unix_socket import connected
+
+
+def socket_opener(socket: str) -> OpenerDirector:
+    """Opens URLs of http:// at a Unix socket, whatever their hosts."""
+
+    class Connection(HTTPConnection):
+        def connect(self) -> None:
+            self.sock = connected(Path(socket), self.timeout)
+
+    class Handler(HTTPHandler):
+        def http_open(self, request: Request) -> Any:
+            return self.do_open(Connection, request)
+
+    return build_opener(ProxyHandler({}), Handler())
 
 
 def opener(authority: str | None) -> OpenerDirector:

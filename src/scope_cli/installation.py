@@ -60,13 +60,8 @@ def told_running(state: Path) -> Iterator[None]:
 def another_users() -> str:
     """The end of a message for users other than root, if root has a SCOPE on this machine; else empty."""
     if os.geteuid() and ROOTS_STATE.is_dir():
-        return "; root has a SCOPE on this machine: call `sudo scope`, or name its token in SCOPE_TOKEN_FILE"
+        return "; root has a SCOPE on this machine: call `sudo scope`, or use `scope login`"
     return ""
-
-
-def token_file(state: Path) -> Path:
-    """Where the token lies that the API asks for."""
-    return state / "token"
 
 
 def authority_dir(state: Path) -> Path:
@@ -86,12 +81,15 @@ def url_of(endpoint: Endpoint) -> str:
     return f"https://{endpoint.at(host='127.0.0.1') if endpoint.is_everywhere else endpoint}"
 
 
-def tell_url(state: Path, url: str, authority: Path) -> None:
-    """Writes where this installation's server answers, and the file with its authority's certificate, into the state
-    directory, for the command line to find."""
+def tell_url(state: Path, url: str, socket: Path) -> None:
+    """Writes where this installation's server answers into the state directory, for the command line to find.
+
+    Args:
+        socket: the Unix socket at which it answers without a login.
+    """
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _replace(_url_file(state), f"{url}\n{authority}\n")
+        _replace(_url_file(state), f"{url}\n{socket}\n")
     except OSError as error:  # a full disk: it serves all the same
         _log.warning("cannot say where the API is", extra={"file": str(_url_file(state)), "reason": error.strerror})
 
@@ -101,18 +99,22 @@ def told_url(state: Path) -> str:
     return _told(state)[0]
 
 
-def told_authority(state: Path) -> Path | None:
-    """The file with the certificate of that server's authority; None if it answers on loopback, in plain text."""
-    url, authority = _told(state)
-    return authority if url.startswith("https://") else None
+def told_socket(state: Path) -> Path:
+    """The Unix socket of that server."""
+    return _told(state)[1]
 
 
-def _told(state: Path) -> tuple[str, Path | None]:
+def api_socket(state: Path) -> Path:
+    """The Unix socket of a server with this state directory, unless its settings say otherwise."""
+    return state / "api.sock"
+
+
+def _told(state: Path) -> tuple[str, Path]:
     with suppress(OSError, UnicodeDecodeError):
-        url, _, authority = _url_file(state).read_text().strip().partition("\n")
-        if url.startswith(("http://", "https://")):
-            return url, Path(authority) if authority else None
-    return f"http://{HTTP}", None
+        url, _, socket = _url_file(state).read_text().strip().partition("\n")
+        if url.startswith(("http://", "https://")) and socket:
+            return url, Path(socket)
+    return f"http://{HTTP}", api_socket(state)
 
 
 def _url_file(state: Path) -> Path:

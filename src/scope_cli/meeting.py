@@ -1,12 +1,12 @@
-"""Meets a server for the first time: whether its certificate is to be trusted, as ssh asks it, and a token for it."""
+"""Meets a server for the first time: whether its certificate is to be trusted, as ssh asks it, and who logs in."""
 
 import getpass
 import hmac
 import json
 import ssl
 import sys
+from dataclasses import replace
 from http.client import HTTPException
-from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -17,29 +17,29 @@ from scope_cli.client import Client
 from scope_cli.errors import CommandError, ServerUnreachable, UsageError
 from scope_cli.https import careless_opener, opener
 from scope_cli.printable import print_remark
-from scope_wire.errors import InvalidCertificate, InvalidToken
-from scope_wire.token import read_token
+from scope_wire.errors import InvalidCertificate
 
 _ANSWER_S = 15.0
 _LARGEST = 1 << 16  # bytes, of certificates
 
 
-def met(url: str, fingerprint: str | None, token_file: Path | None) -> Access:
-    """The access to a server, tried.
+def met(url: str, fingerprint: str | None, email: str | None) -> Access:
+    """Logs in to a server.
 
     Args:
         fingerprint: of the authority, as `scope admin fingerprint` prints it; None: asked on the terminal.
-        token_file: None: asked on the terminal.
+        email: of the account; None: asked on the terminal. The password is asked there, or read from standard input.
 
     Raises:
         UsageError: the URL is not one of HTTPS, or something is missing and there is no terminal to ask on.
-        CommandError: the server, its certificate or the token is not accepted.
+        CommandError: the server, its certificate, or email and password are not accepted.
     """
     url = _checked(url)
     authority = None if fingerprint is None and _is_trusted(url) else _trusted(url, fingerprint)
-    access = Access(url, _token(token_file), authority)
-    Client(access, _ANSWER_S).get_nodes()
-    return access
+    email, password = _credentials(email)
+    access = Access(url, authority=authority)
+    tokens = Client(access, _ANSWER_S).login({"email": email, "password": password})
+    return replace(access, token=tokens["access_token"], refresh_token=tokens["refresh_token"])
 
 
 def _checked(url: str) -> str:
@@ -101,12 +101,11 @@ def _authority_of(url: str, using: OpenerDirector) -> str:
         raise ServerUnreachable(f"no SCOPE server answers at {url} ({error})") from None
 
 
-def _token(file: Path | None) -> str:
-    try:
-        if file:
-            return read_token(file)
-        if not sys.stdin.isatty():
-            raise UsageError("give the token as --token-file; the server keeps it in `token` in its state directory")
-        return getpass.getpass("Token: ").strip()
-    except InvalidToken as error:
-        raise CommandError(str(error)) from None
+def _credentials(email: str | None) -> tuple[str, str]:
+    if sys.stdin.isatty():
+        email = email or input("Email: ").strip()
+        return email, getpass.getpass("Password: ")
+    password = sys.stdin.readline().rstrip("\n")
+    if not email or not password:
+        raise UsageError("there is no terminal to ask on: give --email, and the password on standard input")
+    return email, password

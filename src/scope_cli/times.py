@@ -24,3 +24,8 @@ def moment(text: str) -> str:
             f"'{text}' is not a time; write -5m (s, m, h or d ago), or 2026-01-31T12:00:00Z"
         ) from None
     return text
+
+
+def shortly(time: str) -> str:
+    """A time of the API to the second, in this machine's zone."""
+    return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M:%S}"

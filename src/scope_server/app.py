@@ -12,10 +12,10 @@ from functools import partial
 from scope_catalogue.catalogue import streams
 from scope_proto.scope.v1.enrolment_pb2_grpc import add_EnrolmentServicer_to_server
 from scope_proto.scope.v1.session_pb2_grpc import add_SessionServicer_to_server
+from scope_server.accounts.accounts import Accounts
 from scope_server.api import context
 from scope_server.api.application import application
-from scope_server.api.token import by_token
-from scope_server.errors import InvalidSettings
+from scope_server.api.authentication import by_accounts
 from scope_server.identity.answer import Answers
 from scope_server.identity.authority import Authority
 from scope_server.identity.enrolment import EnrolmentService
@@ -37,7 +37,7 @@ from scope_server.session.restored import Restored
 from scope_server.session.seen import Seen
 from scope_server.session.service import SessionService
 from scope_server.session.sessions import Sessions
-from scope_server.settings import Settings
+from scope_server.settings import ANYBODY, Settings
 from scope_server.store.latest.reader import States
 from scope_server.store.reading.database import Database, Share
 from scope_server.store.reading.learnt import follow
@@ -49,8 +49,6 @@ from scope_server.store.upkeep.upkeep import Job, Upkeep
 from scope_server.store.writing.quarantine import Quarantine
 from scope_wire.background import background
 from scope_wire.endpoint import Endpoint
-from scope_wire.errors import InvalidToken
-from scope_wire.token import make_token, read_token
 
 log = logging.getLogger(__name__)
 
@@ -74,17 +72,13 @@ async def serve(
         refusals: counts refused peers.
 
     Raises:
-        InvalidSettings: the token file, the password file or the authority cannot be used.
+        InvalidSettings: the password file or the authority cannot be used.
         AddressTaken: another program listens on one of the addresses.
         ExceptionGroup: background work ended; contains a SchemaConflict if the tables contradict the catalogue.
     """
     _allow_descriptors()
     tables = Tables(streams().values())
-    token, authority, conninfo = (
-        _token(settings),
-        Authority(settings.authority, settings.given_authority),
-        settings.conninfo(),
-    )
+    authority, conninfo = Authority(settings.authority, settings.given_authority), settings.conninfo()
     async with AsyncExitStack() as cleanup:
         database = Database(conninfo, settings.connections, settings.statement_timeout_s)
         await cleanup.enter_async_context(database)
@@ -109,7 +103,9 @@ async def serve(
         register = Register(database, authority, members, refusals or Refusals())
         endpoints: list[Endpoint] = []
         answers = Answers(authority, lambda: (endpoints[0], endpoints[1]), settings.advertise)
-        api = application(by_token(token))
+        accounts = Accounts(database, authority.secret, open_registration=settings.registration == ANYBODY)
+        api = application(by_accounts(accounts))
+        api[context.ACCOUNTS] = accounts
         reader = Reader(database)
         hub = Hub(reader, committed)
         api[context.DATABASE], api[context.READER], api[context.TABLES] = database, reader, tables
@@ -123,7 +119,7 @@ async def serve(
         admission = Admission(tables, settings.keep_days)
         api[context.QUARANTINE] = Quarantine(conninfo, tables, admission)
         own = partial(authority.own, settings.advertise)
-        http = await serve_http(api, Endpoint.parse(settings.http, "http"), own, cleanup)
+        http = await serve_http(api, Endpoint.parse(settings.http, "http"), settings.socket, own, cleanup)
         restored = Restored(share)
         changes = Changes(share, conninfo)
         reconciler = Reconciler(share, changes, reports, backlog, sessions, restored=restored)
@@ -193,11 +189,3 @@ def _allow_descriptors() -> None:
     """Raises the limit of open files as far as it may be: each agent needs one, and shells give 1,024."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def _token(settings: Settings) -> str:
-    try:
-        make_token(settings.token_file)
-        return read_token(settings.token_file)
-    except InvalidToken as error:
-        raise InvalidSettings(str(error)) from None

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import grpc
 from aiohttp import web
@@ -13,6 +14,7 @@ from scope_wire.channel import listen, server_options
 from scope_wire.endpoint import Endpoint
 from scope_wire.https import serving
 from scope_wire.keys import Credentials
+from scope_wire.unix_socket import listening
 
 _WAIT_S = 5.0
 _AGAIN_S = 0.2
@@ -20,12 +22,13 @@ _GRACE_S = 1.0  # for open streams, when the server stops
 
 
 async def serve_http(
-    application: web.Application, at: Endpoint, own: Callable[[], Credentials], cleanup: AsyncExitStack
+    application: web.Application, at: Endpoint, local: Path, own: Callable[[], Credentials], cleanup: AsyncExitStack
 ) -> Endpoint:
     """Serves the API until `cleanup`, with HTTPS unless only this machine reaches it; returns the endpoint with its
     port.
 
     Args:
+        local: a Unix socket, at which it is served, too.
         own: the server's credentials, asked at each handshake.
 
     Raises:
@@ -45,7 +48,14 @@ async def serve_http(
             raise AddressTaken("the API", str(at), error.strerror or str(error)) from None
         return at.at(port=runner.addresses[0][1])
 
-    return await _patiently(begin)
+    found = await _patiently(begin)
+    try:
+        local.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        await web.SockSite(runner, listening(local)).start()
+    except OSError as error:
+        raise AddressTaken("the API", str(local), error.strerror or str(error)) from None
+    cleanup.callback(local.unlink, missing_ok=True)
+    return found
 
 
 async def serve_grpc(

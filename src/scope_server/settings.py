@@ -12,6 +12,14 @@ from scope_wire.setting import Setting, above_zero, at_least, check_all
 _EXAMPLE = "host=/run/postgresql dbname=scope"
 
 
+INVITED, ANYBODY = "invited", "anybody"  # who may register
+
+
+def _registration(text: str, name: str) -> None:
+    if text not in (INVITED, ANYBODY):
+        raise InvalidSetting(f"{name}: '{text}' is neither {INVITED} nor {ANYBODY}")
+
+
 def _connection_string(text: str, name: str) -> None:
     from psycopg import ProgrammingError  # noqa: PLC0415  # takes 0.1 s, which only a server has to pay
     from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
@@ -47,11 +55,11 @@ class Settings:
             public=_without_password,
         ),
     ]
-    token_file: Annotated[
+    socket: Annotated[
         Path,
         Setting(
-            "file with the bearer token, mode 0600; made with a new token if it is missing",
-            within_state="token",
+            "Unix socket at which the API also listens, for root and the user of the server, who need no login there",
+            within_state="api.sock",
         ),
     ]
     authority: Annotated[
@@ -151,6 +159,12 @@ class Settings:
             check=at_least(0),
         ),
     ] = None
+    registration: Annotated[
+        str,
+        Setting(
+            f"who may register: {INVITED}, or {ANYBODY}, as a viewer", unit="WHO", example=ANYBODY, check=_registration
+        ),
+    ] = INVITED
     connections: Annotated[int, Setting("maximum number of database connections for queries", check=above_zero)] = 8
     sessions: Annotated[int, Setting("maximum number of connected agents", check=above_zero)] = 5000
     statement_timeout_s: Annotated[

@@ -17,7 +17,7 @@ import psycopg
 from tests.chaos.proxy import Proxy
 from tests.fleet import UNEXAMINED
 
-from scope_cli.access import installed
+from scope_cli.access import Access
 from scope_cli.client import Client
 from scope_cli.errors import CommandError
 from scope_server.errors import PostgresError
@@ -194,7 +194,7 @@ class World:
         self.eventually((state / "token").exists, "the server makes a token")
         self.proxy = Proxy(ingest)
         self._cleanup.callback(self.proxy.close)
-        self.client = Client(installed(f"http://127.0.0.1:{http}", state / "token", None))
+        self.client = Client(Access(f"http://127.0.0.1:{http}", socket=str(state / "api.sock")))
         self.eventually(lambda: self.client.get("health"), "the server is healthy")
         token = self.client.post("join-tokens")["token"]
         own = ["--control", f"127.0.0.1:{control}", "--metrics", f"127.0.0.1:{metrics}"]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.fleet import UNEXAMINED
 
-from scope_cli.access import installed
+from scope_cli.access import Access
 from scope_cli.client import Client
 from scope_cli.errors import CommandError
 from scope_cli.installation import ADDRESSES
@@ -36,7 +36,7 @@ class Up:
     @property
     def client(self) -> Client:
         """A client of the API."""
-        return Client(installed(f"http://{self.http}", self.state / "token", None))
+        return Client(Access(f"http://{self.http}", socket=str(self.state / "api.sock")))
 
     @property
     def environment(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ from tests.fleet import UNEXAMINED
 from tests.previous_release import previous_release
 
 from scope_bpf.capture.command import HeldCommand
-from scope_cli.access import installed
+from scope_cli.access import Access
 from scope_cli.client import Client
 from scope_cli.errors import CommandError
 from scope_server.store.postgres import PrivatePostgres
@@ -42,7 +42,10 @@ class Stack:
 
     @property
     def client(self) -> Client:
-        return Client(installed(f"http://{self.ports['http']}", self.folder / "s" / "token", None))
+        url, socket = f"http://{self.ports['http']}", self.folder / "s" / "api.sock"
+        if socket.exists():
+            return Client(Access(url, socket=str(socket)))
+        return Client(Access(url, token=(self.folder / "s" / "token").read_text().strip()))  # the previous release's
 
     def begin(self, name: str, release: list[Path], *words: str) -> None:
         """Starts `scope NAME` from the folders of a release."""

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from scope_cli.access import installed
+from scope_cli.access import Access
 from scope_cli.bench_fleet.fleet import agent_of
 from scope_cli.client import Client
 from scope_cli.errors import CommandError
@@ -46,5 +46,5 @@ async def _start_again_and_again(number: int, state: Path, client: Client) -> No
 
 if __name__ == "__main__":
     logging.getLogger("scope_agentd").setLevel(logging.ERROR)
-    which, directory, url, token = sys.argv[1:]
-    asyncio.run(_start_again_and_again(int(which), Path(directory), Client(installed(url, Path(token), None))))
+    which, directory, url, socket = sys.argv[1:]
+    asyncio.run(_start_again_and_again(int(which), Path(directory), Client(Access(url, socket=socket))))

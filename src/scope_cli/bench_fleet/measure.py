@@ -101,7 +101,7 @@ async def returned(server: FleetServer, fleet: Fleet, folder: Path, within_s: fl
     await asyncio.to_thread(server.stop)
     command = [sys.executable, "-m", "scope_cli.bench_fleet.control", str(number), str(folder)]
     starting = await asyncio.create_subprocess_exec(
-        *command, server.url, str(server.token), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        *command, server.url, str(server.socket), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
     )
     try:
         await asyncio.to_thread(server.start)

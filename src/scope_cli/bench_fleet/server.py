@@ -10,7 +10,7 @@ from typing import Self
 
 import psycopg
 
-from scope_cli.access import installed
+from scope_cli.access import Access
 from scope_cli.client import Client
 from scope_cli.errors import CommandError, ServerUnreachable
 from scope_cli.flag import Flag
@@ -33,7 +33,7 @@ class FleetServer:
     Attributes:
         authority: signs the certificates of its agents.
         ingest: where its session service listens.
-        url, token: of its API, and the file with its token.
+        url, socket: of its API.
     """
 
     def __init__(self, folder: Path, sessions: int) -> None:
@@ -43,7 +43,7 @@ class FleetServer:
         self._sessions = sessions
         self.authority = Authority(folder / "server" / "authority")
         self.ingest = Endpoint("127.0.0.1", self._ports["ingest"])
-        self.url, self.token = f"http://127.0.0.1:{self._ports['http']}", folder / "server" / "token"
+        self.url, self.socket = f"http://127.0.0.1:{self._ports['http']}", folder / "server" / "api.sock"
         self._cleanup = ExitStack()
         self._child: Child | None = None
 
@@ -90,7 +90,7 @@ class FleetServer:
 
     def client(self) -> Client:
         """Its API."""
-        return Client(installed(self.url, self.token, None))
+        return Client(Access(self.url, socket=str(self.socket)))
 
     @property
     def conninfo(self) -> str:

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from scope_cli import certificates, members, rotation
+from scope_cli import accounts, audit, certificates, members, rotation
 
 if TYPE_CHECKING:
     from scope_cli.api import Entry
@@ -11,11 +11,13 @@ if TYPE_CHECKING:
 
 def register(subcommands: Any) -> None:
     """Adds the subcommand."""
-    parser = subcommands.add_parser("admin", help="machines and persons that may join; maintenance")
+    parser = subcommands.add_parser("admin", help="machines and persons that may join; accounts; maintenance")
     topics = parser.add_subparsers(metavar="TOPIC", required=True)
     members.register(topics)
     certificates.register(topics)
     rotation.register(topics)
+    accounts.register(topics)
+    audit.register(topics)
     quarantine = topics.add_parser(
         "quarantine",
         help="records that could not be stored",

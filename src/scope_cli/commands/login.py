@@ -1,7 +1,6 @@
 """`scope login`: from now on, commands ask this server."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 
@@ -10,24 +9,26 @@ def register(subcommands: Any) -> None:
     parser = subcommands.add_parser(
         "login",
         help="ask a server on another machine from now on",
-        description="Keeps the server's address, its authority's certificate and a token for all later commands of "
-        "this user. If this machine does not trust the server's certificate, its authority's fingerprint is shown, to "
-        "be compared with what `scope admin fingerprint` prints on the server.",
+        description="Logs in with email and password, and keeps the server's address, its authority's certificate and "
+        "tokens (not the password) for all later commands of this user. If this machine does not trust the server's "
+        "certificate, its authority's fingerprint is shown, to be compared with what `scope admin fingerprint` prints "
+        "on the server.",
     )
     parser.add_argument("url", metavar="URL", help="https://HOST:PORT")
     parser.add_argument("--fingerprint", metavar="SHA256:...", help="of the authority; else asked on the terminal")
     parser.add_argument(
-        "--token-file", type=Path, metavar="FILE", help="file with the token, mode 0600; else asked on the terminal"
+        "--email",
+        help="of the account; else asked. Without a terminal, the password is read from standard input",
     )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Meets the server, tries the token, and keeps both."""
+    """Meets the server, logs in, and keeps the tokens."""
     from scope_cli.access import keep_login
     from scope_cli.meeting import met
     from scope_cli.printable import print_line
 
-    access = met(arguments.url, arguments.fingerprint, arguments.token_file)
+    access = met(arguments.url, arguments.fingerprint, arguments.email)
     keep_login(access)
     print_line(f"commands now ask {access.url}; `scope logout` ends this")

@@ -38,7 +38,6 @@ def run(arguments: argparse.Namespace) -> None:
     from scope_cli.daemon import run_until_signalled
     from scope_server.app import serve
     from scope_server.errors import ScopeServerError
-    from scope_server.identity.authority import CERTIFICATE_FILE
     from scope_wire.endpoint import Endpoint
 
     settings = load(SERVER, arguments.config, os.environ, given(arguments, SERVER))
@@ -46,7 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     async def run_server(stop: asyncio.Event, notifier: Notifier) -> None:
         def listens(http: str, *_: str) -> None:
-            tell_url(settings.state_dir, url_of(Endpoint.parse(http, "http")), settings.authority / CERTIFICATE_FILE)
+            tell_url(settings.state_dir, url_of(Endpoint.parse(http, "http")), settings.socket)
             notifier.waiting("the database")
 
         refusals, loop = Refusals(), asyncio.get_running_loop()

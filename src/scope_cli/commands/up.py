@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,10 @@ from scope_cli.configuration.daemons import AGENTD, SERVER
 from scope_cli.configuration.flags import add_flags, as_words
 from scope_cli.errors import CommandError, Interrupted
 from scope_cli.flag import Flag
-from scope_cli.installation import state_dir, token_file, told_running
+from scope_cli.installation import state_dir, told_running
 
 if TYPE_CHECKING:
+    from scope_cli.accounts import FirstLogin
     from scope_cli.api import TaskWish
     from scope_cli.client import Client
     from scope_cli.stack import Stack
@@ -85,11 +87,13 @@ def run(arguments: argparse.Namespace) -> None:
             cleanup.enter_context(stack)
             cleanup.enter_context(told_running(state))
             voice.say("starting tasks")
-            _ensure_tasks(stack.client(_ANSWER_S), voice.say, stop)
-        voice.say(f"API {stack.url}/api/v1, token in {token_file(state)}; database in {state}/postgres")
+            first = _patiently(partial(_begun, stack.client(_ANSWER_S)), voice.say, stop)
+        if first:
+            voice.say(f"first login: {first.email}, password {first.password} (shown only now)")
+        voice.say(f"API {stack.url}/api/v1; database in {state}/postgres")
         if voice.console.is_terminal:
             logs.to_file(state / "up.log")
-            _show(voice, stack, state, stop)
+            _show(voice, stack, first, stop)
         else:
             while not stop.wait(3600):
                 pass
@@ -107,19 +111,23 @@ def _end_on_signals(stop: Flag, hurry: Flag) -> None:
             signal.signal(number, signalled)
 
 
-def _ensure_tasks(client: "Client", say: Callable[[str], None], stop: Flag) -> None:
-    """Starts the default tasks, unless they continue from the last run.
+def _begun(client: "Client") -> "FirstLogin | None":
+    """Starts the default tasks, unless they continue from the last run, and makes the first account."""
+    from scope_cli.accounts import first_login
 
-    Retries while the server cannot start tasks, for example because its database is away or its disk is full.
-    """
+    recording = {task["probe"] for task in client.get("tasks", state="active")["tasks"]}
+    for task in DEFAULT_TASKS:
+        if task["probe"] not in recording:
+            client.post("tasks", body=task)
+    return first_login(client)
+
+
+def _patiently(act: Callable[[], "FirstLogin | None"], say: Callable[[str], None], stop: Flag) -> "FirstLogin | None":
+    """Retries while the server cannot do it, for example because its database is away or its disk is full."""
     said = ""
     while not stop.is_set():
         try:
-            recording = {task["probe"] for task in client.get_tasks(state="active")["tasks"]}
-            for task in DEFAULT_TASKS:
-                if task["probe"] not in recording:
-                    client.start_task(task)
-            return
+            return act()
         except CommandError as error:
             if str(error) != said:
                 said = str(error)
@@ -128,12 +136,14 @@ def _ensure_tasks(client: "Client", say: Callable[[str], None], stop: Flag) -> N
     raise Interrupted
 
 
-def _show(voice: "Voice", stack: "Stack", state: Path, stop: Flag) -> None:
+def _show(voice: "Voice", stack: "Stack", first: "FirstLogin | None", stop: Flag) -> None:
     from rich.live import Live
 
     from scope_cli.overview import Overview
 
-    headline = f"SCOPE records. API {stack.url}/api/v1, token in {token_file(state)}, process {os.getpid()}"
+    headline = f"SCOPE records. API {stack.url}/api/v1, process {os.getpid()}"
+    if first:
+        headline += f". First login {first.email}, password {first.password}"
     overview = Overview(stack.client(_ANSWER_S), headline, lambda: stack.lines)
     # A separate thread asks the server: an answer may take long, but Ctrl-C must work at once.
     threading.Thread(target=overview.keep_asking, args=(stop, REFRESH_S), daemon=True).start()

@@ -6,19 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from scope_cli.access import installed
+from scope_cli.access import Access
 from scope_cli.client import Client
 from scope_cli.errors import CommandError, Interrupted, ServerUnreachable
 from scope_cli.flag import Flag
-from scope_cli.installation import ADDRESSES, JOIN_TOKEN, authority_dir, postgres_dir, token_file, url_of
+from scope_cli.installation import ADDRESSES, JOIN_TOKEN, api_socket, authority_dir, postgres_dir, url_of
 from scope_cli.stack.child import Child
 from scope_cli.stack.database import Database
 from scope_cli.stack.left_behind import end_left_behind, mark
 from scope_cli.stack.place import owned
 from scope_cli.stack.ports import checked, require_free
 from scope_cli.stack.supervisor import Part, Supervisor
-from scope_wire.errors import InvalidToken
-from scope_wire.token import make_token, read_token
 
 ANSWER_S = 5.0  # the server tries its database for 3 s before it reports an error
 LONG_S = 30.0
@@ -75,8 +73,7 @@ class Stack:
 
     def client(self, timeout_s: float = 30.0) -> Client:
         """The API of this stack."""
-        authority = self._authority if self.url.startswith("https://") else None
-        return Client(installed(self.url, token_file(self._state), authority), timeout_s)
+        return Client(Access(self.url, socket=str(api_socket(self._state))), timeout_s)
 
     @property
     def _authority(self) -> Path:
@@ -93,11 +90,6 @@ class Stack:
         from scope_server.store.postgres import PrivatePostgres
 
         self._cleanup.enter_context(owned(self._state))
-        try:
-            make_token(token_file(self._state))
-            read_token(token_file(self._state))
-        except InvalidToken as error:
-            raise CommandError(str(error)) from None
         end_left_behind(self._state, self._say, self._stop)
         require_free(self._addresses, self._stop)
         postgres = PrivatePostgres(postgres_dir(self._state), keep_bytes=self._keep_bytes)

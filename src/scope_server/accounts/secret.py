@@ -6,7 +6,12 @@ import secrets
 
 def make(kind: str) -> str:
     """A new secret; its beginning says what it is, for people and for scanners of leaked secrets."""
-    return f"scope_{kind}_{secrets.token_urlsafe(32)}"
+    return f"{beginning(kind)}{secrets.token_urlsafe(32)}"
+
+
+def beginning(kind: str) -> str:
+    """How the secrets of a kind begin."""
+    return f"scope_{kind}_"
 
 
 def digest(secret: str) -> bytes:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from scope_server.accounts.accounts import Accounts
 from scope_server.api.openapi import Described
 from scope_server.identity.members import Members
 from scope_server.identity.register import Register
@@ -33,4 +34,5 @@ DISK = web.AppKey("disk", Disk)
 RETENTION = web.AppKey("retention", Retention)
 UPKEEP = web.AppKey("upkeep", Upkeep)
 TABLES: web.AppKey[Mapping[str, StreamTable]] = web.AppKey("tables", Mapping[str, StreamTable])
+ACCOUNTS = web.AppKey("accounts", Accounts)
 DESCRIBED = web.AppKey("described", Described)

@@ -1,10 +1,13 @@
 """The one table of routes: everything that the server serves over HTTP."""
 
 from scope_server.api.resources import (
+    api_tokens,
+    audit,
     authority,
     certificates,
     description,
     events,
+    login,
     members,
     metrics,
     nodes,
@@ -14,6 +17,7 @@ from scope_server.api.resources import (
     states,
     storage,
     tasks,
+    users,
 )
 from scope_server.api.routing.route import Route
 
@@ -29,6 +33,10 @@ TABLE: tuple[Route, ...] = (
     *quarantine.ROUTES,
     *authority.ROUTES,
     *certificates.ROUTES,
+    *login.ROUTES,
+    *users.ROUTES,
+    *api_tokens.ROUTES,
+    *audit.ROUTES,
     *metrics.ROUTES,
     *description.ROUTES,
 )

@@ -78,7 +78,7 @@ def start_server(database: str, tmp_path: Path) -> Callable[..., AbstractAsyncCo
 
     def start(prepared: bool = True, **changes: Any) -> AbstractAsyncContextManager[Server]:
         anywhere = dict.fromkeys(("http", "ingest", "enrol"), "127.0.0.1:0")
-        files = {"token_file": tmp_path / "token", "authority": tmp_path / "authority", "state_dir": tmp_path}
+        files = {"socket": tmp_path / "api.sock", "authority": tmp_path / "authority", "state_dir": tmp_path}
         return running(Settings(**{"database": database, **anywhere, **files, **changes}), prepared)
 
     return start

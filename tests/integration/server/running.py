@@ -12,11 +12,14 @@ import grpc
 import psycopg
 from tests.fleet import of_machine, to_server
 
-from scope_cli.access import installed
+from scope_cli.access import Access
 from scope_cli.client import Client
+from scope_server.accounts.secret import digest
 from scope_server.app import serve
 from scope_server.identity.authority import Authority
 from scope_server.settings import Settings
+
+_TOKEN = "scope_token_of_tests"
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Server:
     http: str
     ingest: str
     enrol: str
-    token: Path
+    socket: Path
     authority: Authority
     conninfo: str
 
@@ -34,21 +37,44 @@ class Server:
         """A channel to the session service, with the certificate of this machine."""
         return to_server(self.ingest, of_machine(self.authority, machine))
 
+    def local(self) -> aiohttp.UnixConnector:
+        """Connections of the server's own user."""
+        return aiohttp.UnixConnector(str(self.socket))
+
+    @property
+    def token(self) -> Path:
+        """A file with a token for scripts, of an admin; both are made. Blocks."""
+        with psycopg.connect(self.conninfo, autocommit=True) as connection:
+            connection.execute(
+                "INSERT INTO store.users (email, password, role) VALUES ('admin@example.org', '', 'admin')"
+                " ON CONFLICT DO NOTHING"
+            )
+            connection.execute(
+                "INSERT INTO store.api_tokens (digest, user_id, name, role, expires)"
+                " SELECT %s, id, 'tests', 'admin', now() + interval '1 hour' FROM store.users"
+                " WHERE email = 'admin@example.org' ON CONFLICT DO NOTHING",
+                [digest(_TOKEN)],
+            )
+        file = self.socket.with_name("token")
+        file.touch(mode=0o600)
+        file.write_text(_TOKEN)
+        return file
+
     @property
     def authorization(self) -> str:
-        return f"Bearer {self.token.read_text().strip()}"
+        """The header of a request of an admin."""
+        return f"Bearer {self.token.read_text()}"
 
     async def get(self, *path: str, **query: Any) -> Any:
         """GET from the API with the command line's client, without blocking the event loop."""
-        client = Client(installed(f"http://{self.http}", self.token, None))
+        client = Client(Access(f"http://{self.http}", socket=str(self.socket)))
         return await asyncio.to_thread(lambda: client.get(*path, **query))
 
     async def ask(self, method: str, path: str, **given: Any) -> tuple[int, Any]:
         """Sends a request to the API; returns status and JSON. `given` goes to aiohttp."""
-        headers = {"Authorization": self.authorization, **given.pop("headers", {})}
         async with (
-            aiohttp.ClientSession() as session,
-            session.request(method, f"http://{self.http}/api/v1/{path}", headers=headers, **given) as answer,
+            aiohttp.ClientSession(connector=self.local()) as session,
+            session.request(method, f"http://{self.http}/api/v1/{path}", **given) as answer,
         ):
             return answer.status, await answer.json(content_type=None)
 
@@ -89,7 +115,7 @@ async def running(settings: Settings, prepared: bool = True) -> AsyncIterator[Se
     await asyncio.wait([serving, listens], return_when=asyncio.FIRST_COMPLETED)
     if serving.done():
         await serving
-    server = Server(*listens.result(), settings.token_file, Authority(settings.authority), settings.database)
+    server = Server(*listens.result(), settings.socket, Authority(settings.authority), settings.database)
     try:
         if prepared:
             await until(lambda: _healthy(server, serving), bool)

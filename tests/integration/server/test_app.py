@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import aiohttp
 import grpc
 import psycopg
 import pytest
@@ -26,6 +27,7 @@ from scope_server.app import serve
 from scope_server.errors import AddressTaken, InvalidSettings, SchemaConflict
 from scope_server.session.reports import Reports
 from scope_server.settings import Settings
+from scope_wire.unix_socket import listening
 
 StartServer = Callable[..., Any]
 STORED, REFUSED = session_pb2.VERDICT_STORED, session_pb2.VERDICT_REFUSED
@@ -150,15 +152,12 @@ async def metric(server: Server, name: str) -> float:
 
 
 async def metrics(server: Server) -> dict[str, float]:
-    """All samples, by name with labels; a request without the token gets 401."""
-    import aiohttp
-
-    headers = {"Authorization": server.authorization}
-    async with aiohttp.ClientSession() as session:
-        async with session.get(f"http://{server.http}/metrics", headers=headers) as answer:
-            text = await answer.text()
-        async with session.get(f"http://{server.http}/metrics") as answer:
-            assert answer.status == 401
+    """All samples, by name with labels; a stranger's request gets 401."""
+    address = f"http://{server.http}/metrics"
+    async with aiohttp.ClientSession(connector=server.local()) as session, session.get(address) as answer:
+        text = await answer.text()
+    async with aiohttp.ClientSession() as session, session.get(address) as answer:
+        assert answer.status == 401
     return {name: float(value) for name, value in re.findall(r"^([^#\s]\S*) (\S+)$", text, re.MULTILINE)}
 
 
@@ -247,10 +246,10 @@ async def test_addresses_that_are_taken_are_named(start_server: StartServer, mon
     monkeypatch.setattr("scope_server.listen._WAIT_S", 0.3)
     async with start_server() as server:
         with pytest.raises(AddressTaken, match=f"cannot listen on {server.http} for the API"):
-            async with start_server(http=server.http):
+            async with start_server(http=server.http, socket=server.socket.with_name("other")):
                 pass
         with pytest.raises(AddressTaken, match=f"cannot listen on {server.ingest} for ingest"):
-            async with start_server(ingest=server.ingest):
+            async with start_server(ingest=server.ingest, socket=server.socket.with_name("other")):
                 pass
 
 
@@ -275,19 +274,19 @@ async def test_an_address_that_is_being_left_is_waited_for(start_server: StartSe
 def test_an_address_is_host_and_port(name: str, address: str, tmp_path: Path) -> None:
     """Other texts are refused; the message names the setting."""
     with pytest.raises(InvalidSettings, match=f"{name}: "):
-        Settings("", tmp_path / "token", tmp_path / "authority", tmp_path, **{name: address})
+        Settings("", tmp_path / "api.sock", tmp_path / "authority", tmp_path, **{name: address})
 
 
-@pytest.mark.parametrize(("text", "mode"), [("", 0o600), ("short", 0o600), ("long enough for a token", 0o644)])
-async def test_a_token_file_that_is_none_is_told(
-    start_server: StartServer, tmp_path: Path, text: str, mode: int
-) -> None:
-    """A bad token file is refused at start, with what to do about it."""
-    (tmp_path / "token").write_text(text)
-    (tmp_path / "token").chmod(mode)
-    with pytest.raises(InvalidSettings, match=r"token_file: .*(remove the file|chmod 600)"):
-        async with asyncio.timeout(20), start_server():
-            pass
+async def test_two_servers_cannot_have_one_socket(start_server: StartServer, database: str) -> None:
+    """The second one does not start, and the first one goes on; what a killed server left behind is replaced."""
+    async with start_server() as server:
+        with pytest.raises(AddressTaken, match=r"api\.sock"):
+            async with asyncio.timeout(60), start_server(database=database):
+                pass
+        assert (await server.ask("GET", "nodes"))[0] == 200
+    listening(server.socket).close()
+    async with start_server() as server:
+        assert (await server.ask("GET", "nodes"))[0] == 200
 
 
 async def test_work_that_ends_unexpectedly_ends_the_server(
@@ -301,7 +300,7 @@ async def test_work_that_ends_unexpectedly_ends_the_server(
 
     monkeypatch.setattr(Reports, "run", fail)
     anywhere = dict.fromkeys(("http", "ingest", "enrol"), "127.0.0.1:0")
-    settings = Settings(database, tmp_path / "token", tmp_path / "authority", tmp_path, **anywhere)
+    settings = Settings(database, tmp_path / "api.sock", tmp_path / "authority", tmp_path, **anywhere)
     with pytest.raises(ExceptionGroup) as ended:
         await asyncio.wait_for(serve(settings, asyncio.Event()), 60)
     assert isinstance(ended.value.exceptions[0], ArithmeticError)

@@ -125,7 +125,7 @@ def _document(described: Any, method: str, path: str, status: int) -> Any:
 
 async def _asked(server: Server, target: str) -> tuple[int, str, Any]:
     async with (
-        aiohttp.ClientSession(headers={"Authorization": server.authorization}) as session,
+        aiohttp.ClientSession(connector=server.local()) as session,
         session.get(f"http://{server.http}/api/v1/{target}") as answer,
     ):
         return answer.status, answer.content_type, await answer.json(content_type=None)

@@ -190,7 +190,7 @@ async def test_a_copied_installation_is_refused(start_server: StartServer) -> No
         assert (await refusal(server, "Upload", taken))[0] is Code.UNAVAILABLE
         found = await node(server)
         assert (found["connected"], found["hostname"], found["conflict"]["hostname"]) == (True, "original", "copy")
-        async with aiohttp.ClientSession(headers={"Authorization": server.authorization}) as client:
+        async with aiohttp.ClientSession(connector=server.local()) as client:
             metrics = await (await client.get(f"http://{server.http}/metrics")).text()
         assert "scope_server_conflicts_total 1.0" in metrics
 

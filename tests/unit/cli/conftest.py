@@ -4,9 +4,12 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from scope_wire.unix_socket import listening
 
 TOKEN = "0123456789abcdef-of-a-test"
 STORAGE = {
@@ -58,7 +61,7 @@ def _handler(api: Api) -> type[BaseHTTPRequestHandler]:
             self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
         def _answer(self, body: Any) -> None:
-            if self.headers["Authorization"] != f"Bearer {TOKEN}":
+            if self.client_address and self.headers["Authorization"] != f"Bearer {TOKEN}":
                 status, answer = 401, {"title": "Unauthorized"}
             else:
                 status, answer = api.handle(self.command, self.path.removeprefix("/api/v1/"), body)
@@ -73,17 +76,29 @@ def _handler(api: Api) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
+class _LocalServer(ThreadingHTTPServer):
+    """At a Unix socket."""
+
+    def __init__(self, path: Path, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(("", 0), handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listening(path)
+
+
 @pytest.fixture
 def api(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     """A running fake API; the command line finds its address in the state directory."""
     made = Api()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(made))
     made.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
+    made.socket = tmp_path / "api.sock"
+    local = _LocalServer(made.socket, _handler(made))
+    threads = [threading.Thread(target=one.serve_forever) for one in (server, local)]
+    for thread in threads:
+        thread.start()
     (tmp_path / "token").write_text(TOKEN + "\n")
     (tmp_path / "token").chmod(0o600)
-    (tmp_path / "api-url").write_text(made.url + "\n")
+    (tmp_path / "api-url").write_text(f"{made.url}\n{made.socket}\n")
     made.answer("GET storage", STORAGE)
     monkeypatch.setenv("SCOPE_STATE", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -91,9 +106,11 @@ def api(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "200")
     yield made
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    for one in (server, local):
+        one.shutdown()
+        one.server_close()
+    for thread in threads:
+        thread.join()
 
 
 @pytest.fixture

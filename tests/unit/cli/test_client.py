@@ -16,8 +16,8 @@ from scope_cli.installation import (
     running_state_dir,
     state_dir,
     tell_url,
-    told_authority,
     told_running,
+    told_socket,
     told_url,
     url_of,
 )
@@ -72,8 +72,8 @@ def test_one_that_cannot_say_that_it_runs_does(
 
 @pytest.mark.usefixtures("api")
 def test_another_user_is_told_of_roots(scope: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If root runs SCOPE, a user without a token is told to call `sudo scope`."""
-    (tmp_path / "token").unlink()
+    """If root runs SCOPE, a user without a server is told to call `sudo scope`."""
+    (tmp_path / "api.sock").unlink()
     assert "sudo" not in scope("nodes")[2]
     monkeypatch.setattr(installation, "ROOTS_STATE", tmp_path)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
@@ -82,12 +82,13 @@ def test_another_user_is_told_of_roots(scope: Run, tmp_path: Path, monkeypatch: 
     assert "root has a SCOPE on this machine: call `sudo scope`" in said
 
 
-def test_a_given_url_comes_first(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_given_url_comes_first(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A given access comes before SCOPE_URL, and SCOPE_URL before the state directory."""
     assert Client().url == api.url
     monkeypatch.setenv("SCOPE_URL", "http://127.0.0.1:1/")
+    monkeypatch.setenv("SCOPE_TOKEN_FILE", str(tmp_path / "token"))
     assert Client().url == "http://127.0.0.1:1"
-    assert Client(Access(api.url, "a token")).url == api.url
+    assert Client(Access(api.url, token="a token")).url == api.url
 
 
 def test_without_a_word_it_is_the_usual_place(tmp_path: Path) -> None:
@@ -99,15 +100,15 @@ def test_without_a_word_it_is_the_usual_place(tmp_path: Path) -> None:
 
 def test_what_is_told_is_found_and_private(tmp_path: Path) -> None:
     """The written URL is found, also after a change; only the owner can read it."""
-    authority = tmp_path / "authority.pem"
-    for address, url, trusted in (
-        ("127.0.0.1:81", "http://127.0.0.1:81", None),
-        ("[::1]:82", "http://[::1]:82", None),
-        ("10.0.0.1:83", "https://10.0.0.1:83", authority),
-        ("0.0.0.0:84", "https://127.0.0.1:84", authority),
+    socket = tmp_path / "its.sock"
+    for address, url in (
+        ("127.0.0.1:81", "http://127.0.0.1:81"),
+        ("[::1]:82", "http://[::1]:82"),
+        ("10.0.0.1:83", "https://10.0.0.1:83"),
+        ("0.0.0.0:84", "https://127.0.0.1:84"),
     ):
-        tell_url(tmp_path, url_of(Endpoint.parse(address, "http")), authority)
-        assert (told_url(tmp_path), told_authority(tmp_path)) == (url, trusted)
+        tell_url(tmp_path, url_of(Endpoint.parse(address, "http")), socket)
+        assert (told_url(tmp_path), told_socket(tmp_path)) == (url, socket)
     assert [(file.name, file.stat().st_mode & 0o777) for file in tmp_path.iterdir()] == [("api-url", 0o600)]
 
 
@@ -140,8 +141,9 @@ def test_a_problem_is_told_in_the_servers_words(scope: Run) -> None:
 
 
 @pytest.mark.usefixtures("api")
-def test_nobody_there_is_told(scope: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_there_is_told(scope: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If no server answers, the message has the address, the reason and the remedy."""
+    monkeypatch.setenv("SCOPE_TOKEN_FILE", str(tmp_path / "token"))
     monkeypatch.setenv("SCOPE_URL", "http://127.0.0.1:1")
     status, _, said = scope("tasks")
     assert (status, said) == (
@@ -154,25 +156,28 @@ def test_nobody_there_is_told(scope: Run, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_silent_listener_is_not_waited_for() -> None:
     """A listener that never answers is an error after the timeout."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        client = Client(Access(f"http://127.0.0.1:{silent.getsockname()[1]}", "a token"), timeout_s=0.2)
+        client = Client(Access(f"http://127.0.0.1:{silent.getsockname()[1]}", token="a token"), timeout_s=0.2)
         with pytest.raises(CommandError, match="no server answers"):
             client.get("health")
 
 
-@pytest.mark.usefixtures("api")
 @pytest.mark.parametrize(
     ("content", "mode", "said"),
     [
         (None, 0, "does not exist"),
-        ("", 0o600, "contains no token; remove the file"),
-        ("short", 0o600, "contains no token; remove the file"),
-        ("0123456789abcdef\x00\x01", 0o600, "contains no token; remove the file"),
+        ("", 0o600, "contains no token"),
+        ("short", 0o600, "contains no token"),
+        ("0123456789abcdef\x00\x01", 0o600, "contains no token"),
         ("0123456789abcdef", 0o644, "run `chmod 600 "),
     ],
 )
-def test_a_damaged_token_is_told_at_once(scope: Run, tmp_path: Path, content: str | None, mode: int, said: str) -> None:
+def test_a_damaged_token_is_told_at_once(
+    api: Api, scope: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | None, mode: int, said: str
+) -> None:
     """A missing or invalid token is reported in one line, with the file and the problem."""
     token = tmp_path / "token"
+    monkeypatch.setenv("SCOPE_URL", api.url)
+    monkeypatch.setenv("SCOPE_TOKEN_FILE", str(token))
     token.unlink()
     if content is not None:
         token.write_text(content)

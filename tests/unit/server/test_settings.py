@@ -10,7 +10,7 @@ from scope_server.settings import Settings
 
 
 def of(database: str, password_file: Path | None = None) -> Settings:
-    files = {"token_file": Path("/token"), "authority": Path("/authority"), "state_dir": Path("/state")}
+    files = {"socket": Path("/api.sock"), "authority": Path("/authority"), "state_dir": Path("/state")}
     return Settings(database, **files, database_password_file=password_file)
 
 

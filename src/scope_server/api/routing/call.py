@@ -19,12 +19,14 @@ class Call:
         application: its shared objects are `call[KEY]`, with the keys of `context`.
         address: from where.
         accept: the media types that the caller takes.
+        program: what the caller's program calls itself.
     """
 
     person: Caller
     application: web.Application
     address: str = ""
     accept: str = ""
+    program: str = ""
 
     def __getitem__(self, key: web.AppKey[Shared]) -> Shared:
         return self.application[key]

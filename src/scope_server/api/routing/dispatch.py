@@ -1,13 +1,17 @@
 """Serves a route: request → models → handler → answer."""
 
+from collections.abc import Mapping
+
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from pydantic import BaseModel
 
+from scope_server.api.context import ACCOUNTS
 from scope_server.api.routing.admission import CALLER
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.input import body, parameters
 from scope_server.api.routing.models import Answer, Text
+from scope_server.api.routing.noted import act_of, refused
 from scope_server.api.routing.route import Route
 from scope_server.api.routing.validation import Part, validated
 from scope_server.errors import InvalidQuery, UnknownThing
@@ -23,11 +27,30 @@ def handler_of(route: Route) -> Handler:
         }
         if route.method == "POST":
             given["body"] = validated(route.body, await body(request), Part.BODY)
-        call = Call(request[CALLER], request.app, request.remote or "", request.headers.get("Accept", ""))
-        answer = await route.handler(call, **{name: given[name] for name in route.given})
+        headers = request.headers
+        call = Call(
+            request[CALLER],
+            request.app,
+            request.remote or "",
+            headers.get("Accept", ""),
+            headers.get("User-Agent", ""),
+        )
+        asked = {name: given[name] for name in route.given}
+        notes = route.audited and not route.notes_itself
+        answer = await (_audited(route, call, given, asked) if notes else route.handler(call, **asked))
         return _response(answer, route.status)
 
     return serve
+
+
+async def _audited(route: Route, call: Call, given: Mapping[str, BaseModel], asked: Mapping[str, BaseModel]) -> Answer:
+    audit, act = call[ACCOUNTS].audit, act_of(route, call, given)
+    await audit.note(act)
+    try:
+        return await route.handler(call, **asked)
+    except Exception as error:
+        await audit.note(refused(act, error))
+        raise
 
 
 def _path(route: Route, request: web.Request) -> BaseModel:

@@ -35,6 +35,7 @@ class Route:
         role: the least that may call it; None: anyone, without a login.
         rate: how often a person, or without a login an address, may call it.
         audited: the name of the act in the audit log; empty: it is not in it.
+        notes_itself: the handler notes the act, since only it knows whether it is one.
         handler: gets a `Call` and, by name, `path`, `query` and `body` if it declares them.
         path_model, query, body, answer: types, from the handler's annotations.
         status: of an answer.
@@ -45,13 +46,14 @@ class Route:
     path: str
     role: Role | None
     rate: Rate
-    audited: str
     handler: Handler
     path_model: type[BaseModel]
     query: type[BaseModel]
     body: type[BaseModel]
     answer: type[Answer]
     given: frozenset[str]
+    audited: str = ""
+    notes_itself: bool = False
     status: int = 200
     of_stream: Callable[[StreamTable], OfStream | None] | None = None
 
@@ -95,13 +97,24 @@ class Routes:
     ) -> Callable[[Handler], Handler]:
         """Declares a resource that is read."""
         limit = rate or (READS if role else OPEN)
-        return self._adding(method="GET", path=path, role=role, rate=limit, audited="", of_stream=of_stream)
+        return self._adding(
+            method="GET", path=path, role=role, rate=limit, audited="", notes_itself=False, of_stream=of_stream
+        )
 
     def post(
-        self, path: str, role: Role | None, *, audited: str, rate: Rate = CHANGES, status: int = 200
+        self,
+        path: str,
+        role: Role | None,
+        *,
+        audited: str,
+        notes_itself: bool = False,
+        rate: Rate = CHANGES,
+        status: int = 200,
     ) -> Callable[[Handler], Handler]:
         """Declares a change."""
-        return self._adding(method="POST", path=path, role=role, rate=rate, audited=audited, status=status)
+        return self._adding(
+            method="POST", path=path, role=role, rate=rate, audited=audited, notes_itself=notes_itself, status=status
+        )
 
     def _adding(self, **declared: Any) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:

@@ -18,10 +18,17 @@ from scope_server.api.table import TABLE
 from scope_server.errors import NotAuthenticated
 
 StartServer = Callable[..., Any]
-FILLED = {"task_id": "00000000-0000-4000-8000-000000000000", "stream": "syscall", "id": "7", "node": "n", "name": "n"}
+FILLED = {
+    "task_id": "00000000-0000-4000-8000-000000000000",
+    "stream": "syscall",
+    "id": "7",
+    "node": "n",
+    "name": "n",
+    "email": "n",
+}
 
 
-def by_name(_: str) -> Authenticate:
+def by_name(*_: object) -> Authenticate:
     """Callers whose token is the name of their role."""
 
     async def authenticate(request: web.Request) -> Caller:
@@ -36,7 +43,7 @@ def by_name(_: str) -> Authenticate:
 @pytest.fixture(autouse=True)
 def named_roles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers take the name of a role as a token."""
-    monkeypatch.setattr("scope_server.app.by_token", by_name)
+    monkeypatch.setattr("scope_server.app.by_accounts", by_name)
 
 
 async def test_each_role_on_each_route(start_server: StartServer) -> None:

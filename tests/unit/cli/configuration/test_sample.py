@@ -52,4 +52,4 @@ def test_chosen_values_are_set() -> None:
     """Given values stand without the #; what is derived from the state directory follows them."""
     text = sample(DAEMONS["server"], {"state_dir": Path("/srv/scope"), "backlog_bytes": 3 << 29})
     assert tomllib.loads(text) == {"state_dir": "/srv/scope", "backlog_bytes": "1536M"}
-    assert '#token_file = "/srv/scope/token"' in text
+    assert '#socket = "/srv/scope/api.sock"' in text

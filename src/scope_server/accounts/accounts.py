@@ -1,0 +1,27 @@
+"""All that a server knows of people."""
+
+from collections.abc import Callable
+
+from scope_server.accounts.access_token import AccessTokens
+from scope_server.accounts.api_tokens import ApiTokens
+from scope_server.accounts.audit import Audit
+from scope_server.accounts.logins import Logins
+from scope_server.accounts.passwords import Passwords
+from scope_server.accounts.users import Users
+from scope_server.store.reading.database import Database
+
+
+class Accounts:
+    """Accounts over a database.
+
+    Args:
+        secret: 32 bytes for a purpose, see `AccessTokens`.
+        open_registration: whether anybody may register.
+    """
+
+    def __init__(self, database: Database, secret: Callable[[str], bytes], *, open_registration: bool) -> None:
+        passwords = Passwords()
+        self.audit = Audit(database)
+        self.logins = Logins(database, passwords, AccessTokens(secret), self.audit)
+        self.users = Users(database, passwords, open_registration=open_registration)
+        self.api_tokens = ApiTokens(database)

@@ -1,0 +1,38 @@
+"""Who sends a request: an account, by an access token or a token for scripts, or the machine's own user."""
+
+from aiohttp import web
+
+from scope_server.accounts import secret
+from scope_server.accounts.accounts import Accounts
+from scope_server.accounts.caller import Caller
+from scope_server.accounts.local import person_at
+from scope_server.api.routing.callers import Authenticate
+from scope_server.errors import NotAuthenticated
+
+_HOW = "log in at /api/v1/auth/login, and send -H 'Authorization: Bearer ACCESS_TOKEN', or a token for scripts"
+_BEARER = "Bearer "
+_FOR_SCRIPTS = secret.beginning("token")
+
+
+def by_accounts(accounts: Accounts) -> Authenticate:
+    """Finds the caller of a request. What a request shows counts before where it comes from."""
+
+    async def authenticate(request: web.Request) -> Caller:
+        shown = request.headers.get("Authorization")
+        if shown is None:
+            return _local(request)
+        if not shown.startswith(_BEARER):
+            raise NotAuthenticated(_HOW)
+        token = shown.removeprefix(_BEARER)
+        of = accounts.api_tokens if token.startswith(_FOR_SCRIPTS) else accounts.logins
+        return await of.caller(token)
+
+    return authenticate
+
+
+def _local(request: web.Request) -> Caller:
+    connection = request.transport.get_extra_info("socket") if request.transport else None
+    caller = person_at(connection) if connection else None
+    if caller is None:
+        raise NotAuthenticated(_HOW)
+    return caller

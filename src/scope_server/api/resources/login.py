@@ -1,0 +1,124 @@
+"""Logging in and out, and registering."""
+
+from pydantic import Field, SecretStr
+
+from scope_server.accounts.caller import Role
+from scope_server.accounts.logins import Pair
+from scope_server.accounts.passwords import LONGEST, SHORTEST
+from scope_server.accounts.users import Change
+from scope_server.api.context import ACCOUNTS
+from scope_server.api.routing.call import Call
+from scope_server.api.routing.models import Answer, Body
+from scope_server.api.routing.rates import Rate
+from scope_server.api.routing.route import PREFIX, Routes
+from scope_server.errors import InvalidQuery
+
+ROUTES = Routes()
+
+_TRIES = Rate(60, 60)  # of one address; how often one account is tried is bounded besides
+
+
+class Credentials(Body):
+    """Who logs in."""
+
+    email: str
+    password: SecretStr
+
+
+class Tokens(Answer):
+    """What a login gives."""
+
+    access_token: str = Field(description="for the header `Authorization: Bearer`")
+    refresh_token: str = Field(description="for the next tokens; valid once")
+    expires_in: int = Field(description="how long the access token is valid, in seconds")
+    token_type: str = "Bearer"
+
+
+class Refreshing(Body):
+    """A refresh token."""
+
+    refresh_token: SecretStr
+
+
+class Registration(Body):
+    """A new account."""
+
+    email: str
+    password: SecretStr = Field(description=f"{SHORTEST} to {LONGEST} characters")
+    invitation: SecretStr = Field(SecretStr(""), description="from an admin, unless anybody may register")
+
+
+class Registered(Answer):
+    """The account is there; it can log in."""
+
+    email: str
+
+
+class Me(Answer):
+    """Who calls."""
+
+    name: str = Field(description="the account's email, or the user of the machine itself")
+    role: str
+
+
+class Done(Answer):
+    """It is done."""
+
+    done: bool = True
+
+
+class NewPassword(Body):
+    """A new password of the caller."""
+
+    password: SecretStr
+    new_password: SecretStr = Field(description=f"{SHORTEST} to {LONGEST} characters")
+
+
+@ROUTES.post(f"{PREFIX}/auth/login", None, audited="login.begin", notes_itself=True, rate=_TRIES)
+async def login(call: Call, body: Credentials) -> Tokens:
+    """Log in with a password. An unknown email and a wrong password get the same answer."""
+    password = body.password.get_secret_value()
+    return _tokens(await call[ACCOUNTS].logins.begin(body.email, password, call.address, call.program))
+
+
+@ROUTES.post(f"{PREFIX}/auth/refresh", None, audited="login.reuse", notes_itself=True, rate=_TRIES)
+async def refresh(call: Call, body: Refreshing) -> Tokens:
+    """The next tokens of a login. A refresh token that comes again ends the login: it may be stolen."""
+    return _tokens(await call[ACCOUNTS].logins.refresh(body.refresh_token.get_secret_value(), call.address))
+
+
+@ROUTES.post(f"{PREFIX}/auth/logout", Role.VIEWER, audited="login.end", notes_itself=True)
+async def logout(call: Call) -> Done:
+    """Log out: the login's tokens are refused from now on."""
+    if not call.person.login:
+        raise InvalidQuery("only a login can be ended; a token for scripts is revoked at /api/v1/tokens")
+    await call[ACCOUNTS].logins.end(call.person, call.address)
+    return Done()
+
+
+@ROUTES.post(f"{PREFIX}/auth/register", None, audited="user.register", rate=_TRIES, status=201)
+async def register(call: Call, body: Registration) -> Registered:
+    """Make an account for who was invited, or for anybody if the server allows it."""
+    password, invitation = body.password.get_secret_value(), body.invitation.get_secret_value()
+    return Registered(email=await call[ACCOUNTS].users.register(body.email, password, invitation))
+
+
+@ROUTES.post(f"{PREFIX}/auth/password", Role.VIEWER, audited="user.password")
+async def change_password(call: Call, body: NewPassword) -> Done:
+    """Change the caller's password. All other logins of the account end."""
+    if not call.person.login:
+        raise InvalidQuery("only who has logged in with a password can change it")
+    await call[ACCOUNTS].logins.require_password(call.person.name, body.password.get_secret_value(), call.address)
+    change = Change(password=body.new_password.get_secret_value())
+    await call[ACCOUNTS].users.change(call.person, call.person.name, change)
+    return Done()
+
+
+@ROUTES.get(f"{PREFIX}/auth/me", Role.VIEWER)
+async def who_am_i(call: Call) -> Me:
+    """Who the caller is, and what they may do."""
+    return Me(name=call.person.name, role=call.person.role.value)
+
+
+def _tokens(pair: Pair) -> Tokens:
+    return Tokens(access_token=pair.access_token, refresh_token=pair.refresh_token, expires_in=pair.expires_s)
