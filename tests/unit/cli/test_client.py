@@ -161,8 +161,9 @@ def test_a_silent_listener_is_not_waited_for() -> None:
             client.get("health")
 
 
+@pytest.mark.usefixtures("api")
 @pytest.mark.parametrize(
-    ("content", "mode", "said"),
+    "token_file",
     [
         (None, 0, "does not exist"),
         ("", 0o600, "contains no token"),
@@ -172,11 +173,12 @@ def test_a_silent_listener_is_not_waited_for() -> None:
     ],
 )
 def test_a_damaged_token_is_told_at_once(
-    api: Api, scope: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | None, mode: int, said: str
+    scope: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, token_file: tuple[str | None, int, str]
 ) -> None:
     """A missing or invalid token is reported in one line, with the file and the problem."""
     token = tmp_path / "token"
-    monkeypatch.setenv("SCOPE_URL", api.url)
+    content, mode, said = token_file
+    monkeypatch.setenv("SCOPE_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("SCOPE_TOKEN_FILE", str(token))
     token.unlink()
     if content is not None:
