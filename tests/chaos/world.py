@@ -191,7 +191,7 @@ class World:
         words = ["--state-dir", str(state), "--database", self.postgres.conninfo(), *addresses]
         self.server = Part("server", words, self.folder, library)
         self._begin(self.server)
-        self.eventually((state / "token").exists, "the server makes a token")
+        self.eventually((state / "api.sock").exists, "the server listens")
         self.proxy = Proxy(ingest)
         self._cleanup.callback(self.proxy.close)
         self.client = Client(Access(f"http://127.0.0.1:{http}", socket=str(state / "api.sock")))

@@ -41,7 +41,7 @@ class Up:
     @property
     def environment(self) -> dict[str, str]:
         """Environment with which the command line uses this `scope up`."""
-        return {**os.environ, "SCOPE_STATE": str(self.state), "SCOPE_URL": f"http://{self.http}", "COLUMNS": "200"}
+        return {**os.environ, "SCOPE_STATE": str(self.state), "COLUMNS": "200"}
 
     def scope(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Runs a subcommand in this environment."""

@@ -24,6 +24,7 @@ from scope_wire.limits import KEEPALIVE_TIMEOUT_MS, LISTENER_KEEPALIVE_MS
 
 SERVER, MACHINE = "10.77.0.1", "10.77.0.2"
 PATIENCE_S = 120.0
+EMAIL, PASSWORD = "ada@example.org", "correct horse battery"
 CALLS = 20_011
 SCOPE = (sys.executable, "-m", "scope_cli.main")
 
@@ -39,12 +40,12 @@ class Place:
         """A command in the namespace; it has this host's other namespaces, as BPF and tracing need them."""
         return ["nsenter", f"--net=/run/netns/{self.name}", *words]
 
-    def scope(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Runs a `scope` command to its end."""
+    def scope(self, *words: str, says: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+        """Runs a `scope` command to its end, with this as its input."""
         return subprocess.run(
             self.command(*SCOPE, *words),
             env=self.environment | environment,
-            stdin=subprocess.DEVNULL,
+            input=says,
             capture_output=True,
             text=True,
         )
@@ -115,8 +116,9 @@ def fleet(places: tuple[Place, Place]) -> Iterator[tuple[Place, Place]]:
         words = ("agentd", "--join", f"{SERVER}:8474", "--control", f"{MACHINE}:8472", "--metrics", "127.0.0.1:8473")
         machine.begin(cleanup, *words, SCOPE_JOIN_TOKEN=asked)
         fingerprint = _answer(server.scope("admin", "fingerprint", **_of(server)))
-        token = ("--token-file", str(server.state / "token"))
-        _answer(machine.scope("login", f"https://{SERVER}:8470", "--fingerprint", fingerprint, *token))
+        _answer(server.scope("admin", "create-user", EMAIL, "--role", "admin", says=PASSWORD, **_of(server)))
+        words = ("login", f"https://{SERVER}:8470", "--fingerprint", fingerprint, "--email", EMAIL)
+        _answer(machine.scope(*words, says=PASSWORD))
         machine.eventually(lambda: _connected(machine), "it is connected")
         yield server, machine
 

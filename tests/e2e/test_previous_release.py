@@ -80,7 +80,12 @@ class Stack:
         state = ["--state-dir", str(self.folder / "s"), "--database", self.postgres.conninfo()]
         listens = [word for name in ("http", "ingest", "enrol") for word in (f"--{name}", self.ports[name])]
         self.begin("server", release, *state, *listens)
-        self.eventually(lambda: (self.folder / "s" / "token").exists() and self.client.get("health"), "healthy")
+        self.eventually(
+            lambda: (
+                any((self.folder / "s" / name).exists() for name in ("token", "api.sock")) and self.client.get("health")
+            ),
+            "healthy",
+        )
 
     def attend(self, release: list[Path]) -> None:
         """Starts an agent, which joins the server if it has not, and waits for its session."""

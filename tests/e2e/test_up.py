@@ -190,14 +190,14 @@ def test_bad_input_is_told(up: Up, arguments: list[str], status: int, said: str)
     assert said in called.stderr
 
 
-def test_without_the_token_the_api_is_closed(up: Up) -> None:
-    """Every API path requires the token. Only the owner can read the token's file."""
+def test_without_a_login_the_api_is_closed(up: Up) -> None:
+    """Over TCP, every API path requires a login. Only the owner may use the socket, which needs none."""
     for path in ("server", "tasks", "events/exec", "openapi.json", "nonsense"):
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"http://{up.http}/api/v1/{path}")
         assert refused.value.code == 401
         refused.value.close()
-    assert (up.state / "token").stat().st_mode & 0o777 == 0o600
+    assert (up.state / "api.sock").stat().st_mode & 0o777 == 0o600
     assert up.state.stat().st_mode & 0o777 == 0o700
 
 

@@ -290,10 +290,6 @@ def test_a_second_signal_hastens_the_end() -> None:
         ("mkdir {state} && chown 4711 {state}", "belongs to user 4711; run as that user"),
         ("mkdir {state} && mount -t tmpfs -o ro,mode=700 tmpfs {state}", "on a file system that is read-only"),
         ("mkdir {state} && mount -t tmpfs -o size=20m,mode=700 tmpfs {state}", "no space for PostgreSQL in"),
-        (
-            "mkdir -m 700 {state} && touch {state}/token && chmod 600 {state}/token",
-            "contains no token; remove the file",
-        ),
         ("mkdir -m 700 -p {state}/postgres/data && echo 15 >{state}/postgres/data/PG_VERSION", "mode 0700"),
         (
             "mkdir -m 700 {state} {state}/postgres {state}/postgres/data && echo 15 >{state}/postgres/data/PG_VERSION",
