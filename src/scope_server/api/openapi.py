@@ -189,13 +189,14 @@ def _answer(operation: Operation, schema: _Resolved) -> dict[str, Any]:
 def _refusals(operation: Operation) -> dict[str, Any]:
     route = operation.route
     statuses = {400, 429, 500, 503}
-    if route.role:
+    changes = route.method == "POST"
+    if route.role or changes:  # who logs in is not known, either
         statuses |= {401}
-    if route.role not in (None, Role.VIEWER):
+    if changes or route.role not in (None, Role.VIEWER):
         statuses |= {403}
     names = operation.query.model_fields.keys() | route.body.model_fields.keys()
     if "{" in route.path or names & _BY_NAME:
         statuses |= {404}
-    if route.method == "POST":
+    if changes:
         statuses |= {409, 413, 415}
     return {str(status): {"$ref": f"#/components/responses/{_REFUSALS[status][0]}"} for status in sorted(statuses)}
