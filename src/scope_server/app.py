@@ -107,7 +107,7 @@ async def serve(
         api = application(by_accounts(accounts))
         api[context.ACCOUNTS] = accounts
         reader = Reader(database)
-        hub = Hub(reader, committed)
+        hub = api[context.HUB] = Hub(reader, committed)
         api[context.DATABASE], api[context.READER], api[context.TABLES] = database, reader, tables
         api[context.STATES], api[context.MEMBERS], api[context.REGISTER] = States(database), members, register
         api[context.SESSIONS], api[context.DESIRED] = sessions, Desired(database, directory)

@@ -138,13 +138,19 @@ class Load:
             self.calls, self.programs = (int(word) for word in said.split())
 
 
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """A free loopback port, below the range from which the kernel gives ports to outgoing connections."""
+    """A free loopback port, below the range from which the kernel gives ports to outgoing connections; another one each
+    time."""
     first_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
         port = random.randrange(first_given // 2, first_given)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
+        if port not in _given:
+            with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+                _given.add(port)
+                return port
 
 
 class World:

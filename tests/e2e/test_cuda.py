@@ -94,7 +94,7 @@ def _held(up: Up, stream: str, pid: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["leaks", "--pid", "0"], 2, "pid: '0' is not a whole number from 1 to 2147483647"),
+        (["leaks", "--pid", "0"], 2, "pid: must be greater than or equal to 1, not '0'"),
         (["leaks", "--node", "nonsense"], 1, "no machine has the hostname or id 'nonsense'"),
         (
             ["states", "cuda_call"],

@@ -10,6 +10,7 @@ from scope_server.identity.members import Members
 from scope_server.identity.register import Register
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.writers import Writers
+from scope_server.live.hub import Hub
 from scope_server.session.desired import Desired
 from scope_server.session.sessions import Sessions
 from scope_server.store.latest.reader import States
@@ -22,6 +23,7 @@ from scope_server.store.writing.quarantine import Quarantine
 
 DATABASE = web.AppKey("database", Database)
 READER = web.AppKey("reader", Reader)
+HUB = web.AppKey("hub", Hub)
 STATES = web.AppKey("states", States)
 MEMBERS = web.AppKey("members", Members)
 REGISTER = web.AppKey("register", Register)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ class Hub:
         async with asyncio.TaskGroup() as self._group:
             await asyncio.get_running_loop().create_future()
 
-    async def watch(self, query: EventQuery) -> AsyncIterator[Seen]:
+    async def watch(self, query: EventQuery) -> AsyncGenerator[Seen, None]:
         """Rows as they are committed, each once: from the query's cursor on, else from its time on, else from now on.
 
         Close it, see `contextlib.aclosing`.

@@ -39,15 +39,17 @@ class Question:
         await self._begun.wait()
 
     async def run(self) -> None:
-        """Reads after each commit. An error ends all viewers."""
+        """Reads after each commit. When it ends, so do all viewers."""
+        ending: ScopeServerError = StoreUnavailable("the server ends; try again in a moment")
         try:
             with self._committed.of(self._query.table.name) as told:
                 await self._run(told)
         except ScopeServerError as error:
-            for viewer in self.viewers:
-                viewer.end(error)
+            ending = error
         finally:
             self._begun.set()
+            for viewer in self.viewers:
+                viewer.end(ending)
 
     async def _run(self, told: asyncio.Event) -> None:
         place = await self._now()

@@ -84,7 +84,7 @@ async def test_a_dump_is_restored_under_a_running_server(
             assert server.query("SELECT count(*), count(DISTINCT arg0) FROM scope.syscall") == [(202, 202)]
             assert server.query("SELECT reason, count FROM scope.losses") == [("restored", 101)]
     work("identity", tmp_path / "new", cluster)
-    for name in ("token", "authority/key.pem", "authority/certificate.pem"):
+    for name in ("authority/key.pem", "authority/certificate.pem"):
         assert (tmp_path / "new" / name).read_bytes() == (tmp_path / name).read_bytes()
 
 

@@ -21,6 +21,7 @@ from tests.integration.server.test_members import joined, signed_days_ago
 
 from scope_agentd.errors import NotJoined
 from scope_agentd.identity.join import join
+from scope_cli.https import socket_opener
 from scope_proto.scope.v1 import enrolment_pb2, session_pb2
 from scope_proto.scope.v1.enrolment_pb2_grpc import EnrolmentStub
 from scope_server.identity import register
@@ -81,10 +82,7 @@ async def counted(server: Server, reason: str) -> int:
 
 
 def _metrics(server: Server) -> str:
-    from urllib.request import Request, urlopen
-
-    asked = Request(f"http://{server.http}/metrics", headers={"Authorization": server.authorization})
-    with urlopen(asked, timeout=PATIENCE_S) as answer:
+    with socket_opener(str(server.socket)).open("http://localhost/metrics", timeout=PATIENCE_S) as answer:
         return str(answer.read().decode())
 
 

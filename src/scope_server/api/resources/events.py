@@ -32,14 +32,14 @@ ROUTES = Routes()
 
 MOST_GAPS = 100  # newest times without a run
 
-_WHERE = "a filter on the columns, such as: ret < 0 and path ~ '/etc/*'"
+WHERE = "a filter on the columns, such as: ret < 0 and path ~ '/etc/*'"
 _ORDER = "by time, or as stored: then `next` is always given, and asks for what was stored since"
 
 
 class EventsQuery(Parameters):
     """Which events."""
 
-    where: Annotated[str, Field(max_length=LONGEST, description=_WHERE)] | None = None
+    where: Annotated[str, Field(max_length=LONGEST, description=WHERE)] | None = None
     since: Moment | None = None
     until: Annotated[Moment, Field(description="not in it")] | None = None
     machine: NodeName | None = None
@@ -103,7 +103,7 @@ async def get_events(call: Call, path: StreamPath, query: EventsQuery) -> EventP
     machines = await machines_named(call, query.machine)
     wanted = EventQuery(
         table,
-        _condition(query, table),
+        condition_of(query.where, table),
         since=query.since,
         until=query.until,
         machines=machines,
@@ -125,8 +125,13 @@ async def _losses(call: Call, query: EventQuery) -> list[Loss | NotRecorded]:
     return [*found, *(NotRecorded(**gap) for gap in gaps)]
 
 
-def _condition(query: EventsQuery, table: StreamTable) -> Condition | None:
+def condition_of(where: str | None, table: StreamTable) -> Condition | None:
+    """The condition of a filter; None: all rows.
+
+    Raises:
+        InvalidQuery: it is no filter on the columns of the table.
+    """
     try:
-        return read_filter(query.where, table.types) if query.where is not None else None
+        return read_filter(where, table.types) if where is not None else None
     except InvalidFilter as error:
         raise InvalidQuery(str(error), faults=[Fault(str(error), parameter="where")]) from None

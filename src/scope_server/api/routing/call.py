@@ -20,6 +20,7 @@ class Call:
         address: from where.
         accept: the media types that the caller takes.
         program: what the caller's program calls itself.
+        last_event: the id of the last event that the caller has of an event stream; empty: it begins.
     """
 
     person: Caller
@@ -27,6 +28,7 @@ class Call:
     address: str = ""
     accept: str = ""
     program: str = ""
+    last_event: str = ""
 
     def __getitem__(self, key: web.AppKey[Shared]) -> Shared:
         return self.application[key]

@@ -1,6 +1,7 @@
 """Serves a route: request → models → handler → answer."""
 
 from collections.abc import Mapping
+from contextlib import aclosing
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -10,7 +11,7 @@ from scope_server.api.context import ACCOUNTS
 from scope_server.api.routing.admission import CALLER
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.input import body, parameters
-from scope_server.api.routing.models import Answer, Text
+from scope_server.api.routing.models import Answer, Streamed, Text
 from scope_server.api.routing.noted import act_of, refused
 from scope_server.api.routing.route import Route
 from scope_server.api.routing.validation import Part, validated
@@ -20,7 +21,7 @@ from scope_server.errors import InvalidQuery, UnknownThing
 def handler_of(route: Route) -> Handler:
     """aiohttp's handler of a route. Its caller was admitted before."""
 
-    async def serve(request: web.Request) -> web.Response:
+    async def serve(request: web.Request) -> web.StreamResponse:
         given: dict[str, BaseModel] = {
             "query": validated(route.query, parameters(request), Part.QUERY),
             "path": _path(route, request),
@@ -34,13 +35,28 @@ def handler_of(route: Route) -> Handler:
             request.remote or "",
             headers.get("Accept", ""),
             headers.get("User-Agent", ""),
+            headers.get("Last-Event-ID", ""),
         )
         asked = {name: given[name] for name in route.given}
         notes = route.audited and not route.notes_itself
         answer = await (_audited(route, call, given, asked) if notes else route.handler(call, **asked))
+        if isinstance(answer, Streamed):
+            return await _stream(request, answer)
         return _response(answer, route.status)
 
     return serve
+
+
+async def _stream(request: web.Request, answer: Streamed) -> web.StreamResponse:
+    """Sends the pieces as fast as the caller takes them."""
+    headers = {"Content-Type": answer.content_type, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    response = web.StreamResponse(headers=headers)
+    async with aclosing(answer.pieces) as pieces:
+        await response.prepare(request)
+        if request.method != "HEAD":
+            async for piece in pieces:
+                await response.write(piece)
+    return response
 
 
 async def _audited(route: Route, call: Call, given: Mapping[str, BaseModel], asked: Mapping[str, BaseModel]) -> Answer:

@@ -1,5 +1,6 @@
 """Base classes and types of what requests and answers have."""
 
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar
 
@@ -42,6 +43,14 @@ class Text(Answer):
     MEDIA: ClassVar[tuple[str, ...]] = ("text/plain",)
     content: bytes
     content_type: str
+
+
+class Streamed(Text):
+    """An answer that is sent piece by piece, without an end."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    content: bytes = b""
+    pieces: AsyncGenerator[bytes, None]
 
 
 def _whole(value: Any) -> int:

@@ -56,7 +56,7 @@ def attachments(recorder: type[Recorder]) -> Iterator[Attachments]:
 
 
 def module(name: str, size: int = 1) -> Module:
-    elf: Any = SimpleNamespace(size=size)
+    elf: Any = SimpleNamespace(size=size, left_out={})
     file: Any = SimpleNamespace(held=SimpleNamespace(path=name))
     return Module(f"/lib/{name}", hash(name), elf, file)
 
