@@ -278,11 +278,8 @@ async def test_bad_requests(start_server: StartServer) -> None:
         }.items():
             for value in values:
                 status, said = await server.ask("POST", "join-tokens", json={name: value})
-                assert (status, said["detail"].startswith((f"{name}: ", f"{name}."))) == (400, True), (
-                    name,
-                    value,
-                    said,
-                )
+                begins = said["detail"].startswith((f"{name}: ", f"{name}."))
+                assert (status, begins) == (400, True), (name, value, said)
         async with to_server(server.enrol, Anonymous((server.authority.certificate,))) as channel:
             stub: Any = EnrolmentStub(channel)
             for request in (
