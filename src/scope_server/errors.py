@@ -138,8 +138,8 @@ class Fault:
     pointer: str = ""
 
 
-class InvalidQuery(ScopeServerError, ValueError):
-    """A request of the API has an invalid parameter or field.
+class WrongRequest(ScopeServerError):
+    """Parts of a request of the API are wrong.
 
     Args:
         detail: what is wrong. The message has the parameter's name before it; for a field, `detail` names it itself.
@@ -154,7 +154,11 @@ class InvalidQuery(ScopeServerError, ValueError):
         self.faults = (*own, *faults)
 
 
-class UnknownThing(ScopeServerError, LookupError):
+class InvalidQuery(WrongRequest, ValueError):
+    """A request of the API has an invalid parameter or field."""
+
+
+class UnknownThing(WrongRequest, LookupError):
     """A request of the API names a stream, task or node that does not exist."""
 
 

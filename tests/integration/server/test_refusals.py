@@ -102,6 +102,30 @@ async def test_each_wrong_part_is_named(
         assert all(one["detail"] for one in problem["errors"])
 
 
+@pytest.mark.parametrize(
+    ("method", "asked", "body", "expected"),
+    [
+        ("GET", "events/syscall?machine=nobody", None, {"parameter": "machine"}),
+        ("GET", "events/nonsense", None, {"parameter": "stream"}),
+        ("GET", "states/syscall", None, {"parameter": "stream"}),
+        ("GET", "probes?node=nobody", None, {"parameter": "node"}),
+        ("POST", "tasks", {"probe": "cuda", "node": "nobody"}, {"pointer": "#/node"}),
+        ("POST", "tasks/x/stop", None, {"parameter": "task_id"}),
+        ("POST", "tasks/00000000-0000-4000-8000-000000000000/stop", None, {"parameter": "task_id"}),
+        ("POST", "nodes/nobody/remove", None, {"parameter": "node"}),
+        ("POST", "quarantine/x/drop", None, {"parameter": "id"}),
+    ],
+)
+async def test_a_name_of_nothing_is_pointed_at(
+    start_server: StartServer, method: str, asked: str, body: Any, expected: dict[str, str]
+) -> None:
+    """If nothing has a given name or id, the problem document says which parameter or field gave it."""
+    async with start_server() as server:
+        status, problem = await server.ask(method, asked, json=body)
+        assert status == 404
+        assert [{name: one[name] for name in one if name != "detail"} for one in problem["errors"]] == [expected]
+
+
 async def test_what_was_meant_is_told(start_server: StartServer) -> None:
     """A parameter, field or choice that is not known is answered with the nearest one that is."""
     async with start_server() as server:

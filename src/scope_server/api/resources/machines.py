@@ -1,12 +1,16 @@
 """Finds the machines that a request names."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from scope_catalogue.nearest import meant
 from scope_server.api.context import DATABASE, SESSIONS
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.input import quoted
-from scope_server.errors import AgentUnavailable, InvalidQuery, UnknownThing
+from scope_server.errors import AgentUnavailable, Fault, InvalidQuery, UnknownThing
+
+NODE = Fault("", parameter="node")
+NODE_FIELD = Fault("", pointer="/node")
 
 
 async def machines_named(call: Call, machine: str | None) -> list[int] | None:
@@ -19,12 +23,15 @@ async def machines_named(call: Call, machine: str | None) -> list[int] | None:
         return None
     rows = await call[DATABASE].fetch("find_machines", {"node": machine})
     if not rows:
-        raise UnknownThing(f"machine: {await no_machine(call, machine)}")
+        raise UnknownThing(await no_machine(call, machine), parameter="machine")
     return [row["id"] for row in rows]
 
 
-async def find_machine(call: Call, node: str | None) -> tuple[int, str]:
+async def find_machine(call: Call, node: str | None, at: Fault = NODE) -> tuple[int, str]:
     """Key and id of the machine with this hostname or id; without a name, of the only connected or known machine.
+
+    Args:
+        at: where the request names it.
 
     Raises:
         UnknownThing: no machine has this hostname or id.
@@ -34,7 +41,8 @@ async def find_machine(call: Call, node: str | None) -> tuple[int, str]:
     if not node:
         connected = [session.machine for session in call[SESSIONS].all()]
         if len(connected) > 1:
-            raise InvalidQuery("node: several machines are connected; name one")
+            detail = "several machines are connected; name one"
+            raise InvalidQuery(f"node: {detail}", faults=[replace(at, detail=detail)])
         if connected:
             return connected[0].key, connected[0].machine_id
         known = [row["machine_id"] for row in await call[DATABASE].fetch("machines")]
@@ -43,9 +51,11 @@ async def find_machine(call: Call, node: str | None) -> tuple[int, str]:
         node = known[0]
     rows = await call[DATABASE].fetch("find_machines", {"node": node})
     if not rows:
-        raise UnknownThing(f"node: {await no_machine(call, node)}")
+        detail = await no_machine(call, node)
+        raise UnknownThing(f"node: {detail}", faults=[replace(at, detail=detail)])
     if len(rows) > 1:
-        raise InvalidQuery(f"node: several machines have the hostname {quoted(node)}; give the machine's id")
+        detail = f"several machines have the hostname {quoted(node)}; give the machine's id"
+        raise InvalidQuery(f"node: {detail}", faults=[replace(at, detail=detail)])
     return rows[0]["id"], rows[0]["machine_id"]
 
 

@@ -92,21 +92,23 @@ async def confirm_node(call: Call, path: NodePath) -> Member:
     """Accept a machine that is known only by its certificate, because the database was restored."""
     machine_id = await _machine(call, path)
     if not await call[MEMBERS].confirm(machine_id):
-        raise UnknownThing(f"node: {machine_id} needs no confirmation")
+        raise UnknownThing(f"{machine_id} needs no confirmation", parameter="node")
     return Member(machine_id=machine_id)
 
 
 async def _end(call: Call, path: NodePath, how: Reason) -> Member:
     machine_id = await _machine(call, path)
     if not await call[REGISTER].end(machine_id, how):
-        raise UnknownThing(f"node: {machine_id} has not joined, or was {how} before")
+        raise UnknownThing(f"{machine_id} has not joined, or was {how} before", parameter="node")
     return Member(machine_id=machine_id)
 
 
 async def _machine(call: Call, path: NodePath) -> str:
     found = await call[MEMBERS].find(path.node)
     if not found:
-        raise UnknownThing(f"node: {await no_machine(call, path.node)}")
+        raise UnknownThing(await no_machine(call, path.node), parameter="node")
     if len(found) > 1:
-        raise InvalidQuery(f"node: several machines have the hostname {quoted(path.node)}; give the machine's id")
+        raise InvalidQuery(
+            f"several machines have the hostname {quoted(path.node)}; give the machine's id", parameter="node"
+        )
     return found[0]

@@ -5,15 +5,23 @@ from typing import Any
 
 from pydantic import Field, create_model
 
-from scope_catalogue.nearest import unknown
 from scope_server.accounts.caller import Role
 from scope_server.api.context import DATABASE, STATES, TABLES
 from scope_server.api.resources.machines import find_machine
-from scope_server.api.resources.streams import OF_MACHINE, Rows, StreamPath, columns_of, row_model, texts, title
+from scope_server.api.resources.streams import (
+    OF_MACHINE,
+    Rows,
+    StreamPath,
+    columns_of,
+    no_stream,
+    row_model,
+    texts,
+    title,
+)
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import PID, Answer, NodeName, Parameters, Whole
 from scope_server.api.routing.route import PREFIX, OfStream, Routes
-from scope_server.errors import InvalidQuery, UnknownThing
+from scope_server.errors import InvalidQuery
 from scope_server.store.schema.columns import IN_PROCESS, StreamTable
 
 ROUTES = Routes()
@@ -77,9 +85,9 @@ async def get_states(call: Call, path: StreamPath, query: StatesQuery) -> States
 
 def _table(call: Call, path: StreamPath, query: StatesQuery) -> StreamTable:
     tables = call[TABLES]
-    of_states = sorted(name for name, table in tables.items() if table.latest)
+    of_states = {name for name, table in tables.items() if table.latest}
     if path.stream not in of_states:
-        raise UnknownThing(f"there is {unknown('stream of states', path.stream, of_states)}")
+        raise no_stream("stream of states", path, of_states)
     if query.pid is not None and not tables[path.stream].of_processes:
         raise InvalidQuery(f"the states of stream '{path.stream}' belong to no process", parameter="pid")
     return tables[path.stream]

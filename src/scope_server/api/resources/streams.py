@@ -13,7 +13,7 @@ from scope_catalogue.nearest import unknown
 from scope_server.api.context import TABLES
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, Parameters
-from scope_server.errors import UnknownThing
+from scope_server.errors import Fault, UnknownThing
 from scope_server.store.schema.columns import StreamTable
 
 # Dicts of JSON's types. Nobody looks at each of their values: this serialises 1,000 rows in 0.8 ms, not in 2.3.
@@ -35,8 +35,14 @@ def stream_named(call: Call, path: StreamPath) -> StreamTable:
     """
     tables = call[TABLES]
     if path.stream not in tables:
-        raise UnknownThing(f"there is {unknown('stream', path.stream, sorted(tables))}")
+        raise no_stream("stream", path, tables)
     return tables[path.stream]
+
+
+def no_stream(kind: str, path: StreamPath, known: Iterable[str]) -> UnknownThing:
+    """The error if there is no stream of this kind and name."""
+    detail = f"there is {unknown(kind, path.stream, sorted(known))}"
+    return UnknownThing(detail, faults=[Fault(detail, parameter="stream")])
 
 
 def row_model(name: str, columns: Mapping[str, tuple[Any, str]]) -> type[BaseModel]:

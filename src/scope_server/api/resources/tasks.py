@@ -13,12 +13,12 @@ from scope_catalogue.target import check_target
 from scope_proto.scope.v1.task_pb2 import Definition
 from scope_server.accounts.caller import Role
 from scope_server.api.context import DATABASE, DESIRED, SESSIONS
-from scope_server.api.resources.machines import find_machine
+from scope_server.api.resources.machines import NODE_FIELD, find_machine
 from scope_server.api.resources.task_view import Task, shown
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import PID, Answer, Body, NodeName, Option, Parameters
 from scope_server.api.routing.route import PREFIX, Routes
-from scope_server.errors import AgentUnavailable, InvalidQuery, UnknownThing
+from scope_server.errors import AgentUnavailable, Fault, InvalidQuery, UnknownThing
 
 ROUTES = Routes()
 
@@ -88,7 +88,7 @@ async def get_task(call: Call, path: TaskPath) -> Task:
 async def start_task(call: Call, body: TaskWish) -> Task:
     """Start a task. Answers when it records, or at once if its machine is not connected."""
     definition = _definition(body, newer=await _of_newer_agent(call, body))
-    machine, machine_id = await find_machine(call, body.node)
+    machine, machine_id = await find_machine(call, body.node, NODE_FIELD)
     return await _task(call, await call[DESIRED].start(machine, machine_id, definition))
 
 
@@ -152,7 +152,8 @@ def _options(wish: TaskWish, *, newer: bool) -> dict[str, Any]:
 async def _task(call: Call, task_id: str) -> Task:
     found = await _tasks(call, task_id=task_id)
     if not found:
-        raise UnknownThing(f"there is no task '{task_id}'; /api/v1/tasks lists them")
+        detail = f"there is no task '{task_id}'; /api/v1/tasks lists them"
+        raise UnknownThing(detail, faults=[Fault(detail, parameter="task_id")])
     return found[0]
 
 

@@ -73,7 +73,7 @@ def _path(route: Route, request: web.Request) -> BaseModel:
     try:
         return validated(route.path_model, request.match_info, Part.PATH)
     except InvalidQuery as error:
-        raise UnknownThing(str(error)) from None  # nothing has such a name
+        raise UnknownThing(str(error), faults=error.faults) from None  # nothing has such a name
 
 
 def _response(answer: Answer, status: int) -> web.Response:

@@ -21,6 +21,7 @@ from scope_server.errors import (
     StoreUnavailable,
     TooManyRequests,
     UnknownThing,
+    WrongRequest,
 )
 
 log = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ async def explain(request: web.Request, handler: Handler) -> web.StreamResponse:
     except Exception as error:
         for kind, status, title in _STATUS:
             if isinstance(error, kind):
-                answer = problem(status, title, str(error), error.faults if isinstance(error, InvalidQuery) else ())
+                answer = problem(status, title, str(error), error.faults if isinstance(error, WrongRequest) else ())
                 answer.headers.update(_headers(error))
                 return answer
         log.exception("a request failed", extra={"path": request.path})
