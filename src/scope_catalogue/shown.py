@@ -75,12 +75,26 @@ class Switches:
 
 
 @dataclass(frozen=True)
+class Samples:
+    """Rows that are samples of threads: points on their timelines; a part of it has a flame graph.
+
+    Attributes:
+        stack: a column of stacks; rows without one are left out.
+        where: which rows are samples.
+    """
+
+    stack: str = "stack"
+    where: str = ""
+
+
+@dataclass(frozen=True)
 class Timeline:
     """What of a stream is shown on a timeline."""
 
     slices: tuple[Slices, ...] = ()
     counters: tuple[Counter, ...] = ()
     switches: Switches | None = None
+    samples: Samples | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -12,7 +12,7 @@ from scope_bpf.catalogue.stream import Derived, Rows, Stream
 from scope_bpf.layout.records import enum_values
 from scope_catalogue.guide import Example, Guide
 from scope_catalogue.options import Option
-from scope_catalogue.shown import Flame, Rollup, Shown, Slices, Timeline
+from scope_catalogue.shown import Flame, Rollup, Samples, Shown, Slices, Timeline
 from scope_catalogue.stream import Column, Mode
 from scope_catalogue.tables import Cell, Count, Inclusive, Sum, Table
 
@@ -111,10 +111,8 @@ PROBE = Probe(
                 tables=_tables("duration_ns", Count(), Sum("duration_ns")),
                 line=("part", "duration_ns", "stack"),
                 timeline=Timeline(
-                    slices=(
-                        Slices(named=("function",), lasting="", below="samples", where="part = on_cpu"),
-                        Slices(named=("part",), below="off a CPU", where="part in (run_queue, blocked)"),
-                    )
+                    slices=(Slices(named=("part",), below="off a CPU", where="part in (run_queue, blocked)"),),
+                    samples=Samples(where="part = on_cpu"),
                 ),
                 flame=Flame(weight="duration_ns", by=("comm", "part"), title="time, by stack"),
             ),

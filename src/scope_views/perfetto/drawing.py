@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from scope_catalogue.shown import Counter, Slices
+from scope_catalogue.shown import Counter, Samples, Slices
 from scope_catalogue.stream import COMMON, DescribedStream
 from scope_views.chosen import Chosen
 from scope_views.groups import Group, groups_of
+from scope_views.perfetto.callstacks import Callstacks
 from scope_views.perfetto.messages import Column, Messages
 from scope_views.perfetto.tracks import NEEDED, SEQUENCE, Tracks
 
@@ -30,10 +31,10 @@ _NAMELESS = _Name("", 0)
 
 
 class Drawing:
-    """Draws a batch with rows. New tracks and texts are described to `tracks`."""
+    """Draws a batch with rows. New tracks, texts and stacks are described to `tracks`."""
 
-    def __init__(self, tracks: Tracks, stream: DescribedStream, batch: pa.RecordBatch) -> None:
-        self._tracks, self._stream, self._batch = tracks, stream, batch
+    def __init__(self, tracks: Tracks, callstacks: Callstacks, stream: DescribedStream, batch: pa.RecordBatch) -> None:
+        self._tracks, self._callstacks, self._stream, self._batch = tracks, callstacks, stream, batch
 
     def packets(self) -> list[Messages]:
         """TracePackets of all rows.
@@ -45,6 +46,7 @@ class Drawing:
         drawn = [self._slices(slices) for slices in timeline.slices]
         packets = [ends for ends, _ in drawn] + [begins for _, begins in drawn]
         packets += [self._counter(counter) for counter in timeline.counters]
+        packets += [self._samples(timeline.samples)] if timeline.samples else []
         return [messages for messages in packets if messages.count]
 
     def describe_threads(self) -> None:
@@ -140,6 +142,18 @@ class Drawing:
         else:
             events.varint(30, values[here])
         return _packets(times[here], events)
+
+    def _samples(self, samples: Samples) -> Messages:
+        column = self._batch[samples.stack]
+        there = column.is_valid().to_numpy(zero_copy_only=False) & self._chosen(samples.where)
+        here = np.flatnonzero(there)
+        self.describe_threads()
+        encoded = column.take(pa.array(here)).cast(pa.string()).dictionary_encode()
+        numbers = np.array(self._callstacks.numbers(encoded.dictionary.to_pylist()), np.uint64)
+        sample = Messages(len(here)).varint(1, self._numbers("cpu")[here]).varint(2, self._numbers("pid")[here])
+        sample.varint(3, self._numbers("tid")[here]).varint(4, numbers[encoded.indices.to_numpy()])
+        packets = Messages(len(here)).varint(8, self._numbers("ktime_ns")[here]).same(10, SEQUENCE).same(13, NEEDED)
+        return packets.message(66, sample)
 
     def _arguments(self, slices: Slices) -> Messages:
         """The rest of the columns, as TrackEvents that have nothing else."""

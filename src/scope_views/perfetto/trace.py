@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from scope_catalogue.shown import Switches
 from scope_catalogue.stream import DescribedStream
 from scope_views.groups import groups_of
+from scope_views.perfetto.callstacks import Callstacks
 from scope_views.perfetto.drawing import Drawing
 from scope_views.perfetto.messages import Messages
 from scope_views.perfetto.scheduling import Scheduling
@@ -15,13 +16,14 @@ from scope_views.perfetto.tracks import Tracks
 
 
 class PerfettoTrace:
-    """Slices, counters and scheduling, as the streams' timelines say. The pieces, one behind the other, are the trace.
+    """What the timelines of streams say. The pieces, one behind the other, are the trace.
 
     Packets may come in any order of time; Perfetto sorts them.
     """
 
     def __init__(self) -> None:
         self._tracks, self._scheduling = Tracks(), Scheduling()
+        self._callstacks = Callstacks(self._tracks)
 
     def begin(self, boottime_ns: int, realtime_ns: int) -> bytes:
         """The first piece: times are by CLOCK_BOOTTIME, and CLOCK_REALTIME was this at that time."""
@@ -32,9 +34,10 @@ class PerfettoTrace:
         """The rows of a batch that has all of the stream's columns."""
         if stream.shown.timeline.is_empty or not batch.num_rows:
             return b""
-        packets = Drawing(self._tracks, stream, batch).packets()
+        packets = Drawing(self._tracks, self._callstacks, stream, batch).packets()
         if switches := stream.shown.timeline.switches:
-            Drawing(self._tracks, stream, batch.filter(pc.not_equal(batch["tid"], 0))).describe_threads()
+            of_threads = batch.filter(pc.not_equal(batch["tid"], 0))
+            Drawing(self._tracks, self._callstacks, stream, of_threads).describe_threads()
             self._describe_wakers(switches, batch)
             packets += self._scheduling.packets(switches, batch)
         return self._tracks.taken() + _encoded(packets)

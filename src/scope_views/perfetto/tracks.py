@@ -57,6 +57,11 @@ class Tracks:
             self._names[number] = name, at_ns
         return number
 
+    def interned(self) -> Any:
+        """The InternedData of a new packet, for what is known by number in the rest of the trace."""
+        packet = self._trace.packet.add(trusted_packet_sequence_id=SEQUENCE, sequence_flags=NEEDED)
+        return packet.interned_data
+
     def other_thread(self, tid: int, pid: int, name: str) -> None:
         """The name and process of a thread that has no track, such as a waker."""
         if tid not in self._others:
@@ -95,9 +100,9 @@ class Tracks:
                 fresh.append(text)
             numbers.append(self._texts[kind, text])
         if fresh:
-            packet = self._trace.packet.add(trusted_packet_sequence_id=SEQUENCE, sequence_flags=NEEDED)
+            interned = self.interned()
             for text in fresh:
-                entry = getattr(packet.interned_data, kind).add(iid=self._texts[kind, text])
+                entry = getattr(interned, kind).add(iid=self._texts[kind, text])
                 if kind == "debug_annotation_string_values":
                     entry.str = text.encode()
                 else:

@@ -14,7 +14,7 @@ from scope_bpf.code.python.versions import EVALUATED, EVALUATES, OFFSETS, Versio
 from scope_bpf.probes.python.guide import GUIDE
 from scope_catalogue.errors import InvalidOption
 from scope_catalogue.options import Option
-from scope_catalogue.shown import Flame, Rollup, Shown, Slices, Timeline
+from scope_catalogue.shown import Flame, Rollup, Samples, Shown, Slices, Timeline
 from scope_catalogue.stream import Column, Mode
 from scope_catalogue.tables import Count, Quantiles, Sum, Table
 
@@ -179,7 +179,7 @@ PROBE = Probe(
             shown=Shown(
                 tables=(_BY_LINE,),
                 line=("duration_ns", "python"),
-                timeline=Timeline(slices=(Slices(named=("python",), lasting="", below="samples"),)),
+                timeline=Timeline(samples=Samples()),
                 flame=Flame(weight="duration_ns", title="sampled time, by Python stack"),
             ),
             rollup=Rollup(measured="duration_ns"),

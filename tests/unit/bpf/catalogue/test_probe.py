@@ -104,6 +104,8 @@ def test_what_is_shown_suits_the_stream(probe: Probe, stream: Stream) -> None:
     for counter in shown.timeline.counters:
         used = {counter.column, *counter.by, *filter(None, (counter.after,))}
         assert used | Chosen(described, counter.zero_where).columns <= names
+    if samples := shown.timeline.samples:
+        assert {samples.stack} | Chosen(described, samples.where).columns <= names
     if switches := shown.timeline.switches:
         assert set(vars(switches).values()) <= names
     assert Chosen(described, stream.failed).columns <= names
