@@ -235,7 +235,7 @@ async def test_failed_handshakes_are_counted(database: str, tmp_path: Path, monk
         process = await asyncio.create_subprocess_exec(*command, *words, stderr=out, env=environment)
     address = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
     try:
-        server = Server(address["http"], address["ingest"], address["enrol"], tmp_path / "api.sock", authority, database)
+        server = Server(*address.values(), tmp_path / "api.sock", authority, database)
         await until(lambda: asyncio.sleep(0, (tmp_path / "api-url").exists()), bool, PATIENCE_S)
         other = of_machine(Authority(tmp_path / "other"), MACHINE)
         stranger = replace(other, authorities=(*other.authorities, authority.certificate))  # it accepts the server
