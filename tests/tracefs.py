@@ -24,6 +24,8 @@ def seen(event: str) -> Iterator[list[str]]:
         (instance / "events" / event / "enable").write_text("1")
         yield lines
         (instance / "events" / event / "enable").write_text("0")
-        lines += (line for line in (instance / "trace").read_text().splitlines() if not line.startswith("#"))
+        lines += (
+            line for line in (instance / "trace").read_text(errors="replace").splitlines() if not line.startswith("#")
+        )
     finally:
         instance.rmdir()

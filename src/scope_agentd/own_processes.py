@@ -11,7 +11,8 @@ def families(roots: Iterable[int]) -> set[int]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                told = (folder / "stat").read_bytes()  # a name may be any bytes
+                parent = int(told.rpartition(b")")[2].split()[1])
             except (OSError, ValueError, IndexError):
                 continue  # the process ended meanwhile
             children.setdefault(parent, []).append(int(folder.name))

@@ -161,7 +161,7 @@ def _own_folder(bpf_fs: Path, installation: str) -> Path | None:
 def _is_bpf_fs(path: Path) -> bool:
     device = path.stat().st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
         left, _, right = line.partition(" - ")
         if left.split()[2] == wanted:
             return right.startswith("bpf ")

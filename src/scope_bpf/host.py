@@ -45,7 +45,7 @@ def unreadable() -> list[str]:
 
 
 def _effective() -> set[int]:
-    status = Path("/proc/self/status").read_text()
+    status = Path("/proc/self/status").read_text(errors="replace")
     bits = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
     return {bit for bit in range(64) if bits >> bit & 1}
 
@@ -54,7 +54,8 @@ def memory_bytes() -> int:
     """The memory that this process may use: the machine's, or less if a cgroup v2 around it has a limit."""
     least = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     root = cgroup_root()
-    own = next((line[3:] for line in Path("/proc/self/cgroup").read_text().splitlines() if line[:3] == "0::"), "")
+    told = Path("/proc/self/cgroup").read_text(errors="surrogateescape")
+    own = next((line[3:] for line in told.splitlines() if line[:3] == "0::"), "")
     while root and own not in ("", "/"):
         with suppress(OSError, ValueError):  # there is no such controller, or no limit ("max")
             least = min(least, int((root / own.lstrip("/") / "memory.max").read_text()))
@@ -64,7 +65,7 @@ def memory_bytes() -> int:
 
 def cgroup_root() -> Path | None:
     """The mount point of cgroup v2; None: not mounted."""
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
         left, _, right = line.partition(" - ")
         if right.startswith("cgroup2 "):
             return Path(left.split()[4])
@@ -79,7 +80,7 @@ def has_host_pids() -> bool:
 def _proc_is_own() -> bool:
     """Whether /proc belongs to this process's pid namespace. In another one, this process has several pids, or none."""
     try:
-        status = Path("/proc/self/status").read_text()
+        status = Path("/proc/self/status").read_text(errors="replace")
     except OSError:
         return False
     pids = next((line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:")), [])

@@ -1,21 +1,20 @@
 """A whole stack for fault injection: PostgreSQL, server, proxy and agent, and loads that count their events."""
 
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
 import psycopg
 from tests.chaos.proxy import Proxy
 from tests.fleet import UNEXAMINED
+from tests.ports import free_port
 
 from scope_cli.access import Access
 from scope_cli.client import Client
@@ -136,21 +135,6 @@ class Load:
         said, _ = self._process.communicate(timeout=PATIENCE_S)
         if said:
             self.calls, self.programs = (int(word) for word in said.split())
-
-
-_given: set[int] = set()
-
-
-def free_port() -> int:
-    """A free loopback port, below the range from which the kernel gives ports to outgoing connections; another one each
-    time."""
-    first_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    while True:
-        port = random.randrange(first_given // 2, first_given)
-        if port not in _given:
-            with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-                _given.add(port)
-                return port
 
 
 class World:

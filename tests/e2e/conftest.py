@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.fleet import UNEXAMINED
+from tests.ports import free_port
 
 from scope_cli.access import Access
 from scope_cli.client import Client
@@ -56,11 +56,7 @@ class Up:
 
 def free_addresses(count: int) -> list[str]:
     """Loopback addresses on which no process listens."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-    for one in sockets:
-        one.close()
-    return addresses
+    return [f"127.0.0.1:{free_port()}" for _ in range(count)]
 
 
 def run_up(state: Path, **environment: str) -> Up:

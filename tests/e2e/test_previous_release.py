@@ -13,8 +13,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.chaos.world import free_port
 from tests.fleet import UNEXAMINED
+from tests.ports import free_port
 from tests.previous_release import previous_release
 
 from scope_bpf.capture.command import HeldCommand

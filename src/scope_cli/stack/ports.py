@@ -9,6 +9,7 @@ from pathlib import Path
 
 from scope_cli.errors import CommandError, Interrupted, UsageError
 from scope_cli.flag import Flag
+from scope_views.printable import printable
 from scope_wire.endpoint import Endpoint
 from scope_wire.errors import InvalidAddress
 
@@ -77,7 +78,8 @@ def _named(port: int) -> str:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and sockets & _open_files(folder):
             with suppress(OSError):
-                return f" (pid {folder.name}, {(folder / 'comm').read_text().strip()})"
+                name = (folder / "comm").read_text(errors="replace").removesuffix("\n")
+                return f" (pid {folder.name}, {printable(name)})"
     return ""
 
 

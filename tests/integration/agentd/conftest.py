@@ -1,7 +1,6 @@
 """An agent in this process, and a stand-in for its server."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ import grpc
 import pytest
 from tests.fleet import UNEXAMINED_S, make_member, of_person, to_agent
 from tests.integration.agentd.stand_in_server import StandInServer
+from tests.ports import free_port
 
 from scope_agentd.app import serve
 from scope_agentd.settings import Settings
@@ -41,8 +41,7 @@ async def server(tmp_path: Path) -> AsyncIterator[StandInServer]:
 @pytest.fixture
 def port() -> int:
     """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
+    return free_port()
 
 
 @pytest.fixture

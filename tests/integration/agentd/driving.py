@@ -1,7 +1,6 @@
 """Helpers for tests of the agent: definitions, workloads of a known count, waiting."""
 
 import asyncio
-import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from google.protobuf import json_format
 from tests.fleet import UNEXAMINED, make_member
 from tests.integration.agentd.conftest import Agent
 from tests.integration.agentd.stand_in_server import StandInServer
+from tests.ports import free_port
 
 from scope_bpf.capture.command import HeldCommand
 from scope_proto.scope.v1 import control_pb2, task_pb2
@@ -52,8 +52,7 @@ async def tasks_of(agent: Agent) -> dict[str, control_pb2.Task]:
 async def agent_process(state: Path, server: StandInServer) -> tuple[subprocess.Popen[bytes], str]:
     """Starts an agent in a process of its own and waits for its hello; returns the process and its control address."""
     make_member(state, server.authority, f"127.0.0.1:{server.port}")
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
-        control, metrics = (f"127.0.0.1:{free.getsockname()[1]}" for free in (one, two))
+    control, metrics = (f"127.0.0.1:{free_port()}" for _ in range(2))
     words = ["--state-dir", str(state), "--control", control, *UNEXAMINED]
     process = subprocess.Popen([sys.executable, "-m", "scope_cli.main", "agentd", *words, "--metrics", metrics])
     hellos = len(server.hellos)

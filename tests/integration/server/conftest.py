@@ -1,7 +1,6 @@
 """Fixtures: one real PostgreSQL for all tests of a process, a database for each test, and a server on it."""
 
 import itertools
-import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -13,6 +12,7 @@ import pytest
 from tests.integration.server.records import Line, lined
 from tests.integration.server.running import Server, running
 from tests.integration.server.tables import migrated
+from tests.ports import free_port
 
 from scope_server.settings import Settings
 from scope_server.store.postgres import PrivatePostgres
@@ -87,5 +87,4 @@ def start_server(database: str, tmp_path: Path) -> Callable[..., AbstractAsyncCo
 @pytest.fixture
 def port() -> int:
     """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
+    return free_port()

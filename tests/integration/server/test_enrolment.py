@@ -17,6 +17,7 @@ from tests.chaos.proxy import Proxy
 from tests.fleet import of_machine, of_person, to_server
 from tests.integration.server.running import Server, until
 from tests.integration.server.stand_in_agent import MACHINE, StandInAgent
+from tests.ports import free_port
 
 from scope_agentd.errors import NotJoined
 from scope_agentd.identity import join as joining
@@ -186,8 +187,7 @@ async def test_the_secret_is_told_to_the_right_server_only(tmp_path: Path) -> No
 async def test_nobody_there(tmp_path: Path) -> None:
     """A server that does not answer, or speaks no TLS, is told at once."""
     token = JoinToken.make(Authority(tmp_path / "authority").certificate)
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
+    port = free_port()
     with pytest.raises(NotJoined, match=f"no server enrols machines at 127.0.0.1:{port}"):
         await join(f"127.0.0.1:{port}", token, tmp_path / "state")
 

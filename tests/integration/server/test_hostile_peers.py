@@ -18,6 +18,7 @@ from tests.fleet import of_machine, of_person, to_server
 from tests.integration.server.running import Server, until
 from tests.integration.server.stand_in_agent import MACHINE, StandInAgent
 from tests.integration.server.test_members import joined, signed_days_ago
+from tests.ports import free_port
 
 from scope_agentd.errors import NotJoined
 from scope_agentd.identity.join import join
@@ -254,9 +255,3 @@ async def test_failed_handshakes_are_counted(database: str, tmp_path: Path, monk
     text = log.read_text()
     for reason in ("no_certificate", "wrong_authority", "expired", "plain_text"):
         assert len([line for line in text.splitlines() if "a peer was refused" in line and reason in line]) == 1, text
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])

@@ -47,19 +47,22 @@ def test_a_directory_that_others_may_write_to_is_told(tmp_path: Path) -> None:
 @pytest.fixture
 def listener() -> Iterator[subprocess.Popen[bytes]]:
     """A program that listens and never answers."""
-    script = "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); input()"
+    script = (
+        "import socket; open('/proc/self/comm', 'wb').write(b'\\xff\\x1b[2J')\n"
+        "s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); input()"
+    )
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         yield program
         program.kill()
 
 
 def test_a_taken_address_is_told_with_its_holder(listener: subprocess.Popen[bytes]) -> None:
-    """The error names the program that uses the address, even if that program never answers."""
+    """The error names the program that uses the address, even if that program never answers, and has a hostile name."""
     assert listener.stdout
     address = f"127.0.0.1:{int(listener.stdout.readline())}"
     with pytest.raises(CommandError) as told:
         require_free({"http": address}, Flag())
-    assert f"{address} is used by another program (pid {listener.pid}, " in str(told.value)
+    assert f"{address} is used by another program (pid {listener.pid}, \ufffd\\x1b[2J)" in str(told.value)
     assert str(told.value).endswith("stop it, or choose another with --http")
 
 
