@@ -120,7 +120,7 @@ async def serve(
         api[context.QUARANTINE] = Quarantine(conninfo, tables, admission)
         own = partial(authority.own, settings.advertise)
         http = await serve_http(api, Endpoint.parse(settings.http, "http"), settings.socket, own, cleanup)
-        restored = Restored(share)
+        restored = Restored(share, partial(database.prepare_again, tables))
         changes = Changes(share, conninfo)
         reconciler = Reconciler(share, changes, reports, backlog, sessions, restored=restored)
         service = SessionService(

@@ -64,6 +64,10 @@ class Rejected(ScopeServerError, ValueError):
         self.code = code
 
 
+class WentBack(ScopeServerError):
+    """The database was restored from an older copy while the connection lasted: cached keys may be of other rows."""
+
+
 class GroupFailed(ScopeServerError):
     """Records cannot be stored together; their parts may be stored."""
 

@@ -1,6 +1,9 @@
 """The certificate authority: its root, and the next one while it is being replaced, in a directory of the server."""
 
-from collections.abc import Sequence
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from cryptography import x509
@@ -36,8 +39,9 @@ class Authority:
         try:
             if not given:
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-                if not (directory / KEY_FILE).exists():
-                    Root.make().write(directory / CERTIFICATE_FILE, directory / KEY_FILE)
+                with _alone(directory):
+                    if not (directory / KEY_FILE).exists():
+                        Root.make().write(directory / CERTIFICATE_FILE, directory / KEY_FILE)
             self._root, self._next = self._read()
         except OSError as error:
             raise InvalidSettings(f"authority: cannot use {directory}: {error.strerror}") from None
@@ -76,31 +80,35 @@ class Authority:
 
         Raises:
             NotOurs: the authority is from outside, or is being replaced already.
-            OSError: the files cannot be written.
+            OSError, ValueError: the files cannot be read or written.
         """
         if self._given:
             raise NotOurs(
                 "the authority is from outside, as --ca-cert says: replace these files, and restart the server"
             )
-        if self._next:
-            raise NotOurs("the authority is being replaced already: `scope admin rotate-ca` shows the progress")
-        following = Root.make()
-        following.write(self._directory / f"next-{CERTIFICATE_FILE}", self._directory / f"next-{KEY_FILE}")
-        self._next = following
+        with _alone(self._directory):
+            self.reread()
+            if self._next:
+                raise NotOurs("the authority is being replaced already: `scope admin rotate-ca` shows the progress")
+            following = Root.make()
+            following.write(self._directory / f"next-{CERTIFICATE_FILE}", self._directory / f"next-{KEY_FILE}")
+            self._next = following
 
     def finish_rotation(self) -> None:
         """The next root becomes the only one.
 
         Raises:
             NotOurs: the authority is not being replaced.
-            OSError: the files cannot be written.
+            OSError, ValueError: the files cannot be read or written.
         """
-        if not self._next:
-            raise NotOurs("the authority is not being replaced; `scope admin rotate-ca --begin` begins")
-        self._next.write(self._directory / CERTIFICATE_FILE, self._directory / KEY_FILE)
-        for name in (KEY_FILE, CERTIFICATE_FILE):
-            (self._directory / f"next-{name}").unlink(missing_ok=True)
-        self._root, self._next = self._next, None
+        with _alone(self._directory):
+            self.reread()
+            if not self._next:
+                raise NotOurs("the authority is not being replaced; `scope admin rotate-ca --begin` begins")
+            self._next.write(self._directory / CERTIFICATE_FILE, self._directory / KEY_FILE)
+            for name in (KEY_FILE, CERTIFICATE_FILE):
+                (self._directory / f"next-{name}").unlink(missing_ok=True)
+            self._root, self._next = self._next, None
 
     def reread(self) -> None:
         """Takes what another server of the fleet has changed. Files that cannot be used change nothing.
@@ -137,6 +145,17 @@ class Authority:
         """New credentials."""
         key = make_key()
         return Credentials(key, self.sign(signing_request(key), identity), self.trusted)
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """One server of the fleet at a time changes the authority: the kernel frees the lock of a killed one."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def read_request(request: bytes) -> x509.CertificateSigningRequest:

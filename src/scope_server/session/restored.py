@@ -7,6 +7,7 @@ before the agent.
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,10 +28,14 @@ _LATEST_MS = 4102444800_000  # the year 2100
 
 
 class Restored:
-    """Compares a database with what agents know of it."""
+    """Compares a database with what agents know of it.
 
-    def __init__(self, database: Share) -> None:
-        self._database = database
+    Args:
+        prepare: makes the tables that a restored database lacks.
+    """
+
+    def __init__(self, database: Share, prepare: Callable[[], Awaitable[None]]) -> None:
+        self._database, self._prepare = database, prepare
 
     async def compare(self, session: Session) -> None:
         """Books what the agent's records were acknowledged for and the database does not have, and ends the wanted
@@ -60,6 +65,7 @@ class Restored:
                 failed = ""
                 if known and (found["identity"] != known["identity"] or found["batches"] < known["batches"]):
                     log.warning("the database's history has changed; all sessions begin again, to compare", extra=found)
+                    await self._prepare()
                     for session in sessions.all():
                         session.end(NoSession(WENT_BACK))
                 known = found

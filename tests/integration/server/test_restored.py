@@ -10,11 +10,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.integration.server.records import BOOT_TO_UTC_NS, LATER, STORED, Line, Run, rows
+from tests.integration.server.records import BOOT_TO_UTC_NS, LATER, STORED, Line, Run, description, rows
 from tests.integration.server.running import until
 from tests.integration.server.stand_in_agent import RUNNING, STOPPED, StandInAgent
 from tests.integration.server.test_app import answers, recorded, uploading
 
+from scope_catalogue.catalogue import streams
 from scope_proto.scope.v1 import record_pb2, session_pb2
 from scope_server.session import restored
 from scope_server.store.postgres import PrivatePostgres
@@ -173,3 +174,37 @@ async def test_a_task_stopped_after_the_copy_stays_stopped(
 
 async def _states(agent: StandInAgent) -> dict[str, int]:
     return {task_id: task.run.state for task_id, task in agent.tasks.items()}
+
+
+async def test_a_stream_learnt_after_the_copy_is_made_again(start_server: StartServer, copy: Database) -> None:
+    """A stream that agents described after the copy was taken has its table again, and its description: the next server
+    knows it, too."""
+    stream, agent = replace(streams()["syscall"], name="from_the_future", probe="oracle"), StandInAgent()
+    async with start_server() as server:
+        async with agent.attending(server) as channel, uploading(agent, channel) as call:
+            run = await recorded(server, agent)
+            assert await answers(call, run.start()) == [STORED]
+            await asyncio.to_thread(copy)
+            await call.write(description(stream))
+            assert await answers(call, run.batch(1, rows(11), stream=stream.name)) == [STORED]
+            await asyncio.to_thread(copy, back=True)
+            await ended(agent)
+        async with agent.attending(server) as channel, uploading(agent, channel) as call:
+            run = await recorded(server, agent)
+            assert await answers(call, run.start(), run.batch(1, rows(13), stream=stream.name)) == [STORED] * 2
+        assert server.query("SELECT count(*) FROM scope.from_the_future") == [(13,)]
+        assert server.query("SELECT stream FROM store.descriptions") == [(stream.name,)]
+
+
+async def test_writers_ask_for_keys_again_after_a_restore_in_place(line: Line) -> None:
+    """A writer's connection may outlive a restore of the tables in their place. It notices that ids went backwards, and
+    uses no key that it knew from before."""
+    run = Run()
+    assert [answer.verdict for answer in await line.send(run.batch(1, rows(11)))] == [STORED]
+    line.query("DELETE FROM store.processes RETURNING 1")
+    line.query("SELECT setval('store.batch_ids', 1, false)")
+    assert [answer.verdict for answer in await line.send(run.batch(2, rows(13, 11)))] == [STORED]
+    assert line.query("SELECT count(*) FROM store.processes") != [(0,)]
+    assert line.query("SELECT count(pid) FROM scope.syscall") == [
+        (13,)
+    ]  # those before were of processes that the copy lacks

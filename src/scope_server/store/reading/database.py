@@ -85,6 +85,15 @@ class Database:
             except psycopg.Error as error:
                 raise SchemaConflict(f"the database refuses this server's schema: {_first_line(error)}") from error
 
+    async def prepare_again(self, tables: Tables) -> None:
+        """Like `prepare`, for a database that was restored: it may lack tables that were made since its copy.
+
+        Raises:
+            SchemaConflict: as for `prepare`.
+        """
+        self._unprepared = "it was restored, and its tables are checked"
+        await self.prepare(tables)
+
     async def _check(self, connection: Connection) -> None:
         if time.monotonic() - self._worked.get(connection, 0.0) > _FRESH_S:
             await AsyncConnectionPool.check_connection(connection)

@@ -23,6 +23,17 @@ def keep(connection: Connection, stream: DescribedStream) -> None:
     )
 
 
+def keep_lacking(connection: Connection, tables: Tables) -> None:
+    """Keeps the added descriptions that the database lacks, since it was restored from an older copy."""
+    kept = [
+        from_json(DescribedStream, description)
+        for (description,) in connection.execute("SELECT description FROM store.descriptions")
+    ]
+    for stream in tables.learnt():
+        if stream not in kept:
+            keep(connection, stream)
+
+
 def recall(connection: Connection, tables: Tables) -> None:
     """Adds all streams and columns that this or another server of the database has learnt."""
     for (description,) in connection.execute("SELECT description FROM store.descriptions ORDER BY id"):

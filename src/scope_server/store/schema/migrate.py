@@ -15,7 +15,7 @@ from scope_server.store.latest import tables as latest
 from scope_server.store.rollups import tables as rollups
 from scope_server.store.schema.columns import StoredColumn, StreamTable
 from scope_server.store.schema.conflicts import set_aside
-from scope_server.store.schema.descriptions import recall
+from scope_server.store.schema.descriptions import keep_lacking, recall
 from scope_server.store.schema.tables import Tables
 from scope_server.store.schema.views import comments, digest, function, view
 
@@ -35,6 +35,7 @@ def migrate(connection: Connection, tables: Tables) -> None:
         lock(connection)
         _apply_files(connection)
         recall(connection, tables)
+        keep_lacking(connection, tables)
         for table in tables.values():
             apply_stream(connection, table)
 

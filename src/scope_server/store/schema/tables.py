@@ -19,6 +19,7 @@ class Tables(Mapping[str, StreamTable]):
     def __init__(self, streams: Iterable[DescribedStream]) -> None:
         self._streams = {stream.name: stream for stream in streams}
         self._tables = {name: stream_table(stream) for name, stream in self._streams.items()}
+        self._learnt: tuple[DescribedStream, ...] = ()
         self._lock = threading.Lock()
 
     def __getitem__(self, name: str) -> StreamTable:
@@ -49,7 +50,12 @@ class Tables(Mapping[str, StreamTable]):
             table, whole = self._with(stream)
             self._streams = {**self._streams, stream.name: whole}
             self._tables = {**self._tables, stream.name: table}
+            self._learnt = (*self._learnt, stream)
             return table
+
+    def learnt(self) -> tuple[DescribedStream, ...]:
+        """The added descriptions, in their order."""
+        return self._learnt
 
     def with_stream(self, stream: DescribedStream) -> StreamTable:
         """The table as `add` would return it."""

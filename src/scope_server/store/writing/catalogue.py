@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from scope_server.errors import WentBack
 from scope_server.store.writing.connection import WriterConnection, integers, moments, strings
 from scope_server.store.writing.delivery import Decoded
 
@@ -29,12 +30,22 @@ class Catalogue:
     def __init__(self, connection: WriterConnection) -> None:
         self._connection = connection
         self._numbers: list[int] = []
+        self._highest = 0  # of all that were drawn
 
     def numbers(self, count: int) -> list[int]:
-        """Increasing ids for `count` batches. Ids of a failed transaction are used again."""
+        """Increasing ids for `count` batches. Ids of a failed transaction are used again.
+
+        Raises:
+            WentBack: the database gave lower ids than before.
+        """
         lacking = count - len(self._numbers)
         if lacking > 0:
-            self._numbers += [row["id"] for row in self._connection.query(_DRAW.format(count=lacking))]
+            drawn = [row["id"] for row in self._connection.query(_DRAW.format(count=lacking))]
+            before, self._highest = self._highest, drawn[-1]
+            if drawn[0] <= before:
+                self._numbers = []
+                raise WentBack("the database was restored from an older copy; its keys are asked for again")
+            self._numbers += drawn
         return self._numbers[:count]
 
     def enter(self, entries: Sequence[Entry]) -> None:

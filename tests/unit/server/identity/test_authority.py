@@ -1,6 +1,9 @@
 """The authority's files, and what it signs."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from scope_server.errors import InvalidMessage, InvalidSettings
+from scope_server.errors import InvalidMessage, InvalidSettings, NotOurs
 from scope_server.identity.authority import Authority
 from scope_server.identity.root import LIFETIME
 from scope_wire.identity import Identity, Kind, Role, holder_of
@@ -85,3 +88,24 @@ def test_a_damaged_request(tmp_path: Path) -> None:
             assert str(error).startswith("signing_request: ")
             refused += 1
     assert refused > 0.9 * len(request)
+
+
+def test_servers_that_share_it_change_it_one_at_a_time(tmp_path: Path) -> None:
+    """Of servers that begin, or finish, at the same time, one does; the others are told. All agree then."""
+    folder = tmp_path / "authority"
+    with ThreadPoolExecutor(8) as pool:
+        servers = list(pool.map(Authority, [folder] * 8))
+        for step in (Authority.begin_rotation, Authority.finish_rotation):
+            told = list(pool.map(partial(_tried, step), servers))
+            assert sorted(told) == [*[False] * 7, True]
+            for server in servers:
+                server.reread()
+            assert len({server.trusted for server in servers}) == 1
+
+
+def _tried(step: Callable[[Authority], None], server: Authority) -> bool:
+    try:
+        step(server)
+    except NotOurs:
+        return False
+    return True
