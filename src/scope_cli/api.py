@@ -98,6 +98,7 @@ class Credentials(TypedDict):
 
     email: str
     password: str
+    cookie: NotRequired[bool]
 
 
 class Day(TypedDict):
@@ -292,7 +293,7 @@ class ProbeColumn(TypedDict):
 class Refreshing(TypedDict):
     """A refresh token."""
 
-    refresh_token: str
+    refresh_token: NotRequired[str]
 
 
 class Registered(TypedDict):

@@ -104,7 +104,7 @@ async def serve(
         endpoints: list[Endpoint] = []
         answers = Answers(authority, lambda: (endpoints[0], endpoints[1]), settings.advertise)
         accounts = Accounts(database, authority.secret, open_registration=settings.registration == ANYBODY)
-        api = application(by_accounts(accounts))
+        api = application(by_accounts(accounts), settings.cors_origins)
         api[context.ACCOUNTS] = accounts
         reader = Reader(database)
         hub = api[context.HUB] = Hub(reader, committed)

@@ -1,5 +1,6 @@
 """The server's settings."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,14 +11,19 @@ from scope_wire.errors import InvalidSetting
 from scope_wire.setting import Setting, above_zero, at_least, check_all
 
 _EXAMPLE = "host=/run/postgresql dbname=scope"
-
-
+_ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:[0-9]+)?|https?://\[[0-9a-f:]+\](:[0-9]+)?")
 INVITED, ANYBODY = "invited", "anybody"  # who may register
 
 
 def _registration(text: str, name: str) -> None:
     if text not in (INVITED, ANYBODY):
         raise InvalidSetting(f"{name}: '{text}' is neither {INVITED} nor {ANYBODY}")
+
+
+def _origins(given: tuple[str, ...], name: str) -> None:
+    for text in given:
+        if not _ORIGIN.fullmatch(text):
+            raise InvalidSetting(f"{name}: '{text}' is no origin; write it like https://portal.example.org")
 
 
 def _connection_string(text: str, name: str) -> None:
@@ -165,6 +171,14 @@ class Settings:
             f"who may register: {INVITED}, or {ANYBODY}, as a viewer", unit="WHO", example=ANYBODY, check=_registration
         ),
     ] = INVITED
+    cors_origins: Annotated[
+        tuple[str, ...],
+        Setting(
+            "origins of other pages that may call the API, such as https://portal.example.org; they show tokens, and "
+            "cookies never count there",
+            check=_origins,
+        ),
+    ] = ()
     connections: Annotated[int, Setting("maximum number of database connections for queries", check=above_zero)] = 8
     sessions: Annotated[int, Setting("maximum number of connected agents", check=above_zero)] = 5000
     statement_timeout_s: Annotated[

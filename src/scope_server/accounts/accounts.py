@@ -5,6 +5,7 @@ from collections.abc import Callable
 from scope_server.accounts.access_token import AccessTokens
 from scope_server.accounts.api_tokens import ApiTokens
 from scope_server.accounts.audit import Audit
+from scope_server.accounts.csrf import CsrfTokens
 from scope_server.accounts.logins import Logins
 from scope_server.accounts.passwords import Passwords
 from scope_server.accounts.users import Users
@@ -21,7 +22,7 @@ class Accounts:
 
     def __init__(self, database: Database, secret: Callable[[str], bytes], *, open_registration: bool) -> None:
         passwords = Passwords()
-        self.audit = Audit(database)
+        self.audit, self.csrf = Audit(database), CsrfTokens(secret)
         self.logins = Logins(database, passwords, AccessTokens(secret), self.audit)
         self.users = Users(database, passwords, open_registration=open_registration)
         self.api_tokens = ApiTokens(database)

@@ -25,11 +25,9 @@ class Caller:
         name: the email of an account; of the machine's own user: `NAME (local)`.
         user: id of the account; empty if the caller has none.
         login: id of the login; empty for other ways to show who one is.
-        by_cookie: whether a browser has sent this by itself, maybe for another site.
     """
 
     name: str
     role: Role
     user: str = ""
     login: str = ""
-    by_cookie: bool = False

@@ -34,11 +34,13 @@ class Pair:
     """What a login gives.
 
     Attributes:
+        login: its id.
         expires_s: how long the access token is valid, s.
     """
 
     access_token: str
     refresh_token: str
+    login: str
     expires_s: int = int(LIFETIME.total_seconds())
 
 
@@ -92,7 +94,7 @@ class Logins:
             begun = await connection.execute(queries()["begin_login"], row | {"valid": VALID})
             (login,) = [found["id"] for found in await begun.fetchall()]
             await self._audit.append(connection, Act(email, address, "login.begin", login, {"program": row["program"]}))
-        return Pair(self._tokens.make(user, login), refresh)
+        return Pair(self._tokens.make(user, login), refresh, login)
 
     async def refresh(self, token: str, address: str) -> Pair:
         """Spends a refresh token. Of several that come at the same time with one token, one succeeds.
@@ -120,7 +122,7 @@ class Logins:
                 await connection.execute(queries()["spend_refresh"], spend)
         if refused or found is None:
             raise NotAuthenticated(refused)
-        return Pair(self._tokens.make(found["user_id"], found["login"]), fresh)
+        return Pair(self._tokens.make(found["user_id"], found["login"]), fresh, found["login"])
 
     async def end(self, caller: Caller, address: str) -> None:
         """Logs out: the login's access and refresh tokens are refused from now on.

@@ -1,11 +1,16 @@
-"""The API as an aiohttp application."""
+"""The API and the console as an aiohttp application."""
+
+from collections.abc import Collection
 
 from aiohttp import web
 
+from scope_server.api.console import PATHS, Console
 from scope_server.api.context import DESCRIBED
 from scope_server.api.openapi import Described
+from scope_server.api.routing import headers
 from scope_server.api.routing.admission import admit
 from scope_server.api.routing.callers import Authenticate
+from scope_server.api.routing.cross_origin import CrossOrigin
 from scope_server.api.routing.dispatch import handler_of
 from scope_server.api.routing.input import BODY_BYTES
 from scope_server.api.routing.problems import explain
@@ -15,13 +20,25 @@ from scope_server.api.table import TABLE
 _METHODS = {"GET": ("GET", "HEAD"), "POST": ("POST",)}
 
 
-def application(authenticate: Authenticate) -> web.Application:
-    """All routes. The caller sets the keys in `context`."""
+def application(authenticate: Authenticate, origins: Collection[str] = ()) -> web.Application:
+    """All routes. The caller sets the keys in `context`.
+
+    Args:
+        origins: of other pages that may call the API.
+    """
     registered: dict[web.AbstractRoute, Route] = {}
-    made = web.Application(middlewares=[explain, admit(authenticate, registered)], client_max_size=BODY_BYTES)
+    public: set[web.AbstractRoute] = set()
+    cross_origin = CrossOrigin(origins)
+    made = web.Application(
+        middlewares=[cross_origin.preflight(), explain, admit(authenticate, registered, public)],
+        client_max_size=BODY_BYTES,
+    )
+    made.on_response_prepare.extend((headers.on_prepare, cross_origin.on_prepare))
     made[DESCRIBED] = Described(TABLE)
     for route in TABLE:
         handler = handler_of(route)
         for method in _METHODS[route.method]:
             registered[made.router.add_route(method, route.path, handler)] = route
+    console = Console()
+    public.update(made.router.add_route(method, PATHS, console.serve) for method in _METHODS["GET"])
     return made

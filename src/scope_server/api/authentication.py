@@ -1,17 +1,20 @@
-"""Who sends a request: an account, by an access token or a token for scripts, or the machine's own user."""
+"""Who sends a request: an account, by an access token, a token for scripts or the console's cookie; or the machine's
+own user."""
 
 from aiohttp import web
 
-from scope_server.accounts import secret
+from scope_server.accounts import csrf, secret
 from scope_server.accounts.accounts import Accounts
 from scope_server.accounts.caller import Caller
 from scope_server.accounts.local import person_at
 from scope_server.api.routing.callers import Authenticate
+from scope_server.api.routing.cookies import ACCESS
 from scope_server.errors import NotAuthenticated
 
 _HOW = "log in at /api/v1/auth/login, and send -H 'Authorization: Bearer ACCESS_TOKEN', or a token for scripts"
 _BEARER = "Bearer "
 _FOR_SCRIPTS = secret.beginning("token")
+_READING = ("GET", "HEAD")
 
 
 def by_accounts(accounts: Accounts) -> Authenticate:
@@ -19,6 +22,8 @@ def by_accounts(accounts: Accounts) -> Authenticate:
 
     async def authenticate(request: web.Request) -> Caller:
         shown = request.headers.get("Authorization")
+        if shown is None and ACCESS in request.cookies:
+            return await _by_cookie(accounts, request)
         if shown is None:
             return _local(request)
         if not shown.startswith(_BEARER):
@@ -28,6 +33,14 @@ def by_accounts(accounts: Accounts) -> Authenticate:
         return await of.caller(token)
 
     return authenticate
+
+
+async def _by_cookie(accounts: Accounts, request: web.Request) -> Caller:
+    """The caller of a request of the console. A browser sends cookies by itself: a change needs a proof besides."""
+    caller = await accounts.logins.caller(request.cookies[ACCESS])
+    if request.method not in _READING:
+        accounts.csrf.require(caller.login, request.headers.get(csrf.HEADER, ""))
+    return caller
 
 
 def _local(request: web.Request) -> Caller:

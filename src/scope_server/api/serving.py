@@ -12,6 +12,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
+from scope_server.api.routing.headers import secure
 from scope_server.api.routing.problems import problem
 
 log = logging.getLogger(__name__)
@@ -97,6 +98,7 @@ class _Connection(web.RequestHandler):
             detail = f"the address or a header has more than {exc.args[1]} bytes; shorten the parameters"
         log.info("refused what is no request", extra={"peer": request.remote, "reason": detail})
         answer = problem(status, "Bad request", detail)
+        secure(answer)
         answer.force_close()
         return answer
 
@@ -105,5 +107,6 @@ async def _refused(_: web.BaseRequest) -> web.StreamResponse:
     detail = f"the server answers {MOST_CONNECTIONS:,} requests at the moment, and takes no more; try again in a minute"
     answer = problem(503, "Too many connections", detail)
     answer.headers["Retry-After"] = "60"
+    secure(answer)
     answer.force_close()
     return answer

@@ -2,12 +2,14 @@
 
 from pydantic import Field, SecretStr
 
+from scope_server.accounts import csrf
 from scope_server.accounts.caller import Role
 from scope_server.accounts.logins import Pair
 from scope_server.accounts.passwords import LONGEST, SHORTEST
 from scope_server.accounts.users import Change
 from scope_server.api.context import ACCOUNTS
 from scope_server.api.routing.call import Call
+from scope_server.api.routing.cookies import ACCESS, CSRF, FORGOTTEN, REFRESH, of_login
 from scope_server.api.routing.models import Answer, Body
 from scope_server.api.routing.rates import Rate
 from scope_server.api.routing.route import PREFIX, Routes
@@ -15,6 +17,7 @@ from scope_server.errors import InvalidQuery
 
 ROUTES = Routes()
 
+_COOKIE = "puts the tokens into HttpOnly cookies instead of the answer, for pages"
 _TRIES = Rate(60, 60)  # of one address; how often one account is tried is bounded besides
 
 
@@ -23,13 +26,14 @@ class Credentials(Body):
 
     email: str
     password: SecretStr
+    cookie: bool = Field(False, description=f"{_COOKIE}; needs the header {csrf.HEADER} with any value")
 
 
 class Tokens(Answer):
     """What a login gives."""
 
-    access_token: str = Field(description="for the header `Authorization: Bearer`")
-    refresh_token: str = Field(description="for the next tokens; valid once")
+    access_token: str = Field(description="for the header `Authorization: Bearer`; empty if it is in a cookie")
+    refresh_token: str = Field(description="for the next tokens; valid once; empty if it is in a cookie")
     expires_in: int = Field(description="how long the access token is valid, in seconds")
     token_type: str = "Bearer"
 
@@ -37,7 +41,7 @@ class Tokens(Answer):
 class Refreshing(Body):
     """A refresh token."""
 
-    refresh_token: SecretStr
+    refresh_token: SecretStr = Field(SecretStr(""), description="without it, the one in the cookie")
 
 
 class Registration(Body):
@@ -77,14 +81,23 @@ class NewPassword(Body):
 @ROUTES.post(f"{PREFIX}/auth/login", None, audited="login.begin", notes_itself=True, rate=_TRIES)
 async def login(call: Call, body: Credentials) -> Tokens:
     """Log in with a password. An unknown email and a wrong password get the same answer."""
+    if body.cookie:
+        csrf.require_same(call.csrf, call.csrf)  # no page of another site logs a browser in
     password = body.password.get_secret_value()
-    return _tokens(await call[ACCOUNTS].logins.begin(body.email, password, call.address, call.program))
+    pair = await call[ACCOUNTS].logins.begin(body.email, password, call.address, call.program)
+    return _in_cookies(call, pair) if body.cookie else _tokens(pair)
 
 
 @ROUTES.post(f"{PREFIX}/auth/refresh", None, audited="login.reuse", notes_itself=True, rate=_TRIES)
 async def refresh(call: Call, body: Refreshing) -> Tokens:
     """The next tokens of a login. A refresh token that comes again ends the login: it may be stolen."""
-    return _tokens(await call[ACCOUNTS].logins.refresh(body.refresh_token.get_secret_value(), call.address))
+    given = body.refresh_token.get_secret_value()
+    if given:
+        return _tokens(await call[ACCOUNTS].logins.refresh(given, call.address))
+    if REFRESH not in call.cookies:
+        raise InvalidQuery("refresh_token: it is missing, and there is no cookie with one")
+    csrf.require_same(call.cookies.get(CSRF, ""), call.csrf)
+    return _in_cookies(call, await call[ACCOUNTS].logins.refresh(call.cookies[REFRESH], call.address))
 
 
 @ROUTES.post(f"{PREFIX}/auth/logout", Role.VIEWER, audited="login.end", notes_itself=True)
@@ -93,6 +106,8 @@ async def logout(call: Call) -> Done:
     if not call.person.login:
         raise InvalidQuery("only a login can be ended; a token for scripts is revoked at /api/v1/tokens")
     await call[ACCOUNTS].logins.end(call.person, call.address)
+    if ACCESS in call.cookies:
+        call.puts.append(FORGOTTEN)
     return Done()
 
 
@@ -122,3 +137,9 @@ async def who_am_i(call: Call) -> Me:
 
 def _tokens(pair: Pair) -> Tokens:
     return Tokens(access_token=pair.access_token, refresh_token=pair.refresh_token, expires_in=pair.expires_s)
+
+
+def _in_cookies(call: Call, pair: Pair) -> Tokens:
+    """The tokens where no script of a page can read them."""
+    call.puts.append(of_login(pair.access_token, pair.refresh_token, call[ACCOUNTS].csrf.of(pair.login)))
+    return Tokens(access_token="", refresh_token="", expires_in=pair.expires_s)

@@ -1,7 +1,7 @@
 """Who may call, and how often: the one place that turns a request into a caller, or refuses it."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -22,13 +22,16 @@ class _Buckets(defaultdict[Rate, Buckets]):
         return made
 
 
-def admit(authenticate: Authenticate, routes: Mapping[web.AbstractRoute, Route]) -> Middleware:
+def admit(
+    authenticate: Authenticate, routes: Mapping[web.AbstractRoute, Route], public: Set[web.AbstractRoute]
+) -> Middleware:
     """Finds the caller of each request, and refuses one whose role or rate does not allow the route.
 
     What is no route needs a login as well, so that strangers learn nothing of what there is.
 
     Args:
-        routes: the declaration of each route of the application.
+        routes: the declaration of each route of the API.
+        public: routes of the console's files, which need no login.
 
     Raises:
         NotAuthenticated, Forbidden, TooManyRequests: the middleware; the request is refused.
@@ -37,6 +40,8 @@ def admit(authenticate: Authenticate, routes: Mapping[web.AbstractRoute, Route])
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.match_info.route in public:
+            return await handler(request)
         route = routes.get(request.match_info.route)
         needed = route.role if route else Role.VIEWER
         caller = await authenticate(request) if needed else ANYONE

@@ -1,11 +1,13 @@
 """What a handler gets besides the parameters that it declares."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from aiohttp import web
 
 from scope_server.accounts.caller import Caller
+from scope_server.api.routing.cookies import Cookies
 
 Shared = TypeVar("Shared")
 
@@ -21,6 +23,9 @@ class Call:
         accept: the media types that the caller takes.
         program: what the caller's program calls itself.
         last_event: the id of the last event that the caller has of an event stream; empty: it begins.
+        cookies: what the browser has sent.
+        csrf: the header that proves a change by cookies.
+        puts: what the answer puts into the browser; the handler appends to it.
     """
 
     person: Caller
@@ -29,6 +34,9 @@ class Call:
     accept: str = ""
     program: str = ""
     last_event: str = ""
+    cookies: Mapping[str, str] = field(default_factory=dict)
+    csrf: str = ""
+    puts: list[Cookies] = field(default_factory=list)
 
     def __getitem__(self, key: web.AppKey[Shared]) -> Shared:
         return self.application[key]

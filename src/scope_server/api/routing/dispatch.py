@@ -7,6 +7,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from pydantic import BaseModel
 
+from scope_server.accounts import csrf
 from scope_server.api.context import ACCOUNTS
 from scope_server.api.routing.admission import CALLER
 from scope_server.api.routing.call import Call
@@ -36,13 +37,18 @@ def handler_of(route: Route) -> Handler:
             headers.get("Accept", ""),
             headers.get("User-Agent", ""),
             headers.get("Last-Event-ID", ""),
+            request.cookies,
+            headers.get(csrf.HEADER, ""),
         )
         asked = {name: given[name] for name in route.given}
         notes = route.audited and not route.notes_itself
         answer = await (_audited(route, call, given, asked) if notes else route.handler(call, **asked))
         if isinstance(answer, Streamed):
             return await _stream(request, answer)
-        return _response(answer, route.status)
+        response = _response(answer, route.status)
+        for cookies in call.puts:
+            cookies.put(response, request)
+        return response
 
     return serve
 
