@@ -115,9 +115,9 @@ def test_memory_by_stack(record: Record, tmp_path: Path) -> None:
         for batch in recorded.batches[name]:
             of_stream.add(batch)
     assert drawn["ggml_live"].total == 3 * 1009 + 3 * 4001
-    folded = drawn["ggml_allocation"]
-    assert folded.total == 3 * (1009 + 4001) + 5 * 2003
-    assert {tuple(frames[-3:]) for frames, _ in folded.stacks()} == {
+    tree = drawn["ggml_allocation"].tree()
+    assert tree.total == 3 * (1009 + 4001) + 5 * 2003
+    assert {tuple(tree.labels[frame] for frame in frames[-3:]) for frames, _ in tree.stacks()} == {
         ("main", "weights", "aligned_malloc"),
         ("main", "scratch", "aligned_malloc"),
     }

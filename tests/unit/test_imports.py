@@ -20,7 +20,7 @@ FORBIDDEN = {
         "scope_wire",
         "scope_proto",
     },
-    "scope_views": {"scope_agentd", "scope_server", "scope_cli", "scope_bpf", "scope_wire", "scope_proto"},
+    "scope_views": {"scope_agentd", "scope_server", "scope_cli", "scope_bpf", "scope_wire"},
 }
 # What of the command line works on this machine's kernel, or with the modules that do; the rest needs no BPF object.
 LOCAL = ("trace", "tail", *(f"commands/{name}.py" for name in ("trace", "tail", "doctor", "agentd", "up")))

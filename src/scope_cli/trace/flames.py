@@ -41,11 +41,11 @@ class FlameSink:
 
     def close(self) -> list[str]:
         """Writes the file."""
-        found = {name: folded for name, folded in self._folded.items() if folded.total}
+        found = {name: folded.tree() for name, folded in self._folded.items() if folded.total}
         with self._file as file:
             if self._as_text:
                 file.writelines(folded_lines(found))
             else:
                 file.write(picture(list(found.values())))
-        count = sum(1 for folded in found.values() for _ in folded.stacks())
+        count = sum(1 for tree in found.values() for _ in tree.stacks())
         return [f"{self.name}: {count:,} stacks"]

@@ -1,1 +1,5 @@
-"""Flame graphs: folded (stacks with their weights, added up), text (for other tools), svg (a picture for a browser)."""
+"""Flame graphs: stacks with weights (`folded` adds up a stream's rows) make one tree, from which all formats come.
+
+tree (the model); arrow (columns, for programs), text (folded stacks, for other tools), svg (a picture for a browser),
+pprof and speedscope (files for these programs).
+"""

@@ -1,7 +1,6 @@
-"""Stacks with their weights, added up over a trace."""
+"""The stacks of a stream's rows with their weights, added up batch by batch."""
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -10,10 +9,10 @@ import pyarrow.compute as pc
 from scope_catalogue.stream import DescribedStream
 from scope_views.chosen import Chosen
 from scope_views.errors import NothingToShow
+from scope_views.flames.tree import OTHER, Stacks, Tree
 from scope_views.printable import printable
 
 MOST_STACKS = 100_000  # memory stays bounded: beyond this, the lighter half is added up as one
-OTHER = "(other)"
 
 
 class Folded:
@@ -86,8 +85,18 @@ class Folded:
         """The sum of all weights."""
         return self._weights.total()
 
-    def stacks(self) -> Iterator[tuple[list[str], int]]:
-        """Frames, outermost first, with their weight; in order of the frames."""
-        for frames, weight in sorted(self._weights.items()):
-            if weight:
-                yield [printable(frame) for text in frames for frame in text.split(";") if frame], weight
+    def tree(self) -> Tree:
+        """The tree of all stacks that weigh something."""
+        flame, stacks = self._flame, Stacks()
+        inner = len(flame.by)
+        for texts, weight in self._weights.items():
+            frames: list[int] = []
+            if texts == (OTHER,):
+                frames = [stacks.frame(OTHER)]
+            else:
+                named = zip((*flame.by, "", *flame.below), texts, strict=True)
+                for place, (kind, text) in enumerate(named):
+                    names = text.split(";") if place == inner else [text]
+                    frames += [stacks.frame(name, kind) for name in names if name]
+            stacks.add(tuple(frames), weight)
+        return stacks.tree(self.title, self.unit)

@@ -2,12 +2,13 @@
 searchable, and every frame can be made the widest one."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from importlib.resources import files
 from xml.sax.saxutils import escape
 
-from scope_views.flames.folded import Folded
+import numpy as np
+
+from scope_views.flames.tree import Tree, shares
 from scope_views.quantities import duration, size
 
 _WIDTH = 1200.0  # px
@@ -18,27 +19,18 @@ _CHARACTER = 7.3  # px; at this size of the text
 _KERNEL = "_[k]"
 
 
-@dataclass
-class _Frame:
-    name: str
-    weight: int = 0
-    inner: "dict[str, _Frame]" = field(default_factory=dict)
+def picture(trees: Sequence[Tree]) -> str:
+    """The SVG with these graphs, one below the other; each is as wide as the picture.
 
-    def depth(self, per_unit: float) -> int:
-        """Rows that this frame and those below it take."""
-        shown = (one for one in self.inner.values() if one.weight * per_unit >= _NARROWEST)
-        return 1 + max((one.depth(per_unit) for one in shown), default=0)
-
-
-def picture(graphs: Sequence[Folded]) -> str:
-    """The SVG with these graphs, one below the other; each is as wide as the picture."""
+    Of two sides that are compared, a frame is as wide as its mean share, red if its share is larger on the first side,
+    and blue if it is smaller.
+    """
     parts, top = [], 0.0
-    for graph in graphs:
-        root = _tree(graph)
-        height = _TITLE + root.depth(_WIDTH / root.weight) * _ROW
-        parts.append(_graph(graph, root, top))
+    for tree in trees:
+        height, drawn = _graph(tree, top)
+        parts.append(drawn)
         top += height + _ROW
-    if not graphs:
+    if not trees:
         parts, top = ['<text class="title" x="8" y="24">no stacks were recorded</text>'], 2 * _ROW
     script = files(__package__).joinpath("flames.js").read_text()
     style = files(__package__).joinpath("flames.css").read_text()
@@ -53,54 +45,62 @@ def picture(graphs: Sequence[Folded]) -> str:
     )
 
 
-def _tree(graph: Folded) -> _Frame:
-    root = _Frame("all")
-    for frames, weight in graph.stacks():
-        root.weight += weight
-        at = root
-        for name in frames:
-            at = at.inner.setdefault(name, _Frame(name))
-            at.weight += weight
-    return root
-
-
-def _graph(graph: Folded, root: _Frame, top: float) -> str:
+def _graph(tree: Tree, top: float) -> tuple[float, str]:
+    """The height of a graph, and the graph."""
+    totals = " against ".join(_amount(int(total), tree.unit) for total in tree.value[:, 0])
     lines = [
-        f'<g class="graph"><text class="title" x="8" y="{top + 20:.0f}">{escape(graph.title)}</text>\n'
-        f'<text class="total" x="8" y="{top + 38:.0f}">{escape(_amount(root.weight, graph.unit))}</text>\n'
+        f'<g class="graph"><text class="title" x="8" y="{top + 20:.0f}">{escape(tree.title)}</text>\n'
+        f'<text class="total" x="8" y="{top + 38:.0f}">{escape(totals)}</text>\n'
     ]
-    for frame, begin, depth in _placed(root, _WIDTH / root.weight):
-        lines.append(_drawn(frame, begin, top + _TITLE + depth * _ROW, root.weight, graph.unit))
-    return "".join([*lines, "</g>\n"])
+    depth = 0
+    for frame, begin, width in _placed(tree):
+        level = int(tree.level[frame])
+        depth = max(depth, level + 1)
+        lines.append(_drawn(tree, frame, begin, top + _TITLE + level * _ROW, width))
+    return _TITLE + depth * _ROW, "".join([*lines, "</g>\n"])
 
 
-def _placed(root: _Frame, per_unit: float) -> Iterator[tuple[_Frame, float, int]]:
-    """Every frame that is drawn, with its left end in px and its depth."""
-    waiting = [(root, 0.0, 0)]
-    while waiting:
-        frame, begin, depth = waiting.pop()
-        yield frame, begin, depth
-        at = begin
-        for one in frame.inner.values():
-            if one.weight * per_unit >= _NARROWEST:
-                waiting.append((one, at, depth + 1))
-            at += one.weight * per_unit
+def _placed(tree: Tree) -> Iterator[tuple[int, float, float]]:
+    """Every frame that is drawn, with its left end and its width in px."""
+    whole = shares(tree)[: tree.sides].sum(axis=0) / max(1, np.count_nonzero(tree.value[:, 0]))
+    free = [0.0]  # the left end of the next frame of each level
+    for frame, (level, width) in enumerate(zip(tree.level.tolist(), (whole * _WIDTH).tolist(), strict=True)):
+        begin = free[level]
+        free[level] += width
+        free[level + 1 :] = [begin]
+        if width >= _NARROWEST:
+            yield frame, begin, width
 
 
-def _drawn(frame: _Frame, begin: float, y: float, total: int, unit: str) -> str:
-    width = frame.weight * _WIDTH / total
-    inclusive, own = frame.weight, frame.weight - sum(one.weight for one in frame.inner.values())
-    told = (
-        f"{frame.name}\ninclusive: {_amount(inclusive, unit)}, {inclusive / total:.2%}\n"
-        f"self: {_amount(own, unit)}, {own / total:.2%}"
-    )
+def _drawn(tree: Tree, frame: int, begin: float, y: float, width: float) -> str:
+    name = tree.labels[tree.label[frame]]
     letters = int(width / _CHARACTER)
-    text = frame.name if len(frame.name) <= letters else f"{frame.name[: letters - 2]}.." if letters > 3 else ""
+    text = name if len(name) <= letters else f"{name[: letters - 2]}.." if letters > 3 else ""
     return (
-        f'<g class="frame" data-x="{begin:.2f}" data-w="{width:.2f}"><title>{escape(told)}</title>'
-        f'<rect x="{begin:.2f}" y="{y:.0f}" width="{width:.2f}" height="{_ROW - 1}" fill="{_colour(frame.name)}"/>'
+        f'<g class="frame" data-x="{begin:.2f}" data-w="{width:.2f}"><title>{escape(_told(tree, frame, name))}</title>'
+        f'<rect x="{begin:.2f}" y="{y:.0f}" width="{width:.2f}" height="{_ROW - 1}" fill="{_fill(tree, frame, name)}"/>'
         f'<text x="{begin + 3:.2f}" y="{y + _ROW - 5:.0f}">{escape(text)}</text></g>\n'
     )
+
+
+def _told(tree: Tree, frame: int, name: str) -> str:
+    """What a frame weighs, with the frames below it and alone; of two sides, on both."""
+    lines = [name]
+    for word, weights in (("inclusive", tree.value), ("self", tree.own)):
+        each = [
+            f"{_amount(int(weight), tree.unit)}, {weight / max(total, 1):.2%}"
+            for weight, total in zip(weights[:, frame], tree.value[:, 0], strict=True)
+        ]
+        lines.append(f"{word}: {' against '.join(each)}")
+    return "\n".join(lines)
+
+
+def _fill(tree: Tree, frame: int, name: str) -> str:
+    if tree.sides == 1:
+        return _colour(name)
+    one, other = (tree.value[:, frame] / np.maximum(tree.value[:, 0], 1)).tolist()
+    grown = (one - other) / max(one, other, 1e-9)
+    return f"hsl({0 if grown > 0 else 220}, 75%, {95 - 30 * abs(grown):.0f}%)"
 
 
 def _amount(weight: int, unit: str) -> str:

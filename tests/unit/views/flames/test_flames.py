@@ -13,9 +13,10 @@ from tests.unit.views.streams import stream as described
 from scope_catalogue.shown import Flame, Latest
 from scope_catalogue.stream import Column, DescribedStream, Mode
 from scope_views.errors import NothingToShow
-from scope_views.flames.folded import MOST_STACKS, OTHER, Folded
+from scope_views.flames.folded import MOST_STACKS, Folded
 from scope_views.flames.svg import picture
 from scope_views.flames.text import folded_lines
+from scope_views.flames.tree import OTHER, Tree
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -42,11 +43,11 @@ def batch(*rows: tuple[str | None, int, int], kernel: str | None = "k") -> pa.Re
     )
 
 
-def folded(of: DescribedStream, *batches: pa.RecordBatch) -> Folded:
+def folded(of: DescribedStream, *batches: pa.RecordBatch) -> Tree:
     graph = Folded(of)
     for one in batches:
         graph.add(one)
-    return graph
+    return graph.tree()
 
 
 def text(*batches: pa.RecordBatch, of: DescribedStream | None = None) -> str:
@@ -159,10 +160,11 @@ def test_memory_is_bounded() -> None:
     graph = Folded(stream(flame=Flame(weight="ns")))
     rows = [(f"main;f{number}", 1 + number % 3, 0) for number in range(MOST_STACKS + 1)]
     graph.add(batch(*rows))
-    kept = list(graph.stacks())
+    tree = graph.tree()
+    kept = [(frames, weight) for frames, (weight,) in tree.stacks()]
     assert len(kept) == MOST_STACKS // 2 + 1
-    assert graph.total == sum(weight for _, weight in kept) == sum(weight for _, weight, _ in rows)
-    assert [OTHER] in [frames for frames, _ in kept]
+    assert tree.total == sum(weight for _, weight in kept) == sum(weight for _, weight, _ in rows)
+    assert [OTHER] in [[tree.labels[frame] for frame in frames] for frames, _ in kept]
 
 
 SEARCH = """
