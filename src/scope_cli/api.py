@@ -223,6 +223,21 @@ class Labelled(TypedDict):
     labels: dict[str, str]
 
 
+class LossInTime(TypedDict):
+    """Events that are not stored."""
+
+    stream: str
+    place: str
+    reason: str
+    count: int | None
+    since: str
+    until: str | None
+    task_id: str
+    machine_id: str
+    hostname: str
+    run_ended_by: Literal["shutdown", "killed", "failure"] | None
+
+
 class Me(TypedDict):
     """Who calls."""
 
@@ -497,6 +512,15 @@ class EventPage(TypedDict):
     losses: list[Loss | NotRecorded]
 
 
+class Losses(TypedDict):
+    """Losses, the newest first. Times of counted losses are within a minute, or of a whole gap."""
+
+    since: str
+    until: str
+    losses: list[LossInTime]
+    more: bool
+
+
 class Node(TypedDict):
     """A machine."""
 
@@ -708,6 +732,7 @@ class Api(ABC):
         since: str | None = None,
         until: str | None = None,
         machine: str | None = None,
+        task: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
         order: Literal["asc", "desc", "stored"] | None = None,
@@ -720,9 +745,26 @@ class Api(ABC):
             since=since,
             until=until,
             machine=machine,
+            task=task,
             limit=limit,
             cursor=cursor,
             order=order,
+        )
+        return answer
+
+    def get_losses(
+        self,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        machine: str | None = None,
+        stream: str | None = None,
+        task: str | None = None,
+        limit: int | None = None,
+    ) -> Losses:
+        """What was lost or not recorded, and when: of all streams, or of one."""
+        answer: Losses = self.get(
+            "losses", since=since, until=until, machine=machine, stream=stream, task=task, limit=limit
         )
         return answer
 

@@ -30,7 +30,7 @@ _REFUSALS = {
     500: ("InternalError", "The server failed; its log says why"),
     503: ("Unavailable", "The database or the agent does not answer, or a table is locked; try again"),
 }
-_BY_NAME = {"node", "machine"}  # parameters of queries and fields of bodies that may name nothing
+_BY_NAME = {"node", "machine", "task", "stream"}  # parameters of queries and fields of bodies that may name nothing
 
 Model = tuple[type[BaseModel], Literal["validation", "serialization"]]
 

@@ -134,7 +134,6 @@ async def test_blocks_that_have_no_such_row_are_skipped(line: Line, where: str, 
     async with Database(line.conninfo, 2, 20) as database:
         await database.prepare(TABLES)
         async with database.connection() as connection:
-            query = asked(where=where)
-            found = await conditions(connection, query.table, query.where, None)
+            found = await conditions(connection, asked(where=where))
             text = " AND ".join(condition.as_string(None) for condition in found.blocks) or "true"
     assert line.query(f"SELECT count(*) FROM fresh.syscall WHERE {text}") == [(blocks,)]

@@ -5,9 +5,6 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, create_model
 
-from scope_catalogue.condition import Condition
-from scope_catalogue.errors import InvalidFilter
-from scope_catalogue.where import LONGEST, read_filter
 from scope_server.accounts.caller import Role
 from scope_server.api.context import DATABASE, READER
 from scope_server.api.resources.machines import machines_named
@@ -21,28 +18,27 @@ from scope_server.api.resources.streams import (
     texts,
     title,
 )
+from scope_server.api.resources.window import Filter, TaskId, condition_of, of_task
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, Moment, NodeName, Parameters, Whole
 from scope_server.api.routing.route import PREFIX, OfStream, Routes
-from scope_server.errors import Fault, InvalidQuery
 from scope_server.store.reading.reader import MOST_ROWS, EventQuery, Order
 from scope_server.store.schema.columns import StreamTable
 
 ROUTES = Routes()
 
 MOST_GAPS = 100  # newest times without a run
-
-WHERE = "a filter on the columns, such as: ret < 0 and path ~ '/etc/*'"
 _ORDER = "by time, or as stored: then `next` is always given, and asks for what was stored since"
 
 
 class EventsQuery(Parameters):
     """Which events."""
 
-    where: Annotated[str, Field(max_length=LONGEST, description=WHERE)] | None = None
+    where: Filter | None = None
     since: Moment | None = None
     until: Annotated[Moment, Field(description="not in it")] | None = None
     machine: NodeName | None = None
+    task: TaskId | None = None
     limit: Whole = Field(100, ge=1, le=MOST_ROWS)
     cursor: Annotated[str, Field(description="`next` of the page before")] | None = None
     order: Annotated[Literal["asc", "desc", "stored"], Field(description=_ORDER)] = "desc"
@@ -100,13 +96,14 @@ def _of_stream(table: StreamTable) -> OfStream:
 async def get_events(call: Call, path: StreamPath, query: EventsQuery) -> EventPage:
     """Rows of a stream, with what was lost of it in their time."""
     table = stream_named(call, path)
-    machines = await machines_named(call, query.machine)
+    task, machines = await of_task(call, query.task, await machines_named(call, query.machine))
     wanted = EventQuery(
         table,
         condition_of(query.where, table),
         since=query.since,
         until=query.until,
         machines=machines,
+        task=task,
         order=Order(query.order),
         limit=query.limit,
         cursor=query.cursor or "",
@@ -117,21 +114,15 @@ async def get_events(call: Call, path: StreamPath, query: EventsQuery) -> EventP
 
 
 async def _losses(call: Call, query: EventQuery) -> list[Loss | NotRecorded]:
-    where = {"stream": query.table.name, "machines": query.machines, "since": query.since, "until": query.until}
+    where = {
+        "stream": query.table.name,
+        "machines": query.machines,
+        "task": query.task,
+        "since": query.since,
+        "until": query.until,
+    }
     database = call[DATABASE]
     found: list[Loss | NotRecorded] = [Loss(**row) for row in await database.fetch("stream_losses", where)]
     about = {**where, "probe": query.table.probe, "most": MOST_GAPS}
     gaps = [] if query.cursor else await database.fetch("stream_gaps", about)
     return [*found, *(NotRecorded(**gap) for gap in gaps)]
-
-
-def condition_of(where: str | None, table: StreamTable) -> Condition | None:
-    """The condition of a filter; None: all rows.
-
-    Raises:
-        InvalidQuery: it is no filter on the columns of the table.
-    """
-    try:
-        return read_filter(where, table.types) if where is not None else None
-    except InvalidFilter as error:
-        raise InvalidQuery(str(error), faults=[Fault(str(error), parameter="where")]) from None

@@ -8,12 +8,11 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from scope_catalogue.where import LONGEST
 from scope_server.accounts.caller import Role
 from scope_server.api.context import HUB
-from scope_server.api.resources.events import WHERE, condition_of
 from scope_server.api.resources.machines import machines_named
 from scope_server.api.resources.streams import StreamPath, stream_named
+from scope_server.api.resources.window import Filter, condition_of
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Moment, NodeName, Parameters, Streamed
 from scope_server.api.routing.route import PREFIX, Routes
@@ -33,7 +32,7 @@ _COMMENT = b": nothing new\n\n"
 class LiveQuery(Parameters):
     """Which rows."""
 
-    where: Annotated[str, Field(max_length=LONGEST, description=WHERE)] | None = None
+    where: Filter | None = None
     since: Annotated[Moment, Field(description="begins with the rows since then; else with those of now")] | None = None
     machine: NodeName | None = None
     cursor: Annotated[str, Field(description="goes on after this; so does the header Last-Event-ID")] | None = None

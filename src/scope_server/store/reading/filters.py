@@ -9,6 +9,7 @@ from scope_catalogue.condition import And, Condition, IsNull, Not, Or
 from scope_server.store.reading.comparison import Expression, compared, one_of
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.keys import OF_PROCESS, TEXTS, Comparison, Keys, find_keys
+from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import IN_PROCESS, KEYED, Kind, StreamTable
 
 
@@ -25,28 +26,36 @@ class Conditions:
     blocks: list[sql.Composable] = field(default_factory=list)
 
 
-async def conditions(
-    connection: Connection, table: StreamTable, where: Condition | None, machines: Sequence[int] | None
-) -> Conditions:
-    """The conditions for the rows of a stream that meet a filter.
-
-    Args:
-        where: from `read_filter`, for the table's columns; None: all rows.
-        machines: keys of machines; None: all machines.
+async def conditions(connection: Connection, wanted: Selection) -> Conditions:
+    """The conditions for rows of a selection, except for its times.
 
     Raises:
         psycopg.Error: the lookup of names, stacks or processes failed.
     """
     found = Conditions()
-    if machines is not None:
-        found.rows.append(sql.SQL("machine = ANY({})").format(array(machines)))
-        found.blocks.append(_holding("machines", machines))
-    if where:
-        compiled = _Compiled(table, await find_keys(connection, table, where, machines))
-        found.rows.append(compiled.rows(where))
-        if blocks := compiled.blocks(where):
+    if wanted.machines is not None:
+        found.rows.append(sql.SQL("machine = ANY({})").format(array(wanted.machines)))
+        found.blocks.append(_holding("machines", wanted.machines))
+    if wanted.task is not None:
+        found.rows.append(_recorded_by(wanted, wanted.task))
+    if wanted.where:
+        compiled = _Compiled(wanted.table, await find_keys(connection, wanted))
+        found.rows.append(compiled.rows(wanted.where))
+        if blocks := compiled.blocks(wanted.where):
             found.blocks.append(blocks)
     return found
+
+
+def _recorded_by(wanted: Selection, task: int) -> sql.Composed:
+    times = [
+        sql.SQL(" AND {} {}").format(sql.SQL(f"b.{column} {sign}"), sql.Literal(time))
+        for column, sign, time in (("last_time", ">=", wanted.since), ("first_time", "<", wanted.until))
+        if time
+    ]
+    return sql.SQL(
+        "batch IN (SELECT b.id FROM store.batches AS b JOIN store.runs AS u ON u.id = b.run"
+        " WHERE b.stream = {} AND u.task = {}{})"
+    ).format(sql.Literal(wanted.table.name), sql.Literal(task), sql.Composed(times))
 
 
 def array(keys: Sequence[int]) -> sql.Composed:

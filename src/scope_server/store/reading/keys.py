@@ -10,6 +10,7 @@ from psycopg import sql
 from scope_catalogue.condition import And, Condition, IsNull, Matches, Not, OneOf, Or, Ordered
 from scope_server.store.reading.comparison import Expression, compared
 from scope_server.store.reading.database import Connection
+from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import IN_PROCESS, KEYED, Kind, StreamTable
 from scope_server.store.writing.texts import digest_of
 
@@ -28,19 +29,14 @@ TEXTS = {  # the table with the texts, and the text of its row `t`
 }
 
 
-async def find_keys(
-    connection: Connection, table: StreamTable, condition: Condition, machines: Sequence[int] | None
-) -> Keys:
-    """The keys that meet each comparison of a condition.
+async def find_keys(connection: Connection, wanted: Selection) -> Keys:
+    """The keys that meet each comparison of a selection's filter.
 
     Comparisons of other columns, and comparisons that too many keys meet, are missing in the result.
-
-    Args:
-        machines: keys of the machines whose processes are looked up; None: of all machines.
     """
     found: dict[Comparison, Sequence[int]] = {}
-    for comparison, negated in _comparisons(condition):
-        query = _query(table, comparison, negated, machines)
+    for comparison, negated in _comparisons(wanted.where) if wanted.where else ():
+        query = _query(wanted.table, comparison, negated, wanted.machines)
         if query and comparison not in found:
             limited = sql.SQL("{} LIMIT {}").format(query, sql.Literal(_MOST + 1))
             keys = [row["id"] for row in await (await connection.execute(limited)).fetchall()]

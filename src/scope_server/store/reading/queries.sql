@@ -373,6 +373,9 @@ ORDER BY task_id, since DESC;
 
 -- ---- losses to show with events
 
+-- name: find_task
+SELECT id, machine FROM store.tasks WHERE task_id = %(task_id)s;
+
 -- name: stream_losses
 SELECT o.place, o.reason, sum(o.count) AS count
 FROM store.losses o
@@ -380,6 +383,7 @@ JOIN store.runs r ON r.id = o.run
 JOIN store.tasks t ON t.id = r.task
 WHERE o.stream = %(stream)s
   AND (%(machines)s::integer[] IS NULL OR t.machine = ANY(%(machines)s))
+  AND (%(task)s::bigint IS NULL OR t.id = %(task)s)
   AND (%(until)s::timestamptz IS NULL OR o.first_time < %(until)s)
   AND (%(since)s::timestamptz IS NULL OR o.last_time >= %(since)s)
 GROUP BY o.place, o.reason
@@ -394,9 +398,38 @@ JOIN store.tasks t ON t.id = r.task
 WHERE g.probe = %(probe)s
   AND EXISTS (SELECT FROM store.accounts a WHERE a.run = r.id AND a.stream = %(stream)s)
   AND (%(machines)s::integer[] IS NULL OR t.machine = ANY(%(machines)s))
+  AND (%(task)s::bigint IS NULL OR t.id = %(task)s)
   AND (%(until)s::timestamptz IS NULL OR g.since < %(until)s)
   AND (%(since)s::timestamptz IS NULL OR g.until IS NULL OR g.until >= %(since)s)
 ORDER BY g.since DESC
+LIMIT %(most)s;
+
+-- Each loss with its time, to the minute, and each time at which a task that had recorded a stream did not record.
+-- name: losses
+SELECT * FROM (
+    SELECT o.stream, o.place, o.reason, o.count, o.first_time AS since, o.last_time AS until,
+           t.task_id::text, m.machine_id, m.hostname, NULL AS run_ended_by
+    FROM store.losses o
+    JOIN store.runs r ON r.id = o.run
+    JOIN store.tasks t ON t.id = r.task
+    JOIN store.machines m ON m.id = t.machine
+    WHERE (%(stream)s::text IS NULL OR o.stream = %(stream)s)
+      AND (%(machines)s::integer[] IS NULL OR t.machine = ANY(%(machines)s))
+      AND (%(task)s::bigint IS NULL OR t.id = %(task)s)
+      AND o.first_time < %(until)s AND o.last_time >= %(since)s
+    UNION ALL
+    SELECT a.stream, 'agent', 'not_recorded', NULL, g.since, g.until,
+           g.task_id::text, g.machine_id, g.hostname, g.reason
+    FROM scope.gaps g
+    JOIN store.runs r ON r.run_id = g.run_id
+    JOIN store.tasks t ON t.id = r.task
+    JOIN store.accounts a ON a.run = r.id
+    WHERE (%(stream)s::text IS NULL OR a.stream = %(stream)s)
+      AND (%(machines)s::integer[] IS NULL OR t.machine = ANY(%(machines)s))
+      AND (%(task)s::bigint IS NULL OR t.id = %(task)s)
+      AND g.since < %(until)s AND (g.until IS NULL OR g.until >= %(since)s)
+) l
+ORDER BY since DESC, stream, place, reason, task_id
 LIMIT %(most)s;
 
 -- ---- ingest

@@ -10,13 +10,13 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from scope_catalogue.condition import Condition
 from scope_server.errors import InvalidQuery
 from scope_server.store.blocks.rows import places, rows_at, within
 from scope_server.store.reading import by_commit
 from scope_server.store.reading.cursor import LAST_ORDINAL, decoded, encoded, is_id
 from scope_server.store.reading.database import Connection, Database
 from scope_server.store.reading.filters import Conditions, conditions
+from scope_server.store.reading.selection import Selection
 from scope_server.store.reading.window import Scope, Window, look
 from scope_server.store.schema.columns import Kind, StreamTable
 from scope_server.store.schema.views import joined
@@ -39,20 +39,13 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True)
-class EventQuery:
+class EventQuery(Selection):
     """Which events are wanted, in which order, how many, and from where on.
 
     Attributes:
-        where: from `read_filter`, for the table's columns; None: all rows.
-        until: not in it, like the cursor, which is `next` of another page.
-        machines: keys; None: of all.
+        cursor: `next` of another page.
     """
 
-    table: StreamTable
-    where: Condition | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    machines: Sequence[int] | None = None
     order: Order = Order.DESCENDING
     limit: int = 100
     cursor: str = ""
@@ -121,7 +114,7 @@ class Reader:
             StoreUnavailable: the database cannot be reached.
         """
         async with self._snapshot() as connection:
-            wanted = await conditions(connection, query.table, query.where, query.machines)
+            wanted = await conditions(connection, query)
             found = await by_commit.rows_since(
                 connection,
                 query.table,
@@ -176,7 +169,7 @@ class Reader:
 
 async def _by_time(connection: Connection, query: EventQuery) -> Page:
     after = decoded(query.cursor, _place) if query.cursor else None
-    wanted = await conditions(connection, query.table, query.where, query.machines)
+    wanted = await conditions(connection, query)
     rows = await _rows(connection, query, wanted, after)
     more = len(rows) > query.limit
     rows = rows[: query.limit]

@@ -1,0 +1,99 @@
+"""What is not among the rows: events that were lost, and times at which a task did not record."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from scope_catalogue.nearest import unknown
+from scope_server.accounts.caller import Role
+from scope_server.api.context import DATABASE, TABLES
+from scope_server.api.resources.machines import machines_named
+from scope_server.api.resources.window import TaskId, TimesQuery, of_task, times_of
+from scope_server.api.routing.call import Call
+from scope_server.api.routing.models import Answer, NodeName, Whole
+from scope_server.api.routing.route import PREFIX, Routes
+from scope_server.errors import UnknownThing
+from scope_server.store.reading.selection import Selection
+
+ROUTES = Routes()
+
+_MOST = 1000
+_SHOWN = 200  # newest losses beside other answers
+
+
+class LossesQuery(TimesQuery):
+    """Which losses."""
+
+    machine: NodeName | None = None
+    stream: Annotated[str, Field(description="only of this stream")] | None = None
+    task: TaskId | None = None
+    limit: Whole = Field(_MOST, ge=1, le=_MOST)
+
+
+class LossInTime(Answer):
+    """Events that are not stored."""
+
+    stream: str
+    place: str = Field(description="where they were lost, such as ring, spool or ingest; agent: nothing recorded them")
+    reason: str = Field(description="not_recorded: their task was wanted, but did not run")
+    count: int | None = Field(description="null: nobody knows")
+    since: datetime
+    until: datetime | None = Field(description="of counted losses, the last one is then; null: it goes on")
+    task_id: str
+    machine_id: str
+    hostname: str
+    run_ended_by: Literal["shutdown", "killed", "failure"] | None = Field(description="why a task did not record")
+
+
+class Losses(Answer):
+    """Losses, the newest first. Times of counted losses are within a minute, or of a whole gap."""
+
+    since: datetime
+    until: datetime
+    losses: list[LossInTime]
+    more: bool = Field(description="whether there are older ones in the window")
+
+
+@ROUTES.get(f"{PREFIX}/losses", Role.VIEWER)
+async def get_losses(call: Call, query: LossesQuery) -> Losses:
+    """What was lost or not recorded, and when: of all streams, or of one."""
+    since, until = times_of(query)
+    tables = call[TABLES]
+    if query.stream is not None and query.stream not in tables:
+        raise UnknownThing(unknown("stream", query.stream, sorted(tables)), parameter="stream")
+    task, machines = await of_task(call, query.task, await machines_named(call, query.machine))
+    found = await _fetched(
+        call, query.stream, since=since, until=until, machines=machines, task=task, most=query.limit + 1
+    )
+    return Losses(since=since, until=until, losses=found[: query.limit], more=len(found) > query.limit)
+
+
+async def losses_of(call: Call, wanted: Selection) -> list[LossInTime]:
+    """The newest losses of a selection that has a begin and an end; its filter plays no part."""
+    assert wanted.since
+    assert wanted.until
+    return await _fetched(
+        call,
+        wanted.table.name,
+        since=wanted.since,
+        until=wanted.until,
+        machines=wanted.machines,
+        task=wanted.task,
+        most=_SHOWN,
+    )
+
+
+async def _fetched(
+    call: Call,
+    stream: str | None,
+    *,
+    since: datetime,
+    until: datetime,
+    machines: Sequence[int] | None,
+    task: int | None,
+    most: int,
+) -> list[LossInTime]:
+    about = {"stream": stream, "since": since, "until": until, "machines": machines, "task": task, "most": most}
+    return [LossInTime(**row) for row in await call[DATABASE].fetch("losses", about)]
