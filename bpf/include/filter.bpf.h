@@ -38,9 +38,8 @@ struct {
 	__type(value, __u32);
 } scope_pids SEC(".maps");
 
-static __always_inline bool scope_pid_passes(struct task_struct *task)
+static __always_inline bool scope_tgid_passes(__s32 pid)
 {
-	__s32 pid = task->tgid;
 	__u32 *mark = bpf_map_lookup_elem(&scope_pids, &pid);
 
 	if (mark && *mark == SCOPE_EXCLUDED)
@@ -48,26 +47,32 @@ static __always_inline bool scope_pid_passes(struct task_struct *task)
 	return !scope_filter.family || (mark && *mark == scope_filter.family);
 }
 
-static __always_inline bool scope_comm_passes(struct task_struct *task)
+static __always_inline bool scope_pid_passes(struct task_struct *task)
+{
+	return scope_tgid_passes(task->tgid);
+}
+
+static __always_inline bool scope_name_passes(const char *name)
 {
 	char comm[SCOPE_COMM_SIZE] = {};
 
-	bpf_probe_read_kernel_str(comm, sizeof(comm), task->comm);
+	bpf_probe_read_kernel_str(comm, sizeof(comm), name);
 	return *(__u64 *)comm == *(__u64 *)scope_filter.comm &&
 	       *(__u64 *)(comm + 8) == *(__u64 *)(scope_filter.comm + 8);
 }
 
-static __always_inline bool scope_exe_passes(struct task_struct *task)
+/* The address of the executable's inode. */
+static __always_inline __u64 scope_exe_of(struct task_struct *task)
 {
-	return (__u64)BPF_CORE_READ(task, mm, exe_file, f_inode) == scope_filter.exe_inode;
+	return (__u64)BPF_CORE_READ(task, mm, exe_file, f_inode);
 }
 
 /* The parts of the filter whose result may change from one event of a task to the next. */
 static __always_inline bool scope_changeable_passes(struct task_struct *task)
 {
-	if (scope_filter.by_comm && !scope_comm_passes(task))
+	if (scope_filter.by_comm && !scope_name_passes(task->comm))
 		return false;
-	if (scope_filter.exe_inode && !scope_exe_passes(task))
+	if (scope_filter.exe_inode && scope_filter.exe_inode != scope_exe_of(task))
 		return false;
 	return !scope_filter.by_cgroup ||
 	       cgroup_ancestor_id(task->cgroups->dfl_cgrp, scope_filter.cgroup_level) == scope_filter.cgroup_id;

@@ -1,14 +1,18 @@
 """A new probe of any kind changes no existing file: those in `throw_away/` are built, traced and stored.
 
-Kinds: events in an interrupt, without a process, or with addresses; enums; summaries without processes; samples.
+Kinds: events in an interrupt, of a socket's owner, without a process, or with addresses; enums; summaries without
+processes; samples.
 """
 
 import json
 import os
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -46,6 +50,63 @@ for n in range(103):
     four.sendto(b"x" * n, ("127.0.0.3", 9))
 for n in range(107):
     six.sendto(b"x" * n, ("::1", 9))
+"""
+
+CONNECTS = """
+import socket, sys
+for _ in range(int(sys.argv[2])):
+    with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as client:
+        try:
+            client.recv(1)
+        except ConnectionResetError:
+            pass
+"""
+
+# Traces the whole machine while two processes connect; then only one of them, while the server resets all connections.
+HANGUPS = """
+import json, socket, struct, subprocess, sys
+from scope_bpf.capture.columns import to_arrow
+from scope_bpf.capture.tracer import Tracer
+from scope_catalogue.options import parse_options
+from scope_bpf.catalogue.target import Target
+from scope_bpf.probes import probe_named
+
+CLIENT = '''
+import socket, sys
+open("/proc/self/comm", "w").write(sys.argv[2])
+client = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+print("connected", flush=True)
+sys.stdin.readline()
+'''
+probe, batches = probe_named("hangups"), []
+with socket.create_server(("127.0.0.1", 0)) as server, Tracer(probe, parse_options(probe.options, {})) as tracer:
+    port = server.getsockname()[1]
+    clients = [
+        subprocess.Popen([sys.executable, "-S", "-c", "import sys; sys.stdin.readline(); exec(sys.argv[3])", str(port),
+                          name, CLIENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for name in ("first", "second")
+    ]
+    tracer.start()
+    for client in clients:
+        client.stdin.write("go\\n"); client.stdin.flush()
+        assert client.stdout.readline() == "connected\\n"
+    accepted = [server.accept()[0] for _ in clients]
+    if sys.argv[1] == "pid":
+        tracer.retarget(Target(pid=clients[1].pid))
+    elif sys.argv[1] == "comm":
+        tracer.retarget(Target(comm="second"))
+    for each in accepted:
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        each.close()
+    for client in clients:
+        client.communicate("end\\n")
+    batches = tracer.finish()
+    incomplete = tracer.accounts()["hangup"].incomplete
+rows = [row for raw in batches for row in to_arrow(raw).to_pylist()]
+names = {clients[0].pid: "first", clients[1].pid: "second", None: None}
+ours = [row for row in rows if row["port"] == port]
+print(json.dumps({"rows": [(names[row["pid"]], row["comm"]) for row in ours], "incomplete": incomplete,
+                  "without": sum(row["pid"] is None for row in rows)}))
 """
 
 # Prints /proc/softirqs before and after, counts from the kernel's trace of a time in between, and the recorded counts.
@@ -149,6 +210,38 @@ def test_a_target_leaves_out_what_is_of_no_process(source: Path) -> None:
     """A trace of one process has no events without a process."""
     told = json.loads(_run(source, sys.executable, "-c", SOFTIRQS, "events", str(os.getpid())))
     assert told["found"] == {}
+
+
+def test_the_end_of_a_connection_is_its_owners(source: Path) -> None:
+    """Each reset connection is recorded once, for the process that opened it, although the resetting process runs."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        accepting = threading.Thread(target=_reset, args=(server, 103))
+        accepting.start()
+        port = server.getsockname()[1]
+        rows = _traced(source, "hangups", sys.executable, "-S", "-c", CONNECTS, str(port), "103")
+        accepting.join()
+    assert [row["port"] for row in rows] == [port] * 103
+    ((pid, comm),) = {(row["pid"], row["comm"]) for row in rows}
+    assert comm.startswith("python")
+    assert {row["interrupted_pid"] for row in rows} - {pid}
+
+
+def _reset(server: socket.socket, count: int) -> None:
+    """Accepts connections and ends each by a reset."""
+    for _ in range(count):
+        accepted, _ = server.accept()
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        accepted.close()
+
+
+@pytest.mark.parametrize(
+    ("filtered", "watched"), [("", ["first", "second"]), ("pid", ["second"]), ("comm", ["second"])]
+)
+def test_a_changed_filter_is_asked_about_owners(source: Path, filtered: str, watched: list[str]) -> None:
+    """Sockets opened before the filter changed follow the new filter; those without an owner are counted."""
+    told = json.loads(_run(source, sys.executable, "-c", HANGUPS, filtered))
+    assert sorted(told["rows"]) == [[name, name] for name in watched]
+    assert told["incomplete"] == told["without"]
 
 
 def test_addresses_are_text(source: Path) -> None:
