@@ -41,6 +41,9 @@ struct scope_owner {
 		__type(value, value_type);                                                                             \
 	} requests SEC(".maps")
 
+/* Set by user space while an iter program settles: 1 if the trace ends, so that all rows are due. */
+bool scope_settles_all SEC(".data.settle");
+
 /* The value of a socket, made if there is none; another CPU may be making it now. NULL: no memory. */
 static __always_inline void *scope_new_socket(void *map, struct sock *socket)
 {

@@ -105,12 +105,25 @@ class BpfObject:
         self._links.append(SoftwareEventLink(self.program(program), program, rate=rate))
 
     def iterator(self, program: str) -> Iterator:
-        """A loaded iter program, ready to be run; the caller's to close.
+        """A loaded iter program, ready to be run; the caller's to close. One for sockets visits the map `sockets`.
 
         Raises:
             KernelError: the kernel refused.
         """
-        return Iterator(self.program(program), program)
+        visited = self.map("sockets").fd if self._section(program) == "iter/bpf_sk_storage_map" else -1
+        return Iterator(self.program(program), program, visited)
+
+    def is_iterator(self, program: str) -> bool:
+        """Whether a program is an iter program.
+
+        Raises:
+            LayoutMismatch: the object has none with this name.
+        """
+        return self._section(program).startswith("iter/")
+
+    def _section(self, program: str) -> str:
+        name: bytes = ffi.string(lib.bpf_program__section_name(self.program(program)))
+        return name.decode()
 
     def run(self, program: str, argument: int) -> None:
         """Runs a loaded raw_tp program once, in this thread, with one argument.

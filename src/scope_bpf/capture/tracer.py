@@ -139,7 +139,7 @@ class Tracer:
         probe = self.probe
         self._events = Events(probe, self.options, self.mode, self._waiting_bytes)
         parts: list[Part] = [KernelBooks(probe, self._books_path), self._events]
-        if any(stream.settled_by for stream in probe.event_streams):
+        if probe.found_by or any(stream.settled_by for stream in probe.event_streams):
             parts.append(Settling(probe))
         if probe.unseen:
             self._unseen = Unseen(probe)

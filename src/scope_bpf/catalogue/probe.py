@@ -100,6 +100,8 @@ class Probe:
             object, its modules and the validated options.
         resolves: computes from the validated options whether any column is resolved and anything is kept by process.
         sampler: makes the `Sampler` of a sampling probe; raises NotSupported if this host has no such source.
+        found_by: iter programs that find what the target had before the trace began, such as open sockets; they run
+            once all programs are attached, and when the target changes.
         unseen: what watched processes may do that the probe cannot record, by kind: those of `enum scope_unseen`, which
             its programs count (unseen.bpf.h).
         guide: examples, notes and limits for people.
@@ -119,6 +121,7 @@ class Probe:
     resolver: Callable[..., Any] | None = None
     resolves: Callable[[Mapping[str, Any]], bool] = lambda _: True
     sampler: Callable[[], Sampler] | None = None
+    found_by: tuple[str, ...] = ()
     unseen: Mapping[str, str] = field(default_factory=dict)
     guide: Guide = field(default_factory=Guide)
 

@@ -12,6 +12,7 @@ struct bpf_map *bpf_object__find_map_by_name(const struct bpf_object *object, co
 struct bpf_program *bpf_object__next_program(const struct bpf_object *object, struct bpf_program *previous);
 
 const char *bpf_program__name(const struct bpf_program *program);
+const char *bpf_program__section_name(const struct bpf_program *program);
 int bpf_program__set_autoload(struct bpf_program *program, bool autoload);
 int bpf_program__fd(const struct bpf_program *program);
 struct bpf_link *bpf_program__attach(const struct bpf_program *program);
