@@ -13,6 +13,13 @@ class Added(TypedDict):
     id: str
 
 
+class AddedUp(TypedDict):
+    """How a stream's rows are added up by the minute."""
+
+    by: list[str]
+    measured: str | None
+
+
 class ApiToken(TypedDict):
     """A token for scripts, without the token itself."""
 
@@ -180,6 +187,13 @@ class NotRecorded(TypedDict):
     run_ended_by: str
 
 
+class FlameGraph(TypedDict):
+    """How a stream's rows make a flame graph."""
+
+    weight: str | None
+    title: str
+
+
 class Gone(TypedDict):
     """The token is refused from now on."""
 
@@ -212,6 +226,17 @@ class JoinToken(TypedDict):
     valid: float
     uses: int
     labels: dict[str, str]
+
+
+class StreamColumn(TypedDict):
+    """A column of a stream."""
+
+    name: str
+    type: str
+    unit: str
+    meaning: str
+    hex: bool
+    stack: bool
 
 
 LabelChanges = dict[str, Any]
@@ -512,6 +537,19 @@ class EventPage(TypedDict):
     losses: list[Loss | NotRecorded]
 
 
+class KnownStream(TypedDict):
+    """A stream."""
+
+    name: str
+    probe: str
+    mode: Literal["events", "summary", "samples"]
+    meaning: str
+    columns: list[StreamColumn]
+    rollup: AddedUp
+    failed: str
+    flame: FlameGraph | None
+
+
 class Losses(TypedDict):
     """Losses, the newest first. Times of counted losses are within a minute, or of a whole gap."""
 
@@ -611,6 +649,12 @@ class Task(TypedDict):
     duration: float | None
     streams: list[Books]
     runs: list[Run]
+
+
+class KnownStreams(TypedDict):
+    """Streams by name."""
+
+    streams: list[KnownStream]
 
 
 class Nodes(TypedDict):
@@ -722,6 +766,11 @@ class Api(ABC):
     def stop_task(self, task_id: str) -> Task:
         """Stop a task. Answers when it has ended; recorded rows are kept."""
         answer: Task = self.post("tasks", task_id, "stop")
+        return answer
+
+    def get_streams(self) -> KnownStreams:
+        """All streams with their columns, how rows are added up, and whether they have flame graphs."""
+        answer: KnownStreams = self.get("streams")
         return answer
 
     def get_events(
