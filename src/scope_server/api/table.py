@@ -1,6 +1,7 @@
 """The one table of routes: everything that the server serves over HTTP."""
 
 from scope_server.api.resources import (
+    aggregates,
     api_tokens,
     audit,
     authority,
@@ -8,6 +9,7 @@ from scope_server.api.resources import (
     certificates,
     description,
     events,
+    heatmap,
     live,
     login,
     losses,
@@ -15,7 +17,6 @@ from scope_server.api.resources import (
     metrics,
     nodes,
     quarantine,
-    rollups,
     server,
     states,
     storage,
@@ -34,7 +35,8 @@ TABLE: tuple[Route, ...] = (
     *events.ROUTES,
     *live.ROUTES,
     *losses.ROUTES,
-    *rollups.ROUTES,
+    *aggregates.ROUTES,
+    *heatmap.ROUTES,
     *states.ROUTES,
     *quarantine.ROUTES,
     *authority.ROUTES,
