@@ -15,12 +15,9 @@ class Link:
     def __init__(self, program: Any, name: str) -> None:
         libbpf_log()
         self.program_fd: int = lib.bpf_program__fd(program)
-        self._link = self._attach(program)
+        self._link = lib.bpf_program__attach(program)
         if self._link == ffi.NULL:
             raise KernelError(f"cannot attach the BPF program '{name}'", ffi.errno, libbpf_log())
-
-    def _attach(self, program: Any) -> Any:
-        return lib.bpf_program__attach(program)
 
     def close(self) -> None:
         """Detaches. May be called again."""
@@ -57,18 +54,11 @@ class SoftwareEventLink:
 
 
 class Iterator(Link):
-    """Attaches a loaded program that visits every kernel object of one kind, at each `run`.
+    """Attaches a loaded program that visits every kernel object of one kind, at each `run`."""
 
-    Args:
-        map_fd: the map whose entries the program visits; -1: it visits other objects.
-    """
-
-    def __init__(self, program: Any, name: str, map_fd: int = -1) -> None:
-        self._name, self._map_fd = name, map_fd
+    def __init__(self, program: Any, name: str) -> None:
         super().__init__(program, name)
-
-    def _attach(self, program: Any) -> Any:
-        return lib.scope_attach_iterator(program, self._map_fd)
+        self._name = name
 
     def run(self) -> None:
         """Runs the program once for each object.

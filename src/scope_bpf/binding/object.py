@@ -105,13 +105,12 @@ class BpfObject:
         self._links.append(SoftwareEventLink(self.program(program), program, rate=rate))
 
     def iterator(self, program: str) -> Iterator:
-        """A loaded iter program, ready to be run; the caller's to close. One for sockets visits the map `sockets`.
+        """A loaded iter program, ready to be run; the caller's to close.
 
         Raises:
             KernelError: the kernel refused.
         """
-        visited = self.map("sockets").fd if self._section(program) == "iter/bpf_sk_storage_map" else -1
-        return Iterator(self.program(program), program, visited)
+        return Iterator(self.program(program), program)
 
     def is_iterator(self, program: str) -> bool:
         """Whether a program is an iter program.
@@ -119,11 +118,8 @@ class BpfObject:
         Raises:
             LayoutMismatch: the object has none with this name.
         """
-        return self._section(program).startswith("iter/")
-
-    def _section(self, program: str) -> str:
-        name: bytes = ffi.string(lib.bpf_program__section_name(self.program(program)))
-        return name.decode()
+        section: bytes = ffi.string(lib.bpf_program__section_name(self.program(program)))
+        return section.startswith(b"iter/")
 
     def run(self, program: str, argument: int) -> None:
         """Runs a loaded raw_tp program once, in this thread, with one argument.

@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from scope_bpf.binding.link import Iterator
 from scope_bpf.binding.object import BpfObject
@@ -21,21 +22,26 @@ class Settling(Part):
     """Runs the programs that settle the probe's event streams, see `Stream.settled_by`, and those that find what the
     target had before the trace began, see `Probe.found_by`."""
 
-    def __init__(self, probe: Probe) -> None:
-        self._programs = [stream.settled_by for stream in probe.event_streams if stream.settled_by]
+    def __init__(self, probe: Probe, options: Mapping[str, Any]) -> None:
+        settled = [stream for stream in probe.event_streams if stream.settled_by]
+        self._every_s = {
+            stream.settled_by: options[stream.settled_every] / 1000 if stream.settled_every else EVERY_S
+            for stream in settled
+        }
         self._finding = probe.found_by
         self._iterators: dict[str, Iterator] = {}
         self._object: BpfObject | None = None
-        self._next = math.inf
+        self._next: dict[str, float] = {}
         self._ended_cost = Cost()
 
     def programs(self) -> Collection[str]:
         """The programs that settle and find."""
-        return (*self._programs, *self._finding)
+        return {*self._every_s, *self._finding}
 
     def start(self, object_: BpfObject) -> None:
         """Begins to run them."""
-        self._object, self._next = object_, time.monotonic() + EVERY_S
+        self._object = object_
+        self._next = {name: time.monotonic() + every_s for name, every_s in self._every_s.items()}
 
     def attach(self, object_: BpfObject) -> None:
         """Finds what was there before."""
@@ -52,13 +58,14 @@ class Settling(Part):
 
     def due_s(self) -> float:
         """Seconds until they run again."""
-        return self._next - time.monotonic()
+        return min(self._next.values(), default=math.inf) - time.monotonic()
 
     def poll(self) -> list[Batch]:
         """Runs them if that is due. Their rows come from the rings."""
-        if self.due_s() <= 0:
-            self._next = time.monotonic() + EVERY_S
-            self._run(_DUE)
+        for name, due in self._next.items():
+            if due <= time.monotonic():
+                self._next[name] = time.monotonic() + self._every_s[name]
+                self._run(name, _DUE)
         return []
 
     def cost(self) -> Cost:
@@ -68,7 +75,8 @@ class Settling(Part):
 
     def detach(self) -> None:
         """Runs them for the last time, for everything that is left."""
-        self._run(_ALL)
+        for name in self._every_s:
+            self._run(name, _ALL)
         self._ended_cost, self._object = self.cost(), None
         self._close_iterators()
 
@@ -80,11 +88,11 @@ class Settling(Part):
         while self._iterators:
             self._iterators.popitem()[1].close()
 
-    def _run(self, argument: int) -> None:
-        for program in self._programs if self._object else ():
-            assert self._object
-            if program in self._iterators:
-                self._object.map(".data.settle").update(_FIRST, bytes([argument]))
-                self._iterators[program].run()
-            else:
-                self._object.run(program, argument)
+    def _run(self, program: str, argument: int) -> None:
+        if not self._object:
+            return
+        if program in self._iterators:
+            self._object.map(".data.settle").update(_FIRST, bytes([argument]))
+            self._iterators[program].run()
+        else:
+            self._object.run(program, argument)

@@ -140,7 +140,7 @@ class Tracer:
         self._events = Events(probe, self.options, self.mode, self._waiting_bytes)
         parts: list[Part] = [KernelBooks(probe, self._books_path), self._events]
         if probe.found_by or any(stream.settled_by for stream in probe.event_streams):
-            parts.append(Settling(probe))
+            parts.append(Settling(probe, self.options))
         if probe.unseen:
             self._unseen = Unseen(probe)
             parts.append(self._unseen)

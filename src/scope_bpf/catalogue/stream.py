@@ -134,8 +134,9 @@ class Stream:
         settled_by: of a summary, an iter program that counts what has not ended yet, up to now. It runs before each
             reading and when the trace begins, but not at the begin of a held command, whose waiting does not count. Of
             events, a raw_tp program that emits rows which no event makes due; it runs every second with argument 0,
-            and at the end of the trace with 1. It may be an iter program for sockets (owner.bpf.h), too, which reads
-            this number in `scope_settles_all`.
+            and at the end of the trace with 1. It may be an iter program, too, which reads this number in
+            `scope_settles_all` (owner.bpf.h).
+        settled_every: of events, the option with the time between two runs of `settled_by`, in ms; empty: a second.
         labels: columns that become the labels when the latest samples are exported as metrics; none: no metrics.
         describes: fields of scope.v1.Process -> columns that describe the row's own process; `failed` names a column
             that is not 0 in rows that do not describe it.
@@ -162,6 +163,7 @@ class Stream:
     gauge: bool = False
     adds_up: str = ""
     settled_by: str = ""
+    settled_every: str = ""
     labels: tuple[str, ...] = ()
     describes: Mapping[str, str] = field(default_factory=dict)
     rollup: Rollup | None = None

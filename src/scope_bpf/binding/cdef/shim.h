@@ -11,7 +11,6 @@ int64_t scope_read_map(int fd, void *keys, void *values, uint32_t entries);
 void scope_delete_keys(int fd, const void *keys, uint32_t key_size, uint32_t count);
 int64_t scope_read_summary(int fd, void *keys, void *values, uint32_t entries);
 int scope_run_raw_tp(int fd, uint64_t argument);
-struct bpf_link *scope_attach_iterator(const struct bpf_program *program, int map_fd);
 int scope_map_value_size(int fd);
 int scope_program_cost(int fd, uint64_t *run_time_ns, uint64_t *run_count, uint64_t *missed);
 

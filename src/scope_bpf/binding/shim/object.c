@@ -96,12 +96,3 @@ int scope_run_raw_tp(int fd, uint64_t argument)
 
 	return bpf_prog_test_run_opts(fd, &options) ? -errno : 0;
 }
-
-/* Attaches an iter program; map_fd: the map whose entries it visits, or -1. NULL and errno on failure. */
-struct bpf_link *scope_attach_iterator(const struct bpf_program *program, int map_fd)
-{
-	union bpf_iter_link_info visited = {.map = {.map_fd = map_fd}};
-	LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &visited, .link_info_len = sizeof(visited));
-
-	return bpf_program__attach_iter(program, map_fd < 0 ? NULL : &options);
-}

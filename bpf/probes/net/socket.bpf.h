@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What is kept with the socket of each connection, and what is read from it. */
+#ifndef SCOPE_NET_SOCKET_BPF_H
+#define SCOPE_NET_SOCKET_BPF_H
+
+#define AF_INET 2
+#define AF_INET6 10
+
+#define NET_USERS 8 /* processes that are told apart */
+
+/* Why a segment was sent again. */
+enum net_cause {
+	CAUSE_SYN, /* of the SYN or the SYN-ACK */
+	CAUSE_TIMEOUT,
+	CAUSE_FAST,
+	CAUSE_PROBE, /* of a tail loss */
+	CAUSES,
+};
+
+/* Counters that rows have the increase of. */
+enum net_counter {
+	COUNTER_SENT_BYTES,
+	COUNTER_RECEIVED_BYTES,
+	COUNTER_RETRANSMITTED_BYTES,
+	COUNTER_SENT_SEGMENTS, /* from here on, the kernel's counters have 32 bits */
+	COUNTER_RECEIVED_SEGMENTS,
+	COUNTER_RETRANSMITS,
+	COUNTER_REORDERINGS,
+	COUNTER_OUT_OF_ORDER,
+	COUNTER_ZERO_WINDOWS,
+	COUNTER_CAUSES,
+	COUNTERS = COUNTER_CAUSES + CAUSES,
+};
+
+struct net_connection {
+	struct scope_owner owner;
+	__u64 began_ns;
+	__u64 connect_ns;
+	__u64 told_ns;	      /* when the last row was emitted */
+	__u64 told[COUNTERS]; /* how much of each counter has been in rows */
+	__u32 causes[CAUSES];
+	__u32 retransmits; /* of all causes */
+	__u32 zero_windows;
+	__u32 users;
+	__s32 user[NET_USERS];
+	__u32 direction; /* enum net_direction */
+	__u32 ended;	 /* enum net_ended */
+	__u8 existed;
+	__u8 window_is_closed; /* the peer's */
+	__u8 rows;	       /* 1: there was one */
+	__u8 over;	       /* the last row was emitted */
+};
+
+SCOPE_SOCKETS(struct net_connection);
+
+static __always_inline bool is_tcp(struct sock *sk)
+{
+	return sk->sk_protocol == IPPROTO_TCP &&
+	       (sk->__sk_common.skc_family == AF_INET || sk->__sk_common.skc_family == AF_INET6);
+}
+
+static __always_inline struct net_connection *connection_of(struct sock *sk)
+{
+	return bpf_sk_storage_get(&sockets, sk, 0, 0);
+}
+
+static __always_inline bool has_flag(struct sock *sk, enum sock_flags flag)
+{
+	return sk->__sk_common.skc_flags >> flag & 1;
+}
+
+/* IPv4 addresses of IPv6 sockets (::ffff:10.0.0.1) become IPv4 addresses. */
+static __always_inline void fill_address(struct scope_address *to, __u16 family, __be32 four, const __u32 *six)
+{
+	bool mapped = family == AF_INET6 && !six[0] && !six[1] && six[2] == bpf_htonl(0xffff);
+
+	__builtin_memset(to, 0, sizeof(*to));
+	if (family == AF_INET || mapped) {
+		to->family = AF_INET;
+		__builtin_memcpy(to->bytes, family == AF_INET ? &four : &six[3], 4);
+	} else {
+		to->family = AF_INET6;
+		__builtin_memcpy(to->bytes, six, 16);
+	}
+}
+
+static __always_inline void fill_ends(struct net_ends *ends, struct sock *sk)
+{
+	struct inet_sock *inet = (void *)sk;
+	__u16 family = sk->__sk_common.skc_family;
+	__u32 local[4], remote[4];
+	__be16 port = 0;
+
+	BPF_CORE_READ_INTO(&local, sk, __sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32);
+	BPF_CORE_READ_INTO(&remote, sk, __sk_common.skc_v6_daddr.in6_u.u6_addr32);
+	BPF_CORE_READ_INTO(&port, inet, inet_sport); /* the port's number is gone when a connection has ended */
+	fill_address(&ends->local, family, sk->__sk_common.skc_rcv_saddr, local);
+	fill_address(&ends->remote, family, sk->__sk_common.skc_daddr, remote);
+	ends->local_port = bpf_ntohs(port);
+	ends->remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
+	ends->netns = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
+}
+
+/* Bytes that the peer sent: a FIN counts as one in the kernel's counter. */
+static __always_inline __u64 received_bytes(struct sock *sk, struct tcp_sock *tcp)
+{
+	return tcp->bytes_received - has_flag(sk, SOCK_DONE);
+}
+
+static __always_inline void read_counters(__u64 *now, struct sock *sk, struct tcp_sock *tcp,
+					  const struct net_connection *connection)
+{
+	now[COUNTER_SENT_BYTES] = tcp->bytes_sent - tcp->bytes_retrans;
+	now[COUNTER_RECEIVED_BYTES] = received_bytes(sk, tcp);
+	now[COUNTER_RETRANSMITTED_BYTES] = tcp->bytes_retrans;
+	now[COUNTER_SENT_SEGMENTS] = tcp->segs_out;
+	now[COUNTER_RECEIVED_SEGMENTS] = tcp->segs_in;
+	now[COUNTER_RETRANSMITS] = tcp->total_retrans;
+	now[COUNTER_REORDERINGS] = tcp->reord_seen;
+	now[COUNTER_OUT_OF_ORDER] = tcp->rcv_ooopack;
+	now[COUNTER_ZERO_WINDOWS] = connection->zero_windows;
+#pragma unroll
+	for (int i = 0; i < CAUSES; i++)
+		now[COUNTER_CAUSES + i] = connection->causes[i];
+}
+
+/*
+ * The increase of a counter since it was last told. The end of a connection and the interval's reader may tell at the
+ * same time: each increase is told by one of them. False: the other one came first; there may be more to tell.
+ */
+static __always_inline bool claim(__u64 *told, __u64 now, bool is_short, __u64 *increase)
+{
+	__u64 before = *(volatile __u64 *)told;
+	__u64 more = is_short ? (__u32)(now - before) : now - before;
+	bool backwards = is_short ? (__s32)more <= 0 : (__s64)more <= 0;
+
+	*increase = 0;
+	if (backwards)
+		return true;
+	if (__sync_val_compare_and_swap(told, before, before + more) != before)
+		return false;
+	*increase = more;
+	return true;
+}
+
+static __always_inline void claim_all(struct net_connection *connection, const __u64 *now, __u64 *increases)
+{
+#pragma unroll
+	for (int i = 0; i < COUNTERS; i++) {
+		bool is_short = i >= COUNTER_SENT_SEGMENTS;
+
+		if (!claim(&connection->told[i], now[i], is_short, &increases[i]))
+			claim(&connection->told[i], now[i], is_short, &increases[i]);
+	}
+}
+
+#endif

@@ -1,0 +1,246 @@
+"""The network: TCP connections, with the processes that own them."""
+
+from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.stream import Stream
+from scope_catalogue.codes import Codes
+from scope_catalogue.guide import Example, Guide
+from scope_catalogue.options import Option
+from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
+from scope_catalogue.stream import Column, Mode
+from scope_catalogue.tables import Count, Failed, LatestRows, Quantiles, Sum, Table
+
+_NS_PER_MS = 1_000_000
+
+_ENDS = {
+    "local": Column("address at this end; an IPv4 address if an IPv6 socket uses one"),
+    "local_port": Column("port at this end"),
+    "remote": Column("address of the peer"),
+    "remote_port": Column("port of the peer"),
+    "netns": Column("number of the network namespace, as in /proc/PID/ns/net"),
+}
+_DIRECTION = Column("outgoing, incoming, or unknown if the connection existed before the trace")
+
+GUIDE = Guide(
+    examples=(
+        Example(
+            "scope trace net --lines -- curl --silent --max-time 2 http://127.0.0.1:9/ || true",
+            "the connections of a command; one that is refused, too, with the error",
+        ),
+        Example(
+            "scope trace net --duration 1",
+            "all TCP connections of the machine that end, or live, in this second",
+        ),
+        Example(
+            "scope trace net --mode summary --duration 1",
+            "bytes by process and peer, with histograms of round trips and connects",
+        ),
+    ),
+    notes=(
+        "A connection has a row at its end, one every `report_ms` while it lives, and one at the end of the trace. A "
+        "row has the bytes, segments and retransmissions since the connection's row before: add them up. `is_last` "
+        "marks the connection's end.",
+        "pid and comm are those of the process that sent or received last; without any, of the one that connected or "
+        "closed. What an interrupt handles belongs to it, too. `users` counts the processes that used the connection; "
+        "`connection_user` names them.",
+        "Bytes are those of the program, without headers, retransmissions and FINs.",
+        "`connection` is the socket's cookie, which `ss --extended` prints as `sk`.",
+    ),
+    limits=(
+        "Connects that fail before a packet is sent, such as for lack of a route, have no row; `scope trace syscalls` "
+        "has them.",
+        "Before Linux 6.3, a process that accepts a connection is unknown until it receives or closes.",
+        "Sockets in TIME_WAIT have no process any more: a connection ends when it gets there.",
+        "Of connections that existed before the trace, only what happens in the trace is counted.",
+    ),
+)
+
+REPORT_MS = Option(
+    "report_ms",
+    "integer",
+    10_000,
+    "time between two rows of an open connection, in ms",
+    minimum=100,
+    maximum=3_600_000,
+)
+
+_PROGRAMS = (
+    "net_state",
+    "net_destroy",
+    "net_retransmit",
+    "net_packet",
+    "net_reset_received",
+    "net_reset_sent",
+)
+
+PROBE = Probe(
+    name="net",
+    meaning="TCP connections: who, with whom, how much, round trips, retransmissions, and how they end",
+    streams=(
+        Stream(
+            "connection",
+            "what a TCP connection did since its row before: at its end, and every report_ms while it lives",
+            columns={
+                "connection": Column("number of the socket: its cookie"),
+                **_ENDS,
+                "direction": _DIRECTION,
+                "state": Column("state of the connection: established, close_wait, ..., close"),
+                "ended": Column(
+                    "closed_here, closed_by_peer (who closed first), reset_here, reset_by_peer, timed_out, "
+                    "connect_failed; not_yet while it is open"
+                ),
+                "error": Column("0, or -errno of the connection's end, such as -ECONNREFUSED", codes=Codes.ERROR),
+                "is_last": Column("1 if the connection has ended"),
+                "is_first": Column("1 in the first row of the connection"),
+                "existed": Column("1 if the connection existed before the trace"),
+                "lifetime_ns": Column("age of the connection; if it existed before, since it was found", "ns"),
+                "connect_ns": Column(
+                    "outgoing: from the SYN to its answer; incoming: from the SYN-ACK to its answer; absent if unknown",
+                    "ns",
+                ),
+                "sent_bytes": Column("bytes that the process sent, once each", "bytes"),
+                "received_bytes": Column("bytes received for the process, once each", "bytes"),
+                "retransmitted_bytes": Column("bytes sent again", "bytes"),
+                "sent_segments": Column("segments sent, acknowledgements and retransmissions included"),
+                "received_segments": Column("segments received"),
+                "srtt_ns": Column("smoothed round trip at the time of the row; absent if not measured", "ns"),
+                "min_rtt_ns": Column("least round trip of the last minutes; absent if not measured", "ns"),
+                "retransmits": Column("segments sent again: the sum of the four causes"),
+                "syn_retransmits": Column("SYNs or SYN-ACKs sent again"),
+                "timeout_retransmits": Column("segments sent again after a timeout"),
+                "fast_retransmits": Column("segments sent again since later ones were acknowledged"),
+                "probe_retransmits": Column("segments sent again as probes of a lost tail"),
+                "zero_windows": Column("how often the peer closed its window: it was slower than this end"),
+                "reorderings": Column("times that acknowledgements showed segments to arrive out of order"),
+                "out_of_order": Column("packets that arrived out of order"),
+                "users": Column("processes that have used the connection so far"),
+            },
+            null_unless={"connect_ns": "connect_ns", "srtt_ns": "srtt_ns", "min_rtt_ns": "min_rtt_ns"},
+            failed="error < 0",
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "remote", "remote_port", "direction"),
+                        (
+                            Sum("is_first"),
+                            Sum("is_last"),
+                            Failed(),
+                            Sum("retransmits"),
+                            Sum("received_bytes"),
+                            Sum("sent_bytes"),
+                            Quantiles("srtt_ns"),
+                        ),
+                        title="connections by program and peer",
+                    ),
+                    LatestRows(
+                        (
+                            "pid",
+                            "comm",
+                            "local_port",
+                            "remote",
+                            "remote_port",
+                            "sent_bytes",
+                            "received_bytes",
+                            "lifetime_ns",
+                            "ended",
+                        ),
+                        title="latest rows",
+                    ),
+                ),
+                line=(
+                    "{local}:{local_port}",
+                    "{remote}:{remote_port}",
+                    "direction",
+                    "sent_bytes",
+                    "received_bytes",
+                    "connect_ns",
+                    "lifetime_ns",
+                    "error",
+                    "ended",
+                ),
+                timeline=Timeline(
+                    slices=(
+                        Slices(
+                            named=("remote", "remote_port"),
+                            lasting="lifetime_ns",
+                            ending=True,
+                            on=("connection",),
+                            below="connection",
+                            where="is_last = 1",
+                        ),
+                    )
+                ),
+            ),
+            rollup=Rollup(measured="srtt_ns"),
+            settled_by="net_settle",
+            settled_every="report_ms",
+        ),
+        Stream(
+            "connection_user",
+            "a further process uses a connection for the first time",
+            columns={
+                "connection": Column("number of the socket: its cookie"),
+                **_ENDS,
+                "first_pid": Column("pid of the first process that used the connection"),
+            },
+            shown=Shown(
+                tables=(
+                    Table(("comm", "local", "local_port"), (Count(),), title="further processes that use a connection"),
+                ),
+                line=("{local}:{local_port}", "{remote}:{remote_port}", "first_pid"),
+            ),
+        ),
+        Stream(
+            "connection_summary",
+            "what TCP connections did, by process and peer",
+            columns={
+                "remote": _ENDS["remote"],
+                "port": Column("port of the server: the local one if the connections came in, else the remote one"),
+                "direction": _DIRECTION,
+                "begun": Column("connections that began; failed ones, too"),
+                "ended": Column("connections that ended; failed ones, too"),
+                "failed": Column("connects that failed"),
+                "sent_bytes": Column("bytes that the process sent, once each", "bytes"),
+                "received_bytes": Column("bytes received for the process, once each", "bytes"),
+                "retransmits": Column("segments sent again"),
+                "connect_count": Column("connects that were measured"),
+                "connect_ns": Column("sum of the times to connect", "ns"),
+                "rtt_count": Column("round trips measured: one a connection and interval"),
+                "rtt_ns": Column("sum of the smoothed round trips", "ns"),
+                "connect": Column("histogram of the times to connect, in powers of two", "ns"),
+                "rtt": Column("histogram of smoothed round trips, in powers of two", "ns"),
+            },
+            mode=Mode.SUMMARY,
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "pid", "remote", "port", "direction"),
+                        (
+                            Sum("begun"),
+                            Sum("failed"),
+                            Sum("retransmits"),
+                            Sum("received_bytes"),
+                            Sum("sent_bytes"),
+                            Quantiles("rtt"),
+                            Quantiles("connect"),
+                        ),
+                        ranked_by=("sent_bytes", "received_bytes"),
+                    ),
+                )
+            ),
+            rollup=Rollup(count="rtt_count", measured="rtt_ns", histogram="rtt", failures="failed"),
+            settled_by="net_settle",
+        ),
+    ),
+    extra_options=(REPORT_MS,),
+    ring_bytes=4 << 20,
+    alternatives=(
+        Alternative(
+            "tp_btf: inet_sock_set_state, sock_send_length, sock_recv_length, tcp_*",
+            (*_PROGRAMS, "net_send", "net_receive"),
+        ),
+        Alternative("tp_btf: inet_sock_set_state, tcp_*", (*_PROGRAMS, "net_received")),
+    ),
+    found_by=("net_settle",),
+    constants=lambda options: {"report_ns": options["report_ms"] * _NS_PER_MS // 2},
+    guide=GUIDE,
+)

@@ -1,0 +1,254 @@
+"""The `net` probe: TCP connections, compared with what the programs sent, with ss and with the kernel's counters."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.probes.recording import ONE_INTERVAL_MS, Record, Recording
+
+from scope_bpf.capture.columns import to_arrow
+from scope_bpf.capture.tracer import Tracer
+from scope_bpf.catalogue.target import Target
+from scope_bpf.probes import probe_named
+from scope_catalogue.options import parse_options
+
+CONNECTIONS = Path(__file__).parent / "workloads" / "connections.py"
+IN_A_NAMESPACE = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+
+
+def ran(
+    record: Record,
+    tmp_path: Path,
+    how: str,
+    count: int,
+    *where: str,
+    before: tuple[str, ...] = (),
+    **options: Any,
+) -> tuple[Recording, dict[str, Any]]:
+    """What was recorded of connections.py, and what it printed."""
+    output = tmp_path / "output"
+    python = [sys.executable, "-S", "-E", str(CONNECTIONS), how, str(count), *(where or ("127.0.0.1",))]
+    recording = record("net", ["sh", "-c", f'exec "$@" > {output}', "sh", *before, *python], **options)
+    assert recording.status == 0
+    return recording, json.loads(output.read_text())
+
+
+def connections(recording: Recording, direction: str, port: int) -> list[dict[str, Any]]:
+    """The rows of a direction, of the server at a port."""
+    column = "remote_port" if direction == "outgoing" else "local_port"
+    return [row for row in recording.rows("connection") if row["direction"] == direction and row[column] == port]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_every_byte_has_its_process(record: Record, tmp_path: Path, host: str) -> None:
+    """Each of 101 connections has a row at each end: with the bytes that the programs sent, and their pid and name."""
+    recording, told = ran(record, tmp_path, "talk", 101, host)
+    ends = [("outgoing", "client", "net-client", 0), ("incoming", "server", "net-server", 1)]
+    for direction, who, name, sends in ends:
+        rows = connections(recording, direction, told["port"])
+        assert {(row["pid"], row["comm"], row["local"], row["remote"]) for row in rows} == {
+            (told[who], name, host, host)
+        }
+        peer = "local_port" if direction == "outgoing" else "remote_port"
+        found = {row[peer]: (row["sent_bytes"], row["received_bytes"]) for row in rows}
+        assert len(rows) == len(found) == 101
+        assert [found[port] for port in told["ports"]] == [(sizes[sends], sizes[1 - sends]) for sizes in told["sizes"]]
+        assert all(row["is_first"] and row["is_last"] and not row["existed"] for row in rows)
+        assert all(0 < row["connect_ns"] < 10**9 and row["min_rtt_ns"] for row in rows)
+        assert {row["error"] for row in rows} == {0}
+    assert {row["ended"] for row in connections(recording, "outgoing", told["port"])} == {"closed_here"}
+    assert {row["ended"] for row in connections(recording, "incoming", told["port"])} == {"closed_by_peer"}
+    account = recording.accounts["connection"]
+    assert (account.emitted, account.lost, account.incomplete) == (recording.count("connection"), {}, 0)
+
+
+def test_ten_thousand_are_the_kernels(record: Record, tmp_path: Path) -> None:
+    """10,007 short connections are 10,007 rows at each end, as the kernel's own counters say; none is lost."""
+    recording, told = ran(record, tmp_path, "talk", 10_007, before=tuple(IN_A_NAMESPACE))
+    outgoing = connections(recording, "outgoing", told["port"])
+    incoming = connections(recording, "incoming", told["port"])
+    assert (len(outgoing), len(incoming)) == (10_007, 10_007)
+    kernels, _ = told["snmp"]
+    assert (kernels["ActiveOpens"], kernels["PassiveOpens"]) == (10_007, 10_007)
+    assert sum(row["retransmits"] for row in outgoing + incoming) == kernels["RetransSegs"]
+    assert sum(row["sent_bytes"] for row in outgoing) == sum(sent for sent, _ in told["sizes"])
+    assert sum(row["received_bytes"] for row in outgoing) == sum(got for _, got in told["sizes"])
+    assert recording.accounts["connection"].lost == {}
+    (inside,) = {row["netns"] for row in outgoing + incoming}
+    assert inside != Path("/proc/self/ns/net").stat().st_ino
+
+
+def test_a_summary_adds_up(record: Record, tmp_path: Path) -> None:
+    """Counts, bytes and histograms by process and peer are those of the programs."""
+    recording, told = ran(record, tmp_path, "talk", 211, mode="summary", interval_ms=ONE_INTERVAL_MS)
+    rows = {row["direction"]: row for row in recording.rows("connection_summary") if row["port"] == told["port"]}
+    for direction, who, sends in [("outgoing", "client", 0), ("incoming", "server", 1)]:
+        row = rows[direction]
+        assert (row["pid"], row["begun"], row["ended"], row["failed"]) == (told[who], 211, 211, 0)
+        assert row["sent_bytes"] == sum(sizes[sends] for sizes in told["sizes"])
+        assert row["received_bytes"] == sum(sizes[1 - sends] for sizes in told["sizes"])
+        assert sum(row["connect"]) == row["connect_count"] == 211
+        assert sum(row["rtt"]) == row["rtt_count"] == 211
+
+
+def test_refused_connects_have_their_error(record: Record, tmp_path: Path) -> None:
+    """Each of 17 refused connects has a row with -ECONNREFUSED, of the process that connected."""
+    recording, told = ran(record, tmp_path, "refused", 17)
+    rows = connections(recording, "outgoing", told["port"])
+    assert Counter((row["error"], row["ended"], row["connect_ns"], row["pid"]) for row in rows) == {
+        (-111, "connect_failed", None, recording.pid): 17
+    }
+
+
+def test_a_dropped_syn_is_sent_again(record: Record, tmp_path: Path) -> None:
+    """A connect that nobody answers for 1.6 s has sent its SYN twice; the process gives up, which is no error."""
+    recording, told = ran(record, tmp_path, "unanswered", 2)
+    rows = [row for row in connections(recording, "outgoing", told["port"]) if row["ended"] == "connect_failed"]
+    assert [(row["syn_retransmits"], row["retransmits"], row["error"]) for row in rows] == [(1, 1, 0)] * 2
+
+
+def test_resets_tell_who_sent_them(record: Record, tmp_path: Path) -> None:
+    """Of 13 reset connections, one end has reset_here, the other reset_by_peer, and both have their process."""
+    recording, told = ran(record, tmp_path, "resets", 13)
+    for direction, ended in [("outgoing", "reset_by_peer"), ("incoming", "reset_here")]:
+        rows = connections(recording, direction, told["port"])
+        assert Counter((row["ended"], row["pid"]) for row in rows) == {(ended, recording.pid): 13}
+
+
+def test_a_forking_server(record: Record, tmp_path: Path) -> None:
+    """A connection that one process accepts and another serves belongs to the one that serves."""
+    recording, told = ran(record, tmp_path, "forks", 11)
+    rows = connections(recording, "incoming", told["port"])
+    assert len({row["pid"] for row in rows} - {told["server"]}) == len(rows) == 11
+    assert {(row["comm"], row["users"], row["sent_bytes"]) for row in rows} == {("net-worker", 1, 1009)}
+
+
+def test_a_shared_connection_lists_its_processes(record: Record, tmp_path: Path) -> None:
+    """A connection that two processes send over is one row, and one row of the second process; no byte counts twice."""
+    recording, told = ran(record, tmp_path, "shared", 7)
+    rows = connections(recording, "outgoing", told["port"])
+    assert [(row["users"], row["sent_bytes"]) for row in rows] == [(2, 1012)] * 7
+    users = [row for row in recording.rows("connection_user") if row["remote_port"] == told["port"]]
+    assert {row["connection"] for row in users} == {row["connection"] for row in rows}
+    assert {(row["comm"], row["first_pid"]) for row in users} == {("net-second", told["pid"])}
+    assert [row["pid"] for row in users] == [row["pid"] for row in rows], "the last one to send owns it"
+
+
+def test_rows_of_a_long_connection_add_up(record: Record, tmp_path: Path) -> None:
+    """A connection of several intervals has a row in each; their sums are those of the program and of ss."""
+    recording, told = ran(record, tmp_path, "lives", 41, report_ms=200)
+    rows = connections(recording, "outgoing", told["port"])
+    assert len(rows) > 3
+    assert [row["is_first"] for row in rows] == [1] + [0] * (len(rows) - 1)
+    assert [row["is_last"] for row in rows] == [0] * (len(rows) - 1) + [1]
+    assert {row["ended"] for row in rows[:-1]} == {"not_yet"}
+    assert sum(row["sent_bytes"] for row in rows) == told["sent"]
+    assert sum(row["received_bytes"] for row in connections(recording, "incoming", told["port"])) == told["sent"]
+    said = dict(re.findall(r"(\w+):(\S+)", told["ss"]))
+    assert int(said["bytes_sent"]) == told["sent"]
+    assert {row["connection"] for row in rows} == {int(said["sk"], 16)}
+    assert rows[-1]["min_rtt_ns"] <= float(said["minrtt"]) * 1_000_000
+    closing = sum(row["sent_segments"] for row in rows) - int(said["segs_out"])
+    assert 1 <= closing <= 2, "FIN, and the acknowledgement of the peer's"
+
+
+def test_a_closed_window_is_counted(record: Record, tmp_path: Path) -> None:
+    """A sender whose peer does not read sees its window close; the reader does not."""
+    recording, told = ran(record, tmp_path, "stalls", 3)
+    (sender,) = connections(recording, "outgoing", told["port"])
+    (reader,) = connections(recording, "incoming", told["port"])
+    assert 1 <= sender["zero_windows"] <= 3 * 2
+    assert reader["zero_windows"] == 0
+    assert sender["sent_bytes"] == reader["received_bytes"] == told["sent"]
+
+
+@pytest.fixture
+def lossy() -> Iterator[tuple[str, str]]:
+    """The network namespaces of a client and a server. A router between them drops packets that come too fast."""
+    client, router, server = (f"scope{os.getpid()}{name}" for name in "crs")
+    commands = [
+        *(f"ip netns add {name}" for name in (client, router, server)),
+        f"ip link add c0 netns {client} type veth peer name r0 netns {router}",
+        f"ip link add s0 netns {server} type veth peer name r1 netns {router}",
+        f"ip -n {client} addr add 10.7.0.2/24 dev c0",
+        f"ip -n {router} addr add 10.7.0.1/24 dev r0",
+        f"ip -n {router} addr add 10.7.1.1/24 dev r1",
+        f"ip -n {server} addr add 10.7.1.2/24 dev s0",
+        *(f"ip -n {name} link set {link} up" for name, link in ((client, "c0"), (router, "r0"), (router, "r1"))),
+        f"ip -n {server} link set s0 up",
+        f"ip -n {client} route add default via 10.7.0.1",
+        f"ip -n {server} route add default via 10.7.1.1",
+        f"ip netns exec {router} sysctl -qw net.ipv4.ip_forward=1",
+        f"tc -n {router} qdisc add dev r1 root tbf rate 40mbit burst 3kb limit 9000",
+    ]
+    try:
+        for command in commands:
+            subprocess.run(command.split(), check=True)
+        yield client, server
+    finally:
+        for name in (client, router, server):
+            subprocess.run(["ip", "netns", "del", name], check=False)
+
+
+def test_retransmissions_are_the_kernels(record: Record, tmp_path: Path, lossy: tuple[str, str]) -> None:
+    """On a lossy path between namespaces, retransmissions equal the kernel's counters, and their causes add up."""
+    client, server = lossy
+    where = ("10.7.1.2", f"/run/netns/{server}")
+    recording, told = ran(record, tmp_path, "talk", 23, *where, before=("ip", "netns", "exec", client))
+    causes = ("syn_retransmits", "timeout_retransmits", "fast_retransmits", "probe_retransmits")
+    for direction, kernels, sends in [("outgoing", 0, 0), ("incoming", 1, 1)]:
+        rows = connections(recording, direction, told["port"])
+        assert sum(row["retransmits"] for row in rows) == told["snmp"][kernels]["RetransSegs"]
+        assert all(row["retransmits"] == sum(row[cause] for cause in causes) for row in rows)
+        assert sum(row["sent_bytes"] for row in rows) == sum(sizes[sends] for sizes in told["sizes"])
+    rows = connections(recording, "outgoing", told["port"])
+    assert sum(row["fast_retransmits"] for row in rows) > 0
+    assert {row["netns"] for row in rows} == {Path(f"/run/netns/{client}").stat().st_ino}
+    assert {row["netns"] for row in connections(recording, "incoming", told["port"])} == {
+        Path(f"/run/netns/{server}").stat().st_ino
+    }
+
+
+BEFORE = """
+import socket, sys
+open("/proc/self/comm", "w").write("net-before")
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname()[:2])
+accepted, _ = server.accept()
+client.sendall(bytes(7919))
+print(server.getsockname()[1], flush=True)
+sys.stdin.readline()
+client.sendall(bytes(1013))
+print("sent", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_connections_of_before_are_found(runnable: dict[str, str]) -> None:
+    """A connection opened before the trace has its process, and rows of what happens in the trace only."""
+    if reason := runnable["net"]:
+        pytest.skip(reason)
+    probe = probe_named("net")
+    command = [sys.executable, "-S", "-c", BEFORE]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin and process.stdout
+        port = int(process.stdout.readline())
+        with Tracer(probe, parse_options(probe.options, {}), Target(pid=process.pid)) as tracer:
+            tracer.start()
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "sent\n"
+            rows = [row for raw in tracer.finish() for row in to_arrow(raw).to_pylist()]
+        process.communicate("end\n")
+    (client,) = [row for row in rows if row["remote_port"] == port]
+    assert (client["pid"], client["comm"], client["direction"]) == (process.pid, "net-before", "unknown")
+    assert (client["existed"], client["sent_bytes"], client["is_last"], client["state"]) == (1, 1013, 0, "established")
+    (server,) = [row for row in rows if row["local_port"] == port]
+    assert (server["pid"], server["received_bytes"], server["sent_bytes"]) == (process.pid, 1013, 0)
