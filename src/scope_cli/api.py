@@ -13,6 +13,28 @@ class Added(TypedDict):
     id: str
 
 
+class AddedUp(TypedDict):
+    """How a stream's rows are added up by the minute."""
+
+    by: list[str]
+    measured: str | None
+
+
+class LossInTime(TypedDict):
+    """Events that are not stored."""
+
+    stream: str
+    place: str
+    reason: str
+    count: int | None
+    since: str
+    until: str | None
+    task_id: str
+    machine_id: str
+    hostname: str
+    run_ended_by: Literal["shutdown", "killed", "failure"] | None
+
+
 class ApiToken(TypedDict):
     """A token for scripts, without the token itself."""
 
@@ -180,10 +202,24 @@ class NotRecorded(TypedDict):
     run_ended_by: str
 
 
+class FlameGraph(TypedDict):
+    """How a stream's rows make a flame graph."""
+
+    weight: str | None
+    title: str
+
+
 class Gone(TypedDict):
     """The token is refused from now on."""
 
     id: str
+
+
+class Point(TypedDict):
+    """The cells of a step; steps without rows have none."""
+
+    time: str
+    values: dict[str, int | float | None]
 
 
 class Health(TypedDict):
@@ -214,6 +250,17 @@ class JoinToken(TypedDict):
     labels: dict[str, str]
 
 
+class StreamColumn(TypedDict):
+    """A column of a stream."""
+
+    name: str
+    type: str
+    unit: str
+    meaning: str
+    hex: bool
+    stack: bool
+
+
 LabelChanges = dict[str, Any]
 
 
@@ -221,21 +268,6 @@ class Labelled(TypedDict):
     """All labels of a machine."""
 
     labels: dict[str, str]
-
-
-class LossInTime(TypedDict):
-    """Events that are not stored."""
-
-    stream: str
-    place: str
-    reason: str
-    count: int | None
-    since: str
-    until: str | None
-    task_id: str
-    machine_id: str
-    hostname: str
-    run_ended_by: Literal["shutdown", "killed", "failure"] | None
 
 
 class Me(TypedDict):
@@ -334,18 +366,6 @@ class Revoked(TypedDict):
 Role = Literal["viewer", "operator"]
 
 
-class Rollup(TypedDict):
-    """The top groups of a stream."""
-
-    since: str
-    until: str
-    every: str | None
-    counted: str
-    measured: str | None
-    quantiles: str | None
-    groups: list[dict[str, Any]]
-
-
 class RotatingMachine(TypedDict):
     """A machine while the authority is replaced."""
 
@@ -439,6 +459,31 @@ class UserChange(TypedDict):
     password: NotRequired[str | None]
 
 
+class Heatmap(TypedDict):
+    """Counts by step of time and size."""
+
+    since: str
+    until: str
+    step_s: float
+    column: str
+    unit: str
+    edges: list[int]
+    counts: list[list[int]]
+    source: Literal["rollups", "rows"]
+    complete: bool
+    read_since: str
+    losses: list[LossInTime]
+
+
+class Losses(TypedDict):
+    """Losses, the newest first. Times of counted losses are within a minute, or of a whole gap."""
+
+    since: str
+    until: str
+    losses: list[LossInTime]
+    more: bool
+
+
 class ApiTokens(TypedDict):
     """Tokens for scripts."""
 
@@ -512,13 +557,25 @@ class EventPage(TypedDict):
     losses: list[Loss | NotRecorded]
 
 
-class Losses(TypedDict):
-    """Losses, the newest first. Times of counted losses are within a minute, or of a whole gap."""
+class Group(TypedDict):
+    """A group: the values of its columns, its cells, and those of its steps."""
 
-    since: str
-    until: str
-    losses: list[LossInTime]
-    more: bool
+    key: dict[str, str | int | float | bool | None]
+    values: dict[str, int | float | None]
+    points: list[Point]
+
+
+class KnownStream(TypedDict):
+    """A stream."""
+
+    name: str
+    probe: str
+    mode: Literal["events", "summary", "samples"]
+    meaning: str
+    columns: list[StreamColumn]
+    rollup: AddedUp
+    failed: str
+    flame: FlameGraph | None
 
 
 class Node(TypedDict):
@@ -611,6 +668,28 @@ class Task(TypedDict):
     duration: float | None
     streams: list[Books]
     runs: list[Run]
+
+
+class Aggregates(TypedDict):
+    """The top groups of a stream."""
+
+    since: str
+    until: str
+    step_s: int | None
+    counted: str
+    only: str | None
+    quantiles: str
+    source: Literal["rollups", "rows"]
+    complete: bool
+    read_since: str
+    groups: list[Group]
+    losses: list[LossInTime]
+
+
+class KnownStreams(TypedDict):
+    """Streams by name."""
+
+    streams: list[KnownStream]
 
 
 class Nodes(TypedDict):
@@ -724,6 +803,11 @@ class Api(ABC):
         answer: Task = self.post("tasks", task_id, "stop")
         return answer
 
+    def get_streams(self) -> KnownStreams:
+        """All streams with their columns, how rows are added up, and whether they have flame graphs."""
+        answer: KnownStreams = self.get("streams")
+        return answer
+
     def get_events(
         self,
         stream: str,
@@ -768,21 +852,61 @@ class Api(ABC):
         )
         return answer
 
-    def get_rollup(
+    def get_aggregates(
         self,
         stream: str,
         *,
         since: str | None = None,
         until: str | None = None,
+        where: str | None = None,
+        machine: str | None = None,
+        task: str | None = None,
         every: Literal["1s", "1m", "5m", "15m", "1h", "6h", "1d"] | None = None,
         by: str | None = None,
-        machine: str | None = None,
+        cells: str | None = None,
+        order: str | None = None,
         top: int | None = None,
-        order: Literal["count", "sum", "p99"] | None = None,
-    ) -> Rollup:
+    ) -> Aggregates:
         """The top groups of a stream with their totals and, with `every`, a point for each step."""
-        answer: Rollup = self.get(
-            "rollups", stream, since=since, until=until, every=every, by=by, machine=machine, top=top, order=order
+        answer: Aggregates = self.get(
+            "aggregates",
+            stream,
+            since=since,
+            until=until,
+            where=where,
+            machine=machine,
+            task=task,
+            every=every,
+            by=by,
+            cells=cells,
+            order=order,
+            top=top,
+        )
+        return answer
+
+    def get_heatmap(
+        self,
+        stream: str,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        where: str | None = None,
+        machine: str | None = None,
+        task: str | None = None,
+        column: str | None = None,
+        columns: int | None = None,
+    ) -> Heatmap:
+        """How many values of each size a column has in each step: from rollups by the minute, or from rows."""
+        answer: Heatmap = self.get(
+            "heatmap",
+            stream,
+            since=since,
+            until=until,
+            where=where,
+            machine=machine,
+            task=task,
+            column=column,
+            columns=columns,
         )
         return answer
 

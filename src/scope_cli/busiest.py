@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
 
 from rich.columns import Columns
 from rich.console import Group, RenderableType
 
+from scope_cli.api import Group as Totals
 from scope_cli.client import Client
 from scope_cli.terminal import RowTable, plain
 from scope_views.quantities import duration
@@ -18,18 +18,18 @@ _WINDOW = timedelta(minutes=1)  # and the part of a minute before, because rollu
 
 @dataclass(frozen=True)
 class _Ranking:
-    """What is ranked: a rollup's groups, by their count or by their sum, which is a time."""
+    """What is ranked: groups, by their count or by the sum of a column with times."""
 
     title: str
     stream: str
     by: tuple[str, ...]
-    order: Literal["count", "sum"] = "sum"
+    cell: str = "count"
 
 
 _RANKINGS = (
-    _Ranking("time on a CPU", "sched_summary", ("comm",)),
-    _Ranking("waiting for a CPU", "sched_process_summary", ("comm",)),
-    _Ranking("syscalls by number", "syscall_summary", ("comm", "name"), "count"),
+    _Ranking("time on a CPU", "sched_summary", ("comm",), "sum(on_cpu_ns)"),
+    _Ranking("waiting for a CPU", "sched_process_summary", ("comm",), "sum(run_queue_ns)"),
+    _Ranking("syscalls by number", "syscall_summary", ("comm", "name")),
 )
 
 
@@ -42,7 +42,7 @@ class Busiest:
     """
 
     since: datetime
-    groups: Sequence[Sequence[dict[str, Any]]]
+    groups: Sequence[Sequence[Totals]]
 
     @classmethod
     def of(cls, client: Client) -> "Busiest":
@@ -53,7 +53,7 @@ class Busiest:
         """
         since = (datetime.now(UTC) - _WINDOW).isoformat()
         answers = [
-            client.get_rollup(one.stream, since=since, by=",".join(one.by), order=one.order, top=SHOWN)
+            client.get_aggregates(one.stream, since=since, by=",".join(one.by), cells=one.cell, top=SHOWN)
             for one in _RANKINGS
         ]
         return cls(datetime.fromisoformat(answers[0]["since"]), [answer["groups"] for answer in answers])
@@ -65,10 +65,11 @@ class Busiest:
         return Group(plain(title, "italic"), Columns(tables, padding=(1, 4)))
 
 
-def _table(ranking: _Ranking, groups: Sequence[dict[str, Any]]) -> RowTable:
+def _table(ranking: _Ranking, groups: Sequence[Totals]) -> RowTable:
     table = RowTable(*("syscall" if name == "name" else name for name in ranking.by), padding=(0, 2, 0, 0))
     table.add_column(ranking.title, justify="right")
     for group in groups:
-        value = duration(group["sum"]) if ranking.order == "sum" else f"{group['count']:,}"
-        table.add_row(*(group[name] or "-" for name in ranking.by), value)
+        total = group["values"][ranking.cell] or 0
+        value = f"{total:,}" if ranking.cell == "count" else duration(total)
+        table.add_row(*(group["key"][name] or "-" for name in ranking.by), value)
     return table

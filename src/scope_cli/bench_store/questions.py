@@ -13,9 +13,11 @@ from scope_cli.bench_store.load import COMMON, HELD, RARE, Load
 from scope_server.store.latest.reader import States
 from scope_server.store.reading.database import Database
 from scope_server.store.reading.reader import MOST_ROWS, EventQuery, Reader
-from scope_server.store.rollups.query import Every, Ranked, checked
-from scope_server.store.rollups.reader import Rollups
+from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import StreamTable
+from scope_server.store.totals.cells import read_cells
+from scope_server.store.totals.question import Every, asked
+from scope_server.store.totals.reader import Totals
 
 _REPEATS = 20
 _AFTER_COMMITS = 10
@@ -57,7 +59,7 @@ class _Asked:
     def __init__(self, database: Database, tables: Mapping[str, StreamTable], load: Load) -> None:
         self._database, self._table, self._load = database, tables["syscall"], load
         self._held_table, self._states = tables[HELD[0]], States(database)
-        self._reader, self._rollups = Reader(database), Rollups(database)
+        self._reader, self._totals = Reader(database), Totals(database)
         self._end = datetime.fromtimestamp(load.end_ns / 1e9, UTC) + timedelta(seconds=1)
         self._cursor = ""
 
@@ -75,8 +77,11 @@ class _Asked:
             f"page {_PAGES} by cursor": (self._deep, 100),
             "count a second over 1 h": (self._rollup(hours=1, every="1s"), 100),
             "top 10 by name over 24 h, every 5 min": (self._rollup(hours=24, every="5m", by=("name",)), 300),
-            "top 10 by name over 24 h, with p99": (self._rollup(hours=24, by=("name",)), 300),
-            "top 10 by p99 over 24 h": (self._rollup(hours=24, by=("name",), order="p99"), 300),
+            "top 10 by name over 24 h, with p99": (
+                self._rollup(hours=24, by=("name",), cells="count,p99(duration_ns)"),
+                300,
+            ),
+            "top 10 by p99 over 24 h": (self._rollup(hours=24, by=("name",), cells="p99(duration_ns)"), 300),
             "top 10 by comm of a machine over 24 h": (self._rollup(hours=24, by=("comm",), machines=[1]), 300),
             "tasks": (lambda: self._fetch("tasks", task_id=None, state=None, most=100), 100),
             "books of 100 tasks": (self._books, 100),
@@ -112,19 +117,11 @@ class _Asked:
         every: Every | None = None,
         by: tuple[str, ...] = (),
         machines: list[int] | None = None,
-        order: Ranked = "count",
+        cells: str = "count",
     ) -> Ask:
-        query = checked(
-            self._table,
-            since=self._end - timedelta(hours=hours),
-            until=self._end,
-            every=every,
-            by=by,
-            machines=machines,
-            order=order,
-            top=10,
-        )
-        return lambda: self._rollups.groups(query)
+        rows = Selection(self._table, since=self._end - timedelta(hours=hours), until=self._end, machines=machines)
+        question = asked(rows, cells=read_cells(cells, self._table), by=by, every=every, order="", top=10)
+        return lambda: self._totals.groups(question)
 
     async def _held(self) -> object:
         return await self._states.largest(self._held_table, since=self._end - timedelta(days=1), limit=_PAGE)

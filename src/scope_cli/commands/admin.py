@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from scope_cli import accounts, audit, certificates, members, rotation
+from scope_cli import accounts, audit, certificates, grafana_role, members, rotation
 
 if TYPE_CHECKING:
     from scope_cli.api import Entry
@@ -18,6 +18,7 @@ def register(subcommands: Any) -> None:
     rotation.register(topics)
     accounts.register(topics)
     audit.register(topics)
+    grafana_role.register(topics)
     quarantine = topics.add_parser(
         "quarantine",
         help="records that could not be stored",

@@ -92,20 +92,22 @@ class Stacks:
     def tree(self, title: str = "", unit: str = "") -> Tree:
         """The tree of all stacks."""
         ordered = sorted(self._labels)
-        ranks = {self._labels[key]: rank for rank, key in enumerate(ordered, 1)}
-        found = sorted((tuple(ranks[frame] for frame in frames), its) for frames, its in self._weights.items())
-        levels, labels, own = [0], [0], [[0] * self._sides]
+        ranks = [0] * len(ordered)
+        for rank, key in enumerate(ordered, 1):
+            ranks[self._labels[key]] = rank
+        found = sorted((tuple(map(ranks.__getitem__, frames)), its) for frames, its in self._weights.items())
+        levels, labels = [0], [0]
+        weighing: list[int] = []
         before: tuple[int, ...] = ()
         for frames, weights in found:
-            if not any(weights):
-                continue
-            shared = _shared(before, frames)
+            shared = _shared(before, frames) if any(weights) else len(frames)
             levels += range(shared + 1, len(frames) + 1)
             labels += frames[shared:]
-            own += [[0] * self._sides for _ in frames[shared:]]
-            own[-1] = [one + other for one, other in zip(own[-1], weights, strict=True)]
-            before = frames
-        alone = np.array(own, np.int64).T
+            weighing.append(len(levels) - 1)
+            before = frames if any(weights) else before
+        alone = np.zeros((self._sides, len(levels)), np.int64)
+        for place, (_, weights) in zip(weighing, found, strict=True):
+            alone[:, place] += weights
         level = np.array(levels, np.int64)
         return Tree(
             title,

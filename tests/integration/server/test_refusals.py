@@ -12,7 +12,7 @@ StartServer = Callable[..., Any]
 
 
 @pytest.mark.parametrize(
-    ("path", "table"), [("events/syscall", "fresh.syscall"), ("rollups/syscall", "rollups.syscall")]
+    ("path", "table"), [("events/syscall", "fresh.syscall"), ("aggregates/syscall", "rollups.syscall")]
 )
 async def test_a_locked_table_is_no_fault_of_the_query(
     start_server: StartServer, database: str, path: str, table: str
@@ -78,7 +78,7 @@ async def test_every_refusal_is_described(start_server: StartServer) -> None:
         ("GET", "events/syscall?cursor=AAAA", None, [{"parameter": "cursor"}]),
         ("GET", "events/syscall?where=a%00b", None, [{"parameter": "where"}]),
         ("GET", "events/syscall?where=nonsense%3D1", None, [{"parameter": "where"}]),
-        ("GET", "rollups/syscall?by=nonsense", None, [{"parameter": "by"}]),
+        ("GET", "aggregates/syscall?by=nonsense", None, [{"parameter": "by"}]),
         ("POST", "tasks", {"probe": "nonsense"}, [{"pointer": "#/probe"}]),
         ("POST", "tasks", {"prob": "cuda"}, [{"pointer": "#/probe"}, {"pointer": "#/prob"}]),
         ("POST", "tasks", {"probe": "cuda", "options": {"a/b": "\0"}}, [{"pointer": "#/options/a~1b"}]),

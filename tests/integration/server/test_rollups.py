@@ -1,7 +1,6 @@
 """Rollups equal the totals of the rows exactly, merged or not, also with late, resent or refused records."""
 
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,14 +16,16 @@ from tests.integration.server.records import (
     make_machine,
     rows,
 )
-from tests.integration.server.running import Server
 
 from scope_bpf.probes import probe_named
 from scope_catalogue.catalogue import streams
 from scope_server.errors import StoreUnavailable
+from scope_server.store.reading.selection import Selection
 from scope_server.store.rollups.merge import Merger
-from scope_server.store.rollups.query import ORDERS, SETTINGS, checked, ranking
 from scope_server.store.schema.tables import Tables
+from scope_server.store.totals.cells import read_cells
+from scope_server.store.totals.of_rollups import SETTINGS, ranking
+from scope_server.store.totals.question import asked
 from scope_server.store.writing.connection import WriterConnection
 
 MINUTE_NS = 60 * 10**9
@@ -193,18 +194,6 @@ async def test_percentiles_in_sql(line: Line) -> None:
     assert 4096 <= p99 <= 8192
 
 
-async def _filled(server: Server) -> Line:
-    """Stores rows of 90 minutes, from two machines, in the server's database."""
-    from tests.integration.server.records import lined
-
-    async with lined(server.conninfo) as line:
-        run = Run()
-        await line.send(*[run.batch(n + 1, spread(601, 50, first=20 * n)) for n in range(3)])
-        other = make_machine(line.conninfo, "f" * 32)
-        await line.send(Run().batch(1, spread(307, 50)), machine=other)
-    return line
-
-
 async def test_all_is_added_up_once(line: Line) -> None:
     """A ranking adds everything up once, not once per group, also while PostgreSQL has no statistics of the day."""
     run = Run()
@@ -212,12 +201,10 @@ async def test_all_is_added_up_once(line: Line) -> None:
     table, until = Tables(streams().values())["syscall"], _FIRST + timedelta(minutes=2)
     with psycopg.connect(line.conninfo) as connection:
         connection.execute(SETTINGS)
-        for order in ORDERS:
-            query = ranking(
-                checked(
-                    table, since=_FIRST, until=until, every=None, by=("comm", "name"), machines=None, order=order, top=9
-                )
-            )
+        rows_ = Selection(table, since=_FIRST, until=until)
+        for order in ("count", "sum(duration_ns)", "p99(duration_ns)"):
+            cells = read_cells("count,sum(duration_ns),p50(duration_ns),p99(duration_ns)", table)
+            query = ranking(asked(rows_, cells=cells, by=("comm", "name"), every=None, order=order, top=9))
             assert len(connection.execute(query).fetchall()) > 3
             ((plan,),) = connection.execute(sql.SQL("EXPLAIN (ANALYZE, FORMAT JSON) {}").format(query)).fetchall()
             loops = [node["Actual Loops"] for node in _nodes(plan[0]["Plan"]) if node["Node Type"] == "Aggregate"]
@@ -229,95 +216,3 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for each in plan.get("Plans", ()):
         yield from _nodes(each)
-
-
-async def test_the_api_ranks(start_server: Callable[..., Any]) -> None:
-    """The API ranks groups by count, sum or p99; their totals equal the rows, before and after merging."""
-    async with start_server() as server:
-        line = await _filled(server)
-        for _ in range(2):
-            for order, by in (("count", "comm,name"), ("sum", "name"), ("p99", "name"), ("count", "machine,comm")):
-                since = datetime.fromtimestamp(BOOT_TO_UTC_NS / 1e9, UTC) - timedelta(minutes=1)
-                until = since + timedelta(hours=4)
-                path = f"rollups/syscall?order={order}&by={by}&top=3&since={since:%FT%TZ}&until={until:%FT%TZ}"
-                status, answer = await server.ask("GET", path)
-                assert status == 200, answer
-                keys = ", ".join("machine_id" if key == "machine" else key for key in by.split(","))
-                rank = {"count": "2", "sum": "3", "p99": "3"}[order]
-                wanted = server.query(
-                    f"SELECT ({keys})::text, count(*), sum(duration_ns)::bigint, count(*) FILTER (WHERE ret < 0)"
-                    f" FROM scope.syscall GROUP BY {keys} ORDER BY {rank} DESC"
-                )
-                found = [(group["count"], group["sum"], group["failed"]) for group in answer["groups"]]
-                assert sorted(found) == sorted(row[1:] for row in wanted)[-len(found) :]
-                assert answer["groups"][0]["p50"] <= answer["groups"][0]["p99"]
-            merge(line)
-
-
-async def test_the_api_gives_series(start_server: Callable[..., Any]) -> None:
-    """The API returns one point per step with rows; its count equals the rows, before and after merging."""
-    async with start_server() as server:
-        line = await _filled(server)
-        since = datetime.fromtimestamp(BOOT_TO_UTC_NS / 1e9, UTC)
-        for _ in range(2):
-            for every, seconds in (("1s", 1), ("1m", 60), ("15m", 900), ("1h", 3600), ("1d", 86400)):
-                until = since + timedelta(hours=1.9)
-                path = f"rollups/syscall?every={every}&since={since:%FT%TZ}&until={until:%FT%TZ}"
-                status, answer = await server.ask("GET", path)
-                assert status == 200, answer
-                asked = (
-                    "SELECT to_timestamp(floor(extract(epoch FROM time) / %s) * %s) AS t, count(*)"
-                    " FROM scope.syscall GROUP BY t ORDER BY t"
-                )
-                points = [(datetime.fromisoformat(p["time"]), p["count"]) for p in answer["groups"][0]["points"]]
-                assert points == server.query(asked, seconds, seconds), every
-            status, answer = await server.ask("GET", f"rollups/syscall?every=5m&by=name,machine&since={since:%FT%TZ}")
-            assert {group["machine_id"] for group in answer["groups"]} == {"f" * 32, "0123456789abcdef" * 2}
-            assert all(sum(p["count"] for p in group["points"]) == group["count"] for group in answer["groups"])
-            status, answer = await server.ask("GET", f"rollups/syscall?every=5m&order=p99&since={since:%FT%TZ}")
-            assert all(p["p50"] <= p["p99"] for group in answer["groups"] for p in group["points"])
-            between = f"since={since:%FT%TZ}&until={until:%FT%TZ}"  # steps of 1 s allow at most 2 h
-            status, answer = await server.ask(
-                "GET", f"rollups/syscall?every=1s&by=machine&machine={'f' * 32}&{between}"
-            )
-            assert [group["count"] for group in answer["groups"]] == [307]
-            merge(line)
-
-
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("rollups/syscall?every=2m", "every"),
-        ("rollups/syscall?by=pid", "by"),
-        ("rollups/syscall?by=name,name", "by"),
-        ("rollups/syscall?by=a%00b", "by"),
-        ("rollups/syscall?top=0", "top"),
-        ("rollups/syscall?top=101", "top"),
-        ("rollups/syscall?order=worst", "order"),
-        ("rollups/fork?order=sum", "order"),
-        ("rollups/syscall?since=now", "since"),
-        ("rollups/syscall?since=0001-01-01T00:00:00", "since"),
-        ("rollups/syscall?until=0001-01-01T00:00:00", "since"),
-        ("rollups/syscall?until=9999-12-31T23:59:59", "until"),
-        ("rollups/syscall?since=2026-01-02T00:00:00&until=2026-01-01T00:00:00", "before"),
-        ("rollups/syscall?since=2026-01-01T00:00:00&until=2026-01-03T00:00:00&every=1s", "2 hours"),
-        ("rollups/syscall?since=2026-01-01T00:00:00&until=2026-01-03T00:00:00&every=1m", "points"),
-        ("rollups/syscall?every=1s&by=name", "second"),
-        ("rollups/syscall?nonsense=1", "nonsense"),
-    ],
-)
-async def test_what_cannot_be_asked(start_server: Callable[..., Any], path: str, said: str) -> None:
-    """An invalid parameter is a 400, with a problem document that names it."""
-    async with start_server() as server:
-        status, problem = await server.ask("GET", path)
-        assert (status, problem["status"]) == (400, 400), problem
-        assert said in problem["detail"]
-
-
-async def test_streams_that_there_are_not(start_server: Callable[..., Any]) -> None:
-    """An unknown stream or machine is a 404; a stream without values has no percentiles, and without rows no groups."""
-    async with start_server() as server:
-        assert (await server.ask("GET", f"rollups/{uuid.uuid4()}"))[0] == 404
-        assert (await server.ask("GET", "rollups/syscall?machine=nowhere"))[0] == 404
-        status, answer = await server.ask("GET", "rollups/fork?every=1m&by=comm")
-        assert (status, answer["groups"], answer["quantiles"]) == (200, [], None)

@@ -16,9 +16,9 @@ from scope_cli.overview import Overview
 
 HEALTHY = {"healthy": True, "database": "ok", "ingest": "ok", "agents": 1}
 GROUPS = {
-    "sched_summary": {"comm": "spins", "count": 7, "sum": 47 * 10**9},
-    "sched_process_summary": {"comm": "waits", "count": 7, "sum": 1_009_000},
-    "syscall_summary": {"comm": "calls", "name": "read", "count": 160_000, "sum": 5},
+    "sched_summary": {"key": {"comm": "spins"}, "values": {"sum(on_cpu_ns)": 47 * 10**9}},
+    "sched_process_summary": {"key": {"comm": "waits"}, "values": {"sum(run_queue_ns)": 1_009_000}},
+    "syscall_summary": {"key": {"comm": "calls", "name": "read"}, "values": {"count": 160_000}},
 }
 RUNNING = ("PostgreSQL runs", "server runs", "agentd runs")
 
@@ -28,7 +28,7 @@ def answering(api: Api) -> Api:
     """An API with answers to all requests of the view, except tasks and health."""
     api.answer("GET nodes", {"nodes": [a_node()]})
     for stream in ("sched_summary", "sched_process_summary", "syscall_summary"):
-        api.answer(f"GET rollups/{stream}", {"since": "2026-01-31T12:00:00+00:00", "groups": [GROUPS[stream]]})
+        api.answer(f"GET aggregates/{stream}", {"since": "2026-01-31T12:00:00+00:00", "groups": [GROUPS[stream]]})
     return api
 
 
@@ -76,8 +76,12 @@ def test_the_busiest_are_asked_of_rollups(answering: Api) -> None:
     answering.answer("GET server", HEALTHY)
     overview = _asked(answering)
     overview.ask()
-    asked = [path.partition("&")[2] for _, path, _ in answering.asked if path.startswith("rollups")]
-    assert asked == ["by=comm&top=8&order=sum", "by=comm&top=8&order=sum", "by=comm%2Cname&top=8&order=count"]
+    asked = [path.partition("&")[2] for _, path, _ in answering.asked if path.startswith("aggregates")]
+    assert asked == [
+        "by=comm&cells=sum%28on_cpu_ns%29&top=8",
+        "by=comm&cells=sum%28run_queue_ns%29&top=8",
+        "by=comm%2Cname&cells=count&top=8",
+    ]
 
 
 @pytest.mark.usefixtures("answering")

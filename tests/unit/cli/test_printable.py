@@ -137,9 +137,10 @@ def test_errors_are_one_harmless_line(api: Api, scope: Scope) -> None:
 def test_the_view_of_scope_up_is_harmless(hostile_api: Api, capsys: pytest.CaptureFixture[str]) -> None:
     """`scope up` shows and tells hostile texts escaped."""
     hostile_api.answer("GET server", {"healthy": False, "database": HOSTILE, "ingest": "ok"})
-    groups = [{"comm": HOSTILE, "name": HOSTILE, "count": 1, "sum": 5}]
+    values = {"count": 1, "sum(on_cpu_ns)": 5, "sum(run_queue_ns)": 5}
+    groups = [{"key": {"comm": HOSTILE, "name": HOSTILE}, "values": values}]
     for name in ("sched_summary", "sched_process_summary", "syscall_summary"):
-        hostile_api.answer(f"GET rollups/{name}", {"since": TIME, "groups": groups})
+        hostile_api.answer(f"GET aggregates/{name}", {"since": TIME, "groups": groups})
     overview = Overview(Client(), HOSTILE, lambda: [f"server ended ({HOSTILE})"])
     overview.ask()
     console = Console(file=io.StringIO(), width=300, force_terminal=False)

@@ -14,6 +14,7 @@ from scope_server.api.resources.machines import machines_named
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Moment, NodeName, Parameters
 from scope_server.errors import Fault, InvalidQuery, UnknownThing
+from scope_server.store.answers.side import Side
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import StreamTable
 
@@ -41,6 +42,21 @@ class WindowQuery(TimesQuery):
     task: TaskId | None = None
 
 
+class AgainstQuery(WindowQuery):
+    """Rows of a window of time, and those that they are compared with."""
+
+    against_since: Annotated[Moment, Field(description="of the others; default: `since`")] | None = None
+    against_until: Annotated[Moment, Field(description="of the others; default: `until`")] | None = None
+    against_where: (
+        Annotated[str, Field(max_length=LONGEST, description="of the others; empty: all; default: `where`")] | None
+    ) = None
+
+    @property
+    def has_others(self) -> bool:
+        """Whether others are named."""
+        return any(each is not None for each in (self.against_since, self.against_until, self.against_where))
+
+
 def times_of(query: TimesQuery) -> tuple[datetime, datetime]:
     """Begin and end of the window.
 
@@ -49,8 +65,12 @@ def times_of(query: TimesQuery) -> tuple[datetime, datetime]:
     """
     until = query.until or datetime.now(UTC)
     since = query.since or max(until - _LENGTH, _EARLIEST) if until >= _EARLIEST else until
+    return _checked(since, until, "since")
+
+
+def _checked(since: datetime, until: datetime, parameter: str) -> tuple[datetime, datetime]:
     if not _EARLIEST <= since < until <= _LATEST:
-        raise InvalidQuery("it must be before until, both from 1970 to 2200", parameter="since")
+        raise InvalidQuery("it must be before until, both from 1970 to 2200", parameter=parameter)
     return since, until
 
 
@@ -65,6 +85,23 @@ async def selection_of(call: Call, table: StreamTable, query: WindowQuery) -> Se
     machines = await machines_named(call, query.machine)
     task, machines = await of_task(call, query.task, machines)
     return Selection(table, condition_of(query.where, table), since, until, machines, task)
+
+
+def others(inside: Selection, query: AgainstQuery) -> Side:
+    """The rows that those of a request are compared with; without any that are named, the others of the same window.
+
+    No row is among both.
+
+    Raises:
+        InvalidQuery: the window or the filter is not possible.
+    """
+    assert inside.since and inside.until  # as `selection_of` makes it
+    since = query.against_since or inside.since
+    since, until = _checked(since, query.against_until or inside.until, "against_since")
+    where = inside.where if query.has_others else None
+    if query.against_where is not None:
+        where = condition_of(query.against_where or None, inside.table, "against_where")
+    return Side(inside.table, where, since, until, inside.machines, inside.task, inside)
 
 
 async def of_task(call: Call, task: UUID | None, machines: list[int] | None) -> tuple[int | None, list[int] | None]:
@@ -82,8 +119,11 @@ async def of_task(call: Call, task: UUID | None, machines: list[int] | None) -> 
     return found[0]["id"], [machine] if machines is None or machine in machines else []
 
 
-def condition_of(where: str | None, table: StreamTable) -> Condition | None:
+def condition_of(where: str | None, table: StreamTable, parameter: str = "where") -> Condition | None:
     """The condition of a filter; None: all rows.
+
+    Args:
+        parameter: that has the filter.
 
     Raises:
         InvalidQuery: it is no filter on the columns of the table.
@@ -91,4 +131,4 @@ def condition_of(where: str | None, table: StreamTable) -> Condition | None:
     try:
         return read_filter(where, table.types) if where is not None else None
     except InvalidFilter as error:
-        raise InvalidQuery(str(error), faults=[Fault(str(error), parameter="where")]) from None
+        raise InvalidQuery(str(error), faults=[Fault(str(error), parameter=parameter)]) from None

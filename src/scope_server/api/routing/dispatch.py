@@ -84,6 +84,7 @@ def _path(route: Route, request: web.Request) -> BaseModel:
 
 def _response(answer: Answer, status: int) -> web.Response:
     if isinstance(answer, Text):
-        return web.Response(body=answer.content, headers={"Content-Type": answer.content_type}, status=status)
+        headers = {**answer.headers, "Content-Type": answer.content_type}
+        return web.Response(body=answer.content, headers=headers, status=status)
     content = answer.model_dump_json(by_alias=True).encode()
     return web.Response(body=content, content_type="application/json", charset="utf-8", status=status)

@@ -38,11 +38,13 @@ class Text(Answer):
 
     Attributes:
         MEDIA: the types that it may have.
+        headers: besides the type.
     """
 
     MEDIA: ClassVar[tuple[str, ...]] = ("text/plain",)
     content: bytes
     content_type: str
+    headers: dict[str, str] = {}
 
 
 class Streamed(Text):

@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from scope_server.errors import SchemaConflict, StoreUnavailable
+from scope_server.errors import InvalidQuery, SchemaConflict, StoreUnavailable
 from scope_server.store.reading.queries import queries
 from scope_server.store.schema.migrate import migrate
 from scope_server.store.schema.tables import Tables
@@ -126,6 +126,23 @@ class Database:
             psycopg.InternalError,
         ) as error:  # InternalError: the database is read-only
             raise StoreUnavailable(f"the database cannot be reached: {_first_line(error)}") from error
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Connection]:
+        """A transaction whose queries, composed for a request, all read from one snapshot.
+
+        Raises:
+            InvalidQuery: it takes too long, or a value has no place in the database.
+            StoreUnavailable: as for `connection`.
+        """
+        try:
+            async with self.connection() as connection, connection.transaction():
+                await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                yield connection
+        except psycopg.errors.QueryCanceled:
+            raise InvalidQuery("the query takes too long; narrow it with since, until or where") from None
+        except psycopg.DataError as error:
+            raise InvalidQuery(str(error).splitlines()[0]) from None
 
     async def fetch(self, name: str, parameters: Mapping[str, Any] | None = None) -> list[DictRow]:
         """The rows of a query in `queries.sql`.

@@ -58,6 +58,11 @@ def _recorded_by(wanted: Selection, task: int) -> sql.Composed:
     ).format(sql.Literal(wanted.table.name), sql.Literal(task), sql.Composed(times))
 
 
+def of_numbers(table: StreamTable, condition: Condition) -> sql.Composable:
+    """The condition on rows of a filter that compares no texts."""
+    return _Compiled(table, {}).rows(condition)
+
+
 def array(keys: Sequence[int]) -> sql.Composed:
     """Keys as an array of bigint; with a narrower type PostgreSQL would not use the index."""
     return sql.SQL("{}::bigint[]").format(sql.Literal(f"{{{','.join(map(str, keys))}}}"))

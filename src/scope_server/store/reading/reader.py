@@ -1,16 +1,13 @@
 """Pages of events: composed queries over blocks, joined to text only for the page."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-import psycopg
 from psycopg import sql
 
-from scope_server.errors import InvalidQuery
 from scope_server.store.blocks.rows import places, rows_at, within
 from scope_server.store.reading import by_commit
 from scope_server.store.reading.cursor import LAST_ORDINAL, decoded, encoded, is_id
@@ -102,7 +99,7 @@ class Reader:
         if query.order is Order.STORED:
             found = await self.follow(query, by_commit.place_of(query.cursor) if query.cursor else None)
             return Page(found.rows, found.place.cursor(), found.more)
-        async with self._snapshot() as connection:
+        async with self._database.snapshot() as connection:
             page = await _by_time(connection, query)
         return Page(await self._presented(query.table, page.events), page.next, page.more)
 
@@ -113,7 +110,7 @@ class Reader:
             InvalidQuery: it takes too long.
             StoreUnavailable: the database cannot be reached.
         """
-        async with self._snapshot() as connection:
+        async with self._database.snapshot() as connection:
             wanted = await conditions(connection, query)
             found = await by_commit.rows_since(
                 connection,
@@ -135,20 +132,8 @@ class Reader:
             InvalidQuery: it takes too long.
             StoreUnavailable: the database cannot be reached.
         """
-        async with self._snapshot() as connection:
+        async with self._database.snapshot() as connection:
             return await by_commit.skip(connection, query.table, after, query.machines)
-
-    @asynccontextmanager
-    async def _snapshot(self) -> AsyncIterator[Connection]:
-        """A transaction in which keys, batches and rows are read from one snapshot."""
-        try:
-            async with self._database.connection() as connection, connection.transaction():
-                await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                yield connection
-        except psycopg.errors.QueryCanceled:
-            raise InvalidQuery("the query takes too long; narrow it with since, until or where") from None
-        except psycopg.DataError as error:
-            raise InvalidQuery(str(error).splitlines()[0]) from None
 
     async def _presented(self, table: StreamTable, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if not rows:

@@ -49,6 +49,7 @@ class StreamTable:
         columns: the table's columns besides the common ones (`BASE`).
         meanings: meanings of the columns in the catalogue, with units.
         types: types of the columns, for `read_filter`.
+        described: the stream as its probe describes it.
         rollup: how its rows are added up.
         added_up: which rows are; None: all.
         failed: which of them failed; None: the rollup's column of failures says how many, or none did.
@@ -65,6 +66,7 @@ class StreamTable:
     meaning: str
     meanings: Mapping[str, str]
     types: Mapping[str, ColumnType]
+    described: DescribedStream
     rollup: Rollup
     added_up: Condition | None = None
     failed: Condition | None = None
@@ -180,6 +182,7 @@ def stream_table(stream: DescribedStream) -> StreamTable:
         meaning=stream.meaning,
         meanings={column.name: _said(column) for column in stream.columns},
         types=stream.types,
+        described=stream,
         rollup=(rollup := _rollup(stream, columns)),
         added_up=_condition(stream, columns, rollup.where),
         failed=None if rollup.failures else _condition(stream, columns, stream.failed),

@@ -13,6 +13,7 @@ from scope_server.errors import SchemaConflict
 from scope_server.store.blocks.layout import FRESH, PACKED, Record, addition, creation
 from scope_server.store.latest import tables as latest
 from scope_server.store.rollups import tables as rollups
+from scope_server.store.schema import flames
 from scope_server.store.schema.columns import StoredColumn, StreamTable
 from scope_server.store.schema.conflicts import set_aside
 from scope_server.store.schema.descriptions import keep_lacking, recall
@@ -111,6 +112,7 @@ def apply_stream(connection: Connection, table: StreamTable) -> None:
     _show(connection, table, columns, version, shown)
     rollups.make(connection, table)
     latest.make(connection, table)
+    flames.make(connection, table, columns)
 
 
 def _show(connection: Connection, table: StreamTable, columns: Sequence[Record], version: int, shown: str) -> None:

@@ -1,0 +1,58 @@
+"""The SQL function scope.STREAM_flames of a stream with stacks: its flame graph, as Grafana's panel reads it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from scope_server.store.blocks.layout import Record
+from scope_server.store.blocks.rows import rows, within
+from scope_server.store.schema.columns import Kind, StreamTable
+from scope_server.store.schema.functions import show
+
+_COLUMNS = {"level": "integer", "value": "bigint", "self": "bigint", "label": "text"}
+_ARGUMENTS = {
+    "since": "timestamptz",
+    "until": "timestamptz DEFAULT 'infinity'",
+    "machines": "text[] DEFAULT NULL",
+    "comms": "text[] DEFAULT NULL",
+}
+# Stacks are added up by key, and only then looked up. All conditions compare keys, too.
+_QUERY = """
+SELECT f.level, f.value, f.self, f.label
+FROM (
+    SELECT array_agg(s.stack) AS stacks, array_agg(s.weight) AS weights
+    FROM (
+        SELECT e.{stack} AS stack, sum(e.{weight}) AS weight
+        FROM ({found}) AS e
+        WHERE ($3 IS NULL OR e.machine IN (SELECT id FROM store.machines WHERE machine_id = ANY ($3))){of_comm}
+        GROUP BY e.{stack}
+    ) AS s
+) AS a CROSS JOIN LATERAL store.flame_graph(a.stacks, a.weights) AS f"""
+_OF_COMM = " AND ($4 IS NULL OR e.comm IN (SELECT id FROM store.names WHERE text = ANY ($4)))"
+
+
+def make(connection: psycopg.Connection[Any], table: StreamTable, columns: Sequence[Record]) -> None:
+    """Creates or replaces the function, if the stream has stacks and a measured column, in the open transaction.
+
+    Streams of states have none: a state is reported again and again, and must not be added up.
+    """
+    kinds = {column["name"]: column["kind"] for column in columns}
+    stacks = [name for name, kind in kinds.items() if kind == Kind.STACK]
+    weight = table.rollup.measured
+    if not stacks or not weight or table.latest:
+        return
+    of_rows, of_blocks = within(sql.SQL("$1"), sql.SQL("$2"))
+    query = sql.SQL(_QUERY).format(
+        stack=sql.Identifier(stacks[0]),
+        weight=sql.Identifier(weight),
+        found=rows(table.name, columns, of_rows, blocks=of_blocks),
+        of_comm=sql.SQL(_OF_COMM if kinds.get("comm") == Kind.NAME else " AND $4 IS NULL"),
+    )
+    about = (
+        f"{table.meaning}: the flame graph of {weight}, {table.meanings[weight]}. Each node comes before those that it "
+        "calls; level: its depth; value: its weight with all below; self: its own. Of all machines (machine_id) and "
+        "commands unless some are given."
+    )
+    show(connection, f"{table.name}_flames", _COLUMNS, query, about, arguments=_ARGUMENTS)

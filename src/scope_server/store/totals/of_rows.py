@@ -1,0 +1,201 @@
+"""SQL that answers questions from rows, each of which is read once."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from psycopg import sql
+
+from scope_server.store.blocks.rows import rows, within
+from scope_server.store.reading.filters import Conditions, of_numbers
+from scope_server.store.reading.keys import OF_PROCESS
+from scope_server.store.reading.selection import Selection
+from scope_server.store.schema.columns import IN_PROCESS, Kind, StreamTable
+from scope_server.store.totals.cells import Cell, histogram_of, is_whole
+from scope_server.store.totals.question import MACHINE, Question
+
+# For the transaction of these queries: compiling takes longer than the rest.
+SETTINGS = "SET LOCAL jit = off; SET LOCAL work_mem = '64MB'"
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00Z")
+_LARGEST = (1 << 63) - 1  # larger values of 64 bits count as this, as in rollups
+_BUCKETS = 63
+
+
+def groups(question: Question, found: Conditions) -> sql.Composed:
+    """SQL of the top groups and, with steps, their points: keys k0, k1, ..., cells c0, c1, ..., `time` (null: the
+    group's total), and the group's `place`, in order of the places and times.
+    """
+    names = [f"k{number}" for number in range(len(question.by))]
+    keys, time = _comma(names), sql.SQL("time, " if question.every_s else "")
+    sets = f"(({{k}}), ({{k}}{', ' if names else ''}time))" if question.every_s else "(({k}))"
+    cells = [_cell(question, cell, number) for number, cell in enumerate(question.cells)]
+    shown = [_told(question, number) for number in range(len(question.cells))]
+    led = _led(names)
+    return sql.SQL(
+        "WITH a AS (SELECT {led}{time}{whole} AS whole, count(*) AS n, {cells} FROM ({rows}) AS e"
+        " GROUP BY GROUPING SETS {sets}),"
+        " s AS (SELECT {led}{time}whole, n, dense_rank() OVER ({ranked}) AS g, {shown} FROM a WHERE n > 0),"
+        " t AS (SELECT g, row_number() OVER (ORDER BY {order} DESC NULLS LAST, n DESC, g) AS place FROM s"
+        " WHERE whole = 1 ORDER BY place LIMIT {top})"
+        " SELECT {led}{of_time} AS time, {values}, place FROM s JOIN t USING (g) ORDER BY place, whole DESC, time"
+    ).format(
+        led=led,
+        time=time,
+        whole=sql.SQL("GROUPING(time)" if question.every_s else "1"),
+        cells=sql.SQL(", ").join(cells),
+        rows=_read(question, found),
+        sets=sql.SQL(sets).format(k=keys),
+        ranked=sql.SQL("ORDER BY {}").format(keys) if names else sql.SQL(""),
+        shown=sql.SQL(", ").join(shown),
+        order=_c(question.cells.index(question.order)),
+        top=sql.Literal(question.top),
+        of_time=sql.SQL("time" if question.every_s else "NULL::timestamptz"),
+        values=sql.SQL(", ").join(_c(number) for number in range(len(question.cells))),
+    )
+
+
+def distribution(wanted: Selection, found: Conditions, column: str, step: timedelta) -> sql.Composed:
+    """SQL of a column's histogram by powers of two in each step, counted from 1970: `time`, `bucket`, `count`."""
+    table = wanted.table
+    binned = sql.SQL("date_bin({}, r.time, {}) AS time").format(sql.Literal(step), sql.Literal(_EPOCH))
+    if histogram := histogram_of(table, column):
+        return sql.SQL(
+            "SELECT time, (u.place - 1)::int AS bucket, sum(u.count)::bigint AS count"
+            " FROM (SELECT {}, r.{} AS h FROM ({}) AS r) AS e CROSS JOIN LATERAL unnest(e.h) WITH ORDINALITY"
+            " AS u (count, place) WHERE u.count > 0 AND u.place <= {} GROUP BY time, u.place"
+        ).format(binned, sql.Identifier(histogram), _stored(wanted, found), sql.Literal(_BUCKETS))
+    value = _value(table, column)
+    powers = sql.SQL("{}::bigint[]").format(sql.Literal([1 << bucket for bucket in range(_BUCKETS)]))
+    whole = value if is_whole(table, column) else sql.SQL("least(greatest({}, 0), 9e18)").format(value)
+    return sql.SQL(
+        "SELECT time, bucket, count(*) AS count FROM (SELECT {},"
+        " width_bucket(greatest({}, 1)::bigint, {}) - 1 AS bucket FROM ({}) AS r WHERE {} IS NOT NULL) AS e"
+        " GROUP BY time, bucket"
+    ).format(binned, whole, powers, _stored(wanted, found), value)
+
+
+def _stored(wanted: Selection, found: Conditions) -> sql.Composed:
+    """The rows of a selection as they are stored, those that the stream's totals are of."""
+    table = wanted.table
+    of_rows, of_blocks = within(*(sql.Literal(time) if time else None for time in (wanted.since, wanted.until)))
+    where = [*found.rows, *of_rows, *([of_numbers(table, table.added_up)] if table.added_up else [])]
+    columns = [{"name": column.name, "sql": column.sql, "kind": column.kind.value} for column in table.columns]
+    return rows(table.name, columns, where, [*found.blocks, *of_blocks])
+
+
+def _read(question: Question, found: Conditions) -> sql.Composed:
+    """The rows with what is read of them: keys k0, k1, ..., `time` of their step, and columns."""
+    table = question.table
+    shown = [
+        sql.SQL("{} AS {}").format(_key(table, name), sql.Identifier(f"k{number}"))
+        for number, name in enumerate(question.by)
+    ]
+    if question.every_s:
+        step = sql.Literal(timedelta(seconds=question.every_s))
+        shown.append(sql.SQL("date_bin({}, r.time, {}) AS time").format(step, sql.Literal(_EPOCH)))
+    shown += [
+        sql.SQL("{} AS {}").format(_value(table, name), sql.Identifier(f"v {name}")) for name in _columns(question)
+    ]
+    if table.failed and _has_failed(question):
+        shown.append(sql.SQL('{} AS "has failed"').format(of_numbers(table, table.failed)))
+    of_process = {*IN_PROCESS} & {*question.by}
+    process = sql.SQL(" LEFT JOIN store.processes AS p ON p.id = r.process" if of_process else "")
+    return sql.SQL("SELECT {} FROM ({}) AS r{}").format(
+        sql.SQL(", ").join(shown) if shown else sql.SQL("1"), _stored(question.rows, found), process
+    )
+
+
+def _columns(question: Question) -> Sequence[str]:
+    """The columns that the cells read."""
+    rollup = question.table.rollup
+    read = {name for cell in question.cells for name in (cell.column, cell.over)}
+    counted = any(cell.word in ("count", "rate", "mean") for cell in question.cells)
+    read |= {rollup.count if counted else "", rollup.failures if _has_failed(question) else ""}
+    return sorted(read - {""})
+
+
+def _has_failed(question: Question) -> bool:
+    return any(cell.word == "failed" for cell in question.cells)
+
+
+def _key(table: StreamTable, name: str) -> sql.Composable:
+    if table.of_processes and name in IN_PROCESS:
+        return OF_PROCESS[name].text
+    if name == MACHINE and table.column(name) is None:
+        return sql.SQL("r.machine")
+    return sql.Identifier("r", name)
+
+
+def _value(table: StreamTable, name: str) -> sql.Composable:
+    column, value = table.column(name), sql.Identifier("r", name)
+    assert column
+    if column.kind is Kind.UNSIGNED:
+        return sql.SQL("CASE WHEN {v} < 0 THEN {most} ELSE {v} END").format(v=value, most=sql.Literal(_LARGEST))
+    return sql.SQL("{}::int").format(value) if column.sql == "boolean" else value
+
+
+def _cell(question: Question, cell: Cell, number: int) -> sql.Composed:  # noqa: PLR0911  # one return for each word
+    table, name = question.table, _c(number)
+    value, over = sql.Identifier("e", f"v {cell.column}"), sql.Identifier("e", f"v {cell.over}")
+    count = _counted(table.rollup.count)
+    match cell.word:
+        case "count":
+            return sql.SQL("{} AS {}").format(count, name)
+        case "failed":
+            failed = (
+                _counted(table.rollup.failures)
+                if table.rollup.failures
+                else sql.SQL('count(*) FILTER (WHERE e."has failed")')
+            )
+            return sql.SQL("{} AS {}").format(failed, name)
+        case "rate" if cell.over:
+            return sql.SQL("(sum({})::float8 * 1e9 / NULLIF(sum({}), 0)::float8) AS {}").format(value, over, name)
+        case "rate":
+            length = sql.SQL("{}::float8").format(sql.Literal(question.seconds))
+            if question.every_s:
+                step = sql.Literal(float(question.every_s))
+                length = sql.SQL("CASE WHEN GROUPING(time) = 1 THEN {} ELSE {}::float8 END").format(length, step)
+            return sql.SQL("({} / {}) AS {}").format(count, length, name)
+        case "mean" if table.rollup.count and cell.column == table.rollup.measured:
+            return sql.SQL("(sum({}) / NULLIF({}, 0))::float8 AS {}").format(value, count, name)
+        case "mean":
+            return sql.SQL("avg({})::float8 AS {}").format(value, name)
+        case "p" if cell.column == table.rollup.histogram:
+            sums = [
+                sql.SQL("coalesce(sum(({})[{}]), 0)::bigint").format(value, sql.Literal(place))
+                for place in range(1, _BUCKETS + 1)
+            ]
+            return sql.SQL("ARRAY[{}] AS {}").format(sql.SQL(", ").join(sums), name)
+        case "p":
+            share = sql.Literal(cell.share)
+            return sql.SQL("percentile_disc({}) WITHIN GROUP (ORDER BY {}) AS {}").format(share, value, name)
+        case _:
+            return sql.SQL("{}({}) AS {}").format(sql.SQL(cell.word), value, name)
+
+
+def _counted(column: str) -> sql.Composable:
+    if not column:
+        return sql.SQL("count(*)")
+    return sql.SQL("coalesce(sum(greatest({}, 0)), 0)::bigint").format(sql.Identifier("e", f"v {column}"))
+
+
+def _told(question: Question, number: int) -> sql.Composed:
+    """A cell's value: of a histogram's sums, the percentile."""
+    cell = question.cells[number]
+    if cell.word != "p" or cell.column != question.table.rollup.histogram:
+        return sql.SQL("{c} AS {c}").format(c=_c(number))
+    return sql.SQL(
+        "(SELECT scope.percentile({}, 1::bigint << (u.place - 1)::int, u.count)"
+        " FROM unnest({c}) WITH ORDINALITY AS u (count, place)) AS {c}"
+    ).format(sql.Literal(cell.share), c=_c(number))
+
+
+def _c(number: int) -> sql.Identifier:
+    return sql.Identifier(f"c{number}")
+
+
+def _comma(names: Sequence[str]) -> sql.Composed:
+    return sql.SQL(", ").join(map(sql.Identifier, names))
+
+
+def _led(names: Sequence[str]) -> sql.Composed:
+    return sql.Composed([sql.SQL("{}, ").format(sql.Identifier(name)) for name in names])

@@ -1,0 +1,23 @@
+"""The streams as the API tells them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from scope_catalogue.catalogue import streams
+
+StartServer = Callable[..., Any]
+
+
+async def test_every_stream_is_told_whole(start_server: StartServer) -> None:
+    """Each stream of the catalogue is told with all columns; groups, measured columns and flame graphs as declared."""
+    async with start_server() as server:
+        told = {stream["name"]: stream for stream in (await server.get("streams"))["streams"]}
+    assert list(told) == sorted(streams())
+    for name, stream in streams().items():
+        assert [column["name"] for column in told[name]["columns"]] == [column.name for column in stream.columns]
+        assert (told[name]["flame"] is None) == (stream.shown.flame is None)
+        if stream.rollup:
+            assert told[name]["rollup"]["by"] == list(stream.rollup.by)
+    assert told["syscall"]["rollup"]["measured"] == "duration_ns"
+    units = {column["name"]: column["unit"] for column in told["syscall"]["columns"]}
+    assert units["duration_ns"] == "ns"
