@@ -84,6 +84,10 @@ docs: build ## write the pages in docs/probes/ from the catalogue, and docs/api.
 client: build ## write the command line's calls of the API from the table of routes
 	@$(BIN)/python tools/generate_client.py
 
+.PHONY: dashboards
+dashboards: build ## write deploy/grafana/dashboards from deploy/grafana/boards
+	@$(BIN)/python -m deploy.grafana.generate
+
 .PHONY: pictures
 pictures: build ## draw the pictures of README.md (as root, with tmux)
 	@$(BIN)/python docs/pictures/make.py

@@ -10,11 +10,16 @@ from tests.integration.server.tables import TABLES
 ROWS = 31
 # Values that conditions of dashboards and rollups ask for; all other values are made from the column's type.
 _GIVEN: dict[str, Any] = {"nested": 0, "draft": 0, "ended": 0, "pid": 4711, "start_ns": 500, "ends_line": 1}
+# Names that conditions look for.
+_NAMES = {
+    ("cuda_call", "function"): ("cudaDeviceSynchronize", "cudaMalloc", "cudaMemcpy"),
+    ("ggml_operation", "function"): ("ggml_compute_forward_mul_mat", "mul_mat_vec_q", "ggml_compute_forward_add"),
+}
 
 
 def told(stream: str) -> pa.RecordBatch:
     """`ROWS` rows of a stream, one a second."""
-    columns = {field.name: _values(field) for field in TABLES[stream].schema}
+    columns = {field.name: _values(stream, field) for field in TABLES[stream].schema}
     columns["ktime_ns"] = [number * 10**9 for number in range(ROWS)]
     return pa.RecordBatch.from_pydict(columns, schema=TABLES[stream].schema)
 
@@ -30,8 +35,10 @@ async def tell_every_stream(line: Line) -> None:
     await line.send(*(run.gap((2, 2, 2), stream=stream, boot_to_utc_ns=since) for stream in TABLES))
 
 
-def _values(field: pa.Field) -> list[Any]:
+def _values(stream: str, field: pa.Field) -> list[Any]:
     name, type_ = field.name, field.type
+    if names := _NAMES.get((stream, name)):
+        return [names[number % 3] for number in range(ROWS)]
     if name in _GIVEN and not pa.types.is_dictionary(type_):
         return [_GIVEN[name]] * ROWS
     if pa.types.is_fixed_size_list(type_):

@@ -1,0 +1,165 @@
+"""SQL of the dashboards.
+
+Totals come from `scope.STREAM_minutes` and, for long ranges, `_hours`. Panels that need single rows read the last
+minutes of the range only: a range of days may have billions of rows. Groups beyond the largest ten are one: `other`.
+"""
+
+from deploy.grafana.panels import Annotation, Panel, Sql, Variable
+
+FROM, TO = "$__timeFrom()::timestamptz", "$__timeTo()::timestamptz"
+RECENT_MINUTES = 5
+_RECENT = f"greatest({FROM}, {TO} - interval '{RECENT_MINUTES} min'), {TO}"
+_RANGE = f"{FROM}, {TO}"
+ABOUT_RECENT = f"Of the last {RECENT_MINUTES} minutes of the time range."
+
+# Ids are hexadecimal, so they need no quotes between the bars; `.*` stands for all, for Prometheus as well.
+_MACHINES = "string_to_array('${machine:pipe}', '|')"
+MACHINE = f"('${{machine:pipe}}' = '.*' OR machine_id = ANY ({_MACHINES}))"
+COMM = "('*' IN (${comm:sqlstring}) OR comm IN (${comm:sqlstring}))"
+TASK = "('${task:pipe}' = '.*' OR task_id::text = ANY (string_to_array('${task:pipe}', '|')))"
+OF_MACHINE = 'and on (instance) scope_agent_info{machine_id=~"${machine:pipe}"}'  # a condition in PromQL
+CHOSEN = f"{MACHINE} AND {COMM}"
+_SHORT_STEPS, _LONG_STEPS = "$__interval_ms < 3600000", "$__interval_ms >= 3600000"
+_SHORT_RANGE, _LONG_RANGE = "$__to - $__from < 172800000", "$__to - $__from >= 172800000"
+
+
+def series(stream: str, by: str, value: str = "sum(count) * 1000.0 / $__interval_ms", where: str = CHOSEN) -> Sql:
+    """A point for each step and group; by default the count a second."""
+    return Sql(
+        f"""WITH points AS (
+  SELECT $__timeGroup(minute, '$__interval') AS step, coalesce({by}, '-') AS metric, {value} AS value
+  FROM ({_totals(stream, _SHORT_STEPS, _LONG_STEPS)}) AS t
+  WHERE {where} GROUP BY 1, 2
+), top AS MATERIALIZED (
+  SELECT metric FROM points GROUP BY metric ORDER BY sum(value) DESC NULLS LAST LIMIT 10
+)
+SELECT step AS time, coalesce(top.metric, 'other') AS metric, sum(value)::float8 AS value
+FROM points LEFT JOIN top USING (metric) GROUP BY 1, 2 ORDER BY 1""",
+        series=True,
+    )
+
+
+def mean(stream: str, by: str, where: str = CHOSEN) -> Sql:
+    """The mean of the measured column for each step and group."""
+    return series(stream, by, "sum(sum) / nullif(sum(count), 0)", where)
+
+
+def percentiles(stream: str, where: str = CHOSEN) -> Sql:
+    """The median and the 99th percentile of the measured column for each step, of totals per minute."""
+    each = [
+        f"SELECT step AS time, '{name}' AS metric, scope.percentile({share}, at_least, count) AS value"
+        " FROM buckets GROUP BY 1"
+        for name, share in (("p50", 0.5), ("p99", 0.99))
+    ]
+    return Sql(
+        f"""WITH buckets AS (
+  SELECT $__timeGroup(minute, '$__interval') AS step, at_least, sum(count)::bigint AS count
+  FROM scope.{stream}_histogram({_RANGE}) WHERE {where} GROUP BY 1, 2
+)
+{f"{chr(10)}UNION ALL ".join(each)}
+ORDER BY 1""",
+        series=True,
+    )
+
+
+def shares(stream: str, by: str, value: str = "sum(count)", where: str = CHOSEN) -> Sql:
+    """The largest groups with their totals, for a pie."""
+    return Sql(
+        f"""SELECT coalesce({by}, '-') AS name, {value}::float8 AS value
+FROM ({_totals(stream, _SHORT_RANGE, _LONG_RANGE)}) AS t
+WHERE {where} GROUP BY 1 ORDER BY 2 DESC NULLS LAST LIMIT 20"""
+    )
+
+
+def totals(stream: str, by: str, where: str = CHOSEN) -> Sql:
+    """The largest groups: count, failures, mean and sum."""
+    return Sql(
+        f"""SELECT {by}, sum(count)::bigint AS count, sum(failed)::bigint AS failed,
+  (sum(sum) / nullif(sum(count), 0))::float8 AS mean, sum(sum)::float8 AS total
+FROM ({_totals(stream, _SHORT_RANGE, _LONG_RANGE)}) AS t
+WHERE {where} GROUP BY {by} ORDER BY sum(sum) DESC NULLS LAST, count DESC LIMIT 50"""
+    )
+
+
+def log(stream: str, columns: str, where: str = "true", whole: bool = False) -> Sql:
+    """The newest rows; `whole`: of the whole range, for streams with few rows."""
+    return Sql(
+        f"""SELECT time, hostname, comm, pid, {columns}
+FROM scope.{stream}({_RANGE if whole else _RECENT})
+WHERE {CHOSEN} AND {TASK} AND {where} ORDER BY time DESC LIMIT 500"""
+    )
+
+
+def recent(stream: str, select: str, group: str, order: str, where: str = CHOSEN) -> Sql:
+    """Groups of the rows of the last minutes, by columns that no total has."""
+    return Sql(
+        f"""SELECT {select} FROM scope.{stream}({_RECENT})
+WHERE {where} GROUP BY {group} ORDER BY {order} DESC NULLS LAST LIMIT 50"""
+    )
+
+
+def now(stream: str, columns: str, order: str, where: str = CHOSEN) -> Sql:
+    """The current states."""
+    return Sql(f"SELECT time, hostname, {columns} FROM scope.{stream}_now() WHERE {where} ORDER BY {order} LIMIT 100")
+
+
+def flames(stream: str, title: str, unit: str = "ns") -> Panel:
+    """The flame graph of a stream, of the last minutes."""
+    machines = f"CASE WHEN '${{machine:pipe}}' <> '.*' THEN {_MACHINES} END"
+    comms = "CASE WHEN '*' NOT IN (${comm:sqlstring}) THEN ARRAY[${comm:sqlstring}] END"
+    query = Sql(f"SELECT level, value, self, label FROM scope.{stream}_flames({_RECENT}, {machines}, {comms})")
+    return Panel(title, "flamegraph", (query,), ABOUT_RECENT, unit, width=24, height=14)
+
+
+def _totals(stream: str, short: str, long: str) -> str:
+    # PostgreSQL does not run the part whose condition, of constants only, is false. The first column is the time.
+    return (
+        f"SELECT * FROM scope.{stream}_minutes({_RANGE}) WHERE {short}"
+        f" UNION ALL SELECT * FROM scope.{stream}_hours({_RANGE}) WHERE {long}"
+    )
+
+
+MACHINES = Variable(
+    "machine",
+    "Machine",
+    "SELECT hostname || ' (' || left(machine_id, 8) || ')' AS __text, machine_id AS __value"
+    " FROM scope.machines ORDER BY 1",
+)
+TASKS = Variable(
+    "task",
+    "Task",
+    "SELECT probe || ' on ' || hostname || ' (' || left(task_id::text, 8) || ')' AS __text, task_id AS __value"
+    f" FROM scope.tasks WHERE created < {TO} ORDER BY created DESC LIMIT 200",
+    "For tables of single rows. Totals do not tell tasks apart.",
+)
+
+
+def comms(*streams: str) -> Variable:
+    """The variable of process names, of those that these streams have totals of."""
+    each = (f"SELECT comm FROM scope.{stream}_hours({_RANGE})" for stream in streams)
+    asked = f"SELECT DISTINCT comm FROM ({' UNION '.join(each)}) AS t ORDER BY 1 LIMIT 1000"
+    return Variable("comm", "Process", asked, every="'*'")
+
+
+RUNS = Annotation(
+    "Tasks",
+    "SELECT started AS time, ended AS timeend, probe || ' on ' || hostname AS text, state AS tags FROM scope.runs"
+    f" WHERE started < {TO} AND coalesce(ended, now()) > {FROM} ORDER BY started DESC LIMIT 100",
+    "blue",
+)
+LOSSES = Annotation(
+    "Losses",
+    "SELECT first_time AS time, last_time AS timeend,"
+    " count || ' events of ' || stream || ' lost on ' || hostname || ': ' || place || '/' || reason AS text,"
+    f" stream AS tags FROM scope.losses WHERE first_time < {TO} AND last_time >= {FROM}"
+    " ORDER BY first_time DESC LIMIT 100",
+    "red",
+)
+GAPS = Annotation(
+    "Gaps",
+    "SELECT since AS time, coalesce(until, now()) AS timeend,"
+    " probe || ' was not recorded on ' || hostname || ': ' || reason AS text, reason AS tags FROM scope.gaps"
+    f" WHERE since < {TO} AND coalesce(until, now()) > {FROM} ORDER BY since DESC LIMIT 100",
+    "orange",
+)
+ANNOTATIONS = (RUNS, LOSSES, GAPS)
