@@ -1,9 +1,10 @@
 """The REST API as the command line uses it."""
 
 import json
+import shutil
 import ssl
 from http.client import HTTPException
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import Request
@@ -49,20 +50,28 @@ class Client(Api):
     def post(self, *path: str, body: object = None) -> Any:  # noqa: D102  # as in Api
         return self._call("POST", path, {}, body if body is not None else {})
 
-    def _call(self, method: str, path: tuple[str, ...], query: dict[str, object], body: object) -> Any:
+    def save(self, file: BinaryIO, *path: str, **query: object) -> None:
+        """Writes the answer to GET /api/v1/PATH to a file, as it comes; of any size."""
+        self._call("GET", path, query, None, file)
+
+    def _call(
+        self, method: str, path: tuple[str, ...], query: dict[str, object], body: object, file: BinaryIO | None = None
+    ) -> Any:
         try:
-            return self._asked(method, path, query, body)
+            return self._asked(method, path, query, body, file)
         except NotLoggedIn:
             if not self._access.refresh_token:
                 raise
         self._access = refreshed(self._access, self._refresh)
-        return self._asked(method, path, query, body)
+        return self._asked(method, path, query, body, file)
 
     def _refresh(self, token: str) -> tuple[str, str]:
         fresh = self._asked("POST", ("auth", "refresh"), {}, {"refresh_token": token})
         return fresh["access_token"], fresh["refresh_token"]
 
-    def _asked(self, method: str, path: tuple[str, ...], query: dict[str, object], body: object) -> Any:
+    def _asked(
+        self, method: str, path: tuple[str, ...], query: dict[str, object], body: object, file: BinaryIO | None = None
+    ) -> Any:
         pairs = [(name, value) for name, value in query.items() if value not in (None, "")]
         base = "http://localhost" if self._access.socket else self.url
         address = f"{base}/api/v1/{'/'.join(quote(part, safe='') for part in path)}"
@@ -75,7 +84,7 @@ class Client(Api):
         )
         try:
             with self._opener.open(request, timeout=self._timeout_s) as answer:
-                return json.load(answer)
+                return json.load(answer) if file is None else shutil.copyfileobj(answer, file)
         except HTTPError as error:
             with error:
                 said = _json_of(error)

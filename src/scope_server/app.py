@@ -39,6 +39,7 @@ from scope_server.session.service import SessionService
 from scope_server.session.sessions import Sessions
 from scope_server.settings import ANYBODY, Settings
 from scope_server.store.latest.reader import States
+from scope_server.store.reading.columns import Columns
 from scope_server.store.reading.database import Database, Share
 from scope_server.store.reading.learnt import follow
 from scope_server.store.reading.reader import Reader
@@ -107,6 +108,9 @@ async def serve(
         api = application(by_accounts(accounts), settings.cors_origins)
         api[context.ACCOUNTS] = accounts
         reader = Reader(database)
+        api[context.COLUMNS] = await cleanup.enter_async_context(
+            Columns(database, conninfo, settings.statement_timeout_s)
+        )
         hub = api[context.HUB] = Hub(reader, committed)
         api[context.DATABASE], api[context.READER], api[context.TABLES] = database, reader, tables
         api[context.STATES], api[context.MEMBERS], api[context.REGISTER] = States(database), members, register

@@ -39,10 +39,14 @@ def began(time: str) -> bytes:
     return _line({"type": "began", "time": time})
 
 
-def loss(stream: str, reason: str, count: int) -> bytes:
-    """The line that says where rows were lost: `{"type":"loss","stream":...,"reason":...,"count":...}`."""
+def loss(stream: str, reason: str, count: int | None) -> bytes:
+    """The line that says where rows were lost: `{"type":"loss","stream":...,"reason":...,"count":...}`.
+
+    Args:
+        count: None: nobody knows.
+    """
     return _line({"type": "loss", "stream": stream, "reason": reason, "count": count})
 
 
-def _line(told: dict[str, str | int]) -> bytes:
+def _line(told: dict[str, str | int | None]) -> bytes:
     return f"{json.dumps(told, separators=(',', ':'))}\n".encode()

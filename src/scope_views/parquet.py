@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scope_catalogue.stream import DescribedStream
+from scope_views.described import described
 from scope_views.times import TIME
 
 
@@ -22,7 +23,7 @@ class ParquetFile:
     """
 
     def __init__(self, file: BinaryIO, stream: DescribedStream, schema: pa.Schema, began: str) -> None:
-        self._schema = _described(stream, schema, began)
+        self._schema = described(stream, pa.schema([TIME, *schema]), {"began": began})
         self._writer = pq.ParquetWriter(file, self._schema, compression="zstd")
 
     def write(self, times: pa.Array, batch: pa.RecordBatch) -> None:
@@ -32,13 +33,3 @@ class ParquetFile:
     def close(self) -> None:
         """Writes the end, without which the file cannot be read."""
         self._writer.close()
-
-
-def _described(stream: DescribedStream, schema: pa.Schema, began: str) -> pa.Schema:
-    described = stream.by_name
-    fields = [
-        field.with_metadata({"meaning": described[field.name].meaning, "unit": described[field.name].unit})
-        for field in schema
-    ]
-    time = TIME.with_metadata({"meaning": "ktime_ns as UTC time", "unit": ""})
-    return pa.schema([time, *fields], metadata={"stream": stream.name, "meaning": stream.meaning, "began": began})

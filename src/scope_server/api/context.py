@@ -14,6 +14,7 @@ from scope_server.live.hub import Hub
 from scope_server.session.desired import Desired
 from scope_server.session.sessions import Sessions
 from scope_server.store.latest.reader import States
+from scope_server.store.reading.columns import Columns
 from scope_server.store.reading.database import Database
 from scope_server.store.reading.reader import Reader
 from scope_server.store.retention import Disk, Retention
@@ -22,6 +23,7 @@ from scope_server.store.upkeep.upkeep import Upkeep
 from scope_server.store.writing.quarantine import Quarantine
 
 DATABASE = web.AppKey("database", Database)
+COLUMNS = web.AppKey("columns", Columns)
 READER = web.AppKey("reader", Reader)
 HUB = web.AppKey("hub", Hub)
 STATES = web.AppKey("states", States)

@@ -85,6 +85,22 @@ async def losses_of(call: Call, wanted: Selection) -> list[LossInTime]:
     )
 
 
+async def lost_of(call: Call, wanted: Selection) -> list[tuple[str, int | None]]:
+    """Why and how many events of a selection's stream and time were lost; None: nobody knows how many."""
+    about = {
+        "stream": wanted.table.name,
+        "probe": wanted.table.probe,
+        "machines": wanted.machines,
+        "task": wanted.task,
+        "since": wanted.since,
+        "until": wanted.until,
+        "most": 1,
+    }
+    counted = await call[DATABASE].fetch("stream_losses", about)
+    lost: list[tuple[str, int | None]] = [(row["reason"], int(row["count"])) for row in counted]
+    return [*lost, ("not_recorded", None)] if await call[DATABASE].fetch("stream_gaps", about) else lost
+
+
 async def _fetched(
     call: Call,
     stream: str | None,

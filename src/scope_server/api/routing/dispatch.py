@@ -1,5 +1,6 @@
 """Serves a route: request → models → handler → answer."""
 
+import logging
 from collections.abc import Mapping
 from contextlib import aclosing
 
@@ -16,7 +17,9 @@ from scope_server.api.routing.models import Answer, Streamed, Text
 from scope_server.api.routing.noted import act_of, refused
 from scope_server.api.routing.route import Route
 from scope_server.api.routing.validation import Part, validated
-from scope_server.errors import InvalidQuery, UnknownThing
+from scope_server.errors import InvalidQuery, ScopeServerError, UnknownThing
+
+_log = logging.getLogger(__name__)
 
 
 def handler_of(route: Route) -> Handler:
@@ -54,14 +57,28 @@ def handler_of(route: Route) -> Handler:
 
 
 async def _stream(request: web.Request, answer: Streamed) -> web.StreamResponse:
-    """Sends the pieces as fast as the caller takes them."""
+    """Sends the pieces as fast as the caller takes them. One that goes away ends them.
+
+    An error before the first piece is a problem document; a later one breaks the connection, so that the caller knows.
+    """
     headers = {"Content-Type": answer.content_type, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    if answer.filename:
+        headers["Content-Disposition"] = f'attachment; filename="{answer.filename}"'
     response = web.StreamResponse(headers=headers)
     async with aclosing(answer.pieces) as pieces:
+        first = await anext(pieces, b"") if request.method != "HEAD" else b""
         await response.prepare(request)
-        if request.method != "HEAD":
-            async for piece in pieces:
-                await response.write(piece)
+        try:
+            if request.method != "HEAD":
+                await response.write(first)
+                async for piece in pieces:
+                    await response.write(piece)
+        except ConnectionError:
+            _log.debug("a caller went away", extra={"path": request.path})
+        except ScopeServerError as error:
+            _log.warning("an answer was broken off", extra={"path": request.path, "reason": str(error)})
+            if request.transport:
+                request.transport.abort()
     return response
 
 

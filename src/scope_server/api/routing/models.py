@@ -48,11 +48,16 @@ class Text(Answer):
 
 
 class Streamed(Text):
-    """An answer that is sent piece by piece, without an end."""
+    """An answer that is sent piece by piece, as fast as the caller takes it.
+
+    Attributes:
+        filename: for callers that store it; empty: it is not a file.
+    """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     content: bytes = b""
     pieces: AsyncGenerator[bytes, None]
+    filename: str = ""
 
 
 def _whole(value: Any) -> int:

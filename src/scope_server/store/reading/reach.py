@@ -1,4 +1,4 @@
-"""How far back a bounded number of rows goes."""
+"""How far a bounded number of rows goes: back from the end of a selection, or on from its begin."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,6 +12,7 @@ from scope_server.store.reading.filters import Conditions
 from scope_server.store.reading.selection import Selection
 
 _MICROSECOND = timedelta(microseconds=1)
+_MOST_BLOCKS = 200  # that are looked at for the begin of a selection
 
 
 @dataclass(frozen=True)
@@ -49,3 +50,31 @@ async def newest(connection: Connection, wanted: Selection, found: Conditions, m
     row = await (await connection.execute(query)).fetchone()
     beyond = row and row["beyond"]
     return Reach(max(beyond + _MICROSECOND, wanted.since), False) if beyond else Reach(wanted.since, True)
+
+
+async def oldest(connection: Connection, wanted: Selection, found: Conditions, most: int) -> datetime | None:
+    """When the oldest blocks of a selection end that have at most so many rows together, so that rows before that time
+    are in them; None: these are all blocks. Where many blocks are of the same time, it may be more rows.
+
+    Args:
+        wanted: with a begin.
+        found: its conditions.
+    """
+    assert wanted.since
+    _, of_blocks = within(*(sql.Literal(time) if time else None for time in (wanted.since, wanted.until)))
+    where = sql.SQL(" AND ").join([*found.blocks, *of_blocks])
+    limited = sql.SQL("ORDER BY first_time LIMIT {}").format(sql.Literal(_MOST_BLOCKS))
+    both = sql.SQL(" UNION ALL ").join(
+        sql.SQL("(SELECT first_time, row_count FROM {} WHERE {} {})").format(
+            sql.Identifier(schema, wanted.table.name), where, limited
+        )
+        for schema in (FRESH, PACKED)
+    )
+    blocks = await (await connection.execute(sql.SQL("{} {}").format(both, limited))).fetchall()
+    total = 0
+    for block in blocks:
+        total += block["row_count"]
+        if total > most and block["first_time"] > wanted.since:
+            end: datetime = block["first_time"]
+            return end
+    return max(blocks[-1]["first_time"], wanted.since) + _MICROSECOND if len(blocks) == _MOST_BLOCKS else None

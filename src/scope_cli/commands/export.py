@@ -1,0 +1,62 @@
+"""`scope export`: recorded rows as files."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+FORMATS = ("ndjson", "csv", "arrow", "parquet")
+
+
+def register(subcommands: Any) -> None:
+    """Adds the subcommand."""
+    from scope_cli.times import NEGATIVE, moment
+
+    parser = subcommands.add_parser(
+        "export",
+        help="write recorded rows to files, however many they are",
+        epilog="Without --since, the rows of the last hour. Several streams make a file each: FILE with the "
+        "stream's name before its ending.",
+    )
+    parser._negative_number_matcher = NEGATIVE  # -5m is a value: as in argparse of Python 3.14
+    parser.add_argument("streams", nargs="+", metavar="STREAM", help="such as exec or syscall_summary")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="the file to write")
+    parser.add_argument("--format", choices=FORMATS, help="default: by the file's ending, else ndjson")
+    parser.add_argument("--where", metavar="FILTER", help="only rows that meet this, such as 'ret < 0'")
+    parser.add_argument("--node", metavar="NODE", help="only rows of this machine: its hostname or id")
+    parser.add_argument("--task", metavar="ID", help="only rows that this task recorded")
+    parser.add_argument(
+        "--since", metavar="TIME", type=moment, help="only rows from this time on: -5m, or 2026-01-31T12:00:00Z"
+    )
+    parser.add_argument("--until", metavar="TIME", type=moment, help="only rows before this time")
+    parser.add_argument("--columns", metavar="A,B,...", help="only these columns, after the time")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Writes the files. One whose rows could not all be read is left out."""
+    from scope_cli.client import Client
+    from scope_cli.printable import print_remark
+
+    output: Path = arguments.output
+    by_ending = output.suffix.removeprefix(".")
+    form = arguments.format or (by_ending if by_ending in FORMATS else "ndjson")
+    query = {name: getattr(arguments, name) for name in ("where", "since", "until", "task", "columns")}
+    for stream in arguments.streams:
+        several = len(arguments.streams) > 1
+        path = output.with_suffix(f".{stream}{output.suffix}") if several else output
+        _write(Client(), path, stream, query | {"machine": arguments.node, "format": form})
+        print_remark(f"scope: {path}: {path.stat().st_size:,} bytes of {stream}")
+
+
+def _write(client: Any, path: Path, stream: str, query: dict[str, Any]) -> None:
+    from scope_cli.errors import CommandError
+
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            client.save(file, "export", stream, **query)
+        part.replace(path)
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
