@@ -130,6 +130,12 @@ class Day(TypedDict):
     bytes: int
 
 
+class Deleted(TypedDict):
+    """The template is gone."""
+
+    name: str
+
+
 class Document(TypedDict):
     """An OpenAPI document."""
 
@@ -220,6 +226,23 @@ class Point(TypedDict):
 
     time: str
     values: dict[str, int | float | None]
+
+
+class Part(TypedDict):
+    """A probe with options."""
+
+    probe: str
+    options: NotRequired[dict[str, bool | float | str | list[str]] | None]
+
+
+class Target(TypedDict):
+    """The processes that a task watches. All fields that are given must match; none: the whole machine."""
+
+    pid: NotRequired[int | None]
+    comm: NotRequired[str | None]
+    exe: NotRequired[str | None]
+    cgroup: NotRequired[str | None]
+    container: NotRequired[str | None]
 
 
 class Health(TypedDict):
@@ -343,6 +366,15 @@ class Refreshing(TypedDict):
     refresh_token: NotRequired[str]
 
 
+class Refused(TypedDict):
+    """A task that was not started."""
+
+    node: str
+    hostname: str
+    probe: str
+    reason: str
+
+
 class Registered(TypedDict):
     """The account is there; it can log in."""
 
@@ -407,14 +439,11 @@ class Stored(TypedDict):
     stored: bool
 
 
-class Target(TypedDict):
-    """The processes that a task watches. All fields that are given must match; none: the whole machine."""
+class TemplatePart(TypedDict):
+    """A probe of a template."""
 
-    pid: NotRequired[int | None]
-    comm: NotRequired[str | None]
-    exe: NotRequired[str | None]
-    cgroup: NotRequired[str | None]
-    container: NotRequired[str | None]
+    probe: str
+    options: dict[str, bool | float | str | list[str]]
 
 
 class Token(TypedDict):
@@ -565,6 +594,35 @@ class Group(TypedDict):
     points: list[Point]
 
 
+class NewTemplate(TypedDict):
+    """A template to keep."""
+
+    name: str
+    meaning: NotRequired[str]
+    parts: list[Part]
+
+
+class GroupWish(TypedDict):
+    """Which probes, where: a template or parts; machines by name or by labels."""
+
+    target: NotRequired[Target | None]
+    duration: NotRequired[float | None]
+    template: NotRequired[str | None]
+    parts: NotRequired[list[Part] | None]
+    nodes: NotRequired[list[str] | None]
+    selector: NotRequired[dict[str, Any] | None]
+
+
+class TaskWish(TypedDict):
+    """The definition of a task."""
+
+    target: NotRequired[Target | None]
+    duration: NotRequired[float | None]
+    probe: str
+    options: NotRequired[dict[str, bool | float | str | list[str]] | None]
+    node: NotRequired[str | None]
+
+
 class KnownStream(TypedDict):
     """A stream."""
 
@@ -627,14 +685,14 @@ class Rotation(TypedDict):
     machines: list[RotatingMachine]
 
 
-class TaskWish(TypedDict):
-    """The definition of a task."""
+class Template(TypedDict):
+    """Probes that answer a question together."""
 
-    probe: str
-    node: NotRequired[str | None]
-    target: NotRequired[Target | None]
-    options: NotRequired[dict[str, bool | float | str | list[str]] | None]
-    duration: NotRequired[float | None]
+    name: str
+    meaning: str
+    parts: list[TemplatePart]
+    made_by: str | None
+    made: str | None
 
 
 class Users(TypedDict):
@@ -647,6 +705,7 @@ class Task(TypedDict):
     """A task."""
 
     task_id: str
+    group_id: str | None
     node: str
     hostname: str
     origin: Literal["server", "agent"]
@@ -708,6 +767,27 @@ class Probe(TypedDict):
     available: bool
     attach_point: str
     reason: str
+
+
+class Templates(TypedDict):
+    """Templates, by name."""
+
+    templates: list[Template]
+
+
+class StartedGroup(TypedDict):
+    """Which tasks were started, and which were refused."""
+
+    group_id: str
+    tasks: list[Task]
+    refused: list[Refused]
+
+
+class TaskGroup(TypedDict):
+    """Tasks that were started together."""
+
+    group_id: str
+    tasks: list[Task]
 
 
 class Tasks(TypedDict):
@@ -806,6 +886,36 @@ class Api(ABC):
     def get_streams(self) -> KnownStreams:
         """All streams with their columns, how rows are added up, and whether they have flame graphs."""
         answer: KnownStreams = self.get("streams")
+        return answer
+
+    def start_group(self, body: GroupWish) -> StartedGroup:
+        """Start tasks of several probes on several machines. If one definition is not valid, none is started."""
+        answer: StartedGroup = self.post("groups", body=body)
+        return answer
+
+    def get_group(self, group_id: str) -> TaskGroup:
+        """The tasks of a group."""
+        answer: TaskGroup = self.get("groups", group_id)
+        return answer
+
+    def stop_group(self, group_id: str) -> TaskGroup:
+        """Stop all tasks of a group. Answers when they have ended; recorded rows are kept."""
+        answer: TaskGroup = self.post("groups", group_id, "stop")
+        return answer
+
+    def get_templates(self) -> Templates:
+        """Templates: those that come with SCOPE, and those that people have made."""
+        answer: Templates = self.get("templates")
+        return answer
+
+    def keep_template(self, body: NewTemplate) -> Template:
+        """Keep a template. One that people have made under this name is replaced."""
+        answer: Template = self.post("templates", body=body)
+        return answer
+
+    def delete_template(self, name: str) -> Deleted:
+        """Delete a template that people have made. Tasks that were started with it go on."""
+        answer: Deleted = self.post("templates", name, "delete")
         return answer
 
     def get_events(

@@ -11,6 +11,7 @@ from scope_server.api.resources import (
     events,
     export,
     flamegraph,
+    groups,
     heatmap,
     live,
     login,
@@ -23,6 +24,7 @@ from scope_server.api.resources import (
     states,
     storage,
     tasks,
+    templates,
     users,
 )
 from scope_server.api.routing.route import Route
@@ -34,6 +36,8 @@ TABLE: tuple[Route, ...] = (
     *members.ROUTES,
     *tasks.ROUTES,
     *catalogue.ROUTES,
+    *groups.ROUTES,
+    *templates.ROUTES,
     *events.ROUTES,
     *live.ROUTES,
     *losses.ROUTES,

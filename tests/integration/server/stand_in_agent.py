@@ -30,6 +30,7 @@ class StandInAgent:
 
     Attributes:
         refusal: why no task can start; empty: every task starts at once.
+        refuses: why tasks of a probe cannot start, by its name.
         renewals: how often the server asked for a new certificate.
         acknowledged: what the agent says was acknowledged, in its next first report.
         wishes: the server's `Wanted` messages, in order.
@@ -48,6 +49,7 @@ class StandInAgent:
         self.acknowledged: list[session_pb2.Acknowledged] = []
         self.probes = control_pb2.ListProbesResponse(probes=[control_pb2.Probe(name="syscalls", available=True)])
         self.refusal = ""
+        self.refuses: dict[str, str] = {}
         self.renewals = 0
         self.every_s: float | None = 1.0
         self.next_ms = 0
@@ -110,9 +112,9 @@ class StandInAgent:
         """Starts a new run of a task, and reports it."""
         task = self.tasks[task_id] = control_pb2.Task(task_id=task_id, origin=origin, definition=definition)
         task.run.task_id = task_id
-        if self.refusal:
+        if refusal := self.refusal or self.refuses.get(definition.probe):
             task.next_try.GetCurrentTime()
-            return self.change(task_id, FAILED, error=self.refusal)
+            return self.change(task_id, FAILED, error=refusal)
         task.run.started.GetCurrentTime()
         if definition.HasField("duration"):
             task.deadline.FromNanoseconds(time.time_ns() + self.ahead_ns + definition.duration.ToNanoseconds())

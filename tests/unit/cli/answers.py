@@ -19,7 +19,14 @@ def a_stream(**fields: Any) -> dict[str, Any]:
 
 def a_task(**fields: Any) -> dict[str, Any]:
     """A running task."""
-    plain = {"task_id": TASK_ID, "node": MACHINE, "hostname": "here", "origin": "server", "probe": "syscalls"}
+    plain = {
+        "task_id": TASK_ID,
+        "group_id": None,
+        "node": MACHINE,
+        "hostname": "here",
+        "origin": "server",
+        "probe": "syscalls",
+    }
     plain |= {"target": {}, "options": {}, "duration": None, "wanted": True, "state": "running", "reason": None}
     plain |= {"next_try": None, "error": None, "attach_point": "tp_btf", "sent_bytes": 2048, "cost": None, "notes": []}
     plain |= {

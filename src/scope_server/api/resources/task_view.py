@@ -6,10 +6,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from scope_server.api.context import DATABASE, SESSIONS
 from scope_server.api.resources.events import Loss
+from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer, Option
 from scope_server.store.reading.database import Database
 
+MOST_TASKS = 1000
 MOST_RUNS = 20  # newest runs shown per task
 MOST_GAPS = 3  # newest times without a run
 _AWAY = "the agent is not connected"
@@ -54,6 +57,7 @@ class Task(Answer):
     """A task."""
 
     task_id: str
+    group_id: str | None = Field(description="what tasks have in common that were started together")
     node: str = Field(description="the machine's id")
     hostname: str
     origin: Literal["server", "agent"] = Field(description="agent: it was started on the machine itself")
@@ -77,15 +81,21 @@ class Task(Answer):
     runs: list[Run] = Field(description="the newest first")
 
 
-async def shown(database: Database, rows: Sequence[dict[str, Any]], connected: Collection[str]) -> list[Task]:
-    """Tasks from the rows of the query `tasks`.
-
-    Args:
-        connected: ids of connected machines.
+async def tasks_where(
+    call: Call, *, task_id: str | None = None, group: str | None = None, state: str | None = None
+) -> list[Task]:
+    """Tasks, the newest first: all, or those with this id, group or state.
 
     Raises:
         StoreUnavailable: the database cannot be reached.
     """
+    where = {"task_id": task_id, "group": group, "state": state, "most": MOST_TASKS}
+    rows = await call[DATABASE].fetch("tasks", where)
+    connected = {session.machine.machine_id for session in call[SESSIONS].all()}
+    return await _with_runs(call[DATABASE], rows, connected)
+
+
+async def _with_runs(database: Database, rows: Sequence[dict[str, Any]], connected: Collection[str]) -> list[Task]:
     ids = [row["task_id"] for row in rows]
     runs: dict[str, list[Run]] = {task_id: [] for task_id in ids}
     streams: dict[str, dict[str, Books]] = {task_id: {} for task_id in ids}

@@ -1,10 +1,9 @@
 """Converts what a request gives to a model, with a fault for each wrong part."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -69,8 +68,14 @@ def _detail(model: type[BaseModel], error: ErrorDetails, place: Sequence[int | s
 def _names(model: type[BaseModel], place: Sequence[int | str]) -> list[str]:
     """The names of the fields that an object at this place of a model may have."""
     for key in place:
-        annotation = model.model_fields[str(key)].annotation
-        union = get_origin(annotation) in (Union, UnionType)
-        found = [each for each in (get_args(annotation) if union else (annotation,)) if isinstance(each, type)]
-        model = next(each for each in found if issubclass(each, BaseModel))
+        if isinstance(key, str):
+            model = next(_models_of(model.model_fields[key].annotation))
     return list(model.model_fields)
+
+
+def _models_of(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in a type such as `list[Part] | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_of(part)

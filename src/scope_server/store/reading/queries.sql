@@ -56,6 +56,15 @@ ORDER BY hostname, machine_id;
 -- name: find_machines
 SELECT id, machine_id, hostname FROM store.machines WHERE machine_id = %(node)s OR hostname = %(node)s;
 
+-- Members with all of these labels.
+-- name: labelled_machines
+SELECT id, machine_id, hostname
+FROM store.machines m
+WHERE (SELECT count(*) FROM store.labels l JOIN unnest(%(names)s::text[], %(values)s::text[]) AS w (name, value)
+       USING (name, value) WHERE l.machine_id = m.machine_id) = cardinality(%(names)s::text[])
+  AND EXISTS (SELECT FROM store.members WHERE machine_id = m.machine_id AND ended IS NULL)
+ORDER BY hostname, machine_id;
+
 -- name: store_metrics
 SELECT (SELECT count(*) FROM store.quarantine) AS quarantined_records,
        (SELECT coalesce(sum(bytes), 0) FROM store.quarantine WHERE record IS NOT NULL) AS quarantined_bytes,
@@ -64,14 +73,36 @@ SELECT (SELECT count(*) FROM store.quarantine) AS quarantined_records,
 
 -- ---- wanted tasks
 
--- name: wanted_bytes
-SELECT coalesce(sum(octet_length(definition::text)), 0)::bigint AS bytes
-FROM store.tasks
-WHERE machine = %(machine)s AND origin = 'server' AND wanted;
+-- Machines whose wanted tasks would be larger than their message may be.
+-- name: full_machines
+SELECT m.hostname
+FROM store.machines m
+JOIN (SELECT machine, sum(bytes) AS bytes
+      FROM unnest(%(machines)s::integer[], %(bytes)s::bigint[]) AS w (machine, bytes) GROUP BY machine) AS new
+    ON new.machine = m.id
+WHERE new.bytes + (SELECT coalesce(sum(octet_length(definition::text)), 0) FROM store.tasks t
+                   WHERE t.machine = m.id AND origin = 'server' AND wanted) > %(most)s;
 
--- name: want_task
-INSERT INTO store.tasks (task_id, machine, origin, probe, definition, wanted)
-VALUES (%(task_id)s, %(machine)s, 'server', %(probe)s, %(definition)s::jsonb, true);
+-- name: want_tasks
+INSERT INTO store.tasks (task_id, machine, origin, probe, definition, wanted, "group")
+SELECT task_id, machine, 'server', probe, definition::jsonb, true, %(group)s::uuid
+FROM unnest(%(task_ids)s::uuid[], %(machines)s::integer[], %(probes)s::text[], %(definitions)s::text[])
+    AS w (task_id, machine, probe, definition);
+
+-- name: templates
+SELECT name, meaning, parts, made_by, made FROM store.templates ORDER BY name;
+
+-- name: keep_template
+INSERT INTO store.templates (name, meaning, parts, made_by)
+SELECT %(name)s, %(meaning)s, %(parts)s::jsonb, %(made_by)s
+WHERE (SELECT count(*) FROM store.templates WHERE name <> %(name)s) < %(most)s
+ON CONFLICT (name) DO UPDATE SET (meaning, parts, made_by, made) = (EXCLUDED.meaning, EXCLUDED.parts, EXCLUDED.made_by, now());
+
+-- name: drop_template
+DELETE FROM store.templates WHERE name = %(name)s;
+
+-- name: unwant_group
+UPDATE store.tasks SET wanted = false, next_try = NULL WHERE "group" = %(group)s AND wanted;
 
 -- name: unwant_task
 UPDATE store.tasks SET wanted = false, next_try = NULL WHERE task_id = %(task_id)s AND origin = 'server';
@@ -312,7 +343,7 @@ WHERE c.count > 0;
 -- A wanted task whose last run ended normally waits for the next run.
 -- name: tasks
 SELECT * FROM (
-    SELECT t.id, t.task_id::text, m.machine_id AS node, m.hostname, t.origin, t.probe, t.definition, d.wanted,
+    SELECT t.id, t.task_id::text, t."group"::text AS group_id, m.machine_id AS node, m.hostname, t.origin, t.probe, t.definition, d.wanted,
            CASE WHEN r.state IS NULL AND d.wanted THEN 'pending'
                 WHEN r.state IS NULL THEN CASE WHEN t.reason IS NULL THEN 'stopped' ELSE 'failed' END
                 WHEN r.ended IS NULL AND NOT d.wanted AND t.origin = 'server' THEN 'stopping'
@@ -331,7 +362,8 @@ SELECT * FROM (
         FROM store.runs WHERE task = t.id ORDER BY run_id DESC LIMIT 1
     ) r ON true
     LEFT JOIN LATERAL (SELECT sum(sent_bytes) AS sent_bytes FROM store.runs WHERE task = t.id) s ON true
-    WHERE %(task_id)s::uuid IS NULL OR t.task_id = %(task_id)s
+    WHERE (%(task_id)s::uuid IS NULL OR t.task_id = %(task_id)s)
+      AND (%(group)s::uuid IS NULL OR t."group" = %(group)s)
 ) AS shown
 WHERE %(state)s::text IS NULL OR state = %(state)s OR %(state)s = 'active' AND active
 ORDER BY id DESC

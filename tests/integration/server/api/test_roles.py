@@ -20,6 +20,7 @@ from scope_server.errors import NotAuthenticated
 StartServer = Callable[..., Any]
 FILLED = {
     "task_id": "00000000-0000-4000-8000-000000000000",
+    "group_id": "00000000-0000-4000-8000-000000000000",
     "stream": "syscall",
     "id": "7",
     "node": "n",

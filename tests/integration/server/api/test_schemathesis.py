@@ -16,7 +16,7 @@ from tests.integration.server.stand_in_agent import StandInAgent
 from tests.integration.server.test_app import STORED, answers, recorded, uploading
 
 StartServer = Callable[..., Any]
-PATIENCE_S = 300
+PATIENCE_S = 540  # less than a test may take
 EXAMPLES = 3  # of each operation, besides those of each limit in the document
 
 
