@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "scope.bpf.h"
+
+#include "owner.bpf.h"
+
+#include "block.h"
+
+SCOPE_STREAM(block);
+SCOPE_SUMMARY(block_summary)
+
+#define MINOR_BITS 20
+#define OPERATION_BITS 8
+#define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
+
+/* A request that has not ended; the kernel uses its address again afterwards. */
+struct block_request {
+	struct scope_owner owner;
+	__u64 made_ns;
+	__u64 issued_ns; /* 0: not yet */
+	__u32 bytes;	 /* when the device got it */
+	__u8 by_kernel;	 /* a kernel thread made it */
+	__u8 pad[3];
+};
+
+SCOPE_REQUESTS(struct block_request, 65536);
+
+struct request___before_5_17 {
+	struct gendisk *rq_disk;
+} __attribute__((preserve_access_index));
+
+/* f3fa33acca9f ("block: remove the ->rq_disk field in struct request", 5.17). */
+static __always_inline struct gendisk *disk_of(struct request *request)
+{
+	struct request___before_5_17 *old = (void *)request;
+
+	if (bpf_core_field_exists(old->rq_disk))
+		return BPF_CORE_READ(old, rq_disk);
+	return BPF_CORE_READ(request, q, disk);
+}
+
+static __always_inline struct block_request *find(struct request *request)
+{
+	__u64 key = (__u64)request;
+
+	return bpf_map_lookup_elem(&requests, &key);
+}
+
+/* Begins to keep a request, for the running process. NULL: no room, which is counted. */
+static __always_inline struct block_request *make(struct request *request)
+{
+	static const struct block_request none;
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 key = (__u64)request;
+	struct block_request *kept;
+
+	bpf_map_update_elem(&requests, &key, &none, BPF_ANY);
+	kept = bpf_map_lookup_elem(&requests, &key);
+	if (!kept) {
+		scope_count_loss(scope_summarize ? stream_block_summary : stream_block, SCOPE_LOST_NO_STATE);
+		return NULL;
+	}
+	kept->made_ns = bpf_ktime_get_boot_ns();
+	kept->by_kernel = (task->flags & PF_KTHREAD) != 0;
+	if (task->pid)
+		scope_own(&kept->owner, task);
+	return kept;
+}
+
+/*
+ * Runs where a request is made, in the thread that caused it. Since 6.5. Misses flushes of the device's cache, which
+ * the block layer makes itself.
+ */
+SEC("tp_btf/block_io_start")
+int BPF_PROG(request_made, struct request *request)
+{
+	make(request);
+	return 0;
+}
+
+/* Runs where a request enters a queue: for kernels without block_io_start. Without a scheduler, few requests do. */
+SEC("tp_btf/block_rq_insert")
+int BPF_PROG(request_inserted, struct request *request)
+{
+	if (!find(request))
+		make(request);
+	return 0;
+}
+
+/* Runs when the device gets the request, now with all that was merged into it; again if it is handed back. */
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(request_issued, struct request *request)
+{
+	struct block_request *kept = find(request);
+
+	if (!kept)
+		kept = make(request);
+	if (!kept)
+		return 0;
+	kept->issued_ns = bpf_ktime_get_boot_ns();
+	kept->bytes = request->__data_len;
+	return 0;
+}
+
+static __always_inline bool flag_is_set(struct request *request, __u64 bit)
+{
+	return request->cmd_flags >> bit & 1;
+}
+
+#define HAS_FLAG(request, name) flag_is_set(request, bpf_core_enum_value(enum req_flag_bits, __REQ_##name))
+
+static __always_inline void fill_disk(char *name, struct gendisk *disk)
+{
+	bpf_probe_read_kernel_str(name, BLOCK_DISK_NAME, &disk->disk_name);
+}
+
+static __always_inline __u64 charged_cgroup(struct request *request)
+{
+	struct bio *bio = request->bio;
+
+	if (!bpf_core_field_exists(bio->bi_blkg))
+		return 0;
+	return BPF_CORE_READ(bio, bi_blkg, blkcg, css.cgroup, kn, id);
+}
+
+static __always_inline __u32 device_of(struct request *request, struct gendisk *disk)
+{
+	__u32 device = BPF_CORE_READ(request, part, bd_dev);
+
+	return device ? device : BPF_CORE_READ(disk, major) << MINOR_BITS | BPF_CORE_READ(disk, first_minor);
+}
+
+/* An empty write waits for a flush of the device's cache, which the block layer makes for it. */
+static __always_inline enum block_operation operation_of(struct request *request)
+{
+	enum block_operation operation = request->cmd_flags & ((1 << OPERATION_BITS) - 1);
+
+	return operation == OPERATION_WRITE && !request->__data_len ? OPERATION_FLUSH : operation;
+}
+
+static __always_inline void emit(struct request *request, const struct block_request *kept, __u64 queue_ns,
+				 __u64 device_ns, bool failed)
+{
+	struct gendisk *disk = disk_of(request);
+	struct block_event *event =
+		scope_reserve_owned(&kept->owner, stream_block, kept->made_ns + queue_ns + device_ns, sizeof(*event));
+
+	if (!event)
+		return;
+	event->queue_ns = queue_ns;
+	event->device_ns = device_ns;
+	event->sector = kept->bytes ? request->__sector : 0;
+	event->charged_cgroup_id = charged_cgroup(request);
+	event->bytes = kept->bytes;
+	event->device = device_of(request, disk);
+	event->operation = operation_of(request);
+	__builtin_memset(event->disk, 0, sizeof(event->disk));
+	fill_disk(event->disk, disk);
+	event->failed = failed;
+	event->sync = HAS_FLAG(request, SYNC);
+	event->metadata = HAS_FLAG(request, META);
+	event->readahead = HAS_FLAG(request, RAHEAD);
+	event->flushes = HAS_FLAG(request, PREFLUSH) || HAS_FLAG(request, FUA);
+	event->writeback = kept->by_kernel && event->operation == OPERATION_WRITE;
+	event->issued = kept->issued_ns != 0;
+	__builtin_memset(event->pad, 0, sizeof(event->pad));
+	scope_submit(event, stream_block, sizeof(*event));
+}
+
+static __always_inline void summarize(struct request *request, const struct block_request *kept, __u64 queue_ns,
+				      __u64 device_ns, bool failed)
+{
+	const struct scope_identity *whose = &kept->owner.whose;
+	struct block_summary_key key = {.operation = operation_of(request)};
+	struct block_summary_value *value;
+
+	key.process.start_ns = whose->start_ns;
+	key.process.cgroup_id = whose->cgroup_id;
+	key.process.pid = whose->pid;
+	key.process.uid = whose->uid;
+	__builtin_memcpy(key.process.comm, whose->comm, SCOPE_COMM_SIZE);
+	fill_disk(key.disk, disk_of(request));
+	key.writeback = kept->by_kernel && key.operation == OPERATION_WRITE;
+	value = block_summary_slot(&key);
+	if (!value)
+		return;
+	__sync_fetch_and_add(&value->count, 1);
+	__sync_fetch_and_add(&value->bytes, kept->bytes);
+	__sync_fetch_and_add(&value->failed, failed);
+	__sync_fetch_and_add(&value->queue_ns, queue_ns);
+	__sync_fetch_and_add(&value->device_ns, device_ns);
+	scope_histogram_add(&value->queue, queue_ns);
+	scope_histogram_add(&value->device, device_ns);
+}
+
+/*
+ * Runs when the device has done a part of the request, often all of it; mostly in an interrupt. Misses requests that
+ * were made before the trace.
+ */
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(request_done, struct request *request, int error, unsigned int bytes)
+{
+	struct block_request *kept = find(request);
+	__u64 key = (__u64)request, now_ns = bpf_ktime_get_boot_ns(), issued_ns;
+
+	if (!kept || bytes < request->__data_len)
+		return 0;
+	issued_ns = kept->issued_ns ? kept->issued_ns : now_ns;
+	if (!scope_owner_passes(&kept->owner))
+		;
+	else if (scope_summarize)
+		summarize(request, kept, issued_ns - kept->made_ns, now_ns - issued_ns, error != 0);
+	else
+		emit(request, kept, issued_ns - kept->made_ns, now_ns - issued_ns, error != 0);
+	bpf_map_delete_elem(&requests, &key);
+	return 0;
+}

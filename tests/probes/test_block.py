@@ -1,0 +1,144 @@
+"""The `block` probe: requests to a loop device, compared with its own counters in /sys."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.probes.recording import ONE_INTERVAL_MS, Record
+
+from scope_bpf.catalogue.target import Target
+
+SECTOR = 512
+
+DIRECT = """
+import mmap, os, sys
+open("/proc/self/comm", "w").write("disk-user")
+disk = os.open(sys.argv[1], os.O_RDWR | os.O_DIRECT)
+memory = mmap.mmap(-1, 1 << 20)
+for n in range(101):
+    os.pwritev(disk, [memoryview(memory)[: 4096 * (1 + n % 7)]], 65536 * n)
+for n in range(211):
+    os.preadv(disk, [memoryview(memory)[: 512 * (1 + n % 11)]], 65536 * n)
+"""
+WRITTEN = [4096 * (1 + n % 7) for n in range(101)]
+READ = [512 * (1 + n % 11) for n in range(211)]
+
+BUFFERED = """
+import ctypes, os, sys
+file = os.open(sys.argv[1] + "/file", os.O_RDWR | os.O_CREAT)
+for n in range(64):
+    os.write(file, os.urandom(65536))
+ctypes.CDLL(None).syncfs(file)  # the kernel's threads write, and it waits
+"""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[str]:
+    """A disk of its own: a file of 64 MiB as a loop device."""
+    file = tmp_path / "disk"
+    file.touch()
+    os.truncate(file, 64 << 20)
+    made = subprocess.run(["losetup", "--find", "--show", file], capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"this host has no loop device: {made.stderr}")
+    device = made.stdout.strip()
+    yield device
+    subprocess.run(["losetup", "--detach", device], check=True)
+
+
+def counters(disk: str) -> Counter[str]:
+    """The disk's own counters, Documentation/block/stat.rst."""
+    names = ("reads", "_", "read_sectors", "_", "writes", "_", "written_sectors")
+    values = Path("/sys/block", Path(disk).name, "stat").read_text().split()
+    return Counter(dict(zip(names, map(int, values), strict=False)))
+
+
+def python(script: str, disk: str) -> list[str]:
+    return [sys.executable, "-S", "-E", "-c", script, disk]
+
+
+def of(rows: list[dict[str, Any]], disk: str, operation: str) -> list[dict[str, Any]]:
+    return [row for row in rows if row["disk"] == Path(disk).name and row["operation"] == operation]
+
+
+def test_requests_are_those_of_the_program_and_of_the_disk(record: Record, disk: str) -> None:
+    """Each direct read and write is one row with its size, pid and name, as the disk's own counters say."""
+    before = counters(disk)
+    recording = record("block", python(DIRECT, disk))
+    counted = counters(disk) - before
+    reads, writes = (of(recording.rows("block"), disk, operation) for operation in ("read", "write"))
+    assert [row["bytes"] for row in writes] == WRITTEN
+    assert [row["bytes"] for row in reads] == READ
+    assert (counted["reads"], counted["writes"]) == (len(reads), len(writes))
+    assert counted["read_sectors"] * SECTOR == sum(READ)
+    assert counted["written_sectors"] * SECTOR == sum(WRITTEN)
+    assert {(row["pid"], row["comm"], row["writeback"], row["failed"]) for row in reads + writes} == {
+        (recording.pid, "disk-user", 0, 0)
+    }
+    assert [row["sector"] for row in writes] == [65536 // SECTOR * n for n in range(101)]
+    assert {row["device"] for row in reads} == {_number(disk)}
+    assert all(row["device_ns"] > 0 and row["issued"] for row in reads + writes)
+    account = recording.accounts["block"]
+    assert (account.emitted, account.lost) == (recording.count("block"), {})
+
+
+def _number(disk: str) -> int:
+    major, minor = Path("/sys/block", Path(disk).name, "dev").read_text().split(":")
+    return int(major) << 20 | int(minor)
+
+
+def test_a_summary_adds_up(record: Record, disk: str) -> None:
+    """Counts, bytes and histograms by process, disk and operation are those of the program."""
+    recording = record("block", python(DIRECT, disk), mode="summary", interval_ms=ONE_INTERVAL_MS)
+    rows = recording.rows("block_summary")
+    for operation, sizes in [("read", READ), ("write", WRITTEN)]:
+        (row,) = of(rows, disk, operation)
+        assert (row["pid"], row["count"], row["bytes"], row["failed"]) == (recording.pid, len(sizes), sum(sizes), 0)
+        assert sum(row["queue"]) == sum(row["device"]) == len(sizes)
+
+
+def test_write_back_is_flagged(record: Record, disk: str, tmp_path: Path) -> None:
+    """What kernel threads write for a program is flagged; with all others, these requests are what the disk counts."""
+    made = subprocess.run(
+        ["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", disk], capture_output=True, text=True
+    )
+    (tmp_path / "mounted").mkdir()
+    if made.returncode or subprocess.run(["mount", disk, tmp_path / "mounted"]).returncode:
+        pytest.skip(f"this host has no ext4: {made.stderr}")
+    try:
+        os.sync()
+        before = counters(disk)
+        recording = record("block", python(BUFFERED, str(tmp_path / "mounted")), target=Target())
+        counted = counters(disk) - before
+    finally:
+        subprocess.run(["umount", tmp_path / "mounted"], check=True)
+    writes = of(recording.rows("block"), disk, "write")
+    assert len(writes) == counted["writes"]
+    assert sum(row["bytes"] for row in writes) == counted["written_sectors"] * SECTOR
+    later = [row for row in writes if row["writeback"]]
+    assert sum(row["bytes"] for row in later) >= 64 * 65536
+    assert recording.pid not in {row["pid"] for row in later}
+
+
+def test_a_failed_request_says_so(record: Record, disk: str, tmp_path: Path) -> None:
+    """A read that the disk cannot do has failed = 1; the error is not the program's to see alone."""
+    os.truncate(tmp_path / "disk", 1 << 20)  # the device keeps its size: reads beyond fail
+    script = (
+        "import mmap, os, sys\ndisk = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)\nmemory = mmap.mmap(-1, 4096)\n"
+        "for n in range(7):\n    try: os.preadv(disk, [memory], (2 << 20) + 65536 * n)\n    except OSError: pass"
+    )
+    rows = of(record("block", python(script, disk)).rows("block"), disk, "read")
+    assert [row["failed"] for row in rows] == [1] * 7
+
+
+def test_a_flush_belongs_to_the_process(record: Record, disk: str) -> None:
+    """Each fsync() of the disk is a flush of the process that called it, although the block layer makes the request."""
+    script = "import os, sys\ndisk = os.open(sys.argv[1], os.O_RDWR)\nfor n in range(13): os.fsync(disk)"
+    recording = record("block", python(script, disk))
+    rows = of(recording.rows("block"), disk, "flush")
+    assert Counter((row["pid"], row["issued"], row["bytes"]) for row in rows) == {(recording.pid, 0, 0): 13}
