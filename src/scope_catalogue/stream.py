@@ -35,6 +35,8 @@ class Column:
         stack: the texts are call stacks: frames separated by semicolons, outermost first.
         cut_if: a column that is not 0 in rows in which this one lacks the end of its list or the beginning of its path.
         codes: the names that the numbers have; rows keep the numbers.
+        identity: the values only tell things apart, or say when something was, such as ids, addresses and times since
+            boot: that rows have different ones says nothing about why they differ.
     """
 
     meaning: str
@@ -43,6 +45,7 @@ class Column:
     stack: bool = False
     cut_if: str = ""
     codes: Codes | None = None
+    identity: bool = False
 
     def cut(self, text: str, value: object) -> str:
         """The text of a value that was cut, with ... where the rest was."""

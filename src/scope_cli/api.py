@@ -100,6 +100,14 @@ class Changed(TypedDict):
     email: str
 
 
+class Shares(TypedDict):
+    """A value, and the share of the rows that have it."""
+
+    value: str | None
+    inside: float
+    outside: float
+
+
 class Conflict(TypedDict):
     """An agent that was refused because another has its machine id."""
 
@@ -134,6 +142,14 @@ class Deleted(TypedDict):
     """The template is gone."""
 
     name: str
+
+
+class RowsRead(TypedDict):
+    """How many rows there are on a side, and how many of them were compared."""
+
+    rows: int
+    read: int
+    complete: bool
 
 
 class Document(TypedDict):
@@ -337,6 +353,14 @@ class Spool(TypedDict):
     records: int
     dropped_records: int
     deferred_records: int
+
+
+class Quantiles(TypedDict):
+    """Of the rows that have the number; null: none has."""
+
+    p50: float | None
+    p90: float | None
+    p99: float | None
 
 
 class ProbeOption(TypedDict):
@@ -660,6 +684,13 @@ class Node(TypedDict):
     conflict: Conflict | None
 
 
+class Numbers(TypedDict):
+    """The numbers of a column."""
+
+    inside: Quantiles
+    outside: Quantiles
+
+
 class ProbeStream(TypedDict):
     """A stream of a probe."""
 
@@ -757,6 +788,18 @@ class Nodes(TypedDict):
     nodes: list[Node]
 
 
+class ColumnDifference(TypedDict):
+    """A column whose values differ."""
+
+    column: str
+    meaning: str
+    unit: str
+    difference: float
+    sure: float
+    values: list[Shares]
+    numbers: Numbers | None
+
+
 class Probe(TypedDict):
     """A probe of an agent."""
 
@@ -794,6 +837,15 @@ class Tasks(TypedDict):
     """Tasks, the newest first."""
 
     tasks: list[Task]
+
+
+class Difference(TypedDict):
+    """What differs inside from outside."""
+
+    inside: RowsRead
+    outside: RowsRead
+    columns: list[ColumnDifference]
+    stacks: list[str]
 
 
 class Probes(TypedDict):
@@ -1017,6 +1069,34 @@ class Api(ABC):
             task=task,
             column=column,
             columns=columns,
+        )
+        return answer
+
+    def get_difference(
+        self,
+        stream: str,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        where: str | None = None,
+        machine: str | None = None,
+        task: str | None = None,
+        against_since: str | None = None,
+        against_until: str | None = None,
+        against_where: str | None = None,
+    ) -> Difference:
+        """What differs between rows of a window and filter (inside) and others (outside), the most different first."""
+        answer: Difference = self.get(
+            "compare",
+            stream,
+            since=since,
+            until=until,
+            where=where,
+            machine=machine,
+            task=task,
+            against_since=against_since,
+            against_until=against_until,
+            against_where=against_where,
         )
         return answer
 

@@ -69,37 +69,38 @@ class Names:
 
 
 HEADER = {
-    "ktime_ns": Column("time of the event since boot (CLOCK_BOOTTIME)", "ns"),
+    "ktime_ns": Column("time of the event since boot (CLOCK_BOOTTIME)", "ns", identity=True),
     "start_ns": Column(
-        "when the process started, since boot (CLOCK_BOOTTIME); with pid, it identifies a process", "ns"
+        "when the process started, since boot (CLOCK_BOOTTIME); with pid, it identifies a process", "ns", identity=True
     ),
-    "cgroup_id": Column("id of the thread's cgroup v2"),
+    "cgroup_id": Column("id of the thread's cgroup v2", identity=True),
     "pid": Column(
-        "process id as seen on the host; absent, like all columns about the process, if no process caused the event"
+        "process id as seen on the host; absent, like all columns about the process, if no process caused the event",
+        identity=True,
     ),
-    "tid": Column("thread id as seen on the host"),
+    "tid": Column("thread id as seen on the host", identity=True),
     "uid": Column("user id as seen on the host"),
     "cpu": Column("CPU on which the event happened"),
     "comm": Column("name of the thread"),
 }
 
 OF_INTERVAL = {
-    "ktime_ns": Column("end of the interval, since boot (CLOCK_BOOTTIME)", "ns"),
-    "interval_ns": Column("length of the interval", "ns"),
+    "ktime_ns": Column("end of the interval, since boot (CLOCK_BOOTTIME)", "ns", identity=True),
+    "interval_ns": Column("length of the interval", "ns", identity=True),
 }
 
 PROCESS = {
     **OF_INTERVAL,
     "start_ns": HEADER["start_ns"],
-    "cgroup_id": Column("id of the process's cgroup v2"),
+    "cgroup_id": Column("id of the process's cgroup v2", identity=True),
     "pid": HEADER["pid"],
     "uid": HEADER["uid"],
     "comm": Column("name of the process's main thread"),
 }
 
 FILE_PATH = {  # of a stream with the paths of a summary's files: struct scope_file_path
-    "inode": Column("inode number of the file"),
-    "device": Column("device number of the file system: major << 20 | minor"),
+    "inode": Column("inode number of the file", identity=True),
+    "device": Column("device number of the file system: major << 20 | minor", identity=True),
     "file_type": Column("S_IFMT bits", hex=True),
     "path": Column("absolute path", cut_if="path_truncated"),
     "path_truncated": Column("1 if the beginning of the path was cut"),

@@ -100,8 +100,8 @@ PROBE = Probe(
             "file_summary",
             "reads and writes per process and file",
             columns={
-                "inode": Column("inode number of the file"),
-                "device": Column("device number of the file system: major << 20 | minor"),
+                "inode": Column("inode number of the file", identity=True),
+                "device": Column("device number of the file system: major << 20 | minor", identity=True),
                 "file_type": Column("S_IFMT bits: regular file, directory, socket, pipe, ...", hex=True),
                 "reads": Column("number of read calls"),
                 "read_bytes": Column("bytes read", "bytes"),

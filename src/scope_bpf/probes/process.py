@@ -54,7 +54,7 @@ PROBE = Probe(
                     cut_if="args_truncated",
                 ),
                 "cwd": Column("working directory", cut_if="cwd_truncated"),
-                "ppid": Column("pid of the parent process"),
+                "ppid": Column("pid of the parent process", identity=True),
                 "ret": Column("0, or -errno if the exec failed", codes=Codes.ERROR),
                 "args_truncated": Column(
                     "1 if arguments were cut: longer than 12 KiB, or more than 512 for a failed exec"
@@ -76,9 +76,9 @@ PROBE = Probe(
             "fork",
             "one row per new process or thread; pid, comm and so on are the parent's",
             columns={
-                "child_pid": Column("pid of the child; for a thread, the parent's pid"),
-                "child_tid": Column("tid of the child"),
-                "child_start_ns": Column("when the child's process started, CLOCK_BOOTTIME", "ns"),
+                "child_pid": Column("pid of the child; for a thread, the parent's pid", identity=True),
+                "child_tid": Column("tid of the child", identity=True),
+                "child_start_ns": Column("when the child's process started, CLOCK_BOOTTIME", "ns", identity=True),
             },
             shown=Shown(
                 tables=(Table(("comm",), title="new processes and threads by parent"),),
@@ -90,7 +90,7 @@ PROBE = Probe(
             "exit",
             "one row per ended process, timed at the end of its last thread; tid and comm are the main thread's",
             columns={
-                "ppid": Column("pid of the parent process"),
+                "ppid": Column("pid of the parent process", identity=True),
                 "exit_code": Column("exit code"),
                 "signal": Column("signal that ended the process; 0: none", codes=Codes.SIGNAL),
                 "core_dumped": Column("1 if the process left a core dump"),

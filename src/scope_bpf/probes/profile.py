@@ -101,7 +101,7 @@ PROBE = Probe(
                 "duration_ns": Column(
                     "of a sample: the time between two samples; else: how long the part lasted", "ns"
                 ),
-                "stack_id": Column("number of the stack, unique within the process", hex=True),
+                "stack_id": Column("number of the stack, unique within the process", hex=True, identity=True),
             },
             hidden=("part_id",),
             derived={"part": _PART},
@@ -123,7 +123,7 @@ PROBE = Probe(
             "samples, and times off a CPU, by stack",
             columns={
                 "thread_comm": Column("name of the thread"),
-                "stack_id": Column("number of the stack, unique within the process", hex=True),
+                "stack_id": Column("number of the stack, unique within the process", hex=True, identity=True),
                 "count": Column("samples, or times off a CPU that ended in the interval"),
                 "total_ns": Column("sum of their durations", "ns"),
             },

@@ -70,14 +70,15 @@ PROBE = Probe(
                     "1 if prev_state is 0: the time slice was over, another thread preempted it, or it yielded"
                 ),
                 "waker_pid": Column(
-                    f"pid of the waker; for a wakeup in an interrupt, the interrupted process; {_WOKEN}"
+                    f"pid of the waker; for a wakeup in an interrupt, the interrupted process; {_WOKEN}",
+                    identity=True,
                 ),
-                "waker_tid": Column("tid of the waker"),
+                "waker_tid": Column("tid of the waker", identity=True),
                 "waker_comm": Column("name of the waker"),
-                "next_pid": Column("pid of the next thread; 0: the idle thread"),
-                "next_tid": Column("tid of the next thread"),
+                "next_pid": Column("pid of the next thread; 0: the idle thread", identity=True),
+                "next_tid": Column("tid of the next thread", identity=True),
                 "next_comm": Column("name of the next thread"),
-                "next_start_ns": Column("when the next thread's process started", "ns"),
+                "next_start_ns": Column("when the next thread's process started", "ns", identity=True),
             },
             hidden=("woken",),
             null_unless={

@@ -164,8 +164,10 @@ PROBE = Probe(
                 "thread_comm": Column("name of the thread"),
                 "part": Column("on_cpu; run_queue: runnable, waiting for a CPU; blocked"),
                 "nr": Column("if blocked: number of the syscall; negative outside of syscalls, see blocked_in"),
-                "inode": Column("inode number of the file that the syscall waits for; absent if it waits for no file"),
-                "device": Column("device number of that file's file system: major << 20 | minor"),
+                "inode": Column(
+                    "inode number of the file that the syscall waits for; absent if it waits for no file", identity=True
+                ),
+                "device": Column("device number of that file's file system: major << 20 | minor", identity=True),
                 "file_type": Column("S_IFMT bits of that file", hex=True),
                 "count": Column("how often the part ended in the interval"),
                 "total_ns": Column("time in this part during the interval, even if the part has not ended", "ns"),

@@ -140,7 +140,7 @@ _HELD = {
 }
 _COMMON = {
     "duration_ns": Column("from entry to return", "ns"),
-    "stream": Column("the CUDA stream's handle; 0: the default stream", hex=True),
+    "stream": Column("the CUDA stream's handle; 0: the default stream", hex=True, identity=True),
     "result": Column("returned value; 0: success; absent if the thread ended during the call"),
     "device": _DEVICE,
     "nested": _NESTED,
@@ -176,9 +176,9 @@ _CALL = Stream(
     columns=_COMMON
     | {
         "bytes": Column("memory allocated, freed, copied, set or mapped", "bytes"),
-        "ptr": Column("address of the memory allocated, freed or set", hex=True),
-        "src": Column("source address of a copy", hex=True),
-        "dst": Column("destination address of a copy", hex=True),
+        "ptr": Column("address of the memory allocated, freed or set", hex=True, identity=True),
+        "src": Column("source address of a copy", hex=True, identity=True),
+        "dst": Column("destination address of a copy", hex=True, identity=True),
         "live_bytes": Column("the process's memory of this kind on this device, after the allocation or free", "bytes"),
     },
     derived=_DESCRIBED
@@ -260,9 +260,9 @@ _LAUNCH = Stream(
         "block_y": Column("threads in a block, y"),
         "block_z": Column("threads in a block, z"),
         "shared_bytes": Column("dynamic shared memory per block", "bytes"),
-        "arguments": Column("address of the array of pointers to the arguments", hex=True),
-        "handle": Column("launched kernel: address of its host function, or its handle", hex=True),
-        "offset": Column("offset of the kernel's host function in the module's file", hex=True),
+        "arguments": Column("address of the array of pointers to the arguments", hex=True, identity=True),
+        "handle": Column("launched kernel: address of its host function, or its handle", hex=True, identity=True),
+        "offset": Column("offset of the kernel's host function in the module's file", hex=True, identity=True),
     },
     derived=_DESCRIBED | _RESULT_NAME,
     derive=_described_with_result,
@@ -367,7 +367,9 @@ _LIVE = Stream(
     "memory not freed yet, by the stack that allocated it",
     columns=_LIVE_NOW
     | {
-        "stack_id": Column("tells apart stacks with equal text: they differ in a line of the same function", hex=True),
+        "stack_id": Column(
+            "tells apart stacks with equal text: they differ in a line of the same function", hex=True, identity=True
+        ),
         "ended": _ENDED,
     },
     mode=Mode.SUMMARY,

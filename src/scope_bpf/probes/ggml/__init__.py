@@ -127,7 +127,7 @@ PROBE = Probe(
             columns={
                 "function": Column("aligned_malloc, aligned_free, cuda_pool_alloc or cuda_pool_free"),
                 "bytes": Column("size; absent for a free of memory that was allocated before recording", "bytes"),
-                "address": Column("address of the memory", hex=True),
+                "address": Column("address of the memory", hex=True, identity=True),
             },
             resolved={"stack": stacks.STACK},
             hidden=("stack_id", "has_bytes"),
@@ -176,7 +176,9 @@ PROBE = Probe(
                 "live_count": Column("allocations not freed yet"),
                 "allocations": Column("all allocations since recording began"),
                 "stack_id": Column(
-                    "tells apart stacks with equal text: they differ in a line of the same function", hex=True
+                    "tells apart stacks with equal text: they differ in a line of the same function",
+                    hex=True,
+                    identity=True,
                 ),
                 "ended": Column("1 in the last row of a process"),
             },

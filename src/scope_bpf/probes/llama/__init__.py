@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from scope_bpf.code.modules import Modules
     from scope_bpf.code.resolver import Resolver
 
-_CONTEXT = Column("address of the llama_context, which identifies it in its process", hex=True)
-_SEQUENCE = Column("sequence of the context; servers have one for each request that they compute at the same time")
-_REQUEST = Column("number of the request in its context, from 1")
+_CONTEXT = Column("address of the llama_context, which identifies it in its process", hex=True, identity=True)
+_SEQUENCE = Column(
+    "sequence of the context; servers have one for each request that they compute at the same time", identity=True
+)
+_REQUEST = Column("number of the request in its context, from 1", identity=True)
 _DRAFT = Column("1 if the context only proposes tokens, which another one checks: speculative decoding")
 _SECOND_NS = 1e9
 

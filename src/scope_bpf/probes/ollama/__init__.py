@@ -17,8 +17,8 @@ from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
 from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, LatestRows, Quantiles, Sum, Table
 
-_CONNECTION = Column("number of the socket's inode, which identifies the connection")
-_REQUEST = Column("number of the request since recording began, from 1")
+_CONNECTION = Column("number of the socket's inode, which identifies the connection", identity=True)
+_REQUEST = Column("number of the request since recording began, from 1", identity=True)
 
 
 def _derive_request(rows: Rows) -> dict[str, pa.Array]:
@@ -160,8 +160,8 @@ PROBE = Probe(
                 "read_ns": Column("sum of the durations of the calls that read the file", "ns"),
                 "maps": Column("calls that mapped the file"),
                 "reads": Column("calls that read the file"),
-                "inode": Column("inode number of the file"),
-                "device": Column("device number of the file system: major << 20 | minor"),
+                "inode": Column("inode number of the file", identity=True),
+                "device": Column("device number of the file system: major << 20 | minor", identity=True),
                 "ended": Column(
                     "idle: nothing has happened for 2 s, or 30 s if the file is still open; exited: the process ended; "
                     "not: it may go on after the trace. A load that goes on later has another row"

@@ -31,7 +31,9 @@ _FUNCTION = Column("name of the function, without its class; <module> for the co
 _FILE = Column("file of the function's code, as Python names it; absent if unreadable, or longer than 1,022 bytes")
 _PROGRAMS = ("calls_exit", "calls_exec")
 _SAMPLED = {"stack": stacks.STACK, "python": stacks.COLUMNS["python"]}
-_STACK_ID = Column("number of the stack, unique within the process; 0: no Python function ran, or not kept", hex=True)
+_STACK_ID = Column(
+    "number of the stack, unique within the process; 0: no Python function ran, or not kept", hex=True, identity=True
+)
 _BY_LINE = Table(
     ("comm", "python"),
     (Count(), Sum("duration_ns")),
@@ -152,7 +154,7 @@ PROBE = Probe(
             "python_call_summary",
             "counts and durations of calls, by process and function",
             columns={
-                "code": Column("a hash of the names of file and function"),
+                "code": Column("a hash of the names of file and function", identity=True),
                 "calls": Column("calls that ended in the interval"),
                 "total_ns": Column("sum of the durations; calls within calls of the same function count in both", "ns"),
                 "self_ns": Column("sum of the durations without those of calls inside", "ns"),

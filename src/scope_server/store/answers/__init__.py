@@ -1,4 +1,5 @@
 """Many rows for one answer, in bounded work: `side` says which rows, `part` chooses blocks if there are too many.
 
-`stacks` adds up the rows of a flame graph, `sample` takes rows to be compared, `texts` finds what keys stand for.
+`stacks` adds up the rows of a flame graph; `sample` takes rows, which `comparison` compares; `texts` finds what keys
+stand for.
 """

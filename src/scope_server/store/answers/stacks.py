@@ -22,7 +22,7 @@ from scope_views.flames.tree import OTHER, Stacks
 MOST_ROWS = 2_000_000  # that are read of a side
 MOST_STACKS = 50_000  # distinct ones, the heaviest; the rest is one frame
 COUNT = "count"
-SETTINGS = "SET LOCAL jit = off"  # compiling takes longer than these queries
+SETTINGS = "SET LOCAL jit = off; SET LOCAL work_mem = '64MB'"  # compiling takes longer than these queries
 
 
 @dataclass(frozen=True)

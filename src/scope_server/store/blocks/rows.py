@@ -42,17 +42,22 @@ def places(
     return _both(stream, sql.SQL(f"time, batch, ordinal, {_PART}, {_BLOCK}, {_PLACE}"), stored(columns), where, blocks)
 
 
-def rows_at(stream: str, columns: Iterable[Record], found: sql.Composable) -> sql.Composed:
-    """A query of the rows at the places in the table `found`. Each block is unpacked once."""
+def rows_at(stream: str, columns: Iterable[Record], found: sql.Composable, *, with_block: bool = False) -> sql.Composed:
+    """A query of the rows at the places in the table `found`. Each block is unpacked once.
+
+    Args:
+        with_block: the rows also have the place of their block, as `found` has it.
+    """
     every = stored(columns)
+    block = sql.SQL(f", f.{_PART}, f.{_BLOCK}" if with_block else "")
     opened, taken = _unpacking(every)
     return sql.SQL(" UNION ALL ").join(
         sql.SQL(
-            f"SELECT {{taken}} FROM (SELECT {_PART}, {_BLOCK}, array_agg({_PLACE}) AS places FROM {{found}}"
+            f"SELECT {{taken}}{{block}} FROM (SELECT {_PART}, {_BLOCK}, array_agg({_PLACE}) AS places FROM {{found}}"
             " GROUP BY 1, 2) AS f CROSS JOIN LATERAL"
             f" (SELECT {{opened}} FROM {{table}} WHERE tableoid = f.{_PART} AND ctid = f.{_BLOCK} OFFSET 0) AS b"
             " CROSS JOIN unnest(f.places) AS place (n)"
-        ).format(taken=taken, found=found, opened=opened, table=sql.Identifier(schema, stream))
+        ).format(taken=taken, block=block, found=found, opened=opened, table=sql.Identifier(schema, stream))
         for schema in (FRESH, PACKED)
     )
 

@@ -1,0 +1,132 @@
+"""What differs between two sets of rows of a stream."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from scope_server.accounts.caller import Role
+from scope_server.api.context import DATABASE
+from scope_server.api.resources.streams import StreamPath, stream_named
+from scope_server.api.resources.window import AgainstQuery, others, selection_of
+from scope_server.api.routing.call import Call
+from scope_server.api.routing.models import Answer
+from scope_server.api.routing.rates import WORK
+from scope_server.api.routing.route import PREFIX, OfStream, Routes
+from scope_server.errors import InvalidQuery
+from scope_server.store.answers.comparison import MOST_ROWS, comparison
+from scope_server.store.answers.sample import Sample
+from scope_server.store.schema.columns import StreamTable
+from scope_views.comparison.compare import Differing
+
+ROUTES = Routes()
+
+_SHARE = Field(ge=0, le=1)
+_SURE = (
+    "1 - p, with p of Fisher's exact test (the value that differs most) or of the Kolmogorov-Smirnov test, times the "
+    "number of columns. The tests take rows for independent, or if not all blocks were read, blocks"
+)
+_DIFFERENCE = "of the distributions: total variation (shares of values) or Kolmogorov-Smirnov distance (numbers)"
+
+
+class RowsRead(Answer):
+    """How many rows there are on a side, and how many of them were compared."""
+
+    rows: int = Field(description="an estimate if not `complete`")
+    read: int = Field(description=f"at most about {MOST_ROWS:,}, evenly chosen over the window")
+    complete: bool = Field(description="all stored rows of the window were looked at to find those of the filter")
+
+
+class Shares(Answer):
+    """A value, and the share of the rows that have it."""
+
+    value: str | None = Field(description="null: rows without a value")
+    inside: float = _SHARE
+    outside: float = _SHARE
+
+
+class Quantiles(Answer):
+    """Of the rows that have the number; null: none has."""
+
+    p50: float | None
+    p90: float | None
+    p99: float | None
+
+
+class Numbers(Answer):
+    """The numbers of a column."""
+
+    inside: Quantiles
+    outside: Quantiles
+
+
+class ColumnDifference(Answer):
+    """A column whose values differ."""
+
+    column: str
+    meaning: str
+    unit: str
+    difference: Annotated[float, Field(ge=0, le=1, description=_DIFFERENCE)]
+    sure: Annotated[float, Field(ge=0, le=1, description=_SURE)]
+    values: list[Shares] = Field(description="those whose shares differ most; of numbers, none")
+    numbers: Numbers | None
+
+
+class Difference(Answer):
+    """What differs inside from outside."""
+
+    inside: RowsRead
+    outside: RowsRead
+    columns: list[ColumnDifference] = Field(description="by `difference` times `sure`, the largest first")
+    stacks: list[str] = Field(description="columns of stacks that rows have: /flamegraph shows their difference")
+
+
+def _of_stream(table: StreamTable) -> OfStream:
+    return OfStream(f"What differs in {table.name}: {table.meaning}", Difference, AgainstQuery)
+
+
+@ROUTES.get(f"{PREFIX}/compare/{{stream}}", Role.VIEWER, rate=WORK, of_stream=_of_stream)
+async def get_difference(call: Call, path: StreamPath, query: AgainstQuery) -> Difference:
+    """What differs between rows of a window and filter (inside) and others (outside), the most different first.
+
+    Without `against_...`, the others are the other rows of the same window. Columns are compared by the distance of
+    their distributions, and ordered by it, weighted by how sure it is. Left out are ids, times, and what the filters
+    name. The same rows have the same answer.
+    """
+    table = stream_named(call, path)
+    if query.where is None and not query.has_others:
+        detail = "it says what is compared with the rest: give a filter, or another window with against_since"
+        raise InvalidQuery(detail, parameter="where")
+    inside = await selection_of(call, table, query)
+    async with call[DATABASE].snapshot() as connection:
+        found = await comparison(connection, inside, others(inside, query))
+    return Difference(
+        inside=_read(found.inside),
+        outside=_read(found.outside),
+        columns=[_shown(table, each) for each in found.columns],
+        stacks=list(found.stacks),
+    )
+
+
+def _read(side: Sample) -> RowsRead:
+    return RowsRead(rows=side.estimate, read=side.rows.num_rows, complete=side.part.complete)
+
+
+def _shown(table: StreamTable, each: Differing) -> ColumnDifference:
+    described = table.described.by_name.get(each.column.name)
+    numbers = None
+    if each.numbers:
+        inside, outside = (
+            Quantiles(**{name: its.get(name) for name in Quantiles.model_fields}) for its in each.numbers
+        )
+        numbers = Numbers(inside=inside, outside=outside)
+    return ColumnDifference(
+        column=each.column.name,
+        meaning=each.column.meaning,
+        unit=described.unit if described else "",
+        difference=round(each.difference, 4),
+        sure=round(each.sure, 6),
+        values=[
+            Shares(value=one.value, inside=round(one.inside, 4), outside=round(one.outside, 4)) for one in each.values
+        ],
+        numbers=numbers,
+    )

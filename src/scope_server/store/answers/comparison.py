@@ -1,0 +1,127 @@
+"""Two sides of a stream compared: samples are read, the columns that differ are found, and their values get texts."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from psycopg import sql
+
+from scope_catalogue.condition import columns_read
+from scope_server.store.answers.sample import BLOCK, Sample, sample
+from scope_server.store.answers.texts import names
+from scope_server.store.blocks.layout import is_list
+from scope_server.store.reading.database import Connection
+from scope_server.store.reading.filters import array
+from scope_server.store.reading.selection import Selection
+from scope_server.store.schema.columns import IN_PROCESS, Kind, StreamTable
+from scope_views.comparison.compare import Compared, Differing, Value, compared
+
+MOST_ROWS = 20_000  # of each side that are compared
+
+_NODE = Compared("node", "name of the machine")
+_OF_PROCESS = {
+    "exe": Compared("exe", "the program's file"),
+    "container": Compared("container", "container of the process"),
+}
+_MACHINES = sql.SQL("SELECT id, hostname FROM store.machines WHERE id = ANY({})")
+_PROCESSES = sql.SQL("SELECT id, exe, container FROM store.processes WHERE id = ANY({})")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs.
+
+    Attributes:
+        columns: the most different first; values are texts.
+        stacks: columns with stacks that rows of either side have.
+    """
+
+    inside: Sample
+    outside: Sample
+    columns: Sequence[Differing]
+    stacks: Sequence[str]
+
+
+async def comparison(connection: Connection, inside: Selection, outside: Selection) -> Comparison:
+    """Compares the rows of two selections of a stream. Call it in a transaction with one snapshot.
+
+    Raises:
+        psycopg.Error: the database refused a query.
+    """
+    table = inside.table
+    read = ["time", "machine", "process", *(one.name for one in table.columns if not is_list({"sql": one.sql}))]
+    one = await sample(connection, inside, MOST_ROWS, read)
+    other = await sample(connection, outside, MOST_ROWS, read)
+    tables = [await _with_dimensions(connection, table, each.rows) for each in (one, other)]
+    named = {column for each in (inside, outside) if each.where for column in columns_read(each.where)}
+    wanted = list(_compared(table, named))
+    clusters = "" if one.whole and other.whole else BLOCK
+    found = await asyncio.to_thread(
+        compared, tables[0], tables[1], wanted, weight=table.rollup.count, clusters=clusters
+    )
+    stacked = [each.name for each in table.described.columns if each.stack]
+    present = [name for name in stacked if any(rows[name].null_count < len(rows) for rows in tables)]
+    return Comparison(one, other, await _with_texts(connection, table, found), present)
+
+
+def _compared(table: StreamTable, named: set[str]) -> Iterator[Compared]:
+    """The columns that are compared: no ids and times, no stacks, none that the choice of rows names."""
+    flags = {column.cut_if for column in table.described.columns}
+    for column in table.described.columns:
+        stored = table.column(column.name)
+        if stored is None or stored.kind is Kind.STACK or is_list({"sql": stored.sql}):
+            continue
+        if column.identity or column.name in named or column.name in flags or column.name == table.rollup.count:
+            continue
+        yield Compared(column.name, column.meaning, bool(column.unit), column.hex)
+    taken = table.described.by_name.keys() | named
+    yield _NODE
+    if table.of_processes and not named & {*IN_PROCESS}:
+        yield from (each for name, each in _OF_PROCESS.items() if name not in taken)
+
+
+async def _with_dimensions(connection: Connection, table: StreamTable, rows: pa.Table) -> pa.Table:
+    """The rows with the columns of their machines and processes; keys of names in dictionaries."""
+    for column in table.columns:
+        if column.kind is Kind.NAME:
+            place = rows.schema.get_field_index(column.name)
+            rows = rows.set_column(place, column.name, rows[column.name].dictionary_encode())
+    machines = await _looked_up(connection, _MACHINES, rows["machine"])
+    rows = rows.append_column("node", _mapped(rows["machine"], machines, "hostname"))
+    if table.of_processes:
+        processes = await _looked_up(connection, _PROCESSES, rows["process"])
+        for name in _OF_PROCESS.keys() - table.described.by_name.keys():
+            rows = rows.append_column(name, _mapped(rows["process"], processes, name))
+    return rows
+
+
+async def _looked_up(connection: Connection, query: sql.SQL, keys: pa.ChunkedArray) -> dict[int, Any]:
+    found = await (await connection.execute(query.format(array(keys.unique().to_pylist())))).fetchall()
+    return {row["id"]: row for row in found}
+
+
+def _mapped(keys: pa.ChunkedArray, found: Mapping[int, Any], name: str) -> pa.Array:
+    encoded = keys.combine_chunks().dictionary_encode()
+    texts = [found.get(key, {}).get(name) for key in encoded.dictionary.to_pylist()]
+    return pa.array(texts, pa.string()).take(encoded.indices)
+
+
+async def _with_texts(connection: Connection, table: StreamTable, found: Sequence[Differing]) -> list[Differing]:
+    keyed = {column.name for column in table.columns if column.kind is Kind.NAME}
+    keys = {one.value for each in found if each.column.name in keyed for one in each.values if one.value is not None}
+    texts = await names(connection, keys)
+    return [replace(each, values=[_shown(table, each, one, texts) for one in each.values]) for each in found]
+
+
+def _shown(table: StreamTable, of: Differing, one: Value, texts: Mapping[int, str]) -> Value:
+    if one.value is None:
+        return one
+    name = of.column.name
+    stored, described = table.column(name), table.described.by_name.get(name)
+    if stored is not None and stored.kind is Kind.NAME:
+        return replace(one, value=texts.get(one.value))
+    if described is not None and described.codes:
+        return replace(one, value=described.codes.shown(int(one.value)))
+    return replace(one, value=hex(one.value) if of.column.is_code and isinstance(one.value, int) else str(one.value))
