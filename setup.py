@@ -10,7 +10,7 @@ class BuildPackage(build_py):
     """Makes the files that are shipped but not committed before the package is gathered."""
 
     def run(self) -> None:
-        """Makes them with the Makefile's rules."""
+        """Makes them with the Makefile's rules. The console is made by `make build` alone, since it needs Node."""
         subprocess.run(["make", "--no-print-directory", "objects", "hold", "stubs", "catalogue"], check=True)
         super().run()
 

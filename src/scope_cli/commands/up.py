@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> None:
             first = _patiently(partial(_begun, stack.client(_ANSWER_S)), voice.say, stop)
         if first:
             voice.say(f"first login: {first.email}, password {first.password} (shown only now)")
-        voice.say(f"API {stack.url}/api/v1; database in {state}/postgres")
+        voice.say(f"console {stack.url}, API {stack.url}/api/v1; database in {state}/postgres")
         if voice.console.is_terminal:
             logs.to_file(state / "up.log")
             _show(voice, stack, first, stop)
@@ -141,7 +141,7 @@ def _show(voice: "Voice", stack: "Stack", first: "FirstLogin | None", stop: Flag
 
     from scope_cli.overview import Overview
 
-    headline = f"SCOPE records. API {stack.url}/api/v1, process {os.getpid()}"
+    headline = f"SCOPE records. Console {stack.url}, process {os.getpid()}"
     if first:
         headline += f". First login {first.email}, password {first.password}"
     overview = Overview(stack.client(_ANSWER_S), headline, lambda: stack.lines)

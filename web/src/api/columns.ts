@@ -1,0 +1,36 @@
+import type { components } from "./schema";
+
+export type Stream = components["schemas"]["KnownStream"];
+export type Column = components["schemas"]["StreamColumn"];
+export type Kind = "text" | "whole" | "number" | "truth" | "list";
+
+/** Columns that every stream of processes has: shown last, because they rarely differ. */
+const COMMON = ["ktime_ns", "start_ns", "cgroup_id", "pid", "tid", "uid", "cpu", "comm", "interval_ns"];
+
+export function kindOf(column: Column): Kind {
+  if (column.type.startsWith("dictionary") || column.type === "string") return "text";
+  if (column.type.includes("list")) return "list";
+  if (column.type === "bool") return "truth";
+  return column.type.startsWith("float") || column.type === "double" ? "number" : "whole";
+}
+
+/** The column that the heatmap, the slowest rows and comparisons measure; none: rows are only counted. */
+export function measured(stream: Stream): Column | undefined {
+  const names = [stream.rollup.measured, "duration_ns", "total_ns", "lifetime_ns"];
+  return names.map((name) => stream.columns.find((one) => one.name === name)).find((one) => one !== undefined);
+}
+
+/** The stream's own columns first, then those that all streams have. */
+export function ordered(stream: Stream): Column[] {
+  const place = (column: Column) => COMMON.indexOf(column.name);
+  return [...stream.columns].sort((one, other) => place(one) - place(other));
+}
+
+/** The columns that a table of rows begins with. */
+export function usual(stream: Stream): string[] {
+  const own = stream.columns.filter((one) => !COMMON.includes(one.name) && !one.stack && kindOf(one) !== "list");
+  const first = stream.columns.some((one) => one.name === "pid") ? ["comm", "pid"] : [];
+  const measure = measured(stream)?.name;
+  const rest = own.map((one) => one.name).filter((name) => name !== measure && !name.endsWith("_id"));
+  return [...first, ...(measure ? [measure] : []), ...rest.slice(0, 6)];
+}

@@ -1,0 +1,172 @@
+import { Trans, useLingui } from "@lingui/react/macro";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { json } from "../api/client";
+import { type Column, measured, type Stream } from "../api/columns";
+import { FlamePicture } from "../flames/picture";
+import { also } from "../parts/complete";
+import { cell, clock, quantity, share } from "../parts/format";
+import { useAddress } from "../parts/search";
+import { Empty, Partial, Shown } from "../parts/states";
+import { asked, type Selection } from "../parts/times";
+import { useWindow } from "./explore.api";
+
+interface Side {
+  rows: number;
+  read: number;
+}
+
+interface Numbers {
+  p50: number;
+  p90: number;
+  p99: number;
+}
+
+interface Difference {
+  column: string;
+  meaning: string;
+  difference: number;
+  sure: number;
+  values: { value: unknown; inside: number; outside: number }[];
+  numbers: { inside: Numbers; outside: Numbers } | null;
+}
+
+interface Comparison {
+  inside: Side;
+  outside: Side;
+  columns: Difference[];
+  stacks: string[];
+}
+
+const SHOWN = 6;
+
+/** What differs in the brushed part from the rest of the window: columns with their shares, then stacks. */
+export function Brushed({ stream, selection }: { stream: Stream; selection: Selection }) {
+  const { t } = useLingui();
+  const [search] = useAddress();
+  const { key, now } = useWindow(stream, selection);
+  const column = measured(stream);
+  const [all, setAll] = useState(false);
+  const outside = () => {
+    const { since, until } = asked(search);
+    return { against_since: since, against_until: until, against_where: search.where ?? "" };
+  };
+  const found = useQuery({
+    queryKey: ["compare", ...key, search.since, search.until],
+    queryFn: ({ signal }) => json<Comparison>(`compare/${stream.name}`, { ...now(), ...outside() }, signal),
+    staleTime: Infinity,
+  });
+  const range =
+    column && (selection.least !== undefined || selection.most !== undefined)
+      ? `${quantity(selection.least ?? 0, column.unit)} – ${selection.most === undefined ? "∞" : quantity(selection.most, column.unit)}`
+      : "";
+  return (
+    <section className="card brushed" aria-label={t`What differs`}>
+      <div className="row">
+        <h2>
+          <Trans>What differs</Trans>
+        </h2>
+        <span className="soft">
+          {clock(selection.since)} – {clock(selection.until)} {range && `· ${column?.name} ${range}`}
+        </span>
+      </div>
+      <Shown of={found} height={260}>
+        {(answer) => (
+          <>
+            <p className="soft">
+              <Trans>
+                {cell(answer.inside.rows)} rows inside, {cell(answer.outside.rows)} outside
+              </Trans>
+            </p>
+            {(answer.inside.read < answer.inside.rows || answer.outside.read < answer.outside.rows) && (
+              <Partial>
+                <Trans>
+                  Compared by a sample: {cell(answer.inside.read)} rows inside and {cell(answer.outside.read)} outside were read.
+                </Trans>
+              </Partial>
+            )}
+            {answer.columns.length === 0 ? (
+              <Empty title={<Trans>No column differs</Trans>}>
+                <Trans>The rows inside look like those outside in everything that is recorded.</Trans>
+              </Empty>
+            ) : (
+              <div className="differences">
+                {answer.columns.slice(0, all ? undefined : SHOWN).map((one) => (
+                  <DifferenceCard key={one.column} difference={one} column={stream.columns.find((other) => other.name === one.column)} />
+                ))}
+              </div>
+            )}
+            {answer.columns.length > SHOWN && (
+              <button type="button" onClick={() => setAll(!all)}>
+                {all ? t`Fewer columns` : t`${answer.columns.length - SHOWN} hidden columns`}
+              </button>
+            )}
+            {answer.stacks.map((stack) => (
+              <div key={stack}>
+                <h3>
+                  <Trans>Where the time went inside, against outside</Trans>
+                </h3>
+                <FlamePicture stream={stream} query={{ ...now(), ...outside(), column: stack }} cacheKey={[...key, stack]} difference />
+              </div>
+            ))}
+          </>
+        )}
+      </Shown>
+    </section>
+  );
+}
+
+function DifferenceCard({ difference, column }: { difference: Difference; column?: Column }) {
+  const { t } = useLingui();
+  const [search, change] = useAddress();
+  const { numbers } = difference;
+  return (
+    <article className="difference">
+      <h3 title={difference.meaning}>
+        {difference.column} <span className="badge">{share(difference.difference)}</span>{" "}
+        {difference.sure < 0.95 && <span className="badge warn">{t`unsure`}</span>}
+      </h3>
+      <p className="soft clip" title={difference.meaning}>
+        {difference.meaning}
+      </p>
+      <table className="plain">
+        <thead>
+          <tr>
+            <th />
+            <th className="number">{t`inside`}</th>
+            <th className="number">{t`outside`}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {numbers
+            ? (["p50", "p90", "p99"] as const).map((name) => (
+                <tr key={name}>
+                  <td>{name}</td>
+                  <td className="number">{quantity(numbers.inside[name], column?.unit ?? "")}</td>
+                  <td className="number">{quantity(numbers.outside[name], column?.unit ?? "")}</td>
+                </tr>
+              ))
+            : difference.values.slice(0, 5).map(({ value, inside, outside }) => (
+                <tr key={String(value)}>
+                  <td className="difference-value">
+                    <span className="difference-bar" style={{ width: `${inside * 100}%` }} aria-hidden="true" />
+                    <button
+                      type="button"
+                      className="quiet clip"
+                      title={t`Show only these rows`}
+                      disabled={!column}
+                      onClick={() => column && change({ where: also(search.where, column, value) })}
+                    >
+                      {cell(value, column?.unit, column?.hex)}
+                    </button>
+                  </td>
+                  <td className="number">{share(inside)}</td>
+                  <td className="number">{share(outside)}</td>
+                </tr>
+              ))}
+        </tbody>
+      </table>
+    </article>
+  );
+}

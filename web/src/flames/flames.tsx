@@ -1,0 +1,92 @@
+import { Trans, useLingui } from "@lingui/react/macro";
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { streams } from "../api/catalogue";
+import { kindOf, type Stream } from "../api/columns";
+import { address } from "../api/client";
+import { FilterBar } from "../parts/filterbar";
+import { useAddress } from "../parts/search";
+import { Empty, Shown } from "../parts/states";
+import { asked, isLive, timesOf } from "../parts/times";
+import { activeTasks } from "../tasks/tasks.api";
+import { FlamePicture } from "./picture";
+
+/** Where time or memory went, by call stack; this window against the one before it. */
+export function Flames() {
+  const found = useQuery({ ...streams, select: (all) => all.filter((one) => one.flame) });
+  const { stream: name } = useParams({ strict: false });
+  const tasks = useQuery(activeTasks).data;
+  const recorded = new Set((tasks ?? []).flatMap((task) => task.streams.map((books) => books.stream)));
+  return (
+    <div className="screen">
+      <Shown of={found} height={400}>
+        {(all) => {
+          const stream = all.find((one) => one.name === name) ?? (name ? undefined : (all.find((one) => recorded.has(one.name)) ?? all[0]));
+          return stream ? <OfStream key={stream.name} stream={stream} all={all} /> : <Empty title={<Trans>No stream with stacks has this name</Trans>}>{name}</Empty>;
+        }}
+      </Shown>
+    </div>
+  );
+}
+
+function OfStream({ stream, all }: { stream: Stream; all: Stream[] }) {
+  const { t } = useLingui();
+  const [search, change] = useAddress();
+  const navigate = useNavigate();
+  const [compared, setCompared] = useState(false);
+  const weights = stream.columns.filter((one) => ["ns", "bytes"].includes(one.unit) && kindOf(one) === "whole" && !["ktime_ns", "start_ns", "interval_ns"].includes(one.name));
+  const by = search.by && weights.some((one) => one.name === search.by) ? search.by : (stream.flame?.weight ?? undefined);
+  const before = () => {
+    const { since, until } = timesOf(search);
+    const length = until.getTime() - since.getTime();
+    return { against_since: new Date(since.getTime() - length).toISOString(), against_until: since.toISOString(), against_where: search.where ?? "" };
+  };
+  const query = { ...asked(search), machine: search.machine, task: search.task, where: search.where, by: search.by === "count" ? "count" : by, ...(compared ? before() : {}) };
+  const key = [search.since, search.until, search.machine, search.task, search.where, compared];
+  return (
+    <>
+      <header>
+        <h1>
+          <Trans>Flames</Trans>
+        </h1>
+        <select
+          aria-label={t`Stream`}
+          value={stream.name}
+          onChange={(event) => void navigate({ to: "/flames/$stream", params: { stream: event.target.value }, search: { since: search.since, until: search.until, machine: search.machine } })}
+        >
+          {all.map((one) => (
+            <option key={one.name} value={one.name}>
+              {one.flame?.title} ({one.name})
+            </option>
+          ))}
+        </select>
+        <select aria-label={t`What is added up`} value={search.by ?? by ?? "count"} onChange={(event) => change({ by: event.target.value })}>
+          <option value="count">{t`number of rows`}</option>
+          {weights.map((one) => (
+            <option key={one.name}>{one.name}</option>
+          ))}
+        </select>
+        <button type="button" aria-pressed={compared} onClick={() => setCompared(!compared)}>
+          <Trans>Against the time before</Trans>
+        </button>
+        <span className="spring" />
+        {["pprof", "speedscope", "folded", "svg"].map((format) => (
+          <a key={format} className="button" href={address(`flamegraph/${stream.name}`, { ...query, format })} download={`${stream.name}.${format}`}>
+            {format}
+          </a>
+        ))}
+      </header>
+      <FilterBar stream={stream} value={search.where ?? ""} onChange={(where) => change({ where: where || undefined })} />
+      <section className="card">
+        <FlamePicture stream={stream} query={query} cacheKey={key} difference={compared} live={isLive(search)} />
+      </section>
+      <p className="soft">
+        <Link to="/explore/$stream" params={{ stream: stream.name }} search={(search) => search}>
+          <Trans>The rows of this graph</Trans>
+        </Link>
+      </p>
+    </>
+  );
+}

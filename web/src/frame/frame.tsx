@@ -1,0 +1,56 @@
+import { Trans, useLingui } from "@lingui/react/macro";
+import { useQuery } from "@tanstack/react-query";
+import { Link, Outlet } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { api, data } from "../api/client";
+import { TimeBar } from "../parts/timebar";
+import { Away } from "./away";
+import "./frame.css";
+import { GoTo } from "./goto";
+import { MachineChoice } from "./machines";
+import { Person } from "./person";
+import { SCREENS } from "./screens";
+
+/** What is around every screen: the navigation, and one bar with time range and machine. */
+export function Frame() {
+  const { t, i18n } = useLingui();
+  const [open, setOpen] = useState(false);
+  const health = useQuery({
+    queryKey: ["health"],
+    queryFn: ({ signal }) => data(api.GET("/api/v1/health", { signal })),
+    refetchInterval: 10_000,
+    retry: false,
+  });
+  return (
+    <div className="frame">
+      <a className="skip" href="#screen">
+        <Trans>Skip to the content</Trans>
+      </a>
+      <nav className={open ? "open" : ""} aria-label={t`Screens`}>
+        <Link to="/" className="brand">
+          <img src="/icon.svg" alt="" width={22} height={22} /> SCOPE
+        </Link>
+        {SCREENS.map((screen) => (
+          <Link key={screen.to} to={screen.to} activeOptions={{ exact: screen.to === "/", includeSearch: false }} onClick={() => setOpen(false)}>
+            {i18n._(screen.name)}
+          </Link>
+        ))}
+      </nav>
+      <header className="bar">
+        <button type="button" className="menu quiet" aria-expanded={open} aria-label={t`Screens`} onClick={() => setOpen(!open)}>
+          ☰
+        </button>
+        <TimeBar />
+        <MachineChoice />
+        <span className="spring" />
+        <GoTo />
+        <Person />
+      </header>
+      <main id="screen" tabIndex={-1}>
+        <Away health={health} />
+        <Outlet />
+      </main>
+    </div>
+  );
+}

@@ -1,0 +1,18 @@
+import { queryOptions } from "@tanstack/react-query";
+
+import { api, data } from "../api/client";
+
+export const nodes = queryOptions({
+  queryKey: ["nodes"],
+  queryFn: async ({ signal }) => (await data(api.GET("/api/v1/nodes", { signal }))).nodes,
+  refetchInterval: 10_000,
+});
+
+export const probes = (node: string) =>
+  queryOptions({
+    queryKey: ["probes", node],
+    queryFn: ({ signal }) => data(api.GET("/api/v1/probes", { params: { query: { node: node || undefined } }, signal })),
+    staleTime: 60_000,
+    retry: false,
+    refetchInterval: (query) => query.state.error !== null && 5000, // a young agent still tries its probes
+  });

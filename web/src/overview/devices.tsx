@@ -1,0 +1,42 @@
+import { Trans } from "@lingui/react/macro";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+
+import { latestDevices } from "../gpu/gpu.api";
+import { Bars } from "../parts/bars";
+import { bytes } from "../parts/format";
+import { useAddress } from "../parts/search";
+import { Empty, Shown } from "../parts/states";
+
+/** How busy each GPU is, by its last sample. */
+export function Devices() {
+  const [search] = useAddress();
+  const found = useQuery(latestDevices(search));
+  return (
+    <section className="card">
+      <h2>
+        <Trans>GPUs</Trans>
+      </h2>
+      <Shown of={found} height={120}>
+        {(devices) =>
+          devices.length === 0 ? (
+            <Empty title={<Trans>No GPU is watched in this window</Trans>}>
+              <Link to="/start" search={{ probe: "gpu" }}>
+                <Trans>Watch the GPUs</Trans>
+              </Link>
+            </Empty>
+          ) : (
+            <Bars
+              bars={devices.map((device) => ({
+                name: `${device.hostname} ${device.name} ${device.device}`,
+                value: device.gpu_percent ?? 0,
+                told: `${device.gpu_percent ?? "?"} % · ${bytes(device.memory_used_bytes ?? 0)}`,
+                link: (name) => <Link to="/gpu">{name}</Link>,
+              }))}
+            />
+          )
+        }
+      </Shown>
+    </section>
+  );
+}

@@ -1,0 +1,179 @@
+import { useLingui } from "@lingui/react/macro";
+import { useEffect, useRef } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+
+import "./chart.css";
+import { colour, onTheme, series } from "./colours";
+import { clock } from "./format";
+import type { Mark } from "./losses";
+
+export interface Line {
+  label: string;
+  values: (number | null | undefined)[];
+}
+
+interface Props {
+  /** Seconds since 1970, ascending. */
+  times: number[];
+  lines: Line[];
+  format: (value: number) => string;
+  marks?: Mark[];
+  height?: number;
+  /** The window, also where it has no points. */
+  since: number;
+  until: number;
+  /** Called with the seconds that were brushed. */
+  onBrush?: (since: number, until: number) => void;
+  label: string;
+}
+
+const NO_MARKS: Mark[] = [];
+
+/** Lines over time, with the losses where they happened. */
+export function Chart({ times, lines, format, marks = NO_MARKS, height = 180, since, until, onBrush, label }: Props) {
+  const { t } = useLingui();
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot>(null);
+  const given = useRef({ format, marks, onBrush, since, until });
+  given.current = { format, marks, onBrush, since, until };
+  const names = lines.map((line) => line.label).join("\n");
+
+  useEffect(() => {
+    const box = place.current;
+    if (!box) return;
+    const make = () => {
+      plot.current?.destroy();
+      plot.current = new uPlot(options(names.split("\n"), box.clientWidth, height, given), [[0], ...names.split("\n").map(() => [null])], box);
+    };
+    make();
+    const resized = new ResizeObserver(() => plot.current?.setSize({ width: box.clientWidth, height }));
+    resized.observe(box);
+    const unwatch = onTheme(make);
+    return () => {
+      resized.disconnect();
+      unwatch();
+      plot.current?.destroy();
+      plot.current = null;
+    };
+  }, [names, height]);
+
+  useEffect(() => {
+    plot.current?.setData([times, ...lines.map((line) => line.values)] as uPlot.AlignedData);
+  }, [times, lines, names, height, marks, since, until]);
+
+  const losses = marks.filter((mark) => mark.kind === "loss").length;
+  return (
+    <figure className="chart" aria-label={losses ? t`${label}; ${losses} losses are marked` : label}>
+      <div ref={place} style={{ height }} />
+      <figcaption className="legend">
+        {lines.map((line, number) => (
+          <span key={line.label} className="clip">
+            <i style={{ background: `var(--${series(number)})` }} />
+            {line.label}
+          </span>
+        ))}
+        {losses > 0 && (
+          <span className="loss-key">
+            <i />
+            {t`not all was recorded`}
+          </span>
+        )}
+      </figcaption>
+    </figure>
+  );
+}
+
+interface Given {
+  format: (value: number) => string;
+  marks: Mark[];
+  onBrush?: (since: number, until: number) => void;
+  since: number;
+  until: number;
+}
+
+function options(names: string[], width: number, height: number, given: { current: Given }): uPlot.Options {
+  const [soft, line] = [colour("soft"), colour("line")];
+  const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+  return {
+    width,
+    height,
+    legend: { show: false },
+    cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
+    scales: {
+      x: { time: true, range: () => [given.current.since, given.current.until] },
+      y: { range: (_, __, most) => [0, most > 0 ? most * 1.08 : 1] },
+    },
+    axes: [
+      { ...axis, values: (_, splits) => splits.map((at) => clock(new Date(at * 1000), false)), size: 28 },
+      { ...axis, values: (_, splits) => splits.map((value) => given.current.format(value)), size: 72 },
+    ],
+    series: [
+      {},
+      ...names.map((label, number) => ({
+        label,
+        stroke: colour(series(number)),
+        width: 1.6,
+        spanGaps: false,
+      })),
+    ],
+    plugins: [tooltip(names, given)],
+    hooks: {
+      drawClear: [(plot) => drawMarks(plot, given.current.marks)],
+      setSelect: [
+        (plot) => {
+          const { left, width } = plot.select;
+          if (width > 3) given.current.onBrush?.(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
+          plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        },
+      ],
+    },
+  };
+}
+
+/** Hatched bands where rows are missing; lines at notes. */
+function drawMarks(plot: uPlot, marks: Mark[]): void {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  for (const mark of marks) {
+    const left = plot.valToPos(mark.since, "x", true);
+    const right = Math.max(plot.valToPos(mark.until, "x", true), left + 2);
+    ctx.strokeStyle = ctx.fillStyle = colour(mark.kind === "loss" ? "bad" : "accent");
+    ctx.globalAlpha = mark.kind === "loss" ? 0.1 : 0.6;
+    ctx.fillRect(left, bbox.top, mark.kind === "loss" ? right - left : 2, bbox.height);
+    ctx.globalAlpha = 0.9;
+    if (mark.kind === "loss") ctx.fillRect(left, bbox.top + bbox.height - 4, right - left, 4);
+  }
+  ctx.restore();
+}
+
+function tooltip(names: string[], given: { current: Given }): uPlot.Plugin {
+  const box = document.createElement("div");
+  box.className = "tooltip";
+  box.hidden = true;
+  return {
+    hooks: {
+      init: (plot) => plot.over.append(box),
+      setCursor: (plot) => {
+        const { idx, left = -1 } = plot.cursor;
+        box.hidden = idx === null || idx === undefined || left < 0;
+        if (box.hidden) return;
+        const at = plot.data[0][idx ?? 0] ?? 0;
+        const told = [clock(new Date(at * 1000))];
+        names.forEach((name, number) => {
+          const value = plot.data[number + 1]?.[idx ?? 0];
+          if (value !== null && value !== undefined) told.push(`${name}  ${given.current.format(value)}`);
+        });
+        const under = plot.posToVal(left, "x");
+        told.push(...given.current.marks.filter((mark) => mark.since <= under && under <= mark.until).map((mark) => `⚠ ${mark.text}`));
+        box.textContent = told.slice(0, 12).join("\n");
+        const flips = left > plot.over.clientWidth / 2;
+        box.style.left = flips ? "" : `${left + 12}px`;
+        box.style.right = flips ? `${plot.over.clientWidth - left + 12}px` : "";
+      },
+    },
+  };
+}

@@ -1,0 +1,106 @@
+import { useLingui } from "@lingui/react/macro";
+import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
+
+import type { Row } from "../api/answers";
+import type { Stream } from "../api/columns";
+import { complete } from "./complete";
+import "./filterbar.css";
+
+interface Props {
+  stream: Stream;
+  value: string;
+  onChange: (where: string) => void;
+  /** Rows whose values are offered. */
+  rows?: Row[];
+  /** What the server says of the filter. */
+  problem?: string;
+}
+
+/** A filter, with what may come next below it. Enter applies it. */
+export function FilterBar({ stream, value, onChange, rows = [], problem }: Props) {
+  const { t } = useLingui();
+  const [text, setText] = useState(value);
+  const [cursor, setCursor] = useState<number>();
+  const [chosen, setChosen] = useState(-1);
+  const input = useRef<HTMLInputElement>(null);
+  const id = useId();
+  useEffect(() => setText(value), [value]);
+
+  const seen = (column: string) => {
+    const found = new Set(rows.slice(0, 300).map((row) => row[column]));
+    return [...found].filter((one) => one !== null && one !== undefined && !Array.isArray(one)).map(String);
+  };
+  const { from, options } = cursor === undefined ? { from: 0, options: [] } : complete(text, cursor, stream, seen);
+  const take = (option: string) => {
+    const at = cursor ?? text.length;
+    const before = `${text.slice(0, from)}${option} `;
+    setText(before + text.slice(at).trimStart());
+    setCursor(before.length);
+    setChosen(-1);
+    requestAnimationFrame(() => input.current?.setSelectionRange(before.length, before.length));
+  };
+  const press = (event: KeyboardEvent) => {
+    const option = options[chosen];
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      if (!options.length) return;
+      setChosen((before) => (before + (event.key === "ArrowDown" ? 1 : -1) + options.length + 1) % (options.length + 1));
+    } else if ((event.key === "Enter" || event.key === "Tab") && option) take(option.text);
+    else if (event.key === "Enter") {
+      setCursor(undefined);
+      onChange(text.trim());
+    } else if (event.key === "Escape") setCursor(undefined);
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <div className="filter">
+      <input
+        ref={input}
+        className="mono"
+        role="combobox"
+        aria-label={t`Filter`}
+        aria-expanded={options.length > 0}
+        aria-controls={id}
+        aria-activedescendant={options[chosen] ? `${id}-${chosen}` : undefined}
+        aria-invalid={Boolean(problem)}
+        placeholder={t`Filter, such as: duration > 1ms and comm = 'python3'`}
+        spellCheck={false}
+        maxLength={4096}
+        value={text}
+        onChange={(event) => {
+          setText(event.target.value);
+          setCursor(event.target.selectionStart ?? undefined);
+          setChosen(-1);
+        }}
+        onFocus={(event) => setCursor(event.target.selectionStart ?? 0)}
+        onBlur={() => {
+          setCursor(undefined);
+          if (text.trim() !== value) onChange(text.trim());
+        }}
+        onKeyDown={press}
+      />
+      {value && (
+        <button type="button" className="quiet" aria-label={t`Clear the filter`} onClick={() => onChange("")}>
+          ×
+        </button>
+      )}
+      {problem && <p className="bad break filter-problem">{problem}</p>}
+      <ul id={id} role="listbox" aria-label={t`Completions`} hidden={options.length === 0}>
+        {options.map((option, number) => (
+          <li
+            key={option.text}
+            id={`${id}-${number}`}
+            role="option"
+            aria-selected={number === chosen}
+            onPointerDown={(event) => {
+              event.preventDefault();
+              take(option.text);
+            }}
+          >
+            <code>{option.text}</code> <span className="soft clip">{option.meaning}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}

@@ -1,0 +1,196 @@
+import { Plural, Trans, useLingui } from "@lingui/react/macro";
+import { type KeyboardEvent, type PointerEvent, useEffect, useMemo, useRef, useState } from "react";
+
+import { onTheme } from "../colours";
+import { count, quantity, share, visible } from "../format";
+import { draw, frameAt, HIGH, lastBelow, path, type View } from "./draw";
+import "./flamegraph.css";
+import type { Frames } from "./frames";
+
+interface Props {
+  frames: Frames;
+  find: string;
+  /** Called with the function of a frame, for a sandwich of it. */
+  onFunction?: (label: number) => void;
+  height?: number;
+}
+
+/** A flame graph, root at the top: click zooms, Escape goes back; arrow keys walk, Enter zooms. */
+export function FlameGraph({ frames, find, onFunction, height = 420 }: Props) {
+  const { t } = useLingui();
+  const place = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [width, setWidth] = useState(0);
+  const [dark, setDark] = useState(isDark());
+  const [zoom, setZoom] = useState(0);
+  const [top, setTop] = useState(0);
+  const [over, setOver] = useState(-1);
+  const [at, setAt] = useState(-1);
+  const [hidden, setHidden] = useState(0);
+
+  useEffect(() => {
+    setZoom(0);
+    setAt(-1);
+    place.current?.scrollTo({ top: 0 });
+  }, [frames]);
+  useEffect(() => onTheme(() => setDark(isDark())), []);
+  useEffect(() => {
+    const box = place.current;
+    if (!box) return;
+    const resized = new ResizeObserver(() => setWidth(box.clientWidth));
+    resized.observe(box);
+    return () => resized.disconnect();
+  }, []);
+
+  const found = useMemo(() => matching(frames, find), [frames, find]);
+  const matched = useMemo(() => (found ? weightOf(frames, found) : 0), [frames, found]);
+  const content = frames.depth * HIGH + 4;
+  const tall = Math.min(height, Math.max(content, 80));
+  const view: View = useMemo(
+    () => ({ zoom, top, width, height: tall, found, over, at, dark }),
+    [zoom, top, width, tall, found, over, at, dark],
+  );
+  useEffect(() => {
+    const target = canvas.current;
+    const context = target?.getContext("2d");
+    if (!target || !context || !width) return;
+    const frame = requestAnimationFrame(() => {
+      const ratio = devicePixelRatio || 1;
+      if (target.width !== width * ratio || target.height !== tall * ratio) {
+        target.width = width * ratio;
+        target.height = tall * ratio;
+        target.style.width = `${width}px`;
+        target.style.height = `${tall}px`;
+      }
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      setHidden(draw(context, frames, view));
+    });
+    return () => cancelAnimationFrame(frame);
+  }, [frames, view, width, tall]);
+
+  const under = (event: PointerEvent) => {
+    const box = event.currentTarget.getBoundingClientRect();
+    return frameAt(frames, view, event.clientX - box.left, event.clientY - box.top);
+  };
+  const zoomTo = (index: number) => {
+    if (index < 0) return;
+    setZoom(index);
+    setAt(index);
+  };
+  const press = (event: KeyboardEvent) => {
+    const here = at < 0 ? zoom : at;
+    if (event.key === "ArrowDown") setAt(here + 1 < lastBelow(frames, here) ? here + 1 : here);
+    else if (event.key === "ArrowUp") setAt(Math.max(0, frames.parent[here] ?? 0));
+    else if (event.key === "ArrowRight") setAt(sibling(frames, here, 1));
+    else if (event.key === "ArrowLeft") setAt(sibling(frames, here, -1));
+    else if (event.key === "Enter") zoomTo(here);
+    else if (event.key === "Escape") setZoom(Math.max(0, frames.parent[zoom] ?? 0));
+    else return;
+    event.preventDefault();
+  };
+  const told = over >= 0 ? over : at;
+  return (
+    <div className="flames">
+      <div className="flames-told" aria-live="polite">
+        {told >= 0 ? <Told frames={frames} index={told} /> : <span className="soft">{t`Click a frame to zoom; Escape goes back`}</span>}
+      </div>
+      <div
+        ref={place}
+        className="flames-scroll"
+        style={{ height: tall }}
+        tabIndex={0}
+        role="application"
+        aria-label={t`Flame graph: arrow keys walk, Enter zooms, Escape goes back`}
+        onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+        onKeyDown={press}
+      >
+        <canvas
+          ref={canvas}
+          aria-hidden="true"
+          onPointerMove={(event) => setOver(under(event))}
+          onPointerLeave={() => setOver(-1)}
+          onClick={(event) => zoomTo(under(event as unknown as PointerEvent))}
+          onDoubleClick={() => at >= 0 && onFunction?.(frames.label[at] ?? 0)}
+        />
+        <div style={{ height: Math.max(0, content - tall) }} />
+      </div>
+      <div className="row soft flames-foot">
+        {zoom > 0 && (
+          <button type="button" onClick={() => setZoom(0)}>
+            <Trans>Whole graph</Trans>
+          </button>
+        )}
+        {found && <Trans>{share(matched / (frames.value[0] || 1))} in frames that match</Trans>}
+        {hidden > 0 && <Plural value={hidden} one="# frame is too narrow to be drawn: zoom in" other="# frames are too narrow to be drawn: zoom in" />}
+        {at >= 0 && onFunction && (
+          <button type="button" onClick={() => onFunction(frames.label[at] ?? 0)}>
+            <Trans>Callers and callees of this function</Trans>
+          </button>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Told({ frames, index }: { frames: Frames; index: number }) {
+  const label = frames.label[index] ?? 0;
+  const [value, self] = [frames.value[index] ?? 0, frames.self[index] ?? 0];
+  const [whole, others] = [frames.value[0] || 1, frames.other[0] || 1];
+  return (
+    <>
+      <b className="break">{visible(frames.labels[label] ?? "")}</b>{" "}
+      <span className="soft">
+        {frames.kinds[label]} · {frames.unit ? quantity(value, frames.unit) : count(value)} ({share(value / whole)}) · <Trans>self</Trans>{" "}
+        {share(self / whole)}
+        {frames.other.length > 0 && (
+          <>
+            {" "}
+            · <Trans>outside</Trans> {share((frames.other[index] ?? 0) / others)}
+          </>
+        )}
+      </span>
+    </>
+  );
+}
+
+function isDark(): boolean {
+  const { theme } = document.documentElement.dataset;
+  return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+/** Which labels contain a text, or match a pattern between slashes. */
+function matching(frames: Frames, find: string): Uint8Array | undefined {
+  if (!find) return undefined;
+  const pattern = /^\/(.+)\/$/.exec(find)?.[1];
+  let test = (label: string) => label.toLowerCase().includes(find.toLowerCase());
+  if (pattern) {
+    try {
+      const expression = new RegExp(pattern, "i");
+      test = (label) => expression.test(label);
+    } catch {
+      return undefined;
+    }
+  }
+  return Uint8Array.from(frames.labels, (label) => Number(test(label)));
+}
+
+/** What the outermost matching frames weigh. */
+function weightOf(frames: Frames, found: Uint8Array): number {
+  let sum = 0;
+  for (let index = 0; index < frames.count; index += 1) {
+    if (!found[frames.label[index] ?? 0]) continue;
+    if (path(frames, index).some((above) => found[frames.label[above] ?? 0])) continue;
+    sum += frames.value[index] ?? 0;
+  }
+  return sum;
+}
+
+function sibling(frames: Frames, index: number, step: 1 | -1): number {
+  const parent = frames.parent[index] ?? -1;
+  if (step === 1) {
+    const next = lastBelow(frames, index);
+    return next < frames.count && frames.parent[next] === parent ? next : index;
+  }
+  for (let at = index - 1; at > parent; at -= 1) if (frames.parent[at] === parent) return at;
+  return index;
+}

@@ -1,0 +1,54 @@
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useCallback } from "react";
+
+/** All state of a page: what its address says after `?`. Each screen reads what it needs, and the bar is kept. */
+export interface Search {
+  /** Length of a window that ends now, such as `1h`, or its begin, as ISO 8601. */
+  since?: string;
+  /** Its end, as ISO 8601; none: now. */
+  until?: string;
+  machine?: string;
+  task?: string;
+  where?: string;
+  /** The brushed part, see `Selection`. */
+  brushed?: string;
+  view?: string;
+  columns?: string;
+  by?: string;
+  column?: string;
+  find?: string;
+  zoom?: string;
+  pid?: string;
+  probe?: string;
+  next?: string;
+  invitation?: string;
+  with?: string;
+}
+
+const NAMES: (keyof Search)[] = [
+  "since", "until", "machine", "task", "where", "brushed", "view", "columns", "by", "column", "find", "zoom", "pid",
+  "probe", "next", "invitation", "with",
+]; // prettier-ignore
+
+/** What is kept when the screen changes. */
+export const KEPT: (keyof Search)[] = ["since", "until", "machine"];
+
+/** The known parameters of an address; anything else is left out. */
+export function readSearch(given: Record<string, unknown>): Search {
+  const found = NAMES.map((name) => [name, given[name]] as const).filter(
+    ([, value]) => typeof value === "string" || typeof value === "number",
+  );
+  return Object.fromEntries(found.map(([name, value]) => [name, String(value)]));
+}
+
+/** What the address says, and how to change it: undefined removes a parameter. */
+export function useAddress(): [Search, (change: Partial<Search>, replace?: boolean) => void] {
+  const search = useSearch({ strict: false }) as Search;
+  const navigate = useNavigate();
+  const change = useCallback(
+    (changes: Partial<Search>, replace = false) =>
+      void navigate({ to: ".", search: (before: Search) => ({ ...before, ...changes }), replace }),
+    [navigate],
+  );
+  return [search, change];
+}

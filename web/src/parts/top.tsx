@@ -1,0 +1,62 @@
+import { Trans } from "@lingui/react/macro";
+import { Link } from "@tanstack/react-router";
+
+import { useStream } from "../api/catalogue";
+import { Bars } from "./bars";
+import { also } from "./complete";
+import { count, quantity } from "./format";
+import { useTotals } from "./series";
+import { Empty, Shown } from "./states";
+
+interface Props {
+  title: string;
+  stream: string;
+  by: string;
+  /** What ranks the groups; none: the sum of the measured column. */
+  cell?: "count" | "failed";
+}
+
+/** The first groups of a stream as a card; each leads to its rows. */
+export function Top({ title, stream: name, by, cell }: Props) {
+  const stream = useStream(name);
+  const measure = stream?.columns.find((one) => one.name === stream.rollup.measured);
+  const shown = cell ?? (measure ? `sum(${measure.name})` : "count");
+  const totals = useTotals({ stream: name, by: [by], cells: [shown] }, stream !== undefined);
+  const column = stream?.columns.find((one) => one.name === by);
+  const failed = cell === "failed";
+  return (
+    <section className="card">
+      <h2>{title}</h2>
+      <Shown of={totals} height={240}>
+        {({ groups }) => {
+          const ranked = groups.filter((group) => (group.values[shown] ?? 0) > 0);
+          return ranked.length === 0 ? (
+            <Empty title={failed ? <Trans>None in this window</Trans> : <Trans>Nothing recorded in this window</Trans>}>
+              {!failed && stream && (
+                <Link to="/start" search={{ probe: stream.probe }}>
+                  <Trans>Start the probe {stream.probe}</Trans>
+                </Link>
+              )}
+            </Empty>
+          ) : (
+            <Bars
+              bars={ranked.map((group) => {
+                const value = group.values[shown] ?? 0;
+                return {
+                  name: String(group.key[by] ?? "–"),
+                  value,
+                  told: measure && !cell ? quantity(value, measure.unit) : count(value),
+                  link: (told) => (
+                    <Link to="/explore/$stream" params={{ stream: name }} search={(before) => ({ ...before, where: column && also(failed ? stream?.failed : undefined, column, group.key[by]) })}>
+                      {told}
+                    </Link>
+                  ),
+                };
+              })}
+            />
+          );
+        }}
+      </Shown>
+    </section>
+  );
+}

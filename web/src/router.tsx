@@ -1,0 +1,84 @@
+import type { QueryClient } from "@tanstack/react-query";
+import {
+  createRootRouteWithContext,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Outlet,
+  redirect,
+  retainSearchParams,
+} from "@tanstack/react-router";
+
+import { me } from "./api/session";
+import { ApiError } from "./api/problem";
+import { Broken } from "./frame/broken";
+import { Frame } from "./frame/frame";
+import { Missing } from "./frame/missing";
+import { KEPT, readSearch } from "./parts/search";
+import { Loading } from "./parts/states";
+
+interface Context {
+  queries: QueryClient;
+}
+
+const root = createRootRouteWithContext<Context>()({
+  validateSearch: readSearch,
+  search: { middlewares: [retainSearchParams(KEPT)] },
+  component: Outlet,
+  notFoundComponent: Missing,
+  errorComponent: Broken,
+});
+
+/** Screens for those who are signed in. */
+const inside = createRoute({
+  getParentRoute: () => root,
+  id: "inside",
+  component: Frame,
+  beforeLoad: async ({ context, location }) => {
+    try {
+      await context.queries.ensureQueryData(me);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 401) throw error;
+      throw redirect({ to: "/sign-in", search: { next: location.href } });
+    }
+  },
+});
+
+const screens = [
+  createRoute({ getParentRoute: () => inside, path: "/", component: lazyRouteComponent(() => import("./overview/overview"), "Overview") }),
+  createRoute({ getParentRoute: () => inside, path: "/nodes", component: lazyRouteComponent(() => import("./nodes/nodes"), "Nodes") }),
+  createRoute({ getParentRoute: () => inside, path: "/nodes/$node", component: lazyRouteComponent(() => import("./nodes/node"), "OneNode") }),
+  createRoute({ getParentRoute: () => inside, path: "/start", component: lazyRouteComponent(() => import("./tasks/start"), "Start") }),
+  createRoute({ getParentRoute: () => inside, path: "/tasks", component: lazyRouteComponent(() => import("./tasks/tasks"), "Tasks") }),
+  createRoute({ getParentRoute: () => inside, path: "/tasks/$task", component: lazyRouteComponent(() => import("./tasks/task"), "OneTask") }),
+  createRoute({ getParentRoute: () => inside, path: "/explore", component: lazyRouteComponent(() => import("./explore/streams"), "Streams") }),
+  createRoute({ getParentRoute: () => inside, path: "/explore/$stream", component: lazyRouteComponent(() => import("./explore/explore"), "Explore") }),
+  createRoute({ getParentRoute: () => inside, path: "/why", component: lazyRouteComponent(() => import("./why/why"), "Why") }),
+  createRoute({ getParentRoute: () => inside, path: "/flames", component: lazyRouteComponent(() => import("./flames/flames"), "Flames") }),
+  createRoute({ getParentRoute: () => inside, path: "/flames/$stream", component: lazyRouteComponent(() => import("./flames/flames"), "Flames") }),
+  createRoute({ getParentRoute: () => inside, path: "/llm", component: lazyRouteComponent(() => import("./llm/llm"), "Llm") }),
+  createRoute({ getParentRoute: () => inside, path: "/gpu", component: lazyRouteComponent(() => import("./gpu/gpu"), "Gpu") }),
+  createRoute({ getParentRoute: () => inside, path: "/traces", component: lazyRouteComponent(() => import("./traces/traces"), "Traces") }),
+  createRoute({ getParentRoute: () => inside, path: "/users", component: lazyRouteComponent(() => import("./users/users"), "Users") }),
+];
+
+const outside = [
+  createRoute({ getParentRoute: () => root, path: "/sign-in", component: lazyRouteComponent(() => import("./signin/signin"), "SignIn") }),
+  createRoute({ getParentRoute: () => root, path: "/register", component: lazyRouteComponent(() => import("./signin/register"), "Register") }),
+];
+
+export function makeRouter(queries: QueryClient) {
+  return createRouter({
+    routeTree: root.addChildren([...outside, inside.addChildren(screens)]),
+    context: { queries },
+    defaultPreload: "intent",
+    defaultPendingComponent: () => <Loading height={400} />,
+    scrollRestoration: true,
+  });
+}
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: ReturnType<typeof makeRouter>;
+  }
+}

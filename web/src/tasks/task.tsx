@@ -1,0 +1,131 @@
+import { Trans, useLingui } from "@lingui/react/macro";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+
+import { api, data } from "../api/client";
+import type { Task } from "../api/answers";
+import { includes, me } from "../api/session";
+import { Command } from "../parts/command";
+import { bytes, count, duration, moment, share } from "../parts/format";
+import { Failed, Shown } from "../parts/states";
+import { BooksInWords } from "./books";
+import { commandOf } from "./command";
+import { oneTask } from "./tasks.api";
+import "./tasks.css";
+import { StateBadge, targetOf } from "./tasktable";
+
+export function OneTask() {
+  const { task: id } = useParams({ from: "/inside/tasks/$task" });
+  const found = useQuery(oneTask(id));
+  return (
+    <div className="screen">
+      <Shown of={found} height={300}>
+        {(task) => <Whole task={task} />}
+      </Shown>
+    </div>
+  );
+}
+
+function Whole({ task }: { task: Task }) {
+  const { t } = useLingui();
+  const { data: who } = useQuery(me);
+  const queries = useQueryClient();
+  const stop = useMutation({
+    mutationFn: () => data(api.POST("/api/v1/tasks/{task_id}/stop", { params: { path: { task_id: task.task_id } } })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["tasks"] }),
+  });
+  return (
+    <>
+      <header>
+        <h1>{task.probe}</h1>
+        <StateBadge task={task} />
+        <span className="soft">
+          <Link to="/nodes/$node" params={{ node: task.node }}>
+            {task.hostname}
+          </Link>{" "}
+          · {targetOf(task) || t`the whole machine`}
+        </span>
+        <span className="spring" />
+        {task.wanted && includes(who?.role, "operator") && (
+          <button type="button" className="danger" disabled={stop.isPending} onClick={() => stop.mutate()}>
+            <Trans>Stop</Trans>
+          </button>
+        )}
+      </header>
+      {stop.error && <Failed error={stop.error} />}
+      {(task.reason ?? task.error) && <p className="card warn break">{task.reason ?? task.error}</p>}
+      <div className="cards">
+        <section className="card">
+          <h2>
+            <Trans>What was recorded</Trans>
+          </h2>
+          {task.streams.length === 0 && (
+            <p className="soft">
+              <Trans>Nothing yet.</Trans>
+            </p>
+          )}
+          {task.streams.map((books) => (
+            <BooksInWords key={books.stream} books={books} />
+          ))}
+          {task.notes.map((note) => (
+            <p key={note} className="break">
+              ⚠ {note}
+            </p>
+          ))}
+        </section>
+        <section className="card">
+          <h2>
+            <Trans>What it costs</Trans>
+          </h2>
+          {task.cost ? (
+            <p>
+              <Trans>
+                <b>{share(task.cost.cpu_share)}</b> of a CPU: {count(task.cost.runs_per_second)} runs a second of{" "}
+                {duration(task.cost.ns_per_run)} each. {bytes(task.sent_bytes)} were sent.
+              </Trans>
+            </p>
+          ) : (
+            <p className="soft">
+              <Trans>The kernel keeps no statistics of it.</Trans>
+            </p>
+          )}
+          <h2>
+            <Trans>The same on the command line</Trans>
+          </h2>
+          <Command text={commandOf({ ...task, node: task.hostname })} />
+        </section>
+      </div>
+      <section className="card scroll">
+        <h2>
+          <Trans>Runs</Trans>
+        </h2>
+        <table className="plain">
+          <thead>
+            <tr>
+              <th>{t`Started`}</th>
+              <th>{t`Ended`}</th>
+              <th>{t`State`}</th>
+              <th>{t`Attached by`}</th>
+              <th className="number">{t`Sent`}</th>
+              <th>{t`Notes`}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {task.runs.map((run) => (
+              <tr key={run.run_id}>
+                <td>{run.started ? moment(run.started) : "–"}</td>
+                <td>{run.ended ? moment(run.ended) : "–"}</td>
+                <td>
+                  {run.state} <span className="soft">{run.end}</span> <span className="bad break">{run.error}</span>
+                </td>
+                <td className="break">{run.attach_point}</td>
+                <td className="number">{bytes(run.sent_bytes)}</td>
+                <td className="break">{run.notes.join("; ")}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+    </>
+  );
+}

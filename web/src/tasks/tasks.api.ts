@@ -1,0 +1,22 @@
+import { queryOptions } from "@tanstack/react-query";
+
+import { api, data } from "../api/client";
+
+export const activeTasks = queryOptions({
+  queryKey: ["tasks", "active"],
+  queryFn: async ({ signal }) => (await data(api.GET("/api/v1/tasks", { params: { query: { state: "active" } }, signal }))).tasks,
+  refetchInterval: 5000,
+});
+
+export const allTasks = queryOptions({
+  queryKey: ["tasks", "all"],
+  queryFn: async ({ signal }) => (await data(api.GET("/api/v1/tasks", { signal }))).tasks,
+  refetchInterval: 5000,
+});
+
+export const oneTask = (id: string) =>
+  queryOptions({
+    queryKey: ["tasks", id],
+    queryFn: ({ signal }) => data(api.GET("/api/v1/tasks/{task_id}", { params: { path: { task_id: id } }, signal })),
+    refetchInterval: 3000,
+  });

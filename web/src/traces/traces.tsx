@@ -1,0 +1,101 @@
+import { Trans, useLingui } from "@lingui/react/macro";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { streams } from "../api/catalogue";
+import { address, bytes } from "../api/client";
+import { clock, moment } from "../parts/format";
+import { useAddress } from "../parts/search";
+import { Failed, Shown } from "../parts/states";
+import { asked, timesOf } from "../parts/times";
+import { allTasks } from "../tasks/tasks.api";
+import { Command } from "../parts/command";
+import { handOver, open } from "./perfetto";
+import "./traces.css";
+
+/** Chooses streams, a machine and a window, and hands the trace to Perfetto. */
+export function Traces() {
+  const { t } = useLingui();
+  const [search, change] = useAddress();
+  const tasks = useQuery(allTasks).data ?? [];
+  const recorded = new Set(tasks.flatMap((task) => task.streams.filter((books) => books.stored > 0).map((books) => books.stream)));
+  const found = useQuery({ ...streams, select: (all) => all.filter((one) => recorded.has(one.name) || search.with?.split(",").includes(one.name)) });
+  const [state, setState] = useState<"" | "fetching" | "waiting" | "done">("");
+  const [error, setError] = useState<unknown>();
+  const chosen = search.with?.split(",").filter(Boolean) ?? [];
+  const query = { ...asked(search), machine: search.machine, task: search.task, streams: chosen.join(",") };
+  const { since, until } = timesOf(search);
+  const toggle = (name: string) => {
+    const next = chosen.includes(name) ? chosen.filter((one) => one !== name) : [...chosen, name];
+    change({ with: next.join(",") || undefined }, true);
+  };
+  const perfetto = async () => {
+    const tab = open(); // at once: later, a browser takes it for a pop-up
+    setError(undefined);
+    try {
+      if (!tab) throw new Error(t`The browser did not open a tab for ui.perfetto.dev; allow pop-ups of this page`);
+      setState("fetching");
+      const trace = await bytes("trace", { ...query, format: "perfetto" });
+      setState("waiting");
+      await handOver(tab, trace, `SCOPE ${moment(since)} – ${clock(until)}`);
+      setState("done");
+    } catch (failed) {
+      tab?.close();
+      setError(failed);
+      setState("");
+    }
+  };
+  const busy = state === "fetching" || state === "waiting";
+  return (
+    <div className="screen">
+      <header>
+        <h1>
+          <Trans>Traces</Trans>
+        </h1>
+        <span className="soft">
+          {moment(since)} – {clock(until)}
+        </span>
+      </header>
+      <section className="card">
+        <h2>
+          <Trans>Streams</Trans>
+        </h2>
+        <Shown of={found} height={200}>
+          {(all) => (
+            <div className="trace-streams">
+              {all.map((stream) => (
+                <label key={stream.name}>
+                  <input type="checkbox" checked={chosen.includes(stream.name)} onChange={() => toggle(stream.name)} />
+                  <span>
+                    <b>{stream.name}</b> {stream.meaning}
+                  </span>
+                </label>
+              ))}
+            </div>
+          )}
+        </Shown>
+      </section>
+      <section className="card row">
+        <button type="button" className="primary" disabled={!chosen.length || busy} onClick={() => void perfetto()}>
+          <Trans>Open in Perfetto</Trans>
+        </button>
+        <a className="button" aria-disabled={!chosen.length} href={chosen.length ? address("trace", { ...query, format: "perfetto" }) : undefined} download="scope.pftrace">
+          <Trans>Download</Trans>
+        </a>
+        <a className="button" aria-disabled={!chosen.length} href={chosen.length ? address("trace", { ...query, format: "chrome" }) : undefined} download="scope.json">
+          <Trans>Download as Chrome JSON</Trans>
+        </a>
+        <span role="status" className="soft">
+          {state === "fetching" && t`The server writes the trace …`}
+          {state === "waiting" && t`Perfetto loads …`}
+          {state === "done" && t`Handed over.`}
+        </span>
+      </section>
+      <p className="soft">
+        <Trans>The trace goes from this page to the other tab, and is not uploaded. On a machine with a recording agent:</Trans>
+      </p>
+      <Command text={`scope export --perfetto scope.pftrace ${chosen.map((name) => `--stream ${name}`).join(" ")}`.trim()} />
+      {Boolean(error) && <Failed error={error} again={() => void perfetto()} />}
+    </div>
+  );
+}
