@@ -15,7 +15,7 @@ from scope_agentd.errors import StateUnusable
 from scope_agentd.identity.membership import Membership
 from scope_agentd.left_runs import close_left_runs
 from scope_agentd.memory import TaskMemory
-from scope_agentd.metrics import registry
+from scope_agentd.metrics import AgentCollector, registry
 from scope_agentd.metrics_server import MetricsServer
 from scope_agentd.node import describe_node, installation_id
 from scope_agentd.own_processes import families
@@ -77,7 +77,8 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
         attendance = Attendance(node, tasks, spool, membership, examination, acknowledged=acknowledged)
         link = Link(membership, settings.server, attendance, upload)
         async with AsyncExitStack() as cleanup:
-            metrics = MetricsServer(registry(tasks, totals, spool, bus=bus, link=link, upload=upload))
+            collector = AgentCollector(node, tasks, totals, spool, bus=bus, link=link, upload=upload)
+            metrics = MetricsServer(registry(collector))
             await metrics.start(settings.metrics)
             cleanup.push_async_callback(metrics.stop)
             health = Health(membership, ("", SERVICE))

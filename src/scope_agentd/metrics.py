@@ -8,18 +8,19 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from scope_agentd.bus.bus import Bus
+from scope_agentd.host_metrics import HostCollector
 from scope_agentd.pipeline.spool import Spool
 from scope_agentd.run import Run
 from scope_agentd.session.link import Link
 from scope_agentd.session.upload import Upload
 from scope_agentd.tasks import Tasks
 from scope_agentd.totals import Totals
-from scope_proto.scope.v1 import task_pb2
+from scope_proto.scope.v1 import control_pb2, task_pb2
 
 if TYPE_CHECKING:  # an idle agent must not load numpy and Arrow
     from scope_bpf.catalogue.stream import Stream
@@ -29,14 +30,27 @@ _STATES = {number: name.removeprefix("TASK_STATE_").lower() for name, number in 
 
 
 class AgentCollector(Collector):
-    """Collects from tasks, totals, spool, bus and connection at each scrape."""
+    """Collects from tasks, totals, spool, bus and connection at each scrape; `node` describes the machine."""
 
-    def __init__(self, tasks: Tasks, totals: Totals, spool: Spool, *, bus: Bus, link: Link, upload: Upload) -> None:
+    def __init__(
+        self,
+        node: control_pb2.Node,
+        tasks: Tasks,
+        totals: Totals,
+        spool: Spool,
+        *,
+        bus: Bus,
+        link: Link,
+        upload: Upload,
+    ) -> None:
+        self._node = node
         self._tasks, self._totals, self._spool, self._bus = tasks, totals, spool, bus
         self._link, self._upload = link, upload
 
     def collect(self) -> Iterator[Metric]:
         """The current metrics."""
+        about = {name: getattr(self._node, name) for name in ("machine_id", "hostname", "agent_version", "kernel")}
+        yield InfoMetricFamily("scope_agent", "The agent and its machine", about)
         yield from self._of_tasks()
         yield from self._of_samples()
         yield from self._of_spool()
@@ -149,8 +163,10 @@ def _state(task: Any) -> str:
     return "failed" if task.failure else "pending"
 
 
-def registry(tasks: Tasks, totals: Totals, spool: Spool, *, bus: Bus, link: Link, upload: Upload) -> CollectorRegistry:
-    """A registry of the agent's own metrics only."""
+def registry(collector: AgentCollector) -> CollectorRegistry:
+    """A registry of the agent's metrics, of its process's, and of the machine's."""
     made = CollectorRegistry()
-    made.register(AgentCollector(tasks, totals, spool, bus=bus, link=link, upload=upload))
+    made.register(collector)
+    made.register(HostCollector())
+    ProcessCollector(registry=made)
     return made

@@ -71,11 +71,11 @@ DASHBOARD = Dashboard(
                 ),
                 _prom(
                     "Processor time of agents",
-                    "rate(scope_agent_cpu_seconds_total[$__rate_interval])",
+                    "rate(process_cpu_seconds_total{job='scope-agent'}[$__rate_interval])",
                     "{{instance}}",
                     "percentunit",
                 ),
-                _prom("Memory of agents", "scope_agent_memory_bytes", "{{instance}}", "bytes"),
+                _prom("Memory of agents", "process_resident_memory_bytes{job='scope-agent'}", "{{instance}}", "bytes"),
                 _prom(
                     "Certificates end in",
                     "scope_agent_certificate_expires_seconds - time()",
@@ -88,8 +88,8 @@ DASHBOARD = Dashboard(
             "Servers",
             (
                 _prom(
-                    "Stored rows",
-                    "sum by (instance) (rate(scope_server_stored_rows_total[$__rate_interval]))",
+                    "Stored events",
+                    "sum by (instance) (rate(scope_server_stored_events_total[$__rate_interval]))",
                     "{{instance}}",
                     "cps",
                 ),
@@ -117,11 +117,13 @@ DASHBOARD = Dashboard(
                 ),
                 _prom(
                     "Processor time of servers",
-                    "rate(scope_server_cpu_seconds_total[$__rate_interval])",
+                    "rate(process_cpu_seconds_total{job='scope-server'}[$__rate_interval])",
                     "{{instance}}",
                     "percentunit",
                 ),
-                _prom("Memory of servers", "scope_server_memory_bytes", "{{instance}}", "bytes"),
+                _prom(
+                    "Memory of servers", "process_resident_memory_bytes{job='scope-server'}", "{{instance}}", "bytes"
+                ),
             ),
         ),
         (

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from aiohttp import web
 
 from scope_server.api.console import PATHS, Console
-from scope_server.api.context import DESCRIBED
+from scope_server.api.context import DESCRIBED, LATENCIES
 from scope_server.api.openapi import Described
 from scope_server.api.routing import headers
 from scope_server.api.routing.admission import admit
@@ -13,6 +13,7 @@ from scope_server.api.routing.callers import Authenticate
 from scope_server.api.routing.cross_origin import CrossOrigin
 from scope_server.api.routing.dispatch import handler_of
 from scope_server.api.routing.input import BODY_BYTES
+from scope_server.api.routing.latencies import Latencies
 from scope_server.api.routing.problems import explain
 from scope_server.api.routing.route import Route
 from scope_server.api.table import TABLE
@@ -28,13 +29,13 @@ def application(authenticate: Authenticate, origins: Collection[str] = ()) -> we
     """
     registered: dict[web.AbstractRoute, Route] = {}
     public: set[web.AbstractRoute] = set()
-    cross_origin = CrossOrigin(origins)
+    cross_origin, latencies = CrossOrigin(origins), Latencies(registered)
     made = web.Application(
-        middlewares=[cross_origin.preflight(), explain, admit(authenticate, registered, public)],
+        middlewares=[latencies.measure, cross_origin.preflight(), explain, admit(authenticate, registered, public)],
         client_max_size=BODY_BYTES,
     )
     made.on_response_prepare.extend((headers.on_prepare, cross_origin.on_prepare))
-    made[DESCRIBED] = Described(TABLE)
+    made[DESCRIBED], made[LATENCIES] = Described(TABLE), latencies
     for route in TABLE:
         handler = handler_of(route)
         for method in _METHODS[route.method]:

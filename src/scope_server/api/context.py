@@ -6,6 +6,7 @@ from aiohttp import web
 
 from scope_server.accounts.accounts import Accounts
 from scope_server.api.openapi import Described
+from scope_server.api.routing.latencies import Latencies
 from scope_server.identity.members import Members
 from scope_server.identity.register import Register
 from scope_server.ingest.backlog import Backlog
@@ -39,4 +40,5 @@ RETENTION = web.AppKey("retention", Retention)
 UPKEEP = web.AppKey("upkeep", Upkeep)
 TABLES: web.AppKey[Mapping[str, StreamTable]] = web.AppKey("tables", Mapping[str, StreamTable])
 ACCOUNTS = web.AppKey("accounts", Accounts)
+LATENCIES = web.AppKey("latencies", Latencies)
 DESCRIBED = web.AppKey("described", Described)

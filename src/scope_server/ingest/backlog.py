@@ -27,12 +27,13 @@ class Backlog:
         lanes: number of lanes.
 
     Attributes:
-        counts: counters of refused, deferred and redated records.
+        counts: counters of stored, refused, deferred and redated records.
+        limit: bytes held before `put` waits.
     """
 
     def __init__(self, limit: int, lanes: int) -> None:
         self.counts = Counts()
-        self._limit = limit
+        self.limit = limit
         self._held: Counter[int] = Counter()  # bytes, by machine
         self._held_bytes = 0
         self._arrivals: dict[Pending, float] = {}  # of all unsettled records, in order; by time.monotonic
@@ -94,8 +95,10 @@ class Backlog:
 
     def settle(self, lane: int, group: Sequence[Pending], outcomes: Sequence[Outcome]) -> None:
         """For threads: reports the outcome of each record in a group."""
-        for outcome in outcomes:
-            if outcome.verdict is Verdict.REFUSED:
+        for pending, outcome in zip(group, outcomes, strict=True):
+            if outcome.verdict is Verdict.STORED:
+                self.counts.store(pending.events)
+            elif outcome.verdict is Verdict.REFUSED:
                 self.counts.refuse(outcome.code)
             elif outcome.verdict is Verdict.LATER:
                 self.counts.defer(outcome.code)
@@ -119,9 +122,9 @@ class Backlog:
     def _let_in(self) -> None:
         for pending in sorted(self._outside, key=lambda one: self._held[one.machine.key]):
             held = self._held[pending.machine.key]
-            if self._outside[pending].done() or (held and held + pending.weight > self._limit // SHARE):
+            if self._outside[pending].done() or (held and held + pending.weight > self.limit // SHARE):
                 continue  # cancelled, or beyond its share
-            if self._held_bytes and self._held_bytes + pending.weight > self._limit:
+            if self._held_bytes and self._held_bytes + pending.weight > self.limit:
                 return  # it comes next, however small the records behind it are
             self._outside.pop(pending).set_result(None)
             self._held[pending.machine.key] += pending.weight

@@ -1,4 +1,4 @@
-"""Counters of refused, deferred and redated records since the server's start."""
+"""Counters of stored, refused, deferred and redated records since the server's start."""
 
 import threading
 from collections import Counter
@@ -13,6 +13,8 @@ class Counts:
         self._refused: Counter[str] = Counter()
         self._deferred: Counter[str] = Counter()
         self._redated = 0
+        self._stored = 0
+        self._stored_events = 0
 
     @property
     def refused(self) -> Mapping[str, int]:
@@ -27,10 +29,22 @@ class Counts:
             return dict(self._deferred)
 
     @property
+    def stored(self) -> tuple[int, int]:
+        """Records answered with STORED, and their events; one that came twice counts twice."""
+        with self._lock:
+            return self._stored, self._stored_events
+
+    @property
     def redated(self) -> int:
         """Batches timed by the server's clock, because the machine's is implausible."""
         with self._lock:
             return self._redated
+
+    def store(self, events: int) -> None:
+        """Counts a stored record with this number of events."""
+        with self._lock:
+            self._stored += 1
+            self._stored_events += events
 
     def refuse(self, code: str) -> None:
         """Counts a refused record."""

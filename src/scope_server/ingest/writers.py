@@ -51,12 +51,20 @@ class Writers:
             for number in range(backlog.lanes)
         ]
 
+    @property
+    def count(self) -> int:
+        """Number of threads."""
+        return len(self._lanes)
+
+    def troubles(self) -> list[str]:
+        """Why threads cannot write; empty if all can."""
+        return [lane.trouble for lane in self._lanes if lane.trouble]
+
     async def check(self, timeout_s: float) -> str:
         """Tests a write to the database; returns what is wrong with it or with the threads, or an empty text."""
         if self._disk and (shortage := self._disk.shortage()):
             return f"waits: {shortage}; {self._backlog.held_bytes} bytes wait"
-        troubles = [lane.trouble for lane in self._lanes if lane.trouble]
-        if troubles:
+        if troubles := self.troubles():
             return f"{'; '.join(troubles)}; {self._backlog.held_bytes} bytes wait"
         try:
             async with asyncio.timeout(timeout_s):

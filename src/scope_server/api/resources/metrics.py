@@ -3,19 +3,20 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from scope_server.accounts.caller import Role
-from scope_server.api.context import BACKLOG, DATABASE, DISK, REGISTER, RETENTION, SESSIONS
+from scope_server.api.context import BACKLOG, DATABASE, DISK, LATENCIES, REGISTER, RETENTION, SESSIONS, WRITERS
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Text
 from scope_server.api.routing.route import Routes
 from scope_server.errors import StoreUnavailable
 from scope_server.identity.refusals import Reason as Refusal
 from scope_server.ingest.backlog import Backlog
+from scope_server.ingest.writers import Writers
 from scope_server.session.sessions import Sessions
 from scope_server.store.retention import Disk, Reason, Retention
 
@@ -39,13 +40,15 @@ async def get_metrics(call: Call) -> Exposition:
     registry.register(
         _Snapshot(
             [
-                *_live(call[SESSIONS], call[BACKLOG]),
+                *_live(call[SESSIONS], call[BACKLOG], call[WRITERS]),
                 _refusals(call[REGISTER].refusals.counts),
                 *_storage(call[DISK], call[RETENTION]),
                 *_stored(stored),
             ]
         )
     )
+    registry.register(call[LATENCIES])
+    ProcessCollector(registry=registry)
     encode, content_type = choose_encoder(call.accept)
     return Exposition(content=encode(registry), content_type=content_type)
 
@@ -58,7 +61,7 @@ class _Snapshot(Collector):
         yield from self._metrics
 
 
-def _live(sessions: Sessions, backlog: Backlog) -> Iterator[Metric]:
+def _live(sessions: Sessions, backlog: Backlog, writers: Writers) -> Iterator[Metric]:
     counts = backlog.counts
     yield GaugeMetricFamily("scope_server_sessions", "Connected agents", len(sessions.all()))
     yield CounterMetricFamily("scope_server_sessions_opened", "Sessions opened", sessions.opened)
@@ -74,10 +77,20 @@ def _live(sessions: Sessions, backlog: Backlog) -> Iterator[Metric]:
         "scope_server_held_bytes", "Bytes of decompressed records waiting to be written", backlog.held_bytes
     )
     yield GaugeMetricFamily(
+        "scope_server_held_limit_bytes", "Bytes at which the server stops reading from agents", backlog.limit
+    )
+    yield GaugeMetricFamily(
         "scope_server_oldest_record_seconds",
         "How long the oldest record waiting to be written has waited",
         backlog.oldest_s,
     )
+    yield GaugeMetricFamily("scope_server_writers", "Threads that write", writers.count)
+    yield GaugeMetricFamily(
+        "scope_server_writers_stuck", "Threads that write and do not progress", len(writers.troubles())
+    )
+    records, events = counts.stored
+    yield CounterMetricFamily("scope_server_stored_records", "Stored records", records)
+    yield CounterMetricFamily("scope_server_stored_events", "Events of stored records", events)
     yield _by_code("scope_server_refused_records", "Refused records", counts.refused)
     yield _by_code("scope_server_deferred_records", "Records answered with LATER", counts.deferred)
     yield CounterMetricFamily(
@@ -125,6 +138,7 @@ def _by_code(name: str, meaning: str, counts: Mapping[str, int]) -> Metric:
 def _stored(row: Mapping[str, Any]) -> Iterator[Metric]:
     yield GaugeMetricFamily("scope_server_database_up", "1 if the database answers", 1.0 if row else 0.0)
     for name, meaning in (
+        ("machines_away", "Members that did not report for 5 minutes"),
         ("quarantined_records", "Quarantined records, kept or not"),
         ("quarantined_bytes", "Bytes of kept quarantined records"),
         ("partitions", "Partitions (one per day) of rows and of the catalogue of batches"),

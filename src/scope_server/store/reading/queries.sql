@@ -66,7 +66,9 @@ WHERE (SELECT count(*) FROM store.labels l JOIN unnest(%(names)s::text[], %(valu
 ORDER BY hostname, machine_id;
 
 -- name: store_metrics
-SELECT (SELECT count(*) FROM store.quarantine) AS quarantined_records,
+SELECT (SELECT count(*) FROM store.machines m WHERE m.last_seen < now() - interval '5 min' AND EXISTS (
+            SELECT FROM store.members e WHERE e.machine_id = m.machine_id AND e.ended IS NULL)) AS machines_away,
+       (SELECT count(*) FROM store.quarantine) AS quarantined_records,
        (SELECT coalesce(sum(bytes), 0) FROM store.quarantine WHERE record IS NOT NULL) AS quarantined_bytes,
        (SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE c.relkind = 'r' AND c.relnamespace::regnamespace::text IN ('fresh', 'packed', 'store')) AS partitions;
