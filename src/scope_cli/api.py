@@ -152,6 +152,15 @@ class RowsRead(TypedDict):
     complete: bool
 
 
+class Differs(TypedDict):
+    """A value that most rows do not have."""
+
+    column: str
+    value: str | int | float | bool | None
+    usual: str | int | float | bool | None
+    sentence: str
+
+
 class Document(TypedDict):
     """An OpenAPI document."""
 
@@ -580,6 +589,14 @@ class Run(TypedDict):
     notes: list[str]
 
 
+class SlowRow(TypedDict):
+    """A row that took long."""
+
+    row: list[dict[str, Any]]
+    longer_ns: int
+    differs: list[Differs]
+
+
 class Storage(TypedDict):
     """What is stored. Sizes are as last measured, at most a minute ago; null if not measured yet, or unknown."""
 
@@ -758,6 +775,17 @@ class Task(TypedDict):
     duration: float | None
     streams: list[Books]
     runs: list[Run]
+
+
+class SlowRows(TypedDict):
+    """The slowest rows, the slowest first."""
+
+    duration: str
+    median_ns: int
+    read: int
+    complete: bool
+    compared: int
+    slowest: list[SlowRow]
 
 
 class Aggregates(TypedDict):
@@ -1097,6 +1125,23 @@ class Api(ABC):
             against_since=against_since,
             against_until=against_until,
             against_where=against_where,
+        )
+        return answer
+
+    def get_slowest(
+        self,
+        stream: str,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        where: str | None = None,
+        machine: str | None = None,
+        task: str | None = None,
+        limit: int | None = None,
+    ) -> SlowRows:
+        """The slowest rows of a stream, each with what differs from most rows."""
+        answer: SlowRows = self.get(
+            "slowest", stream, since=since, until=until, where=where, machine=machine, task=task, limit=limit
         )
         return answer
 

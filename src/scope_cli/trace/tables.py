@@ -242,7 +242,7 @@ def _of_latest(latest: Latest, width: int | None, room: int) -> tuple[Layout, li
 
 def _of_slowest(slowest: Slowest, width: int | None, room: int) -> tuple[Layout, list[str]]:
     rows = slowest.rows[:room]
-    longer = [aligned(slowest.longer_ns(row, slowest.table.duration), "ns") for row in rows]
+    longer = [aligned(slowest.usual.longer_ns(row, slowest.table.duration), "ns") for row in rows]
     columns = [
         *_columns(slowest, rows),
         Column("over median", longer, number=True),
@@ -254,7 +254,7 @@ def _of_slowest(slowest: Slowest, width: int | None, room: int) -> tuple[Layout,
 def _reason(slowest: Slowest, row: dict[str, Any]) -> str:
     """What slowed the row, then what took longer; `-` if neither is known."""
     headings = headings_of(slowest.table.parts)
-    longer = slowest.longer_parts(row).items()
+    longer = slowest.usual.longer_parts(row).items()
     parts = ", ".join(f"{headings[name]} +{aligned(ns, 'ns').strip()}" for name, ns in longer)
     return ": ".join(filter(None, (", ".join(slowest.causes(row)), parts))) or "-"
 

@@ -33,13 +33,22 @@ def rows(
 
 
 def places(
-    stream: str, columns: Iterable[Record], where: Sequence[sql.Composable], blocks: Sequence[sql.Composable]
+    stream: str,
+    columns: Iterable[Record],
+    where: Sequence[sql.Composable],
+    blocks: Sequence[sql.Composable],
+    also: Sequence[str] = (),
 ) -> sql.Composed:
     """A query of the places of rows, for `rows_at`, with their order: time, batch, ordinal.
 
     Other columns are unpacked only if `where` names them.
+
+    Args:
+        also: columns that are selected, too.
     """
-    return _both(stream, sql.SQL(f"time, batch, ordinal, {_PART}, {_BLOCK}, {_PLACE}"), stored(columns), where, blocks)
+    wanted = sql.SQL(f"time, batch, ordinal, {_PART}, {_BLOCK}, {_PLACE}")
+    named = sql.SQL("").join(sql.SQL(", {}").format(sql.Identifier(name)) for name in also)
+    return _both(stream, sql.SQL("{}{}").format(wanted, named), stored(columns), where, blocks)
 
 
 def rows_at(stream: str, columns: Iterable[Record], found: sql.Composable, *, with_block: bool = False) -> sql.Composed:

@@ -101,7 +101,7 @@ class Reader:
             return Page(found.rows, found.place.cursor(), found.more)
         async with self._database.snapshot() as connection:
             page = await _by_time(connection, query)
-        return Page(await self._presented(query.table, page.events), page.next, page.more)
+        return Page(await self.presented(query.table, page.events), page.next, page.more)
 
     async def follow(self, query: EventQuery, after: by_commit.Place | None) -> Followed:
         """The next rows in the order of their commits, see `rows_since`.
@@ -123,7 +123,7 @@ class Reader:
                 limit=query.limit,
             )
         transactions = [found.transactions[row["batch"]] for row in found.rows]
-        return Followed(await self._presented(query.table, found.rows), transactions, found.place, found.more)
+        return Followed(await self.presented(query.table, found.rows), transactions, found.place, found.more)
 
     async def skip(self, query: EventQuery, after: by_commit.Place) -> by_commit.Skipped:
         """The place of now, see `by_commit.skip`.
@@ -135,7 +135,12 @@ class Reader:
         async with self._database.snapshot() as connection:
             return await by_commit.skip(connection, query.table, after, query.machines)
 
-    async def _presented(self, table: StreamTable, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    async def presented(self, table: StreamTable, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Rows that were read with their texts, as people get them: changed in place.
+
+        Raises:
+            StoreUnavailable: the database cannot be reached.
+        """
         if not rows:
             return rows
         where = {"batches": list({row["batch"] for row in rows}), "since": min(row["time"] for row in rows)}

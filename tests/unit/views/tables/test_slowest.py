@@ -60,7 +60,7 @@ def test_what_took_longer_is_told_the_most_first() -> None:
     usual = [(MS, MS)] * 99
     rows: list[tuple[int | None, int | None]] = [(7 * MS, MS), (6 * MS, 21 * MS), (101 * MS, 2 * MS), (None, 300 * MS)]
     slowest = _slowest(_batch(1, [*usual, *rows]))
-    told = {row["number"]: slowest.longer_parts(row) for row in slowest.rows[:4]}
+    told = {row["number"]: slowest.usual.longer_parts(row) for row in slowest.rows[:4]}
     assert {number: list(parts) for number, parts in told.items()} == {
         100: ["here_ns"],
         101: ["there_ns", "here_ns"],
@@ -77,7 +77,7 @@ def test_what_slowed_a_row_is_told_first() -> None:
     slowest.add(_batch(1, [(MS, 0)] * 99))
     slowest.add(_batch(100, [(7 * MS, 0), (None, 8 * MS)], odd=3))
     slowest.add(_batch(102, [(MS, 6 * MS), (9 * MS, 0)]))
-    told = {row["number"]: (slowest.causes(row), list(slowest.longer_parts(row))) for row in slowest.rows[:4]}
+    told = {row["number"]: (slowest.causes(row), list(slowest.usual.longer_parts(row))) for row in slowest.rows[:4]}
     assert told == {
         100: (["another prompt"], ["here_ns"]),
         101: (["another prompt", "a stop"], []),

@@ -1,0 +1,118 @@
+"""The slowest rows of a selection, with a sample of all its rows to compare them with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from psycopg import sql
+
+from scope_catalogue.condition import And
+from scope_catalogue.stream import Mode
+from scope_catalogue.tables import SlowestRows
+from scope_catalogue.where import read_filter
+from scope_server.errors import InvalidQuery
+from scope_server.store.answers.part import Part, part_of
+from scope_server.store.answers.sample import Sample, sample
+from scope_server.store.answers.side import conditions_of, records
+from scope_server.store.answers.stacks import SETTINGS
+from scope_server.store.answers.texts import names
+from scope_server.store.blocks.layout import is_list
+from scope_server.store.blocks.rows import places, rows_at
+from scope_server.store.reading.database import Connection
+from scope_server.store.reading.selection import Selection
+from scope_server.store.schema.columns import WHOLE, Kind, StreamTable
+from scope_server.store.schema.views import joined
+
+MOST_ROWS = 2_000_000  # that are looked at
+_SAMPLE = 5000  # rows that tell what is usual
+
+
+@dataclass(frozen=True)
+class Slowest:
+    """The slowest rows.
+
+    Attributes:
+        rows: the slowest first, with texts, as `Reader.presented` takes them.
+        sample: rows of the whole selection, with texts in place of keys.
+        part: what was looked at.
+    """
+
+    rows: list[dict[str, Any]]
+    sample: pa.Table
+    part: Part
+    found: Sample
+
+
+def shown_as(table: StreamTable) -> SlowestRows:
+    """How the stream's slowest rows are shown: as it declares, or by its duration.
+
+    Raises:
+        InvalidQuery: its rows have no duration.
+    """
+    described = table.described
+    declared = [each for each in described.shown.tables if isinstance(each, SlowestRows)]
+    if declared:
+        return declared[0]
+    for name in (table.rollup.measured, "duration_ns"):
+        column = table.column(name)
+        if described.mode is Mode.EVENTS and column and column.sql in WHOLE and described.by_name[name].unit == "ns":
+            return SlowestRows((), name, ())
+    raise InvalidQuery(f"the rows of {table.name} have no duration of their own", parameter="stream")
+
+
+async def slowest(connection: Connection, wanted: Selection, how: SlowestRows, limit: int) -> Slowest:
+    """The slowest rows. Call it in a transaction with one snapshot.
+
+    Raises:
+        psycopg.Error: the database refused a query.
+    """
+    table = wanted.table
+    if how.where:
+        shown = read_filter(how.where, table.types)
+        wanted = replace(wanted, where=And((wanted.where, shown)) if wanted.where else shown)
+    await connection.execute(SETTINGS)
+    part = await part_of(connection, table.name, await conditions_of(connection, wanted), MOST_ROWS)
+    found = await (await connection.execute(_statement(table, part, how.duration, limit))).fetchall()
+    read = [one.name for one in table.columns if one.kind is not Kind.STACK and not is_list({"sql": one.sql})]
+    usual = await sample(connection, wanted, _SAMPLE, read)
+    return Slowest(found, await _with_texts(connection, table, usual.rows), part, usual)
+
+
+def _statement(table: StreamTable, part: Part, duration: str, limit: int) -> sql.Composed:
+    every = records(table)
+    # The duration is read of all rows, the other columns only of those that are shown.
+    inner = places(table.name, every, part.conditions.rows, part.conditions.blocks, also=(duration,))
+    name = sql.Identifier(duration)
+    return sql.SQL(
+        "WITH found AS MATERIALIZED (SELECT * FROM ({inner}) AS r WHERE {name} IS NOT NULL"
+        " ORDER BY ({name} < 0) DESC, {name} DESC, time, batch, ordinal LIMIT {limit})"
+        " {shown} ORDER BY (e.{name} < 0) DESC, e.{name} DESC, e.time, e.batch, e.ordinal"
+    ).format(
+        inner=inner,
+        name=name,
+        limit=sql.Literal(limit),
+        shown=joined(
+            rows_at(table.name, every, sql.Identifier("found")),
+            every,
+            table.of_processes,
+            task=sql.SQL("NULL::text AS task_id, "),
+        ),
+    )
+
+
+async def _with_texts(connection: Connection, table: StreamTable, found: pa.Table) -> pa.Table:
+    for column in table.columns:
+        if column.kind is not Kind.NAME:
+            continue
+        keys = found[column.name].combine_chunks().dictionary_encode()
+        texts = await names(connection, (key for key in keys.dictionary.to_pylist()))
+        values = pa.array([texts.get(key) for key in keys.dictionary.to_pylist()], pa.string()).take(keys.indices)
+        found = found.set_column(found.schema.get_field_index(column.name), column.name, values)
+    return found
+
+
+def batch_of(table: StreamTable, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> pa.RecordBatch:
+    """Rows with texts as a batch with some of the stream's columns."""
+    schema = pa.schema([table.schema.field(name) for name in columns])
+    return pa.RecordBatch.from_pylist([{name: row[name] for name in columns} for row in rows], schema=schema)
