@@ -2,6 +2,6 @@
 
 Both sides of the catalogue's data use it: the command line for local traces, the server for answers. A view knows a
 stream only as `scope_catalogue` describes it. matching (rows that meet a condition), groups (rows by equal values);
-then one room for each view: tables/, flames/, perfetto/, ndjson and parquet. What every text needs: printable,
-quantities, times.
+then one room for each view: tables/, flames/, perfetto/, chrome (machines puts rows of several on one clock), and files
+(ndjson, csv, Arrow, parquet). What every text needs: printable, quantities, times.
 """

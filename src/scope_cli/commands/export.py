@@ -1,4 +1,4 @@
-"""`scope export`: recorded rows as files."""
+"""`scope export`: recorded rows as files, or as a trace for Perfetto."""
 
 import argparse
 from pathlib import Path
@@ -18,8 +18,15 @@ def register(subcommands: Any) -> None:
         "stream's name before its ending.",
     )
     parser._negative_number_matcher = NEGATIVE  # -5m is a value: as in argparse of Python 3.14
-    parser.add_argument("streams", nargs="+", metavar="STREAM", help="such as exec or syscall_summary")
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="the file to write")
+    parser.add_argument("streams", nargs="*", metavar="STREAM", help="such as exec or syscall_summary")
+    written = parser.add_mutually_exclusive_group(required=True)
+    written.add_argument("-o", "--output", metavar="FILE", type=Path, help="the file to write")
+    written.add_argument(
+        "--perfetto",
+        metavar="FILE",
+        type=Path,
+        help="write the timelines of the streams, or of all, for https://ui.perfetto.dev",
+    )
     parser.add_argument("--format", choices=FORMATS, help="default: by the file's ending, else ndjson")
     parser.add_argument("--where", metavar="FILTER", help="only rows that meet this, such as 'ret < 0'")
     parser.add_argument("--node", metavar="NODE", help="only rows of this machine: its hostname or id")
@@ -34,29 +41,37 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes the files. One whose rows could not all be read is left out."""
-    from scope_cli.client import Client
-    from scope_cli.printable import print_remark
+    from scope_cli.errors import UsageError
 
+    query = {name: getattr(arguments, name) for name in ("since", "until", "task")} | {"machine": arguments.node}
+    streams, rows = arguments.streams, {name: getattr(arguments, name) for name in ("where", "columns")}
+    if arguments.perfetto:
+        if any(rows.values()) or arguments.format:
+            raise UsageError("--perfetto draws whole rows; leave out --where, --columns and --format")
+        _write(arguments.perfetto, "trace", **query, streams=",".join(streams))
+        return
+    if not streams:
+        raise UsageError("name a stream; `scope probes` lists them")
     output: Path = arguments.output
     by_ending = output.suffix.removeprefix(".")
     form = arguments.format or (by_ending if by_ending in FORMATS else "ndjson")
-    query = {name: getattr(arguments, name) for name in ("where", "since", "until", "task", "columns")}
-    for stream in arguments.streams:
-        several = len(arguments.streams) > 1
-        path = output.with_suffix(f".{stream}{output.suffix}") if several else output
-        _write(Client(), path, stream, query | {"machine": arguments.node, "format": form})
-        print_remark(f"scope: {path}: {path.stat().st_size:,} bytes of {stream}")
+    for stream in streams:
+        path = output.with_suffix(f".{stream}{output.suffix}") if len(streams) > 1 else output
+        _write(path, "export", stream, **query, **rows, format=form)
 
 
-def _write(client: Any, path: Path, stream: str, query: dict[str, Any]) -> None:
+def _write(path: Path, *asked: str, **query: str | None) -> None:
+    from scope_cli.client import Client
     from scope_cli.errors import CommandError
+    from scope_cli.printable import print_remark
 
     part = path.with_name(f"{path.name}.part")
     try:
         with part.open("wb") as file:
-            client.save(file, "export", stream, **query)
+            Client().save(file, *asked, **query)
         part.replace(path)
     except OSError as error:
         raise CommandError(f"cannot write {path}: {error.strerror}") from None
     finally:
         part.unlink(missing_ok=True)
+    print_remark(f"scope: {path}: {path.stat().st_size:,} bytes")

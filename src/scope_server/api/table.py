@@ -27,6 +27,7 @@ from scope_server.api.resources import (
     storage,
     tasks,
     templates,
+    trace,
     users,
 )
 from scope_server.api.routing.route import Route
@@ -49,6 +50,7 @@ TABLE: tuple[Route, ...] = (
     *export.ROUTES,
     *compare.ROUTES,
     *slowest.ROUTES,
+    *trace.ROUTES,
     *states.ROUTES,
     *quarantine.ROUTES,
     *authority.ROUTES,

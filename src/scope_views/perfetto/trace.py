@@ -14,20 +14,25 @@ from scope_views.perfetto.messages import Messages
 from scope_views.perfetto.scheduling import Scheduling
 from scope_views.perfetto.tracks import Tracks
 
+_MACHINE = 98  # TracePacket.machine_id
+
 
 class PerfettoTrace:
     """What the timelines of streams say. The pieces, one behind the other, are the trace.
 
     Packets may come in any order of time; Perfetto sorts them.
+
+    Args:
+        machine: its number in a trace of several; 0: the first, or only one.
     """
 
-    def __init__(self) -> None:
-        self._tracks, self._scheduling = Tracks(), Scheduling()
+    def __init__(self, machine: int = 0) -> None:
+        self._tracks, self._scheduling, self._machine = Tracks(machine), Scheduling(), machine
         self._callstacks = Callstacks(self._tracks)
 
-    def begin(self, boottime_ns: int, realtime_ns: int) -> bytes:
+    def begin(self, boottime_ns: int, realtime_ns: int, hostname: str = "") -> bytes:
         """The first piece: times are by CLOCK_BOOTTIME, and CLOCK_REALTIME was this at that time."""
-        self._tracks.begin(boottime_ns, realtime_ns)
+        self._tracks.begin(boottime_ns, realtime_ns, hostname)
         return self._tracks.taken()
 
     def rows(self, stream: DescribedStream, batch: pa.RecordBatch) -> bytes:
@@ -40,7 +45,7 @@ class PerfettoTrace:
             Drawing(self._tracks, self._callstacks, stream, of_threads).describe_threads()
             self._describe_wakers(switches, batch)
             packets += self._scheduling.packets(switches, batch)
-        return self._tracks.taken() + _encoded(packets)
+        return self._tracks.taken() + self._encoded(packets)
 
     def _describe_wakers(self, switches: Switches, batch: pa.RecordBatch) -> None:
         names = (switches.waker, switches.waker_process, switches.waker_name)
@@ -50,13 +55,13 @@ class PerfettoTrace:
 
     def end(self) -> bytes:
         """The last piece."""
-        return _encoded(self._scheduling.rest())
+        return self._encoded(self._scheduling.rest())
 
     def loss(self, stream: str, told: str, begin_ns: int, end_ns: int) -> bytes:
         """A slice that says, in that time, which rows are missing."""
         self._tracks.slice(self._tracks.named(0, f"lost: {stream}"), told, begin_ns, end_ns)
         return self._tracks.taken()
 
-
-def _encoded(packets: Sequence[Messages]) -> bytes:
-    return b"".join(Messages(each.count).message(1, each).encoded() for each in packets if each.count)
+    def _encoded(self, packets: Sequence[Messages]) -> bytes:
+        of_machine = [each.same(_MACHINE, self._machine) if self._machine else each for each in packets if each.count]
+        return b"".join(Messages(each.count).message(1, each).encoded() for each in of_machine)

@@ -11,19 +11,30 @@ _BOOTTIME, _REALTIME = 6, 1  # builtin_clock.proto
 
 
 class Tracks:
-    """Describes what is new as packets, which `taken` gives."""
+    """Describes what is new as packets, which `taken` gives.
 
-    def __init__(self) -> None:
-        self._trace = proto.Trace()
+    Args:
+        machine: its number in a trace of several; 0: the first, or only one.
+    """
+
+    def __init__(self, machine: int = 0) -> None:
+        self._trace, self._machine = proto.Trace(), machine
         self._numbers: dict[Hashable, int] = {}
         self._texts: dict[tuple[str, str], int] = {}
         self._named: set[tuple[int, int]] = set()  # processes
         self._others: set[int] = set()  # threads without a track
         self._names: dict[int, tuple[str, int]] = {}  # of threads, each with when it had the name
 
-    def begin(self, boottime_ns: int, realtime_ns: int) -> None:
-        """Says which clock the times are by, and what the other one was then."""
-        packet = self._trace.packet.add(trusted_packet_sequence_id=SEQUENCE, sequence_flags=CLEARED)
+    def _packet(self, **content: Any) -> Any:
+        """A new packet."""
+        of_machine = {"machine_id": self._machine} if self._machine else {}
+        return self._trace.packet.add(trusted_packet_sequence_id=SEQUENCE, **of_machine, **content)
+
+    def begin(self, boottime_ns: int, realtime_ns: int, hostname: str = "") -> None:
+        """Says which clock the times are by, what the other one was then, and the machine's name, if that is known."""
+        if hostname:
+            self._packet().system_info.machine_name = hostname
+        packet = self._packet(sequence_flags=CLEARED)
         packet.clock_snapshot.primary_trace_clock = _BOOTTIME
         packet.clock_snapshot.clocks.add(clock_id=_BOOTTIME, timestamp=boottime_ns)
         packet.clock_snapshot.clocks.add(clock_id=_REALTIME, timestamp=realtime_ns)
@@ -59,14 +70,14 @@ class Tracks:
 
     def interned(self) -> Any:
         """The InternedData of a new packet, for what is known by number in the rest of the trace."""
-        packet = self._trace.packet.add(trusted_packet_sequence_id=SEQUENCE, sequence_flags=NEEDED)
+        packet = self._packet(sequence_flags=NEEDED)
         return packet.interned_data
 
     def other_thread(self, tid: int, pid: int, name: str) -> None:
         """The name and process of a thread that has no track, such as a waker."""
         if tid not in self._others:
             self._others.add(tid)
-            packet = self._trace.packet.add(trusted_packet_sequence_id=SEQUENCE)
+            packet = self._packet()
             packet.process_tree.threads.add(tid=tid, tgid=pid, name=name)
 
     def named(self, parent: int, name: str, apart: Hashable = None) -> int:
@@ -81,7 +92,7 @@ class Tracks:
 
     def _track(self, key: Hashable, parent: int = 0, **described: Any) -> int:
         if key not in self._numbers:
-            number = self._numbers[key] = len(self._numbers) + 1
+            number = self._numbers[key] = (self._machine << 32) + len(self._numbers) + 1
             self._describe(number, parent, **described)
         return self._numbers[key]
 
@@ -89,7 +100,7 @@ class Tracks:
         track = proto.TrackDescriptor(uuid=number, **described)
         if parent:
             track.parent_uuid = parent
-        self._trace.packet.add(trusted_packet_sequence_id=SEQUENCE, track_descriptor=track)
+        self._packet(track_descriptor=track)
 
     def texts(self, kind: str, texts: Iterable[str]) -> list[int]:
         """Numbers of texts of a kind: a field of InternedData."""
@@ -112,7 +123,7 @@ class Tracks:
     def slice(self, track: int, name: str, begin_ns: int, end_ns: int) -> None:
         """A single slice."""
         for time_ns, kind in ((begin_ns, "TYPE_SLICE_BEGIN"), (end_ns, "TYPE_SLICE_END")):
-            packet = self._trace.packet.add(timestamp=time_ns, trusted_packet_sequence_id=SEQUENCE)
+            packet = self._packet(timestamp=time_ns)
             packet.track_event.track_uuid = track
             packet.track_event.type = proto.TrackEvent.Type.Value(kind)
             if kind == "TYPE_SLICE_BEGIN":

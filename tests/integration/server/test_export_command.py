@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 from tests.integration.server.records import Run, lined, rows, stacks
 from tests.integration.server.running import Server
 
@@ -43,3 +44,8 @@ async def test_rows_become_files(start_server: StartServer, tmp_path: Path) -> N
         status, said = await exported(server, "syscall", "--where", "nonsense = 1", "-o", tmp_path / "c.csv")
         assert (status, "nonsense" in said) == (2, True)
         assert sorted(path.name for path in tmp_path.glob("c*")) == []
+        assert (await exported(server, "syscall", "--since", "-3h", "--perfetto", tmp_path / "t.perfetto"))[0] == 0
+        packets = proto.Trace.FromString((tmp_path / "t.perfetto").read_bytes()).packet
+        assert any(one.HasField("track_event") for one in packets)
+        for wrong in (("-o", tmp_path / "d"), ("syscall", "--where", "ret = 0", "--perfetto", tmp_path / "d")):
+            assert (await exported(server, *wrong))[0] == 2

@@ -1,0 +1,47 @@
+"""A trace of several machines, in Perfetto's protobuf format, piece by piece."""
+
+import pyarrow as pa
+
+from scope_catalogue.stream import DescribedStream
+from scope_views.machines import Machines
+from scope_views.perfetto.trace import PerfettoTrace
+
+
+class PerfettoOfMachines:
+    """What the timelines of streams say, on one clock. Each machine has processes and CPUs of its own.
+
+    Args:
+        since_ns: since 1970; the clocks of all machines are the same.
+    """
+
+    def __init__(self, since_ns: int) -> None:
+        self._since_ns, self._machines = since_ns, Machines()
+        self._traces: dict[int, PerfettoTrace] = {}
+
+    def begin(self) -> bytes:
+        """The first piece: nothing is known of machines yet."""
+        return b""
+
+    def rows(self, stream: DescribedStream, batch: pa.RecordBatch) -> bytes:
+        """The rows of a batch with `time`, `machine_id`, `hostname` and the stream's columns."""
+        pieces = []
+        for number, part in self._machines.parts(batch):
+            begin, trace = self._trace(number)
+            pieces += [begin, trace.rows(stream, part)]
+        return b"".join(pieces)
+
+    def loss(self, stream: str, told: str, machine: tuple[str, str], begin_ns: int, end_ns: int) -> bytes:
+        """A slice that says which rows of a machine, given by id and hostname, are missing."""
+        begin, trace = self._trace(self._machines.number(*machine))
+        return begin + trace.loss(stream, told, begin_ns, end_ns)
+
+    def end(self) -> bytes:
+        """The last piece."""
+        return b"".join(trace.end() for trace in self._traces.values())
+
+    def _trace(self, number: int) -> tuple[bytes, PerfettoTrace]:
+        """A machine's trace, and the piece that it begins with, once."""
+        if number in self._traces:
+            return b"", self._traces[number]
+        trace = self._traces[number] = PerfettoTrace(number)
+        return trace.begin(self._since_ns, self._since_ns, self._machines.hostnames[number]), trace
