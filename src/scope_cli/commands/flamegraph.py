@@ -1,0 +1,50 @@
+"""`scope flamegraph`: recorded stacks as a flame graph."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from scope_cli import window
+
+FORMATS = {".svg": "svg", ".txt": "folded", ".pb.gz": "pprof", ".json": "speedscope", ".arrow": "arrow"}
+
+
+def register(subcommands: Any) -> None:
+    """Adds the subcommand."""
+    parser = subcommands.add_parser(
+        "flamegraph",
+        help="draw recorded stacks as a flame graph, for a browser or another tool",
+        epilog="With --against-..., draws the difference: red is what weighs more than in the other rows, blue what "
+        "weighs less.",
+    )
+    parser.add_argument("stream", metavar="STREAM", help="a stream with stacks, such as profile or why_summary")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="the file to write")
+    endings = ", ".join(f"{form}: {ending}" for ending, form in FORMATS.items())
+    parser.add_argument(
+        "--format", choices=tuple(FORMATS.values()), help=f"default: by the file's ending ({endings}), else svg"
+    )
+    parser.add_argument("--column", metavar="COLUMN", help="the column of stacks (default: the first)")
+    parser.add_argument("--by", metavar="COLUMN", help="what is added up: count, or a column with a unit")
+    window.add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Writes the file; an old one stays if the server has no answer."""
+    from scope_cli.client import Client
+    from scope_cli.errors import CommandError
+    from scope_cli.printable import print_remark
+
+    output: Path = arguments.output
+    form = arguments.format or next((one for ending, one in FORMATS.items() if output.name.endswith(ending)), "svg")
+    query = {**window.asked(arguments), "column": arguments.column, "by": arguments.by, "format": form}
+    part = output.with_name(f"{output.name}.part")
+    try:
+        with part.open("wb") as file:
+            Client().save(file, "flamegraph", arguments.stream, **query)
+        part.replace(output)
+    except OSError as error:
+        raise CommandError(f"cannot write {output}: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
+    print_remark(f"scope: {output}: {output.stat().st_size:,} bytes ({form})")

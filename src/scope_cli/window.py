@@ -1,0 +1,36 @@
+"""Options that say which rows of a stream a command is about, and with which others they are compared."""
+
+import argparse
+from typing import Any
+
+AGAINST = ("against_since", "against_until", "against_where")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of a window, and of another one."""
+    from scope_cli.times import NEGATIVE, moment
+
+    parser._negative_number_matcher = NEGATIVE  # -5m is a value: as in argparse of Python 3.14
+    parser.add_argument("--where", metavar="FILTER", help="only rows that meet this, such as 'duration_ns > 1ms'")
+    parser.add_argument("--node", metavar="NODE", help="only rows of this machine: its hostname or id")
+    parser.add_argument("--task", metavar="ID", help="only rows that this task recorded")
+    parser.add_argument(
+        "--since",
+        metavar="TIME",
+        type=moment,
+        help="only rows from this time on: -5m, or 2026-01-31T12:00:00Z (default: an hour before --until)",
+    )
+    parser.add_argument("--until", metavar="TIME", type=moment, help="only rows before this time")
+    parser.add_argument(
+        "--against-since", metavar="TIME", type=moment, help="compare with rows from this time on (default: --since)"
+    )
+    parser.add_argument(
+        "--against-until", metavar="TIME", type=moment, help="compare with rows before this time (default: --until)"
+    )
+    parser.add_argument("--against-where", metavar="FILTER", help="compare with rows that meet this (default: --where)")
+
+
+def asked(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The parameters of the request."""
+    names = ("where", "task", "since", "until", *AGAINST)
+    return {name: getattr(arguments, name) for name in names} | {"machine": arguments.node}

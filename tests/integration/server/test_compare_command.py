@@ -1,0 +1,62 @@
+"""`scope compare` and `scope flamegraph` with a real server."""
+
+import asyncio
+import json
+import os
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.integration.server.api.recorded import WINDOW, store
+from tests.integration.server.records import Line
+from tests.integration.server.running import Server
+
+StartServer = Callable[..., Any]
+TIMES = ("--since", WINDOW["since"], "--until", WINDOW["until"])
+
+
+async def _told(server: Server, *words: str) -> tuple[int | None, str, str]:
+    """Runs `scope`; returns status, output and errors."""
+    its = {"SCOPE_URL": f"http://{server.http}", "SCOPE_TOKEN_FILE": str(server.token)}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "scope_cli.main", *words),
+        env={**os.environ, **its},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, said = await process.communicate()
+    return process.returncode, out.decode(), said.decode()
+
+
+async def test_what_differs_is_printed(line: Line, start_server: StartServer) -> None:
+    """A line per column with its values, as a table or as JSON; texts of programs have no effect on the terminal."""
+    fast = {"comm": "worker", "name": "read", "duration_ns": 1000}
+    slow = {"comm": "worker", "name": "fsync\x1b[2J", "duration_ns": 5_000_000}
+    await store(line, "syscall", [*([fast] * 101), *([slow] * 53)])
+    words = ("compare", "syscall", "--where", "duration_ns > 1ms", *TIMES)
+    async with start_server() as server:
+        status, out, said = await _told(server, *words)
+        assert (status, said) == (0, "")
+        assert "inside: 53 of 53 rows were compared\noutside: 101 of 101 rows were compared\n" in out
+        assert ["name", "1.00", "100%", "fsync\\x1b[2J", "100.0%", "0.0%"] in [row.split() for row in out.splitlines()]
+        status, out, _ = await _told(server, *words, "--json")
+        assert (status, json.loads(out)["columns"][0]["column"]) == (0, "name")
+        status, _, said = await _told(server, "compare", "syscall")
+        assert (status, "where" in said) == (2, True)
+
+
+async def test_a_flame_graph_is_written(line: Line, start_server: StartServer, tmp_path: Path) -> None:
+    """In the format that the file's ending says; if the server refuses, no file is made, and an old one is kept."""
+    await store(line, "profile", [{"comm": "worker", "part": "on_cpu", "stack": "main;a", "duration_ns": 7}] * 3)
+    picture, text = tmp_path / "flames.svg", tmp_path / "flames.txt"
+    async with start_server() as server:
+        assert (await _told(server, "flamegraph", "profile", "-o", str(picture), *TIMES))[0] == 0
+        assert ET.fromstring(picture.read_text()) is not None
+        assert (await _told(server, "flamegraph", "profile", "-o", str(text), "--by", "count", *TIMES))[0] == 0
+        assert text.read_text() == "worker;on_cpu;main;a 3\n"
+        status, _, said = await _told(server, "flamegraph", "syscall", "-o", str(text), *TIMES)
+        assert (status, "has no stacks" in said) == (2, True)
+    assert text.read_text() == "worker;on_cpu;main;a 3\n"
+    assert sorted(tmp_path.glob("flames*")) == [picture, text]
