@@ -81,6 +81,16 @@ class Loss(TypedDict):
     count: int
 
 
+class CallTime(TypedDict):
+    """A call in which threads were blocked."""
+
+    call: str | None
+    file_kind: str | None
+    path: str | None
+    count: int
+    blocked_ns: int
+
+
 class Certificate(TypedDict):
     """A certificate that the authority has signed."""
 
@@ -233,6 +243,24 @@ class NotRecorded(TypedDict):
     run_ended_by: str
 
 
+class FaultTime(TypedDict):
+    """Page faults of a kind; their time is part of the wall time."""
+
+    kind: str | None
+    count: int
+    total_ns: int
+
+
+class FileTime(TypedDict):
+    """A file that the process read or wrote."""
+
+    path: str | None
+    read_ns: int
+    write_ns: int
+    read_bytes: int
+    write_bytes: int
+
+
 class FlameGraph(TypedDict):
     """How a stream's rows make a flame graph."""
 
@@ -329,6 +357,14 @@ class Member(TypedDict):
     """The machine that was meant."""
 
     machine_id: str
+
+
+class Missing(TypedDict):
+    """A stream without a row of the process in this time."""
+
+    stream: str
+    probe: str
+    remedy: str
 
 
 class NewPassword(TypedDict):
@@ -472,11 +508,31 @@ class Stored(TypedDict):
     stored: bool
 
 
+class SyscallTime(TypedDict):
+    """A syscall with all its calls."""
+
+    name: str | None
+    count: int
+    errors: int
+    total_ns: int
+
+
 class TemplatePart(TypedDict):
     """A probe of a template."""
 
     probe: str
     options: dict[str, bool | float | str | list[str]]
+
+
+class ThreadTime(TypedDict):
+    """The wall time of a thread."""
+
+    total_ns: int
+    on_cpu_ns: int
+    run_queue_ns: int
+    blocked_ns: int
+    tid: int
+    name: str | None
 
 
 class Token(TypedDict):
@@ -519,6 +575,15 @@ class UserChange(TypedDict):
     role: NotRequired[Literal["viewer", "operator", "admin"] | None]
     disabled: NotRequired[bool | None]
     password: NotRequired[str | None]
+
+
+class WallTime(TypedDict):
+    """Wall time of threads, in ns."""
+
+    total_ns: int
+    on_cpu_ns: int
+    run_queue_ns: int
+    blocked_ns: int
 
 
 class Heatmap(TypedDict):
@@ -747,6 +812,26 @@ class Users(TypedDict):
     """Accounts."""
 
     users: list[User]
+
+
+class Why(TypedDict):
+    """Where the time of a process went."""
+
+    sentence: str
+    machine_id: str
+    pid: int
+    start_ns: int
+    exe: str | None
+    since: str
+    until: str
+    wall: WallTime | None
+    threads: list[ThreadTime]
+    calls: list[CallTime]
+    syscalls: list[SyscallTime]
+    files: list[FileTime]
+    faults: list[FaultTime]
+    not_recorded: list[Missing]
+    complete: bool
 
 
 class Task(TypedDict):
@@ -1143,6 +1228,19 @@ class Api(ABC):
         answer: SlowRows = self.get(
             "slowest", stream, since=since, until=until, where=where, machine=machine, task=task, limit=limit
         )
+        return answer
+
+    def get_why(
+        self,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        pid: int | None = None,
+        machine: str | None = None,
+        start: int | None = None,
+    ) -> Why:
+        """Where the wall time of a process went: a sentence first, then by thread, call, file and page faults."""
+        answer: Why = self.get("why", since=since, until=until, pid=pid, machine=machine, start=start)
         return answer
 
     def get_states(

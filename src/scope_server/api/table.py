@@ -29,6 +29,7 @@ from scope_server.api.resources import (
     templates,
     trace,
     users,
+    why,
 )
 from scope_server.api.routing.route import Route
 
@@ -51,6 +52,7 @@ TABLE: tuple[Route, ...] = (
     *compare.ROUTES,
     *slowest.ROUTES,
     *trace.ROUTES,
+    *why.ROUTES,
     *states.ROUTES,
     *quarantine.ROUTES,
     *authority.ROUTES,

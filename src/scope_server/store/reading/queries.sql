@@ -515,6 +515,12 @@ WHERE (%(pid)s::bigint IS NULL OR pid = %(pid)s)
   AND (%(start_ns)s::bigint IS NULL OR start_ns = %(start_ns)s)
   AND (%(machines)s::integer[] IS NULL OR machine = ANY(%(machines)s));
 
+-- name: newest_process
+SELECT start_ns, exe FROM store.processes
+WHERE machine = %(machine)s AND pid = %(pid)s AND (%(start_ns)s::bigint IS NULL OR start_ns = %(start_ns)s)
+ORDER BY start_ns DESC
+LIMIT 1;
+
 -- name: tasks_of_batches
 SELECT b.id, t.task_id::text AS task_id
 FROM store.batches b JOIN store.runs r ON r.id = b.run JOIN store.tasks t ON t.id = r.task

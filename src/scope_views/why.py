@@ -1,0 +1,62 @@
+"""Where the wall time of a process went, as a sentence that a person would say."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scope_views.printable import printable
+from scope_views.quantities import duration
+
+_WORTH_TELLING = 0.05  # of the time that a sentence is about
+
+
+@dataclass(frozen=True)
+class Wall:
+    """The wall time of threads, in ns; its parts add up to it, but for what nobody saw."""
+
+    total_ns: int
+    on_cpu_ns: int
+    run_queue_ns: int
+    blocked_ns: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call in which threads were blocked.
+
+    Attributes:
+        name: of the syscall; or `page fault`, `stopped` or `kernel`; None: unknown.
+        file: for which it waited: a path, or what kind of file it is; None: for none.
+    """
+
+    name: str | None
+    file: str | None
+    blocked_ns: int
+
+
+def sentence(wall: Wall | None, calls: Sequence[Call] = ()) -> str:
+    """What happened, the largest part first; then the calls that made up most of the time blocked.
+
+    Args:
+        wall: None: nothing was recorded.
+        calls: those with most time first.
+    """
+    if wall is None or wall.total_ns <= 0:
+        return "Nothing was recorded of where its time went."
+    parts = {
+        "on a CPU": wall.on_cpu_ns,
+        "waiting for a CPU": wall.run_queue_ns,
+        "blocked": wall.blocked_ns,
+    }
+    told = [(ns, name) for name, ns in parts.items() if ns >= _WORTH_TELLING * wall.total_ns]
+    shares = ", ".join(f"{ns / wall.total_ns:.0%} {name}" for ns, name in sorted(told, key=lambda each: -each[0]))
+    said = f"Of {duration(wall.total_ns)} of its threads' time: {shares or 'nothing known'}."
+    blocked = [call for call in calls if call.name and call.blocked_ns >= _WORTH_TELLING * max(1, wall.blocked_ns)]
+    if wall.blocked_ns >= _WORTH_TELLING * wall.total_ns and blocked:
+        each = ", ".join(f"{call.blocked_ns / wall.blocked_ns:.0%} in {_named(call)}" for call in blocked[:3])
+        said += f" Of the time blocked: {each}."
+    return said
+
+
+def _named(call: Call) -> str:
+    name = printable(call.name or "")
+    return f"{name} of {printable(call.file)}" if call.file else name
