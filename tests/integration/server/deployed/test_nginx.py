@@ -1,0 +1,188 @@
+"""The real nginx with deploy/nginx before two real servers: people's TLS ends there, agents' passes through."""
+
+import asyncio
+import json
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from tests.fleet import to_server
+from tests.integration.server.records import STORED, rows
+from tests.integration.server.running import Server, until
+from tests.integration.server.stand_in_agent import MACHINE, StandInAgent
+from tests.integration.server.test_app import answers, recorded, uploading
+from tests.ports import free_port
+
+from scope_wire.keys import Anonymous, pem_of
+
+CONFIGURATION = Path(__file__).parents[4] / "deploy/nginx/nginx.conf"
+StartServer = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Front:
+    """A running nginx: its addresses, and the certificate that it shows to people."""
+
+    people: int
+    ingest: str
+    enrol: str
+    certificate: Path
+    log: Path
+
+    def curl(self, path: str, *options: str) -> tuple[int, str, str]:
+        """Status, HTTP version and body of a request."""
+        address = f"https://localhost:{self.people}{path}"
+        command = ["curl", "--silent", "--show-error", "--http2", "--cacert", str(self.certificate), *options]
+        told = subprocess.run(
+            [*command, "--write-out", "\n%{http_code} %{http_version}", address], capture_output=True, text=True
+        )
+        assert told.returncode == 0, told.stderr + self.log.read_text()
+        body, _, end = told.stdout.rpartition("\n")
+        status, version = end.split()
+        return int(status), version, body
+
+
+@contextmanager
+def nginx(folder: Path, servers: tuple[Server, Server]) -> Iterator[Front]:
+    """nginx with the configuration, in which names and ports are replaced."""
+    certificate, key, log = folder / "certificate.pem", folder / "key.pem", folder / "nginx.log"
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1"]
+    subprocess.run([*made, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    authority = folder / "authority.pem"
+    authority.write_bytes(pem_of(servers[0].authority.certificate))
+    people, ingest, enrol = free_port(), free_port(), free_port()
+    text = CONFIGURATION.read_text()
+    for wanted, given in {
+        "/tmp/": f"{folder}/",  # before folders below it come in
+        "listen 8443": f"listen 127.0.0.1:{people}",
+        "listen 8471": f"listen 127.0.0.1:{ingest}",
+        "listen 8474": f"listen 127.0.0.1:{enrol}",
+        "/etc/nginx/tls/certificate.pem": str(certificate),
+        "/etc/nginx/tls/key.pem": str(key),
+        "/etc/nginx/authority/certificate.pem": str(authority),
+        "/dev/stdout": f"{folder}/access.log",
+        "worker_processes auto": "worker_processes 1",
+        **{
+            f"server{number}:{port}": f"127.0.0.1:{address.rpartition(':')[2]}"
+            for number, server in enumerate(servers, 1)
+            for port, address in (("8470", server.http), ("8471", server.ingest), ("8474", server.enrol))
+        },
+    }.items():
+        assert wanted in text, wanted
+        text = text.replace(wanted, given)
+    (folder / "nginx.conf").write_text(text)
+    command = ["nginx", "-c", str(folder / "nginx.conf"), "-g", "daemon off; master_process off;"]
+    checked = subprocess.run([*command[:3], "-t"], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+    with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
+        try:
+            yield Front(people, f"127.0.0.1:{ingest}", f"127.0.0.1:{enrol}", certificate, log)
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+@pytest.fixture
+async def two(start_server: StartServer, tmp_path: Path) -> AsyncIterator[tuple[AsyncExitStack, Server, Server]]:
+    """Two servers of one database and one authority, on all addresses, so that they serve the API with HTTPS.
+
+    The stack ends the second one.
+    """
+    everywhere = {"http": "0.0.0.0:0", "ingest": "0.0.0.0:0", "enrol": "0.0.0.0:0", "advertise": ("localhost",)}
+    async with start_server(**everywhere) as first, AsyncExitStack() as stack:
+        second = start_server(**everywhere, socket=tmp_path / "second.sock", state_dir=tmp_path / "second")
+        yield stack, first, await stack.enter_async_context(second)
+
+
+async def _until_up(front: Front) -> None:
+    async def answers_() -> bool:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", front.people)
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+    await until(answers_, bool)
+
+
+async def test_people_and_agents_pass(two: tuple[AsyncExitStack, Server, Server], tmp_path: Path) -> None:
+    """People reach the API with HTTP/2 and nginx's certificate; agents reach a server with their own, end to end.
+
+    After the end of one server, both go on with the other.
+    """
+    stack, first, second = two
+    with nginx(tmp_path, (first, second)) as front:
+        await _until_up(front)
+        token = first.authorization
+        status, version, body = await asyncio.to_thread(front.curl, "/api/v1/health")
+        assert (status, version, json.loads(body)) == (200, "2", {"healthy": True})
+        assert (await asyncio.to_thread(front.curl, "/api/v1/nodes"))[0] == 401
+        agent, through = StandInAgent(), replace(first, ingest=front.ingest)
+        async with agent.attending(through) as channel, uploading(agent, channel) as call:
+            run = await recorded(first if await _has(first) else second, agent)
+            assert await answers(call, run.batch(1, rows(101), 101)) == [STORED]
+            status, _, body = await asyncio.to_thread(front.curl, "/api/v1/nodes", "-H", f"Authorization: {token}")
+            (found,) = json.loads(body)["nodes"]
+            assert (status, found["machine_id"]) == (200, MACHINE)
+        await stack.aclose()
+        for _ in range(4):
+            assert (await asyncio.to_thread(front.curl, "/api/v1/health"))[0] == 200
+        async with StandInAgent().attending(through):
+            assert await _has(first)
+
+
+async def _has(server: Server) -> bool:
+    (node,) = (await server.get("nodes"))["nodes"]
+    return bool(node["connected"])
+
+
+async def _has_nodes(server: Server) -> bool:
+    return bool((await server.get("nodes"))["nodes"])
+
+
+async def test_strangers_do_not_pass(two: tuple[AsyncExitStack, Server, Server], tmp_path: Path) -> None:
+    """What is not TLS ends at nginx; a client without a certificate is refused by the server itself."""
+    _, first, second = two
+    with nginx(tmp_path, (first, second)) as front:
+        await _until_up(front)
+        host, _, port = front.ingest.partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET / HTTP/1.1\r\n\r\n" + b"x" * 100)
+        assert await reader.read() == b""
+        writer.close()
+        roots = first.authority.trusted
+        with pytest.raises(grpc.aio.AioRpcError) as refusal:
+            async with to_server(front.ingest, Anonymous(roots)) as channel, StandInAgent().attending(first, channel):
+                pass
+        assert refusal.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert not await _has_nodes(first)
+
+
+async def test_live_rows_are_not_held_back(two: tuple[AsyncExitStack, Server, Server], tmp_path: Path) -> None:
+    """Rows of the live API reach a viewer while the answer goes on."""
+    _, first, second = two
+    with nginx(tmp_path, (first, second)) as front:
+        await _until_up(front)
+        context = ssl.create_default_context(cafile=str(front.certificate))
+        reader, writer = await asyncio.open_connection("localhost", front.people, ssl=context)
+        request = (
+            f"GET /api/v1/live/syscall HTTP/1.1\r\nHost: localhost\r\nAuthorization: {first.authorization}\r\n\r\n"
+        )
+        writer.write(request.encode())
+        assert b" 200 " in await reader.readline()
+        agent = StandInAgent()
+        async with agent.attending(first) as channel, uploading(agent, channel) as call:
+            run = await recorded(first, agent)
+            await answers(call, run.batch(1, rows(7), 7))
+            async with asyncio.timeout(60):
+                while b"event: rows" not in await reader.readline():
+                    pass
+        writer.close()
