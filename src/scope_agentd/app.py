@@ -5,6 +5,9 @@ import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack, closing
 
+from scope_agentd.annotations.delivery import Delivery
+from scope_agentd.annotations.outbox import Outbox
+from scope_agentd.annotations.socket import AnnotationSocket
 from scope_agentd.bus.bus import Bus
 from scope_agentd.control.examination import Examination
 from scope_agentd.control.health import Health
@@ -75,12 +78,18 @@ async def serve(settings: Settings, stop: asyncio.Event, ready: Callable[[str], 
         acknowledged = Acknowledged()
         upload = Upload(node, spool, descriptions, acknowledged)
         attendance = Attendance(node, tasks, spool, membership, examination, acknowledged=acknowledged)
-        link = Link(membership, settings.server, attendance, upload)
+        outbox = kept.enter_context(closing(Outbox(settings.state_dir / "annotations.sqlite")))
+        annotations = AnnotationSocket(outbox)
+        link = Link(membership, settings.server, attendance, upload, Delivery(outbox, annotations.news))
+        collector = AgentCollector(
+            node, tasks, totals, spool, bus=bus, link=link, upload=upload, annotations=annotations
+        )
         async with AsyncExitStack() as cleanup:
-            collector = AgentCollector(node, tasks, totals, spool, bus=bus, link=link, upload=upload)
             metrics = MetricsServer(registry(collector))
             await metrics.start(settings.metrics)
             cleanup.push_async_callback(metrics.stop)
+            taking = await annotations.listen(settings.state_dir)
+            cleanup.callback(taking.close)
             health = Health(membership, ("", SERVICE))
             server, address = await start_server(settings, membership, health, ControlService(node, tasks, examination))
             cleanup.push_async_callback(server.stop, 1.0)

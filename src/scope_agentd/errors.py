@@ -37,6 +37,10 @@ class TooMuchMemory(AgentError):
     """With another task, the tasks would have more memory than they may."""
 
 
+class AnnotationRefused(AgentError, ValueError):
+    """An annotation was not taken; the message says why."""
+
+
 class SessionEnded(AgentError, ConnectionError):
     """The server ended the session or sent an invalid answer."""
 

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from scope_agentd.annotations.socket import AnnotationSocket
 from scope_agentd.bus.bus import Bus
 from scope_agentd.host_metrics import HostCollector
 from scope_agentd.pipeline.spool import Spool
@@ -42,10 +43,11 @@ class AgentCollector(Collector):
         bus: Bus,
         link: Link,
         upload: Upload,
+        annotations: AnnotationSocket,
     ) -> None:
         self._node = node
         self._tasks, self._totals, self._spool, self._bus = tasks, totals, spool, bus
-        self._link, self._upload = link, upload
+        self._link, self._upload, self._annotations = link, upload, annotations
 
     def collect(self) -> Iterator[Metric]:
         """The current metrics."""
@@ -55,6 +57,10 @@ class AgentCollector(Collector):
         yield from self._of_samples()
         yield from self._of_spool()
         yield from self._of_bus()
+        said = CounterMetricFamily("scope_agent_annotations", "Annotations of programs by answer", labels=["answer"])
+        said.add_metric(["taken"], self._annotations.taken)
+        said.add_metric(["refused"], self._annotations.refused)
+        yield said
         answers = CounterMetricFamily(
             "scope_agent_answered_records", "Records by the server's answer", labels=["answer"]
         )

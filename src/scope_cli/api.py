@@ -35,6 +35,21 @@ class LossInTime(TypedDict):
     run_ended_by: Literal["shutdown", "killed", "failure"] | None
 
 
+class Annotation(TypedDict):
+    """What somebody said about a moment or a time."""
+
+    id: str
+    time: str
+    until: str | None
+    text: str
+    labels: dict[str, str]
+    machine_id: str | None
+    hostname: str | None
+    pid: int | None
+    comm: str | None
+    made_by: str | None
+
+
 class ApiToken(TypedDict):
     """A token for scripts, without the token itself."""
 
@@ -152,6 +167,12 @@ class Deleted(TypedDict):
     """The template is gone."""
 
     name: str
+
+
+class DeletedAnnotation(TypedDict):
+    """The annotation is gone."""
+
+    id: str
 
 
 class RowsRead(TypedDict):
@@ -365,6 +386,16 @@ class Missing(TypedDict):
     stream: str
     probe: str
     remedy: str
+
+
+class NewAnnotation(TypedDict):
+    """What to say, about which time; without a time, about now."""
+
+    text: str
+    time: NotRequired[str | None]
+    until: NotRequired[str | None]
+    labels: NotRequired[dict[str, Any]]
+    node: NotRequired[str | None]
 
 
 class NewPassword(TypedDict):
@@ -609,6 +640,12 @@ class Losses(TypedDict):
     until: str
     losses: list[LossInTime]
     more: bool
+
+
+class FoundAnnotations(TypedDict):
+    """Annotations, the newest first."""
+
+    annotations: list[Annotation]
 
 
 class ApiTokens(TypedDict):
@@ -1081,6 +1118,31 @@ class Api(ABC):
     def delete_template(self, name: str) -> Deleted:
         """Delete a template that people have made. Tasks that were started with it go on."""
         answer: Deleted = self.post("templates", name, "delete")
+        return answer
+
+    def get_annotations(
+        self,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        machine: str | None = None,
+        label: str | None = None,
+        limit: int | None = None,
+    ) -> FoundAnnotations:
+        """Annotations of people, and of programs on machines, the newest first."""
+        answer: FoundAnnotations = self.get(
+            "annotations", since=since, until=until, machine=machine, label=label, limit=limit
+        )
+        return answer
+
+    def add_annotation(self, body: NewAnnotation) -> Annotation:
+        """Say something about a moment or a time."""
+        answer: Annotation = self.post("annotations", body=body)
+        return answer
+
+    def delete_annotation(self, id: str) -> DeletedAnnotation:
+        """Delete an annotation."""
+        answer: DeletedAnnotation = self.post("annotations", id, "delete")
         return answer
 
     def get_events(

@@ -38,6 +38,7 @@ from scope_server.session.seen import Seen
 from scope_server.session.service import SessionService
 from scope_server.session.sessions import Sessions
 from scope_server.settings import ANYBODY, Settings
+from scope_server.store.annotations import Annotations
 from scope_server.store.latest.reader import States
 from scope_server.store.reading.columns import Columns
 from scope_server.store.reading.database import Database, Share
@@ -99,7 +100,7 @@ async def serve(
         cleanup.push_async_callback(writers.stop, settings.stop_deadline_s)
         directory = LocalDirectory(secrets.token_hex(8))
         sessions = Sessions(Share(database, max(1, settings.connections // 4)), settings.sessions, directory)
-        reports, seen = Reports(share, directory), Seen(share)
+        reports, seen, annotations = Reports(share, directory), Seen(share), Annotations(share)
         members = Members(database, authority, timedelta(days=settings.grace))
         register = Register(database, authority, members, refusals or Refusals())
         endpoints: list[Endpoint] = []
@@ -115,7 +116,7 @@ async def serve(
         api[context.DATABASE], api[context.READER], api[context.TABLES] = database, reader, tables
         api[context.STATES], api[context.MEMBERS], api[context.REGISTER] = States(database), members, register
         api[context.SESSIONS], api[context.DESIRED] = sessions, Desired(database, directory)
-        api[context.BACKLOG], api[context.WRITERS] = backlog, writers
+        api[context.BACKLOG], api[context.WRITERS], api[context.ANNOTATIONS] = backlog, writers, annotations
         retention = Retention(disk, settings.keep_days)
         jobs: list[Job] = [retention, Sweep(), Closed(settings.keep_days), *chores(conninfo, tables)]
         upkeep = Upkeep(conninfo, jobs, disk)
@@ -136,6 +137,7 @@ async def serve(
             reconciler=reconciler,
             backlog=backlog,
             tables=tables,
+            annotations=annotations,
         )
         ingest = await serve_grpc(
             "ingest",

@@ -48,6 +48,13 @@ class Uploads(Protocol):
         """
 
 
+class Delivers(Protocol):
+    """What is sent by calls of its own, after the welcome."""
+
+    async def run(self, stub: Any) -> None:
+        """Runs until cancelled."""
+
+
 class Link:
     """Keeps the agent connected to the server.
 
@@ -58,11 +65,18 @@ class Link:
         NotJoined: the address cannot be used.
     """
 
-    def __init__(self, membership: Membership, server: str | None, attendance: Attends, upload: Uploads) -> None:
+    def __init__(
+        self,
+        membership: Membership,
+        server: str | None,
+        attendance: Attends,
+        upload: Uploads,
+        *also: Delivers,
+    ) -> None:
         self.membership, self._given = membership, server
         self._server = membership.endpoints(server)[0]
         self._tries = 0
-        self._attendance, self._upload = attendance, upload
+        self._attendance, self._upload, self._also = attendance, upload, also
         self.connections = 0
         self.connected = False
 
@@ -124,6 +138,8 @@ class Link:
                 await admitted(self.membership)
                 log.info("session with the server", extra={"address": str(self._server)})
                 streams.create_task(self._upload.run(stub))
+                for one in self._also:
+                    streams.create_task(one.run(stub))
         except* grpc.aio.AioRpcError as errors:
             pause_s = _pushback_s(errors)
             if pause_s is None:

@@ -63,6 +63,9 @@ class _Sink(SessionServicer):
     async def Renew(self, request: Any, context: Any) -> Any:
         """Nobody renews."""
 
+    async def Annotate(self, request: Any, context: Any) -> Any:
+        """Nobody annotates."""
+
     async def Upload(self, requests: AsyncIterator[session_pb2.UploadRequest], context: Any) -> AsyncIterator[Any]:
         """Answers the last record only."""
         position = 0

@@ -14,6 +14,7 @@ from scope_server.ingest.writers import Writers
 from scope_server.live.hub import Hub
 from scope_server.session.desired import Desired
 from scope_server.session.sessions import Sessions
+from scope_server.store.annotations import Annotations
 from scope_server.store.latest.reader import States
 from scope_server.store.reading.columns import Columns
 from scope_server.store.reading.database import Database
@@ -26,6 +27,7 @@ from scope_server.store.writing.quarantine import Quarantine
 DATABASE = web.AppKey("database", Database)
 COLUMNS = web.AppKey("columns", Columns)
 READER = web.AppKey("reader", Reader)
+ANNOTATIONS = web.AppKey("annotations", Annotations)
 HUB = web.AppKey("hub", Hub)
 STATES = web.AppKey("states", States)
 MEMBERS = web.AppKey("members", Members)

@@ -30,7 +30,8 @@ _REFUSALS = {
     500: ("InternalError", "The server failed; its log says why"),
     503: ("Unavailable", "The database or the agent does not answer, or a table is locked; try again"),
 }
-_BY_NAME = {"node", "machine", "task", "stream"}  # parameters of queries and fields of bodies that may name nothing
+# Parameters of queries and fields of bodies that may name nothing.
+_BY_NAME = {"machine", "node", "nodes", "selector", "stream", "task", "template"}
 
 Model = tuple[type[BaseModel], Literal["validation", "serialization"]]
 

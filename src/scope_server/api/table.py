@@ -2,6 +2,7 @@
 
 from scope_server.api.resources import (
     aggregates,
+    annotations,
     api_tokens,
     audit,
     authority,
@@ -42,6 +43,7 @@ TABLE: tuple[Route, ...] = (
     *catalogue.ROUTES,
     *groups.ROUTES,
     *templates.ROUTES,
+    *annotations.ROUTES,
     *events.ROUTES,
     *live.ROUTES,
     *losses.ROUTES,

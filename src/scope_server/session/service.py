@@ -28,6 +28,7 @@ from scope_server.identity.register import Register
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.upload import upload
 from scope_server.session.acknowledged import acknowledged
+from scope_server.session.annotate import annotations_of
 from scope_server.session.hello import Caller, ahead, caller_of
 from scope_server.session.reconcile import Reconciler
 from scope_server.session.reported import Reported, reported
@@ -35,6 +36,7 @@ from scope_server.session.reports import Reports
 from scope_server.session.seen import Seen
 from scope_server.session.session import Session
 from scope_server.session.sessions import Sessions
+from scope_server.store.annotations import Annotations
 from scope_server.store.schema.tables import Tables
 from scope_wire.background import background
 from scope_wire.channel import PUSHBACK
@@ -77,10 +79,12 @@ class SessionService(SessionServicer):
         reconciler: Reconciler,
         backlog: Backlog,
         tables: Tables,
+        annotations: Annotations,
     ) -> None:
         self._register, self._answers = register, answers
         self._sessions, self._reports, self._seen = sessions, reports, seen
         self._reconciler, self._backlog, self._tables = reconciler, backlog, tables
+        self._annotations = annotations
 
     async def Attend(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
         """See session.proto."""
@@ -118,6 +122,15 @@ class SessionService(SessionServicer):
             hostname = session.hostname if session else None
             signed = await self._register.members.renew(request.signing_request, holder, hostname)
             return self._answers.with_certificate(signed)
+
+    async def Annotate(self, request: Any, context: Any) -> session_pb2.AnnotateReply:
+        """See session.proto."""
+        async with _explained(context, self._register.refusals):
+            session = self._sessions.get(self._machine(context).identity.name)
+            if session is None:
+                raise NoSession("call Attend before Annotate")
+            await self._annotations.put(list(annotations_of(request, session.machine.key)))
+            return session_pb2.AnnotateReply()
 
     def _machine(self, context: Any) -> Holder:
         """The machine whose certificate the connection has."""

@@ -73,7 +73,7 @@ class Run:
 class StandInServer(SessionServicer):
     """Answers each record with `verdict`; while `answers` is false, takes records but does not answer.
 
-    While `refuses` is set, every session is refused with it.
+    While `refuses` is set, every session is refused with it; while `annotates` is false, it knows no annotations.
     """
 
     def __init__(self, authority: Authority) -> None:
@@ -90,6 +90,8 @@ class StandInServer(SessionServicer):
         self.tasks: dict[str, control_pb2.Task] = {}
         self.reports: list[session_pb2.Report] = []
         self.probes: control_pb2.ListProbesResponse | None = None
+        self.annotations: dict[bytes, str] = {}
+        self.annotates = True
         self.port = 0
         self._wanted: list[session_pb2.WantedTask] = []
         self._number = 0
@@ -114,6 +116,12 @@ class StandInServer(SessionServicer):
 
     def _wish(self) -> session_pb2.AttendReply:
         return session_pb2.AttendReply(wanted=session_pb2.Wanted(number=self._number, tasks=self._wanted))
+
+    async def Annotate(self, request: session_pb2.AnnotateRequest, context: Any) -> session_pb2.AnnotateReply:
+        if not self.annotates:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "an older server")
+        self.annotations |= {one.id: one.text for one in request.annotations}
+        return session_pb2.AnnotateReply()
 
     async def Attend(self, requests: AsyncIterator[session_pb2.AttendRequest], context: Any) -> AsyncIterator[Any]:
         self.callers.add(caller_of(context.auth_context()).identity.uri)

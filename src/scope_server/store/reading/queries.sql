@@ -774,3 +774,27 @@ FROM store.audit
 WHERE number < coalesce(%(number)s, 9223372036854775807)
 ORDER BY number DESC
 LIMIT %(most)s;
+
+-- ---- annotations
+
+-- name: put_annotations
+INSERT INTO store.annotations (id, time, until, text, labels, machine, pid, comm, made_by)
+SELECT id, time, until, text, labels::jsonb, machine, pid, comm, made_by
+FROM unnest(%(ids)s::uuid[], %(times)s::timestamptz[], %(untils)s::timestamptz[], %(texts)s::text[], %(labels)s::text[],
+            %(machines)s::integer[], %(pids)s::integer[], %(comms)s::text[], %(makers)s::text[])
+    AS a (id, time, until, text, labels, machine, pid, comm, made_by)
+ON CONFLICT (id) DO NOTHING;
+
+-- name: annotations
+SELECT a.id::text, a.time, a.until, a.text, a.labels, m.machine_id, m.hostname, a.pid, a.comm, a.made_by
+FROM store.annotations a LEFT JOIN store.machines m ON m.id = a.machine
+WHERE (%(id)s::uuid IS NULL OR a.id = %(id)s)
+  AND (%(since)s::timestamptz IS NULL OR coalesce(a.until, a.time) >= %(since)s)
+  AND (%(until)s::timestamptz IS NULL OR a.time < %(until)s)
+  AND (%(machines)s::integer[] IS NULL OR a.machine IS NULL OR a.machine = ANY(%(machines)s))
+  AND a.labels @> %(labels)s::jsonb
+ORDER BY a.time DESC, a.id
+LIMIT %(most)s;
+
+-- name: drop_annotation
+DELETE FROM store.annotations WHERE id = %(id)s;

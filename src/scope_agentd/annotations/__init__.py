@@ -1,0 +1,1 @@
+"""Annotations of programs on this machine: `socket` takes them, `outbox` keeps them, `delivery` sends them."""
