@@ -10,12 +10,19 @@ from scope_bpf.errors import KernelError
 
 
 class Link:
-    """Attaches a loaded program to the hook in its section name, until `close`."""
+    """Attaches a loaded program to the hook in its section name, until `close`.
 
-    def __init__(self, program: Any, name: str) -> None:
+    Args:
+        cgroup_fd: a directory of cgroup v2, for programs that run for packets of a cgroup and its children; else -1.
+    """
+
+    def __init__(self, program: Any, name: str, cgroup_fd: int = -1) -> None:
         libbpf_log()
         self.program_fd: int = lib.bpf_program__fd(program)
-        self._link = lib.bpf_program__attach(program)
+        if cgroup_fd < 0:
+            self._link = lib.bpf_program__attach(program)
+        else:
+            self._link = lib.bpf_program__attach_cgroup(program, cgroup_fd)
         if self._link == ffi.NULL:
             raise KernelError(f"cannot attach the BPF program '{name}'", ffi.errno, libbpf_log())
 

@@ -1,5 +1,6 @@
 """A BPF object: opened from bytes, configured, loaded, closed."""
 
+import os
 import re
 from collections.abc import Collection, Mapping
 from types import TracebackType
@@ -10,7 +11,8 @@ import numpy as np
 from scope_bpf.binding.ffi import check, ffi, lib, libbpf_log
 from scope_bpf.binding.link import Iterator, Link, SoftwareEventLink
 from scope_bpf.binding.map import Map, memory_of
-from scope_bpf.errors import KernelError, LayoutMismatch, VerifierError
+from scope_bpf.errors import KernelError, LayoutMismatch, NotSupported, VerifierError
+from scope_bpf.host import cgroup_root
 from scope_bpf.layout.btf import Btf
 
 _REFUSED = re.compile(r"prog '(\w+)': -- BEGIN PROG LOAD LOG --")
@@ -81,12 +83,23 @@ class BpfObject:
         raise KernelError(f"cannot load the BPF object of '{self.name}'", -result, log)
 
     def attach(self, program: str) -> None:
-        """Attaches a loaded program to the hook in its section name.
+        """Attaches a loaded program to the hook in its section name; one for packets, to the root of cgroup v2.
 
         Raises:
             KernelError: the kernel refused.
+            NotSupported: the program is for packets, and no cgroup v2 is mounted.
         """
-        self._links.append(Link(self.program(program), program))
+        if not self._section(program).startswith("cgroup_skb/"):
+            self._links.append(Link(self.program(program), program))
+            return
+        root = cgroup_root()
+        if root is None:
+            raise NotSupported("no cgroup v2 is mounted; run mount -t cgroup2 cgroup2 /sys/fs/cgroup")
+        fd = os.open(root, os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._links.append(Link(self.program(program), program, fd))
+        finally:
+            os.close(fd)
 
     def attach_to_software_event(self, program: str, event: int) -> None:
         """Attaches a loaded perf_event program to one of PERF_COUNT_SW_*, for every process.
@@ -118,8 +131,11 @@ class BpfObject:
         Raises:
             LayoutMismatch: the object has none with this name.
         """
-        section: bytes = ffi.string(lib.bpf_program__section_name(self.program(program)))
-        return section.startswith(b"iter/")
+        return self._section(program).startswith("iter/")
+
+    def _section(self, program: str) -> str:
+        name: bytes = ffi.string(lib.bpf_program__section_name(self.program(program)))
+        return name.decode()
 
     def run(self, program: str, argument: int) -> None:
         """Runs a loaded raw_tp program once, in this thread, with one argument.

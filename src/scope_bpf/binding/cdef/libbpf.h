@@ -16,6 +16,7 @@ const char *bpf_program__section_name(const struct bpf_program *program);
 int bpf_program__set_autoload(struct bpf_program *program, bool autoload);
 int bpf_program__fd(const struct bpf_program *program);
 struct bpf_link *bpf_program__attach(const struct bpf_program *program);
+struct bpf_link *bpf_program__attach_cgroup(const struct bpf_program *program, int cgroup_fd);
 int bpf_link__destroy(struct bpf_link *link);
 int bpf_link__fd(const struct bpf_link *link);
 int bpf_iter_create(int link_fd);

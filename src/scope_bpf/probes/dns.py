@@ -1,0 +1,84 @@
+"""DNS: queries and answers on the wire, with the process that asked."""
+
+from scope_bpf.catalogue.probe import Alternative, Probe
+from scope_bpf.catalogue.stream import Stream
+from scope_catalogue.guide import Example, Guide
+from scope_catalogue.options import Option
+from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
+from scope_catalogue.stream import Column
+from scope_catalogue.tables import Count, Failed, Quantiles, Sum, Table
+
+_NS_PER_MS = 1_000_000
+
+GUIDE = Guide(
+    examples=(
+        Example(
+            "scope trace dns --lines -- getent hosts example.org || true",
+            "the queries of a command, with answers and times",
+        ),
+        Example(
+            "scope trace dns --duration 1",
+            "queries of all processes",
+        ),
+    ),
+    notes=(
+        "A row is a query with its answer, over UDP or TCP, for the process that asked, whoever runs meanwhile.",
+        "`code` is the server's answer: noerror, nxdomain, servfail, refused, ... A query without an answer within "
+        "`timeout_ms` has the code timeout, and unanswered if the trace ended before that.",
+        "A query that is sent again is one row: `attempts` counts.",
+    ),
+    limits=(
+        "Encrypted DNS (ports 443 and 853), ports other than 53, and names that come from a cache or a file are not "
+        "recorded.",
+        "`answer` is the first address among the first eight records.",
+        "Its programs run for every packet of every socket. Loading them takes the capability CAP_NET_ADMIN, too. They "
+        "are attached to the root of cgroup v2 as seen by SCOPE: in a container, that may be the container's.",
+    ),
+)
+
+TIMEOUT_MS = Option("timeout_ms", "integer", 5000, "how long an answer may take, in ms", minimum=100, maximum=3_600_000)
+
+PROBE = Probe(
+    name="dns",
+    meaning="DNS queries with their answers, times and servers; timeouts",
+    streams=(
+        Stream(
+            "dns",
+            "one row per query, timed when it was sent first",
+            columns={
+                "name": Column("the name that was asked for"),
+                "type": Column("what was asked for: a, aaaa, ptr, ...; a number if the type has no name here"),
+                "code": Column(
+                    "the answer's code: noerror, nxdomain, servfail, ...; timeout or unanswered without one"
+                ),
+                "failed": Column("1 if the code is not noerror"),
+                "answer": Column("the first address in the answer; absent if there is none"),
+                "answers": Column("how many records the answer has"),
+                "duration_ns": Column("from the query until the answer; until the row if none came", "ns"),
+                "attempts": Column("how often the query was sent"),
+                "truncated": Column("1 if the answer did not fit into a datagram: clients ask again over TCP"),
+                "server": Column("address of the server"),
+                "server_port": Column("port of the server"),
+                "protocol": Column("udp or tcp"),
+            },
+            failed="failed = 1",
+            shown=Shown(
+                tables=(
+                    Table(
+                        ("comm", "server", "name", "type"),
+                        (Count(), Failed(), Sum("attempts"), Quantiles("duration_ns")),
+                        title="queries by program and name",
+                    ),
+                ),
+                line=("server", "type", "code", "answer", "duration_ns", "name"),
+                timeline=Timeline(slices=(Slices(named=("name", "type"), below="dns"),)),
+            ),
+            rollup=Rollup(measured="duration_ns"),
+            settled_by="dns_settle",
+        ),
+    ),
+    extra_options=(TIMEOUT_MS,),
+    alternatives=(Alternative("cgroup_skb: egress, ingress", ("dns_received", "dns_sent")),),
+    constants=lambda options: {"timeout_ns": options["timeout_ms"] * _NS_PER_MS},
+    guide=GUIDE,
+)
