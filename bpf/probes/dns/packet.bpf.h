@@ -97,16 +97,20 @@ struct dns_labels {
 /* Joins labels by dots, in place: at each byte of a name. */
 static long join_label(__u32 i, struct dns_labels *labels)
 {
+	__u64 at = i;
 	__u8 length;
 
 	if (i != labels->next)
 		return 0;
-	length = labels->name[i & (NAME_BYTES - 1)];
+	barrier_var(at); /* keeps bound and use in one register, as 6.1's verifier requires */
+	if (at >= NAME_BYTES)
+		return 1;
+	length = labels->name[at];
 	labels->end = i;
 	if (!length)
 		return 1;
 	labels->next = length < COMPRESSED ? i + length + 1 : NAME_BYTES;
-	labels->name[i & (NAME_BYTES - 1)] = '.';
+	labels->name[at] = '.';
 	return 0;
 }
 
