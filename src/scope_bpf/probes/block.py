@@ -22,8 +22,8 @@ GUIDE = Guide(
             "the same, added up by process, disk and operation, with histograms",
         ),
         Example(
-            "scope trace block --lines -- sh -c 'sync; ls / >/dev/null'",
-            "the requests of a command",
+            "scope trace block --lines -- dd if=/dev/zero of=/tmp/data bs=4096 count=7 conv=fsync status=none",
+            "the requests of a command that waits for its data to be on the disk",
         ),
     ),
     notes=(
