@@ -10,6 +10,7 @@
 #define MOST_ANSWERS 8 /* that are searched for an address */
 #define MOST_LABELS 32 /* of the name of an answer */
 #define UDP_HEADER 8
+#define LEAST_QUESTION 5 /* bytes */
 #define COMPRESSED 0xc0
 
 #define FLAG_RESPONSE 0x8000
@@ -128,8 +129,11 @@ static __always_inline __u32 read_question(struct __sk_buff *skb, __u32 offset, 
 		return 0;
 	if (there > NAME_BYTES - 1)
 		there = NAME_BYTES - 1;
+	barrier_var(there); /* 6.1's verifier wants both bounds checked in this register, one after the other */
+	if (there > NAME_BYTES - 1)
+		return 0;
 	barrier_var(there);
-	if (there < 1 || there > NAME_BYTES - 1 || bpf_skb_load_bytes(skb, offset, name, there))
+	if (there < LEAST_QUESTION || bpf_skb_load_bytes(skb, offset, name, there))
 		return 0;
 	bpf_loop(NAME_BYTES - 1, join_label, &labels, 0);
 	if (labels.end != labels.next || bpf_skb_load_bytes(skb, offset + labels.end + 1, &asked, sizeof(asked)))
