@@ -7,16 +7,25 @@ from typing import Any, Literal
 POSTGRES = {"type": "grafana-postgresql-datasource", "uid": "scope-postgres"}
 PROMETHEUS = {"type": "prometheus", "uid": "scope-prometheus"}
 WIDTH = 24  # of a dashboard, in Grafana's columns
+# Grafana is served below the console's address and takes a leading slash for its own root; browsers stop at the site's.
+CONSOLE = "../../../.."
+_RANGE = "since=${__from:date:iso}&until=${__to:date:iso}"
 
 Kind = Literal["timeseries", "stat", "table", "piechart", "logs", "flamegraph"]
 
 
 @dataclass(frozen=True)
 class Sql:
-    """A query of PostgreSQL; `series`: it returns time, metric and value."""
+    """A query of PostgreSQL.
+
+    Attributes:
+        series: it returns time, metric and value.
+        console: the console's page of the same, if there is one.
+    """
 
     text: str
     series: bool = False
+    console: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,7 @@ class Panel:
             "description": self.about,
             "gridPos": {"x": x, "y": y, "w": self.width, "h": self.height},
             "datasource": source,
+            "links": self._pages(),
             # Steps of at least a minute, and few: then whole hours come from totals per hour.
             "maxDataPoints": 200,
             "interval": "1m",
@@ -66,6 +76,10 @@ class Panel:
             "fieldConfig": {"defaults": self._defaults(), "overrides": self._overrides()},
             "options": self._options(),
         }
+
+    def _pages(self) -> list[dict[str, Any]]:
+        pages = [query.console for query in self.queries if isinstance(query, Sql) and query.console]
+        return [{"title": "Console", "url": f"{CONSOLE}{page}?{_RANGE}", "targetBlank": True} for page in pages[:1]]
 
     def _defaults(self) -> dict[str, Any]:
         if self.kind != "timeseries":
@@ -82,7 +96,7 @@ class Panel:
             }
 
         linked = [
-            of(column, "links", [{"title": column, "url": url, "targetBlank": False}])
+            of(column, "links", [{"title": column, "url": url, "targetBlank": url.startswith(CONSOLE)}])
             for column, url in self.links.items()
         ]
         return [*(of(column, "unit", unit) for column, unit in self.units.items()), *linked]
@@ -196,7 +210,11 @@ class Dashboard:
             "time": {"from": self.range, "to": "now"},
             "refresh": "30s",
             "fiscalYearStartMonth": 0,
-            "links": [_others(), _console()],
+            "links": [
+                _others(),
+                _page("Console", "/", "SCOPE's console: tasks, timelines, comparisons"),
+                _page("Perfetto", f"/traces?{_RANGE}", "Save or open this time range as a trace for Perfetto"),
+            ],
             "templating": {"list": [variable.json() for variable in self.variables]},
             "annotations": {"list": [annotation.json() for annotation in self.annotations]},
             "panels": list(_placed(self.rows)),
@@ -252,19 +270,18 @@ def _others() -> dict[str, Any]:
     }
 
 
-def _console() -> dict[str, Any]:
-    # Grafana is served below the console's address.
+def _page(title: str, path: str, about: str) -> dict[str, Any]:
     return {
         "type": "link",
-        "title": "Console",
-        "url": "/",
+        "title": title,
+        "url": f"{CONSOLE}{path}",
         "icon": "external link",
-        "tooltip": "SCOPE's console: tasks, timelines, exports for Perfetto",
+        "tooltip": about,
         "tags": [],
         "asDropdown": False,
         "includeVars": False,
         "keepTime": False,
-        "targetBlank": True,
+        "targetBlank": True,  # else, Grafana would look for the page in itself
     }
 
 

@@ -36,6 +36,7 @@ def series(stream: str, by: str, value: str = "sum(count) * 1000.0 / $__interval
 SELECT step AS time, coalesce(top.metric, 'other') AS metric, sum(value)::float8 AS value
 FROM points LEFT JOIN top USING (metric) GROUP BY 1, 2 ORDER BY 1""",
         series=True,
+        console=_page(stream),
     )
 
 
@@ -59,6 +60,7 @@ def percentiles(stream: str, where: str = CHOSEN) -> Sql:
 {f"{chr(10)}UNION ALL ".join(each)}
 ORDER BY 1""",
         series=True,
+        console=_page(stream),
     )
 
 
@@ -67,7 +69,8 @@ def shares(stream: str, by: str, value: str = "sum(count)", where: str = CHOSEN)
     return Sql(
         f"""SELECT coalesce({by}, '-') AS name, {value}::float8 AS value
 FROM ({_totals(stream, _SHORT_RANGE, _LONG_RANGE)}) AS t
-WHERE {where} GROUP BY 1 ORDER BY 2 DESC NULLS LAST LIMIT 20"""
+WHERE {where} GROUP BY 1 ORDER BY 2 DESC NULLS LAST LIMIT 20""",
+        console=_page(stream),
     )
 
 
@@ -77,7 +80,8 @@ def totals(stream: str, by: str, where: str = CHOSEN) -> Sql:
         f"""SELECT {by}, sum(count)::bigint AS count, sum(failed)::bigint AS failed,
   (sum(sum) / nullif(sum(count), 0))::float8 AS mean, sum(sum)::float8 AS total
 FROM ({_totals(stream, _SHORT_RANGE, _LONG_RANGE)}) AS t
-WHERE {where} GROUP BY {by} ORDER BY sum(sum) DESC NULLS LAST, count DESC LIMIT 50"""
+WHERE {where} GROUP BY {by} ORDER BY sum(sum) DESC NULLS LAST, count DESC LIMIT 50""",
+        console=_page(stream),
     )
 
 
@@ -86,7 +90,8 @@ def log(stream: str, columns: str, where: str = "true", whole: bool = False) -> 
     return Sql(
         f"""SELECT time, hostname, comm, pid, {columns}
 FROM scope.{stream}({_RANGE if whole else _RECENT})
-WHERE {CHOSEN} AND {TASK} AND {where} ORDER BY time DESC LIMIT 500"""
+WHERE {CHOSEN} AND {TASK} AND {where} ORDER BY time DESC LIMIT 500""",
+        console=_page(stream),
     )
 
 
@@ -94,21 +99,29 @@ def recent(stream: str, select: str, group: str, order: str, where: str = CHOSEN
     """Groups of the rows of the last minutes, by columns that no total has."""
     return Sql(
         f"""SELECT {select} FROM scope.{stream}({_RECENT})
-WHERE {where} GROUP BY {group} ORDER BY {order} DESC NULLS LAST LIMIT 50"""
+WHERE {where} GROUP BY {group} ORDER BY {order} DESC NULLS LAST LIMIT 50""",
+        console=_page(stream),
     )
 
 
 def now(stream: str, columns: str, order: str, where: str = CHOSEN) -> Sql:
     """The current states."""
-    return Sql(f"SELECT time, hostname, {columns} FROM scope.{stream}_now() WHERE {where} ORDER BY {order} LIMIT 100")
+    asked = f"SELECT time, hostname, {columns} FROM scope.{stream}_now() WHERE {where} ORDER BY {order} LIMIT 100"
+    return Sql(asked, console=_page(stream))
 
 
 def flames(stream: str, title: str, unit: str = "ns") -> Panel:
     """The flame graph of a stream, of the last minutes."""
     machines = f"CASE WHEN '${{machine:pipe}}' <> '.*' THEN {_MACHINES} END"
     comms = "CASE WHEN '*' NOT IN (${comm:sqlstring}) THEN ARRAY[${comm:sqlstring}] END"
-    query = Sql(f"SELECT level, value, self, label FROM scope.{stream}_flames({_RECENT}, {machines}, {comms})")
-    return Panel(title, "flamegraph", (query,), ABOUT_RECENT, unit, width=24, height=14)
+    query = f"SELECT level, value, self, label FROM scope.{stream}_flames({_RECENT}, {machines}, {comms})"
+    return Panel(
+        title, "flamegraph", (Sql(query, console=f"/flames/{stream}"),), ABOUT_RECENT, unit, width=24, height=14
+    )
+
+
+def _page(stream: str) -> str:
+    return f"/explore/{stream}"
 
 
 def _totals(stream: str, short: str, long: str) -> str:

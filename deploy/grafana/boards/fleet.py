@@ -1,9 +1,13 @@
 """The fleet: machines, tasks, what is recorded, lost and not recorded."""
 
-from deploy.grafana.panels import Dashboard, Panel, PromQL, Sql, stat, wide
+from deploy.grafana.panels import CONSOLE, Dashboard, Panel, PromQL, Sql, stat, wide
 from deploy.grafana.queries import ANNOTATIONS, FROM, MACHINE, MACHINES, TASK, TASKS, TO
 
-_SYSTEM = {"hostname": "/grafana/d/scope-system?var-machine=${__data.fields.machine_id}&${__url_time_range}"}
+_OF_MACHINE = {
+    "hostname": "/d/scope-system?var-machine=${__data.fields.machine_id}&${__url_time_range}",
+    "machine_id": f"{CONSOLE}/nodes/${{__data.fields.machine_id}}",
+}
+_OF_TASK = {"task_id": f"{CONSOLE}/tasks/${{__data.fields.task_id}}"}
 _RECORDED = PromQL("sum by (probe) (rate(scope_events_total[$__rate_interval]))", "{{probe}}")
 
 DASHBOARD = Dashboard(
@@ -54,7 +58,7 @@ DASHBOARD = Dashboard(
                         ),
                         "A machine that does not report is off, cut off, or its agent does not run.",
                         units={"memory_bytes": "bytes", "clock_ahead_ns": "ns"},
-                        links=_SYSTEM,
+                        links=_OF_MACHINE,
                     )
                 ),
                 Panel("Events by probe", "timeseries", (_RECORDED,), unit="cps", stacked=True),
@@ -83,6 +87,7 @@ DASHBOARD = Dashboard(
                             ),
                         ),
                         units={"sent_bytes": "bytes"},
+                        links=_OF_TASK,
                     )
                 ),
                 Panel(
@@ -109,6 +114,7 @@ DASHBOARD = Dashboard(
                         ),
                     ),
                     "Times at which a wanted task did not run, such as without its agent.",
+                    links=_OF_TASK,
                 ),
             ),
         ),

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 from deploy.grafana.generate import FOLDER, dashboards
-from deploy.grafana.panels import Dashboard, Panel, PromQL, Sql
+from deploy.grafana.panels import CONSOLE, Dashboard, Panel, PromQL, Sql
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard as GrafanasDashboard
 from tests.integration.server.deployed.macros import Asked, last
@@ -101,6 +101,19 @@ def test_the_original_panels_are_there() -> None:
     }
     (log,) = [query.text for _, panel, query in _panels(Sql) if panel.title == "Launch log"]
     assert "module AS file" in log and "file_offset" in log
+
+
+def test_links_lead_to_pages() -> None:
+    """Each link to the console leads to a page that it has; each panel of a stream has one."""
+    text = "".join(file.read_text() for file in FOLDER.glob("*.json"))
+    urls = set(re.findall(r'"url": "([^"]+)"', text))
+    pages = set(re.findall(r'path: "(/[^"]*)"', (FOLDER.parents[2] / "web/src/router.tsx").read_text()))
+    pages = {re.sub(r"\$\w+", "*", page) for page in pages}
+    led = {url.removeprefix(CONSOLE).partition("?")[0] for url in urls if url.startswith(CONSOLE)}
+    assert {re.sub(r"^(/\w+/).+", r"\1*", page) for page in led} <= pages
+    assert {"/", "/traces", "/flames/profile", "/explore/syscall"} <= led
+    boards = {board.uid for board in DASHBOARDS.values()}
+    assert {url.partition("?")[0].removeprefix("/d/") for url in urls if not url.startswith(CONSOLE)} <= boards
 
 
 @pytest.mark.parametrize("length", RANGES)
