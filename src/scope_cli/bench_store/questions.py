@@ -83,7 +83,7 @@ class _Asked:
             ),
             "top 10 by p99 over 24 h": (self._rollup(hours=24, by=("name",), cells="p99(duration_ns)"), 300),
             "top 10 by comm of a machine over 24 h": (self._rollup(hours=24, by=("comm",), machines=[1]), 300),
-            "tasks": (lambda: self._fetch("tasks", task_id=None, state=None, most=100), 100),
+            "tasks": (lambda: self._fetch("tasks", task_id=None, state=None, group=None, most=100), 100),
             "books of 100 tasks": (self._books, 100),
             "states held": (self._held, 100),
         }
@@ -130,7 +130,7 @@ class _Asked:
         return await self._database.fetch(name, given)
 
     async def _books(self) -> object:
-        tasks = await self._database.fetch("tasks", {"task_id": None, "state": None, "most": 100})
+        tasks = await self._database.fetch("tasks", {"task_id": None, "state": None, "group": None, "most": 100})
         return await self._database.fetch("task_books", {"task_ids": [row["task_id"] for row in tasks]})
 
 
