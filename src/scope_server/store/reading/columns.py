@@ -53,16 +53,18 @@ class Columns:
             found = await conditions(connection, wanted)
         while True:
             async with self._database.connection() as connection:
-                end = await oldest(connection, wanted, found, MOST_ROWS)
-            statement = _statement(replace(wanted, until=end or wanted.until), found, after)
+                ahead = await oldest(connection, wanted, found, MOST_ROWS)
+            if ahead.empty:
+                return
+            statement = _statement(replace(wanted, until=ahead.until or wanted.until), found, after)
             async with self._turns:
                 batch, last = await asyncio.to_thread(self._read, statement, decoder)
             if batch.num_rows:
                 yield batch
             if batch.num_rows == MOST_ROWS and last:
                 after, wanted = last, replace(wanted, since=last[0])
-            elif end:
-                after, wanted = None, replace(wanted, since=end)
+            elif ahead.until:
+                after, wanted = None, replace(wanted, since=ahead.until)
             else:
                 return
 

@@ -52,9 +52,21 @@ async def newest(connection: Connection, wanted: Selection, found: Conditions, m
     return Reach(max(beyond + _MICROSECOND, wanted.since), False) if beyond else Reach(wanted.since, True)
 
 
-async def oldest(connection: Connection, wanted: Selection, found: Conditions, most: int) -> datetime | None:
-    """When the oldest blocks of a selection end that have at most so many rows together, so that rows before that time
-    are in them; None: these are all blocks. Where many blocks are of the same time, it may be more rows.
+@dataclass(frozen=True)
+class Ahead:
+    """The oldest blocks of a selection.
+
+    Attributes:
+        until: rows before that time are in these blocks; None: these are all blocks.
+        empty: there are none.
+    """
+
+    until: datetime | None
+    empty: bool = False
+
+
+async def oldest(connection: Connection, wanted: Selection, found: Conditions, most: int) -> Ahead:
+    """The oldest blocks that have at most so many rows together; more, where many blocks are of the same time.
 
     Args:
         wanted: with a begin.
@@ -75,6 +87,7 @@ async def oldest(connection: Connection, wanted: Selection, found: Conditions, m
     for block in blocks:
         total += block["row_count"]
         if total > most and block["first_time"] > wanted.since:
-            end: datetime = block["first_time"]
-            return end
-    return max(blocks[-1]["first_time"], wanted.since) + _MICROSECOND if len(blocks) == _MOST_BLOCKS else None
+            return Ahead(block["first_time"])
+    if len(blocks) == _MOST_BLOCKS:
+        return Ahead(max(blocks[-1]["first_time"], wanted.since) + _MICROSECOND)
+    return Ahead(None, not blocks)
