@@ -16,6 +16,7 @@ from scope_server.accounts.accounts import Accounts
 from scope_server.api import context
 from scope_server.api.application import application
 from scope_server.api.authentication import by_accounts
+from scope_server.fleet import Fleet, alone
 from scope_server.identity.answer import Answers
 from scope_server.identity.authority import Authority
 from scope_server.identity.enrolment import EnrolmentService
@@ -30,7 +31,6 @@ from scope_server.live.committed import Committed
 from scope_server.live.hub import Hub
 from scope_server.session.changes import Changes
 from scope_server.session.desired import Desired
-from scope_server.session.directory import LocalDirectory
 from scope_server.session.reconcile import Reconciler
 from scope_server.session.reports import Reports
 from scope_server.session.restored import Restored
@@ -38,6 +38,7 @@ from scope_server.session.seen import Seen
 from scope_server.session.service import SessionService
 from scope_server.session.sessions import Sessions
 from scope_server.settings import ANYBODY, Settings
+from scope_server.signals import Topic
 from scope_server.store.annotations import Annotations
 from scope_server.store.latest.reader import States
 from scope_server.store.reading.columns import Columns
@@ -51,6 +52,7 @@ from scope_server.store.upkeep.upkeep import Job, Upkeep
 from scope_server.store.writing.quarantine import Quarantine
 from scope_wire.background import background
 from scope_wire.endpoint import Endpoint
+from scope_wire.keys import Credentials
 
 log = logging.getLogger(__name__)
 
@@ -82,38 +84,42 @@ async def serve(
     tables = Tables(streams().values())
     authority, conninfo = Authority(settings.authority, settings.given_authority), settings.conninfo()
     async with AsyncExitStack() as cleanup:
-        database = Database(conninfo, settings.connections, settings.statement_timeout_s)
-        await cleanup.enter_async_context(database)
+        database = await cleanup.enter_async_context(
+            Database(conninfo, settings.connections, settings.statement_timeout_s)
+        )
         share = Share(database, max(1, settings.connections // 2))
         backlog = Backlog(settings.backlog_bytes, settings.writers)
         disk = Disk(settings.free_floor, settings.keep_bytes)
+        fleet = _fleet(settings, secrets.token_hex(8))
+        cleanup.push_async_callback(fleet.close)
+        directory, signals, limits = fleet.directory, fleet.signals, fleet.limits
         committed = Committed()
+        signals.on(Topic.COMMITTED, committed.tell)
         writers = Writers(
             backlog,
             conninfo,
             tables,
             settings.keep_days,
             kept_bytes=settings.quarantine_bytes,
-            committed=committed.tell,
+            committed=partial(signals.tell, Topic.COMMITTED),
             disk=disk,
         )
         cleanup.push_async_callback(writers.stop, settings.stop_deadline_s)
-        directory = LocalDirectory(secrets.token_hex(8))
         sessions = Sessions(Share(database, max(1, settings.connections // 4)), settings.sessions, directory)
         reports, seen, annotations = Reports(share, directory), Seen(share), Annotations(share)
         members = Members(database, authority, timedelta(days=settings.grace))
-        register = Register(database, authority, members, refusals or Refusals())
+        register = Register(database, authority, members, refusals or Refusals(), signals)
         endpoints: list[Endpoint] = []
         answers = Answers(authority, lambda: (endpoints[0], endpoints[1]), settings.advertise)
-        accounts = Accounts(database, authority.secret, open_registration=settings.registration == ANYBODY)
-        api = application(by_accounts(accounts), settings.cors_origins)
-        api[context.ACCOUNTS] = accounts
+        accounts = Accounts(database, authority.secret, limits, open_registration=settings.registration == ANYBODY)
+        api = application(by_accounts(accounts), limits, settings.cors_origins)
         reader = Reader(database)
         api[context.COLUMNS] = await cleanup.enter_async_context(
             Columns(database, conninfo, settings.statement_timeout_s)
         )
         hub = api[context.HUB] = Hub(reader, committed)
-        api[context.DATABASE], api[context.READER], api[context.TABLES] = database, reader, tables
+        api[context.ACCOUNTS], api[context.READER] = accounts, reader
+        api[context.DATABASE], api[context.TABLES] = database, tables
         api[context.STATES], api[context.MEMBERS], api[context.REGISTER] = States(database), members, register
         api[context.SESSIONS], api[context.DESIRED] = sessions, Desired(database, directory)
         api[context.BACKLOG], api[context.WRITERS], api[context.ANNOTATIONS] = backlog, writers, annotations
@@ -121,8 +127,7 @@ async def serve(
         jobs: list[Job] = [retention, Sweep(), Closed(settings.keep_days), *chores(conninfo, tables)]
         upkeep = Upkeep(conninfo, jobs, disk)
         api[context.DISK], api[context.RETENTION], api[context.UPKEEP] = disk, retention, upkeep
-        admission = Admission(tables, settings.keep_days)
-        api[context.QUARANTINE] = Quarantine(conninfo, tables, admission)
+        api[context.QUARANTINE] = Quarantine(conninfo, tables, Admission(tables, settings.keep_days))
         own = partial(authority.own, settings.advertise)
         http = await serve_http(api, Endpoint.parse(settings.http, "http"), settings.socket, own, cleanup)
         restored = Restored(share, partial(database.prepare_again, tables))
@@ -139,22 +144,7 @@ async def serve(
             tables=tables,
             annotations=annotations,
         )
-        ingest = await serve_grpc(
-            "ingest",
-            partial(add_SessionServicer_to_server, service),
-            Endpoint.parse(settings.ingest, "ingest").showing(own),
-            cleanup,
-            of_clients=True,
-            calls=2 * settings.sessions + _WAITING,
-        )
-        enrol = await serve_grpc(
-            "enrol",
-            partial(add_EnrolmentServicer_to_server, EnrolmentService(register, answers)),
-            Endpoint.parse(settings.enrol, "enrol").showing(own),
-            cleanup,
-            of_clients=False,
-            calls=_WAITING,
-        )
+        ingest, enrol = await _for_agents(settings, service, EnrolmentService(register, answers), own, cleanup)
         endpoints += [ingest, enrol]
         log.info("server listens", extra={"http": str(http), "ingest": str(ingest), "enrol": str(enrol)})
         listens(str(http), str(ingest), str(enrol))
@@ -174,8 +164,43 @@ async def serve(
             },
             ready,
         )
-        async with background(store=store, reports=reports.run()):
+        async with background(store=store, reports=reports.run(), **{name: run() for name, run in fleet.work.items()}):
             await stop.wait()
+
+
+async def _for_agents(
+    settings: Settings,
+    service: SessionService,
+    enrolment: EnrolmentService,
+    own: Callable[[], Credentials],
+    cleanup: AsyncExitStack,
+) -> tuple[Endpoint, Endpoint]:
+    ingest = await serve_grpc(
+        "ingest",
+        partial(add_SessionServicer_to_server, service),
+        Endpoint.parse(settings.ingest, "ingest").showing(own),
+        cleanup,
+        of_clients=True,
+        calls=2 * settings.sessions + _WAITING,
+    )
+    enrol = await serve_grpc(
+        "enrol",
+        partial(add_EnrolmentServicer_to_server, enrolment),
+        Endpoint.parse(settings.enrol, "enrol").showing(own),
+        cleanup,
+        of_clients=False,
+        calls=_WAITING,
+    )
+    return ingest, enrol
+
+
+def _fleet(settings: Settings, server: str) -> Fleet:
+    at = settings.redis_address()
+    if at is None:
+        return alone(server)
+    from scope_server.redis.fleet import joined  # noqa: PLC0415  # a server that is alone needs no Redis
+
+    return joined(server, at)
 
 
 async def _store(

@@ -190,5 +190,9 @@ class TooManyRequests(ScopeServerError):
         self.wait_s = wait_s
 
 
+class RedisAway(ScopeServerError, ConnectionError):
+    """Redis does not answer; the message says why."""
+
+
 class NotHealthy(ScopeServerError):
     """The server cannot work now."""

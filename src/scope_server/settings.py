@@ -1,11 +1,12 @@
 """The server's settings."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 from scope_server.errors import InvalidSettings
+from scope_server.redis.address import FORMS, Address, address, without_password
 from scope_wire.endpoint import Endpoint, host_names
 from scope_wire.errors import InvalidSetting
 from scope_wire.setting import Setting, above_zero, at_least, check_all
@@ -165,6 +166,25 @@ class Settings:
             check=at_least(0),
         ),
     ] = None
+    redis: Annotated[
+        str | None,
+        Setting(
+            f"the Redis that the servers of a fleet share: {FORMS}; leave a password to redis_password_file",
+            unit="URL",
+            unset="this server is alone, and needs none",
+            example="redis://redis.example.org:6379/0",
+            check=address,
+            public=without_password,
+        ),
+    ] = None
+    redis_password_file: Annotated[
+        Path | None,
+        Setting(
+            "file with the password for Redis and nothing else; read when the server starts",
+            unset="the one in `redis`, or none",
+            example=Path("/etc/scope/redis-password"),
+        ),
+    ] = None
     registration: Annotated[
         str,
         Setting(
@@ -209,13 +229,29 @@ class Settings:
         """
         from psycopg.conninfo import make_conninfo  # noqa: PLC0415  # as above
 
-        file = self.database_password_file
-        if file is None:
+        if self.database_password_file is None:
             return self.database
-        try:
-            password = file.read_text().rstrip("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidSettings(f"database_password_file: cannot read {file}: {error}") from None
-        if not password or "\n" in password:
-            raise InvalidSettings(f"database_password_file: {file} must have one line, the password")
-        return make_conninfo(self.database, password=password)
+        return make_conninfo(self.database, password=_password(self.database_password_file, "database_password_file"))
+
+    def redis_address(self) -> Address | None:
+        """Where Redis is, with the password if there is a file of it; None: this server is alone.
+
+        Raises:
+            InvalidSettings: the file cannot be read, or has no password.
+        """
+        if self.redis is None:
+            return None
+        at = address(self.redis)
+        if self.redis_password_file is None:
+            return at
+        return replace(at, password=_password(self.redis_password_file, "redis_password_file"))
+
+
+def _password(file: Path, name: str) -> str:
+    try:
+        password = file.read_text().rstrip("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidSettings(f"{name}: cannot read {file}: {error}") from None
+    if not password or "\n" in password:
+        raise InvalidSettings(f"{name}: {file} must have one line, the password")
+    return password

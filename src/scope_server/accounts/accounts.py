@@ -9,6 +9,7 @@ from scope_server.accounts.csrf import CsrfTokens
 from scope_server.accounts.logins import Logins
 from scope_server.accounts.passwords import Passwords
 from scope_server.accounts.users import Users
+from scope_server.limits import Limits
 from scope_server.store.reading.database import Database
 
 
@@ -20,9 +21,11 @@ class Accounts:
         open_registration: whether anybody may register.
     """
 
-    def __init__(self, database: Database, secret: Callable[[str], bytes], *, open_registration: bool) -> None:
+    def __init__(
+        self, database: Database, secret: Callable[[str], bytes], limits: Limits, *, open_registration: bool
+    ) -> None:
         passwords = Passwords()
         self.audit, self.csrf = Audit(database), CsrfTokens(secret)
-        self.logins = Logins(database, passwords, AccessTokens(secret), self.audit)
+        self.logins = Logins(database, passwords, AccessTokens(secret), self.audit, limits)
         self.users = Users(database, passwords, open_registration=open_registration)
         self.api_tokens = ApiTokens(database)

@@ -17,6 +17,7 @@ from scope_server.accounts.caller import Caller, Role
 from scope_server.accounts.passwords import Passwords
 from scope_server.accounts.throttle import Throttle
 from scope_server.errors import NotAuthenticated
+from scope_server.limits import Limits
 from scope_server.store.reading.database import Database
 from scope_server.store.reading.queries import queries
 
@@ -47,9 +48,11 @@ class Pair:
 class Logins:
     """Begins, continues and ends logins."""
 
-    def __init__(self, database: Database, passwords: Passwords, tokens: AccessTokens, audit: Audit) -> None:
+    def __init__(
+        self, database: Database, passwords: Passwords, tokens: AccessTokens, audit: Audit, limits: Limits
+    ) -> None:
         self._database, self._passwords, self._tokens, self._audit = database, passwords, tokens, audit
-        self._throttle = Throttle()
+        self._throttle = Throttle(limits)
 
     async def begin(self, email: str, password: str, address: str, program: str) -> Pair:
         """Logs in. An unknown email and a wrong password get the same answer, as late.
@@ -75,16 +78,16 @@ class Logins:
         await self._with_password(email, password, address)
 
     async def _with_password(self, email: str, password: str, address: str) -> DictRow:
-        self._throttle.address(address)
+        await self._throttle.address(address)
         email = email.strip().lower()
         rows = await self._database.fetch("user_named", {"email": email, "address": address})
         user = rows[0] if rows else None
-        self._throttle.account(email, address, known_address=bool(user and user["known_address"]))
+        await self._throttle.account(email, address, known_address=bool(user and user["known_address"]))
         matches = await self._passwords.matches(user["password"] if user else None, password)
         if user is None or not matches or user["disabled"]:
             await self._audit.note(Act(email[:_EMAIL], address, "login.refuse", "", {}))
             raise NotAuthenticated(_WRONG)
-        self._throttle.succeeded(email, address)
+        await self._throttle.succeeded(email, address)
         return user
 
     async def _begin(self, user: str, email: str, address: str, program: str) -> Pair:

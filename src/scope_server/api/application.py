@@ -17,11 +17,12 @@ from scope_server.api.routing.latencies import Latencies
 from scope_server.api.routing.problems import explain
 from scope_server.api.routing.route import Route
 from scope_server.api.table import TABLE
+from scope_server.limits import Limits
 
 _METHODS = {"GET": ("GET", "HEAD"), "POST": ("POST",)}
 
 
-def application(authenticate: Authenticate, origins: Collection[str] = ()) -> web.Application:
+def application(authenticate: Authenticate, limits: Limits, origins: Collection[str] = ()) -> web.Application:
     """All routes. The caller sets the keys in `context`.
 
     Args:
@@ -31,7 +32,12 @@ def application(authenticate: Authenticate, origins: Collection[str] = ()) -> we
     public: set[web.AbstractRoute] = set()
     cross_origin, latencies = CrossOrigin(origins), Latencies(registered)
     made = web.Application(
-        middlewares=[latencies.measure, cross_origin.preflight(), explain, admit(authenticate, registered, public)],
+        middlewares=[
+            latencies.measure,
+            cross_origin.preflight(),
+            explain,
+            admit(authenticate, registered, public, limits),
+        ],
         client_max_size=BODY_BYTES,
     )
     made.on_response_prepare.extend((headers.on_prepare, cross_origin.on_prepare))

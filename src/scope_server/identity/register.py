@@ -1,6 +1,7 @@
 """Who is refused, known in memory so that no call waits for it; and the certificates of persons."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from scope_server.identity.refusals import Reason, Refusals
 from scope_server.identity.root import LIFETIME
 from scope_server.session.session import Session
 from scope_server.session.sessions import Sessions
+from scope_server.signals import Signals, Topic
 from scope_server.store.reading.database import Database
 from scope_wire.identity import Holder, Identity
 
@@ -32,9 +34,13 @@ class Register:
         refusals: counts refused peers.
     """
 
-    def __init__(self, database: Database, authority: Authority, members: Members, refusals: Refusals) -> None:
+    def __init__(
+        self, database: Database, authority: Authority, members: Members, refusals: Refusals, signals: Signals
+    ) -> None:
         self._database, self.authority, self.members = database, authority, members
-        self.refusals = refusals
+        self.refusals, self._signals = refusals, signals
+        self._woken = asyncio.Event()
+        signals.on(Topic.ENDED, lambda _: self._woken.set())
         self._ended: Mapping[bytes, Reason] | None = None  # by keys of machines; None: not read yet
         self._persons: frozenset[str] = frozenset()  # serial numbers
 
@@ -57,6 +63,7 @@ class Register:
         """Revokes a person's certificate with this serial number, or all with this name; returns how many."""
         revoked = await self._database.run("revoke_person", {"which": which})
         await self._read()
+        self._signals.tell(Topic.ENDED, [which])
         return revoked
 
     @property
@@ -68,10 +75,11 @@ class Register:
         """Removes or revokes a machine; returns how many of its keys are refused from now on, and were not before."""
         ended = await self.members.end(machine_id, how)
         await self._read()
+        self._signals.tell(Topic.ENDED, [machine_id])
         return ended
 
     def require_member(self, holder: Holder) -> None:
-        """Checks a certificate of a machine. What another server has ended is known seconds later.
+        """Checks a certificate of a machine. What another server has ended is known at once, or seconds later.
 
         Raises:
             NotAdmitted: it was removed or revoked, or has expired.
@@ -118,7 +126,10 @@ class Register:
                         session.ask_to_renew()
             except StoreUnavailable as error:
                 log.warning("cannot read who may connect", extra={"reason": str(error)})
-            await asyncio.sleep(_READ_EVERY_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_READ_EVERY_S):
+                    await self._woken.wait()
+            self._woken.clear()
 
     def _look_at(self, session: Session) -> None:
         try:

@@ -1,9 +1,11 @@
 """Which server holds which agent's session, and news of them: what a request waits for, whichever server it reached."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Protocol
+
+from scope_server.signals import Signals, Topic
 
 
 class News:
@@ -37,6 +39,9 @@ class Directory(Protocol):
     async def holder(self, machine_id: str) -> str | None:
         """Name of the server that holds the machine's session; None: no server does."""
 
+    async def connected(self) -> frozenset[str]:
+        """The ids of all machines whose session a server holds."""
+
     @contextmanager
     def news(self, machine_id: str) -> Iterator[News]:
         """News of the machine, while inside: its session began or ended, or a report of it was written."""
@@ -47,12 +52,14 @@ class LocalDirectory:
 
     Args:
         server: the server's name.
+        signals: bring the news, from this server or others.
     """
 
-    def __init__(self, server: str) -> None:
-        self._server = server
+    def __init__(self, server: str, signals: Signals) -> None:
+        self._server, self._signals = server, signals
         self._held: set[str] = set()
         self._readers: dict[str, set[News]] = {}
+        signals.on(Topic.MACHINES, self._heard)
 
     def hold(self, machine_id: str) -> None:
         """See Directory."""
@@ -66,12 +73,15 @@ class LocalDirectory:
 
     def tell(self, machine_id: str) -> None:
         """See Directory."""
-        for news in self._readers.get(machine_id, ()):
-            news.tell()
+        self._signals.tell(Topic.MACHINES, [machine_id])
 
     async def holder(self, machine_id: str) -> str | None:
         """See Directory."""
         return self._server if machine_id in self._held else None
+
+    async def connected(self) -> frozenset[str]:
+        """See Directory."""
+        return frozenset(self._held)
 
     @contextmanager
     def news(self, machine_id: str) -> Iterator[News]:
@@ -84,3 +94,8 @@ class LocalDirectory:
             readers.discard(news)
             if not readers:
                 self._readers.pop(machine_id, None)
+
+    def _heard(self, machines: Collection[str]) -> None:
+        for machine_id in machines or list(self._readers):
+            for news in self._readers.get(machine_id, ()):
+                news.tell()

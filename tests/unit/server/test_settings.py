@@ -6,7 +6,9 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from scope_server.errors import InvalidSettings
+from scope_server.redis.address import Address, address, without_password
 from scope_server.settings import Settings
+from scope_wire.errors import InvalidSetting
 
 
 def of(database: str, password_file: Path | None = None) -> Settings:
@@ -37,3 +39,55 @@ def test_a_file_without_a_password_is_told(content: bytes | None, tmp_path: Path
     with pytest.raises(InvalidSettings, match=f"database_password_file: .*{file}") as told:
         of("host=db", file).conninfo()
     assert "two" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("redis://r:7000/2", Address("redis://r:7000/2", "one")),
+        ("rediss://u:p@r", Address("rediss://u:p@r", "one", username="u", password="p")),
+        ("unix:///run/redis.sock?db=1", Address("unix:///run/redis.sock?db=1", "one")),
+        (
+            "redis+sentinel://:p@a,b:7/main",
+            Address("", "sentinel", (("a", 26379), ("b", 7)), "main", password="p"),
+        ),
+        (
+            "rediss+cluster://a,[::1]:7?ssl_ca_certs=/ca.pem",
+            Address("", "cluster", (("a", 6379), ("::1", 7)), tls=True, authority="/ca.pem"),
+        ),
+    ],
+)
+def test_forms_of_redis(text: str, wanted: Address) -> None:
+    """One server, Sentinel and Cluster each have their form."""
+    assert address(text) == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "r:6379",
+        "http://r",
+        "redis://",
+        "redis://r:secret",
+        "redis+sentinel://a",
+        "redis+cluster://a/x",
+        "redis+x://a",
+    ],
+)
+def test_what_is_no_redis_is_told(text: str) -> None:
+    """The error says how to write it, and has nothing of a password."""
+    with pytest.raises(InvalidSetting, match="redis: is no address of a Redis; write it as redis://") as told:
+        address(text)
+    assert "secret" not in str(told.value)
+
+
+def test_the_password_of_redis_is_not_shown(tmp_path: Path) -> None:
+    """Neither that of the address, nor that of the file, which counts before it."""
+    assert without_password("rediss://u:p@r:1/2") == "rediss://u:***@r:1/2"
+    assert without_password("redis+cluster://:p@a,b:1") == "redis+cluster://:***@a,b:1"
+    file = tmp_path / "password"
+    file.write_text("from the file\n")
+    files = {"socket": Path("/api.sock"), "authority": Path("/authority"), "state_dir": Path("/state")}
+    found = Settings("host=db", **files, redis="redis://r", redis_password_file=file).redis_address()
+    assert found and found.password == "from the file"

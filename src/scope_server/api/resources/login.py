@@ -11,9 +11,9 @@ from scope_server.api.context import ACCOUNTS
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.cookies import ACCESS, CSRF, FORGOTTEN, REFRESH, of_login
 from scope_server.api.routing.models import Answer, Body
-from scope_server.api.routing.rates import Rate
 from scope_server.api.routing.route import PREFIX, Routes
 from scope_server.errors import InvalidQuery
+from scope_server.limits import Rate
 
 ROUTES = Routes()
 

@@ -1,29 +1,25 @@
 """Who may call, and how often: the one place that turns a request into a caller, or refuses it."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Set
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from scope_server.accounts.caller import Caller, Role
-from scope_server.accounts.throttle import Buckets
 from scope_server.api.routing.callers import ANYONE, Authenticate
-from scope_server.api.routing.rates import OPEN, Rate
+from scope_server.api.routing.rates import OPEN
 from scope_server.api.routing.route import Route
 from scope_server.errors import Forbidden
+from scope_server.limits import Limits
 
 CALLER: web.RequestKey[Caller] = web.RequestKey("caller", Caller)
 
 
-class _Buckets(defaultdict[Rate, Buckets]):
-    def __missing__(self, rate: Rate) -> Buckets:
-        made = self[rate] = Buckets(rate.burst, rate.per_minute)
-        return made
-
-
 def admit(
-    authenticate: Authenticate, routes: Mapping[web.AbstractRoute, Route], public: Set[web.AbstractRoute]
+    authenticate: Authenticate,
+    routes: Mapping[web.AbstractRoute, Route],
+    public: Set[web.AbstractRoute],
+    limits: Limits,
 ) -> Middleware:
     """Finds the caller of each request, and refuses one whose role or rate does not allow the route.
 
@@ -36,7 +32,6 @@ def admit(
     Raises:
         NotAuthenticated, Forbidden, TooManyRequests: the middleware; the request is refused.
     """
-    buckets = _Buckets()
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -48,7 +43,7 @@ def admit(
         if needed and not caller.role.includes(needed):
             raise Forbidden(f"this needs the role {needed}, and {caller.name} is {caller.role}")
         who = caller.name or request.remote or ""
-        buckets[route.rate if route else OPEN].take(route.name if route else "", who)
+        await limits.take(route.rate if route else OPEN, route.name if route else "", who)
         request[CALLER] = caller
         return await handler(request)
 

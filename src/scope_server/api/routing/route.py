@@ -9,7 +9,8 @@ from pydantic import BaseModel
 
 from scope_server.accounts.caller import Role
 from scope_server.api.routing.models import Answer, Nothing
-from scope_server.api.routing.rates import CHANGES, OPEN, READS, Rate
+from scope_server.api.routing.rates import CHANGES, OPEN, READS
+from scope_server.limits import Rate
 from scope_server.store.schema.columns import StreamTable
 
 PREFIX = "/api/v1"

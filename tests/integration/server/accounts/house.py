@@ -8,6 +8,7 @@ from scope_server.accounts.logins import Logins, Pair
 from scope_server.accounts.passwords import Passwords
 from scope_server.accounts.users import Users
 from scope_server.errors import NotAuthenticated
+from scope_server.limits import LocalLimits
 from scope_server.store.reading.database import Database
 
 ADA, PASSWORD = "ada@example.org", "correct horse battery"
@@ -22,7 +23,7 @@ class House:
         self.database, passwords = database, Passwords()
         self.audit = Audit(database)
         tokens = AccessTokens(lambda purpose: purpose.ljust(64).encode())
-        self.logins = Logins(database, passwords, tokens, self.audit)
+        self.logins = Logins(database, passwords, tokens, self.audit, LocalLimits())
         self.tokens = ApiTokens(database)
         self.users = Users(database, passwords, open_registration=False)
 

@@ -1,0 +1,7 @@
+"""What several servers share through Redis. A server that is alone imports nothing of this.
+
+`address` reads the setting, `clients` connects, `link` knows whether Redis answers, `keys` names what is kept there.
+`signals`, `directory` and `limits` are the twins of what a server that is alone has in memory.
+
+Redis never has the only copy of anything: all of it may be lost at any time.
+"""

@@ -1,0 +1,20 @@
+"""The names of what is kept in Redis.
+
+All begin with one hash tag, so that a Cluster keeps them together: scripts and reads are of several keys at once. A
+Cluster makes them outlive a node; it does not spread them.
+"""
+
+_ALL = "{scope}:"
+
+SIGNALS = f"{_ALL}signals"
+SERVERS = f"{_ALL}servers"
+
+
+def sessions(server: str) -> str:
+    """The ids of the machines whose sessions a server holds, and an empty one; expires with the server."""
+    return f"{_ALL}sessions:{server}"
+
+
+def limit(digest: str) -> str:
+    """A token bucket."""
+    return f"{_ALL}limit:{digest}"
