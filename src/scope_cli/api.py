@@ -514,6 +514,7 @@ class Server(TypedDict):
     database: str
     ingest: str
     sessions: str
+    redis: str
     waiting_bytes: int
     oldest_waiting_s: float
     agents: int

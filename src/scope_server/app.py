@@ -88,37 +88,38 @@ async def serve(
             Database(conninfo, settings.connections, settings.statement_timeout_s)
         )
         share = Share(database, max(1, settings.connections // 2))
-        backlog = Backlog(settings.backlog_bytes, settings.writers)
+        written = Backlog(settings.backlog_bytes, settings.writers if settings.writes else 0)
         disk = Disk(settings.free_floor, settings.keep_bytes)
-        fleet = _fleet(settings, secrets.token_hex(8))
+        fleet, backlog = _fleet(settings, secrets.token_hex(8), written)
         cleanup.push_async_callback(fleet.close)
-        directory, signals, limits = fleet.directory, fleet.signals, fleet.limits
-        committed = Committed()
-        signals.on(Topic.COMMITTED, committed.tell)
+        directory, committed = fleet.directory, Committed()
+        fleet.signals.on(Topic.COMMITTED, committed.tell)
         writers = Writers(
-            backlog,
+            written,
             conninfo,
             tables,
             settings.keep_days,
             kept_bytes=settings.quarantine_bytes,
-            committed=partial(signals.tell, Topic.COMMITTED),
+            committed=partial(fleet.signals.tell, Topic.COMMITTED),
             disk=disk,
         )
         cleanup.push_async_callback(writers.stop, settings.stop_deadline_s)
         sessions = Sessions(Share(database, max(1, settings.connections // 4)), settings.sessions, directory)
         reports, seen, annotations = Reports(share, directory), Seen(share), Annotations(share)
         members = Members(database, authority, timedelta(days=settings.grace))
-        register = Register(database, authority, members, refusals or Refusals(), signals)
+        register = Register(database, authority, members, refusals or Refusals(), fleet.signals)
         endpoints: list[Endpoint] = []
         answers = Answers(authority, lambda: (endpoints[0], endpoints[1]), settings.advertise)
-        accounts = Accounts(database, authority.secret, limits, open_registration=settings.registration == ANYBODY)
-        api = application(by_accounts(accounts), limits, settings.cors_origins)
+        accounts = Accounts(
+            database, authority.secret, fleet.limits, open_registration=settings.registration == ANYBODY
+        )
+        api = application(by_accounts(accounts), fleet.limits, settings.cors_origins)
         reader = Reader(database)
         api[context.COLUMNS] = await cleanup.enter_async_context(
             Columns(database, conninfo, settings.statement_timeout_s)
         )
         hub = api[context.HUB] = Hub(reader, committed)
-        api[context.ACCOUNTS], api[context.READER] = accounts, reader
+        api[context.ACCOUNTS], api[context.READER], api[context.FLEET] = accounts, reader, fleet
         api[context.DATABASE], api[context.TABLES] = database, tables
         api[context.STATES], api[context.MEMBERS], api[context.REGISTER] = States(database), members, register
         api[context.SESSIONS], api[context.DESIRED] = sessions, Desired(database, directory)
@@ -141,26 +142,28 @@ async def serve(
             seen=seen,
             reconciler=reconciler,
             backlog=backlog,
-            tables=tables,
+            # A writer knows only the streams that it learns from what comes with the records.
+            tables=Tables(streams().values()) if settings.redis else tables,
             annotations=annotations,
         )
-        ingest, enrol = await _for_agents(settings, service, EnrolmentService(register, answers), own, cleanup)
-        endpoints += [ingest, enrol]
-        log.info("server listens", extra={"http": str(http), "ingest": str(ingest), "enrol": str(enrol)})
-        listens(str(http), str(ingest), str(enrol))
+        if settings.receives:
+            endpoints += await _for_agents(settings, service, EnrolmentService(register, answers), own, cleanup)
+        ingest, enrol = map(str, endpoints or ("", ""))
+        log.info("server listens", extra={"http": str(http), "ingest": ingest, "enrol": enrol, "role": settings.role})
+        listens(str(http), ingest, enrol)
         store = _store(
             database,
             tables,
             writers,
             {
-                "upkeep": upkeep.run,
                 "certificates": partial(register.watch, sessions),
                 "history": partial(restored.watch, sessions),
                 "learnt": partial(follow, database, tables),
-                "wishes": reconciler.run,
-                "changes": changes.listen,
-                "seen": seen.run,
                 "live": hub.run,
+                **({"upkeep": upkeep.run} if settings.writes else {}),
+                **(
+                    {"wishes": reconciler.run, "changes": changes.listen, "seen": seen.run} if settings.receives else {}
+                ),
             },
             ready,
         )
@@ -174,7 +177,7 @@ async def _for_agents(
     enrolment: EnrolmentService,
     own: Callable[[], Credentials],
     cleanup: AsyncExitStack,
-) -> tuple[Endpoint, Endpoint]:
+) -> list[Endpoint]:
     ingest = await serve_grpc(
         "ingest",
         partial(add_SessionServicer_to_server, service),
@@ -191,16 +194,21 @@ async def _for_agents(
         of_clients=False,
         calls=_WAITING,
     )
-    return ingest, enrol
+    return [ingest, enrol]
 
 
-def _fleet(settings: Settings, server: str) -> Fleet:
+def _fleet(settings: Settings, server: str, written: Backlog) -> tuple[Fleet, Backlog]:
+    """What is shared, and the backlog of what agents send: that of the writers, unless Redis is between."""
     at = settings.redis_address()
     if at is None:
-        return alone(server)
-    from scope_server.redis.fleet import joined  # noqa: PLC0415  # a server that is alone needs no Redis
+        return alone(server), written
+    from scope_server.redis.fleet import Records, joined  # noqa: PLC0415  # a server that is alone needs no Redis
 
-    return joined(server, at)
+    received = Backlog(settings.backlog_bytes, 1)
+    records = Records(
+        received if settings.receives else None, written if settings.writes else None, settings.redis_bytes
+    )
+    return joined(server, at, records), received
 
 
 async def _store(

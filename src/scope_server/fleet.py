@@ -18,7 +18,8 @@ class Fleet:
     """The shared parts.
 
     Attributes:
-        away: why the others cannot be reached now; empty if they can.
+        away: why the other servers cannot be reached now; empty if they can.
+        check: why this server's agents or writers wait for others; empty if they do not.
         work: background work, by name.
         close: called at the end.
     """
@@ -27,6 +28,7 @@ class Fleet:
     directory: Directory
     limits: Limits
     away: Callable[[], str] = lambda: ""
+    check: Callable[[], str] = lambda: ""
     work: Mapping[str, Work] = field(default_factory=dict)
     close: Callable[[], Awaitable[None]] = _nothing
 

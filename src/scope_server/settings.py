@@ -14,6 +14,12 @@ from scope_wire.setting import Setting, above_zero, at_least, check_all
 _EXAMPLE = "host=/run/postgresql dbname=scope"
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:[0-9]+)?|https?://\[[0-9a-f:]+\](:[0-9]+)?")
 INVITED, ANYBODY = "invited", "anybody"  # who may register
+ALL, RECEIVE, WRITE, API = "all", "receive", "write", "api"  # what a server does
+
+
+def _role(text: str, name: str) -> None:
+    if text not in (ALL, RECEIVE, WRITE, API):
+        raise InvalidSetting(f"{name}: '{text}' is none of {ALL}, {RECEIVE}, {WRITE} and {API}")
 
 
 def _registration(text: str, name: str) -> None:
@@ -185,6 +191,24 @@ class Settings:
             example=Path("/etc/scope/redis-password"),
         ),
     ] = None
+    redis_bytes: Annotated[
+        int,
+        Setting(
+            "size of the records in Redis that are not stored yet, of all servers; beyond it they stop reading from "
+            "agents",
+            unit="bytes",
+            check=above_zero,
+        ),
+    ] = 256 << 20
+    role: Annotated[
+        str,
+        Setting(
+            f"what this server does besides answering the API: {RECEIVE} from agents, {WRITE} to the database, "
+            f"neither ({API}), or both ({ALL}); all but {ALL} need redis",
+            unit="ROLE",
+            check=_role,
+        ),
+    ] = ALL
     registration: Annotated[
         str,
         Setting(
@@ -213,8 +237,20 @@ class Settings:
             check_all(self)
         except ValueError as error:
             raise InvalidSettings(str(error)) from None
+        if self.redis is None and self.role != ALL:
+            raise InvalidSettings(f"role: a server that is alone does all; {self.role} needs redis")
         if (self.ca_cert is None) != (self.ca_key is None):
             raise InvalidSettings("ca_cert: goes with ca_key; give both, or neither")
+
+    @property
+    def receives(self) -> bool:
+        """Whether agents connect to this server."""
+        return self.role in (ALL, RECEIVE)
+
+    @property
+    def writes(self) -> bool:
+        """Whether this server writes what agents send."""
+        return self.role in (ALL, WRITE)
 
     @property
     def given_authority(self) -> tuple[Path, Path] | None:

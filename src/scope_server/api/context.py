@@ -7,6 +7,7 @@ from aiohttp import web
 from scope_server.accounts.accounts import Accounts
 from scope_server.api.openapi import Described
 from scope_server.api.routing.latencies import Latencies
+from scope_server.fleet import Fleet
 from scope_server.identity.members import Members
 from scope_server.identity.register import Register
 from scope_server.ingest.backlog import Backlog
@@ -35,6 +36,7 @@ REGISTER = web.AppKey("register", Register)
 SESSIONS = web.AppKey("sessions", Sessions)
 DESIRED = web.AppKey("desired", Desired)
 BACKLOG = web.AppKey("backlog", Backlog)
+FLEET = web.AppKey("fleet", Fleet)
 WRITERS = web.AppKey("writers", Writers)
 QUARANTINE = web.AppKey("quarantine", Quarantine)
 DISK = web.AppKey("disk", Disk)

@@ -8,6 +8,9 @@ _ALL = "{scope}:"
 
 SIGNALS = f"{_ALL}signals"
 SERVERS = f"{_ALL}servers"
+BYTES = f"{_ALL}bytes"  # of the entries of each partition
+WRITERS = f"{_ALL}writers"  # when each last renewed its lease
+OWNERS = f"{_ALL}owners"  # the writer of each partition
 
 
 def sessions(server: str) -> str:
@@ -18,3 +21,13 @@ def sessions(server: str) -> str:
 def limit(digest: str) -> str:
     """A token bucket."""
     return f"{_ALL}limit:{digest}"
+
+
+def records(partition: int) -> str:
+    """The records of a partition's runs that are not stored yet: a stream."""
+    return f"{_ALL}records:{partition}"
+
+
+def answers(receiver: str) -> str:
+    """The outcomes of a receiver's records: a stream."""
+    return f"{_ALL}answers:{receiver}"

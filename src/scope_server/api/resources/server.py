@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from scope_server.accounts.caller import Role
-from scope_server.api.context import BACKLOG, DATABASE, REGISTER, SESSIONS, WRITERS
+from scope_server.api.context import BACKLOG, DATABASE, FLEET, REGISTER, SESSIONS, WRITERS
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer
 from scope_server.api.routing.route import PREFIX, Routes
@@ -27,6 +27,7 @@ class Server(Answer):
     database: str
     ingest: str
     sessions: str
+    redis: str = Field(description="also the way to the writers, if this server has agents; `ok` if it is alone")
     waiting_bytes: int = Field(description="bytes that wait to be written")
     oldest_waiting_s: float = Field(description="how long the oldest record has waited")
     agents: int = Field(description="connected agents")
@@ -36,7 +37,7 @@ class Server(Answer):
 @ROUTES.get(f"{PREFIX}/health", None)
 async def get_health(call: Call) -> Health:
     """Whether the server works: the database answers and can be written to, and agents are admitted."""
-    if any([await _database(call), await call[WRITERS].check(CHECK_S), call[REGISTER].unknown]):
+    if any([await _database(call), await call[WRITERS].check(CHECK_S), call[REGISTER].unknown, call[FLEET].check()]):
         raise NotHealthy("the server does not work now; with a login, /api/v1/server says why")
     return Health(healthy=True)
 
@@ -45,12 +46,13 @@ async def get_health(call: Call) -> Health:
 async def get_server(call: Call) -> Server:
     """The state of each part of the server, what waits to be written, and refused peers by reason."""
     database, ingest = await _database(call), await call[WRITERS].check(CHECK_S)
-    sessions, backlog = call[REGISTER].unknown, call[BACKLOG]
+    sessions, backlog, fleet = call[REGISTER].unknown, call[BACKLOG], call[FLEET]
     return Server(
-        healthy=not (database or ingest or sessions),
+        healthy=not (database or ingest or sessions or fleet.check()),
         database=database or "ok",
         ingest=ingest or "ok",
         sessions=sessions or "ok",
+        redis=fleet.check() or fleet.away() or "ok",
         waiting_bytes=backlog.held_bytes,
         oldest_waiting_s=round(backlog.oldest_s, 3),
         agents=len(call[SESSIONS].all()),

@@ -11,7 +11,7 @@ from tests.integration.server.fleet.waiting import until
 from tests.integration.server.redis_server import RedisServer
 
 from scope_server.fleet import Fleet, alone
-from scope_server.redis.fleet import joined
+from scope_server.redis.fleet import Records, joined
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ async def two(redis: RedisServer) -> AsyncIterator[tuple[Fleet, Fleet]]:
 @asynccontextmanager
 async def joined_twice(redis: RedisServer) -> AsyncIterator[tuple[Fleet, Fleet]]:
     """Two servers of a fleet, while inside."""
-    both = joined("one", redis.at), joined("other", redis.at)
+    both = joined("one", redis.at, Records()), joined("other", redis.at, Records())
     # Not `background`: a fixture ends in another task than it began in.
     work = [asyncio.create_task(run()) for fleet in both for run in fleet.work.values()]
     try:

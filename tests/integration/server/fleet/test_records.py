@@ -1,0 +1,193 @@
+"""Records through Redis: stored exactly once, and acknowledged after the commit, whatever ends between."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import pytest
+from tests.integration.server.fleet.waiting import until
+from tests.integration.server.records import STORED, Line, Run, make_machine, rows
+from tests.integration.server.redis_server import RedisServer
+from tests.integration.server.tables import TABLES
+
+from scope_server.fleet import Fleet
+from scope_server.ingest.backlog import Backlog
+from scope_server.ingest.writers import Writers
+from scope_server.redis import scripts
+from scope_server.redis.fleet import Records, joined
+
+RUNS, BATCHES, ROWS = 13, 17, 7
+
+
+class Server:
+    """The part of a server that brings records to Redis, or takes them from there."""
+
+    def __init__(self, fleet: Fleet, writers: Writers | None = None) -> None:
+        self.fleet, self._writers = fleet, writers
+        self._work = [asyncio.create_task(run()) for run in fleet.work.values()]
+
+    async def kill(self) -> None:
+        """Ends it at once: it tells nobody anything."""
+        for one in self._work:
+            one.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
+        if self._writers:
+            await self._writers.stop(0)
+
+    async def stop(self) -> None:
+        """Ends it in order."""
+        ended = [one.exception() for one in self._work if one.done() and not one.cancelled()]
+        await self.kill()
+        await self.fleet.close()
+        assert ended == []
+
+
+class Apart:
+    """A receiver, and writers that come and go, over a Redis and a database."""
+
+    def __init__(self, redis: RedisServer, conninfo: str) -> None:
+        self.redis, self._conninfo = redis, conninfo
+        self.servers: list[Server] = []
+        self._names = 0
+
+    def receiver(self, most_bytes: int = 64 << 20) -> Line:
+        """A receiver, as a line that an agent sends to."""
+        received = Backlog(256 << 20, 1)
+        self._begin(Records(received, None, most_bytes))
+        nobody = Writers(Backlog(1, 0), self._conninfo, TABLES)
+        return Line(self._conninfo, received, nobody, make_machine(self._conninfo), TABLES)
+
+    def writer(self) -> Server:
+        """Another writer."""
+        written = Backlog(256 << 20, 2)
+        return self._begin(Records(written=written), Writers(written, self._conninfo, TABLES))
+
+    def _begin(self, records: Records, writers: Writers | None = None) -> Server:
+        self._names += 1
+        self.servers.append(Server(joined(f"server {self._names}", self.redis.at, records), writers))
+        return self.servers[-1]
+
+    def left(self) -> tuple[int, int]:
+        """Entries and bytes in Redis."""
+        with self.redis.client as client:
+            entries = sum(int(client.xlen(key)) for key in client.keys("{scope}:records:*"))
+            return entries, sum(map(int, client.hvals("{scope}:bytes")))
+
+
+@pytest.fixture
+async def apart(redis: RedisServer, database: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Apart]:
+    """Servers of the test, which end with it."""
+    monkeypatch.setattr(scripts, "LEASE_S", 3)
+    made = Apart(redis, database)
+    try:
+        yield made
+    finally:
+        for server in made.servers:
+            await server.stop()
+
+
+def _sent(line: Line, runs: list[Run]) -> list["asyncio.Task[Any]"]:
+    async def send(pid: int, run: Run) -> Any:
+        await line.send(run.start())
+        batches = [run.batch(n, rows(ROWS, ROWS * n, pid), emitted=ROWS * n) for n in range(1, BATCHES + 1)]
+        return [await line.send(*batches[first : first + 5]) for first in range(0, BATCHES, 5)]
+
+    return [asyncio.create_task(send(pid, run)) for pid, run in enumerate(runs, 1000)]
+
+
+async def _all_are_stored(line: Line, sent: list["asyncio.Task[Any]"]) -> None:
+    async with asyncio.timeout(120):
+        found = await asyncio.gather(*sent)
+    verdicts = [answer.verdict for run in found for answers in run for answer in answers]
+    assert verdicts == [STORED] * (RUNS * BATCHES)
+    numbers = await asyncio.to_thread(line.query, "SELECT pid, arg0 FROM scope.syscall")
+    assert len(numbers) == len(set(numbers)) == RUNS * BATCHES * ROWS
+    whole = BATCHES * ROWS
+    assert await asyncio.to_thread(line.books) == [(whole, whole, 0, 0, False)] * RUNS
+
+
+async def test_records_are_stored_and_leave_nothing_behind(apart: Apart) -> None:
+    """An answer comes after the commit; then neither entry nor bytes are left in Redis."""
+    line = apart.receiver()
+    apart.writer()
+    await _all_are_stored(line, _sent(line, [Run() for _ in range(RUNS)]))
+    await until(lambda: apart.left() == (0, 0))
+
+
+async def test_a_runs_records_stay_in_order(apart: Apart) -> None:
+    """With two writers, each run's batches are committed in the order of their sequences."""
+    line = apart.receiver()
+    for _ in range(2):
+        apart.writer()
+    await _all_are_stored(line, _sent(line, [Run() for _ in range(RUNS)]))
+    found = await asyncio.to_thread(
+        line.query, "SELECT array_agg(sequence ORDER BY id) FROM store.batches GROUP BY run"
+    )
+    assert found == [(list(range(1, BATCHES + 1)),)] * RUNS
+    with apart.redis.client as client:
+        owners = list(client.hvals("{scope}:owners"))
+    assert sorted(map(owners.count, set(owners))) == [8, 8]
+
+
+async def _flushed(apart: Apart) -> None:
+    apart.redis.flush()
+
+
+async def _restarted(apart: Apart) -> None:
+    apart.redis.kill()
+    await asyncio.sleep(0.3)
+    apart.redis.start()
+
+
+async def _paused(apart: Apart) -> None:
+    apart.redis.pause()
+    await asyncio.sleep(4)  # longer than anybody waits for an answer
+    apart.redis.resume()
+
+
+async def _killed(apart: Apart) -> None:
+    await apart.servers[-1].kill()
+    apart.writer()
+
+
+@pytest.mark.parametrize("trouble", [_flushed, _restarted, _paused, _killed])
+async def test_trouble_loses_and_repeats_nothing(
+    apart: Apart, trouble: Callable[[Apart], Coroutine[None, None, None]]
+) -> None:
+    """Redis loses its data, is killed, or hangs, or a writer is killed, twice while records are under way."""
+    line = apart.receiver()
+    apart.writer()
+    sent = _sent(line, [Run() for _ in range(RUNS)])
+    for stored in (1, RUNS * BATCHES * ROWS // 3):
+        await until(lambda: line.query("SELECT count(*) FROM scope.syscall") >= [(stored,)])  # noqa: B023
+        await trouble(apart)
+    await _all_are_stored(line, sent)
+    await until(lambda: apart.left() == (0, 0))
+
+
+async def test_without_writers_redis_holds_a_bounded_part(apart: Apart) -> None:
+    """Nothing is trimmed: the receiver waits, says so, and all is stored when a writer comes."""
+    limit = 2000  # the runs' starts have more
+    line = apart.receiver(limit)
+    sent = _sent(line, [Run() for _ in range(RUNS)])
+    await until(lambda: "Redis is full" in apart.servers[0].fleet.check())
+    entries, held = apart.left()
+    assert entries > 1
+    assert held <= limit
+    assert not any(one.done() for one in sent)
+    apart.writer()
+    await _all_are_stored(line, sent)
+    await until(lambda: apart.left() == (0, 0))
+    assert apart.servers[0].fleet.check() == ""
+
+
+async def test_what_is_no_record_stops_nobody(apart: Apart) -> None:
+    """Entries of others in the streams are removed, and records behind them are stored."""
+    with apart.redis.client as client:
+        for partition in range(16):
+            client.xadd(f"{{scope}}:records:{partition}", {"size": 1, "about": "[]", "record": "?"})
+            client.xadd(f"{{scope}}:records:{partition}", {"size": 1})
+    line = apart.receiver()
+    apart.writer()
+    await _all_are_stored(line, _sent(line, [Run() for _ in range(RUNS)]))
+    await until(lambda: apart.left()[0] == 0)
