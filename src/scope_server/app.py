@@ -101,7 +101,7 @@ async def serve(
             settings.keep_days,
             kept_bytes=settings.quarantine_bytes,
             committed=partial(fleet.signals.tell, Topic.COMMITTED),
-            disk=disk,
+            disk=disk if settings.writes else None,  # upkeep looks at it
         )
         cleanup.push_async_callback(writers.stop, settings.stop_deadline_s)
         sessions = Sessions(Share(database, max(1, settings.connections // 4)), settings.sessions, directory)
