@@ -124,11 +124,8 @@ static __always_inline void read_counters(__u64 *now, struct sock *sk, struct tc
 		now[COUNTER_CAUSES + i] = connection->causes[i];
 }
 
-/*
- * The increase of a counter since it was last told. The end of a connection and the interval's reader may tell at the
- * same time: each increase is told by one of them. False: the other one came first; there may be more to tell.
- */
-static __always_inline bool claim(__u64 *told, __u64 now, bool is_short, __u64 *increase)
+/* One try of claim(). False: another CPU has told some of it meanwhile. */
+static __always_inline bool try_claim(__u64 *told, __u64 now, bool is_short, __u64 *increase)
 {
 	__u64 before = *(volatile __u64 *)told;
 	__u64 more = is_short ? (__u32)(now - before) : now - before;
@@ -143,15 +140,25 @@ static __always_inline bool claim(__u64 *told, __u64 now, bool is_short, __u64 *
 	return true;
 }
 
+/*
+ * The increase of a counter since it was last told. The end of a connection and the interval's reader may tell at the
+ * same time: each increase is told by one of them. Not inlined: 6.1's verifier would follow all ways through all
+ * counters.
+ */
+__noinline __u64 claim(__u64 *told, __u64 now, int is_short)
+{
+	__u64 increase = 0;
+
+	if (told && !try_claim(told, now, is_short, &increase))
+		try_claim(told, now, is_short, &increase);
+	return increase;
+}
+
 static __always_inline void claim_all(struct net_connection *connection, const __u64 *now, __u64 *increases)
 {
 #pragma unroll
-	for (int i = 0; i < COUNTERS; i++) {
-		bool is_short = i >= COUNTER_SENT_SEGMENTS;
-
-		if (!claim(&connection->told[i], now[i], is_short, &increases[i]))
-			claim(&connection->told[i], now[i], is_short, &increases[i]);
-	}
+	for (int i = 0; i < COUNTERS; i++)
+		increases[i] = claim(&connection->told[i], now[i], i >= COUNTER_SENT_SEGMENTS);
 }
 
 #endif
