@@ -18,8 +18,8 @@ GUIDE = Guide(
             "the signals that a command's processes send and get",
         ),
         Example(
-            'scope trace signals --where "signal = SIGKILL" --duration 1',
-            "who kills whom",
+            "scope trace signals --duration 1",
+            "who sends what to whom on the whole machine",
         ),
     ),
     notes=(
