@@ -53,6 +53,7 @@ async def test_of_people(start_server: StartServer) -> None:
         ({"labels": {"a b": "c"}}, "#/labels/a b"),
         ({"node": "nobody"}, "#/node"),
         ({"time": "soon"}, "#/time"),
+        ({"until": {}}, "#/until"),
     ],
 )
 async def test_what_is_refused(start_server: StartServer, change: dict[str, Any], pointer: str) -> None:

@@ -71,8 +71,8 @@ def _moment(value: Any) -> datetime:
     try:
         found = value if isinstance(value, datetime) else datetime.fromisoformat(value)
         return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        raise ValueError(f"{quoted(value)} is not a time; write it like 2026-01-31T12:00:00Z") from None
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{quoted(str(value))} is not a time; write it like 2026-01-31T12:00:00Z") from None
 
 
 # A whole number in decimal digits, as a parameter.

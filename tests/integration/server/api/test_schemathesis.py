@@ -10,16 +10,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.integration.server.records import rows, stacks
 from tests.integration.server.running import Server, until
 from tests.integration.server.stand_in_agent import StandInAgent
 from tests.integration.server.test_app import STORED, answers, recorded, uploading
 
 StartServer = Callable[..., Any]
-PATIENCE_S = 540  # less than a test may take
+PATIENCE_S = 1500
 EXAMPLES = 3  # of each operation, besides those of each limit in the document
 
 
+@pytest.mark.timeout(PATIENCE_S + 60)
 async def test_answers_are_as_described(start_server: StartServer, tmp_path: Path) -> None:
     """No request, however strange, gets an answer that the document does not have: status, media type, schema.
 
