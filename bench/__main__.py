@@ -22,6 +22,7 @@ NAMES = (
     "idle",
     "loss_curve",
     "ingest",
+    "answers",
     "latency",
     "perfetto",
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from scope_catalogue.where import read_filter
+from scope_cli.bench_store import answers
 from scope_cli.bench_store.fill import GROUP, Filler
 from scope_cli.bench_store.load import COMMON, HELD, RARE, Load
 from scope_server.store.latest.reader import States
@@ -57,7 +58,8 @@ async def ask_all(filler: Filler, load: Load, told: Callable[[str], None]) -> li
 
 class _Asked:
     def __init__(self, database: Database, tables: Mapping[str, StreamTable], load: Load) -> None:
-        self._database, self._table, self._load = database, tables["syscall"], load
+        self._database, self._tables, self._load = database, tables, load
+        self._table = tables["syscall"]
         self._held_table, self._states = tables[HELD[0]], States(database)
         self._reader, self._totals = Reader(database), Totals(database)
         self._end = datetime.fromtimestamp(load.end_ns / 1e9, UTC) + timedelta(seconds=1)
@@ -86,6 +88,7 @@ class _Asked:
             "tasks": (lambda: self._fetch("tasks", task_id=None, state=None, group=None, most=100), 100),
             "books of 100 tasks": (self._books, 100),
             "states held": (self._held, 100),
+            **answers.questions(self._database, self._tables, self._end),
         }
 
     async def after_commits(self, filler: Filler) -> Answered:
