@@ -8,6 +8,7 @@ import pyarrow as pa
 from psycopg import sql
 
 from scope_catalogue.condition import And
+from scope_catalogue.errors import InvalidFilter
 from scope_catalogue.stream import Mode
 from scope_catalogue.tables import SlowestRows
 from scope_catalogue.where import read_filter
@@ -23,6 +24,8 @@ from scope_server.store.reading.database import Connection
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import WHOLE, Kind, StreamTable
 from scope_server.store.schema.views import joined
+from scope_views.errors import ViewError
+from scope_views.tables.slowest import Usual
 
 MOST_ROWS = 2_000_000  # that are looked at
 _SAMPLE = 5000  # rows that tell what is usual
@@ -53,12 +56,26 @@ def shown_as(table: StreamTable) -> SlowestRows:
     described = table.described
     declared = [each for each in described.shown.tables if isinstance(each, SlowestRows)]
     if declared:
-        return declared[0]
+        return _checked(table, declared[0])
     for name in (table.rollup.measured, "duration_ns"):
         column = table.column(name)
         if described.mode is Mode.EVENTS and column and column.sql in WHOLE and described.by_name[name].unit == "ns":
             return SlowestRows((), name, ())
     raise InvalidQuery(f"the rows of {table.name} have no duration of their own", parameter="stream")
+
+
+def _checked(table: StreamTable, how: SlowestRows) -> SlowestRows:
+    """What an agent described may be wrong."""
+    whole = {one.name for one in table.columns if one.kind in (Kind.PLAIN, Kind.UNSIGNED) and one.sql in WHOLE}
+    try:
+        Usual(table.described, how)
+        if how.where:
+            read_filter(how.where, table.types)
+    except (ViewError, InvalidFilter) as error:
+        raise InvalidQuery(f"how {table.name} is shown is not valid: {error}", parameter="stream") from None
+    if strange := {how.duration, *how.parts} - whole:
+        raise InvalidQuery(f"how {table.name} is shown is not valid: {min(strange)} is no number", parameter="stream")
+    return how
 
 
 async def slowest(connection: Connection, wanted: Selection, how: SlowestRows, limit: int) -> Slowest:

@@ -7,6 +7,7 @@ from typing import Any
 from psycopg import sql
 
 from scope_catalogue.condition import And
+from scope_catalogue.errors import InvalidFilter
 from scope_catalogue.shown import Flame
 from scope_catalogue.where import read_filter
 from scope_server.errors import InvalidQuery
@@ -98,8 +99,21 @@ def drawn(table: StreamTable, column: str | None, by: str | None) -> Drawn:
     if by not in (None, COUNT, *measured):
         raise InvalidQuery(f"it is not one of {', '.join((COUNT, *measured))}", parameter="by")
     weight = table.rollup.count if by == COUNT else flame.weight if by is None else by
+    _check(table, weight, flame.where)
     unit = described.by_name[weight].unit if weight else ""
     return Drawn(column or stacked[0], weight, flame, unit)
+
+
+def _check(table: StreamTable, weight: str, where: str) -> None:
+    """What an agent described may be wrong."""
+    whole = {one.name for one in table.columns if one.kind in (Kind.PLAIN, Kind.UNSIGNED) and one.sql in WHOLE}
+    try:
+        if where:
+            read_filter(where, table.types)
+    except InvalidFilter as error:
+        raise InvalidQuery(f"how {table.name} is drawn is not valid: {error}", parameter="stream") from None
+    if weight and weight not in whole:
+        raise InvalidQuery(f"how {table.name} is drawn is not valid: {weight} is no number", parameter="stream")
 
 
 def measured_columns(table: StreamTable) -> list[str]:
