@@ -40,7 +40,7 @@ class Durations:
         there = column.is_valid().to_numpy(zero_copy_only=False)
         longest = np.zeros(count, np.uint64)
         np.maximum.at(longest, places, values.astype(np.uint64))
-        buckets = (np.log2(np.maximum(values, 1)) * _PER_OCTAVE).astype(np.int64)
+        buckets = np.minimum((np.log2(np.maximum(values, 1)) * _PER_OCTAVE).astype(np.int64), _BUCKETS - 1)
         codes = places.astype(np.int64) * _BUCKETS + buckets
         found = [cls(Counter(), ns) for ns in longest.tolist()]
         both, counts = np.unique(codes[there], return_counts=True)

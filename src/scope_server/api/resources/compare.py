@@ -11,7 +11,7 @@ from scope_server.api.resources.window import AgainstQuery, others, selection_of
 from scope_server.api.routing.call import Call
 from scope_server.api.routing.models import Answer
 from scope_server.api.routing.rates import WORK
-from scope_server.api.routing.route import PREFIX, OfStream, Routes
+from scope_server.api.routing.route import PREFIX, Routes
 from scope_server.errors import InvalidQuery
 from scope_server.store.answers.comparison import MOST_ROWS, comparison
 from scope_server.store.answers.sample import Sample
@@ -80,11 +80,7 @@ class Difference(Answer):
     stacks: list[str] = Field(description="columns of stacks that rows have: /flamegraph shows their difference")
 
 
-def _of_stream(table: StreamTable) -> OfStream:
-    return OfStream(f"What differs in {table.name}: {table.meaning}", Difference, AgainstQuery)
-
-
-@ROUTES.get(f"{PREFIX}/compare/{{stream}}", Role.VIEWER, rate=WORK, of_stream=_of_stream)
+@ROUTES.get(f"{PREFIX}/compare/{{stream}}", Role.VIEWER, rate=WORK)
 async def get_difference(call: Call, path: StreamPath, query: AgainstQuery) -> Difference:
     """What differs between rows of a window and filter (inside) and others (outside), the most different first.
 

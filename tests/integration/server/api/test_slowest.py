@@ -44,6 +44,8 @@ async def test_the_slowest_rows_and_what_differs(line: Line, start_server: Start
         assert second["differs"] == []
         only = await slow(server, where="name = read")
         assert only["slowest"][0]["row"]["duration_ns"] == 5000
+        await store(line, "syscall", [CALL | {"duration_ns": (1 << 64) - 1, "ktime_ns": FIRST_KTIME_NS + 10**8}])
+        assert (await slow(server))["slowest"][0]["row"]["duration_ns"] == (1 << 64) - 1
         late = await slow(server, since=(BEGIN + timedelta(seconds=9)).isoformat())
         assert (late["slowest"], late["median_ns"]) == ([], 0)
 
