@@ -158,6 +158,11 @@ chaos: build tracefs ## run SCHEDULES=25 random schedules of faults on a whole s
 	@deploy/install-packages.sh test
 	@$(if $(SEED),SEED=$(SEED),SCHEDULES=$(or $(SCHEDULES),25)) $(BIN)/python -m pytest tests/chaos
 
+.PHONY: e2e
+e2e: build tracefs ## drive the console in a browser; pictures are in build/console-pictures (as root)
+	@deploy/install-packages.sh test
+	@$(BIN)/python -m pytest tests/e2e/test_console.py
+
 .PHONY: lint
 lint: build ## check with ruff, clang-format and eslint
 	@deploy/install-packages.sh test

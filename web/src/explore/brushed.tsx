@@ -2,42 +2,19 @@ import { Trans, useLingui } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { json } from "../api/client";
+import { api, data } from "../api/client";
 import { type Column, measured, type Stream } from "../api/columns";
+import type { components } from "../api/schema";
 import { FlamePicture } from "../flames/picture";
 import { also } from "../parts/complete";
-import { cell, clock, quantity, share } from "../parts/format";
+import { cell, clock, count, quantity, share } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Empty, Partial, Shown } from "../parts/states";
 import { asked, type Selection } from "../parts/times";
 import { useWindow } from "./explore.api";
 
-interface Side {
-  rows: number;
-  read: number;
-}
-
-interface Numbers {
-  p50: number;
-  p90: number;
-  p99: number;
-}
-
-interface Difference {
-  column: string;
-  meaning: string;
-  difference: number;
-  sure: number;
-  values: { value: unknown; inside: number; outside: number }[];
-  numbers: { inside: Numbers; outside: Numbers } | null;
-}
-
-interface Comparison {
-  inside: Side;
-  outside: Side;
-  columns: Difference[];
-  stacks: string[];
-}
+type Comparison = components["schemas"]["Difference"];
+type ColumnDifference = Comparison["columns"][number];
 
 const SHOWN = 6;
 
@@ -54,7 +31,10 @@ export function Brushed({ stream, selection }: { stream: Stream; selection: Sele
   };
   const found = useQuery({
     queryKey: ["compare", ...key, search.since, search.until],
-    queryFn: ({ signal }) => json<Comparison>(`compare/${stream.name}`, { ...now(), ...outside() }, signal),
+    queryFn: ({ signal }) => {
+      const query = { ...now(), ...outside() };
+      return data(api.GET("/api/v1/compare/{stream}", { params: { path: { stream: stream.name }, query }, signal }));
+    },
     staleTime: Infinity,
   });
   const range =
@@ -76,13 +56,13 @@ export function Brushed({ stream, selection }: { stream: Stream; selection: Sele
           <>
             <p className="soft">
               <Trans>
-                {cell(answer.inside.rows)} rows inside, {cell(answer.outside.rows)} outside
+                {count(answer.inside.rows)} rows inside, {count(answer.outside.rows)} outside
               </Trans>
             </p>
-            {(answer.inside.read < answer.inside.rows || answer.outside.read < answer.outside.rows) && (
+            {!(answer.inside.complete && answer.outside.complete) && (
               <Partial>
                 <Trans>
-                  Compared by a sample: {cell(answer.inside.read)} rows inside and {cell(answer.outside.read)} outside were read.
+                  Compared by a sample: {count(answer.inside.read)} rows inside and {count(answer.outside.read)} outside were read.
                 </Trans>
               </Partial>
             )}
@@ -117,10 +97,11 @@ export function Brushed({ stream, selection }: { stream: Stream; selection: Sele
   );
 }
 
-function DifferenceCard({ difference, column }: { difference: Difference; column?: Column }) {
+function DifferenceCard({ difference, column }: { difference: ColumnDifference; column?: Column }) {
   const { t } = useLingui();
   const [search, change] = useAddress();
   const { numbers } = difference;
+  const told = (value: number | null) => (value === null ? "–" : quantity(value, difference.unit));
   return (
     <article className="difference">
       <h3 title={difference.meaning}>
@@ -143,8 +124,8 @@ function DifferenceCard({ difference, column }: { difference: Difference; column
             ? (["p50", "p90", "p99"] as const).map((name) => (
                 <tr key={name}>
                   <td>{name}</td>
-                  <td className="number">{quantity(numbers.inside[name], column?.unit ?? "")}</td>
-                  <td className="number">{quantity(numbers.outside[name], column?.unit ?? "")}</td>
+                  <td className="number">{told(numbers.inside[name])}</td>
+                  <td className="number">{told(numbers.outside[name])}</td>
                 </tr>
               ))
             : difference.values.slice(0, 5).map(({ value, inside, outside }) => (
@@ -158,7 +139,7 @@ function DifferenceCard({ difference, column }: { difference: Difference; column
                       disabled={!column}
                       onClick={() => column && change({ where: also(search.where, column, value) })}
                     >
-                      {cell(value, column?.unit, column?.hex)}
+                      {cell(value)}
                     </button>
                   </td>
                   <td className="number">{share(inside)}</td>

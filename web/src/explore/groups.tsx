@@ -84,7 +84,7 @@ export function Groups({ stream }: { stream: Stream }) {
                 until={until.getTime() / 1000}
               />
               <div className="scroll">
-                <table className="plain">
+                <table className="plain groups">
                   <thead>
                     <tr>
                       {by.map((key) => (

@@ -13,6 +13,7 @@ import { linesOf, useTotals } from "../parts/series";
 import { Empty, Failed, Loading, Partial } from "../parts/states";
 import { isLive, seconds, type Selection, step, timesOf, writeSelection } from "../parts/times";
 import { useWindow } from "./explore.api";
+import "./explore.css";
 
 const COLUMNS = 160;
 const HIGH = 260;

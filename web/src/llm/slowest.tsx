@@ -4,16 +4,17 @@ import { useState } from "react";
 
 import type { Row } from "../api/answers";
 import { useStream } from "../api/catalogue";
-import { measured } from "../api/columns";
 import { json } from "../api/client";
 import { Details } from "../explore/details";
-import { cell, clock, quantity } from "../parts/format";
+import { cell, clock, duration, visible } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Empty, Shown } from "../parts/states";
 import { asked, isLive } from "../parts/times";
 
 interface Slow {
-  rows: (Row & { differs?: { sentence?: string; column?: string; value?: unknown; median?: unknown }[] })[];
+  duration: string;
+  complete: boolean;
+  slowest: { row: Row; longer_ns: number; differs: { column: string; sentence: string }[] }[];
 }
 
 /** The rows that took the longest, each with what differs from the median one. */
@@ -22,7 +23,6 @@ export function Slowest({ stream: name, title }: { stream: string; title: string
   const [search] = useAddress();
   const [open, setOpen] = useState<Row>();
   const stream = useStream(name);
-  const column = stream && measured(stream);
   const found = useQuery({
     queryKey: ["slowest", name, search.since, search.until, search.machine],
     queryFn: ({ signal }) => json<Slow>(`slowest/${name}`, { ...asked(search), machine: search.machine, limit: 10 }, signal),
@@ -33,8 +33,8 @@ export function Slowest({ stream: name, title }: { stream: string; title: string
     <section className="card scroll">
       <h2>{title}</h2>
       <Shown of={found} height={160}>
-        {({ rows }) =>
-          rows.length === 0 ? (
+        {({ slowest, duration: column }) =>
+          slowest.length === 0 ? (
             <Empty title={<Trans>Nothing recorded in this window</Trans>} />
           ) : (
             <table className="plain">
@@ -47,7 +47,7 @@ export function Slowest({ stream: name, title }: { stream: string; title: string
                 </tr>
               </thead>
               <tbody>
-                {rows.map((row, number) => (
+                {slowest.map(({ row, longer_ns, differs }, number) => (
                   <tr key={number}>
                     <td>
                       <button type="button" className="quiet slow-time" onClick={() => setOpen(row)}>
@@ -55,8 +55,10 @@ export function Slowest({ stream: name, title }: { stream: string; title: string
                       </button>
                     </td>
                     <td>{cell(row.comm)}</td>
-                    <td className="number">{quantity(Number(row[column?.name ?? ""] ?? 0), column?.unit ?? "")}</td>
-                    <td className="break">{(row.differs ?? []).map((one) => one.sentence ?? `${one.column}: ${cell(one.value)} (${cell(one.median)})`).join("; ")}</td>
+                    <td className="number">
+                      {duration(Number(row[column] ?? 0))} <span className="soft">+{duration(longer_ns)}</span>
+                    </td>
+                    <td className="break">{differs.map((one) => visible(one.sentence)).join("; ") || "–"}</td>
                   </tr>
                 ))}
               </tbody>

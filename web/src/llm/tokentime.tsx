@@ -7,13 +7,14 @@ import { useTotals } from "../parts/series";
 import { Empty, Partial, Shown } from "../parts/states";
 
 const WHOLE = "duration_ns";
+const MOST = 18; // cells besides these two that the API computes at once
 // Sums of other columns, or of another thread's time.
 const APART = ["ktime_ns", "start_ns", "interval_ns", WHOLE, "decode_ns", "outside_ns", "others_run_queue_ns"];
 
 /** Where the time of the tokens in the window went, by the columns of durations that the stream has. */
 export function TokenTime() {
   const stream = useStream("llama_token");
-  const parts = (stream?.columns ?? []).filter((one) => one.unit === "ns" && !APART.includes(one.name));
+  const parts = (stream?.columns ?? []).filter((one) => one.unit === "ns" && !APART.includes(one.name) && !one.name.startsWith("outside_")).slice(0, MOST);
   const cells = ["count", `sum(${WHOLE})`, ...parts.map((one) => `sum(${one.name})`)];
   const found = useTotals({ stream: "llama_token", cells, top: 1, where: "draft = 0" }, parts.length > 0);
   return (

@@ -92,9 +92,9 @@ export function Traces() {
         </span>
       </section>
       <p className="soft">
-        <Trans>The trace goes from this page to the other tab, and is not uploaded. On a machine with a recording agent:</Trans>
+        <Trans>The trace goes from this page to the other tab, and is not uploaded. The same on the command line:</Trans>
       </p>
-      <Command text={`scope export --perfetto scope.pftrace ${chosen.map((name) => `--stream ${name}`).join(" ")}`.trim()} />
+      <Command text={`scope export ${[...chosen, "--perfetto", "scope.pftrace", "--since", query.since, "--until", query.until].join(" ")}`} />
       {Boolean(error) && <Failed error={error} again={() => void perfetto()} />}
     </div>
   );

@@ -31,23 +31,21 @@ export function readFrames(content: ArrayBuffer): Frames {
   const texts = table.getChild("label")?.toArray() as string[];
   const kinds = table.getChild("kind")?.toArray() as string[];
   const known = new Map<string, number>();
-  const frames = {
-    labels: [] as string[],
-    kinds: [] as string[],
-    label: Int32Array.from(texts, (text, index) => {
-      const key = `${kinds[index]} ${text}`;
-      const number = known.get(key) ?? known.size;
-      if (number === known.size) {
-        known.set(key, number);
-        frames.labels.push(text);
-        frames.kinds.push(kinds[index] ?? "");
-      }
-      return number;
-    }),
-  } as Pick<Frames, "labels" | "kinds" | "label">;
+  const frames = { labels: [] as string[], kinds: [] as string[] };
+  const label = Int32Array.from(texts, (text, index) => {
+    const key = `${kinds[index]} ${text}`;
+    const number = known.get(key) ?? known.size;
+    if (number === known.size) {
+      known.set(key, number);
+      frames.labels.push(text);
+      frames.kinds.push(kinds[index] ?? "");
+    }
+    return number;
+  });
   const told = table.schema.metadata;
   return placed({
     ...frames,
+    label,
     level: Uint16Array.from(table.getChild("level")?.toArray() as ArrayLike<number>),
     value: numbers("value"),
     self: numbers("self"),
