@@ -44,7 +44,7 @@ def browse(script: str, **given: Any) -> list[Any]:
     """Runs a script of web/e2e; returns what it tells, line by line."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     command = [str(NODE), f"e2e/{script}.mjs", json.dumps({"pictures": str(PICTURES), **given})]
-    ran = subprocess.run(command, cwd=ROOT / "web", capture_output=True, text=True, timeout=400)
+    ran = subprocess.run(command, cwd=ROOT / "web", capture_output=True, text=True, timeout=500)
     assert ran.returncode == 0, ran.stderr
     return [json.loads(line) for line in ran.stdout.splitlines()]
 

@@ -18,7 +18,10 @@ export async function opened({ base, email, password, language = "en", theme = "
   );
   const page = await context.newPage();
   const wrong = [];
-  page.on("console", (said) => said.type() === "error" && !/status of (401|503)/.test(said.text()) && wrong.push(said.text()));
+  page.on("console", (said) => {
+    const counts = said.type() === "error" || said.text().startsWith("Uncompiled message"); // a text without translation
+    if (counts && !/status of (401|503)/.test(said.text())) wrong.push(said.text());
+  });
   page.on("pageerror", (error) => wrong.push(String(error)));
   page.on("response", (answer) => answer.status() >= 400 && ![401, 503].includes(answer.status()) && wrong.push(`${answer.status()} ${answer.url()}`));
   if (email) {

@@ -69,7 +69,7 @@ export function literal(value: unknown, column: Pick<Column, "type">): string {
 }
 
 /** A filter for rows in which a column has this value, added to another filter. */
-export function also(where: string | undefined, column: Column, value: unknown, negated = false): string {
+export function also(where: string | undefined, column: Pick<Column, "name" | "type">, value: unknown, negated = false): string {
   const own =
     value === null || value === undefined
       ? `${column.name} is ${negated ? "not " : ""}null`

@@ -16,6 +16,7 @@ it("texts of watched programs cannot turn or hide what is beside them", () => {
 it("C++ names lose arguments, and no other name changes", () => {
   expect(shortName("std::vector<int, std::allocator<int>>::push_back(int&&)")).toBe("std::vector<…>::push_back()");
   expect(shortName("(anonymous namespace)::hidden(int*)")).toBe("{anonymous}::hidden()");
+  expect(shortName("Thread.run (/usr/lib/python3/threading.py:982)")).toBe("Thread.run");
   expect(shortName("do_syscall_64")).toBe("do_syscall_64");
   expect(shortName("operator<(int)")).toBe("operator<(int)");
 });

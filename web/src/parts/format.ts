@@ -81,8 +81,10 @@ export function since(time: Date | string, now = Date.now()): string {
 
 const OPERATORS = /^operator\b/;
 
-/** A C++ name without the arguments of its templates and its parameters; other names as they are. */
+/** A C++ name without the arguments of its templates and its parameters; a Python name without its file. */
 export function shortName(name: string): string {
+  const python = / \([^()]+:\d+\)$/.exec(name);
+  if (python) return name.slice(0, python.index);
   if (!name.includes("(") && !name.includes("<")) return name;
   let depth = 0;
   let short = "";

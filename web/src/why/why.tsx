@@ -1,14 +1,120 @@
-import { Trans } from "@lingui/react/macro";
+import { Trans, useLingui } from "@lingui/react/macro";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 
-import { NotAvailable } from "../parts/states";
+import { api, data } from "../api/client";
+import type { components } from "../api/schema";
+import { also } from "../parts/complete";
+import { cell, clock, moment } from "../parts/format";
+import { useAddress } from "../parts/search";
+import { Partial, Shown } from "../parts/states";
+import { asked, isLive } from "../parts/times";
+import { FlamePicture } from "../flames/picture";
+import { Choose } from "./choose";
+import { Parts } from "./parts";
+import { Split } from "./split";
+import "./why.css";
 
+type Answer = components["schemas"]["Why"];
+
+/** Why a process took its time: the sentence first, then threads, calls, files, page faults, stacks. */
 export function Why() {
+  const [search, change] = useAddress();
+  const pid = Number(search.pid);
+  const found = useQuery({
+    queryKey: ["why", pid, search.machine, search.since, search.until],
+    queryFn: ({ signal }) => data(api.GET("/api/v1/why", { params: { query: { ...asked(search), pid, machine: search.machine } }, signal })),
+    enabled: pid > 0,
+    refetchInterval: isLive(search) && 15_000,
+    placeholderData: (before) => (before?.pid === pid ? before : undefined),
+  });
   return (
     <div className="screen">
-      <h1>
-        <Trans>Why</Trans>
-      </h1>
-      <NotAvailable />
+      <header>
+        <h1>
+          <Trans>Why</Trans>
+        </h1>
+        {pid > 0 && (
+          <button type="button" onClick={() => change({ pid: undefined })}>
+            <Trans>Another process</Trans>
+          </button>
+        )}
+      </header>
+      {pid > 0 ? (
+        <Shown of={found} height={300}>
+          {(answer) => <Told answer={answer} />}
+        </Shown>
+      ) : (
+        <Choose onChoose={(chosen, machine) => change({ pid: String(chosen), machine })} />
+      )}
     </div>
+  );
+}
+
+function Told({ answer }: { answer: Answer }) {
+  const { t } = useLingui();
+  const [search] = useAddress();
+  const where = also(undefined, { name: "pid", type: "int32" }, answer.pid);
+  const window = { since: answer.since, until: answer.until };
+  return (
+    <>
+      <section className="card">
+        <p className="soft break">
+          <span className="mono">{answer.pid}</span> {cell(answer.exe)} · {moment(answer.since)} – {clock(answer.until)}
+        </p>
+        <p className="sentence">{cell(answer.sentence)}</p>
+        {answer.wall && <Split times={answer.wall} />}
+        {!answer.complete && (
+          <Partial>
+            <Trans>Not all rows of this window were read.</Trans>
+          </Partial>
+        )}
+        {answer.not_recorded.map((one) => (
+          <p key={one.stream} className="soft">
+            <Trans>{one.stream} was not recorded of it.</Trans>{" "}
+            <Link to="/start" search={{ machine: answer.machine_id, pid: String(answer.pid), probe: one.probe }}>
+              <Trans>Start the probe {one.probe}</Trans>
+            </Link>
+          </p>
+        ))}
+      </section>
+      {answer.threads.length > 0 && (
+        <section className="card">
+          <h2>
+            <Trans>Threads</Trans>
+          </h2>
+          {answer.threads.map((thread) => (
+            <div key={thread.tid} className="thread">
+              <span className="clip">
+                {cell(thread.name)} <span className="soft">{thread.tid}</span>
+              </span>
+              <Split times={thread} most={answer.threads[0]?.total_ns} />
+            </div>
+          ))}
+        </section>
+      )}
+      <div className="cards">
+        <Parts
+          title={t`Blocked in`}
+          rows={answer.calls.map((one) => ({ name: `${cell(one.call)} ${one.path ?? one.file_kind ?? ""}`, count: one.count, ns: one.blocked_ns }))}
+        />
+        <Parts title={t`Syscalls`} rows={answer.syscalls.map((one) => ({ name: cell(one.name), count: one.count, ns: one.total_ns, failed: one.errors }))} />
+        <Parts
+          title={t`Files`}
+          rows={answer.files.map((one) => ({ name: cell(one.path), bytes: one.read_bytes + one.write_bytes, ns: one.read_ns + one.write_ns }))}
+        />
+        <Parts title={t`Page faults`} rows={answer.faults.map((one) => ({ name: cell(one.kind), count: one.count, ns: one.total_ns }))} />
+      </div>
+      <section className="card">
+        <h2>
+          <Trans>Where it was blocked, by stack</Trans>
+        </h2>
+        <FlamePicture
+          stream={{ name: "why_summary" }}
+          query={{ ...window, machine: answer.machine_id, where, by: "blocked_ns" }}
+          cacheKey={["why", answer.pid, answer.machine_id, search.since, search.until]}
+        />
+      </section>
+    </>
   );
 }

@@ -1,0 +1,61 @@
+import { Trans, useLingui } from "@lingui/react/macro";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { processes } from "../nodes/processes.api";
+import { share, visible } from "../parts/format";
+import { useAddress } from "../parts/search";
+import { Empty, Shown } from "../parts/states";
+
+const SHOWN = 30;
+
+/** The processes that run now: which one is slow? */
+export function Choose({ onChoose }: { onChoose: (pid: number, machine: string) => void }) {
+  const { t } = useLingui();
+  const [search] = useAddress();
+  const [find, setFind] = useState("");
+  const found = useQuery(processes(search.machine));
+  return (
+    <section className="card">
+      <h2>
+        <Trans>Which process?</Trans>
+      </h2>
+      <input type="search" aria-label={t`Find a process`} placeholder={t`name or pid`} value={find} onChange={(event) => setFind(event.target.value)} />
+      <Shown of={found} height={400}>
+        {(all) => {
+          const words = find.toLowerCase().split(/\s+/);
+          const shown = all.filter((one) => words.every((word) => `${one.pid} ${one.comm} ${one.hostname}`.toLowerCase().includes(word)));
+          if (all.length === 0) return <Empty title={<Trans>The scheduler is not recorded here</Trans>} />;
+          return (
+            <table className="plain">
+              <thead>
+                <tr>
+                  <th className="number">{t`pid`}</th>
+                  <th>{t`Program`}</th>
+                  <th>{t`Machine`}</th>
+                  <th className="number">{t`on a CPU`}</th>
+                  <th className="number">{t`waiting for one`}</th>
+                </tr>
+              </thead>
+              <tbody>
+                {shown.slice(0, SHOWN).map((one) => (
+                  <tr key={`${one.hostname} ${one.pid}`}>
+                    <td className="number">
+                      <button type="button" className="quiet" onClick={() => onChoose(one.pid, one.hostname)}>
+                        {one.pid}
+                      </button>
+                    </td>
+                    <td>{visible(one.comm)}</td>
+                    <td>{one.hostname}</td>
+                    <td className="number">{share(one.onCpu)}</td>
+                    <td className="number">{share(one.waiting)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          );
+        }}
+      </Shown>
+    </section>
+  );
+}
