@@ -44,7 +44,7 @@ export async function faults(page) {
 /** Waits until nothing of the screen is loading. */
 export async function settled(page) {
   await page.waitForSelector("#screen, .sign-in");
-  await page.waitForFunction(() => !document.querySelector(".loading"), undefined, { timeout: 30_000 });
+  await page.waitForFunction(() => !document.querySelector(".loading"), undefined, { timeout: 120_000 });
   await page.waitForTimeout(250); // charts are drawn in the next frame
 }
 

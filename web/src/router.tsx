@@ -25,7 +25,6 @@ const root = createRootRouteWithContext<Context>()({
   validateSearch: readSearch,
   search: { middlewares: [retainSearchParams(KEPT)] },
   component: Outlet,
-  notFoundComponent: Missing,
   errorComponent: Broken,
 });
 
@@ -60,6 +59,7 @@ const screens = [
   createRoute({ getParentRoute: () => inside, path: "/gpu", component: lazyRouteComponent(() => import("./gpu/gpu"), "Gpu") }),
   createRoute({ getParentRoute: () => inside, path: "/traces", component: lazyRouteComponent(() => import("./traces/traces"), "Traces") }),
   createRoute({ getParentRoute: () => inside, path: "/users", component: lazyRouteComponent(() => import("./users/users"), "Users") }),
+  createRoute({ getParentRoute: () => inside, path: "$", component: Missing }),
 ];
 
 const outside = [

@@ -5,12 +5,12 @@ import { Empty } from "../parts/states";
 
 export function Missing() {
   return (
-    <main id="screen" className="screen">
+    <div className="screen">
       <Empty title={<Trans>There is no such page</Trans>}>
         <Link to="/">
           <Trans>To the overview</Trans>
         </Link>
       </Empty>
-    </main>
+    </div>
   );
 }

@@ -78,28 +78,26 @@ export function Start() {
           </h2>
           <Shown of={offered} height={300}>
             {({ probes: all }) => (
-              <ul className="choices" role="radiogroup" aria-label={t`Probe`}>
+              <div className="choices" role="radiogroup" aria-label={t`Probe`}>
                 {all.map((one) => (
-                  <li key={one.name}>
-                    <label className={one.available ? "" : "soft"}>
-                      <input
-                        type="radio"
-                        name="probe"
-                        checked={one.name === probe?.name}
-                        disabled={!one.available}
-                        onChange={() => {
-                          change({ probe: one.name }, true);
-                          setOptions({});
-                        }}
-                      />
-                      <span>
-                        <b>{one.name}</b> {one.meaning}
-                        {!one.available && <em className="bad break"> {one.reason}</em>}
-                      </span>
-                    </label>
-                  </li>
+                  <label key={one.name} className={one.available ? "" : "soft"}>
+                    <input
+                      type="radio"
+                      name="probe"
+                      checked={one.name === probe?.name}
+                      disabled={!one.available}
+                      onChange={() => {
+                        change({ probe: one.name }, true);
+                        setOptions({});
+                      }}
+                    />
+                    <span>
+                      <b>{one.name}</b> {one.meaning}
+                      {!one.available && <em className="bad break"> {one.reason}</em>}
+                    </span>
+                  </label>
                 ))}
-              </ul>
+              </div>
             )}
           </Shown>
         </section>
