@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,14 +92,19 @@ def until(condition: Callable[[], bool], seconds: float = 120) -> None:
 _shared: list[Up] = []  # the one that runs, if one does
 
 
-@pytest.fixture(scope="session")
-def up() -> Iterator[Up]:
-    """One `scope up` for all tests that only use it: each one records the whole machine as long as it runs.
+@pytest.fixture(scope="module")
+def up() -> Up:
+    """One `scope up` for files, one after the other, whose tests only use it: it records the whole machine.
 
     Its folder has a short path, because sockets need one.
     """
-    _shared.append(run_up(Path(tempfile.mkdtemp(prefix="scope")) / "state"))
-    yield _shared[0]
+    if not _shared:
+        _shared.append(run_up(Path(tempfile.mkdtemp(prefix="scope")) / "state"))
+    return _shared[0]
+
+
+def pytest_sessionfinish() -> None:
+    """Ends it after the last test."""
     _end_shared()
 
 
