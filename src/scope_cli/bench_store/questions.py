@@ -20,7 +20,7 @@ from scope_server.store.totals.cells import read_cells
 from scope_server.store.totals.question import Every, asked
 from scope_server.store.totals.reader import Totals
 
-_REPEATS = 20
+REPEATS = 20
 _AFTER_COMMITS = 10
 _PAGE, _PAGES = 100, 1000
 
@@ -42,15 +42,15 @@ class Answered:
         return self.p95_ms <= self.goal_ms
 
 
-async def ask_all(filler: Filler, load: Load, told: Callable[[str], None]) -> list[Answered]:
-    """Asks everything, warm; `told` hears each question."""
+async def ask_all(filler: Filler, load: Load, told: Callable[[str], None], repeats: int = REPEATS) -> list[Answered]:
+    """Asks everything so many times, warm; `told` hears each question."""
     async with Database(filler.conninfo, 2, 600.0) as database:
         await database.prepare(filler.tables)
         asked = _Asked(database, filler.tables, load)
         found = []
         for question, (ask, goal_ms) in asked.questions().items():
             told(question)
-            found.append(await _measured(question, ask, goal_ms))
+            found.append(await _measured(question, ask, goal_ms, repeats))
         told("the newest page after a commit")
         found.append(await asked.after_commits(filler))
         return found
@@ -137,10 +137,10 @@ class _Asked:
         return await self._database.fetch("task_books", {"task_ids": [row["task_id"] for row in tasks]})
 
 
-async def _measured(question: str, ask: Ask, goal_ms: float) -> Answered:
+async def _measured(question: str, ask: Ask, goal_ms: float, repeats: int) -> Answered:
     await ask()
     await ask()
-    return _judged(question, [await _timed(ask) for _ in range(_REPEATS)], goal_ms)
+    return _judged(question, [await _timed(ask) for _ in range(repeats)], goal_ms)
 
 
 async def _timed(ask: Ask) -> float:

@@ -43,6 +43,9 @@ def register(subcommands: Any) -> None:
         metavar="N",
         help="number of states of unfreed memory (default: a tenth of the rows, at most 10⁶)",
     )
+    store.add_argument(
+        "--repeats", type=_count, default=20, metavar="N", help="how often each question is asked (default: 20)"
+    )
     store.add_argument("--database", metavar="CONNINFO", help="an empty database to fill, a libpq connection string")
     store.add_argument("--dir", type=Path, metavar="DIR", help="create PostgreSQL in this directory")
     store.add_argument("--keep", action="store_true", help="keep the PostgreSQL in --dir afterwards")
@@ -139,7 +142,9 @@ def run_store(arguments: argparse.Namespace) -> int:
         with psycopg.connect(conninfo, autocommit=True) as connection:
             connection.execute("VACUUM (ANALYZE)")
         stored = sizes(conninfo)
-        answered = asyncio.run(ask_all(filler, load, lambda question: status.update(f"query: {question}")))
+        answered = asyncio.run(
+            ask_all(filler, load, lambda question: status.update(f"query: {question}"), arguments.repeats)
+        )
         status.update("comparing the writer with a bare ingest")
         costs = written(filler, load)
     found: dict[str, Any] = {
