@@ -121,7 +121,7 @@ def test_it_looks_while_a_command_runs(environment: dict[str, str]) -> None:
     """While a command runs, the GPUs are sampled at each interval."""
     traced = _trace(environment, "--json", "-o", "interval_ms=200", "--", "sleep", "1")
     times = {row["ktime_ns"] for row in _rows(traced, "gpu")}
-    assert 4 <= len(times) <= (max(times) - min(times)) / (200 * 10**6) + 2  # a busy machine may be late with one
+    assert 4 <= len(times) <= (max(times) - min(times)) / (200 * 10**6) + 3  # first, last, and one that is late
     assert "rows in" in traced.stderr
 
 
