@@ -63,7 +63,7 @@ def _running() -> Iterator[Up]:
 def _read_until_there(up: Up) -> None:
     assert up.process.stdout
     lines: list[str] = []
-    while not lines or not lines[-1].startswith("API "):
+    while not lines or not lines[-1].startswith("console http"):
         line = up.process.stdout.readline()
         assert line, lines
         lines.append(line)

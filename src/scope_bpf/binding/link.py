@@ -6,7 +6,7 @@ from typing import Any
 
 from scope_bpf.binding.ffi import check, ffi, lib, libbpf_log
 from scope_bpf.binding.map import possible_cpus
-from scope_bpf.errors import KernelError
+from scope_bpf.errors import KernelError, MissingCapability
 
 
 class Link:
@@ -24,6 +24,8 @@ class Link:
         else:
             self._link = lib.bpf_program__attach_cgroup(program, cgroup_fd)
         if self._link == ffi.NULL:
+            if cgroup_fd >= 0 and ffi.errno == errno.EPERM:
+                raise MissingCapability("programs for packets take CAP_NET_ADMIN; run as root, or grant it")
             raise KernelError(f"cannot attach the BPF program '{name}'", ffi.errno, libbpf_log())
 
     def close(self) -> None:

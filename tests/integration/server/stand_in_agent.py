@@ -146,6 +146,8 @@ class StandInAgent:
                 if reply.HasField("probes_asked"):
                     await call.write(session_pb2.AttendRequest(probes=self.probes))
                     continue
+                if not reply.HasField("wanted"):
+                    continue
                 self.wishes.append(reply.wanted)
                 self._obey(reply.wanted)
                 welcome.set()
