@@ -61,6 +61,8 @@ def first_message(method: Any, agent: StandInAgent) -> bytes:
     """What an honest caller of a method sends first."""
     if method.name == "Renew":
         return session_pb2.RenewRequest(signing_request=signing_request(make_key())).SerializeToString()
+    if method.name == "Annotate":
+        return session_pb2.AnnotateRequest().SerializeToString()
     kind: Any = {"Attend": session_pb2.AttendRequest, "Upload": session_pb2.UploadRequest}[method.name]
     return bytes(kind(hello=agent.hello()).SerializeToString())
 

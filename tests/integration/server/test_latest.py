@@ -302,12 +302,11 @@ async def test_each_stream_of_states_has_a_function(line: Line, states: States) 
 def test_what_people_built_on_states_stops_no_server(database: str, caplog: pytest.LogCaptureFixture) -> None:
     """A migration that changes a stream's states keeps a function that a user's view depends on; the view works."""
     migrated(database)
-    latest = TABLES["cuda_live"].latest
-    assert latest
+    stream = streams()["cuda_live"]
+    assert stream.latest
     with psycopg.connect(database) as connection:
         connection.execute("CREATE VIEW mine AS SELECT comm, live_bytes FROM scope.cuda_live_now()")
-    fewer = {"cuda_live": replace(TABLES["cuda_live"], latest=replace(latest, means={}))}
-    migrated(database, fewer)
+    migrated(database, Tables([replace(stream, latest=replace(stream.latest, means={}))]))
     assert "scope.cuda_live_now" in [getattr(record, "function", "") for record in caplog.records]
     migrated(database)
     with psycopg.connect(database) as connection:
