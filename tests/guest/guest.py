@@ -25,7 +25,7 @@ from pathlib import Path
 # The static busybox is needed: the guest's first process has no C library yet.
 PACKAGES = ("qemu-system-x86", "busybox-static", "kmod", "cpio")
 EXIT_MARK = "\nSCOPE-GUEST-EXIT "
-TIMEOUT_S = 900.0  # for boot and command. A busy machine needs over 3 minutes for the longest
+TIMEOUT_S = 1800.0  # for boot and command. A busy machine needs over 10 minutes for the longest
 
 # ttyS0 is the kernel's console. The command writes to ttyS1, so that no kernel message gets between its lines.
 # The second stty waits until the last byte is sent (busybox's stty uses TCSADRAIN).
