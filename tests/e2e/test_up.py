@@ -94,7 +94,7 @@ def test_nodes_tasks_and_health(up: Up) -> None:
             return [probe["name"] for probe in up.client.get("probes")["probes"]]
         return []
 
-    until(lambda: bool(probes()))
+    until(lambda: bool(probes()), 450)
     assert probes() == sorted(catalogue.probes())
 
 
