@@ -232,10 +232,11 @@ def test_stacks_of_calls_within_calls(record: Record, workload: Callable[[str], 
     """To record a return, the kernel puts another address on the stack; the callers are there nevertheless."""
     functions = ["naps:main", "naps:outer", "naps:inner", "libc:nanosleep"]
     recorded = record("span", [workload("naps")], functions=functions, stacks=True)
-    callers = Counter((row["function"], row["stack"].partition(";main")[2]) for row in recorded.rows("span"))
-    assert callers["outer", ""] >= 10  # the first time, it may not be known yet how to unwind the program
-    assert callers["inner", ";outer"] >= 10
-    assert callers["nanosleep", ";outer;inner"] >= 10
+    rows = sorted(recorded.rows("span"), key=lambda row: row["ktime_ns"])
+    for function, callers in (("outer", ""), ("inner", ";outer"), ("nanosleep", ";outer;inner")):
+        stacks = [row["stack"].partition(";main")[2] for row in rows if row["function"] == function]
+        assert len(stacks) == 61
+        assert set(stacks[-20:]) == {callers}  # the first times, it may not be known yet how to unwind the program
 
 
 def test_calls_that_are_jumped_out_of(record: Record, workload: Callable[[str], str]) -> None:

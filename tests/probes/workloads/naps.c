@@ -1,4 +1,4 @@
-/* Sleeps 11 times for 20 ms, called by functions with frame pointers: main(), outer() and inner(). */
+/* Sleeps 61 times for 20 ms, called by functions with frame pointers: main(), outer() and inner(). */
 #include <time.h>
 
 __attribute__((noinline)) void inner(void)
@@ -17,7 +17,7 @@ __attribute__((noinline)) void outer(void)
 
 int main(void)
 {
-	for (int i = 0; i < 11; i++)
+	for (int i = 0; i < 61; i++)
 		outer();
 	return 0;
 }

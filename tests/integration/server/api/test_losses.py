@@ -12,7 +12,7 @@ from scope_proto.scope.v1 import task_pb2
 
 StartServer = Callable[..., Any]
 SINCE = datetime.fromtimestamp(BOOT_TO_UTC_NS // 10**9).astimezone()
-WINDOW = {"since": SINCE.isoformat(), "until": (SINCE + timedelta(hours=2)).isoformat()}
+WINDOW = {"since": SINCE.isoformat(), "until": (SINCE + timedelta(hours=6)).isoformat()}  # up to now, hours later too
 
 
 async def _lost(server: Server, **query: Any) -> list[tuple[Any, ...]]:
