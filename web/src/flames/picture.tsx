@@ -8,6 +8,7 @@ import { quantity, visible } from "../parts/format";
 import { FlameGraph } from "../parts/flamegraph/flamegraph";
 import { below, functions, inverted, readFrames } from "../parts/flamegraph/frames";
 import { Empty, Partial, Shown } from "../parts/states";
+import { Table } from "../parts/table";
 import "./flames.css";
 
 interface Props {
@@ -67,28 +68,22 @@ export function FlamePicture({ stream, query, cacheKey, difference = false, live
             <FlameGraph frames={shown} find={find} onFunction={setOf} height={of === undefined ? 460 : 240} />
             {callees && <FlameGraph frames={callees} find={find} height={240} />}
             {!difference && (
-              <table className="plain">
-                <thead>
-                  <tr>
-                    <th>{t`Function`}</th>
-                    <th className="number">{t`self`}</th>
-                    <th className="number">{t`with callees`}</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {top.map((one) => (
-                    <tr key={one.label}>
-                      <td>
-                        <button type="button" className="quiet break flames-function" onClick={() => setOf(one.label)}>
-                          {visible(whole.labels[one.label] ?? "")}
-                        </button>
-                      </td>
-                      <td className="number">{quantity(one.self, whole.unit)}</td>
-                      <td className="number">{quantity(one.total, whole.unit)}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
+              <Table
+                rows={top}
+                keyOf={(one) => one.label}
+                fields={[
+                  {
+                    name: t`Function`,
+                    show: (one) => (
+                      <button type="button" className="quiet break flames-function" onClick={() => setOf(one.label)}>
+                        {visible(whole.labels[one.label] ?? "")}
+                      </button>
+                    ),
+                  },
+                  { name: t`self`, number: true, show: (one) => quantity(one.self, whole.unit) },
+                  { name: t`with callees`, number: true, show: (one) => quantity(one.total, whole.unit) },
+                ]}
+              />
             )}
           </div>
         )

@@ -5,6 +5,7 @@ import { Link } from "@tanstack/react-router";
 import { bytes } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Empty, Shown } from "../parts/states";
+import { Table } from "../parts/table";
 import { Top } from "../parts/top";
 import { Memory } from "./memory";
 import { latestDevices } from "./gpu.api";
@@ -35,34 +36,18 @@ export function Gpu() {
                 </Link>
               </Empty>
             ) : (
-              <table className="plain">
-                <thead>
-                  <tr>
-                    <th>{t`GPU`}</th>
-                    <th className="number">{t`busy`}</th>
-                    <th className="number">{t`memory`}</th>
-                    <th className="number">{t`temperature`}</th>
-                    <th className="number">{t`power`}</th>
-                    <th>{t`slowed by`}</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {all.map((one) => (
-                    <tr key={one.uuid}>
-                      <td>
-                        {one.hostname} {one.device} {one.name}
-                      </td>
-                      <td className="number">{one.gpu_percent ?? "–"} %</td>
-                      <td className="number">
-                        {bytes(one.memory_used_bytes ?? 0)} / {bytes(one.memory_total_bytes ?? 0)}
-                      </td>
-                      <td className="number">{one.temperature_celsius ?? "–"} °C</td>
-                      <td className="number">{one.power_watts?.toFixed(0) ?? "–"} W</td>
-                      <td>{one.slowed_by}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
+              <Table
+                rows={all}
+                keyOf={(one) => one.uuid}
+                fields={[
+                  { name: t`GPU`, show: (one) => <>{one.hostname} {one.device} {one.name}</> },
+                  { name: t`busy`, number: true, show: (one) => <>{one.gpu_percent ?? "–"} %</> },
+                  { name: t`memory`, number: true, show: (one) => <>{bytes(one.memory_used_bytes ?? 0)} / {bytes(one.memory_total_bytes ?? 0)}</> },
+                  { name: t`temperature`, number: true, show: (one) => <>{one.temperature_celsius ?? "–"} °C</> },
+                  { name: t`power`, number: true, show: (one) => <>{one.power_watts?.toFixed(0) ?? "–"} W</> },
+                  { name: t`slowed by`, show: (one) => one.slowed_by },
+                ]}
+              />
             )
           }
         </Shown>

@@ -6,6 +6,7 @@ import { json } from "../api/client";
 import { bytes, count, duration, visible } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Empty, Shown } from "../parts/states";
+import { Table } from "../parts/table";
 
 interface Held {
   pid: number | null;
@@ -44,30 +45,17 @@ export function Memory() {
             </Empty>
           ) : (
             <>
-              <table className="plain">
-                <thead>
-                  <tr>
-                    <th>{t`Program`}</th>
-                    <th>{t`Allocated by`}</th>
-                    <th className="number">{t`held`}</th>
-                    <th className="number">{t`allocations`}</th>
-                    <th className="number">{t`mean age`}</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {groups.slice(0, SHOWN).map((one, number) => (
-                    <tr key={number}>
-                      <td>
-                        {visible(one.comm)} <span className="soft">{one.pid}</span>
-                      </td>
-                      <td className="break mono">{visible(innermost(one.stack))}</td>
-                      <td className="number">{bytes(one.live_bytes)}</td>
-                      <td className="number">{count(one.live_count)}</td>
-                      <td className="number">{one.mean_age_ns ? duration(one.mean_age_ns) : "–"}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
+              <Table
+                rows={groups.slice(0, SHOWN)}
+                keyOf={(_, number) => number}
+                fields={[
+                  { name: t`Program`, show: (one) => <>{visible(one.comm)} <span className="soft">{one.pid}</span></> },
+                  { name: t`Allocated by`, className: "break mono", show: (one) => visible(innermost(one.stack)) },
+                  { name: t`held`, number: true, show: (one) => bytes(one.live_bytes) },
+                  { name: t`allocations`, number: true, show: (one) => count(one.live_count) },
+                  { name: t`mean age`, number: true, show: (one) => one.mean_age_ns ? duration(one.mean_age_ns) : "–" },
+                ]}
+              />
               <p className="row">
                 {groups.length > SHOWN && <span className="soft">{t`${groups.length - SHOWN} hidden`}</span>}
                 <Link to="/flames/$stream" params={{ stream: "cuda_live" }}>

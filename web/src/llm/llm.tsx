@@ -8,6 +8,7 @@ import { Picture } from "../explore/picture";
 import { bytes, cell, clock, count, duration } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Empty, Shown } from "../parts/states";
+import { Table } from "../parts/table";
 import { asked, isLive, readSelection } from "../parts/times";
 import { Brushed } from "../explore/brushed";
 import { Slowest } from "./slowest";
@@ -70,44 +71,28 @@ export function Llm() {
                 </Link>
               </Empty>
             ) : (
-              <table className="plain">
-                <thead>
-                  <tr>
-                    <th>{t`Ended`}</th>
-                    <th>{t`Server`}</th>
-                    <th className="number">{t`took`}</th>
-                    <th className="number">{t`first token after`}</th>
-                    <th className="number">{t`tokens/s`}</th>
-                    <th className="number">{t`prompt`}</th>
-                    <th className="number">{t`cached`}</th>
-                    <th className="number">{t`generated`}</th>
-                    <th>{t`How it ended`}</th>
-                    <th />
-                  </tr>
-                </thead>
-                <tbody>
-                  {all.map((one) => (
-                    <tr key={`${one.machine_id} ${one.pid} ${one.request} ${one.time}`}>
-                      <td>{clock(one.time)}</td>
-                      <td>
-                        {cell(one.comm)} <span className="soft">{one.hostname}</span>
-                      </td>
-                      <td className="number">{one.duration_ns ? duration(one.duration_ns) : "–"}</td>
-                      <td className="number">{one.ttft_ns ? duration(one.ttft_ns) : "–"}</td>
-                      <td className="number">{one.token_rate?.toFixed(1) ?? "–"}</td>
-                      <td className="number">{count(one.prompt_tokens)}</td>
-                      <td className="number">{count(one.cached_tokens)}</td>
-                      <td className="number">{count(one.generated_tokens)}</td>
-                      <td>{cell(one.ended)}</td>
-                      <td>
-                        <Link to="/explore/$stream" params={{ stream: "llama_token" }} search={(before) => ({ ...before, where: `pid = ${one.pid} and request = ${one.request}` })}>
-                          <Trans>its tokens</Trans>
-                        </Link>
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
+              <Table
+                rows={all}
+                keyOf={(one) => `${one.machine_id} ${one.pid} ${one.request} ${one.time}`}
+                fields={[
+                  { name: t`Ended`, show: (one) => clock(one.time) },
+                  { name: t`Server`, show: (one) => <>{cell(one.comm)} <span className="soft">{one.hostname}</span></> },
+                  { name: t`took`, number: true, show: (one) => one.duration_ns ? duration(one.duration_ns) : "–" },
+                  { name: t`first token after`, number: true, show: (one) => one.ttft_ns ? duration(one.ttft_ns) : "–" },
+                  { name: t`tokens/s`, number: true, show: (one) => one.token_rate?.toFixed(1) ?? "–" },
+                  { name: t`prompt`, number: true, show: (one) => count(one.prompt_tokens) },
+                  { name: t`cached`, number: true, show: (one) => count(one.cached_tokens) },
+                  { name: t`generated`, number: true, show: (one) => count(one.generated_tokens) },
+                  { name: t`How it ended`, show: (one) => cell(one.ended) },
+                  {
+                    show: (one) => (
+                      <Link to="/explore/$stream" params={{ stream: "llama_token" }} search={(before) => ({ ...before, where: `pid = ${one.pid} and request = ${one.request}` })}>
+                        <Trans>its tokens</Trans>
+                      </Link>
+                    ),
+                  },
+                ]}
+              />
             )
           }
         </Shown>
@@ -123,18 +108,16 @@ export function Llm() {
                 <Trans>None in this window; the probe ollama records them.</Trans>
               </p>
             ) : (
-              <table className="plain">
-                <tbody>
-                  {all.map((one) => (
-                    <tr key={`${one.time} ${one.path}`}>
-                      <td>{clock(one.time)}</td>
-                      <td className="break mono">{cell(one.path)}</td>
-                      <td className="number">{bytes(one.file_bytes)}</td>
-                      <td className="number">{duration(one.duration_ns)}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
+              <Table
+                rows={all}
+                keyOf={(one) => `${one.time} ${one.path}`}
+                fields={[
+                  { show: (one) => clock(one.time) },
+                  { className: "break mono", show: (one) => cell(one.path) },
+                  { number: true, show: (one) => bytes(one.file_bytes) },
+                  { number: true, show: (one) => duration(one.duration_ns) },
+                ]}
+              />
             )
           }
         </Shown>

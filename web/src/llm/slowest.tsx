@@ -9,6 +9,7 @@ import { Details } from "../explore/details";
 import { cell, clock, duration, visible } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Empty, Shown } from "../parts/states";
+import { Table } from "../parts/table";
 import { asked, isLive } from "../parts/times";
 
 interface Slow {
@@ -37,32 +38,23 @@ export function Slowest({ stream: name, title }: { stream: string; title: string
           slowest.length === 0 ? (
             <Empty title={<Trans>Nothing recorded in this window</Trans>} />
           ) : (
-            <table className="plain">
-              <thead>
-                <tr>
-                  <th>{t`When`}</th>
-                  <th>{t`Program`}</th>
-                  <th className="number">{t`took`}</th>
-                  <th>{t`What differs from the median one`}</th>
-                </tr>
-              </thead>
-              <tbody>
-                {slowest.map(({ row, longer_ns, differs }, number) => (
-                  <tr key={number}>
-                    <td>
-                      <button type="button" className="quiet slow-time" onClick={() => setOpen(row)}>
-                        {clock(String(row.time))}
-                      </button>
-                    </td>
-                    <td>{cell(row.comm)}</td>
-                    <td className="number">
-                      {duration(Number(row[column] ?? 0))} <span className="soft">+{duration(longer_ns)}</span>
-                    </td>
-                    <td className="break">{differs.map((one) => visible(one.sentence)).join("; ") || "–"}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
+            <Table
+              rows={slowest}
+              keyOf={(_, number) => number}
+              fields={[
+                {
+                  name: t`When`,
+                  show: ({ row }) => (
+                    <button type="button" className="quiet slow-time" onClick={() => setOpen(row)}>
+                      {clock(String(row.time))}
+                    </button>
+                  ),
+                },
+                { name: t`Program`, show: ({ row }) => cell(row.comm) },
+                { name: t`took`, number: true, show: ({ row, longer_ns }) => <>{duration(Number(row[column] ?? 0))} <span className="soft">+{duration(longer_ns)}</span></> },
+                { name: t`What differs from the median one`, className: "break", show: ({ differs }) => differs.map((one) => visible(one.sentence)).join("; ") || "–" },
+              ]}
+            />
           )
         }
       </Shown>

@@ -7,6 +7,7 @@ import type { Node } from "../api/answers";
 import { includes, me } from "../api/session";
 import { bytes, duration, since } from "../parts/format";
 import { Empty, Shown } from "../parts/states";
+import { Table } from "../parts/table";
 import { Join } from "./join";
 import { nodes } from "./nodes.api";
 
@@ -44,48 +45,35 @@ export function Nodes() {
               );
             }
             return (
-              <table className="plain">
-                <thead>
-                  <tr>
-                    <th>{t`Machine`}</th>
-                    <th>{t`State`}</th>
-                    <th>{t`Kernel`}</th>
-                    <th className="number">{t`CPUs`}</th>
-                    <th className="number">{t`Memory`}</th>
-                    <th className="number">{t`Waits to be sent`}</th>
-                    <th>{t`Agent`}</th>
-                    <th>{t`Labels`}</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {shown.map((node) => (
-                    <tr key={node.machine_id}>
-                      <td>
-                        <Link to="/nodes/$node" params={{ node: node.machine_id }}>
-                          {node.hostname}
-                        </Link>
-                      </td>
-                      <td>
-                        <NodeState node={node} />
-                      </td>
-                      <td>
-                        {node.kernel} <span className="soft">{node.architecture}</span>
-                      </td>
-                      <td className="number">{node.cpus}</td>
-                      <td className="number">{bytes(node.memory_bytes)}</td>
-                      <td className="number">{node.spool ? bytes(node.spool.bytes) : "–"}</td>
-                      <td>{node.agent_version}</td>
-                      <td>
-                        {Object.entries(node.labels).map(([name, value]) => (
-                          <span key={name} className="badge">
-                            {name}={value}
-                          </span>
-                        ))}
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
+              <Table
+                rows={shown}
+                keyOf={(node) => node.machine_id}
+                fields={[
+                  {
+                    name: t`Machine`,
+                    show: (node) => (
+                      <Link to="/nodes/$node" params={{ node: node.machine_id }}>
+                        {node.hostname}
+                      </Link>
+                    ),
+                  },
+                  { name: t`State`, show: (node) => <NodeState node={node} /> },
+                  { name: t`Kernel`, show: (node) => <>{node.kernel} <span className="soft">{node.architecture}</span></> },
+                  { name: t`CPUs`, number: true, show: (node) => node.cpus },
+                  { name: t`Memory`, number: true, show: (node) => bytes(node.memory_bytes) },
+                  { name: t`Waits to be sent`, number: true, show: (node) => node.spool ? bytes(node.spool.bytes) : "–" },
+                  { name: t`Agent`, show: (node) => node.agent_version },
+                  {
+                    name: t`Labels`,
+                    show: (node) =>
+                      Object.entries(node.labels).map(([name, value]) => (
+                        <span key={name} className="badge">
+                          {name}={value}
+                        </span>
+                      )),
+                  },
+                ]}
+              />
             );
           }}
         </Shown>

@@ -4,6 +4,7 @@ import { Link } from "@tanstack/react-router";
 
 import { share, visible } from "../parts/format";
 import { Empty, Shown } from "../parts/states";
+import { Table } from "../parts/table";
 import { processes } from "./processes.api";
 
 const SHOWN = 14;
@@ -26,32 +27,23 @@ export function Processes({ machine }: { machine: string }) {
               </Link>
             </Empty>
           ) : (
-            <table className="plain">
-              <thead>
-                <tr>
-                  <th className="number">{t`pid`}</th>
-                  <th>{t`Program`}</th>
-                  <th className="number">{t`on a CPU`}</th>
-                  <th className="number">{t`waiting for one`}</th>
-                  <th />
-                </tr>
-              </thead>
-              <tbody>
-                {all.slice(0, SHOWN).map((one) => (
-                  <tr key={one.pid}>
-                    <td className="number">{one.pid}</td>
-                    <td className="clip">{visible(one.comm)}</td>
-                    <td className="number">{share(one.onCpu)}</td>
-                    <td className="number">{share(one.waiting)}</td>
-                    <td>
-                      <Link to="/why" search={{ machine, pid: String(one.pid) }}>
-                        <Trans>why?</Trans>
-                      </Link>
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
+            <Table
+              rows={all.slice(0, SHOWN)}
+              keyOf={(one) => one.pid}
+              fields={[
+                { name: t`pid`, number: true, show: (one) => one.pid },
+                { name: t`Program`, className: "clip", show: (one) => visible(one.comm) },
+                { name: t`on a CPU`, number: true, show: (one) => share(one.onCpu) },
+                { name: t`waiting for one`, number: true, show: (one) => share(one.waiting) },
+                {
+                  show: (one) => (
+                    <Link to="/why" search={{ machine, pid: String(one.pid) }}>
+                      <Trans>why?</Trans>
+                    </Link>
+                  ),
+                },
+              ]}
+            />
           )
         }
       </Shown>

@@ -4,6 +4,7 @@ import { Link } from "@tanstack/react-router";
 
 import { since } from "../parts/format";
 import { Shown } from "../parts/states";
+import { Table } from "../parts/table";
 import { probes } from "./nodes.api";
 
 /** What the machine allows: each probe, how it attaches, and why that way or not at all. */
@@ -23,32 +24,23 @@ export function Report({ node }: { node: string }) {
                 <Trans>Tried on this host {since(examined)} ago.</Trans>
               </p>
             )}
-            <table className="plain">
-              <thead>
-                <tr>
-                  <th>{t`Probe`}</th>
-                  <th>{t`Works`}</th>
-                  <th>{t`Records`}</th>
-                  <th>{t`Attaches by`}</th>
-                </tr>
-              </thead>
-              <tbody>
-                {all.map((probe) => (
-                  <tr key={probe.name}>
-                    <td>
-                      <Link to="/start" search={{ machine: node, probe: probe.name }}>
-                        {probe.name}
-                      </Link>
-                    </td>
-                    <td>{probe.available ? <span className="good">✓</span> : <span className="bad">✗</span>}</td>
-                    <td>{probe.meaning}</td>
-                    <td className="probe-reason break">
-                      {probe.attach_point} <span className="soft">{probe.reason}</span>
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
+            <Table
+              rows={all}
+              keyOf={(probe) => probe.name}
+              fields={[
+                {
+                  name: t`Probe`,
+                  show: (probe) => (
+                    <Link to="/start" search={{ machine: node, probe: probe.name }}>
+                      {probe.name}
+                    </Link>
+                  ),
+                },
+                { name: t`Works`, show: (probe) => probe.available ? <span className="good">✓</span> : <span className="bad">✗</span> },
+                { name: t`Records`, show: (probe) => probe.meaning },
+                { name: t`Attaches by`, className: "probe-reason break", show: (probe) => <>{probe.attach_point} <span className="soft">{probe.reason}</span></> },
+              ]}
+            />
           </>
         )}
       </Shown>

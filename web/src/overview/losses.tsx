@@ -1,13 +1,15 @@
-import { Trans } from "@lingui/react/macro";
+import { Trans, useLingui } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 
 import { clock, count } from "../parts/format";
 import { useLosses } from "../parts/losses";
+import { Table } from "../parts/table";
 
 const SHOWN = 8;
 
 /** What is not among the rows of this window: when, where, why. */
 export function LossList() {
+  const { t } = useLingui();
   const { losses, more } = useLosses();
   return (
     <section className="card">
@@ -20,40 +22,23 @@ export function LossList() {
         </p>
       ) : (
         <div className="scroll">
-          <table className="plain">
-            <thead>
-              <tr>
-                <th>
-                  <Trans>When</Trans>
-                </th>
-                <th>
-                  <Trans>Stream</Trans>
-                </th>
-                <th>
-                  <Trans>Reason</Trans>
-                </th>
-                <th className="number">
-                  <Trans>Events</Trans>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {losses.slice(0, SHOWN).map((loss) => (
-                <tr key={`${loss.task_id} ${loss.stream} ${loss.reason} ${loss.since}`}>
-                  <td>
-                    {clock(loss.since)}–{loss.until ? clock(loss.until) : "…"}
-                  </td>
-                  <td>{loss.stream}</td>
-                  <td>
-                    <Link to="/tasks/$task" params={{ task: loss.task_id }}>
-                      {loss.reason} · {loss.place}
-                    </Link>
-                  </td>
-                  <td className="number">{loss.count === null ? "?" : count(loss.count)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <Table
+            rows={losses.slice(0, SHOWN)}
+            keyOf={(loss) => `${loss.task_id} ${loss.stream} ${loss.reason} ${loss.since}`}
+            fields={[
+              { name: t`When`, show: (loss) => <>{clock(loss.since)}–{loss.until ? clock(loss.until) : "…"}</> },
+              { name: t`Stream`, show: (loss) => loss.stream },
+              {
+                name: t`Reason`,
+                show: (loss) => (
+                  <Link to="/tasks/$task" params={{ task: loss.task_id }}>
+                    {loss.reason} · {loss.place}
+                  </Link>
+                ),
+              },
+              { name: t`Events`, number: true, show: (loss) => loss.count === null ? "?" : count(loss.count) },
+            ]}
+          />
         </div>
       )}
       {(more || losses.length > SHOWN) && (

@@ -8,6 +8,7 @@ import { includes, me } from "../api/session";
 import { Command } from "../parts/command";
 import { bytes, count, duration, moment, share } from "../parts/format";
 import { Failed, Shown } from "../parts/states";
+import { Table } from "../parts/table";
 import { BooksInWords } from "./books";
 import { commandOf } from "./command";
 import { oneTask } from "./tasks.api";
@@ -99,32 +100,18 @@ function Whole({ task }: { task: Task }) {
         <h2>
           <Trans>Runs</Trans>
         </h2>
-        <table className="plain">
-          <thead>
-            <tr>
-              <th>{t`Started`}</th>
-              <th>{t`Ended`}</th>
-              <th>{t`State`}</th>
-              <th>{t`Attached by`}</th>
-              <th className="number">{t`Sent`}</th>
-              <th>{t`Notes`}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {task.runs.map((run) => (
-              <tr key={run.run_id}>
-                <td>{run.started ? moment(run.started) : "–"}</td>
-                <td>{run.ended ? moment(run.ended) : "–"}</td>
-                <td>
-                  {run.state} <span className="soft">{run.end}</span> <span className="bad break">{run.error}</span>
-                </td>
-                <td className="break">{run.attach_point}</td>
-                <td className="number">{bytes(run.sent_bytes)}</td>
-                <td className="break">{run.notes.join("; ")}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table
+          rows={task.runs}
+          keyOf={(run) => run.run_id}
+          fields={[
+            { name: t`Started`, show: (run) => run.started ? moment(run.started) : "–" },
+            { name: t`Ended`, show: (run) => run.ended ? moment(run.ended) : "–" },
+            { name: t`State`, show: (run) => <>{run.state} <span className="soft">{run.end}</span> <span className="bad break">{run.error}</span></> },
+            { name: t`Attached by`, className: "break", show: (run) => run.attach_point },
+            { name: t`Sent`, number: true, show: (run) => bytes(run.sent_bytes) },
+            { name: t`Notes`, className: "break", show: (run) => run.notes.join("; ") },
+          ]}
+        />
       </section>
     </>
   );

@@ -4,6 +4,7 @@ import { Link } from "@tanstack/react-router";
 import type { Task } from "../api/answers";
 import { count, share, since } from "../parts/format";
 import { Empty } from "../parts/states";
+import { Table } from "../parts/table";
 import { lostOf } from "./books";
 
 const KINDS: Record<Task["state"], string> = {
@@ -46,43 +47,35 @@ export function TaskTable({ tasks, withNode = false }: { tasks: Task[]; withNode
       </Empty>
     );
   }
+  const lost = (task: Task) => task.streams.reduce((sum, books) => sum + lostOf(books), 0);
   return (
-    <table className="plain">
-      <thead>
-        <tr>
-          <th>{t`Probe`}</th>
-          <th>{t`State`}</th>
-          {withNode && <th>{t`Machine`}</th>}
-          <th>{t`Watches`}</th>
-          <th className="number">{t`Stored`}</th>
-          <th className="number">{t`Lost`}</th>
-          <th className="number">{t`Cost`}</th>
-          <th className="number">{t`Age`}</th>
-        </tr>
-      </thead>
-      <tbody>
-        {tasks.map((task) => {
-          const lost = task.streams.reduce((sum, books) => sum + lostOf(books), 0);
-          return (
-            <tr key={task.task_id}>
-              <td>
-                <Link to="/tasks/$task" params={{ task: task.task_id }}>
-                  {task.probe}
-                </Link>
-              </td>
-              <td>
-                <StateBadge task={task} /> <span className="soft break">{task.reason ?? task.error}</span>
-              </td>
-              {withNode && <td>{task.hostname}</td>}
-              <td className="break">{targetOf(task) || t`the whole machine`}</td>
-              <td className="number">{count(task.streams.reduce((sum, books) => sum + books.stored, 0))}</td>
-              <td className={lost ? "number bad" : "number"}>{count(lost)}</td>
-              <td className="number">{task.cost ? share(task.cost.cpu_share) : "–"}</td>
-              <td className="number">{since(task.created)}</td>
-            </tr>
-          );
-        })}
-      </tbody>
-    </table>
+    <Table
+      rows={tasks}
+      keyOf={(task) => task.task_id}
+      fields={[
+        {
+          name: t`Probe`,
+          show: (task) => (
+            <Link to="/tasks/$task" params={{ task: task.task_id }}>
+              {task.probe}
+            </Link>
+          ),
+        },
+        {
+          name: t`State`,
+          show: (task) => (
+            <>
+              <StateBadge task={task} /> <span className="soft break">{task.reason ?? task.error}</span>
+            </>
+          ),
+        },
+        withNode && { name: t`Machine`, show: (task: Task) => task.hostname },
+        { name: t`Watches`, className: "break", show: (task) => targetOf(task) || t`the whole machine` },
+        { name: t`Stored`, number: true, show: (task) => count(task.streams.reduce((sum, books) => sum + books.stored, 0)) },
+        { name: t`Lost`, number: true, show: (task) => <span className={lost(task) ? "bad" : undefined}>{count(lost(task))}</span> },
+        { name: t`Cost`, number: true, show: (task) => (task.cost ? share(task.cost.cpu_share) : "–") },
+        { name: t`Age`, number: true, show: (task) => since(task.created) },
+      ]}
+    />
   );
 }

@@ -7,6 +7,7 @@ import type { Role } from "../api/session";
 import { Command } from "../parts/command";
 import { moment } from "../parts/format";
 import { Failed, Shown } from "../parts/states";
+import { Table } from "../parts/table";
 
 const ROLES: Role[] = ["viewer", "operator", "admin"];
 
@@ -53,36 +54,31 @@ export function Accounts() {
       {change.error && <Failed error={change.error} />}
       <Shown of={found}>
         {(users) => (
-          <table className="plain">
-            <thead>
-              <tr>
-                <th>{t`Email`}</th>
-                <th>{t`Role`}</th>
-                <th>{t`Seen`}</th>
-                <th />
-              </tr>
-            </thead>
-            <tbody>
-              {users.map((user) => (
-                <tr key={user.id}>
-                  <td>{user.email}</td>
-                  <td>
-                    <select aria-label={t`Role of ${user.email}`} value={user.role} onChange={(event) => change.mutate({ email: user.email, role: event.target.value as Role })}>
-                      {ROLES.map((role) => (
-                        <option key={role}>{role}</option>
-                      ))}
-                    </select>
-                  </td>
-                  <td>{user.seen ? moment(user.seen) : "–"}</td>
-                  <td>
-                    <button type="button" className={user.disabled ? "" : "danger"} onClick={() => change.mutate({ email: user.email, disabled: !user.disabled })}>
-                      {user.disabled ? t`Enable` : t`Disable`}
-                    </button>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <Table
+            rows={users}
+            keyOf={(user) => user.id}
+            fields={[
+              { name: t`Email`, show: (user) => user.email },
+              {
+                name: t`Role`,
+                show: (user) => (
+                  <select aria-label={t`Role of ${user.email}`} value={user.role} onChange={(event) => change.mutate({ email: user.email, role: event.target.value as Role })}>
+                    {ROLES.map((role) => (
+                      <option key={role}>{role}</option>
+                    ))}
+                  </select>
+                ),
+              },
+              { name: t`Seen`, show: (user) => user.seen ? moment(user.seen) : "–" },
+              {
+                show: (user) => (
+                  <button type="button" className={user.disabled ? "" : "danger"} onClick={() => change.mutate({ email: user.email, disabled: !user.disabled })}>
+                    {user.disabled ? t`Enable` : t`Disable`}
+                  </button>
+                ),
+              },
+            ]}
+          />
         )}
       </Shown>
     </section>

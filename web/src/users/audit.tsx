@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { json } from "../api/client";
 import { cell, moment } from "../parts/format";
 import { Shown } from "../parts/states";
+import { Table } from "../parts/table";
 
 interface Entry {
   number: number;
@@ -28,28 +29,17 @@ export function Audit() {
       {verdict.data && <p className="soft">{Object.entries(verdict.data).filter(([, value]) => value !== null).map(([name, value]) => `${name}: ${cell(value)}`).join(" · ")}</p>}
       <Shown of={found} height={300}>
         {({ entries }) => (
-          <table className="plain">
-            <thead>
-              <tr>
-                <th>{t`When`}</th>
-                <th>{t`Who`}</th>
-                <th>{t`From`}</th>
-                <th>{t`Did`}</th>
-                <th>{t`To`}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {entries.map((entry) => (
-                <tr key={entry.number}>
-                  <td>{moment(entry.time)}</td>
-                  <td className="break">{cell(entry.actor)}</td>
-                  <td>{cell(entry.address)}</td>
-                  <td>{entry.act}</td>
-                  <td className="break">{cell(entry.object)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <Table
+            rows={entries}
+            keyOf={(entry) => entry.number}
+            fields={[
+              { name: t`When`, show: (entry) => moment(entry.time) },
+              { name: t`Who`, className: "break", show: (entry) => cell(entry.actor) },
+              { name: t`From`, show: (entry) => cell(entry.address) },
+              { name: t`Did`, show: (entry) => entry.act },
+              { name: t`To`, className: "break", show: (entry) => cell(entry.object) },
+            ]}
+          />
         )}
       </Shown>
     </section>

@@ -7,6 +7,7 @@ import type { Role } from "../api/session";
 import { Command } from "../parts/command";
 import { moment } from "../parts/format";
 import { Failed, Shown } from "../parts/states";
+import { Table } from "../parts/table";
 
 const DAY_S = 86_400;
 
@@ -59,34 +60,25 @@ export function ApiTokens() {
       )}
       <Shown of={found}>
         {(tokens) => (
-          <table className="plain">
-            <thead>
-              <tr>
-                <th>{t`What for`}</th>
-                <th>{t`Owner`}</th>
-                <th>{t`Role`}</th>
-                <th>{t`Until`}</th>
-                <th />
-              </tr>
-            </thead>
-            <tbody>
-              {tokens.map((token) => (
-                <tr key={token.id}>
-                  <td className="break">{token.name}</td>
-                  <td>{token.owner}</td>
-                  <td>{token.role}</td>
-                  <td>{token.revoked ? t`revoked` : moment(token.expires)}</td>
-                  <td>
-                    {!token.revoked && (
-                      <button type="button" className="danger" onClick={() => revoke.mutate(token.id)}>
-                        <Trans>Revoke</Trans>
-                      </button>
-                    )}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <Table
+            rows={tokens}
+            keyOf={(token) => token.id}
+            fields={[
+              { name: t`What for`, className: "break", show: (token) => token.name },
+              { name: t`Owner`, show: (token) => token.owner },
+              { name: t`Role`, show: (token) => token.role },
+              { name: t`Until`, show: (token) => token.revoked ? t`revoked` : moment(token.expires) },
+              {
+                show: (token) => (
+                  !token.revoked && (
+                    <button type="button" className="danger" onClick={() => revoke.mutate(token.id)}>
+                      <Trans>Revoke</Trans>
+                    </button>
+                  )
+                ),
+              },
+            ]}
+          />
         )}
       </Shown>
     </section>

@@ -6,6 +6,7 @@ import { processes } from "../nodes/processes.api";
 import { share, visible } from "../parts/format";
 import { useAddress } from "../parts/search";
 import { Empty, Shown } from "../parts/states";
+import { Table } from "../parts/table";
 
 const SHOWN = 30;
 
@@ -27,32 +28,25 @@ export function Choose({ onChoose }: { onChoose: (pid: number, machine: string) 
           const shown = all.filter((one) => words.every((word) => `${one.pid} ${one.comm} ${one.hostname}`.toLowerCase().includes(word)));
           if (all.length === 0) return <Empty title={<Trans>The scheduler is not recorded here</Trans>} />;
           return (
-            <table className="plain">
-              <thead>
-                <tr>
-                  <th className="number">{t`pid`}</th>
-                  <th>{t`Program`}</th>
-                  <th>{t`Machine`}</th>
-                  <th className="number">{t`on a CPU`}</th>
-                  <th className="number">{t`waiting for one`}</th>
-                </tr>
-              </thead>
-              <tbody>
-                {shown.slice(0, SHOWN).map((one) => (
-                  <tr key={`${one.hostname} ${one.pid}`}>
-                    <td className="number">
-                      <button type="button" className="quiet" onClick={() => onChoose(one.pid, one.hostname)}>
-                        {one.pid}
-                      </button>
-                    </td>
-                    <td>{visible(one.comm)}</td>
-                    <td>{one.hostname}</td>
-                    <td className="number">{share(one.onCpu)}</td>
-                    <td className="number">{share(one.waiting)}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
+            <Table
+              rows={shown.slice(0, SHOWN)}
+              keyOf={(one) => `${one.hostname} ${one.pid}`}
+              fields={[
+                {
+                  name: t`pid`,
+                  number: true,
+                  show: (one) => (
+                    <button type="button" className="quiet" onClick={() => onChoose(one.pid, one.hostname)}>
+                      {one.pid}
+                    </button>
+                  ),
+                },
+                { name: t`Program`, show: (one) => visible(one.comm) },
+                { name: t`Machine`, show: (one) => one.hostname },
+                { name: t`on a CPU`, number: true, show: (one) => share(one.onCpu) },
+                { name: t`waiting for one`, number: true, show: (one) => share(one.waiting) },
+              ]}
+            />
           );
         }}
       </Shown>

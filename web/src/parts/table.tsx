@@ -1,0 +1,44 @@
+import type { ReactNode } from "react";
+
+export interface Field<T> {
+  /** Head of the column; none: its cells speak for themselves. */
+  name?: string;
+  number?: boolean;
+  className?: string;
+  show: (row: T) => ReactNode;
+}
+
+interface Props<T> {
+  rows: T[];
+  /** What is false is left out. */
+  fields: (Field<T> | false)[];
+  keyOf: (row: T, number: number) => string | number;
+}
+
+/** A table of few rows, all in the page. */
+export function Table<T>({ rows, fields, keyOf }: Props<T>) {
+  const shown = fields.filter((field) => field !== false);
+  const look = ({ number, className = "" }: Field<T>) => `${number ? "number " : ""}${className}`.trim() || undefined;
+  return (
+    <table className="plain">
+      {shown.some((field) => field.name) && (
+        <thead>
+          <tr>
+            {shown.map(({ name, number }, at) => (name ? <th key={at} className={number ? "number" : undefined}>{name}</th> : <td key={at} />))}
+          </tr>
+        </thead>
+      )}
+      <tbody>
+        {rows.map((row, number) => (
+          <tr key={keyOf(row, number)}>
+            {shown.map((field, at) => (
+              <td key={at} className={look(field)}>
+                {field.show(row)}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
