@@ -106,6 +106,14 @@ class CallTime(TypedDict):
     blocked_ns: int
 
 
+class Cause(TypedDict):
+    """What slows rows, with the share of rows that it slowed."""
+
+    text: str
+    inside: float
+    outside: float
+
+
 class Certificate(TypedDict):
     """A certificate that the authority has signed."""
 
@@ -365,6 +373,15 @@ class Labelled(TypedDict):
     """All labels of a machine."""
 
     labels: dict[str, str]
+
+
+class PartTime(TypedDict):
+    """A part of the rows' duration, in ns of the mean row."""
+
+    column: str
+    meaning: str
+    inside_ns: float
+    outside_ns: float
 
 
 class Me(TypedDict):
@@ -780,6 +797,14 @@ class KnownStream(TypedDict):
     flame: FlameGraph | None
 
 
+class Longer(TypedDict):
+    """What rows inside took longer for, in the mean."""
+
+    duration: PartTime
+    parts: list[PartTime]
+    causes: list[Cause]
+
+
 class Node(TypedDict):
     """A machine."""
 
@@ -995,6 +1020,7 @@ class Difference(TypedDict):
 
     inside: RowsRead
     outside: RowsRead
+    longer: Longer | None
     columns: list[ColumnDifference]
     stacks: list[str]
 

@@ -33,6 +33,8 @@ def run(arguments: argparse.Namespace) -> None:
     for name, side in (("inside", found["inside"]), ("outside", found["outside"])):
         every = f"{side['rows']:,}" if side["complete"] else f"about {side['rows']:,}"
         print_line(f"{name}: {side['read']:,} of {every} rows were compared")
+    if found["longer"]:
+        _print_longer(found["longer"])
     table = RowTable("column", "differs", "sure", "value", "inside", "outside")
     for each in found["columns"]:
         begin = (each["column"], f"{each['difference']:.2f}", f"{each['sure']:.0%}")
@@ -45,6 +47,24 @@ def run(arguments: argparse.Namespace) -> None:
         print_line("no column differs")
     if found["stacks"]:
         print_remark(f"scope: stacks differ, too: scope flamegraph {arguments.stream} -o FILE draws how")
+
+
+def _print_longer(longer: Any) -> None:
+    """What rows inside took longer for."""
+    from scope_cli.printable import print_line
+    from scope_cli.quantities import quantity
+
+    def shown(ns: float) -> str:
+        return quantity(round(ns), "ns")
+
+    whole = longer["duration"]
+    print_line(f"a row inside took {shown(whole['inside_ns'])} in the mean, one outside {shown(whole['outside_ns'])}")
+    for cause in longer["causes"]:
+        sides = f"{cause['inside']:.1%} of the rows inside, and {cause['outside']:.1%} of those outside"
+        print_line(f"{cause['text']} slowed {sides}")
+    for part in longer["parts"]:
+        more = shown(part["inside_ns"] - part["outside_ns"])
+        print_line(f"{part['column']} took {more} longer: {part['meaning']}")
 
 
 def _lines(each: Any) -> list[tuple[str, str, str]]:

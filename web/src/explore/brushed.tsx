@@ -12,6 +12,8 @@ import { useAddress } from "../parts/search";
 import { Empty, Partial, Shown } from "../parts/states";
 import { asked, type Selection } from "../parts/times";
 import { useWindow } from "./explore.api";
+import { LongerTime } from "./longer";
+import { Meanwhile } from "./meanwhile";
 
 type Comparison = components["schemas"]["Difference"];
 type ColumnDifference = Comparison["columns"][number];
@@ -66,6 +68,8 @@ export function Brushed({ stream, selection }: { stream: Stream; selection: Sele
                 </Trans>
               </Partial>
             )}
+            {answer.longer && <LongerTime longer={answer.longer} />}
+            {waited(answer) && <Meanwhile selection={selection} />}
             {answer.columns.length === 0 ? (
               <Empty title={<Trans>No column differs</Trans>}>
                 <Trans>The rows inside look like those outside in everything that is recorded.</Trans>
@@ -95,6 +99,14 @@ export function Brushed({ stream, selection }: { stream: Stream; selection: Sele
       </Shown>
     </section>
   );
+}
+
+const WAITED = /run_queue_ns$/; // how columns of waits for a CPU are named
+
+/** Whether waits for a CPU are among what took longer. */
+function waited({ longer, columns }: Comparison): boolean {
+  if (longer) return longer.parts.some((part) => WAITED.test(part.column));
+  return columns.slice(0, SHOWN).some(({ column, numbers }) => WAITED.test(column) && (numbers?.inside.p90 ?? 0) > (numbers?.outside.p90 ?? 0));
 }
 
 function DifferenceCard({ difference, column }: { difference: ColumnDifference; column?: Column }) {

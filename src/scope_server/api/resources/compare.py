@@ -16,6 +16,7 @@ from scope_server.errors import InvalidQuery
 from scope_server.store.answers.comparison import MOST_ROWS, comparison
 from scope_server.store.answers.sample import Sample
 from scope_server.store.schema.columns import StreamTable
+from scope_views.comparison import longer
 from scope_views.comparison.compare import Differing
 
 ROUTES = Routes()
@@ -71,11 +72,39 @@ class ColumnDifference(Answer):
     numbers: Numbers | None
 
 
+class PartTime(Answer):
+    """A part of the rows' duration, in ns of the mean row."""
+
+    column: str
+    meaning: str
+    inside_ns: float
+    outside_ns: float
+
+
+class Cause(Answer):
+    """What slows rows, with the share of rows that it slowed."""
+
+    text: str
+    inside: float = _SHARE
+    outside: float = _SHARE
+
+
+class Longer(Answer):
+    """What rows inside took longer for, in the mean."""
+
+    duration: PartTime
+    parts: list[PartTime] = Field(description="those that took longer, the most first; they do not overlap")
+    causes: list[Cause] = Field(description="those that slowed a larger share of the rows inside")
+
+
 class Difference(Answer):
     """What differs inside from outside."""
 
     inside: RowsRead
     outside: RowsRead
+    longer: Longer | None = Field(
+        description="null: rows inside took no longer, or the stream does not say what its times consist of"
+    )
     columns: list[ColumnDifference] = Field(description="by `difference` times `sure`, the largest first")
     stacks: list[str] = Field(description="columns of stacks that rows have: /flamegraph shows their difference")
 
@@ -98,6 +127,7 @@ async def get_difference(call: Call, path: StreamPath, query: AgainstQuery) -> D
     return Difference(
         inside=_read(found.inside),
         outside=_read(found.outside),
+        longer=_longer(table, found.longer) if found.longer else None,
         columns=[_shown(table, each) for each in found.columns],
         stacks=list(found.stacks),
     )
@@ -105,6 +135,18 @@ async def get_difference(call: Call, path: StreamPath, query: AgainstQuery) -> D
 
 def _read(side: Sample) -> RowsRead:
     return RowsRead(rows=side.estimate, read=side.rows.num_rows, complete=side.part.complete)
+
+
+def _longer(table: StreamTable, found: longer.Longer) -> Longer:
+    def shown(part: longer.PartTime) -> PartTime:
+        meaning = table.described.by_name[part.column].meaning
+        return PartTime(column=part.column, meaning=meaning, inside_ns=part.inside_ns, outside_ns=part.outside_ns)
+
+    return Longer(
+        duration=shown(found.duration),
+        parts=[shown(part) for part in found.parts],
+        causes=[Cause(text=one.text, inside=one.inside, outside=one.outside) for one in found.causes],
+    )
 
 
 def _shown(table: StreamTable, each: Differing) -> ColumnDifference:

@@ -9,14 +9,18 @@ import pyarrow as pa
 from psycopg import sql
 
 from scope_catalogue.condition import columns_read
+from scope_server.errors import InvalidQuery
 from scope_server.store.answers.sample import BLOCK, Sample, sample
+from scope_server.store.answers.slowest import shown_as
 from scope_server.store.answers.texts import names
 from scope_server.store.blocks.layout import is_list
 from scope_server.store.reading.database import Connection
 from scope_server.store.reading.filters import array
 from scope_server.store.reading.selection import Selection
 from scope_server.store.schema.columns import IN_PROCESS, Kind, StreamTable
+from scope_views.chosen import Chosen
 from scope_views.comparison.compare import Compared, Differing, Value, compared
+from scope_views.comparison.longer import Longer, longer
 
 MOST_ROWS = 20_000  # of each side that are compared
 
@@ -35,12 +39,14 @@ class Comparison:
 
     Attributes:
         columns: the most different first; values are texts.
+        longer: what rows inside took longer for; None: they did not, or the parts of their duration are not declared.
         stacks: columns with stacks that rows of either side have.
     """
 
     inside: Sample
     outside: Sample
     columns: Sequence[Differing]
+    longer: Longer | None
     stacks: Sequence[str]
 
 
@@ -63,7 +69,19 @@ async def comparison(connection: Connection, inside: Selection, outside: Selecti
     )
     stacked = [each.name for each in table.described.columns if each.stack]
     present = [name for name in stacked if any(rows[name].null_count < len(rows) for rows in tables)]
-    return Comparison(one, other, await _with_texts(connection, table, found), present)
+    took = await asyncio.to_thread(_longer, table, one.rows, other.rows)
+    return Comparison(one, other, await _with_texts(connection, table, found), took, present)
+
+
+def _longer(table: StreamTable, inside: pa.Table, outside: pa.Table) -> Longer | None:
+    try:
+        how = shown_as(table)
+    except InvalidQuery:
+        return None
+    # Names are keys here, with which no cause can be compared.
+    keys = {one.name for one in table.columns if one.kind is Kind.NAME}
+    causes = {where: text for where, text in how.causes.items() if not keys & Chosen(table.described, where).columns}
+    return longer(table.described, replace(how, causes=causes), inside, outside) if how.parts else None
 
 
 def _compared(table: StreamTable, named: set[str]) -> Iterator[Compared]:

@@ -10,9 +10,18 @@ from tests.integration.server.api.recorded import BEGIN, WINDOW, store
 from tests.integration.server.records import FIRST_KTIME_NS, Line, make_machine
 from tests.integration.server.running import Server
 
+from scope_bpf.probes import probe_named
+from scope_catalogue.tables import SlowestRows
 from scope_server.store.answers import comparison, sample
 
 StartServer = Callable[..., Any]
+(LLAMA_SLOWEST,) = (
+    each
+    for stream in probe_named("llama").streams
+    if stream.name == "llama_token"
+    for each in stream.shown.tables
+    if isinstance(each, SlowestRows)
+)
 LATE = {"against_since": (BEGIN + timedelta(minutes=10)).isoformat(), "against_until": WINDOW["until"]}
 
 
@@ -73,6 +82,25 @@ async def test_numbers_have_quantiles(line: Line, start_server: StartServer) -> 
     assert by_name["duration_ns"]["numbers"]["outside"]["p99"] <= 1000
     assert (by_name["duration_ns"]["unit"], by_name["duration_ns"]["values"]) == ("ns", [])
     assert "name" not in by_name
+
+
+async def test_what_rows_took_longer_for(line: Line, start_server: StartServer) -> None:
+    """Of tokens, whose duration has parts: the part that took longer, and the cause, with the shares that it slowed."""
+    usual = dict.fromkeys(LLAMA_SLOWEST.parts, 0) | {
+        "number": 3,
+        "duration_ns": 1000,
+        "matmul_ns": 1000,
+        "others_prompt_tokens": 0,
+    }
+    slowed = {**usual, "duration_ns": 91_000, "run_queue_ns": 90_000}
+    await store(line, "llama_token", [usual] * 101 + [slowed] * 9 + [{**slowed, "others_prompt_tokens": 71}] * 3)
+    async with start_server() as server:
+        longer = (await difference(server, "llama_token", where="duration_ns > 50us"))["longer"]
+    assert (longer["duration"]["inside_ns"], longer["duration"]["outside_ns"]) == (91_000, 1000)
+    assert [(part["column"], part["inside_ns"], part["outside_ns"]) for part in longer["parts"]] == [
+        ("run_queue_ns", 90_000, 0)
+    ]
+    assert longer["causes"] == [{"text": "another request's prompt", "inside": 0.25, "outside": 0}]
 
 
 async def test_equal_windows_have_nothing_sure(line: Line, start_server: StartServer) -> None:
