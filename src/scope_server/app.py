@@ -145,6 +145,7 @@ async def serve(
             # A writer knows only the streams that it learns from what comes with the records.
             tables=Tables(streams().values()) if settings.redis else tables,
             annotations=annotations,
+            limits=fleet.limits,
         )
         if settings.receives:
             endpoints += await _for_agents(settings, service, EnrolmentService(register, answers), own, cleanup)

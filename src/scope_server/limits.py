@@ -26,11 +26,14 @@ class Rate:
 class Limits(Protocol):
     """The buckets of all rates and keys."""
 
-    async def take(self, rate: Rate, *key: str) -> None:
-        """Takes a token of a key.
+    async def take(self, rate: Rate, *key: str, tokens: int = 1) -> None:
+        """Takes tokens of a key.
+
+        Args:
+            tokens: at most the rate's burst.
 
         Raises:
-            TooManyRequests: the key has none; says when it has one again.
+            TooManyRequests: the key has fewer, and keeps them; says when it has as many again.
         """
 
     async def give_back(self, rate: Rate, *key: str) -> None:
@@ -43,16 +46,16 @@ class LocalLimits:
     def __init__(self) -> None:
         self._buckets: dict[Rate, OrderedDict[tuple[str, ...], tuple[float, float]]] = {}  # tokens, when
 
-    async def take(self, rate: Rate, *key: str) -> None:
+    async def take(self, rate: Rate, *key: str, tokens: int = 1) -> None:
         """See Limits."""
         buckets, per_s, now = self._buckets.setdefault(rate, OrderedDict()), rate.per_minute / 60, time.monotonic()
         left, when = buckets.pop(key, (float(rate.burst), now))
         left = min(rate.burst, left + (now - when) * per_s)
-        buckets[key] = (max(left - 1, 0.0) if left >= 1 else left, now)
+        buckets[key] = (left - tokens if left >= tokens else left, now)
         if len(buckets) > _MOST:
             buckets.popitem(last=False)
-        if left < 1:
-            raise TooManyRequests((1 - left) / per_s)
+        if left < tokens:
+            raise TooManyRequests((tokens - left) / per_s)
 
     async def give_back(self, rate: Rate, *key: str) -> None:
         """See Limits."""

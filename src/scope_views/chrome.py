@@ -4,7 +4,7 @@ The format has one number for a process: the pids of the second machine begin at
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,7 @@ class ChromeTrace:
         length = _numbers(batch, slices.lasting) if slices.lasting else np.zeros(batch.num_rows, np.int64)
         begin = _numbers(batch, "ktime_ns") - (length if slices.ending else 0)
         pids, tids, described = self._places(machine, slices, batch)
-        names = polars.Series([slices.text]).extend_constant(slices.text, batch.num_rows - 1)
+        names = _repeated(slices.text, batch.num_rows)
         if slices.named:
             groups, places = groups_of(batch, slices.named)
             texts = [" ".join(str(one) for one in group if one is not None) for group in groups]
@@ -87,7 +87,7 @@ class ChromeTrace:
         frame = polars.DataFrame(
             {
                 "name": names,
-                "cat": [stream.name] * batch.num_rows,
+                "cat": _repeated(stream.name, batch.num_rows),
                 "ph": np.where(length > 0, "X", "i"),
                 "ts": (begin - self._since_ns) / 1000,
                 "dur": length / 1000,
@@ -127,16 +127,16 @@ class ChromeTrace:
         if counter.zero_where:
             values = pc.if_else(Chosen(stream, counter.zero_where).mask(batch), pa.scalar(0, values.type), values)
         times = _numbers(batch, "ktime_ns") + (_numbers(batch, counter.after) if counter.after else 0)
-        names = [counter.column] * batch.num_rows
+        names = _repeated(counter.column, batch.num_rows)
         if counter.by:
             groups, places = groups_of(batch, counter.by)
             texts = [
                 ", ".join(f"{name} {value}" for name, value in zip(counter.by, group, strict=True) if value is not None)
                 for group in groups
             ]
-            names = [f"{counter.column}: {texts[place]}" for place in places.tolist()]
+            names = polars.Series([f"{counter.column}: {text}" for text in texts])[places]
         pids = _numbers(batch, "pid") if "pid" in batch.schema.names else np.zeros(batch.num_rows, np.int64)
-        kinds = {"cat": [stream.name] * batch.num_rows, "ph": ["C"] * batch.num_rows}
+        kinds = {"cat": _repeated(stream.name, batch.num_rows), "ph": _repeated("C", batch.num_rows)}
         where = {"ts": (times - self._since_ns) / 1000, "pid": pids + machine * _OF_MACHINE}
         frame = polars.DataFrame({"name": names, **kinds, **where})
         value: Any = polars.from_arrow(pa.table({"value": values}))
@@ -167,18 +167,22 @@ class ChromeTrace:
         return self._tracks.setdefault(key, _TRACKS + len(self._tracks))
 
     def _joined(self, events: Sequence[dict[str, Any]]) -> bytes:
-        return self._told(json.dumps(event) for event in events) if events else b""
+        return self._told("\n".join(json.dumps(event) for event in events)) if events else b""
 
     def _lines(self, frame: polars.DataFrame) -> bytes:
-        return self._told(iter(frame.write_ndjson().splitlines()))
+        return self._told(frame.write_ndjson().rstrip("\n"))
 
-    def _told(self, lines: Iterator[str]) -> bytes:
+    def _told(self, lines: str) -> bytes:
         comma, self._is_first = ("" if self._is_first else ",\n"), False
-        return (comma + printable_json(",\n".join(lines))).encode()
+        return (comma + printable_json(lines.replace("\n", ",\n"))).encode()
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> Any:
     return batch[name].cast(pa.int64(), safe=False).fill_null(0).to_numpy(zero_copy_only=False)
+
+
+def _repeated(text: str, count: int) -> polars.Series:
+    return polars.repeat(text, count, eager=True)
 
 
 def _is_plain(column: pa.Array) -> bool:

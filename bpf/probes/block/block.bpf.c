@@ -205,12 +205,12 @@ int BPF_PROG(request_done, struct request *request, int error, unsigned int byte
 	if (!kept || bytes < request->__data_len)
 		return 0;
 	issued_ns = kept->issued_ns ? kept->issued_ns : now_ns;
-	if (!scope_owner_passes(&kept->owner))
-		;
-	else if (scope_summarize)
-		summarize(request, kept, issued_ns - kept->made_ns, now_ns - issued_ns, error != 0);
-	else
-		emit(request, kept, issued_ns - kept->made_ns, now_ns - issued_ns, error != 0);
+	if (scope_owner_passes(&kept->owner)) {
+		if (scope_summarize)
+			summarize(request, kept, issued_ns - kept->made_ns, now_ns - issued_ns, error != 0);
+		else
+			emit(request, kept, issued_ns - kept->made_ns, now_ns - issued_ns, error != 0);
+	}
 	bpf_map_delete_elem(&requests, &key);
 	return 0;
 }

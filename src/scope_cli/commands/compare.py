@@ -46,7 +46,9 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         print_line("no column differs")
     if found["stacks"]:
-        print_remark(f"scope: stacks differ, too: scope flamegraph {arguments.stream} -o FILE draws how")
+        print_remark(
+            f"scope: stacks differ, too: scope flamegraph {arguments.stream} -o FILE, with these options, draws how"
+        )
 
 
 def _print_longer(longer: Any) -> None:

@@ -42,13 +42,14 @@ def register(subcommands: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Writes the files. One whose rows could not all be read is left out."""
     from scope_cli.errors import UsageError
+    from scope_cli.saved import save
 
     query = {name: getattr(arguments, name) for name in ("since", "until", "task")} | {"machine": arguments.node}
     streams, rows = arguments.streams, {name: getattr(arguments, name) for name in ("where", "columns")}
     if arguments.perfetto:
         if any(rows.values()) or arguments.format:
             raise UsageError("--perfetto draws whole rows; leave out --where, --columns and --format")
-        _write(arguments.perfetto, "trace", **query, streams=",".join(streams))
+        save(arguments.perfetto, "trace", **query, streams=",".join(streams))
         return
     if not streams:
         raise UsageError("name a stream; `scope probes` lists them")
@@ -57,21 +58,4 @@ def run(arguments: argparse.Namespace) -> None:
     form = arguments.format or (by_ending if by_ending in FORMATS else "ndjson")
     for stream in streams:
         path = output.with_suffix(f".{stream}{output.suffix}") if len(streams) > 1 else output
-        _write(path, "export", stream, **query, **rows, format=form)
-
-
-def _write(path: Path, *asked: str, **query: str | None) -> None:
-    from scope_cli.client import Client
-    from scope_cli.errors import CommandError
-    from scope_cli.printable import print_remark
-
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            Client().save(file, *asked, **query)
-        part.replace(path)
-    except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror}") from None
-    finally:
-        part.unlink(missing_ok=True)
-    print_remark(f"scope: {path}: {path.stat().st_size:,} bytes")
+        save(path, "export", stream, **query, **rows, format=form)

@@ -31,20 +31,9 @@ def register(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes the file; an old one stays if the server has no answer."""
-    from scope_cli.client import Client
-    from scope_cli.errors import CommandError
-    from scope_cli.printable import print_remark
+    from scope_cli.saved import save
 
     output: Path = arguments.output
     form = arguments.format or next((one for ending, one in FORMATS.items() if output.name.endswith(ending)), "svg")
     query = {**window.asked(arguments), "column": arguments.column, "by": arguments.by, "format": form}
-    part = output.with_name(f"{output.name}.part")
-    try:
-        with part.open("wb") as file:
-            Client().save(file, "flamegraph", arguments.stream, **query)
-        part.replace(output)
-    except OSError as error:
-        raise CommandError(f"cannot write {output}: {error.strerror}") from None
-    finally:
-        part.unlink(missing_ok=True)
-    print_remark(f"scope: {output}: {output.stat().st_size:,} bytes ({form})")
+    save(output, "flamegraph", arguments.stream, **query)

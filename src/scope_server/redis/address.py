@@ -1,5 +1,6 @@
 """Where Redis is: the forms of the setting `redis`."""
 
+import re
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
@@ -66,7 +67,8 @@ def without_password(text: str) -> str:
     parts = urlsplit(text)
     owner, at, hosts = parts.netloc.rpartition("@")
     user, colon, _ = owner.partition(":")
-    return urlunsplit(parts._replace(netloc=f"{user}{':***' if colon else ''}{at}{hosts}"))
+    query = re.sub(r"(?i)(\w*password)=[^&]*", r"\1=***", parts.query)  # redis-py takes one there, too
+    return urlunsplit(parts._replace(netloc=f"{user}{':***' if colon else ''}{at}{hosts}", query=query))
 
 
 def _host(text: str, port: int) -> tuple[str, int]:

@@ -15,16 +15,16 @@ from scope_server.redis.link import Link
 _TAKE = """
 local now = redis.call('TIME')
 local at = now[1] + now[2] / 1e6
-local burst, per_s = tonumber(ARGV[1]), tonumber(ARGV[2])
+local burst, per_s, tokens = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local kept = redis.call('HMGET', KEYS[1], 'left', 'at')
 local left, wait = burst, 0
 if kept[1] then
     left = math.min(burst, tonumber(kept[1]) + math.max(0, at - tonumber(kept[2])) * per_s)
 end
-if left >= 1 then
-    left = left - 1
+if left >= tokens then
+    left = left - tokens
 else
-    wait = (1 - left) / per_s
+    wait = (tokens - left) / per_s
 end
 redis.call('HSET', KEYS[1], 'left', string.format('%.9f', left), 'at', string.format('%.6f', at))
 redis.call('PEXPIRE', KEYS[1], math.ceil(1000 * burst / per_s))
@@ -38,12 +38,12 @@ class RedisLimits:
     def __init__(self, link: Link) -> None:
         self._link, self._alone = link, LocalLimits()
 
-    async def take(self, rate: Rate, *key: str) -> None:
+    async def take(self, rate: Rate, *key: str, tokens: int = 1) -> None:
         """See Limits."""
         try:
-            wait_s = await self._link.ask(lambda client: _take(client, rate, key))
+            wait_s = await self._link.ask(lambda client: _take(client, rate, key, tokens))
         except RedisAway:
-            await self._alone.take(rate, *key)
+            await self._alone.take(rate, *key, tokens=tokens)
             return
         if wait_s:
             raise TooManyRequests(wait_s)
@@ -57,8 +57,9 @@ class RedisLimits:
             return
 
 
-async def _take(client: Redis, rate: Rate, key: tuple[str, ...]) -> float:
-    waits: Any = await client.eval(_TAKE, 1, _bucket(rate, key), str(rate.burst), str(rate.per_minute / 60))
+async def _take(client: Redis, rate: Rate, key: tuple[str, ...], tokens: int) -> float:
+    given = str(rate.burst), str(rate.per_minute / 60), str(tokens)
+    waits: Any = await client.eval(_TAKE, 1, _bucket(rate, key), *given)
     return float(waits)
 
 

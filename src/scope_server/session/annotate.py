@@ -7,9 +7,11 @@ from uuid import UUID
 
 from scope_proto.scope.v1.session_pb2 import AnnotateRequest
 from scope_server.errors import InvalidMessage
+from scope_server.limits import Rate
 from scope_server.store.annotations import Annotation
 
 MOST = 1000
+RATE = Rate(per_minute=6000, burst=120_000)  # of a machine: what an agent takes, and all that one keeps
 _LONGEST_TEXT, _MOST_LABELS, _LONGEST_LABEL, _LONGEST_NAME = 500, 16, 63, 64
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_AGO_NS = 10 * 366 * 86400 * 10**9

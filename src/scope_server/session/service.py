@@ -20,6 +20,7 @@ from scope_server.errors import (
     NotAdmitted,
     SessionError,
     StoreUnavailable,
+    TooManyRequests,
     TooManySessions,
 )
 from scope_server.identity.answer import Answers
@@ -27,8 +28,9 @@ from scope_server.identity.refusals import Reason, Refusals
 from scope_server.identity.register import Register
 from scope_server.ingest.backlog import Backlog
 from scope_server.ingest.upload import upload
+from scope_server.limits import Limits
 from scope_server.session.acknowledged import acknowledged
-from scope_server.session.annotate import annotations_of
+from scope_server.session.annotate import RATE, annotations_of
 from scope_server.session.hello import Caller, ahead, caller_of
 from scope_server.session.reconcile import Reconciler
 from scope_server.session.reported import Reported, reported
@@ -56,6 +58,7 @@ _CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (NotAdmitted, grpc.StatusCode.PERMISSION_DENIED),
     (MachineTaken, grpc.StatusCode.ALREADY_EXISTS),
     (TooManySessions, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (TooManyRequests, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (ComeAgain, grpc.StatusCode.UNAVAILABLE),
     (NoSession, grpc.StatusCode.UNAVAILABLE),
     (StoreUnavailable, grpc.StatusCode.UNAVAILABLE),
@@ -80,11 +83,12 @@ class SessionService(SessionServicer):
         backlog: Backlog,
         tables: Tables,
         annotations: Annotations,
+        limits: Limits,
     ) -> None:
         self._register, self._answers = register, answers
         self._sessions, self._reports, self._seen = sessions, reports, seen
         self._reconciler, self._backlog, self._tables = reconciler, backlog, tables
-        self._annotations = annotations
+        self._annotations, self._limits = annotations, limits
 
     async def Attend(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
         """See session.proto."""
@@ -129,7 +133,9 @@ class SessionService(SessionServicer):
             session = self._sessions.get(self._machine(context).identity.name)
             if session is None:
                 raise NoSession("call Attend before Annotate")
-            await self._annotations.put(list(annotations_of(request, session.machine.key)))
+            given = list(annotations_of(request, session.machine.key))
+            await self._limits.take(RATE, "annotations", session.machine.machine_id, tokens=len(given))
+            await self._annotations.put(given)
             return session_pb2.AnnotateReply()
 
     def _machine(self, context: Any) -> Holder:
@@ -223,7 +229,7 @@ async def _explained(context: Any, refusals: Refusals) -> AsyncIterator[None]:
     """Turns errors into a gRPC status for the agent, and counts refusals."""
     try:
         yield
-    except (SessionError, StoreUnavailable) as error:
+    except (SessionError, StoreUnavailable, TooManyRequests) as error:
         if isinstance(error, NotAdmitted):
             refusals.note(error.reason, str(error), context.peer())
         code = next(code for kind, code in _CODES if isinstance(error, kind))

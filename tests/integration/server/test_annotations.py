@@ -2,15 +2,19 @@
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import grpc
+import psycopg
 import pytest
 from tests.integration.server.running import Server
 from tests.integration.server.stand_in_agent import StandInAgent
 
 from scope_proto.scope.v1 import session_pb2
 from scope_proto.scope.v1.session_pb2_grpc import SessionStub
+from scope_server.session import service
+from scope_server.store.retention import Closed, closed
 
 StartServer = Callable[..., Any]
 NOON = "2026-01-31T12:00:00Z"
@@ -92,3 +96,38 @@ async def test_of_programs(start_server: StartServer) -> None:
         sent.annotations[0].id = b"short"
         with pytest.raises(grpc.aio.AioRpcError, match="a UUID has 16 bytes"):
             await stub.Annotate(sent)
+
+
+async def test_a_machine_says_no_more_than_an_agent_would(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message beyond the machine's limit is refused as a whole; an agent keeps what is refused, and tries again."""
+    monkeypatch.setattr(service, "RATE", replace(service.RATE, per_minute=0.01, burst=5))
+    async with start_server() as server, StandInAgent().attending(server) as channel:
+        stub: Any = SessionStub(channel)
+        for count in (3, 2, 1):
+            said = [session_pb2.Annotation(id=uuid.uuid4().bytes, text="step") for _ in range(count)]
+            if count > 1:
+                await stub.Annotate(session_pb2.AnnotateRequest(annotations=said))
+                continue
+            with pytest.raises(grpc.aio.AioRpcError, match="too many attempts") as told:
+                await stub.Annotate(session_pb2.AnnotateRequest(annotations=said))
+            assert told.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert server.query("SELECT count(*) FROM scope.annotations") == [(5,)]
+
+
+async def test_old_ones_and_those_beyond_their_number_go(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stay as long as rows of their time may; of too many of one machine, or of people, the newest stay."""
+    monkeypatch.setattr(closed, "MOST_ANNOTATIONS", 3)
+    async with start_server() as server, StandInAgent().attending(server):
+        for number in range(5):
+            assert (await server.ask("POST", "annotations", json={"text": f"{number}"}))[0] == 201
+        for text, body in (("old", {"time": NOON}), ("of a machine", {"node": "stand-in"})):
+            assert (await server.ask("POST", "annotations", json={"text": text, **body}))[0] == 201
+        old = "UPDATE store.annotations SET made = now() - interval '20 days' WHERE text IN ('old', 'of a machine')"
+        server.query(old)
+        with psycopg.connect(server.conninfo, autocommit=True) as connection:
+            Closed(30).step(connection)
+        assert await _found(server) == ["of a machine", "4", "3", "2"]

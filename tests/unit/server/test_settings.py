@@ -86,6 +86,7 @@ def test_the_password_of_redis_is_not_shown(tmp_path: Path) -> None:
     """Neither that of the address, nor that of the file, which counts before it."""
     assert without_password("rediss://u:p@r:1/2") == "rediss://u:***@r:1/2"
     assert without_password("redis+cluster://:p@a,b:1") == "redis+cluster://:***@a,b:1"
+    assert without_password("redis://r/0?password=p&db=1") == "redis://r/0?password=***&db=1"
     file = tmp_path / "password"
     file.write_text("from the file\n")
     files = {"socket": Path("/api.sock"), "authority": Path("/authority"), "state_dir": Path("/state")}

@@ -22,7 +22,7 @@ class CrossOrigin:
     async def on_prepare(self, request: web.Request, answer: web.StreamResponse) -> None:
         """Tells the browser that the page may read the answer."""
         if self._origins:
-            answer.headers["Vary"] = "Origin"
+            answer.headers.add("Vary", "Origin")
         if request.headers.get("Origin") in self._origins:
             answer.headers["Access-Control-Allow-Origin"] = request.headers["Origin"]
             answer.headers["Access-Control-Expose-Headers"] = "Retry-After"

@@ -66,7 +66,8 @@ class Ahead:
 
 
 async def oldest(connection: Connection, wanted: Selection, found: Conditions, most: int) -> Ahead:
-    """The oldest blocks that have at most so many rows together; more, where many blocks are of the same time.
+    """The oldest blocks that have at most so many rows together; more, where many blocks are of the same time, as those
+    of many machines are.
 
     Args:
         wanted: with a begin.
@@ -75,19 +76,27 @@ async def oldest(connection: Connection, wanted: Selection, found: Conditions, m
     assert wanted.since
     _, of_blocks = within(*(sql.Literal(time) if time else None for time in (wanted.since, wanted.until)))
     where = sql.SQL(" AND ").join([*found.blocks, *of_blocks])
-    limited = sql.SQL("ORDER BY first_time LIMIT {}").format(sql.Literal(_MOST_BLOCKS))
-    both = sql.SQL(" UNION ALL ").join(
-        sql.SQL("(SELECT first_time, row_count FROM {} WHERE {} {})").format(
-            sql.Identifier(schema, wanted.table.name), where, limited
-        )
-        for schema in (FRESH, PACKED)
+    since, limited = (
+        sql.Literal(wanted.since),
+        sql.SQL("ORDER BY first_time LIMIT {}").format(sql.Literal(_MOST_BLOCKS)),
     )
-    blocks = await (await connection.execute(sql.SQL("{} {}").format(both, limited))).fetchall()
-    total = 0
+    begun, ahead = (
+        sql.SQL(" UNION ALL ").join(
+            sql.SQL("(SELECT {} FROM {} WHERE {} AND first_time {} {} {})").format(
+                sql.SQL(columns), sql.Identifier(schema, wanted.table.name), where, sql.SQL(sign), since, rest
+            )
+            for schema in (FRESH, PACKED)
+        )
+        for columns, sign, rest in (("row_count", "<=", sql.SQL("")), ("first_time, row_count", ">", limited))
+    )
+    statement = sql.SQL("SELECT count(*) AS blocks, coalesce(sum(row_count), 0)::bigint AS rows FROM ({}) AS b")
+    (first,) = await (await connection.execute(statement.format(begun))).fetchall()
+    blocks = await (await connection.execute(sql.SQL("{} {}").format(ahead, limited))).fetchall()
+    total = first["rows"]
     for block in blocks:
         total += block["row_count"]
-        if total > most and block["first_time"] > wanted.since:
+        if total > most:
             return Ahead(block["first_time"])
     if len(blocks) == _MOST_BLOCKS:
-        return Ahead(max(blocks[-1]["first_time"], wanted.since) + _MICROSECOND)
-    return Ahead(None, not blocks)
+        return Ahead(blocks[-1]["first_time"])
+    return Ahead(None, not blocks and not first["blocks"])

@@ -1,4 +1,4 @@
-"""Deletes old tasks, runs and quarantined records that cannot change any more."""
+"""Deletes old tasks, runs, quarantined records and annotations that cannot change any more."""
 
 import logging
 from datetime import UTC, datetime, time, timedelta
@@ -14,6 +14,7 @@ NEWEST_TASKS = 1000  # newest tasks, kept at any age
 _RUNS_OF_A_TASK = 100  # newest runs of a task, kept at any age
 _RESENT = timedelta(days=7)  # a returning agent may resend records: its run must still be known
 _SOME = 1000
+MOST_ANNOTATIONS = 1_000_000  # of a machine, the newest; and of people
 _log = logging.getLogger(__name__)
 
 # Runs that ended before, with final counts and no references.
@@ -35,11 +36,20 @@ WHERE NOT wanted AND created < %(before)s
   AND id NOT IN (SELECT id FROM store.tasks ORDER BY id DESC LIMIT %(tasks)s)
   AND NOT EXISTS (SELECT FROM store.runs r WHERE r.task = t.id)"""
 _QUARANTINE = "DELETE FROM store.quarantine WHERE received < now() - make_interval(days => %s)"
+# Those of a time of which no rows are left, and beyond their number.
+_ANNOTATIONS = """
+DELETE FROM store.annotations a
+WHERE coalesce(a.until, a.time) < %(before)s AND a.made < %(before)s
+   OR a.id IN (
+      SELECT o.id
+      FROM (SELECT machine FROM store.annotations GROUP BY machine HAVING count(*) > %(most)s) m
+      CROSS JOIN LATERAL (SELECT id FROM store.annotations WHERE machine IS NOT DISTINCT FROM m.machine
+                          ORDER BY time DESC OFFSET %(most)s) o)"""
 _DROPPED = "DELETE FROM store.dropped WHERE dropped_at < now() - interval '1 year'"
 
 
 class Closed:
-    """Deletes old tasks and runs. A job of `Upkeep`.
+    """Deletes them. A job of `Upkeep`.
 
     Args:
         keep_days: older quarantined records are deleted.
@@ -67,7 +77,9 @@ class Closed:
         """
         connection.execute(_QUARANTINE, [self._keep_days])
         connection.execute(_DROPPED)
-        where = {"before": _before(connection), "tasks": NEWEST_TASKS, "runs": _RUNS_OF_A_TASK, "some": _SOME}
+        before = _before(connection)
+        connection.execute(_ANNOTATIONS, {"before": before, "most": MOST_ANNOTATIONS})
+        where = {"before": before, "tasks": NEWEST_TASKS, "runs": _RUNS_OF_A_TASK, "some": _SOME}
         with connection.transaction():
             runs = [run for (run,) in connection.execute(_RUNS, where).fetchall()]
             for table, key in (("losses", "run"), ("accounts", "run"), ("runs", "id")):

@@ -17,7 +17,7 @@ from tests.integration.server.records import BOOT_TO_UTC_NS, FIRST_KTIME_NS, Run
 from tests.integration.server.running import Server
 
 from scope_catalogue.catalogue import streams
-from scope_server.store.reading import columns
+from scope_server.store.reading import columns, reach
 
 StartServer = Callable[..., Any]
 SINCE = datetime.fromtimestamp(BOOT_TO_UTC_NS / 1e9, UTC)
@@ -68,6 +68,18 @@ async def test_every_row_comes_once_as_it_was_sent(
         assert (chosen.column_names, chosen.num_rows) == (["time", "ret", "comm"], 97)
         few = table_of((await export(server, format="arrow", where="pid = 4712 and ret < -5"))[0], "arrow")
         assert few.num_rows == sum((ret or 0) < -5 for ret in sent[1]["ret"].to_pylist())
+
+
+async def test_many_blocks_of_one_time(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of many machines begin at the same time: reading goes on behind them, however many they are."""
+    monkeypatch.setattr(reach, "_MOST_BLOCKS", 5)
+    monkeypatch.setattr(columns, "MOST_ROWS", 50)
+    async with start_server() as server, lined(server.conninfo) as line:
+        for _ in range(17):
+            await line.send(Run().batch(1, rows(31, ktime_ns=[FIRST_KTIME_NS + n * 10**9 for n in range(31)])))
+        await line.send(*[Run().batch(1, rows(7, 10_000 * (number + 1))) for number in range(9)])
+        found = table_of((await export(server, format="arrow"))[0], "arrow")
+        assert found.num_rows == 17 * 31 + 9 * 7
 
 
 async def test_text_formats_have_the_same_rows(start_server: StartServer) -> None:

@@ -117,3 +117,14 @@ async def test_strangers_keys_are_keys(pair: Pair) -> None:
     for key in (("\ud800",), ("a\0b",), ("a", "b"), ("\n", ""), ("x" * 100_000,)):
         for _ in range(SLOW.burst):
             await one.limits.take(SLOW, *key)
+
+
+async def test_many_tokens_are_taken_at_once_or_not_at_all(pair: Pair) -> None:
+    """Who asks for more than there are gets none, and is told when there are as many."""
+    one, other = pair
+    rate = Rate(per_minute=0.06, burst=100)
+    await one.limits.take(rate, "a", tokens=60)
+    with pytest.raises(TooManyRequests) as told:
+        await other.limits.take(rate, "a", tokens=41)
+    assert 900 < told.value.wait_s <= 1000
+    await other.limits.take(rate, "a", tokens=40)

@@ -1,0 +1,25 @@
+"""An answer of the server as a file: whole, or not there; an old file stays if the server has no answer."""
+
+from pathlib import Path
+
+
+def save(path: Path, *asked: str, **query: str | None) -> None:
+    """Writes the answer to GET /api/v1/ASKED... to the file, and says how large it is.
+
+    Raises:
+        CommandError: the file cannot be written, or the server has no answer.
+    """
+    from scope_cli.client import Client
+    from scope_cli.errors import CommandError
+    from scope_cli.printable import print_remark
+
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            Client().save(file, *asked, **query)
+        part.replace(path)
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
+    print_remark(f"scope: {path}: {path.stat().st_size:,} bytes")
