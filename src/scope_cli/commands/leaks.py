@@ -1,4 +1,4 @@
-"""`scope leaks`: unfreed CUDA memory, by the stack that allocated it."""
+"""`scope leaks`: unfreed memory of the heap and of CUDA, by the stack that allocated it."""
 
 import argparse
 from collections import Counter
@@ -6,13 +6,16 @@ from typing import Any
 
 from scope_cli import states
 
+_KINDS = ("cuda", "heap")  # probes whose streams KIND_live and KIND_memory tell what is held
+
 
 def register(subcommands: Any) -> None:
     """Adds the subcommand."""
     parser = subcommands.add_parser(
         "leaks",
-        help="show unfreed CUDA memory, by the stack that allocated it",
-        epilog="Shows only memory that was allocated while a `cuda` task ran. Same data as `scope states cuda_live`.",
+        help="show unfreed memory of the heap and of CUDA, by the stack that allocated it",
+        epilog="Shows only memory that was allocated while a `heap` or `cuda` task ran. Same data as `scope states "
+        "heap_live` and `scope states cuda_live`.",
     )
     states.add_options(parser)
     parser.set_defaults(run=run)
@@ -23,7 +26,7 @@ def run(arguments: argparse.Namespace) -> None:
     from scope_cli.printable import print_json, print_line
     from scope_cli.terminal import console, plain
 
-    leaks = states.ask("cuda_live", arguments)
+    leaks = [{"probe": kind} | leak for kind in _KINDS for leak in states.ask(f"{kind}_live", arguments)]
     if arguments.json:
         print_json(leaks)
         return
@@ -33,8 +36,9 @@ def run(arguments: argparse.Namespace) -> None:
         for frame in reversed((leak["stack"] or "(stack unknown)").split(";")):
             output.print(plain(f"    {frame}"), soft_wrap=True)
     if not leaks:
-        output.print("no unfreed CUDA memory recorded")
-    for (_, comm, pid, _), count in _unknown_frees(states.ask("cuda_memory", arguments, limit=states.MOST)):
+        output.print("no unfreed memory recorded")
+    held = [group for kind in _KINDS for group in states.ask(f"{kind}_memory", arguments, limit=states.MOST)]
+    for (_, comm, pid, _), count in _unknown_frees(held):
         frees = f"{count:,} free{'s' if count > 1 else ''}"
         print_line(
             f"{comm} ({pid}): {frees} of memory allocated before the task began; the process may have more of it"
@@ -54,8 +58,10 @@ def _headline(leak: dict[str, Any]) -> str:
 
     age = "" if leak["mean_age_ns"] is None else f", {quantity(leak['mean_age_ns'], 'ns')} old on average"
     ended = ", freed by the end of the process" if leak["ended"] else _as_of(leak["time"])
-    device = "" if leak["device"] is None else f" of device {leak['device']}"
-    held = f"{quantity(leak['live_bytes'], 'bytes')} {leak['memory']}{device} in {leak['live_count']:,} allocations"
+    about = "about " if leak.get("sample_bytes") else ""
+    device = "" if leak.get("device") is None else f" of device {leak['device']}"
+    where = f"{leak.get('memory', leak['probe'])}{device}"
+    held = f"{about}{quantity(leak['live_bytes'], 'bytes')} {where} in {about}{leak['live_count']:,} allocations"
     return f"{leak['comm']} ({leak['pid']}): {held}{age}{ended}"
 
 

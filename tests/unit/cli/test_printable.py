@@ -49,6 +49,8 @@ ANSWERS: dict[str, Any] = {
     "GET events/exec": {"events": [EXEC, EXEC], "next": None, "more": False, "losses": []},
     "GET states/cuda_live": {"groups": [MEMORY | {"stack": f"main;{HOSTILE}", "mean_age_ns": 1}]},
     "GET states/cuda_memory": {"groups": [MEMORY]},
+    "GET states/heap_live": {"groups": [MEMORY | {"stack": HOSTILE, "mean_age_ns": 1, "sample_bytes": 0}]},
+    "GET states/heap_memory": {"groups": [MEMORY]},
     "GET nodes": {
         "nodes": [a_node(hostname=HOSTILE, kernel=HOSTILE, conflict={"hostname": HOSTILE, "time": in_seconds(-9)})]
     },

@@ -1,4 +1,4 @@
-"""`scope states` prints current states as a table; `scope leaks` prints unfreed CUDA memory as a block per stack."""
+"""`scope states` prints current states as a table; `scope leaks` prints unfreed memory as a block per stack."""
 
 import json
 from collections.abc import Callable
@@ -100,16 +100,28 @@ def test_nothing_held_is_said(api: Api, scope: Run) -> None:
 def test_leaks_are_blocks_with_their_stacks(api: Api, scope: Run) -> None:
     """Blocks have the innermost frame first; processes that freed unknown memory follow, even without a block."""
     api.answer("GET states/cuda_live", {"groups": [a_leak(), a_leak(ended=True, stack=None, device=None)]})
+    of_heap = {name: value for name, value in a_leak().items() if name not in ("memory", "device")}
+    api.answer("GET states/heap_live", {"groups": [of_heap | {"sample_bytes": 0}, of_heap | {"sample_bytes": 512}]})
     frees = [{"unknown_frees": 0}, {"unknown_frees": 2}, {"unknown_frees": 3, "device": 0, "live_bytes": 0}]
     once = {"pid": 4712, "unknown_frees": 1}
     api.answer("GET states/cuda_memory", {"groups": [some_memory(**each) for each in (once, *frees)]})
+    api.answer("GET states/heap_memory", {"groups": []})
     assert scope("leaks", "--limit", "2")[1].splitlines() == [
         "[red] (4711): 30.28 KiB device of device 2 in 101 allocations, 1.5 s old on average",
         "    leak(int)",
         "    main",
         "[red] (4711): 30.28 KiB device in 101 allocations, 1.5 s old on average, freed by the end of the process",
         "    (stack unknown)",
+        "[red] (4711): 30.28 KiB heap in 101 allocations, 1.5 s old on average",
+        "    leak(int)",
+        "    main",
+        "[red] (4711): about 30.28 KiB heap in about 101 allocations, 1.5 s old on average",
+        "    leak(int)",
+        "    main",
         "[red] (4711): 5 frees of memory allocated before the task began; the process may have more of it",
         "[red] (4712): 1 free of memory allocated before the task began; the process may have more of it",
     ]
-    assert [path for _, path, _ in api.asked] == ["states/cuda_live?limit=2", "states/cuda_memory?limit=1000"]
+    assert [path for _, path, _ in api.asked] == [
+        *("states/cuda_live?limit=2", "states/heap_live?limit=2"),
+        *("states/cuda_memory?limit=1000", "states/heap_memory?limit=1000"),
+    ]
