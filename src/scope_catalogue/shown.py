@@ -103,6 +103,31 @@ class Timeline:
 
 
 @dataclass(frozen=True)
+class Span:
+    """How a stream's rows are spans of distributed tracing, by the semantic conventions of OpenTelemetry.
+
+    Attributes:
+        kind: `server`, or `internal` to the program.
+        attributes: column -> attribute; of absent values there is no attribute.
+        given: attribute -> the value that all spans have.
+        named: columns whose values, joined by blanks, name a span.
+        text: the name of every span, where no column names it.
+        lasting: the column with the span's length, from the row's time on.
+        where: which rows are spans.
+        failed: which of them are errors; it can only compare numbers.
+    """
+
+    kind: str
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
+    text: str = ""
+    lasting: str = "duration_ns"
+    where: str = ""
+    failed: str = ""
+
+
+@dataclass(frozen=True)
 class Flame:
     """How a stream's rows make a flame graph: the stack of each row gets the row's weight.
 
@@ -131,12 +156,14 @@ class Shown:
             braces, such as `{name}({args})`. The longest comes last. Empty: as the first table says.
         timeline: what a timeline of the stream shows.
         flame: how its rows make a flame graph; None: they have no stacks.
+        span: how its rows are exported as spans; None: they are not.
     """
 
     tables: tuple[AnyTable, ...] = ()
     line: tuple[str, ...] = ()
     timeline: Timeline = field(default_factory=Timeline)
     flame: Flame | None = None
+    span: Span | None = None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from scope_server.accounts.accounts import Accounts
 from scope_server.api import context
 from scope_server.api.application import application
 from scope_server.api.authentication import by_accounts
+from scope_server.api.collected import collected
+from scope_server.exports.exports import Exports, Stored
 from scope_server.fleet import Fleet, alone
 from scope_server.identity.answer import Answers
 from scope_server.identity.authority import Authority
@@ -128,7 +130,10 @@ async def serve(
         jobs: list[Job] = [retention, Sweep(), Closed(settings.keep_days), *chores(conninfo, tables)]
         upkeep = Upkeep(conninfo, jobs, disk)
         api[context.DISK], api[context.RETENTION], api[context.UPKEEP] = disk, retention, upkeep
-        api[context.QUARANTINE] = Quarantine(conninfo, tables, Admission(tables, settings.keep_days))
+        api[context.QUARANTINE], api[context.EXPORTS] = (
+            Quarantine(conninfo, tables, Admission(tables, settings.keep_days)),
+            Exports(settings, Stored(conninfo, database, reader, tables), partial(collected, api)),
+        )
         own = partial(authority.own, settings.advertise)
         http = await serve_http(api, Endpoint.parse(settings.http, "http"), settings.socket, own, cleanup)
         restored = Restored(share, partial(database.prepare_again, tables))
@@ -161,6 +166,7 @@ async def serve(
                 "history": partial(restored.watch, sessions),
                 "learnt": partial(follow, database, tables),
                 "live": hub.run,
+                "exports": api[context.EXPORTS].run,
                 **({"upkeep": upkeep.run} if settings.writes else {}),
                 **(
                     {"wishes": reconciler.run, "changes": changes.listen, "seen": seen.run} if settings.receives else {}

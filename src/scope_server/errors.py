@@ -48,6 +48,18 @@ class StoreUnavailable(ScopeServerError, ConnectionError):
     """The database cannot be used now; the same request may succeed later."""
 
 
+class TargetUnavailable(ScopeServerError, ConnectionError):
+    """A program that exports are pushed to does not take them now; the same may succeed later.
+
+    Attributes:
+        again_s: it wants to be left alone for so long.
+    """
+
+    def __init__(self, reason: str, again_s: float = 0.0) -> None:
+        super().__init__(reason)
+        self.again_s = again_s
+
+
 class SchemaConflict(ScopeServerError, TypeError):
     """The catalogue and the database's tables contradict each other."""
 

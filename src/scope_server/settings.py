@@ -6,6 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 from scope_server.errors import InvalidSettings
+from scope_server.exports.influxdb.address import FORMS as INFLUXDB_FORMS
+from scope_server.exports.influxdb.address import influxdb_address
+from scope_server.exports.otlp.address import FORMS as OTLP_FORMS
+from scope_server.exports.otlp.address import otlp_address
 from scope_server.redis.address import FORMS, Address, address, without_password
 from scope_wire.endpoint import Endpoint, host_names
 from scope_wire.errors import InvalidSetting
@@ -223,6 +227,67 @@ class Settings:
             check=_origins,
         ),
     ] = ()
+    otlp: Annotated[
+        str | None,
+        Setting(
+            f"an OpenTelemetry collector, to which metrics and spans are pushed; {OTLP_FORMS}",
+            unit="URL",
+            unset="nothing is pushed",
+            example="grpcs://collector.example.org:4317",
+            check=otlp_address,
+        ),
+    ] = None
+    otlp_ca_cert: Annotated[
+        Path | None,
+        Setting(
+            "certificate of the authority of the collector, in PEM",
+            unset="the authorities that the system trusts",
+            example=Path("/etc/scope/collector-ca.pem"),
+        ),
+    ] = None
+    otlp_headers_file: Annotated[
+        Path | None,
+        Setting(
+            "file with headers for the collector, such as `Authorization: Bearer SECRET`, a line each; read when the "
+            "server starts",
+            unset="none",
+            example=Path("/etc/scope/otlp-headers"),
+        ),
+    ] = None
+    influxdb: Annotated[
+        str | None,
+        Setting(
+            f"an InfluxDB, to which totals per minute and metrics are pushed; {INFLUXDB_FORMS}",
+            unit="URL",
+            unset="nothing is pushed",
+            example="https://influxdb.example.org:8086/api/v2/write?org=lab&bucket=scope",
+            check=influxdb_address,
+        ),
+    ] = None
+    influxdb_ca_cert: Annotated[
+        Path | None,
+        Setting(
+            "certificate of the authority of InfluxDB, in PEM",
+            unset="the authorities that the system trusts",
+            example=Path("/etc/scope/influxdb-ca.pem"),
+        ),
+    ] = None
+    influxdb_token_file: Annotated[
+        Path | None,
+        Setting(
+            "file with the token for InfluxDB 2, or USER:PASSWORD for InfluxDB 1, and nothing else; read when the "
+            "server starts",
+            unset="none",
+            example=Path("/etc/scope/influxdb-token"),
+        ),
+    ] = None
+    export_series: Annotated[
+        int,
+        Setting(
+            "how many different labels of a stream are pushed while the server runs; all others are added up as other",
+            check=above_zero,
+        ),
+    ] = 1000
     connections: Annotated[int, Setting("maximum number of database connections for queries", check=above_zero)] = 8
     sessions: Annotated[int, Setting("maximum number of connected agents", check=above_zero)] = 5000
     statement_timeout_s: Annotated[
@@ -241,6 +306,14 @@ class Settings:
             raise InvalidSettings(f"role: a server that is alone does all; {self.role} needs redis")
         if (self.ca_cert is None) != (self.ca_key is None):
             raise InvalidSettings("ca_cert: goes with ca_key; give both, or neither")
+        for name, of in (("otlp", self.otlp), ("influxdb", self.influxdb)):
+            given = [
+                one
+                for one in (f"{name}_ca_cert", f"{name}_headers_file", f"{name}_token_file")
+                if getattr(self, one, None) is not None
+            ]
+            if given and of is None:
+                raise InvalidSettings(f"{given[0]}: goes with {name}, which is not given")
 
     @property
     def receives(self) -> bool:
@@ -282,6 +355,14 @@ class Settings:
             return at
         return replace(at, password=_password(self.redis_password_file, "redis_password_file"))
 
+    def influxdb_secret(self) -> str | None:
+        """The token or password for InfluxDB; None: there is none.
+
+        Raises:
+            InvalidSettings: the file cannot be read, or has no secret.
+        """
+        return _password(self.influxdb_token_file, "influxdb_token_file") if self.influxdb_token_file else None
+
 
 def _password(file: Path, name: str) -> str:
     try:
@@ -289,5 +370,5 @@ def _password(file: Path, name: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidSettings(f"{name}: cannot read {file}: {error}") from None
     if not password or "\n" in password:
-        raise InvalidSettings(f"{name}: {file} must have one line, the password")
+        raise InvalidSettings(f"{name}: {file} must have one line, the secret")
     return password

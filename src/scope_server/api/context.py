@@ -7,6 +7,7 @@ from aiohttp import web
 from scope_server.accounts.accounts import Accounts
 from scope_server.api.openapi import Described
 from scope_server.api.routing.latencies import Latencies
+from scope_server.exports.exports import Exports
 from scope_server.fleet import Fleet
 from scope_server.identity.members import Members
 from scope_server.identity.register import Register
@@ -43,6 +44,7 @@ DISK = web.AppKey("disk", Disk)
 RETENTION = web.AppKey("retention", Retention)
 UPKEEP = web.AppKey("upkeep", Upkeep)
 TABLES: web.AppKey[Mapping[str, StreamTable]] = web.AppKey("tables", Mapping[str, StreamTable])
+EXPORTS = web.AppKey("exports", Exports)
 ACCOUNTS = web.AppKey("accounts", Accounts)
 LATENCIES = web.AppKey("latencies", Latencies)
 DESCRIBED = web.AppKey("described", Described)

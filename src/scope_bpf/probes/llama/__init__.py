@@ -12,7 +12,7 @@ from scope_bpf.catalogue.stream import Derived, Rows, Stream
 from scope_bpf.probes.llama.functions import places
 from scope_bpf.probes.llama.guide import GUIDE
 from scope_catalogue.options import Option
-from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
+from scope_catalogue.shown import Rollup, Shown, Slices, Span, Timeline
 from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, LatestRows, Quantiles, Share, SlowestRows, Sum, Table
 
@@ -81,6 +81,23 @@ _OUTSIDE = {
     ),
 }
 _OF_SEQUENCE = ("context", "sequence")
+
+# opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans. Which model it is, llama.cpp's functions are not told.
+_SPAN = Span(
+    kind="internal",
+    text="text_completion",
+    given={"gen_ai.operation.name": "text_completion", "gen_ai.provider.name": "llama.cpp"},
+    attributes={
+        "prompt_tokens": "gen_ai.usage.input_tokens",
+        "cached_tokens": "gen_ai.usage.cache_read.input_tokens",
+        "generated_tokens": "gen_ai.usage.output_tokens",
+        "ttft_ns": "scope.ttft_ns",
+        "token_rate": "scope.token_rate",
+        "sequence": "scope.sequence",
+        "ended": "scope.ended",
+    },
+    where="draft = 0",
+)
 
 _HOOKS = "llama.cpp's C interface, CUDA's waits; tp_btf: sched_switch, sched_wakeup; software events; clocks of CPUs"
 
@@ -287,6 +304,7 @@ PROBE = Probe(
                 ),
                 line=("duration_ns", "sequence", "request", "prompt_tokens", "generated_tokens", "ttft_ns", "ended"),
                 timeline=Timeline(slices=(Slices(text="request", on=_OF_SEQUENCE),)),
+                span=_SPAN,
             ),
             rollup=Rollup(by=("comm",), measured="duration_ns", where="draft = 0"),
         ),

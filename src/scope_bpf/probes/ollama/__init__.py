@@ -13,7 +13,7 @@ from scope_bpf.probes.ollama.calls import FUNCTIONS, call_table, places
 from scope_bpf.probes.ollama.guide import GUIDE
 from scope_bpf.probes.ollama.paths import PATHS, constants
 from scope_catalogue.options import Option
-from scope_catalogue.shown import Rollup, Shown, Slices, Timeline
+from scope_catalogue.shown import Rollup, Shown, Slices, Span, Timeline
 from scope_catalogue.stream import Column
 from scope_catalogue.tables import Count, LatestRows, Quantiles, Sum, Table
 
@@ -48,6 +48,27 @@ _LEVEL = Option(
     choices=("debug", "info", "warn", "error"),
 )
 
+
+# opentelemetry.io/docs/specs/semconv/http/http-spans: of a server
+_SPAN = Span(
+    kind="server",
+    named=("method",),
+    attributes={
+        "method": "http.request.method",
+        "path": "url.path",
+        "status": "http.response.status_code",
+        "request_bytes": "http.request.size",
+        "response_bytes": "http.response.size",
+        "body_bytes": "http.response.body.size",
+        "peer": "client.address",
+        "peer_port": "client.port",
+        "port": "server.port",
+        "first_byte_ns": "scope.first_byte_ns",
+        "ended": "scope.ended",
+    },
+    given={"url.scheme": "http"},
+    failed="status >= 500",
+)
 
 PROBE = Probe(
     name="ollama",
@@ -120,6 +141,7 @@ PROBE = Probe(
                 ),
                 line=("duration_ns", "status", "ended", "writes", "first_body_ns", "longest_gap_ns", "{method} {path}"),
                 timeline=Timeline(slices=(Slices(named=("method", "path"), on=("connection",)),)),
+                span=_SPAN,
             ),
             rollup=Rollup(by=("comm", "path"), measured="duration_ns"),
         ),

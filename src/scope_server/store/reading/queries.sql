@@ -798,3 +798,27 @@ LIMIT %(most)s;
 
 -- name: drop_annotation
 DELETE FROM store.annotations WHERE id = %(id)s;
+
+-- ---- exports
+
+-- Minutes of which rows were committed after the snapshot `seen`: those whose totals are new.
+-- name: touched_minutes
+SELECT s.stream, extract(epoch FROM m.minute)::bigint / 60 AS minute
+FROM unnest(%(streams)s::text[]) AS s (stream)
+CROSS JOIN LATERAL (
+    SELECT DISTINCT date_trunc('minute', b.first_time) AS first, date_trunc('minute', b.last_time) AS last
+    FROM store.batches AS b
+    WHERE b.stream = s.stream AND b.xact >= pg_snapshot_xmin(%(seen)s::pg_snapshot)
+      AND NOT pg_visible_in_snapshot(b.xact, %(seen)s::pg_snapshot)
+      AND pg_visible_in_snapshot(b.xact, %(now)s::pg_snapshot)
+) AS b
+CROSS JOIN LATERAL generate_series(b.first, least(b.last, b.first + interval '1 day'), interval '1 minute') AS m (minute)
+GROUP BY s.stream, m.minute
+ORDER BY s.stream, m.minute;
+
+-- name: export_position
+SELECT position FROM store.exports WHERE name = %(name)s;
+
+-- name: keep_export_position
+INSERT INTO store.exports (name, position) VALUES (%(name)s, %(position)s)
+ON CONFLICT (name) DO UPDATE SET (position, moved) = (EXCLUDED.position, now());

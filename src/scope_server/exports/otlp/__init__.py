@@ -1,0 +1,1 @@
+"""OpenTelemetry's protocol: messages (what is sent), address (where to), target (over gRPC or HTTP)."""
